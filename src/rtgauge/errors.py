@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that a user can meet, and the exit code that each leads to.
+
+Expected errors print one line and, below it, what to do; they never show a traceback. Anything
+that is not an ``RtgaugeError`` is a bug.
+
+    RtgaugeError (1)
+    ├── UsageError (2)            wrong option, unknown name, unreadable plan
+    ├── TargetError (1)           a target cannot be reached, or its agent failed
+    ├── StreamError (1)           a stream is not one, or of a newer version
+    ├── StoreError (1)            the store cannot be read or written, or is of a newer version
+    ├── InterruptedRun (4)        stopped from outside; what was measured is kept
+    └── Skipped (77)              nothing of what was asked for can run here
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Iterable
+
+__all__ = [
+    "ExitCode",
+    "InterruptedRun",
+    "RtgaugeError",
+    "Skipped",
+    "StoreError",
+    "StreamError",
+    "TargetError",
+    "UsageError",
+    "nearest",
+]
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes of every command; the same as the agent's."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    OVER_BUDGET = 3
+    INTERRUPTED = 4
+    SKIPPED = 77
+
+
+class RtgaugeError(Exception):
+    """An expected error: ``message`` is one line, ``remedy`` says what to do about it."""
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class UsageError(RtgaugeError):
+    """What was asked for cannot be understood."""
+
+    exit_code = ExitCode.USAGE
+
+
+class TargetError(RtgaugeError):
+    """A target cannot be reached, or the agent on it failed."""
+
+
+class StreamError(RtgaugeError):
+    """Bytes that are no stream, or a stream of a version this program does not know."""
+
+
+class StoreError(RtgaugeError):
+    """The store cannot be opened, read or written."""
+
+
+class InterruptedRun(RtgaugeError):
+    """A run was stopped from outside; what was measured is kept."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+class Skipped(RtgaugeError):
+    """Everything that was asked for cannot run here."""
+
+    exit_code = ExitCode.SKIPPED
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The remedy for an unknown name: the nearest known one, or the list of all."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return "known are: " + ", ".join(names) if names else "there are none"
