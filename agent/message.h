@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What went wrong, and what to do about it: filled by whoever fails, shown by main. */
+#ifndef RTGAUGE_MESSAGE_H
+#define RTGAUGE_MESSAGE_H
+
+struct message {
+	char text[384];
+	char remedy[256];
+};
+
+/*
+ * Fill @msg (the first one stays: a later failure while unwinding does not hide the cause) and
+ * return @err, so that "return message_set(msg, -EINVAL, remedy, format, ...)" reads in one line.
+ */
+int message_set(struct message *msg, int err, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * System settings: saved, set, read back, recorded, put back. On a normal end by
+ * settings_close(); when the agent is killed, by its guardian (a child process that holds the
+ * saved values and waits for the agent's end); when that was killed too, or the power failed, by
+ * the journal that the next settings_open() finds and undoes.
+ */
+#ifndef RTGAUGE_SETTINGS_H
+#define RTGAUGE_SETTINGS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "message.h"
+
+struct settings;
+
+/* What became of one setting; passed to the recorder as soon as it is known. */
+struct setting_record {
+	const char *name; /* path of the file, or e.g. "cpu_dma_latency" */
+	const char *asked;
+	const char *before;    /* NULL if it could not be read */
+	const char *effective; /* read back; NULL if it could not be */
+	const char *reason;    /* "" or why it is not as asked */
+};
+
+/*
+ * Undo the journals that dead agents left in the state folder ($RTGAUGE_STATE, else
+ * /run/rtgauge, else a folder of the user's own below /tmp), take the lock that keeps a second
+ * agent from changing settings at the same time, and start the guardian. @undone gets the number
+ * of settings that were put back for a dead agent.
+ * 0; -EBUSY: another agent (named in @msg) is measuring here; or -errno.
+ */
+int settings_open(struct settings **settings, int *undone, struct message *msg);
+
+/* Undo the journals of dead agents and nothing else; number of settings put back or -errno. */
+int settings_undo(struct message *msg);
+
+/*
+ * Write @value to the file @path; record before, asked and effective. A setting that cannot be
+ * made is no error (0 is returned, the record says why); -errno only for a broken journal, in
+ * which case nothing was changed.
+ */
+int settings_set(struct settings *settings, const char *path, const char *value,
+		 struct message *msg);
+
+/* Hold /dev/cpu_dma_latency at @us microseconds until settings_close(). */
+int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg);
+
+/* Everything rule 5 of the measurements asks for: RT throttling off, fair server off (mounting
+ * debugfs in a mount namespace of the agent's own where it is not mounted), sleep states held. */
+int settings_prepare(struct settings *settings, struct message *msg);
+
+/* Call @record for every setting so far. */
+void settings_each(const struct settings *settings,
+		   void (*record)(void *arg, const struct setting_record *record), void *arg);
+
+/* Read all settings again; calls @changed for those that no longer are what took effect.
+ * Cheap enough for once a second. Returns the number of changed ones. */
+int settings_verify(struct settings *settings,
+		    void (*changed)(void *arg, const char *name, const char *expected,
+				    const char *found),
+		    void *arg);
+
+/* The guardian also kills this process group when the agent is gone (loads). 0 or -errno. */
+int settings_guard_group(struct settings *settings, pid_t pgid);
+
+/* Close what a forked child of the agent must not keep open (the guardian's pipe, the lock). */
+void settings_after_fork(struct settings *settings);
+
+/* Put everything back in reverse order, end the guardian, remove the journal. Number of settings
+ * that could not be put back (0 = all is as before). */
+int settings_close(struct settings *settings);
+
+#endif
