@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The atomic operations that threads of the agent share: acquire and release on 32-bit values,
+ * nothing else, so that cores without native atomics need only this header changed.
+ */
+#ifndef RTGAUGE_ATOMIC_H
+#define RTGAUGE_ATOMIC_H
+
+#include <stdint.h>
+
+static inline uint32_t atomic_load_acquire(const uint32_t *value)
+{
+	return __atomic_load_n(value, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t atomic_load_relaxed(const uint32_t *value)
+{
+	return __atomic_load_n(value, __ATOMIC_RELAXED);
+}
+
+static inline void atomic_store_release(uint32_t *value, uint32_t to)
+{
+	__atomic_store_n(value, to, __ATOMIC_RELEASE);
+}
+
+#endif
