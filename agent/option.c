@@ -92,9 +92,12 @@ int option_parse_duration(const char *text, int64_t *ns)
 	if (range == -EINVAL)
 		return range;
 	if (*text == '.') {
-		const char *end = ++text + strspn(text, "0123456789");
-		const char *last = end;
+		const char *end;
+		const char *last;
 
+		text++;
+		end = text + strspn(text, "0123456789");
+		last = end;
 		if (end == text)
 			return -EINVAL;
 		while (last > text && last[-1] == '0')
@@ -312,12 +315,12 @@ static const char *shown(const char *text, char *buf, size_t size)
 
 static int refuse_unknown(const struct option_set *set, const char *name, struct message *msg)
 {
-	char names[sizeof(msg->remedy)];
+	char names[sizeof(msg->remedy) - 16]; /* room for the words before them */
 	char near[NAME_ROOM + 1];
 	char remedy[sizeof(msg->remedy)];
 	char typed[64];
 
-	table_names(set, names, sizeof(names) - 16);
+	table_names(set, names, sizeof(names));
 	if (option_nearest(name, names, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else if (set->count)
