@@ -23,9 +23,9 @@ struct load {
 	const char *unit; /* of the work counted: "messages", "loops" */
 	const struct option_info *options;
 	/*
-	 * Runs in the load's leader process until killed; forks or starts threads as it needs.
-	 * Work is counted with load_count(). Returns -errno if it cannot run (message to stderr is
-	 * not shown: use @msg, which lives in shared memory).
+	 * Runs in the load's leader process until killed; forks (load_fork) or starts threads as it
+	 * needs. Returns -errno if it cannot run, or when one of its processes has died (stderr is
+	 * /dev/null: what is wrong goes into @msg, which lives in shared memory).
 	 */
 	int (*run)(struct load_worker *worker, const struct option_set *options,
 		   struct message *msg);
@@ -34,13 +34,19 @@ struct load {
 /* For load->run: */
 
 /* A counter of its own cache line, to be incremented by one process or thread alone. Number from
- * 0 to LOAD_COUNTERS_MAX-1; it may wrap, differences are taken modulo 2^32. */
+ * 0 to LOAD_COUNTERS_MAX-1; it may wrap, differences are taken modulo 2^32. Ask for it in the
+ * leader and before load_ready(): the agent then keeps mapped only what is in use. */
 #define LOAD_COUNTERS_MAX 2048
 volatile uint32_t *load_counter(struct load_worker *worker, unsigned int number);
 /* The CPUs the load may use. */
 const struct cpulist *load_cpus(const struct load_worker *worker);
+/* fork() for loads: the child is killed when its parent ends. Children end with _exit(errno). */
+pid_t load_fork(void);
 /* Call once when set up: the agent waits for it (10 s at most) before it starts to measure. */
 void load_ready(struct load_worker *worker);
+/* After load_ready(): waits until one of the caller's children has died, which none ever should,
+ * and returns -errno with a message. A caller without children waits for ever. */
+int load_watch(struct message *msg);
 
 /* For run.c: the running loads of a step. */
 struct load_set;
@@ -49,8 +55,12 @@ struct load_set;
  * empty set. -EINVAL with the nearest name in @msg. */
 int load_set_parse(struct load_set **set, const char *text, const struct load *const *loads,
 		   struct message *msg);
-/* Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
- * each child first (to drop what it must not hold), @started in the agent with each group. */
+/*
+ * Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
+ * each child first (to drop what it must not hold; all but stdin, stdout and stderr are closed
+ * after it anyway), @started in the agent with each group; both may be NULL. @cpus NULL: all that
+ * the agent may run on. 0 or -errno with a message, and then nothing runs any more.
+ */
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg);
 /*
@@ -61,8 +71,9 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 		   void (*work)(void *arg, const char *load, const char *unit, uint64_t count,
 				int64_t from_ns, int64_t to_ns),
 		   void *arg, struct message *msg);
-/* Kill all groups and wait for every process of them (also those that changed parents). */
-void load_set_stop(struct load_set *set);
+/* Kill all groups and wait for every process of them (also those that changed parents). 0, or
+ * -ETIMEDOUT when one of them is still there after 5 s (it hangs in the kernel). */
+int load_set_stop(struct load_set *set);
 void load_set_free(struct load_set *set);
 
 #endif
