@@ -1,0 +1,588 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a target's agent can do, as it says itself (docs/catalogue.md), and the notation of values.
+
+The command line, the validation of plans, the live view, the store and the report are driven by
+this description: nothing on the host knows a measurement by its name.
+
+Values are text everywhere (command line, plans, stream). ``Option.normalise`` reads one, checks
+its range and gives the shortest exact text for it; ``parse_duration`` and its neighbours give
+numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from rtgauge.errors import TargetError, UsageError, nearest
+
+__all__ = [
+    "CPU_MAX",
+    "Catalogue",
+    "Evaluation",
+    "Load",
+    "Measurement",
+    "Option",
+    "Rule",
+    "Series",
+    "Table",
+    "format_cpus",
+    "format_duration",
+    "format_size",
+    "parse_cpus",
+    "parse_duration",
+    "parse_integer",
+    "parse_rate",
+    "parse_size",
+]
+
+CPU_MAX: Final = 4096
+INT64_MAX: Final = 2**63 - 1
+
+_DURATIONS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
+_SIZES: Final = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "flag", "text")
+_CONTEXTS: Final = ("irq", "kernel", "user")
+
+# Words that a step of a plan and the command line use themselves: a measurement's option by one of
+# these names could never be given.
+_RESERVED: Final = frozenset(
+    {
+        "budget",
+        "control",
+        "data",
+        "help",
+        "histogram-only",
+        "json",
+        "keep-settings",
+        "label",
+        "load",
+        "load-cpu",
+        "measurement",
+        "output",
+        "rate",
+        "repeat",
+        "report",
+        "run",
+        "step",
+        "store",
+        "target",
+    }
+)
+
+
+def _number(text: str, units: Mapping[str, int], example: str) -> int:
+    """Read a number with a unit exactly; ValueError if it is none or is no whole small unit."""
+    match = re.fullmatch(r"([0-9]{1,19})(?:\.([0-9]{1,18}))?\s*([A-Za-zµ]*)", text.strip())
+    if match is None:
+        raise ValueError(f"'{text}' is not a number with a unit, such as {example}")
+    whole, decimals, unit = match[1], match[2] or "", match[3].replace("µ", "u")
+    if unit not in units:
+        if not unit and not (whole + decimals).strip("0"):
+            return 0
+        known = ", ".join(name for name in units if name)
+        problem = f"has the unknown unit '{unit}'" if unit else "has no unit"
+        raise ValueError(f"'{text}' {problem}; units are {known}")
+    value = Fraction(int(whole + decimals), 10 ** len(decimals)) * units[unit]
+    if value.denominator != 1:
+        raise ValueError(f"'{text}' is finer than the smallest unit")
+    if value > INT64_MAX:
+        raise ValueError(f"'{text}' is too large")
+    return int(value)
+
+
+def parse_duration(text: str) -> int:
+    """Nanoseconds of ``250us``, ``1.5ms``, ``10m``, ``3d``; a bare ``0`` needs no unit.
+
+    Raises ValueError, its text made to be shown.
+    """
+    return _number(text, _DURATIONS, "250us, 1ms or 10m")
+
+
+def format_duration(ns: int) -> str:
+    """The shortest exact notation of a duration that is not negative, e.g. ``1.5ms``."""
+    if ns == 0:
+        return "0"
+    candidates = []
+    for unit, size in _DURATIONS.items():
+        whole, rest = divmod(ns, size)
+        digits = ""
+        if rest:
+            if 10 ** (len(str(size)) - 1) != size:  # minutes and up: a fraction may not end
+                continue
+            digits = "." + str(rest).rjust(len(str(size)) - 1, "0").rstrip("0")
+        if whole or len(digits) < 3:
+            candidates.append(f"{whole}{digits}{unit}")
+    return min(candidates, key=lambda text: (len(text), text))
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``4096``, ``64KiB``, ``1.5GiB``. Raises ValueError."""
+    return _number(text, _SIZES, "4096, 64KiB or 1GiB")
+
+
+def format_size(size: int) -> str:
+    """A number of bytes in the largest unit that holds it without a fraction."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % _SIZES[unit] == 0:
+            return f"{size // _SIZES[unit]}{unit}"
+    return str(size)
+
+
+def parse_integer(text: str) -> int:
+    """A decimal integer. Raises ValueError."""
+    if re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()) is None:
+        raise ValueError(f"'{text}' is not a whole number")
+    value = int(text)
+    if abs(value) > INT64_MAX:
+        raise ValueError(f"'{text}' is too large")
+    return value
+
+
+def parse_cpus(text: str) -> frozenset[int] | None:
+    """The CPUs of ``0-3,8``; None for ``all``. Raises ValueError."""
+    if text.strip() == "all":
+        return None
+    cpus: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
+        if match is None:
+            raise ValueError(f"'{text}' is not a list of CPUs, such as 0-3,8 or all")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"'{text}' is not a list of CPUs: {first}-{last} runs backwards")
+        if last >= CPU_MAX:
+            raise ValueError(f"'{text}' names CPU {last}; the highest possible is {CPU_MAX - 1}")
+        cpus.update(range(first, last + 1))
+    return frozenset(cpus)
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """A set of CPUs in the kernel's list notation: ``0-3,8``."""
+    parts: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if parts and parts[-1][1] == cpu - 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def parse_rate(text: str) -> float:
+    """Events per hour of ``1/h``, ``0.5/day``, ``2/10m``; a bare ``0`` is never. ValueError."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*(\S+))?\s*", text)
+    if match is None:
+        raise ValueError(f"'{text}' is not a rate, such as 1/h or 2/d")
+    count, per = Fraction(match[1]), match[2]
+    if per is None:
+        if count:
+            raise ValueError(f"'{text}' does not say per what: write {match[1]}/h")
+        return 0.0
+    words = {"hour": "h", "day": "d", "minute": "m", "min": "m"}
+    per = words.get(per, per)
+    ns = parse_duration(per if per[0].isdigit() else "1" + per)
+    if ns == 0:
+        raise ValueError(f"'{text}' divides by zero")
+    return float(count * 3600 * 10**9 / ns)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a measurement or of a load."""
+
+    name: str
+    type: str
+    default: str
+    min: str = ""
+    max: str = ""
+    values: tuple[str, ...] = ()
+    help: str = ""
+
+    def number(self, text: str) -> int:
+        """The value as a number: ns, bytes, 0/1, place among the values. Raises ValueError."""
+        if self.type == "duration":
+            return parse_duration(text)
+        if self.type == "size":
+            return parse_size(text)
+        if self.type == "integer":
+            return parse_integer(text)
+        if self.type == "flag":
+            return ("no", "yes").index(self._flag(text))
+        if self.type == "enum":
+            return self.values.index(self._enum(text))
+        raise ValueError(f"{self.name} is no number")
+
+    def normalise(self, text: str) -> str:
+        """The value as it is kept and passed on. Raises ValueError, its text made to be shown."""
+        if self.type == "enum":
+            return self._enum(text)
+        if self.type == "flag":
+            return self._flag(text)
+        if self.type == "cpus":
+            cpus = parse_cpus(text)
+            return "all" if cpus is None else format_cpus(cpus)
+        if self.type == "text":
+            if "\n" in text or "\0" in text:
+                raise ValueError("a text has one line")
+            return text
+        value = self.number(text)
+        if self.min and value < self.number(self.min):
+            raise ValueError(f"{text} is too small; the range is {self.min} to {self.max}")
+        if self.max and value > self.number(self.max):
+            raise ValueError(f"{text} is too large; the range is {self.min} to {self.max}")
+        if self.type == "duration":
+            return format_duration(value)
+        return format_size(value) if self.type == "size" else str(value)
+
+    def notation(self) -> str:
+        """What a value looks like, for a help text: ``20us…1h``, ``one|other``, ``LIST``."""
+        if self.type == "enum":
+            return "|".join(self.values)
+        if self.type == "flag":
+            return "yes|no"
+        if self.min or self.max:
+            return f"{self.min or '…'} to {self.max or '…'}"
+        return {"cpus": "LIST", "text": "TEXT"}.get(self.type, self.type.upper())
+
+    def _enum(self, text: str) -> str:
+        if text not in self.values:
+            raise ValueError(f"'{text}' is not one of its values; {nearest(text, self.values)}")
+        return text
+
+    @staticmethod
+    def _flag(text: str) -> str:
+        words = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "on": "yes", "off": "no"}
+        if text not in words:
+            raise ValueError(f"'{text}' is neither yes nor no")
+        return words[text]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One quantity that a measurement samples; ``stages``: the way a sample spans, in order."""
+
+    name: str
+    unit: str = "ns"
+    meaning: str = ""
+    start: str = ""
+    end: str = ""
+    stages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a measurement yields."""
+
+    name: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that a measurement gives a verdict on."""
+
+    rule: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One step of ``rtgauge evaluate``."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    load: str = "idle"
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+    summary: str
+    options: tuple[Option, ...]
+
+    kind = "entry"
+
+    def has(self, name: str) -> bool:
+        """Whether there is an option of that name."""
+        return any(option.name == name for option in self.options)
+
+    def option(self, name: str) -> Option:
+        """The option of that name; UsageError with the nearest one if there is none."""
+        for option in self.options:
+            if option.name == name:
+                return option
+        raise UsageError(
+            f"{self.kind} '{self.name}' has no option '{name}'",
+            nearest(name, (option.name for option in self.options)),
+        )
+
+    def normalise(self, name: str, text: str) -> str:
+        """The value of one option as it is kept; UsageError if it has none or it is wrong."""
+        try:
+            return self.option(name).normalise(text)
+        except ValueError as error:
+            raise UsageError(
+                f"{self.kind} '{self.name}', option '{name}': {error}",
+                f"{name}: {self.option(name).help}" if self.option(name).help else "",
+            ) from None
+
+
+@dataclass(frozen=True)
+class Load(_Named):
+    """What else a target can do meanwhile; ``unit``: in what its work is counted."""
+
+    unit: str = ""
+
+    kind = "load"
+
+
+@dataclass(frozen=True)
+class Measurement(_Named):
+    """One thing that can be measured. ``role`` is ``measurement`` or ``calibration``."""
+
+    code: str = ""
+    role: str = "measurement"
+    contexts: tuple[str, ...] = ()
+    series: tuple[Series, ...] = ()
+    tables: tuple[Table, ...] = ()
+    verdicts: tuple[Rule, ...] = ()
+    evaluate: tuple[Evaluation, ...] = ()
+
+    kind = "measurement"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything an agent can do; ``document`` is its description as it came."""
+
+    agent: str
+    libc: str
+    measurements: Mapping[str, Measurement]
+    loads: Mapping[str, Load]
+    document: Mapping[str, Any]
+
+    def measurement(self, name: str) -> Measurement:
+        """The measurement of that name; UsageError with the nearest one if there is none."""
+        if name not in self.measurements:
+            raise UsageError(f"unknown measurement '{name}'", nearest(name, self.measurements))
+        return self.measurements[name]
+
+    def load(self, name: str) -> Load:
+        """The load of that name; UsageError with the nearest one if there is none."""
+        if name not in self.loads:
+            raise UsageError(f"unknown load '{name}'", nearest(name, [*self.loads, "idle"]))
+        return self.loads[name]
+
+    def normalise_load(self, text: str) -> str:
+        """Check ``NAME[:option=value…][,NAME…]`` and bring its values into their shortest form."""
+        text = text.strip()
+        if text in ("", "idle"):
+            return "idle"
+        parts = []
+        for part in text.split(","):
+            name, *pairs = part.split(":")
+            if name == "idle":
+                raise UsageError(
+                    f"load '{text}': idle is no load beside others", "leave 'idle' out"
+                )
+            load = self.load(name)
+            words = [name]
+            for pair in pairs:
+                option, equals, value = pair.partition("=")
+                if not equals:
+                    raise UsageError(
+                        f"load '{text}': '{pair}' is not option=value",
+                        f"write it as {name}:OPTION=VALUE",
+                    )
+                words.append(f"{option}={load.normalise(option, value)}")
+            parts.append(":".join(words))
+        return ",".join(parts)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Catalogue:
+        """Read what an agent's ``describe`` printed; TargetError if it is no catalogue."""
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise TargetError(
+                f"the agent's description is not JSON: {error}",
+                "check that RTGAUGE_AGENT names an rtgauge-agent",
+            ) from None
+        return cls.from_document(document)
+
+    @classmethod
+    def from_document(cls, document: object) -> Catalogue:
+        """The same from the JSON document; TargetError names the place that is wrong."""
+        top = _Reader("catalogue", document)
+        if top.text("format") != "rtgauge-catalogue":
+            raise TargetError("the agent's description is no rtgauge catalogue")
+        if top.document.get("version") != 1:
+            raise TargetError(
+                f"the agent's catalogue has version {top.document.get('version')}; "
+                "this program knows version 1",
+                "install an rtgauge of the agent's version",
+            )
+        measurements = [_measurement(entry) for entry in top.maps("measurements")]
+        loads = [_load(entry) for entry in top.maps("loads")]
+        return cls(
+            agent=top.text("agent"),
+            libc=top.text("libc"),
+            measurements=_unique("measurement", measurements),
+            loads=_unique("load", loads),
+            document=MappingProxyType(dict(top.document)),
+        )
+
+
+_T = TypeVar("_T", bound=_Named)
+
+
+def _unique(kind: str, entries: list[_T]) -> Mapping[str, _T]:
+    table: dict[str, _T] = {}
+    for entry in entries:
+        if entry.name in table:
+            raise TargetError(f"the agent's description names {kind} '{entry.name}' twice")
+        table[entry.name] = entry
+    return MappingProxyType(table)
+
+
+class _Reader:
+    """Takes typed values out of a JSON map and says where one is missing or wrong."""
+
+    def __init__(self, where: str, document: object) -> None:
+        self.where = where
+        if not isinstance(document, dict):
+            raise TargetError(f"the agent's description is wrong: {where} is not a map")
+        self.document: dict[str, Any] = document
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.document.get(key, default)
+        if not isinstance(value, str):
+            raise TargetError(f"the agent's description is wrong: {self.where}: no text '{key}'")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self.document.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise TargetError(
+                f"the agent's description is wrong: {self.where}: '{key}' is no list of texts"
+            )
+        return tuple(value)
+
+    def maps(self, key: str) -> list[_Reader]:
+        value = self.document.get(key, [])
+        if not isinstance(value, list):
+            raise TargetError(f"the agent's description is wrong: {self.where}: '{key}' is no list")
+        return [_Reader(f"{self.where}, {key} {i}", item) for i, item in enumerate(value)]
+
+    def mapping(self, key: str) -> dict[str, str]:
+        value = self.document.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            raise TargetError(
+                f"the agent's description is wrong: {self.where}: '{key}' is no map of texts"
+            )
+        return value
+
+    def name(self) -> str:
+        name = self.text("name")
+        if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is None:
+            raise TargetError(
+                f"the agent's description is wrong: {self.where}: '{name}' is no name"
+            )
+        self.where = f"{self.where.rpartition(', ')[2]} '{name}'"
+        return name
+
+
+def _option(entry: _Reader) -> Option:
+    where = entry.where
+    name = entry.name()
+    option = Option(
+        name=name,
+        type=entry.text("type"),
+        default=entry.text("default"),
+        min=entry.text("min", ""),
+        max=entry.text("max", ""),
+        values=entry.texts("values"),
+        help=entry.text("help", ""),
+    )
+    if option.type not in _TYPES:
+        raise TargetError(f"the agent's description is wrong: {where}: type '{option.type}'")
+    try:
+        option.normalise(option.default)
+    except ValueError as error:
+        if option.default:  # an empty default is "not given"
+            raise TargetError(
+                f"the agent's description is wrong: {where}: default of '{name}': {error}"
+            ) from None
+    return option
+
+
+def _options(entry: _Reader, reserved: frozenset[str]) -> tuple[Option, ...]:
+    options = tuple(_option(item) for item in entry.maps("options"))
+    names = [option.name for option in options]
+    for name in names:
+        if names.count(name) > 1 or name in reserved:
+            problem = "reserved for the host" if name in reserved else "there twice"
+            raise TargetError(
+                f"the agent's description is wrong: {entry.where}: option '{name}' is {problem}"
+            )
+    return options
+
+
+def _measurement(entry: _Reader) -> Measurement:
+    name = entry.name()
+    role = entry.text("role", "measurement")
+    if role not in ("measurement", "calibration"):
+        raise TargetError(f"the agent's description is wrong: {entry.where}: role '{role}'")
+    contexts = entry.texts("contexts")
+    for context in contexts:
+        if context not in _CONTEXTS:
+            raise TargetError(
+                f"the agent's description is wrong: {entry.where}: context '{context}'"
+            )
+    return Measurement(
+        name=name,
+        summary=entry.text("summary", ""),
+        options=_options(entry, _RESERVED),
+        code=entry.text("code", ""),
+        role=role,
+        contexts=contexts,
+        series=tuple(
+            Series(
+                item.text("name"),
+                item.text("unit", "ns"),
+                item.text("meaning", ""),
+                item.text("from", ""),
+                item.text("to", ""),
+                item.texts("stages"),
+            )
+            for item in entry.maps("series")
+        ),
+        tables=tuple(Table(i.text("name"), i.text("meaning", "")) for i in entry.maps("tables")),
+        verdicts=tuple(Rule(i.text("rule"), i.text("meaning", "")) for i in entry.maps("verdicts")),
+        evaluate=tuple(
+            Evaluation(MappingProxyType(i.mapping("parameters")), i.text("load", "idle"))
+            for i in entry.maps("evaluate")
+        ),
+    )
+
+
+def _load(entry: _Reader) -> Load:
+    name = entry.name()
+    return Load(
+        name=name,
+        summary=entry.text("summary", ""),
+        options=_options(entry, frozenset()),
+        unit=entry.text("unit", ""),
+    )

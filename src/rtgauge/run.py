@@ -1,0 +1,671 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out a plan on targets: one agent for each step, its stream made durable as it comes.
+
+Path of a sample: the bytes that ``RunningAgent.read`` hands out go into the run's folder as they
+are (``StreamFile.write``, synced at most a second later), and through ``StreamReader`` into the
+live view. When the step has ended, the folder seals them into Parquet.
+
+Whatever happens, the samples that came are kept and the run says how it ended: complete,
+interrupted (from outside), failed, or skipped (cannot run here).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from types import FrameType
+from typing import Any, Final, Protocol
+
+from rtgauge.audit import audit, environment_document
+from rtgauge.catalogue import Catalogue, parse_cpus
+from rtgauge.errors import (
+    ExitCode,
+    RtgaugeError,
+    StoreError,
+    StreamError,
+    TargetError,
+    UsageError,
+)
+from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
+from rtgauge.store import RunFolder, Store, new_run_id
+from rtgauge.stream import (
+    Environment,
+    Event,
+    Header,
+    Histogram,
+    Record,
+    Samples,
+    SeriesInfo,
+    Setting,
+    StreamReader,
+    Trailer,
+)
+from rtgauge.target import RunningAgent, Target
+
+__all__ = [
+    "Limits",
+    "LiveSeries",
+    "LiveStep",
+    "Progress",
+    "RunOutcome",
+    "execute",
+    "read_facts",
+]
+
+POLL_S: Final = 0.2
+ONLINE: Final = "/sys/devices/system/cpu/online"
+STATES: Final = ("complete", "interrupted", "failed", "skipped")
+# Signals by which someone ends an agent; others mean that it broke.
+FROM_OUTSIDE: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How patient the host is, in seconds.
+
+    A stream says something at least every 10 s (its clock records); before its first record the
+    loads have to come up. ``overtime_s`` is what a step may take beyond a tenth over its time.
+    """
+
+    first_s: float = 45.0
+    silence_s: float = 20.0
+    overtime_s: float = 60.0
+    stop_s: float = 10.0
+    kill_s: float = 10.0
+
+
+@dataclass
+class LiveSeries:
+    """What is known of a series while it is measured; times in the series' unit."""
+
+    info: SeriesInfo
+    count: int = 0
+    min: int = 0
+    max: int = 0
+    sum: int = 0
+
+    @property
+    def mean(self) -> float:
+        """The mean of the samples so far; 0 without any."""
+        return self.sum / self.count if self.count else 0.0
+
+
+@dataclass
+class LiveStep:
+    """A step while it is measured: fed with its records, read by whoever shows it."""
+
+    step: PlannedStep
+    expected_s: float | None
+    elapsed_s: float = 0.0
+    header: Header | None = None
+    trailer: Trailer | None = None
+    series: dict[int, LiveSeries] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+    events: int = 0
+
+    def take(self, record: Record) -> None:
+        """Take in one record of the stream."""
+        match record:
+            case Samples():
+                self._samples(record)
+            case Histogram():
+                self._histogram(record)
+            case SeriesInfo():
+                self.series[record.series] = LiveSeries(record)
+            case Setting():
+                self.settings.append(record)
+            case Event():
+                self.events += 1
+            case Header():
+                self.header = record
+            case Trailer():
+                self.trailer = record
+
+    def _samples(self, record: Samples) -> None:
+        live = self.series.get(record.series)
+        values = record.values
+        if live is None or len(values) == 0:
+            return
+        low, high = int(values.min()), int(values.max())
+        live.min = low if live.count == 0 else min(live.min, low)
+        live.max = high if live.count == 0 else max(live.max, high)
+        live.sum += int(values.sum(dtype="int64"))
+        live.count += len(values)
+
+    def _histogram(self, record: Histogram) -> None:
+        live = self.series.get(record.series)
+        if live is not None and record.count >= live.count:
+            live.count, live.min, live.max = record.count, record.min, record.max
+            live.sum = record.sum
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How one run ended. ``exit_code`` knows nothing of budgets and verdicts yet."""
+
+    id: str
+    target: str
+    state: str
+    reason: str
+    remedy: str
+    exit_code: ExitCode
+
+
+class Progress(Protocol):
+    """Whoever watches a run."""
+
+    def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
+        """A run begins, the ``number``-th of ``total``."""
+        ...
+
+    def step_started(self, live: LiveStep, number: int, total: int) -> None:
+        """A step begins, the ``number``-th carried out."""
+        ...
+
+    def step_went_on(self, live: LiveStep) -> None:
+        """Called a few times a second while a step is measured."""
+        ...
+
+    def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+        """A step has ended; ``entry`` is what run.json says of it."""
+        ...
+
+    def run_ended(self, outcome: RunOutcome) -> None:
+        """A run has ended."""
+        ...
+
+    def message(self, text: str) -> None:
+        """Something to be said."""
+        ...
+
+
+class _Quiet:
+    """Watches nothing."""
+
+    def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None: ...
+    def step_started(self, live: LiveStep, number: int, total: int) -> None: ...
+    def step_went_on(self, live: LiveStep) -> None: ...
+    def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None: ...
+    def run_ended(self, outcome: RunOutcome) -> None: ...
+    def message(self, text: str) -> None: ...
+
+
+class _Interruption:
+    """Ctrl-C once: end in order and keep what there is. Twice: kill the agent."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def asked(self) -> bool:
+        return self.count > 0
+
+    @property
+    def urgent(self) -> bool:
+        return self.count > 1
+
+    def _signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+    @contextlib.contextmanager
+    def handling(self) -> Iterator[None]:
+        """Catch SIGINT, SIGTERM and SIGHUP meanwhile (in the main thread only)."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self._signal)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def execute(
+    plan: Plan,
+    targets: Sequence[Target],
+    store: Store,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+) -> list[RunOutcome]:
+    """Carry out a plan on each target, ``plan.repeat`` times, in turn.
+
+    Gives the outcome of each run begun; a run that was interrupted is the last one. Raises
+    UsageError if the plan does not fit a target (nothing was started then), TargetError if one
+    cannot be reached, StoreError if the store cannot be written (what came so far is kept).
+    """
+    watcher = progress or _Quiet()
+    prepared = [(target, _prepare(plan, target)) for target in targets]
+    total = plan.repeat * len(prepared)
+    study = new_run_id() if total > 1 else ""
+    outcomes: list[RunOutcome] = []
+    interruption = _Interruption()
+    with interruption.handling():
+        for repeat in range(plan.repeat):
+            for target, catalogue in prepared:
+                run = _Run(plan, target, catalogue, store, watcher, limits or Limits())
+                outcomes.append(
+                    run.carry_out(study, repeat, len(outcomes) + 1, total, interruption)
+                )
+                if interruption.asked:
+                    return outcomes
+    return outcomes
+
+
+def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
+    """Header, facts and settings of the stream that an agent's ``environment`` wrote.
+
+    Raises TargetError if it is none.
+    """
+    try:
+        records = StreamReader().feed(data)
+    except StreamError as error:
+        raise TargetError(f"the agent's 'environment' is wrong: {error}", error.remedy) from None
+    header = next((record for record in records if isinstance(record, Header)), None)
+    if header is None:
+        raise TargetError(
+            "the agent's 'environment' wrote no stream", "check that it is an rtgauge-agent"
+        )
+    facts: dict[str, Any] = {}
+    for record in records:
+        if isinstance(record, Environment):
+            facts.update(record.facts)
+    return header, facts, [record for record in records if isinstance(record, Setting)]
+
+
+def _prepare(plan: Plan, target: Target) -> Catalogue:
+    """The target's catalogue, once the plan is known to fit it."""
+    catalogue = Catalogue.from_json(target.describe())
+    for step in plan.steps:
+        entry = catalogue.measurement(step.measurement)
+        for name, value in step.parameters.items():
+            entry.normalise(name, value)
+        catalogue.normalise_load(step.load)
+    return catalogue
+
+
+def _check_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: str) -> None:
+    """UsageError if a step asks for a CPU that is not online there."""
+    online = facts.get(ONLINE)
+    if not isinstance(online, str) or not online:
+        return
+    present = parse_cpus(online) or frozenset()
+    for step in steps:
+        for name, text in (("cpu", step.parameters.get("cpu")), ("load-cpu", step.load_cpu)):
+            wanted = parse_cpus(text) if text else None
+            missing = sorted((wanted or frozenset()) - present)
+            if missing:
+                raise UsageError(
+                    f"measurement '{step.measurement}', option '{name}': "
+                    f"target '{target}' has no CPU {missing[0]}",
+                    f"the CPUs online there are {online}",
+                )
+
+
+@dataclass
+class _Ended:
+    """How a step ended."""
+
+    state: str
+    reason: str = ""
+    remedy: str = ""
+    wrong_usage: bool = False
+
+
+class _Run:
+    """One run: one plan on one target."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        target: Target,
+        catalogue: Catalogue,
+        store: Store,
+        progress: Progress,
+        limits: Limits,
+    ) -> None:
+        self._plan = plan
+        self._target = target
+        self._catalogue = catalogue
+        self._store = store
+        self._progress = progress
+        self._limits = limits
+        self._clock = target.clock
+        self._wrong_usage = False
+        self._settings: list[Setting] = []
+
+    def carry_out(
+        self, study: str, repeat: int, number: int, total: int, interruption: _Interruption
+    ) -> RunOutcome:
+        """The whole run, from the environment to the sealed samples."""
+        environment = self._target.environment()
+        header, self._facts, self._settings = read_facts(environment)
+        calibrations = calibration_steps(self._plan, self._catalogue)
+        steps = [*self._plan.steps, *calibrations]
+        _check_cpus(steps, self._facts, self._target.name)
+        began = self._clock.monotonic()
+        self._document = self._first_document(study, repeat, header, steps)
+        self._folder = self._store.create(self._document)
+        self._folder.save_environment(environment)
+        self._progress.run_started(self._document, number, total)
+        # Calibrations come first in time and last in the list.
+        order = [*range(len(self._plan.steps), len(steps)), *range(len(self._plan.steps))]
+        try:
+            for place, index in enumerate(order, 1):
+                if interruption.asked:
+                    self._note(index, _Ended("skipped", "the run was stopped before this step"))
+                    continue
+                ended = self._step(index, steps[index], place, len(order), interruption)
+                self._wrong_usage = self._wrong_usage or ended.wrong_usage
+            self._finish(began, *self._state(interruption))
+        except OSError as error:
+            raise self._broken_store(began, StoreError(
+                f"the store cannot be written: {error.strerror or error}",
+                "free some space, then see what was kept with 'rtgauge runs'",
+            )) from error  # fmt: skip
+        except RtgaugeError as error:
+            raise self._broken_store(began, error) from error
+        outcome = RunOutcome(
+            self._document["id"],
+            self._target.name,
+            self._document["state"],
+            self._document["reason"],
+            self._document["remedy"],
+            self._exit_code(),
+        )
+        self._progress.run_ended(outcome)
+        return outcome
+
+    def _first_document(
+        self, study: str, repeat: int, header: Header, steps: Sequence[PlannedStep]
+    ) -> dict[str, Any]:
+        findings = audit(self._facts)
+        return {
+            "format": "rtgauge-run",
+            "version": 1,
+            "id": new_run_id(),
+            "study": study,
+            "label": self._plan.label,
+            "repeat": repeat,
+            "target": self._target.name,
+            "boot_id": header.boot_id,
+            "started": self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "duration_s": 0.0,
+            "state": "running",
+            "reason": "",
+            "remedy": "",
+            "plan": self._plan.document(),
+            "environment": environment_document(self._facts, self._settings),
+            "findings": [asdict(finding) for finding in findings],
+            "catalogue": json.loads(json.dumps(dict(self._catalogue.document))),
+            "steps": [
+                {
+                    "step": index,
+                    "measurement": step.measurement,
+                    "parameters": dict(step.parameters),
+                    "load": step.load,
+                    "budget_ns": step.budget_ns,
+                    "rate_per_hour": step.rate_per_hour,
+                    "role": step.role,
+                    # What stands here if the host is killed before it comes to this step.
+                    "state": "skipped",
+                    "reason": "the run ended before this step",
+                    "remedy": "",
+                    "folder": f"steps/{index:03d}",
+                    "duration_s": 0.0,
+                }
+                for index, step in enumerate(steps)
+            ],
+        }
+
+    def _note(self, index: int, ended: _Ended, duration_s: float = 0.0) -> dict[str, Any]:
+        entry: dict[str, Any] = self._document["steps"][index]
+        entry.update(
+            state=ended.state,
+            reason=ended.reason,
+            remedy=ended.remedy,
+            duration_s=round(duration_s, 3),
+        )
+        self._folder.write_document(self._document)
+        return entry
+
+    def _step(
+        self, index: int, step: PlannedStep, place: int, total: int, interruption: _Interruption
+    ) -> _Ended:
+        expected = expected_ns(step, self._catalogue)
+        live = LiveStep(step, None if expected is None else expected / 1e9)
+        self._document["steps"][index].update(state="running", reason="")
+        self._folder.write_document(self._document)
+        self._progress.step_started(live, place, total)
+        began = self._clock.monotonic()
+        words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
+        try:
+            agent = self._target.start(words)
+        except TargetError as error:
+            ended = _Ended("failed", error.message, error.remedy)
+        else:
+            watch = _Watch(agent, live, self._target, self._limits, interruption, self._progress)
+            with contextlib.closing(agent):
+                ended = watch.run(self._folder, index)
+            try:
+                self._folder.seal(index)
+            except StreamError as error:  # of a newer version, say: it stays as it came
+                ended = _Ended("failed", error.message, error.remedy)
+        self._settings += live.settings
+        self._document["environment"] = environment_document(self._facts, self._settings)
+        entry = self._note(index, ended, self._clock.monotonic() - began)
+        self._progress.step_ended(live, entry)
+        return ended
+
+    def _state(self, interruption: _Interruption) -> tuple[str, str, str]:
+        """State, reason and remedy of the run: the worst of its steps."""
+        steps = self._document["steps"]
+        for state in ("failed", "interrupted"):
+            for step in steps:
+                if step["state"] == state:
+                    where = f"step {step['step']} ({step['measurement']}): "
+                    return state, where + step["reason"], step["remedy"]
+        if interruption.asked:
+            return "interrupted", "stopped from outside", ""
+        asked = steps[: len(self._plan.steps)]
+        if all(step["state"] == "skipped" for step in asked):
+            return "skipped", asked[0]["reason"], asked[0]["remedy"]
+        return "complete", "", ""
+
+    def _finish(self, began: float, state: str, reason: str, remedy: str) -> None:
+        self._document.update(
+            state=state,
+            reason=reason,
+            remedy=remedy,
+            duration_s=round(self._clock.monotonic() - began, 3),
+        )
+        self._folder.write_document(self._document)
+        self._store.update(self._folder)
+
+    def _broken_store(self, began: float, error: RtgaugeError) -> RtgaugeError:
+        """Write down, as far as that is possible yet, that the run failed."""
+        for step in self._document["steps"]:
+            if step["state"] == "running":
+                step.update(state="failed", reason=error.message, remedy=error.remedy)
+        with contextlib.suppress(OSError, RtgaugeError):
+            self._finish(began, "failed", error.message, error.remedy)
+        return error
+
+    def _exit_code(self) -> ExitCode:
+        if self._wrong_usage:
+            return ExitCode.USAGE
+        return {
+            "failed": ExitCode.FAILED,
+            "interrupted": ExitCode.INTERRUPTED,
+            "skipped": ExitCode.SKIPPED,
+        }.get(self._document["state"], ExitCode.DONE)
+
+
+class _Watch:
+    """Follows one agent from its start to its end, whatever it does."""
+
+    def __init__(
+        self,
+        agent: RunningAgent,
+        live: LiveStep,
+        target: Target,
+        limits: Limits,
+        interruption: _Interruption,
+        progress: Progress,
+    ) -> None:
+        self._agent = agent
+        self._live = live
+        self._clock = target.clock
+        self._limits = limits
+        self._interruption = interruption
+        self._progress = progress
+        self._reader = StreamReader()
+        self._stopped_at: float | None = None
+        self._killed = False
+        self._blame = _Ended("complete")  # why the host itself ended the agent
+
+    def run(self, folder: RunFolder, index: int) -> _Ended:
+        """Read until the agent is gone; gives how the step ended."""
+        stream = folder.append_stream(index)
+        try:
+            self._follow(stream.write)
+        except BaseException:
+            self._end_agent()
+            raise
+        finally:
+            stream.close()
+        code = self._end_agent()
+        end = self._reader.finish()
+        ended = self._judge(code, end.reason if end.dropped_bytes else "")
+        if ended.state == "complete" and end.lost_records:
+            ended.reason = f"{end.lost_records} records of the stream were lost on the way"
+        return ended
+
+    def _follow(self, write: Callable[[bytes], object]) -> None:
+        began = heard = self._clock.monotonic()
+        first = True
+        while True:
+            self._interrupt()
+            data = self._agent.read(POLL_S)
+            now = self._clock.monotonic()
+            self._live.elapsed_s = now - began
+            if data == b"":
+                return
+            if data:
+                heard, first = now, False
+                write(data)
+                self._feed(data)
+            else:
+                write(b"")
+            self._progress.step_went_on(self._live)
+            limit = self._limits.first_s if first else self._limits.silence_s
+            if now - heard > limit:
+                self._host_stops(f"the agent said nothing for {limit:.0f} s")
+            if self._overtime(now - began):
+                self._host_stops("the agent did not end in its time")
+            if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
+                self._kill()
+                if now - self._stopped_at > self._limits.stop_s + self._limits.kill_s:
+                    return
+
+    def _feed(self, data: bytes) -> None:
+        if self._blame.state != "complete":
+            return
+        try:
+            for record in self._reader.feed(data):
+                self._live.take(record)
+        except StreamError as error:
+            self._blame = _Ended("failed", error.message, error.remedy)
+            self._stop()
+
+    def _overtime(self, elapsed: float) -> bool:
+        expected = self._live.expected_s
+        return expected is not None and elapsed > expected * 1.1 + self._limits.overtime_s
+
+    def _interrupt(self) -> None:
+        if self._interruption.urgent:
+            self._kill()
+        if self._interruption.asked and self._stopped_at is None:
+            self._progress.message(
+                "stopping in order; what was measured is kept (Ctrl-C again kills the agent)"
+            )
+            self._stop()
+
+    def _host_stops(self, reason: str) -> None:
+        if self._stopped_at is None:
+            self._blame = _Ended(
+                "failed", reason, "look at the target: is it overloaded, or did the agent break?"
+            )
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._stopped_at is None:
+            self._stopped_at = self._clock.monotonic()
+            self._agent.stop()
+
+    def _kill(self) -> None:
+        if not self._killed:
+            self._killed = True
+            if self._stopped_at is None:
+                self._stopped_at = self._clock.monotonic()
+            self._agent.kill()
+
+    def _end_agent(self) -> int | None:
+        """Wait for the agent's end; stop it, then kill it, if it takes too long."""
+        code = self._agent.wait(self._limits.stop_s if not self._killed else self._limits.kill_s)
+        if code is None and not self._killed:
+            self._kill()
+            code = self._agent.wait(self._limits.kill_s)
+        return code
+
+    def _said(self) -> tuple[str, str]:
+        """The agent's last words on stderr: what went wrong, and the remedy below it."""
+        lines = [line.strip() for line in self._agent.messages().splitlines() if line.strip()]
+        if not lines:
+            return "", ""
+        message = lines[0].removeprefix("rtgauge-agent: ")
+        remedy = lines[1] if len(lines) > 1 else ""
+        return message[:400], remedy.removeprefix("remedy: ")[:400]
+
+    def _judge(self, code: int | None, broken: str) -> _Ended:  # noqa: PLR0911
+        if code is None:
+            return _Ended(
+                "failed",
+                "the agent cannot be ended",
+                "end it on the target: kill -KILL its process",
+            )
+        trailer = self._live.trailer
+        message, remedy = self._said()
+        if self._blame.state != "complete":
+            return self._blame
+        if trailer is not None:
+            if trailer.state == "complete" and code not in (0, ExitCode.OVER_BUDGET):
+                return _Ended("failed", message or f"the agent ended with code {code}", remedy)
+            state = trailer.state if trailer.state in STATES else "failed"
+            usage = code == ExitCode.USAGE
+            return _Ended(state, trailer.reason, trailer.remedy, usage)
+        if self._interruption.urgent:
+            return _Ended("interrupted", "the agent was killed; what it had sent is kept")
+        if code == ExitCode.USAGE:
+            return _Ended("failed", message or "the agent refused its arguments", remedy, True)
+        if code == ExitCode.SKIPPED:
+            return _Ended("skipped", message or "the agent cannot do this here", remedy)
+        if code == ExitCode.INTERRUPTED:
+            return _Ended("interrupted", message or "the agent was stopped", remedy)
+        if code < 0 and -code in FROM_OUTSIDE:
+            name = signal.Signals(-code).name
+            return _Ended(
+                "interrupted", f"the agent was killed from outside ({name})", "run it once more"
+            )
+        if broken:
+            return _Ended("failed", f"the stream is damaged: {broken}", "run it once more")
+        what = f"by signal {-code}" if code < 0 else f"with code {code}"
+        default = f"the agent ended {what} in the middle of the step"
+        return _Ended("failed", message or default, remedy or "see what the target's log says")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets: the systems under test, each reached through the same few methods.
+
+Path of a sample, step 5 of the host's side of the pipe: ``RunningAgent.read`` hands on the bytes
+that the agent wrote, as they come.
+
+A kind of target is one file here and one line in ``TARGETS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from rtgauge.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from rtgauge.clock import Clock
+
+__all__ = ["TARGETS", "RunningAgent", "Target", "open_target"]
+
+
+class RunningAgent(Protocol):
+    """An agent at work on one step. No method blocks longer than its timeout (seconds)."""
+
+    def read(self, timeout: float) -> bytes | None:
+        """Bytes of the stream; None if none came in that time; empty at its end."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for an end in order: the stream gets its trailer. May be called again."""
+        ...
+
+    def kill(self) -> None:
+        """End the agent at once; what it changed on the target is put back by its guardian."""
+        ...
+
+    def wait(self, timeout: float) -> int | None:
+        """The agent's exit code (negative: the signal that ended it); None if it still runs."""
+        ...
+
+    def messages(self) -> str:
+        """What the agent said on stderr so far, the first 64 KiB of it."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held here; kills an agent that still runs."""
+        ...
+
+
+class Target(Protocol):
+    """A system under test. Its methods raise TargetError when it cannot be reached."""
+
+    name: str
+    clock: Clock
+
+    def describe(self) -> str:
+        """The catalogue, as the JSON text that the agent's ``describe`` prints."""
+        ...
+
+    def environment(self) -> bytes:
+        """The stream that the agent's ``environment`` writes: header and environment records."""
+        ...
+
+    def start(self, arguments: Sequence[str]) -> RunningAgent:
+        """Start the agent with these arguments; its stream comes from ``RunningAgent.read``."""
+        ...
+
+    def close(self) -> None:
+        """Leave the target as it was found."""
+        ...
+
+
+# Kind of target (what stands before the first colon of its name) → module and its class.
+TARGETS = {
+    "local": "rtgauge.target.local:LocalTarget",
+    "fake": "rtgauge.target.fake:FakeTarget",
+}
+
+
+def open_target(name: str) -> Target:
+    """The target of that name: ``local``, ``fake``, ``fake:FAULT``.
+
+    Raises UsageError for an unknown kind, TargetError if it cannot be reached.
+    """
+    kind, _, detail = name.partition(":")
+    if kind not in TARGETS:
+        raise UsageError(f"unknown target '{name}'", nearest(kind, TARGETS))
+    module, _, attribute = TARGETS[kind].partition(":")
+    opener = cast(Callable[[str], Target], getattr(import_module(module), attribute))
+    return opener(detail)

@@ -1,0 +1,694 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target that does not exist: an agent of its own making, on a clock of its own.
+
+Everything from sample to report runs against it without hardware, without privilege and without
+waiting, and comes out the same each time. Faults are put in by name: ``fake:cut``,
+``fake:exit=1``, several separated by commas. ``fake:realtime`` runs on the real clock.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.catalogue import Catalogue, Measurement, parse_cpus
+from rtgauge.clock import Clock, FakeClock, RealClock
+from rtgauge.errors import TargetError, UsageError, nearest
+from rtgauge.stream import RecordType, encode_record
+
+__all__ = ["CATALOGUE", "FAULTS", "FakeAgent", "FakeTarget"]
+
+NS: Final = 10**9
+BLOCK_NS: Final = NS // 4
+SNAPSHOT_NS: Final = 5 * NS
+CPUS: Final = 2
+SUB_BITS: Final = 7
+INT32: Final = 2**31
+
+FAULTS: Final = {
+    "cut": "the stream breaks off inside a record and the agent is killed",
+    "exit": "exit=N: the agent writes nothing and ends with code N",
+    "fails": "the step fails half way, with a reason",
+    "garbage": "half way the stream turns into noise",
+    "hang": "half way the agent falls silent and does not stop when told",
+    "hostile": "the stream is noise from its first byte on",
+    "late": "latencies are a thousand times as large",
+    "load-dies": "the load dies half way",
+    "lost": "a record is lost on the way",
+    "missing": "there is no agent on the target",
+    "newer": "the stream is of a version that nobody knows yet",
+    "noisy": "the agent says more on stderr than anyone wants to read",
+    "overtime": "the agent does not end by itself",
+    "realtime": "runs on the real clock",
+    "refuses": "the agent finds its arguments wrong",
+    "silent": "half way the agent falls silent, but stops when told",
+    "skipped": "nothing can be measured here",
+    "stubborn": "the agent neither ends nor stops when told",
+    "undescribed": "the agent's description is not one",
+    "unprivileged": "the agent has no rights",
+    "verdict-fails": "the verdicts fail",
+}
+
+_COMMON: Final = [
+    {"name": "for", "type": "duration", "default": "10s", "min": "0", "max": "30d",
+     "help": "how long to measure; 0: until the samples are there"},
+    {"name": "samples", "type": "integer", "default": "0", "min": "0", "max": "1000000000",
+     "help": "how many samples of each series; 0: until the time is up"},
+    {"name": "cpu", "type": "cpus", "default": "all", "help": "the CPUs to measure on"},
+    {"name": "priority", "type": "integer", "default": "95", "min": "1", "max": "99",
+     "help": "real-time priority of the measuring threads"},
+]  # fmt: skip
+
+CATALOGUE: Final[Mapping[str, Any]] = {
+    "format": "rtgauge-catalogue",
+    "version": 1,
+    "agent": "fake",
+    "libc": "none",
+    "measurements": [
+        {
+            "name": "timer",
+            "code": "",
+            "summary": "made-up timer latency",
+            "role": "measurement",
+            "contexts": ["user"],
+            "options": [
+                *_COMMON,
+                {"name": "interval", "type": "duration", "default": "1ms", "min": "20us",
+                 "max": "1h", "help": "period of the timer"},
+                {"name": "method", "type": "enum", "default": "clock_nanosleep",
+                 "values": ["clock_nanosleep", "nanosleep"], "help": "how the task waits"},
+                {"name": "dither", "type": "flag", "default": "no",
+                 "help": "move the due times about"},
+            ],
+            "series": [{"name": "latency", "unit": "ns", "meaning": "due time to running",
+                        "from": "due time", "to": "the task runs",
+                        "stages": ["timer interrupt", "handler", "wake-up", "switch"]}],
+            "tables": [],
+            "verdicts": [],
+            "evaluate": [{"parameters": {"for": "20s"}, "load": "idle"},
+                         {"parameters": {"for": "20s"}, "load": "sched"}],
+        },
+        {
+            "name": "clock-cost",
+            "code": "CAL-P-TRC",
+            "summary": "made-up cost of reading the clock",
+            "role": "calibration",
+            "contexts": ["user"],
+            "options": [{"name": "cpu", "type": "cpus", "default": "all",
+                         "help": "the CPUs to measure on"}],
+            "series": [{"name": "cost", "unit": "ns", "meaning": "one reading",
+                        "from": "before", "to": "after", "stages": ["read"]}],
+            "tables": [{"name": "clocks", "meaning": "resolution of each clock"}],
+            "verdicts": [],
+            "evaluate": [],
+        },
+        {
+            "name": "pendulum",
+            "code": "",
+            "summary": "something that no host has ever heard of",
+            "role": "measurement",
+            "contexts": ["user"],
+            "options": [
+                *_COMMON,
+                {"name": "bobs", "type": "integer", "default": "3", "min": "1", "max": "100",
+                 "help": "how many bobs hang from the string"},
+                {"name": "string", "type": "size", "default": "1KiB", "min": "1", "max": "1MiB",
+                 "help": "length of the string"},
+                {"name": "medium", "type": "enum", "default": "air",
+                 "values": ["air", "water", "honey"], "help": "what it swings in"},
+            ],
+            "series": [{"name": "swing", "unit": "ns", "meaning": "from one side to the other",
+                        "from": "left", "to": "right", "stages": ["fall", "rise"]},
+                       {"name": "visitors", "unit": "count", "meaning": "who watched",
+                        "from": "", "to": "", "stages": []}],
+            "tables": [{"name": "bobs", "meaning": "what became of each bob"}],
+            "verdicts": [{"rule": "comes-back", "meaning": "what swings out swings back"}],
+            "evaluate": [{"parameters": {"for": "5s", "medium": "water"}, "load": "idle"}],
+        },
+        {
+            "name": "telescope",
+            "code": "",
+            "summary": "needs a device that this target has not",
+            "role": "measurement",
+            "contexts": ["user"],
+            "options": [*_COMMON],
+            "series": [{"name": "distance", "unit": "ns", "meaning": "", "from": "", "to": "",
+                        "stages": []}],
+            "tables": [],
+            "verdicts": [],
+            "evaluate": [{"parameters": {}, "load": "idle"}],
+        },
+    ],
+    "loads": [
+        {"name": "sched", "summary": "made-up messages", "unit": "messages",
+         "options": [{"name": "groups", "type": "integer", "default": "4", "min": "1",
+                      "max": "1000", "help": "how many groups"},
+                     {"name": "transport", "type": "enum", "default": "socket",
+                      "values": ["socket", "pipe"], "help": "what the messages go through"}]},
+        {"name": "cpu", "summary": "made-up loops", "unit": "loops", "options": []},
+    ],
+}  # fmt: skip
+
+_FACTS: Final[Mapping[str, str | int | None]] = {
+    "uname.sysname": "Linux",
+    "uname.release": "6.12.0-fake-rt",
+    "uname.version": "#1 SMP PREEMPT_RT Fake",
+    "uname.machine": "x86_64",
+    "/sys/kernel/realtime": "1",
+    "/sys/devices/system/cpu/online": f"0-{CPUS - 1}",
+    "/sys/devices/system/cpu/isolated": "",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
+    "/proc/sys/kernel/sched_rt_runtime_us": "950000",
+    "/proc/cmdline": "quiet",
+    "agent.uid": 0,
+}
+
+
+def _faults(detail: str) -> dict[str, str]:
+    faults: dict[str, str] = {}
+    for word in filter(None, detail.split(",")):
+        name, _, value = word.partition("=")
+        if name not in FAULTS:
+            raise UsageError(f"target 'fake' knows no fault '{name}'", nearest(name, FAULTS))
+        if name == "exit" and not value.isdecimal():
+            raise UsageError("target 'fake': the fault exit takes a number", "write fake:exit=1")
+        faults[name] = value
+    return faults
+
+
+class FakeTarget:
+    """The target ``fake``; ``catalogue`` and ``clock`` may be others, for tests."""
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        catalogue: Mapping[str, Any] = CATALOGUE,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = f"fake:{detail}" if detail else "fake"
+        self._faults = _faults(detail)
+        self.clock: Clock = clock or (RealClock() if "realtime" in self._faults else FakeClock())
+        self._catalogue = catalogue
+
+    def describe(self) -> str:
+        """The made-up catalogue."""
+        if "missing" in self._faults:
+            raise TargetError("there is no agent on target 'fake'", "choose another target")
+        if "undescribed" in self._faults:
+            return "Hello! I am an agent."
+        return json.dumps(self._catalogue)
+
+    def environment(self) -> bytes:
+        """Header and environment of the made-up machine."""
+        writer = _Writer()
+        header = _header(
+            self.clock, "", 0, "environment", {}, "idle", "unprivileged" not in self._faults
+        )
+        return writer.record(RecordType.HEADER, header) + writer.record(
+            RecordType.ENVIRONMENT, {"facts": self._facts()}
+        )
+
+    def start(self, arguments: Sequence[str]) -> FakeAgent:
+        """Start a made-up agent."""
+        return FakeAgent(self._request(list(arguments)), self._faults, self.clock, self._facts())
+
+    def close(self) -> None:
+        """Nothing to leave behind."""
+
+    def _facts(self) -> dict[str, str | int | None]:
+        facts = dict(_FACTS)
+        if "unprivileged" in self._faults:
+            facts["agent.uid"] = 1000
+        return facts
+
+    def _request(self, words: list[str]) -> _Request:
+        if words[:1] != ["run"]:
+            raise TargetError("the fake agent can only 'run'")
+        catalogue = Catalogue.from_document(dict(self._catalogue))
+        measurement = catalogue.measurement(words[1])
+        given: dict[str, str] = {}
+        flags = ("--histogram-only", "--keep-settings", "--control")
+        rest = [word for word in words[2:] if word not in flags]
+        for name, value in zip(rest[::2], rest[1::2], strict=True):
+            given[name.removeprefix("--")] = value
+        return _Request(
+            measurement,
+            {option.name: given.get(option.name, option.default) for option in measurement.options},
+            {name for name in given if measurement.has(name)},
+            catalogue.normalise_load(given.get("load", "idle")),
+            {load.name: load.unit for load in catalogue.loads.values()},
+            given.get("run", ""),
+            int(given.get("step", "0")),
+            "--histogram-only" in words,
+        )
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the fake agent was asked to do."""
+
+    measurement: Measurement
+    parameters: Mapping[str, str]
+    given: set[str]
+    load: str
+    units: Mapping[str, str]
+    run: str
+    step: int
+    histogram_only: bool
+
+    def number(self, name: str) -> int:
+        if not self.measurement.has(name):
+            return 0
+        return self.measurement.option(name).number(self.parameters[name])
+
+
+class _Writer:
+    """Numbers records."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+
+    def record(self, kind: RecordType, body: dict[str, Any]) -> bytes:
+        data = encode_record(kind, self.sequence, body)
+        self.sequence += 1
+        return data
+
+
+def _clocks(clock: Clock) -> dict[str, int]:
+    passed = int(clock.monotonic() * NS)
+    realtime = int(clock.now().timestamp() * NS)
+    return {"monotonic_ns": passed, "boottime_ns": passed, "realtime_ns": realtime}
+
+
+def _header(
+    clock: Clock,
+    run: str,
+    step: int,
+    measurement: str,
+    parameters: Mapping[str, Mapping[str, str | None]],
+    load: str,
+    privileged: bool,
+) -> dict[str, Any]:
+    return {
+        "format": "rtgauge-stream",
+        "version": 1,
+        "agent": "fake",
+        "libc": "none",
+        "compiler": "none",
+        "machine": "x86_64",
+        "run": run,
+        "step": step,
+        "measurement": measurement,
+        "parameters": {name: dict(value) for name, value in parameters.items()},
+        "load": load,
+        "boot_id": "00000000-0000-4000-8000-00000000fa4e",
+        "privileged": privileged,
+        "counter": {"name": "none", "hz": 0},
+        "clock": _clocks(clock),
+        "start_ns": int(clock.monotonic() * NS),
+    }
+
+
+def _bucket(value: int) -> int:
+    if value < 0:
+        return -1 - _bucket(-1 - value)
+    if value < 2 << SUB_BITS:
+        return value
+    high = value.bit_length() - 1
+    return ((high - SUB_BITS) << SUB_BITS) + (value >> (high - SUB_BITS))
+
+
+class _FakeSeries:
+    """The samples of one series and what is counted of them."""
+
+    def __init__(self, number: int, declaration: dict[str, Any], seed: Sequence[int]) -> None:
+        self.number = number
+        self.declaration = declaration
+        self.random = np.random.default_rng(list(seed))
+        self.count = 0
+        self.sum = 0
+        self.min = 0
+        self.max = 0
+        self.last_due_ns = 0
+        self.buckets: dict[int, int] = {}
+
+    def draw(self, count: int, factor: int) -> NDArray[np.int32]:
+        """The next samples: a body of a few microseconds and a thin tail."""
+        if self.declaration["unit"] == "count":
+            values = self.random.integers(0, 12, count)
+        else:
+            values = (2000 + self.random.gamma(2.0, 400.0, count)).astype(np.int64)
+            values[self.random.random(count) < 0.001] *= 8
+            values *= factor
+        values = np.minimum(values, INT32 - 1)
+        found, counts = np.unique(values, return_counts=True)
+        for value, number in zip(found.tolist(), counts.tolist(), strict=True):
+            bucket = _bucket(value)
+            self.buckets[bucket] = self.buckets.get(bucket, 0) + number
+        low, high = int(found[0]), int(found[-1])
+        self.min = low if self.count == 0 else min(self.min, low)
+        self.max = high if self.count == 0 else max(self.max, high)
+        self.sum += int(values.sum())
+        self.count += count
+        return values.astype(np.int32)
+
+    def snapshot(self) -> dict[str, Any]:
+        pairs = [number for pair in sorted(self.buckets.items()) for number in pair]
+        return {
+            "series": self.number,
+            "count": self.count,
+            "min": self.min,
+            "max": self.max,
+            "sum": self.sum,
+            "missed": 0,
+            "lost": 0,
+            "overruns": 0,
+            "sub_bits": SUB_BITS,
+            "buckets": pairs,
+        }
+
+    def totals(self) -> dict[str, int]:
+        return {
+            "series": self.number,
+            "count": self.count,
+            "missed": 0,
+            "lost": 0,
+            "overruns": 0,
+            "first_due_ns": 0,
+            "last_due_ns": self.last_due_ns,
+        }
+
+
+class FakeAgent:
+    """A made-up agent: its stream comes block by block as its clock moves on."""
+
+    def __init__(
+        self,
+        request: _Request,
+        faults: Mapping[str, str],
+        clock: Clock,
+        facts: Mapping[str, str | int | None],
+    ) -> None:
+        self._request = request
+        self._faults = dict(faults)
+        self._clock = clock
+        self._facts = facts
+        self._start = clock.monotonic()
+        self._stopped = False
+        self._code: int | None = None
+        self._messages = ""
+        self._writer = _Writer()
+        self._blocks = self._produce()
+        self._due, self._next = next(self._blocks)
+
+    def read(self, timeout: float) -> bytes | None:
+        """The next bytes, when the clock has come to them."""
+        while True:
+            if self._code is not None and not self._next:
+                return b""
+            wait = self._start + self._due - self._clock.monotonic()
+            if self._stopped and not self._deaf():
+                wait = 0.0
+            if wait > timeout:
+                self._clock.sleep(timeout)
+                return None
+            self._clock.sleep(max(0.0, wait))
+            data = self._next
+            self._due, self._next = next(self._blocks, (0.0, b""))
+            if data:
+                return data
+
+    def stop(self) -> None:
+        """End in order, unless it is deaf."""
+        self._stopped = True
+
+    def kill(self) -> None:
+        """End at once."""
+        if self._code is None:
+            self._code = -signal.SIGKILL
+            self._blocks = iter(())
+            self._next = b""
+
+    def wait(self, timeout: float) -> int | None:
+        """The exit code, once there is one."""
+        if self._code is None:
+            self._clock.sleep(timeout)
+        return self._code
+
+    def messages(self) -> str:
+        """What it said on stderr."""
+        return self._messages
+
+    def close(self) -> None:
+        """Nothing is held."""
+        self.kill()
+
+    def _deaf(self) -> bool:
+        return bool({"hang", "stubborn"} & set(self._faults))
+
+    def _produce(self) -> Iterator[tuple[float, bytes]]:
+        """The stream as (time since the start, bytes); sets the exit code at its end."""
+        request, writer = self._request, self._writer
+        if "exit" in self._faults:
+            self._messages = "rtgauge-agent: something went wrong\nremedy: try something else\n"
+            self._code = int(self._faults["exit"])
+            yield 0.0, b""
+            return
+        if "refuses" in self._faults:
+            self._messages = "rtgauge-agent: option 'cpu': CPU 99 is not there\n"
+            self._code = 2
+            yield 0.0, b""
+            return
+        if "noisy" in self._faults:
+            self._messages = "rtgauge-agent: blah\n" * 3000
+        if "hostile" in self._faults:
+            yield 0.0, bytes(np.random.default_rng(7).integers(0, 256, 100_000, np.uint8))
+            self._code = 0
+            yield 0.0, b""
+            return
+        privileged = "unprivileged" not in self._faults
+        parameters = {
+            name: {"asked": text if name in request.given else None, "effective": text}
+            for name, text in request.parameters.items()
+        }
+        header = _header(
+            self._clock, request.run, request.step, request.measurement.name, parameters,
+            request.load, privileged,
+        )  # fmt: skip
+        if "newer" in self._faults:
+            header["version"] = 99
+        setting = {
+            "name": "/proc/sys/kernel/sched_rt_runtime_us",
+            "asked": "-1",
+            "before": "950000",
+            "effective": "-1" if privileged else "950000",
+            "reason": "" if privileged else "not permitted",
+        }
+        yield (
+            0.0,
+            writer.record(RecordType.HEADER, header)
+            + writer.record(RecordType.ENVIRONMENT, {"facts": dict(self._facts)})
+            + writer.record(RecordType.SETTING, setting),
+        )
+        if "skipped" in self._faults or request.measurement.name == "telescope":
+            yield 0.0, self._trailer([], 0, "skipped", "there is no such device here", "add one")
+            return
+        yield from self._measure()
+
+    def _measure(self) -> Iterator[tuple[float, bytes]]:
+        request, writer = self._request, self._writer
+        series = self._series()
+        for one in series:
+            yield 0.0, writer.record(RecordType.SERIES, one.declaration)
+        interval = request.number("interval") or 10**6
+        total = self._total(interval)
+        block = max(1, BLOCK_NS // interval)
+        done, snapshot = 0, SNAPSHOT_NS
+        state, reason, remedy = "complete", "", ""
+        while done < total and state == "complete":
+            if self._stopped and not self._deaf():
+                state, reason = "interrupted", "stopped from outside"
+                break
+            fault = self._fault_now(done, total, series)
+            if fault is not None:
+                yield from fault
+                if self._code is not None:
+                    return
+                if "fails" in self._faults:
+                    state, reason, remedy = "failed", "CPU 1 went away", "leave the CPUs alone"
+                elif "load-dies" in self._faults:
+                    state, reason, remedy = "failed", "load sched died", "look at its messages"
+                if state != "complete":
+                    break
+            size = int(min(block, total - done))
+            data = b"".join(self._block(one, done, size, interval) for one in series)
+            done += size
+            now = done * interval
+            if request.load != "idle":
+                data += self._work(now - size * interval, now)
+            if now >= snapshot:
+                snapshot += SNAPSHOT_NS
+                data += writer.record(RecordType.CLOCK, _clocks(self._clock))
+                for one in series:
+                    data += writer.record(RecordType.HISTOGRAM, one.snapshot())
+            yield now / NS, data
+        yield (
+            done * interval / NS,
+            self._results() + self._trailer(series, done * interval, state, reason, remedy),
+        )
+
+    def _total(self, interval: int) -> float:
+        if {"overtime", "stubborn"} & set(self._faults):
+            return math.inf
+        request = self._request
+        ends = [1000.0] if not request.measurement.has("for") else []
+        if request.number("for"):
+            ends.append(max(1, request.number("for") // interval))
+        if request.number("samples"):
+            ends.append(request.number("samples"))
+        return min(ends, default=math.inf)
+
+    def _series(self) -> list[_FakeSeries]:
+        request = self._request
+        privileged = "unprivileged" not in self._faults
+        cpus = sorted(parse_cpus(request.parameters.get("cpu", "all")) or range(CPUS))
+        labels = {
+            name: text
+            for name, text in request.parameters.items()
+            if request.measurement.option(name).type == "enum"
+        }
+        series: list[_FakeSeries] = []
+        for entry in request.measurement.series:
+            for thread, cpu in enumerate(cpus):
+                number = len(series)
+                declaration = {
+                    "series": number,
+                    "name": entry.name,
+                    "context": "user",
+                    "cpu": cpu,
+                    "thread": thread,
+                    "policy": "fifo" if privileged else "other",
+                    "priority": request.number("priority") if privileged else 0,
+                    "labels": labels,
+                    "unit": entry.unit,
+                    "scale": 1,
+                    "interval_ns": request.number("interval"),
+                    "histogram_only": request.histogram_only,
+                }
+                series.append(_FakeSeries(number, declaration, (request.step, number)))
+        return series
+
+    def _block(self, series: _FakeSeries, first: int, size: int, interval: int) -> bytes:
+        samples = series.draw(size, 1000 if "late" in self._faults else 1)
+        series.last_due_ns = (first + size - 1) * interval
+        if series.declaration["histogram_only"]:
+            return b""
+        body = {
+            "series": series.number,
+            "index": first,
+            "due_ns": first * interval,
+            "samples": samples,
+        }
+        return b"".join(
+            self._writer.record(RecordType.SAMPLES, part) for part in _parts(body, interval)
+        )
+
+    def _fault_now(
+        self, done: int, total: float, series: list[_FakeSeries]
+    ) -> Iterator[tuple[float, bytes]] | None:
+        """What goes wrong after half of the samples, if anything does."""
+        if done == 0 or done < total / 2 or (math.isinf(total)):
+            return None
+        faults = set(self._faults)
+        if not faults & {
+            "cut", "garbage", "hang", "silent", "lost", "load-dies", "fails",
+        }:  # fmt: skip
+            return None
+        return self._break(faults, series)
+
+    def _break(self, faults: set[str], series: list[_FakeSeries]) -> Iterator[tuple[float, bytes]]:
+        writer = self._writer
+        now = self._due
+        if "cut" in faults:
+            whole = writer.record(RecordType.HISTOGRAM, series[0].snapshot())
+            yield now, whole[: len(whole) // 2]
+            self._code = -signal.SIGSEGV
+            yield now, b""
+        elif "garbage" in faults:
+            yield now, bytes(np.random.default_rng(11).integers(0, 256, 50_000, np.uint8))
+            self._code = 0
+            yield now, b""
+        elif faults & {"hang", "silent"}:
+            while not self._stopped or self._deaf():
+                yield math.inf, b""
+        elif "lost" in faults:
+            writer.sequence += 3
+            del self._faults["lost"]
+        elif "load-dies" in faults:
+            body = {"event": "load", "time_ns": int(now * NS), "load": "sched",
+                    "message": "load sched died: killed by signal 9"}  # fmt: skip
+            yield now, writer.record(RecordType.EVENT, body)
+        return
+
+    def _work(self, start: int, end: int) -> bytes:
+        records = b""
+        for part in self._request.load.split(","):
+            name = part.partition(":")[0]
+            body = {"load": name, "unit": self._request.units[name],
+                    "count": (end - start) // 10_000, "from_ns": start, "to_ns": end}  # fmt: skip
+            records += self._writer.record(RecordType.WORK, body)
+        return records
+
+    def _results(self) -> bytes:
+        records = b""
+        for table in self._request.measurement.tables:
+            body = {"name": table.name,
+                    "columns": [{"name": "number", "unit": ""}, {"name": "size", "unit": "ns"}],
+                    "rows": [[0, 12], [1, 15]]}  # fmt: skip
+            records += self._writer.record(RecordType.TABLE, body)
+        failed = "verdict-fails" in self._faults
+        for rule in self._request.measurement.verdicts:
+            verdict = {"rule": rule.rule, "result": "fail" if failed else "pass",
+                       "evidence": "it did not" if failed else "it did",
+                       "remedy": "pull harder" if failed else ""}  # fmt: skip
+            records += self._writer.record(RecordType.VERDICT, verdict)
+        return records
+
+    def _trailer(
+        self, series: list[_FakeSeries], duration_ns: int, state: str, reason: str, remedy: str
+    ) -> bytes:
+        data = b"".join(self._writer.record(RecordType.HISTOGRAM, one.snapshot()) for one in series)
+        verdict = 3 if "verdict-fails" in self._faults and self._request.measurement.verdicts else 0
+        codes = {"complete": verdict, "interrupted": 4, "failed": 1, "skipped": 77}
+        self._code = codes[state]
+        body = {
+            "state": state,
+            "reason": reason,
+            "remedy": remedy,
+            "duration_ns": duration_ns,
+            "records": self._writer.sequence,
+            "series": [one.totals() for one in series],
+            "cpu_ns": duration_ns // 100,
+        }
+        return data + self._writer.record(RecordType.TRAILER, body)
+
+
+def _parts(body: dict[str, Any], interval: int) -> Iterator[dict[str, Any]]:
+    """A block cut into records of at most 64 KiB."""
+    limit = 15_000
+    samples = body["samples"]
+    for start in range(0, len(samples), limit):
+        yield {
+            **body,
+            "index": body["index"] + start,
+            "due_ns": body["due_ns"] + start * interval,
+            "samples": samples[start : start + limit],
+        }

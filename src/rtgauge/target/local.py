@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This machine as the target: finds the agent, raises it, and reads its stream from a pipe.
+
+Path of a sample: the agent's draining thread writes the block into a pipe of 1 MiB;
+``LocalAgent.read`` takes it out here.
+
+The host itself stays unprivileged; only the agent is raised: the host is root already, else
+``sudo -n``, else the agent runs unprivileged and the run says so. No password is ever asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import platform
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import IO, Final, cast
+
+from rtgauge.clock import Clock, RealClock
+from rtgauge.errors import TargetError, UsageError
+
+__all__ = ["LocalAgent", "LocalTarget", "find_agent"]
+
+MESSAGES_MAX: Final = 64 * 1024
+PIPE_BYTES: Final = 1024 * 1024
+QUERY_TIMEOUT_S: Final = 30.0
+SUDO_TIMEOUT_S: Final = 10.0
+AGENT_VARIABLE: Final = "RTGAUGE_AGENT"
+
+
+def find_agent() -> Path:
+    """The agent for this machine: ``$RTGAUGE_AGENT``, else the one that came with the package.
+
+    Raises TargetError if there is none.
+    """
+    given = os.environ.get(AGENT_VARIABLE)
+    if given:
+        path = Path(given)
+        if not path.is_file():
+            raise TargetError(
+                f"there is no agent at {given}",
+                f"correct the environment variable {AGENT_VARIABLE}",
+            )
+        return path.absolute()
+    machine, own = platform.machine(), platform.libc_ver()[0] or "musl"
+    folder = resources.files("rtgauge") / "agents"
+    names = {entry.name: entry for entry in folder.iterdir()} if folder.is_dir() else {}
+    # The one of this system's C library first: it is part of what is evaluated.
+    for library in (own, "glibc", "musl"):
+        entry = names.get(f"rtgauge-agent-{machine}-{library}")
+        if entry is not None and entry.is_file():
+            return Path(str(entry)).absolute()
+    raise TargetError(
+        f"there is no agent for this machine ({platform.machine()}) in this installation",
+        f"build it with 'make setup', or name one in the environment variable {AGENT_VARIABLE}",
+    )
+
+
+def _raise_words() -> list[str]:
+    """What has to stand before a command so that it runs as root; nothing if that cannot be."""
+    if os.geteuid() == 0 or shutil.which("sudo") is None:
+        return []
+    try:
+        asked = subprocess.run(
+            ["sudo", "-n", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SUDO_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return ["sudo", "-n"] if asked.returncode == 0 else []
+
+
+def _start_error(agent: Path, error: OSError) -> TargetError:
+    if error.errno == errno.ENOEXEC:
+        return TargetError(
+            f"the agent {agent} is no program for this machine ({platform.machine()})",
+            "use the agent built for this architecture",
+        )
+    return TargetError(
+        f"the agent {agent} cannot be started: {error.strerror}", "check that it may be executed"
+    )
+
+
+class LocalTarget:
+    """This machine."""
+
+    def __init__(self, detail: str = "") -> None:
+        if detail:
+            raise UsageError(f"target 'local' takes nothing after it, not '{detail}'")
+        self.name = "local"
+        self.clock: Clock = RealClock()
+        self._agent = find_agent()
+        self._raise: list[str] | None = None
+
+    def describe(self) -> str:
+        """The agent's catalogue as JSON text."""
+        return self._query(["describe"], raised=False).decode(errors="replace")
+
+    def environment(self) -> bytes:
+        """The records header and environment of this machine."""
+        return self._query(["environment"], raised=True)
+
+    def start(self, arguments: Sequence[str]) -> LocalAgent:
+        """Start the agent in a session of its own, so that Ctrl-C reaches the host alone."""
+        words = [*self._raised(), str(self._agent), *arguments, "--output", "-", "--control"]
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise _start_error(self._agent, error) from None
+        return LocalAgent(process, self._raised())
+
+    def close(self) -> None:
+        """Nothing was left behind."""
+
+    def _raised(self) -> list[str]:
+        if self._raise is None:
+            self._raise = _raise_words()
+        return self._raise
+
+    def _query(self, arguments: list[str], *, raised: bool) -> bytes:
+        words = [*(self._raised() if raised else []), str(self._agent), *arguments]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=QUERY_TIMEOUT_S,
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TargetError(
+                f"the agent did not answer '{arguments[0]}' within {QUERY_TIMEOUT_S:.0f} s",
+                f"try it by hand: {self._agent} {arguments[0]}",
+            ) from None
+        except OSError as error:
+            raise _start_error(self._agent, error) from None
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            raise TargetError(
+                f"the agent's '{arguments[0]}' ended with code {done.returncode}"
+                + (f": {said[0]}" if said else ""),
+                f"try it by hand: {self._agent} {arguments[0]}",
+            )
+        return done.stdout
+
+
+class LocalAgent:
+    """An agent running on this machine: its stdin is the control, its stdout the stream."""
+
+    def __init__(self, process: subprocess.Popen[bytes], raised: Sequence[str]) -> None:
+        self._process = process
+        self._raised = list(raised)
+        self._messages = bytearray()
+        self._pending = bytearray()  # stream bytes that came while waiting for the end
+        self._stdin = cast(IO[bytes], process.stdin)
+        self._stdout = cast(IO[bytes], process.stdout)
+        self._stderr = cast(IO[bytes], process.stderr)
+        self._ended = False
+        with contextlib.suppress(OSError):  # more than the user may have: the default has to do
+            fcntl.fcntl(self._stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._selector = selectors.DefaultSelector()
+        for stream in (self._stdout, self._stderr):
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ)
+        os.set_blocking(self._stdin.fileno(), False)
+
+    def read(self, timeout: float) -> bytes | None:
+        """Bytes of the stream; None if none came within ``timeout`` seconds; empty at its end."""
+        deadline = time.monotonic() + timeout
+        if self._pending:
+            data, self._pending = bytes(self._pending), bytearray()
+            return data
+        while not self._ended:
+            exited = self._process.poll() is not None
+            left = 0.0 if exited else max(0.0, deadline - time.monotonic())
+            piece = self._take(left)
+            if piece:
+                return piece
+            if exited and piece is None:  # someone else may hold the pipe open: the agent is gone
+                self._ended = True
+            elif time.monotonic() >= deadline and not exited:
+                return None
+        return b""
+
+    def _take(self, timeout: float) -> bytes | None:
+        """One round of reading: stream bytes, b"" if only something else happened, None if not."""
+        happened = self._selector.select(timeout)
+        data: bytes | None = b"" if happened else None
+        for key, _ in happened:
+            stream = cast(IO[bytes], key.fileobj)
+            try:
+                piece = os.read(stream.fileno(), PIPE_BYTES)
+            except BlockingIOError:
+                continue
+            if not piece:
+                self._selector.unregister(stream)
+                self._ended = self._ended or stream is self._stdout
+            elif stream is self._stdout:
+                data = piece
+            else:
+                self._messages += piece[: MESSAGES_MAX - len(self._messages)]
+        return data
+
+    def stop(self) -> None:
+        """Write the line that ends the step in order."""
+        with contextlib.suppress(OSError, ValueError):  # gone already, or its pipe is full of them
+            os.write(self._stdin.fileno(), b"stop\n")
+
+    def kill(self) -> None:
+        """SIGKILL to the agent alone: its guardian lives on and puts the settings back."""
+        if self._process.poll() is not None:
+            return
+        if not self._raised:
+            self._process.kill()
+            return
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [*self._raised, "kill", "-KILL", str(self._raised_process())],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=SUDO_TIMEOUT_S,
+                check=False,
+            )
+
+    def _raised_process(self) -> int:
+        """The process below sudo, which may have put one of its own in between."""
+        pid = self._process.pid
+        while True:
+            try:
+                if Path(f"/proc/{pid}/comm").read_text() != "sudo\n":
+                    return pid
+                pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+            except (OSError, ValueError, IndexError):
+                return pid
+
+    def wait(self, timeout: float) -> int | None:
+        """The agent's exit code, negative for a signal; None if it still runs."""
+        deadline = time.monotonic() + timeout
+        while self._process.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            if self._selector.get_map():
+                self._pending += self._take(min(left, 0.05)) or b""
+            else:
+                time.sleep(min(left, 0.01))
+        while self._selector.get_map() and (piece := self._take(0)) is not None:
+            self._pending += piece
+        return self._exit_code()
+
+    def _exit_code(self) -> int:
+        code = self._process.returncode
+        # sudo tells of a signal as a shell does.
+        if self._raised and code > 128 and code - 128 in set(signal.Signals):
+            return 128 - code
+        return code
+
+    def messages(self) -> str:
+        """What the agent said on stderr, the first 64 KiB."""
+        return self._messages.decode(errors="replace")
+
+    def close(self) -> None:
+        """Close the pipes; an agent that still runs is killed first."""
+        if self._process.poll() is None:
+            self.kill()
+        self._selector.close()
+        for stream in (self._stdin, self._stdout, self._stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(SUDO_TIMEOUT_S)
