@@ -112,9 +112,9 @@ static int describe_end(const struct load_worker *worker, const siginfo_t *info,
 	if (worker)
 		snprintf(subject, sizeof(subject), "load %s", worker->load->name);
 	if (info->si_code != CLD_EXITED)
-		return message_set(msg, -EIO, "find out who killed it (dmesg shows whether memory "
-				   "ran out)", "%s was killed by signal %d", subject,
-				   info->si_status);
+		return message_set(msg, -EIO,
+				   "find out who killed it: dmesg shows if memory ran out",
+				   "%s was killed by signal %d", subject, info->si_status);
 	if (!info->si_status)
 		return message_set(msg, -EIO, NULL, "%s ended by itself", subject);
 	return message_set(msg, -info->si_status, NULL, "%s failed: %s", subject,
@@ -286,8 +286,8 @@ static void leave_priorities(void)
 }
 
 /* The life of a leader, after fork() in the agent @agent. */
-static void __attribute__((noreturn)) lead(struct load_worker *worker, pid_t agent,
-					   void (*forked)(void *arg), void *arg)
+static void __attribute__((noreturn))
+lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), void *arg)
 {
 	struct message *msg = &worker->shared->msg;
 	char name[16];
@@ -344,9 +344,9 @@ static int report_end(struct load_worker *worker, const siginfo_t *info, struct 
 	said->remedy[sizeof(said->remedy) - 1] = '\0';
 	if (!said->text[0] || !info->si_pid)
 		return describe_end(worker, info, msg);
-	return message_set(msg, info->si_code == CLD_EXITED && info->si_status ?
-			   -info->si_status : -EIO, said->remedy, "load %s: %.300s",
-			   worker->load->name, said->text);
+	return message_set(msg,
+			   info->si_code == CLD_EXITED && info->si_status ? -info->si_status : -EIO,
+			   said->remedy, "load %s: %.300s", worker->load->name, said->text);
 }
 
 static int map_shared(struct load_worker *worker, struct message *msg)
@@ -402,8 +402,7 @@ static int wait_ready(struct load_worker *worker, int64_t until_ns, struct messa
 			return report_end(worker, &info, msg);
 		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return message_set(msg, -ETIMEDOUT, "ask for less of it",
-					   "load %s was not ready after %lld s",
-					   worker->load->name,
+					   "load %s was not ready after %lld s", worker->load->name,
 					   (long long)(READY_NS / NSEC_PER_SEC));
 		sleep_ns(POLL_NS);
 	}
@@ -508,9 +507,8 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 	worker->idle_checks++;
 	if (now_ns - worker->worked_ns < STALL_NS || worker->idle_checks < STALL_CHECKS)
 		return 0;
-	return message_set(msg, -EIO, "leave it a CPU that the measurement does not use up, with "
-			   "--load-cpu", "load %s has done nothing for %lld s",
-			   worker->load->name,
+	return message_set(msg, -EIO, "leave it a CPU that is not used up, with --load-cpu",
+			   "load %s has done nothing for %lld s", worker->load->name,
 			   (long long)((now_ns - worker->worked_ns) / NSEC_PER_SEC));
 }
 
@@ -530,8 +528,8 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 			continue;
 		count = count_work(worker);
 		if (work)
-			work(arg, worker->load->name, worker->load->unit, count,
-			     worker->checked_ns, now_ns);
+			work(arg, worker->load->name, worker->load->unit, count, worker->checked_ns,
+			     now_ns);
 		worker->checked_ns = now_ns;
 		err = check_worker(worker, now_ns, count, msg);
 		if (err && !result)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Options of measurements and loads: notations read and checked, values held (docs/catalogue.md). */
+/* Options of measurements and loads: notations read, checked, held (docs/catalogue.md). */
 #include "option.h"
 
 #include <errno.h>
@@ -9,20 +9,15 @@
 
 #include "cpulist.h"
 
-#define NAME_ROOM 64	  /* longer names are not compared: none of ours is as long */
+#define NAME_ROOM 64	   /* longer names are not compared: none of ours is as long */
 #define FRACTION_DIGITS 18 /* the most that fit 64 bits; more are never exact in any unit */
 
 static const struct {
 	const char *suffix;
 	int64_t ns;
 } durations[] = {
-	{ "ns", 1 },
-	{ "us", 1000 },
-	{ "ms", 1000000 },
-	{ "s", 1000000000 },
-	{ "m", 60000000000 },
-	{ "h", 3600000000000 },
-	{ "d", 86400000000000 },
+	{ "ns", 1 },	      { "us", 1000 },	      { "ms", 1000000 },       { "s", 1000000000 },
+	{ "m", 60000000000 }, { "h", 3600000000000 }, { "d", 86400000000000 },
 };
 
 static const struct {

@@ -158,10 +158,10 @@ static int start_member(struct sched *sched, struct member *member, int other_en
 	sched->made++;
 	if (!err)
 		return 0;
-	return message_set(msg, err, "ask for fewer groups, as in sched:groups=2, or raise the "
-			   "limit of processes (ulimit -u)", "cannot start %s %d of %d: %s",
-			   sched->threads ? "thread" : "process", sched->made,
-			   2 * sched->groups * sched->fds, strerror(-err));
+	return message_set(msg, err,
+			   "ask for fewer groups, or raise the limit of processes (ulimit -u)",
+			   "cannot start %s %d of %d: %s", sched->threads ? "thread" : "process",
+			   sched->made, 2 * sched->groups * sched->fds, strerror(-err));
 }
 
 /* A connection to write to ends[1] and read from ends[0]. */
@@ -172,9 +172,9 @@ static int connect_pair(const struct sched *sched, int ends[2], struct message *
 	if (!failed)
 		return 0;
 	failed = -errno;
-	return message_set(msg, failed, "ask for fewer groups, as in sched:groups=2, or raise the "
-			   "limit of open files (ulimit -n)", "cannot make a %s: %s",
-			   sched->pipes ? "pipe" : "socket pair", strerror(-failed));
+	return message_set(
+		msg, failed, "ask for fewer groups, or raise the limit of open files (ulimit -n)",
+		"cannot make a %s: %s", sched->pipes ? "pipe" : "socket pair", strerror(-failed));
 }
 
 static int start_group(struct sched *sched, int group, struct load_worker *worker,
@@ -213,8 +213,8 @@ static int start_group(struct sched *sched, int group, struct load_worker *worke
 /* All connections of a group are open in one process; with threads, those of all groups. */
 static void raise_file_limit(const struct sched *sched)
 {
-	rlim_t files = (rlim_t)(sched->threads ? sched->groups : 1) * (rlim_t)sched->fds * 2 +
-		       SPARE_FILES;
+	rlim_t files =
+		(rlim_t)(sched->threads ? sched->groups : 1) * (rlim_t)sched->fds * 2 + SPARE_FILES;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= files)
