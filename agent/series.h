@@ -39,7 +39,8 @@ struct series_info {
 	const char *policy;
 	int priority;
 	int64_t interval_ns; /* 0: no time grid */
-	int64_t first_due_ns; /* of grid point 0, from the start of the step */
+	int64_t first_due_ns; /* of grid point 0: in setup() from the opening of the gate, then
+			       * from the start of the step */
 	int companion; /* number of the series whose due times this one offsets, or -1 */
 	struct series_label labels[SERIES_LABELS];
 };

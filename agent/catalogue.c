@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The one table of measurements and of loads, and the document that describes them
+ * (docs/catalogue.md). A new one is named here and nowhere else.
+ */
+#include "catalogue.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "json.h"
+#include "load.h"
+#include "version.h"
+
+extern const struct measurement timer_measurement;
+extern const struct measurement clock_cost_measurement;
+
+const struct measurement *const catalogue_measurements[] = {
+	&timer_measurement,
+	&clock_cost_measurement,
+	NULL,
+};
+
+extern const struct load load_sched;
+extern const struct load load_cpu;
+
+const struct load *const catalogue_loads[] = {
+	&load_sched,
+	&load_cpu,
+	NULL,
+};
+
+const struct measurement *catalogue_find(const char *name)
+{
+	for (int i = 0; catalogue_measurements[i]; i++)
+		if (!strcmp(catalogue_measurements[i]->name, name))
+			return catalogue_measurements[i];
+	return NULL;
+}
+
+const char *catalogue_names(char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (int i = 0; catalogue_measurements[i] && used < size; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
+					 catalogue_measurements[i]->name);
+	return buf;
+}
+
+static const char *const type_names[] = {
+	[OPTION_DURATION] = "duration", [OPTION_INTEGER] = "integer", [OPTION_SIZE] = "size",
+	[OPTION_CPUS] = "cpus",		[OPTION_ENUM] = "enum",	      [OPTION_FLAG] = "flag",
+	[OPTION_TEXT] = "text",
+};
+
+static void describe_limit(struct json *json, const char *key, const struct option_info *o,
+			   int64_t limit)
+{
+	char buf[32];
+
+	if (!o->min && !o->max)
+		return;
+	if (o->type == OPTION_DURATION)
+		option_format_duration(limit, buf, sizeof(buf));
+	else
+		snprintf(buf, sizeof(buf), "%lld", (long long)limit);
+	json_text(json, key, buf);
+}
+
+/* "key=value key=value" as an object. */
+static void describe_pairs(struct json *json, const char *key, const char *pairs)
+{
+	char text[256], *at = text, *pair;
+
+	snprintf(text, sizeof(text), "%s", pairs);
+	json_open(json, key, '{');
+	while ((pair = strsep(&at, " "))) {
+		char *equals = strchr(pair, '=');
+
+		if (!equals)
+			continue;
+		*equals = '\0';
+		json_text(json, pair, equals + 1);
+	}
+	json_close(json, '}');
+}
+
+static void describe_options(struct json *json, const struct option_info *table)
+{
+	json_open(json, "options", '[');
+	for (const struct option_info *o = table; o && o->name; o++) {
+		char text[512], *at = text, *value;
+
+		json_open(json, NULL, '{');
+		json_text(json, "name", o->name);
+		json_text(json, "type", type_names[o->type]);
+		json_text(json, "default", o->def);
+		describe_limit(json, "min", o, o->min);
+		describe_limit(json, "max", o, o->max);
+		json_open(json, "values", '[');
+		snprintf(text, sizeof(text), "%s", o->values ? o->values : "");
+		while (o->values && (value = strsep(&at, " ")))
+			json_text(json, NULL, value);
+		json_close(json, ']');
+		json_text(json, "help", o->help);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void describe_list(struct json *json, const char *key, const char *const *list)
+{
+	json_open(json, key, '[');
+	for (; list && *list; list++)
+		json_text(json, NULL, *list);
+	json_close(json, ']');
+}
+
+static void describe_entries(struct json *json, const char *key, const char *name,
+			     const struct catalogue_entry *entries)
+{
+	json_open(json, key, '[');
+	for (; entries && entries->name; entries++) {
+		json_open(json, NULL, '{');
+		json_text(json, name, entries->name);
+		json_text(json, "meaning", entries->meaning);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void describe_measurement(struct json *json, const struct measurement *m)
+{
+	json_open(json, NULL, '{');
+	json_text(json, "name", m->name);
+	json_text(json, "code", m->code);
+	json_text(json, "summary", m->summary);
+	json_text(json, "role", m->role);
+	describe_list(json, "contexts", m->contexts);
+	describe_options(json, m->options);
+	json_open(json, "series", '[');
+	for (const struct catalogue_series *s = m->series; s && s->name; s++) {
+		json_open(json, NULL, '{');
+		json_text(json, "name", s->name);
+		json_text(json, "unit", s->unit);
+		json_text(json, "meaning", s->meaning);
+		json_text(json, "from", s->from);
+		json_text(json, "to", s->to);
+		describe_list(json, "stages", s->stages);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	describe_entries(json, "tables", "name", m->tables);
+	describe_entries(json, "verdicts", "rule", m->verdicts);
+	json_open(json, "evaluate", '[');
+	for (const struct catalogue_evaluate *e = m->evaluate; e && e->load; e++) {
+		json_open(json, NULL, '{');
+		describe_pairs(json, "parameters", e->parameters);
+		json_text(json, "load", e->load);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_close(json, '}');
+}
+
+void catalogue_describe(void)
+{
+	struct json json = { .out = stdout };
+
+	json_open(&json, NULL, '{');
+	json_text(&json, "format", "rtgauge-catalogue");
+	json_integer(&json, "version", 1);
+	json_text(&json, "agent", RTGAUGE_VERSION);
+	json_text(&json, "libc", version_libc());
+	json_open(&json, "measurements", '[');
+	for (int i = 0; catalogue_measurements[i]; i++)
+		describe_measurement(&json, catalogue_measurements[i]);
+	json_close(&json, ']');
+	json_open(&json, "loads", '[');
+	for (int i = 0; catalogue_loads[i]; i++) {
+		const struct load *load = catalogue_loads[i];
+
+		json_open(&json, NULL, '{');
+		json_text(&json, "name", load->name);
+		json_text(&json, "summary", load->summary);
+		json_text(&json, "unit", load->unit);
+		describe_options(&json, load->options);
+		json_close(&json, '}');
+	}
+	json_close(&json, ']');
+	json_close(&json, '}');
+	fputc('\n', stdout);
+}

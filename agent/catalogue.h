@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measurements and loads: what each says of itself, and the one table of all of them.
+ * docs/adding-a-measurement.md shows how one comes in.
+ */
+#ifndef RTGAUGE_CATALOGUE_H
+#define RTGAUGE_CATALOGUE_H
+
+#include "option.h"
+
+struct run;
+struct load;
+
+/* A series as the catalogue describes it; ends with a NULL name. */
+struct catalogue_series {
+	const char *name;
+	const char *unit;
+	const char *meaning;
+	const char *from;
+	const char *to;
+	const char *const *stages; /* in order, NULL at the end; may be NULL */
+};
+
+/* A table or a verdict; ends with a NULL name. */
+struct catalogue_entry {
+	const char *name;
+	const char *meaning;
+};
+
+/* How `rtgauge evaluate` carries a measurement out; ends with a NULL load. */
+struct catalogue_evaluate {
+	const char *load;
+	const char *parameters; /* "for=20s samples=1000" */
+};
+
+struct measurement {
+	const char *name;
+	const char *code; /* of the RTOS evaluation framework 2.9, or "" */
+	const char *summary;
+	const char *role; /* "measurement" or "calibration" */
+	const char *const *contexts;
+	const struct option_info *options;
+	const struct catalogue_series *series;
+	const struct catalogue_entry *tables;
+	const struct catalogue_entry *verdicts;
+	const struct catalogue_evaluate *evaluate;
+	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
+	int (*setup)(struct run *run);
+	/* After all workers have ended: tables and verdicts. May be NULL. 0 or -errno. */
+	int (*finish)(struct run *run);
+	void (*cleanup)(struct run *run); /* may be NULL */
+};
+
+/* NULL at their ends. */
+extern const struct measurement *const catalogue_measurements[];
+extern const struct load *const catalogue_loads[];
+
+const struct measurement *catalogue_find(const char *name);
+/* All names, separated by single spaces, into @buf. */
+const char *catalogue_names(char *buf, size_t size);
+/* The JSON document of docs/catalogue.md to stdout. */
+void catalogue_describe(void);
+
+#endif

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Step 4 of the path of a sample, the draining thread's part: what comes out of the rings becomes
+ * records of the stream.
+ */
+#include "drain.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "environment.h"
+#include "run.h"
+#include "version.h"
+
+static struct cbor *drain_event(struct run *run, const char *event, int64_t time_ns, int more)
+{
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 2 + (size_t)more);
+	cbor_put_text(c, "event", event);
+	cbor_put_int(c, "time_ns", time_ns);
+	return c;
+}
+
+static void drain_event_end(struct run *run)
+{
+	stream_end(&run->stream, STREAM_EVENT);
+}
+
+void drain_message(struct run *run, int64_t now_ns, const char *text)
+{
+	struct cbor *c = drain_event(run, "message", now_ns, 1);
+
+	cbor_put_text(c, "message", text);
+	drain_event_end(run);
+}
+
+void drain_setting_changed(struct run *run, int64_t now_ns, const char *name, const char *expected,
+			   const char *found)
+{
+	struct cbor *c = drain_event(run, "setting", now_ns, 3);
+
+	cbor_put_text(c, "name", name);
+	cbor_put_text(c, "expected", expected);
+	cbor_put_text(c, "found", found);
+	drain_event_end(run);
+}
+
+void drain_load_event(struct run *run, int64_t now_ns, const char *message)
+{
+	struct cbor *c = drain_event(run, "load", now_ns, 2);
+
+	cbor_put_text(c, "load", run->request->loads);
+	cbor_put_text(c, "message", message);
+	drain_event_end(run);
+}
+
+void drain_threshold(struct run *run, int64_t now_ns)
+{
+	struct series *s = &run->series[run->threshold_series];
+	struct cbor *c = drain_event(run, "threshold", now_ns, 3);
+
+	cbor_put_int(c, "series", run->threshold_series);
+	/* the thread ended with the sample that did it */
+	cbor_put_int(c, "index", s->next_index - 1);
+	cbor_put_int(c, "value", run->threshold_value);
+	drain_event_end(run);
+}
+
+void drain_work(struct run *run, const char *load, const char *unit, uint64_t count,
+		int64_t from_ns, int64_t to_ns)
+{
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 5);
+	cbor_put_text(c, "load", load);
+	cbor_put_text(c, "unit", unit);
+	cbor_put_int(c, "count", (int64_t)count);
+	cbor_put_int(c, "from_ns", from_ns - run->start_ns);
+	cbor_put_int(c, "to_ns", to_ns - run->start_ns);
+	stream_end(&run->stream, STREAM_WORK);
+}
+
+/* --- the head of the stream --- */
+
+static int drain_fact(void *arg, const struct fact *fact)
+{
+	struct run *run = arg;
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 1);
+	cbor_text(c, "facts");
+	cbor_map(c, 1);
+	cbor_text(c, fact->name);
+	switch (fact->type) {
+	case FACT_NULL:
+		cbor_null(c);
+		break;
+	case FACT_TEXT:
+		cbor_text_n(c, fact->data, fact->size);
+		break;
+	case FACT_INTEGER:
+		cbor_int(c, fact->number);
+		break;
+	case FACT_BYTES:
+		cbor_bytes(c, fact->data, fact->size);
+		break;
+	}
+	stream_end(&run->stream, STREAM_ENVIRONMENT);
+	return 0;
+}
+
+static void drain_setting(void *arg, const struct setting_record *record)
+{
+	struct run *run = arg;
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 5);
+	cbor_put_text(c, "name", record->name);
+	cbor_put_text(c, "asked", record->asked);
+	cbor_put_text(c, "before", record->before);
+	cbor_put_text(c, "effective", record->effective);
+	cbor_put_text(c, "reason", record->reason);
+	stream_end(&run->stream, STREAM_SETTING);
+}
+
+static void drain_series_record(struct run *run, const struct series *s)
+{
+	const struct series_info *info = &s->info;
+	struct cbor *c = stream_begin(&run->stream);
+	size_t labels = 0;
+
+	while (labels < SERIES_LABELS && info->labels[labels].name)
+		labels++;
+	cbor_map(c, info->companion >= 0 ? 13 : 12);
+	cbor_put_int(c, "series", s->number);
+	cbor_put_text(c, "name", info->name);
+	cbor_put_text(c, "context", info->context);
+	cbor_put_int(c, "cpu", info->cpu);
+	cbor_put_int(c, "thread", info->thread);
+	cbor_put_text(c, "policy", info->policy ? info->policy : "");
+	cbor_put_int(c, "priority", info->priority);
+	cbor_text(c, "labels");
+	cbor_map(c, labels);
+	for (size_t i = 0; i < labels; i++)
+		cbor_put_text(c, info->labels[i].name, info->labels[i].value);
+	cbor_put_text(c, "unit", info->unit);
+	cbor_put_int(c, "scale", 1);
+	cbor_put_int(c, "interval_ns", info->interval_ns);
+	cbor_put_bool(c, "histogram_only", run->request->histogram_only);
+	if (info->companion >= 0)
+		cbor_put_int(c, "companion", info->companion);
+	stream_end(&run->stream, STREAM_SERIES);
+}
+
+static void drain_parameters(struct run *run, struct cbor *c)
+{
+	cbor_text(c, "parameters");
+	cbor_map(c, run->options.count);
+	for (size_t i = 0; i < run->options.count; i++) {
+		const struct option_value *value = &run->options.values[i];
+
+		cbor_text(c, value->info->name);
+		cbor_map(c, 2);
+		cbor_put_text(c, "asked", value->asked);
+		cbor_put_text(c, "effective", value->text);
+	}
+}
+
+static void drain_boot_id(char *buf, size_t size)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+	if (!file || !fgets(buf, (int)size, file))
+		buf[0] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	if (file)
+		fclose(file);
+}
+
+void drain_header(struct run *run)
+{
+	struct utsname uts;
+	char boot_id[64];
+	struct cbor *c;
+	/* before stream_begin(): takes 20 ms */
+	int64_t hz = clock_counter_hz();
+
+	drain_boot_id(boot_id, sizeof(boot_id));
+	uname(&uts);
+	c = stream_begin(&run->stream);
+	cbor_map(c, 16);
+	cbor_put_text(c, "format", "rtgauge-stream");
+	cbor_put_int(c, "version", 1);
+	cbor_put_text(c, "agent", RTGAUGE_VERSION);
+	cbor_put_text(c, "libc", version_libc());
+	cbor_put_text(c, "compiler", version_compiler());
+	cbor_put_text(c, "machine", uts.machine);
+	cbor_put_text(c, "run", run->request->run_id);
+	cbor_put_int(c, "step", run->request->step);
+	cbor_put_text(c, "measurement",
+		      run->request->measurement ? run->request->measurement->name : "");
+	drain_parameters(run, c);
+	cbor_put_text(c, "load", run->request->loads);
+	cbor_put_text(c, "boot_id", boot_id);
+	cbor_put_bool(c, "privileged", geteuid() == 0);
+	cbor_text(c, "counter");
+	cbor_map(c, 2);
+	cbor_put_text(c, "name", clock_counter_name());
+	cbor_put_int(c, "hz", hz);
+	cbor_text(c, "clock");
+	stream_clock_map(c);
+	cbor_put_int(c, "start_ns", run->start_ns);
+	stream_end(&run->stream, STREAM_HEADER);
+
+	environment_collect(run->request->measurement == NULL, drain_fact, run);
+	if (run->settings)
+		settings_each(run->settings, drain_setting, run);
+	for (int i = 0; i < run->series_count; i++)
+		drain_series_record(run, &run->series[i]);
+}
+
+/* --- samples --- */
+
+struct drain_pass {
+	struct run *run;
+	int64_t now_ns;
+};
+
+static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_ns,
+			const int32_t *values, size_t count)
+{
+	struct drain_pass *pass = arg;
+
+	if (pass->run->request->histogram_only)
+		return;
+	while (count) {
+		size_t some = count < STREAM_BLOCK_SAMPLES ? count : STREAM_BLOCK_SAMPLES;
+
+		stream_samples(&pass->run->stream, s->number, index, due_ns, values, some);
+		index += (int64_t)some;
+		due_ns += (int64_t)some * s->info.interval_ns;
+		values += some;
+		count -= some;
+	}
+}
+
+static void drain_missed(void *arg, struct series *s, int64_t index, int64_t count)
+{
+	struct drain_pass *pass = arg;
+	struct cbor *c = drain_event(pass->run, "missed", pass->now_ns, 3);
+
+	cbor_put_int(c, "series", s->number);
+	cbor_put_int(c, "index", index);
+	cbor_put_int(c, "count", count);
+	drain_event_end(pass->run);
+}
+
+static void drain_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
+{
+	struct drain_pass *pass = arg;
+	struct cbor *c = drain_event(pass->run, "lost", pass->now_ns, 4);
+
+	cbor_put_int(c, "series", s->number);
+	cbor_put_int(c, "index", index);
+	cbor_put_int(c, "count", count);
+	cbor_put_int(c, "max", max);
+	drain_event_end(pass->run);
+}
+
+static void drain_wide(void *arg, struct series *s, int64_t index, int64_t value)
+{
+	struct drain_pass *pass = arg;
+	struct cbor *c = drain_event(pass->run, "wide", pass->now_ns, 3);
+
+	cbor_put_int(c, "series", s->number);
+	cbor_put_int(c, "index", index);
+	cbor_put_int(c, "value", value);
+	drain_event_end(pass->run);
+}
+
+void drain_samples(struct run *run, int64_t now_ns)
+{
+	struct drain_pass pass = { .run = run, .now_ns = now_ns };
+	const struct series_sink sink = {
+		.samples = drain_block,
+		.missed = drain_missed,
+		.lost = drain_lost,
+		.wide = drain_wide,
+		.arg = &pass,
+	};
+
+	for (int i = 0; i < run->series_count; i++) {
+		struct series *s = &run->series[i];
+		struct cbor *c;
+
+		series_drain(s, &sink);
+		if (!s->max_is_new || s->info.companion >= 0)
+			continue;
+		s->max_is_new = false;
+		c = drain_event(run, "maximum",
+				s->info.interval_ns ? s->info.first_due_ns +
+							      s->max_index * s->info.interval_ns :
+						      now_ns,
+				3);
+		cbor_put_int(c, "series", s->number);
+		cbor_put_int(c, "index", s->max_index);
+		cbor_put_int(c, "value", s->histogram.max);
+		drain_event_end(run);
+	}
+	stream_flush(&run->stream);
+}
+
+/* So many buckets always fit into a record; they cover 39 octaves without a gap. */
+#define DRAIN_BUCKETS_MAX 5000
+
+static void drain_histogram(struct run *run, const struct series *s)
+{
+	const struct series_histogram *h = &s->histogram;
+	size_t occupied = 0;
+	struct cbor *c;
+
+	for (int i = 0; i < 2 * SERIES_BUCKETS; i++)
+		occupied += h->buckets[i] != 0;
+	if (occupied > DRAIN_BUCKETS_MAX) {
+		drain_message(run, 0, "a histogram is too wide for one record and was left out");
+		return;
+	}
+	c = stream_begin(&run->stream);
+	cbor_map(c, 10);
+	cbor_put_int(c, "series", s->number);
+	cbor_put_int(c, "count", h->count);
+	cbor_put_int(c, "min", h->min);
+	cbor_put_int(c, "max", h->max);
+	cbor_put_int(c, "sum", h->sum);
+	cbor_put_int(c, "missed", s->missed);
+	cbor_put_int(c, "lost", s->lost);
+	cbor_put_int(c, "overruns", s->overruns);
+	cbor_put_int(c, "sub_bits", SERIES_SUB_BITS);
+	cbor_text(c, "buckets");
+	cbor_array(c, 2 * occupied);
+	for (int bucket = -SERIES_BUCKETS; bucket < SERIES_BUCKETS; bucket++) {
+		uint64_t count = h->buckets[bucket >= 0 ? bucket : SERIES_BUCKETS - 1 - bucket];
+
+		if (count) {
+			cbor_int(c, bucket);
+			cbor_uint(c, count);
+		}
+	}
+	stream_end(&run->stream, STREAM_HISTOGRAM);
+}
+
+void drain_histograms(struct run *run)
+{
+	for (int i = 0; i < run->series_count; i++)
+		if (run->series[i].histogram.count)
+			drain_histogram(run, &run->series[i]);
+}
+
+void drain_clock(struct run *run)
+{
+	stream_clock_map(stream_begin(&run->stream));
+	stream_end(&run->stream, STREAM_CLOCK);
+}
+
+void drain_trailer(struct run *run, int64_t duration_ns)
+{
+	struct rusage usage;
+	struct cbor *c;
+
+	getrusage(RUSAGE_SELF, &usage);
+	c = stream_begin(&run->stream);
+	cbor_map(c, 7);
+	cbor_put_text(c, "state", run->end_state);
+	cbor_put_text(c, "reason", run->reason);
+	cbor_put_text(c, "remedy", run->remedy);
+	cbor_put_int(c, "duration_ns", duration_ns);
+	cbor_put_int(c, "records", run->stream.records);
+	cbor_text(c, "series");
+	cbor_array(c, (size_t)run->series_count);
+	for (int i = 0; i < run->series_count; i++) {
+		const struct series *s = &run->series[i];
+		int64_t interval_ns = s->info.interval_ns;
+		int64_t last = s->next_index > 0 ? s->next_index - 1 : 0;
+
+		cbor_map(c, 7);
+		cbor_put_int(c, "series", i);
+		cbor_put_int(c, "count", s->histogram.count + s->lost);
+		cbor_put_int(c, "missed", s->missed);
+		cbor_put_int(c, "lost", s->lost);
+		cbor_put_int(c, "overruns", s->overruns);
+		cbor_put_int(c, "first_due_ns", s->info.first_due_ns);
+		cbor_put_int(c, "last_due_ns", s->info.first_due_ns + last * interval_ns);
+	}
+	cbor_put_int(c, "cpu_ns",
+		     (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
+			     (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC);
+	stream_end(&run->stream, STREAM_TRAILER);
+	stream_flush(&run->stream);
+}

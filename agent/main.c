@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent's commands. Everything that exits does so here. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "catalogue.h"
+#include "exitcode.h"
+#include "load.h"
+#include "run.h"
+#include "version.h"
+
+static const char usage[] =
+	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
+	"                     [--load-cpu LIST] [--output FILE] [--keep-settings]\n"
+	"                     [--histogram-only] [--run ID] [--step N] [--control]\n"
+	"       rtgauge-agent list          measurements and loads\n"
+	"       rtgauge-agent help NAME     options of a measurement or load\n"
+	"       rtgauge-agent describe      all of them as JSON\n"
+	"       rtgauge-agent environment   facts of this system, as a stream\n"
+	"       rtgauge-agent restore       put back what a killed agent left changed\n"
+	"       rtgauge-agent version\n";
+
+static int main_error(const struct message *msg)
+{
+	fprintf(stderr, "rtgauge-agent: %s\n", msg->text);
+	if (msg->remedy[0])
+		fprintf(stderr, "  %s\n", msg->remedy);
+	return EXITCODE_USAGE;
+}
+
+static int main_usage_error(const char *text, const char *detail)
+{
+	fprintf(stderr, "rtgauge-agent: %s%s\n  see rtgauge-agent --help\n", text, detail);
+	return EXITCODE_USAGE;
+}
+
+/* Options of the run itself. 1: taken with its value, 2: taken without one, 0: not one of them. */
+static int main_run_option(struct run_request *request, const char *name, const char *value,
+			   struct message *msg)
+{
+	int64_t number;
+
+	if (!strcmp(name, "control")) {
+		request->control = true;
+		return 2;
+	}
+	if (!strcmp(name, "histogram-only")) {
+		request->histogram_only = true;
+		return 2;
+	}
+	if (!strcmp(name, "keep-settings")) {
+		request->keep_settings = true;
+		return 2;
+	}
+	if (!value)
+		return 0;
+	if (!strcmp(name, "output")) {
+		request->output = value;
+	} else if (!strcmp(name, "run")) {
+		request->run_id = value;
+	} else if (!strcmp(name, "load")) {
+		request->loads = value;
+	} else if (!strcmp(name, "load-cpu")) {
+		request->load_cpus = value;
+	} else if (!strcmp(name, "step")) {
+		if (option_parse_integer(value, &number) || number < 0 || number > 1000000)
+			return message_set(msg, -EINVAL, "give a number from 0 on",
+					   "'%s' is no number of a step", value);
+		request->step = (int)number;
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+static int main_parse_run(int argc, char **argv, struct run_request *request,
+			  struct option_set *options, struct message *msg)
+{
+	for (int i = 0; i < argc; i++) {
+		const char *name = argv[i] + 2;
+		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+		int taken, err;
+
+		if (strncmp(argv[i], "--", 2))
+			return message_set(msg, -EINVAL, "options are given as --name value",
+					   "'%s' is not an option", argv[i]);
+		taken = main_run_option(request, name, value, msg);
+		if (taken < 0)
+			return taken;
+		if (taken) {
+			i += taken == 1;
+			continue;
+		}
+		if (option_known(options, name) && !value)
+			return message_set(msg, -EINVAL, "options are given as --name value",
+					   "--%s has no value", name);
+		err = option_set_parse(options, name, value ? value : "", msg);
+		if (err)
+			return err;
+		i++;
+	}
+	return 0;
+}
+
+static int main_run(int argc, char **argv)
+{
+	struct run_request request = { .loads = "idle", .run_id = "" };
+	struct option_set options = { 0 };
+	struct message msg = { { 0 }, { 0 } };
+	char names[1024], near[64], remedy[96];
+	int err, code;
+
+	if (argc < 1)
+		return main_usage_error("run what? name a measurement", "");
+	request.measurement = catalogue_find(argv[0]);
+	if (!request.measurement) {
+		const char *close = option_nearest(argv[0], catalogue_names(names, sizeof(names)),
+						   near, sizeof(near));
+
+		snprintf(remedy, sizeof(remedy),
+			 close ? "did you mean '%s'?" : "rtgauge-agent list shows all%s",
+			 close ? close : "");
+		message_set(&msg, -EINVAL, remedy, "there is no measurement '%s'", argv[0]);
+		return main_error(&msg);
+	}
+	err = option_set_init(&options, request.measurement->options);
+	if (err)
+		return EXITCODE_FAILED;
+	err = main_parse_run(argc - 1, argv + 1, &request, &options, &msg);
+	if (err) {
+		option_set_free(&options);
+		return main_error(&msg);
+	}
+	code = run_execute(&request, &options);
+	option_set_free(&options);
+	return code;
+}
+
+static int main_restore(void)
+{
+	struct message msg = { { 0 }, { 0 } };
+	int undone = settings_undo(&msg);
+
+	if (undone < 0) {
+		main_error(&msg);
+		return EXITCODE_FAILED;
+	}
+	printf("%d settings put back\n", undone);
+	return EXITCODE_DONE;
+}
+
+static void main_print_options(const struct option_info *table)
+{
+	for (const struct option_info *o = table; o && o->name; o++) {
+		printf("  --%-12s %s (default %s", o->name, o->help, o->def);
+		if (o->values)
+			printf("; of: %s", o->values);
+		printf(")\n");
+	}
+}
+
+static int main_help(const char *name)
+{
+	const struct measurement *m = catalogue_find(name);
+
+	if (m) {
+		printf("%s: %s\n", m->name, m->summary);
+		main_print_options(m->options);
+		return EXITCODE_DONE;
+	}
+	for (int i = 0; catalogue_loads[i]; i++) {
+		if (strcmp(catalogue_loads[i]->name, name))
+			continue;
+		printf("load %s: %s\n", name, catalogue_loads[i]->summary);
+		main_print_options(catalogue_loads[i]->options);
+		return EXITCODE_DONE;
+	}
+	return main_usage_error("there is no measurement or load ", name);
+}
+
+static int main_list(void)
+{
+	printf("measurements:\n");
+	for (int i = 0; catalogue_measurements[i]; i++)
+		printf("  %-16s %s\n", catalogue_measurements[i]->name,
+		       catalogue_measurements[i]->summary);
+	printf("loads:\n");
+	for (int i = 0; catalogue_loads[i]; i++)
+		printf("  %-16s %s\n", catalogue_loads[i]->name, catalogue_loads[i]->summary);
+	return EXITCODE_DONE;
+}
+
+int main(int argc, char **argv)
+{
+	const char *command = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(command, "run"))
+		return main_run(argc - 2, argv + 2);
+	if (!strcmp(command, "describe")) {
+		catalogue_describe();
+		return EXITCODE_DONE;
+	}
+	if (!strcmp(command, "environment"))
+		return run_environment(STDOUT_FILENO) ? EXITCODE_FAILED : EXITCODE_DONE;
+	if (!strcmp(command, "restore"))
+		return main_restore();
+	if (!strcmp(command, "list"))
+		return main_list();
+	if (!strcmp(command, "help") && argc > 2)
+		return main_help(argv[2]);
+	if (!strcmp(command, "version") || !strcmp(command, "--version")) {
+		printf("rtgauge-agent %s (%s, %s)\n", RTGAUGE_VERSION, version_libc(),
+		       version_compiler());
+		return EXITCODE_DONE;
+	}
+	if (!strcmp(command, "help") || !strcmp(command, "--help") || !strcmp(command, "-h")) {
+		fputs(usage, stdout);
+		return EXITCODE_DONE;
+	}
+	if (command[0])
+		return main_usage_error("there is no command ", command);
+	fputs(usage, stderr);
+	return EXITCODE_USAGE;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Clock cost [CAL-P-TRC]: what taking a time stamp costs, and in what steps each clock counts, on
+ * each CPU that is measured. docs/measurements/clock-cost.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "run.h"
+
+/* The mean is that of batches: one reading may be shorter than what the clock resolves. */
+#define CLOCK_COST_BATCH 1000
+
+static const char *const clock_cost_contexts[] = { "user", NULL };
+
+static const struct option_info clock_cost_options[] = {
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "how long at most; 0: until the samples are there" },
+	{ "samples", OPTION_INTEGER, "20000", 1000, 1000000, NULL, "pairs of readings of each clock" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on" },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series clock_cost_series[] = {
+	{ "cost", "ns", "time between two readings of a clock, one right after the other",
+	  "a reading", "the next reading", NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry clock_cost_tables[] = {
+	{ "clocks", "mean cost of a reading from batches, and the smallest step seen" },
+	{ NULL, NULL },
+};
+
+struct clock_cost_clock {
+	const char *name;
+	clockid_t id;
+	bool counter; /* the cycle counter instead of a clock of the kernel */
+};
+
+static const struct clock_cost_clock clock_cost_clocks[] = {
+	{ "CLOCK_MONOTONIC", CLOCK_MONOTONIC, false },
+	{ "CLOCK_REALTIME", CLOCK_REALTIME, false },
+	{ "counter", 0, true },
+};
+
+#define CLOCK_COST_CLOCKS ((int)(sizeof(clock_cost_clocks) / sizeof(clock_cost_clocks[0])))
+
+struct clock_cost_result {
+	int series; /* -1: the counter does not count in ns, it has batches only */
+	int64_t readings;
+	int64_t batches;
+	int64_t sum_ps; /* of the batches' means */
+	int64_t best_ps;
+	int64_t step_ns; /* smallest difference above 0; 0: none seen */
+};
+
+struct clock_cost_thread {
+	int cpu;
+	int64_t samples;
+	int64_t for_ns;
+	struct clock_cost_result results[CLOCK_COST_CLOCKS];
+};
+
+struct clock_cost_state {
+	struct clock_cost_thread *threads;
+	int count;
+	int clocks; /* without the counter where the CPU has none */
+};
+
+/* Two readings, one right after the other, a batch of times. */
+static void clock_cost_pairs(struct series *cost, clockid_t id, struct clock_cost_result *result)
+{
+	for (int i = 0; i < CLOCK_COST_BATCH; i++) {
+		struct timespec first, second;
+		int64_t difference_ns;
+
+		clock_gettime(id, &first);
+		clock_gettime(id, &second);
+		difference_ns = clock_difference_ns(&second, &first);
+		series_put(cost, difference_ns);
+		if (difference_ns > 0 && (!result->step_ns || difference_ns < result->step_ns))
+			result->step_ns = difference_ns;
+	}
+	result->readings += 2 * CLOCK_COST_BATCH;
+}
+
+/* A batch of readings, timed as a whole. */
+static void clock_cost_batch(const struct clock_cost_clock *clock, struct clock_cost_result *result)
+{
+	int64_t from_ns, took_ps;
+	struct timespec now;
+
+	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (clock->counter)
+		for (int i = 0; i < CLOCK_COST_BATCH; i++)
+			clock_counter();
+	else
+		for (int i = 0; i < CLOCK_COST_BATCH; i++)
+			clock_gettime(clock->id, &now);
+	took_ps = (clock_now_ns(CLOCK_MONOTONIC) - from_ns) * 1000 / CLOCK_COST_BATCH;
+	result->readings += CLOCK_COST_BATCH;
+	result->sum_ps += took_ps;
+	if (!result->batches++ || took_ps < result->best_ps)
+		result->best_ps = took_ps;
+}
+
+static void clock_cost_loop(struct worker *worker)
+{
+	struct clock_cost_thread *t = worker->state;
+	struct run *run = worker->run;
+	const struct clock_cost_state *state = run->state;
+	int64_t start_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (int64_t done = 0; done < t->samples; done += CLOCK_COST_BATCH) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (run_stopped(run) || (t->for_ns && now_ns - start_ns >= t->for_ns))
+			return;
+		for (int i = 0; i < state->clocks; i++) {
+			struct clock_cost_result *result = &t->results[i];
+
+			if (result->series >= 0) {
+				series_time(&run->series[result->series],
+					    clock_now_ns(CLOCK_MONOTONIC) - run->start_ns);
+				clock_cost_pairs(&run->series[result->series],
+						 clock_cost_clocks[i].id, result);
+			}
+			clock_cost_batch(&clock_cost_clocks[i], result);
+		}
+	}
+}
+
+static int clock_cost_add_thread(struct run *run, struct clock_cost_thread *t, int number)
+{
+	const struct clock_cost_state *state = run->state;
+	struct series_info info = {
+		.name = "cost",
+		.context = "user",
+		.unit = "ns",
+		.cpu = t->cpu,
+		.thread = number,
+		.companion = -1,
+	};
+
+	for (int i = 0; i < state->clocks; i++) {
+		t->results[i].series = -1;
+		if (clock_cost_clocks[i].counter)
+			continue;
+		info.labels[0] = (struct series_label){ "clock", clock_cost_clocks[i].name };
+		t->results[i].series =
+			run_add_series(run, &info, (size_t)(t->samples + t->samples / 8 + 64));
+		if (t->results[i].series < 0)
+			return t->results[i].series;
+	}
+	return run_add_worker(run, clock_cost_loop, t, t->cpu,
+			      (int)option_number(&run->options, "priority")) ?
+		       0 :
+		       -E2BIG;
+}
+
+static int clock_cost_setup(struct run *run)
+{
+	int64_t samples = option_number(&run->options, "samples");
+	struct clock_cost_state *state;
+	struct cpulist cpus;
+	char text[24];
+	int number = 0, err;
+
+	err = run_cpus(run, &cpus);
+	if (err)
+		return err;
+	samples = (samples + CLOCK_COST_BATCH - 1) / CLOCK_COST_BATCH * CLOCK_COST_BATCH;
+	snprintf(text, sizeof(text), "%lld", (long long)samples);
+	option_effective(&run->options, "samples", text);
+	state = calloc(1, sizeof(*state));
+	if (state)
+		state->threads = calloc((size_t)cpulist_count(&cpus), sizeof(*state->threads));
+	run->state = state;
+	if (!state || !state->threads)
+		return message_set(&run->msg, -ENOMEM, "measure fewer CPUs", "no memory");
+	state->count = cpulist_count(&cpus);
+	state->clocks = CLOCK_COST_CLOCKS - !strcmp(clock_counter_name(), "none");
+	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1)) {
+		struct clock_cost_thread *t = &state->threads[number];
+
+		t->cpu = cpu;
+		t->samples = samples;
+		t->for_ns = option_number(&run->options, "for");
+		err = clock_cost_add_thread(run, t, number++);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int clock_cost_finish(struct run *run)
+{
+	static const struct run_column columns[] = {
+		{ "clock", "" },	  { "cpu", "" },     { "mean cost", "ps" },
+		{ "least cost", "ps" },	  { "smallest step", "ns" },
+		{ "readings", "count" },
+	};
+	const struct clock_cost_state *state = run->state;
+	struct cbor *c = run_table_begin(run, "clocks", columns, 6, state->count * state->clocks);
+
+	for (int i = 0; i < state->count; i++) {
+		const struct clock_cost_thread *t = &state->threads[i];
+
+		for (int k = 0; k < state->clocks; k++) {
+			const struct clock_cost_result *result = &t->results[k];
+
+			cbor_array(c, 6);
+			cbor_text(c, clock_cost_clocks[k].counter ? clock_counter_name() :
+								    clock_cost_clocks[k].name);
+			cbor_int(c, t->cpu);
+			cbor_int(c, result->batches ? result->sum_ps / result->batches : 0);
+			cbor_int(c, result->best_ps);
+			cbor_int(c, result->step_ns);
+			cbor_int(c, result->readings);
+		}
+	}
+	run_table_end(run);
+	return 0;
+}
+
+static void clock_cost_cleanup(struct run *run)
+{
+	struct clock_cost_state *state = run->state;
+
+	free(state->threads);
+	free(state);
+}
+
+const struct measurement clock_cost_measurement = {
+	.name = "clock-cost",
+	.code = "CAL-P-TRC",
+	.summary = "what a time stamp costs, and in what steps each clock counts",
+	.role = "calibration",
+	.contexts = clock_cost_contexts,
+	.options = clock_cost_options,
+	.series = clock_cost_series,
+	.tables = clock_cost_tables,
+	.setup = clock_cost_setup,
+	.finish = clock_cost_finish,
+	.cleanup = clock_cost_cleanup,
+};

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Timer latency: a periodic task sleeps until a due time; latency = time it runs - due time.
+ *
+ * Steps 1 and 2 of the path of a sample: the timer interrupt comes, the kernel wakes the thread
+ * that waits in timer_wait(), and the first thing it does is to read the clock.
+ * docs/measurements/timer.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "run.h"
+
+#define TIMER_PRIORITY_DEFAULT "80"
+/* So many seconds of samples fit into a ring, within these limits. */
+#define TIMER_RING_SECONDS 4
+#define TIMER_RING_MAX (1 << 18)
+/* The sequence of dithers is the same in every run; only its evenness matters. */
+#define TIMER_DITHER_SEED 0x9e3779b97f4a7c15ULL
+#define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
+
+static const char *const timer_contexts[] = { "user", NULL };
+
+static const char *const timer_stages[] = { "timer interrupt", "handler", "wake-up", "switch",
+					    "return to user",  NULL };
+
+static const struct option_info timer_options[] = {
+	{ "for", OPTION_DURATION, "10s", 0, 0, NULL, "how long; 0: until the samples are there" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "samples of each series; 0: until the time is up" },
+	{ "interval", OPTION_DURATION, "1ms", 20 * NSEC_PER_USEC, 3600 * NSEC_PER_SEC, NULL,
+	  "period of the task" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on, threads pinned to each" },
+	{ "threads", OPTION_INTEGER, "1", 1, 64, NULL, "measuring threads on each CPU" },
+	{ "priority", OPTION_INTEGER, TIMER_PRIORITY_DEFAULT, 0, 99, NULL,
+	  "SCHED_FIFO priority; 0: SCHED_OTHER" },
+	{ "context", OPTION_ENUM, "user", 0, 0, "user", "where the periodic task runs" },
+	{ "method", OPTION_ENUM, "clock_nanosleep", 0, 0, "clock_nanosleep",
+	  "how the task waits for its due time" },
+	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
+	  "spread due times evenly over their periods; auto: in runs over a minute" },
+	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
+	  "end at the first latency above this; 0: never" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series timer_series[] = {
+	{ "latency", "ns", "how late the task runs after its due time", "due time",
+	  "the task reads the clock", timer_stages },
+	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_evaluate timer_evaluate[] = {
+	{ "idle", "for=45s" },
+	{ "sched:groups=4,cpu", "for=90s" },
+	{ NULL, NULL },
+};
+
+struct timer_thread {
+	struct worker *worker;
+	int latency; /* numbers of its series */
+	int dither;  /* -1: none */
+	int64_t interval_ns;
+	int64_t periods; /* at most so many grid points */
+	int64_t samples; /* at most so many samples */
+	int64_t limit_ns;
+};
+
+struct timer_state {
+	struct timer_thread *threads;
+	int count;
+};
+
+/* Sleep until @due. 0, or EINTR when the run is to stop: other signals do not end the wait. */
+static inline int timer_wait(const struct run *run, const struct timespec *due)
+{
+	int err;
+
+	while ((err = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, due, NULL)) == EINTR &&
+	       !run_stopped(run))
+		;
+	return err;
+}
+
+/* The measuring loop: due times on the grid. */
+static void timer_loop(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	struct run *run = worker->run;
+	struct series *latency = &run->series[t->latency];
+	const struct timespec interval = clock_from_ns(t->interval_ns);
+	struct timespec due = clock_from_ns(run->start_ns + latency->info.first_due_ns);
+	int64_t periods = t->periods, samples = t->samples;
+
+	while (!run_stopped(run)) {
+		struct timespec now;
+		int64_t late_ns;
+
+		if (timer_wait(run, &due))
+			return;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		late_ns = clock_difference_ns(&now, &due);
+		series_put(latency, late_ns);
+		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
+			run_threshold(run, latency, late_ns);
+			return;
+		}
+		periods--;
+		if (__builtin_expect(late_ns >= t->interval_ns, 0)) {
+			int64_t missed = late_ns / t->interval_ns;
+
+			/* those beyond the end are not due any more */
+			if (missed > periods)
+				missed = periods;
+			if (samples == 1)
+				missed = 0;
+			if (missed) {
+				series_missed(latency, missed);
+				periods -= missed;
+				due = clock_from_ns(clock_to_ns(&due) + missed * t->interval_ns);
+			}
+		}
+		if (--samples <= 0 || periods <= 0)
+			return;
+		clock_advance(&due, &interval);
+	}
+}
+
+/* An even spread of 64-bit numbers over the index (the finaliser of SplitMix64, Steele et al.,
+ * OOPSLA 2014), scaled to [0, interval). */
+static inline int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
+{
+	uint64_t z = (uint64_t)(index + 1) * TIMER_DITHER_SEED;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	z ^= z >> 31;
+	return (int64_t)((z >> 32) % (uint64_t)(interval_ns < 1LL << 32 ? interval_ns : 1LL << 32));
+}
+
+/* The measuring loop with dither: each due time lies somewhere within its period. */
+static void timer_loop_dithered(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	struct run *run = worker->run;
+	struct series *latency = &run->series[t->latency];
+	struct series *dither = &run->series[t->dither];
+	int64_t grid_ns = run->start_ns + latency->info.first_due_ns;
+	int64_t index = 0, samples = t->samples;
+	int64_t offset_ns = timer_dither_ns(index, t->interval_ns);
+
+	while (!run_stopped(run)) {
+		struct timespec due = clock_from_ns(grid_ns + offset_ns);
+		int64_t now_ns, late_ns, missed = 0;
+
+		if (timer_wait(run, &due))
+			return;
+		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		late_ns = now_ns - clock_to_ns(&due);
+		series_put(dither, offset_ns);
+		series_put(latency, late_ns);
+		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
+			run_threshold(run, latency, late_ns);
+			return;
+		}
+		if (--samples <= 0)
+			return;
+		for (;;) {
+			index++;
+			grid_ns += t->interval_ns;
+			offset_ns = timer_dither_ns(index, t->interval_ns);
+			if (index >= t->periods || grid_ns + offset_ns > now_ns)
+				break;
+			series_put(dither, offset_ns);
+			missed++;
+		}
+		if (__builtin_expect(missed > 0, 0))
+			series_missed(latency, missed);
+		if (index >= t->periods)
+			return;
+	}
+}
+
+static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
+{
+	const struct option_set *options = &run->options;
+	int64_t interval_ns = t->interval_ns;
+	int64_t words = TIMER_RING_SECONDS * NSEC_PER_SEC / interval_ns + 64;
+	struct series_info info = {
+		.name = "latency",
+		.context = "user",
+		.unit = "ns",
+		.cpu = cpu,
+		.thread = number,
+		.interval_ns = interval_ns,
+		/* threads are due one after the other, evenly over the period */
+		.first_due_ns = interval_ns / all * number,
+		.companion = -1,
+		.labels = { { "method", option_text(options, "method") } },
+	};
+
+	if (words > TIMER_RING_MAX)
+		words = TIMER_RING_MAX;
+	t->latency = run_add_series(run, &info, (size_t)words);
+	if (t->latency < 0)
+		return t->latency;
+	if (t->dither >= 0) {
+		info.name = "dither";
+		info.companion = t->latency;
+		t->dither = run_add_series(run, &info, (size_t)words);
+		if (t->dither < 0)
+			return t->dither;
+	}
+	t->worker = run_add_worker(run, t->dither >= 0 ? timer_loop_dithered : timer_loop, t, cpu,
+				   (int)option_number(options, "priority"));
+	return t->worker ? 0 : -E2BIG;
+}
+
+static bool timer_is_dithered(struct run *run)
+{
+	const char *asked = option_text(&run->options, "dither");
+	int64_t for_ns = option_number(&run->options, "for");
+	bool dithered = !strcmp(asked, "yes") ||
+			(!strcmp(asked, "auto") && (!for_ns || for_ns > TIMER_DITHER_AUTO_NS));
+
+	option_effective(&run->options, "dither", dithered ? "yes" : "no");
+	return dithered;
+}
+
+static int timer_setup(struct run *run)
+{
+	const struct option_set *options = &run->options;
+	int64_t interval_ns = option_number(options, "interval");
+	int64_t for_ns = option_number(options, "for");
+	int64_t samples = option_number(options, "samples");
+	int64_t limit_ns = option_number(options, "stop-above");
+	int per_cpu = (int)option_number(options, "threads");
+	bool dithered = timer_is_dithered(run);
+	struct timer_state *state;
+	struct cpulist cpus;
+	int number = 0, all, err;
+
+	err = run_cpus(run, &cpus);
+	if (err)
+		return err;
+	if (for_ns && for_ns < interval_ns)
+		return message_set(&run->msg, -EINVAL, "measure for longer, or at a shorter interval",
+				   "not one period of %lld ns is due in %lld ns",
+				   (long long)interval_ns, (long long)for_ns);
+	all = cpulist_count(&cpus) * per_cpu;
+	state = calloc(1, sizeof(*state));
+	if (state)
+		state->threads = calloc((size_t)all, sizeof(*state->threads));
+	run->state = state;
+	if (!state || !state->threads)
+		return message_set(&run->msg, -ENOMEM, "measure fewer CPUs or threads",
+				   "no memory for %d threads", all);
+	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1)) {
+		for (int i = 0; i < per_cpu; i++, number++) {
+			struct timer_thread *t = &state->threads[number];
+
+			t->interval_ns = interval_ns;
+			t->periods = for_ns ? for_ns / interval_ns : INT64_MAX;
+			t->samples = samples ? samples : INT64_MAX;
+			t->limit_ns = limit_ns ? limit_ns : INT64_MAX;
+			t->dither = dithered ? 0 : -1;
+			err = timer_add_thread(run, t, cpu, number, all);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static void timer_cleanup(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	free(state->threads);
+	free(state);
+}
+
+const struct measurement timer_measurement = {
+	.name = "timer",
+	.code = "",
+	.summary = "latency of a periodic task: from its due time until it runs",
+	.role = "measurement",
+	.contexts = timer_contexts,
+	.options = timer_options,
+	.series = timer_series,
+	.evaluate = timer_evaluate,
+	.setup = timer_setup,
+	.cleanup = timer_cleanup,
+};

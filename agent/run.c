@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The frame of every measurement: settings, loads, workers, the drain until all is done, and
+ * everything put back. The main thread is the draining thread: of low priority, and on a CPU that
+ * is not measured where there is one.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "drain.h"
+#include "exitcode.h"
+#include "load.h"
+#include "worker.h"
+
+/* A block closes after at most 250 ms; the rest is for being scheduled late. */
+#define RUN_DRAIN_MS 200
+/* How long after the header the first period is due. */
+#define RUN_LEAD_NS (20 * NSEC_PER_MSEC)
+/* A real-time thread that never sleeps is ended: softly, then by the kernel. */
+#define RUN_SPIN_SOFT_US 1000000
+#define RUN_SPIN_HARD_US 3000000
+
+/* The stop flag: the only state outside of struct run, for the signal handlers. */
+static volatile sig_atomic_t stop_signal;
+
+static void run_interrupt(int signal)
+{
+	stop_signal = signal;
+}
+
+static void run_nothing(int signal)
+{
+	(void)signal;
+}
+
+static void run_signals(void)
+{
+	struct sigaction action = { .sa_handler = run_interrupt };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	sigaction(SIGXCPU, &action, NULL);
+	action.sa_handler = run_nothing;
+	sigaction(WORKER_WAKE_SIGNAL, &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
+}
+
+/* --- for measurements --- */
+
+int run_add_series(struct run *run, const struct series_info *info, size_t words)
+{
+	int err;
+
+	if (run->series_count == RUN_SERIES_MAX)
+		return message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
+				   "more than %d series in one step", RUN_SERIES_MAX);
+	if (!run->series &&
+	    posix_memalign((void **)&run->series, 64, RUN_SERIES_MAX * sizeof(*run->series)))
+		run->series = NULL;
+	err = run->series ? series_init(&run->series[run->series_count], run->series_count, info,
+					words) :
+			    -ENOMEM;
+	if (err)
+		return message_set(&run->msg, err, "measure fewer CPUs or threads",
+				   "no memory for the samples of %d series",
+				   run->series_count + 1);
+	return run->series_count++;
+}
+
+struct worker *run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state,
+			      int cpu, int priority)
+{
+	struct worker *worker;
+
+	if (!run->workers)
+		run->workers = calloc(RUN_WORKERS_MAX, sizeof(*run->workers));
+	if (!run->workers || run->worker_count == RUN_WORKERS_MAX) {
+		message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
+			    "more than %d measuring threads", RUN_WORKERS_MAX);
+		return NULL;
+	}
+	worker = &run->workers[run->worker_count];
+	worker->run = run;
+	worker->loop = loop;
+	worker->state = state;
+	worker->cpu = cpu;
+	worker->priority = priority;
+	worker->number = run->worker_count++;
+	return worker;
+}
+
+int run_cpus(struct run *run, struct cpulist *cpus)
+{
+	struct cpulist online, allowed;
+	char buf[256];
+	int err;
+
+	err = cpulist_online(&online);
+	if (!err)
+		err = cpulist_allowed(&allowed);
+	if (!err)
+		err = cpulist_parse(cpus, option_text(&run->options, "cpu"));
+	if (err)
+		return message_set(&run->msg, err, "give a list such as 0-3,8, or all",
+				   "cannot read the CPUs '%s': %s",
+				   option_text(&run->options, "cpu"), strerror(-err));
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
+		if (!cpulist_has(&online, cpu))
+			return message_set(&run->msg, -EINVAL, "choose among the CPUs online",
+					   "CPU %d is not online (online: %s)", cpu,
+					   cpulist_format(&online, buf, sizeof(buf)));
+		if (!cpulist_has(&allowed, cpu))
+			return message_set(&run->msg, -EINVAL,
+					   "choose among these, or change the affinity or cpuset of the caller",
+					   "CPU %d is not among those this process may use (%s)",
+					   cpu, cpulist_format(&allowed, buf, sizeof(buf)));
+	}
+	if (!cpulist_count(cpus))
+		return message_set(&run->msg, -EINVAL, "give a list such as 0-3,8, or all",
+				   "no CPU to measure on");
+	return option_effective(&run->options, "cpu", cpulist_format(cpus, buf, sizeof(buf)));
+}
+
+int run_skip(struct run *run, const char *reason, const char *remedy)
+{
+	message_set(&run->msg, 0, remedy, "%s", reason);
+	return RUN_SKIPPED;
+}
+
+void run_threshold(struct run *run, const struct series *series, int64_t value)
+{
+	if (!__atomic_exchange_n(&run->threshold_taken, 1, __ATOMIC_ACQ_REL)) {
+		run->threshold_series = series->number;
+		run->threshold_value = value;
+		atomic_store_release(&run->threshold_hit, 1);
+	}
+	atomic_store_release(&run->stop, RUN_STOP);
+}
+
+struct cbor *run_table_begin(struct run *run, const char *name, const struct run_column *columns,
+			     int column_count, int rows)
+{
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 3);
+	cbor_put_text(c, "name", name);
+	cbor_text(c, "columns");
+	cbor_array(c, (size_t)column_count);
+	for (int i = 0; i < column_count; i++) {
+		cbor_map(c, 2);
+		cbor_put_text(c, "name", columns[i].name);
+		cbor_put_text(c, "unit", columns[i].unit);
+	}
+	cbor_text(c, "rows");
+	cbor_array(c, (size_t)rows);
+	return c;
+}
+
+void run_table_end(struct run *run)
+{
+	stream_end(&run->stream, STREAM_TABLE);
+}
+
+void run_verdict(struct run *run, const char *rule, const char *result, const char *evidence,
+		 const char *remedy)
+{
+	struct cbor *c = stream_begin(&run->stream);
+
+	cbor_map(c, 4);
+	cbor_put_text(c, "rule", rule);
+	cbor_put_text(c, "result", result);
+	cbor_put_text(c, "evidence", evidence);
+	cbor_put_text(c, "remedy", remedy);
+	stream_end(&run->stream, STREAM_VERDICT);
+	if (!strcmp(result, "fail"))
+		run->verdict_failed = true;
+}
+
+/* --- before --- */
+
+static void run_forked(void *arg)
+{
+	struct run *run = arg;
+
+	if (run->settings)
+		settings_after_fork(run->settings);
+	if (run->stream.fd > STDERR_FILENO)
+		close(run->stream.fd);
+}
+
+static void run_load_started(void *arg, pid_t pgid)
+{
+	struct run *run = arg;
+
+	if (run->settings)
+		settings_guard_group(run->settings, pgid);
+}
+
+static int run_start_loads(struct run *run)
+{
+	struct cpulist cpus;
+	const char *text = run->request->load_cpus;
+	int err = text ? cpulist_parse(&cpus, text) : cpulist_allowed(&cpus);
+
+	if (err)
+		return message_set(&run->msg, -EINVAL, "give a list such as 0-3,8",
+				   "cannot read the CPUs of the load '%s'", text ? text : "");
+	return load_set_start(run->loads, &cpus, run_forked, run_load_started, run, &run->msg);
+}
+
+static int run_settings(struct run *run)
+{
+	int undone = 0;
+	int err;
+
+	if (run->request->keep_settings)
+		return 0;
+	err = settings_open(&run->settings, &undone, &run->msg);
+	if (!err)
+		err = settings_prepare(run->settings, &run->msg);
+	run->undone = undone;
+	return err;
+}
+
+/* Nothing may be paged out, or in, from here on; and no thread may spin for ever. */
+static void run_lock_memory(struct run *run)
+{
+	struct rlimit spin = { .rlim_cur = RUN_SPIN_SOFT_US, .rlim_max = RUN_SPIN_HARD_US };
+
+	setrlimit(RLIMIT_RTTIME, &spin);
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		run->memory_unlocked = errno;
+}
+
+/* The drain keeps off the measured CPUs, if there are others. */
+static void run_choose_drain_cpus(const struct run *run)
+{
+	struct cpulist others;
+
+	if (cpulist_allowed(&others))
+		return;
+	for (int i = 0; i < run->worker_count; i++)
+		if (run->workers[i].cpu >= 0)
+			cpulist_remove(&others, run->workers[i].cpu);
+	if (cpulist_count(&others))
+		cpulist_apply(&others, 0);
+}
+
+static void run_effective_policies(struct run *run)
+{
+	char text[16];
+
+	for (int i = 0; i < run->series_count; i++) {
+		struct series_info *info = &run->series[i].info;
+
+		if (info->thread < 0)
+			continue;
+		info->policy = run->workers[info->thread].policy;
+		info->priority = run->workers[info->thread].effective_priority;
+	}
+	if (run->worker_count && run->workers[0].priority != run->workers[0].effective_priority) {
+		snprintf(text, sizeof(text), "%d", run->workers[0].effective_priority);
+		option_effective(&run->options, "priority", text);
+	}
+}
+
+/* --- while measuring --- */
+
+struct run_clocks {
+	int64_t second_ns; /* when the next once-a-second duties are due */
+	int64_t snapshot_ns;
+};
+
+static void run_work(void *arg, const char *load, const char *unit, uint64_t count,
+		     int64_t from_ns, int64_t to_ns)
+{
+	drain_work(arg, load, unit, count, from_ns, to_ns);
+}
+
+static void run_setting_changed(void *arg, const char *name, const char *expected,
+				const char *found)
+{
+	struct run *run = arg;
+
+	drain_setting_changed(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, name, expected,
+			      found);
+	run->disturbed++;
+}
+
+static void run_end(struct run *run, const char *state, const char *reason, const char *remedy)
+{
+	if (!run->end_state) {
+		run->end_state = state;
+		snprintf(run->reason, sizeof(run->reason), "%s", reason);
+		snprintf(run->remedy, sizeof(run->remedy), "%s", remedy);
+	}
+	atomic_store_release(&run->stop, RUN_STOP);
+}
+
+/* A CPU that goes away, or somebody with chrt or taskset, changes a thread without its knowing. */
+static void run_check_workers(struct run *run, int64_t now_ns)
+{
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+		struct cpulist online;
+		const char *policy;
+		int priority;
+		char text[160];
+
+		if (worker->changed || atomic_load_acquire(&worker->done))
+			continue;
+		worker_read_policy(worker->tid, &policy, &priority);
+		if (strcmp(policy, worker->policy) || priority != worker->effective_priority) {
+			char expected[32], found[32];
+
+			snprintf(text, sizeof(text), "policy of thread %d", worker->number);
+			snprintf(expected, sizeof(expected), "%s:%d", worker->policy,
+				 worker->effective_priority);
+			snprintf(found, sizeof(found), "%s:%d", policy, priority);
+			drain_setting_changed(run, now_ns, text, expected, found);
+			run->disturbed++;
+			worker->changed = true;
+		}
+		if (worker->cpu < 0 || worker_is_pinned(worker))
+			continue;
+		worker->changed = true;
+		if (!cpulist_online(&online) && !cpulist_has(&online, worker->cpu))
+			snprintf(text, sizeof(text), "CPU %d went offline while it was measured",
+				 worker->cpu);
+		else
+			snprintf(text, sizeof(text),
+				 "the CPU affinity of measuring thread %d was changed underneath",
+				 worker->number);
+		drain_message(run, now_ns, text);
+		run_end(run, "failed", text, "keep the CPUs and their affinity as they are, and run again");
+	}
+}
+
+static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_t now_ns)
+{
+	struct message msg = { { 0 }, { 0 } };
+
+	clocks->second_ns = now_ns + NSEC_PER_SEC;
+	if (run->loads &&
+	    load_set_check(run->loads, now_ns, run_work, run, &msg)) {
+		drain_load_event(run, now_ns - run->start_ns, msg.text);
+		run_end(run, "failed", msg.text, msg.remedy);
+	}
+	run_check_workers(run, now_ns - run->start_ns);
+	if (run->settings)
+		settings_verify(run->settings, run_setting_changed, run);
+	if (run->request->histogram_only)
+		drain_histograms(run);
+}
+
+/* Orders of the host on stdin: "stop", or its end. */
+static void run_control(struct run *run)
+{
+	char order[64];
+	ssize_t got = read(STDIN_FILENO, order, sizeof(order));
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	run_end(run, "interrupted",
+		got > 0 ? "stopped on request" : "the host went away", "");
+}
+
+static void run_drain_loop(struct run *run)
+{
+	struct pollfd control = { .fd = run->request->control ? STDIN_FILENO : -1,
+				  .events = POLLIN };
+	struct run_clocks clocks = { .second_ns = run->start_ns + NSEC_PER_SEC,
+				     .snapshot_ns = run->start_ns + 10 * NSEC_PER_SEC };
+
+	while (!workers_done(run)) {
+		int64_t now_ns;
+		int ready = poll(&control, 1, RUN_DRAIN_MS);
+
+		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		if (ready > 0)
+			run_control(run);
+		if (stop_signal == SIGXCPU)
+			run_end(run, "failed", "a measuring thread ran for a second without sleeping",
+				"give it a longer interval or a lower priority");
+		else if (stop_signal)
+			run_end(run, "interrupted", "stopped by a signal", "");
+		if (now_ns >= clocks.second_ns)
+			run_once_a_second(run, &clocks, now_ns);
+		if (now_ns >= clocks.snapshot_ns) {
+			clocks.snapshot_ns = now_ns + 10 * NSEC_PER_SEC;
+			drain_clock(run);
+			if (!run->request->histogram_only)
+				drain_histograms(run);
+		}
+		drain_samples(run, now_ns - run->start_ns);
+		if (run->stream.error)
+			run_end(run, "failed", "the stream could not be written",
+				"make room where it is written, or keep its reader alive");
+		if (run_stopped(run))
+			workers_wake(run);
+	}
+}
+
+/* --- after --- */
+
+static void run_drain_rest(struct run *run, int64_t end_ns)
+{
+	char text[160];
+
+	drain_samples(run, end_ns);
+	for (int i = 0; i < run->series_count; i++)
+		series_flush(&run->series[i]);
+	drain_samples(run, end_ns);
+	if (!atomic_load_acquire(&run->threshold_hit))
+		return;
+	drain_threshold(run, end_ns);
+	snprintf(text, sizeof(text), "stopped: %lld ns exceeded the stop threshold",
+		 (long long)run->threshold_value);
+	run_end(run, "complete", text, "");
+}
+
+/* The grids begin a little after the gate opens, whatever the header took to write. */
+static void run_place_grids(struct run *run)
+{
+	run->gate_ns = clock_now_ns(CLOCK_MONOTONIC) + RUN_LEAD_NS - run->start_ns;
+	for (int i = 0; i < run->series_count; i++)
+		run->series[i].info.first_due_ns += run->gate_ns;
+}
+
+static int run_measure(struct run *run)
+{
+	int64_t end_ns;
+	int err;
+
+	run_choose_drain_cpus(run);
+	run_lock_memory(run);
+	err = workers_start(run);
+	run_effective_policies(run);
+	drain_header(run);
+	stream_flush(&run->stream);
+	if (err)
+		atomic_store_release(&run->stop, RUN_STOP);
+	run_place_grids(run);
+	workers_open_gate(run);
+	if (!err)
+		run_drain_loop(run);
+	workers_join(run);
+	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
+	run_drain_rest(run, end_ns);
+	run->duration_ns = end_ns - run->gate_ns;
+	return err;
+}
+
+static int run_prepare(struct run *run)
+{
+	const struct measurement *m = run->request->measurement;
+	int err;
+
+	err = run_settings(run);
+	if (err)
+		return err;
+	err = load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
+	if (err)
+		return err;
+	err = m->setup(run);
+	if (err)
+		return err;
+	return run_start_loads(run);
+}
+
+static int run_exit_code(const struct run *run, int err)
+{
+	if (err == RUN_SKIPPED)
+		return EXITCODE_SKIPPED;
+	if (err == -EINVAL || err == -ERANGE)
+		return EXITCODE_USAGE;
+	if (err || !strcmp(run->end_state, "failed"))
+		return EXITCODE_FAILED;
+	if (!strcmp(run->end_state, "interrupted"))
+		return EXITCODE_INTERRUPTED;
+	return run->verdict_failed ? EXITCODE_VERDICT : EXITCODE_DONE;
+}
+
+static void run_say(const struct run *run)
+{
+	if (!run->reason[0])
+		return;
+	fprintf(stderr, "rtgauge-agent: %s\n", run->reason);
+	if (run->remedy[0])
+		fprintf(stderr, "  %s\n", run->remedy);
+}
+
+static int run_open_output(const struct run_request *request, struct message *msg)
+{
+	int fd;
+
+	if (!request->output)
+		return -1;
+	if (!strcmp(request->output, "-"))
+		return STDOUT_FILENO;
+	fd = open(request->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0)
+		message_set(msg, -errno, "choose a file that can be written", "cannot write '%s': %s",
+			    request->output, strerror(errno));
+	return fd;
+}
+
+static void run_free(struct run *run)
+{
+	const struct measurement *m = run->request->measurement;
+
+	if (m && m->cleanup && run->state)
+		m->cleanup(run);
+	if (run->loads)
+		load_set_free(run->loads);
+	for (int i = 0; i < run->series_count; i++)
+		series_free(&run->series[i]);
+	free(run->series);
+	free(run->workers);
+	stream_free(&run->stream);
+}
+
+int run_execute(const struct run_request *request, struct option_set *options)
+{
+	struct run run = { .request = request, .options = *options };
+	int err, fd, left, code;
+
+	run.start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	run_signals();
+	fd = run_open_output(request, &run.msg);
+	if (run.msg.text[0]) {
+		fprintf(stderr, "rtgauge-agent: %s\n  %s\n", run.msg.text, run.msg.remedy);
+		return EXITCODE_FAILED;
+	}
+	err = stream_init(&run.stream, fd);
+	if (err)
+		return EXITCODE_FAILED;
+	err = run_prepare(&run);
+	if (!err)
+		err = run_measure(&run);
+	if (run.loads)
+		load_set_stop(run.loads);
+	if (!run.stream.records)
+		drain_header(&run);
+	if (!err && request->measurement->finish)
+		err = request->measurement->finish(&run);
+	if (err)
+		run_end(&run, err == RUN_SKIPPED ? "skipped" : "failed", run.msg.text,
+			run.msg.remedy);
+	run_end(&run, "complete", "", "");
+	drain_histograms(&run);
+	left = run.settings ? settings_close(run.settings) : 0;
+	if (left)
+		drain_message(&run, run.duration_ns, "some settings could not be put back");
+	drain_trailer(&run, run.duration_ns);
+	code = run_exit_code(&run, err);
+	if (!request->output && err != -EINVAL)
+		summary_print(&run);
+	if (code != EXITCODE_DONE && code != EXITCODE_VERDICT)
+		run_say(&run);
+	if (run.stream.error && code == EXITCODE_DONE)
+		code = EXITCODE_FAILED;
+	run_free(&run);
+	return code;
+}
+
+int run_environment(int fd)
+{
+	const struct run_request request = { .loads = "idle", .run_id = "" };
+	struct run run = { .request = &request, .end_state = "complete" };
+	int err = stream_init(&run.stream, fd);
+
+	if (err)
+		return err;
+	run.start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	drain_header(&run);
+	drain_trailer(&run, 0);
+	err = run.stream.error;
+	stream_free(&run.stream);
+	return err;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frame of every measurement: set up, start the workers, drain, put back. A measurement adds
+ * its series and workers in setup(); run.c does the rest.
+ */
+#ifndef RTGAUGE_RUN_H
+#define RTGAUGE_RUN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "atomic.h"
+#include "catalogue.h"
+#include "cpulist.h"
+#include "message.h"
+#include "series.h"
+#include "settings.h"
+#include "stream.h"
+
+#define RUN_SKIPPED 1
+#define RUN_SERIES_MAX 4096
+#define RUN_WORKERS_MAX 1024
+/* Values of run.stop */
+#define RUN_GOES_ON 0
+#define RUN_STOP 1
+
+struct load_set;
+struct run;
+
+/* A measuring thread. */
+struct worker {
+	struct run *run;
+	void (*loop)(struct worker *worker); /* the measuring loop */
+	void *state;			     /* the measurement's own */
+	int cpu;			     /* pinned to it; -1: not pinned */
+	int priority;			     /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
+	int number;
+
+	const char *policy; /* in effect, filled before loop() is called */
+	int effective_priority;
+	pthread_t thread;
+	pid_t tid;
+	bool created;
+	bool changed; /* its CPUs or policy were changed underneath; said once */
+	uint32_t done;
+	void *stack;
+};
+
+/* What the command line asked for besides the measurement's own options. */
+struct run_request {
+	const struct measurement *measurement;
+	const char *loads;
+	const char *load_cpus; /* or NULL */
+	const char *output;    /* file, "-", or NULL: a summary for people */
+	const char *run_id;
+	int step;
+	bool control;
+	bool histogram_only;
+	bool keep_settings;
+};
+
+struct run {
+	const struct run_request *request;
+	struct option_set options;
+	struct stream stream;
+	struct settings *settings;
+	struct load_set *loads;
+	struct message msg;
+
+	struct series *series;
+	int series_count;
+	struct worker *workers;
+	int worker_count;
+	int64_t start_ns; /* CLOCK_MONOTONIC at due time 0 */
+	int64_t gate_ns;  /* due time of the first grid point of all; the gate opens just before */
+	uint32_t stop;	  /* RUN_STOP: workers end at once */
+	uint32_t go;	  /* the workers' gate: a futex */
+	uint32_t ready;	  /* workers at the gate */
+	void *state;	  /* the measurement's own */
+
+	/* how it went, for the summary and the trailer */
+	bool verdict_failed;
+	int memory_unlocked; /* errno of mlockall(), 0: memory is locked */
+	int undone;	     /* settings that were put back for an agent that died earlier */
+	int disturbed;	     /* settings that changed underneath */
+	int64_t duration_ns;
+	const char *end_state;
+	char reason[384];
+	char remedy[256];
+	uint32_t threshold_taken; /* by the first worker that exceeded it */
+	uint32_t threshold_hit;	  /* the two below are valid */
+	int threshold_series;
+	int64_t threshold_value;
+};
+
+/* --- for measurements, in setup() --- */
+
+/* Add a series (-errno, or its number); @words: room in the ring, in samples. */
+int run_add_series(struct run *run, const struct series_info *info, size_t words);
+/* Add a worker; its series may be declared with its number. The worker, or NULL when there are
+ * too many or memory is short. */
+struct worker *run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state,
+			      int cpu, int priority);
+/* The CPUs of the option `cpu`: all of them online and allowed, or -EINVAL with a message. */
+int run_cpus(struct run *run, struct cpulist *cpus);
+/* Skip the measurement, with the reason and what to do about it: return run_skip(run, ...). */
+int run_skip(struct run *run, const char *reason, const char *remedy);
+
+/* --- for measuring loops --- */
+
+static inline bool run_stopped(const struct run *run)
+{
+	return atomic_load_relaxed(&run->stop) != RUN_GOES_ON;
+}
+
+/* The sample just put exceeded the stop threshold: all workers end, the caller's loop too. */
+void run_threshold(struct run *run, const struct series *series, int64_t value);
+
+/* --- for finish() --- */
+
+struct run_column {
+	const char *name;
+	const char *unit;
+};
+
+/* A table: begin, then rows * columns cells with cbor_int or cbor_text, then end. */
+struct cbor *run_table_begin(struct run *run, const char *name, const struct run_column *columns,
+			     int column_count, int rows);
+void run_table_end(struct run *run);
+void run_verdict(struct run *run, const char *rule, const char *result, const char *evidence,
+		 const char *remedy);
+
+/* Carry the request out. An exit code. @options is taken over. */
+int run_execute(const struct run_request *request, struct option_set *options);
+/* The header and all facts of this target, as a stream to @fd. 0 or -errno. */
+int run_environment(int fd);
+
+/* The summary for people, to stdout (summary.c). */
+void summary_print(const struct run *run);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream: records with sequence number and CRC-32 (docs/stream.md). On the path of a sample
+ * this is step 5: blocks are packed, and written with one system call per drain.
+ */
+#ifndef RTGAUGE_STREAM_H
+#define RTGAUGE_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cbor.h"
+
+/* Body limit of the format, less what stands around the samples. */
+#define STREAM_BLOCK_SAMPLES 16000
+#define STREAM_BODY_MAX 65536
+
+enum stream_type {
+	STREAM_HEADER,
+	STREAM_ENVIRONMENT,
+	STREAM_SETTING,
+	STREAM_SERIES,
+	STREAM_SAMPLES,
+	STREAM_HISTOGRAM,
+	STREAM_EVENT,
+	STREAM_CLOCK,
+	STREAM_WORK,
+	STREAM_TABLE,
+	STREAM_VERDICT,
+	STREAM_TRAILER,
+};
+
+struct stream {
+	int fd; /* -1: nothing is written, everything is counted */
+	int64_t records;
+	int error; /* -errno of the first write that failed; nothing is written after it */
+	struct cbor body; /* of the record being made */
+	struct cbor out;  /* records not yet written */
+	uint32_t crc_table[4][256];
+};
+
+/* 0 or -ENOMEM. */
+int stream_init(struct stream *stream, int fd);
+void stream_free(struct stream *stream);
+
+/* Begin a record: its body, to be filled with one CBOR map. */
+struct cbor *stream_begin(struct stream *stream);
+void stream_end(struct stream *stream, enum stream_type type);
+/* The whole record of a block of samples; @count at most STREAM_BLOCK_SAMPLES. */
+void stream_samples(struct stream *stream, int series, int64_t index, int64_t due_ns,
+		    const int32_t *values, size_t count);
+/* Write what has gathered. 0 or -errno; an error stays. */
+int stream_flush(struct stream *stream);
+/* The three clocks, read together, as a map. */
+void stream_clock_map(struct cbor *c);
+
+uint32_t stream_crc32(const struct stream *stream, const uint8_t *data, size_t size);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which agent this is, and what it was built with: part of what is evaluated. */
+#ifndef RTGAUGE_VERSION_H
+#define RTGAUGE_VERSION_H
+
+#ifndef RTGAUGE_VERSION
+#define RTGAUGE_VERSION "0.1.0"
+#endif
+
+/* The C library the agent runs on, e.g. "glibc 2.36", "musl". */
+const char *version_libc(void);
+/* The compiler that built it, e.g. "gcc 12.2.0". */
+const char *version_compiler(void);
+
+#endif
