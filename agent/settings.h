@@ -9,6 +9,7 @@
 #define RTGAUGE_SETTINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "message.h"
@@ -33,7 +34,12 @@ struct setting_record {
  */
 int settings_open(struct settings **settings, int *undone, struct message *msg);
 
-/* Undo the journals of dead agents and nothing else; number of settings put back or -errno. */
+/* What settings_open() could not put back for a dead agent, or left because someone else had
+ * changed it since; NULL if there was nothing of the kind. */
+const struct message *settings_note(const struct settings *settings);
+
+/* Undo the journals of dead agents and nothing else; number of settings put back or -errno. When
+ * one could not be put back, or was left, @msg says so though the number is returned. */
 int settings_undo(struct message *msg);
 
 /*
@@ -43,6 +49,10 @@ int settings_undo(struct message *msg);
  */
 int settings_set(struct settings *settings, const char *path, const char *value,
 		 struct message *msg);
+
+/* The same for many files and one value, with one wait for the journal. */
+int settings_set_all(struct settings *settings, const char *const *paths, size_t count,
+		     const char *value, struct message *msg);
 
 /* Hold /dev/cpu_dma_latency at @us microseconds until settings_close(). */
 int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg);
@@ -55,8 +65,9 @@ int settings_prepare(struct settings *settings, struct message *msg);
 void settings_each(const struct settings *settings,
 		   void (*record)(void *arg, const struct setting_record *record), void *arg);
 
-/* Read all settings again; calls @changed for those that no longer are what took effect.
- * Cheap enough for once a second. Returns the number of changed ones. */
+/* Read all settings again; calls @changed for those that no longer are what took effect, once
+ * for each value found. Cheap enough for once a second. Returns the number of those that now are
+ * not what took effect. That the guardian is gone is told too (name "guardian"), not counted. */
 int settings_verify(struct settings *settings,
 		    void (*changed)(void *arg, const char *name, const char *expected,
 				    const char *found),
@@ -65,11 +76,23 @@ int settings_verify(struct settings *settings,
 /* The guardian also kills this process group when the agent is gone (loads). 0 or -errno. */
 int settings_guard_group(struct settings *settings, pid_t pgid);
 
+/* No longer: the group has ended. */
+int settings_release_group(struct settings *settings, pid_t pgid);
+
+/* The guardian's process id. */
+pid_t settings_guardian(const struct settings *settings);
+
 /* Close what a forked child of the agent must not keep open (the guardian's pipe, the lock). */
 void settings_after_fork(struct settings *settings);
 
-/* Put everything back in reverse order, end the guardian, remove the journal. Number of settings
- * that could not be put back (0 = all is as before). */
+/* Put everything back now; settings_close() does so too, but cannot say what went wrong. Number
+ * of settings that could not be put back or were left because someone else changed them; @msg
+ * (may be NULL) names the first. */
+int settings_put_back(struct settings *settings, struct message *msg);
+
+/* Put everything back in reverse order, end the guardian, remove the journal. Number as of
+ * settings_put_back(): 0 = all is as before. What could not be put back stays in the journal, for
+ * the next start. */
 int settings_close(struct settings *settings);
 
 #endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The value of a setting: the content of a file below /proc or /sys, one line. Where the kernel
+ * shows a choice ("always [madvise] never"), the value is the word in brackets, which is also
+ * what can be written back.
+ */
+#ifndef RTGAUGE_VALUE_H
+#define RTGAUGE_VALUE_H
+
+#include <stddef.h>
+
+#define VALUE_MAX 1024 /* room for a value and its end */
+
+/* Read the value of an open file into @value[VALUE_MAX]. 0 or -errno (-EFBIG: too long). */
+int value_read(int fd, char *value);
+
+/* The same for a path; the file stays open for value_read() when @keep is not NULL. */
+int value_get(const char *path, char *value, int *keep);
+
+/* Write @value to the file @path. 0 or -errno. */
+int value_put(const char *path, const char *value);
+
+/* Why a value could not be read or written, for people. */
+const char *value_reason(int err);
+
+#endif
