@@ -28,6 +28,8 @@ from rtgauge.catalogue import (
 from rtgauge.errors import UsageError, nearest
 
 __all__ = [
+    "REPEAT_MAX",
+    "STEP_KEYS",
     "Plan",
     "PlannedStep",
     "calibration_steps",
@@ -42,7 +44,7 @@ __all__ = [
 DEFAULT_RATE_PER_HOUR: Final = 1.0
 
 _PLAN_KEYS: Final = ("name", "label", "repeat")
-_STEP_KEYS: Final = (
+STEP_KEYS: Final = (
     "measurement",
     "load",
     "load-cpu",
@@ -131,12 +133,12 @@ def planned_step(
     parameters: dict[str, str] = {}
     common: dict[str, Any] = {}
     for name, text in settings.items():
-        if name in _STEP_KEYS:
+        if name in STEP_KEYS:
             common.update(_common_setting(catalogue, entry, name, text))
         elif entry.has(name):
             parameters[name] = entry.normalise(name, text)
         else:
-            known = [*(option.name for option in entry.options), *_STEP_KEYS[1:]]
+            known = [*(option.name for option in entry.options), *STEP_KEYS[1:]]
             raise UsageError(
                 f"measurement '{measurement}' has no option '{name}'", nearest(name, known)
             )
@@ -294,7 +296,7 @@ def evaluation_plan(catalogue: Catalogue, *, settings: Mapping[str, str] | None 
         for evaluation in entry.evaluate:
             wanted = {**evaluation.parameters, "load": evaluation.load}
             for name, text in (settings or {}).items():
-                if name in _STEP_KEYS or entry.has(name):
+                if name in STEP_KEYS or entry.has(name):
                     wanted[name] = text
             steps.append(planned_step(catalogue, entry.name, wanted))
     if not steps:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``describe``: what a target can measure, as its agent says itself."""
+
+from __future__ import annotations
+
+import contextlib
+
+import click
+
+from rtgauge.catalogue import Catalogue, Load, Measurement
+from rtgauge.cli.options import as_json, target_option
+from rtgauge.cli.output import print_json
+from rtgauge.errors import UsageError, nearest
+
+__all__ = ["describe"]
+
+
+@click.command()
+@click.argument("name", required=False)
+@target_option
+@as_json
+def describe(name: str | None, target: str, as_json: bool) -> None:
+    """Show what a target can measure, and the loads it can put itself under.
+
+    With the NAME of a measurement or a load: all that is to be known of it.
+    """
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    with contextlib.closing(open_target(target)) as opened:
+        catalogue = Catalogue.from_json(opened.describe())
+    entries: dict[str, Measurement | Load] = {**catalogue.loads, **catalogue.measurements}
+    if name is not None and name not in entries:
+        raise UsageError(f"unknown measurement or load '{name}'", nearest(name, entries))
+    if as_json:
+        print_json(_document(catalogue, name))
+        return
+    formatter = click.HelpFormatter(width=80)
+    if name is None:
+        _overview(catalogue, formatter)
+    else:
+        _details(entries[name], formatter)
+    click.echo(formatter.getvalue().rstrip())
+
+
+def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:
+    """The catalogue; of one name: the catalogue with that entry alone."""
+    document = dict(catalogue.document)
+    if name is not None:
+        for key in ("measurements", "loads"):
+            document[key] = [entry for entry in document[key] if entry["name"] == name]
+    return document
+
+
+def _overview(catalogue: Catalogue, formatter: click.HelpFormatter) -> None:
+    everything = catalogue.measurements.values()
+    groups = {
+        "Measurements": [(m.name, m.summary) for m in everything if m.role == "measurement"],
+        "Calibrations, carried out before every run": [
+            (m.name, m.summary) for m in everything if m.role == "calibration"
+        ],
+        "Loads": [(load.name, load.summary) for load in catalogue.loads.values()],
+    }
+    for title, rows in groups.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def _details(entry: Measurement | Load, formatter: click.HelpFormatter) -> None:
+    code = f" [{entry.code}]" if isinstance(entry, Measurement) and entry.code else ""
+    formatter.write_text(f"{entry.name}{code}: {entry.summary}")
+    sections: dict[str, list[tuple[str, str]]] = {
+        "Options": [
+            (
+                f"{option.name} ({option.notation()})",
+                option.help + (f" (default {option.default})" if option.default else ""),
+            )
+            for option in entry.options
+        ]
+    }
+    if isinstance(entry, Measurement):
+        sections["Series"] = [
+            (f"{s.name} ({s.unit})", " → ".join(s.stages) or s.meaning) for s in entry.series
+        ]
+        sections["Tables"] = [(table.name, table.meaning) for table in entry.tables]
+        sections["Verdicts"] = [(rule.rule, rule.meaning) for rule in entry.verdicts]
+    for title, rows in sections.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``rtgauge``: finds the subcommand, runs it, and turns errors into lines and codes.
+
+Subcommands are imported when they are called, so that ``rtgauge --help`` is there at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+import rtgauge
+from rtgauge.cli.output import print_error
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
+
+__all__ = ["main"]
+
+# Name → module, attribute, and the line that `rtgauge --help` shows; in the order shown there.
+COMMANDS = {
+    "evaluate": ("run", "evaluate", "Evaluate a target and write a report."),
+    "run": ("run", "run", "Carry out one measurement, or a plan."),
+    "check": ("check", "check", "Look for what stands in the way of real time."),
+    "runs": ("store", "runs", "List the runs in the store."),
+    "show": ("store", "show", "Show the results of a run."),
+    "report": ("store", "report", "Write the report of one or more runs."),
+    "delete": ("store", "delete", "Delete runs from the store."),
+    "describe": ("describe", "describe", "Show what a target can measure."),
+}
+
+
+class _Commands(click.Group):
+    """Imports a subcommand when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(import_module(f"rtgauge.cli.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS:
+            raise UsageError(f"unknown command '{args[0]}'", nearest(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry[2]) for name, entry in COMMANDS.items()])
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    no_args_is_help=True,
+    epilog="RUN is the beginning of a run's id, or 'last'. Times take units: 250us, 1.5ms, 10m. "
+    "Every command explains itself with --help.",
+)
+@click.version_option(rtgauge.__version__, message="rtgauge %(version)s")
+def cli() -> None:
+    """Evaluate the real-time behaviour of Linux systems.
+
+    \b
+    Examples:
+      rtgauge evaluate
+      rtgauge run timer --for 60s --load sched --budget 150us
+      rtgauge report last -o report.html
+    """
+
+
+def _explain(error: click.ClickException) -> UsageError:
+    """A complaint of click's as an error of ours, in our words."""
+    ctx = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption):
+        known = [name for param in ctx.command.params for name in param.opts] if ctx else []
+        return UsageError(
+            f"unknown option '{error.option_name}'", nearest(error.option_name, [*known, "--help"])
+        )
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    where = ctx.command_path if isinstance(ctx, click.Context) else "rtgauge"
+    return UsageError(message, f"see {where} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    try:
+        words = None if arguments is None else list(arguments)
+        code = cli.main(args=words, prog_name="rtgauge", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code) if isinstance(code, int) else int(ExitCode.DONE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return int(ExitCode.USAGE)
+    except click.ClickException as error:
+        return print_error(_explain(error))
+    except RtgaugeError as error:
+        return print_error(error)
+    except (KeyboardInterrupt, click.Abort):
+        return print_error(RtgaugeError("interrupted"), ExitCode.INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.DONE)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        return print_error(RtgaugeError(f"{what}{error.strerror or error}"))

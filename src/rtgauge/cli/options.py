@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands have, so that they mean the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rtgauge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rtgauge.store import Store, StoredRun
+
+__all__ = ["as_json", "find_run", "open_store", "store_options", "target_option"]
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+def as_json(function: _F) -> _F:
+    """``--json``."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
+    )(function)
+
+
+def target_option(function: _F) -> _F:
+    """``--target``, once."""
+    return click.option(
+        "--target",
+        default="local",
+        metavar="T",
+        help="The system under test: local (default), fake.",
+    )(function)
+
+
+def store_options(function: _F) -> _F:
+    """``--store`` and ``--data``."""
+    function = click.option(
+        "--data",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="FOLDER",
+        help="Where the folders of the runs are.",
+    )(function)
+    return click.option(
+        "--store",
+        "store_url",
+        metavar="URL",
+        help="The store's database (default: in your data folder).",
+    )(function)
+
+
+def open_store(url: str | None, data: Path | None) -> Store:
+    """The store that the options name."""
+    from rtgauge.store import Store  # noqa: PLC0415
+
+    return Store.open(url, data)
+
+
+def find_run(store: Store, name: str) -> StoredRun:
+    """The run that ``name`` means: the beginning of its id, or ``last``."""
+    if name != "last":
+        return store.get(name)
+    rows = store.runs()
+    if not rows:
+        raise UsageError(
+            "there are no runs in the store yet", "measure something: rtgauge run timer --for 10s"
+        )
+    return store.get(rows[0].id)

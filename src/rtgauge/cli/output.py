@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands write: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from rtgauge.errors import ExitCode, RtgaugeError
+
+__all__ = ["format_seconds", "print_error", "print_json", "print_table", "say", "width"]
+
+LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1))
+
+
+def say(text: str) -> None:
+    """A message for people, on stderr."""
+    click.echo(text, err=True)
+
+
+def print_error(error: RtgaugeError, code: ExitCode | None = None) -> int:
+    """The error in one line, the remedy in another; gives the exit code."""
+    say(f"rtgauge: {' '.join(error.message.split())}")
+    if error.remedy:
+        say(f"  {' '.join(error.remedy.split())}")
+    return int(error.exit_code if code is None else code)
+
+
+def width() -> int:
+    """Columns of the terminal; 80 without one."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows in columns as wide as they need; the last column takes what is left."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
+    for row in [head, *rows]:
+        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+        line = "  ".join([*cells, row[-1]]).rstrip()
+        click.echo(click.style(line, bold=True) if row is head else line)
+
+
+def format_seconds(seconds: float) -> str:
+    """A length of time for people: ``2.5 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, rest = divmod(round(whole / 60), 60)
+    return f"{hours} h {rest} min" if rest else f"{hours} h"

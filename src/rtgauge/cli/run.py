@@ -1,0 +1,518 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that measure: ``run`` and ``evaluate``.
+
+The options of ``run MEASUREMENT`` come from the target's catalogue: the words are looked through
+for target and measurement first, then a command with just the right options is made and given the
+words. So every measurement has its own ``--help`` and its own error messages, and none is known
+here by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rtgauge.catalogue import Catalogue, Option, format_duration
+from rtgauge.cli.options import as_json, open_store, store_options, target_option
+from rtgauge.cli.output import format_seconds, print_error, print_json, say
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+from rtgauge.plan import (
+    REPEAT_MAX,
+    STEP_KEYS,
+    Plan,
+    PlannedStep,
+    calibration_steps,
+    describe_step,
+    evaluation_plan,
+    expected_ns,
+    planned_step,
+    read_plan,
+)
+
+if TYPE_CHECKING:
+    from rtgauge.run import RunOutcome
+    from rtgauge.store import Store
+    from rtgauge.target import Target
+
+__all__ = ["evaluate", "run"]
+
+# What a step whose length nobody knows is taken to last, where a length is only being estimated.
+GUESS_NS = 10 * 10**9
+
+
+def _host_options() -> list[click.Option]:
+    """The options of ``run`` that are the host's own, whatever is measured."""
+    return [
+        click.Option(
+            ["--target"],
+            multiple=True,
+            metavar="T",
+            help="The system under test: local (default), fake. Repeatable: in turn on each.",
+        ),
+        click.Option(
+            ["--load"],
+            metavar="LOADS",
+            help="What the target does meanwhile: NAME[:option=value…][,NAME…] (default idle).",
+        ),
+        click.Option(["--load-cpu"], metavar="LIST", help="The CPUs of the load."),
+        click.Option(
+            ["--budget"], metavar="TIME", help="The largest value allowed: gives a verdict."
+        ),
+        click.Option(
+            ["--rate"], metavar="RATE", help="How often the budget may be exceeded (default 1/h)."
+        ),
+        click.Option(["--label"], metavar="TEXT", help="A name for the run, to find it by."),
+        click.Option(
+            ["--repeat"],
+            type=click.IntRange(1, REPEAT_MAX),
+            metavar="N",
+            help="Carry everything out N times.",
+        ),
+        click.Option(["--histogram-only"], is_flag=True, help="Keep histograms, not every sample."),
+        click.Option(
+            ["--keep-settings"], is_flag=True, help="Change none of the target's settings."
+        ),
+        click.Option(
+            ["-o", "--report"],
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Write a report as well: .html, .json.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the results as JSON."),
+        click.Option(["--store", "store_url"], metavar="URL", help="The store's database."),
+        click.Option(
+            ["--data"],
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="FOLDER",
+            help="Where the folders of the runs are.",
+        ),
+    ]
+
+
+def _measurement_option(option: Option) -> click.Option:
+    """One option of a measurement for the command line."""
+    several = option.type == "enum"
+    flag: dict[str, Any] = {}
+    if option.type == "flag":
+        flag = {"is_flag": False, "flag_value": "yes"}
+    default = f"; default {option.default}" if option.default else ""
+    return click.Option(
+        [f"--{option.name}", option.name],
+        multiple=several,
+        metavar={"duration": "TIME", "integer": "N", "size": "SIZE", "cpus": "LIST"}.get(
+            option.type, "VALUE"
+        ),
+        help=f"{option.help} [{option.notation()}{default}]",
+        **flag,
+    )
+
+
+class _RunCommand(click.Command):
+    """A command whose help tells the measurement's options from the host's."""
+
+    def __init__(self, title: str, own: list[click.Option], **kwargs: Any) -> None:
+        self._title = title
+        self._own = own
+        self._host = _host_options()
+        super().__init__(params=[*own, *self._host], **kwargs)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections = {self._title: self._own, "Options of every run": self._host}
+        for title, options in sections.items():
+            records = [record for option in options if (record := option.get_help_record(ctx))]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _common_options() -> list[click.Option]:
+    """What most measurements have; shown where no measurement was named yet."""
+    return [
+        click.Option(["--for"], metavar="TIME", help="How long to measure."),
+        click.Option(["--samples"], metavar="N", help="How many samples of each series."),
+        click.Option(["--interval"], metavar="TIME", help="The period, e.g. 100us."),
+        click.Option(["--cpu"], metavar="LIST", help="The CPUs to measure on, e.g. 0-3,8."),
+        click.Option(["--priority"], metavar="N", help="Real-time priority of the threads."),
+        click.Option(["--dither"], metavar="yes|no", help="Move the due times about."),
+    ]
+
+
+def _words_of_host() -> tuple[set[str], set[str]]:
+    """The host's options that take a value, and those that do not."""
+    values: set[str] = set()
+    flags: set[str] = set()
+    for option in _host_options():
+        (flags if option.is_flag else values).update(option.opts)
+    for option in _common_options():
+        values.update(option.opts)
+    return values, flags
+
+
+def _positional(words: Sequence[str]) -> Iterator[int]:
+    """The places of the words that may be the measurement: neither options nor values of ours."""
+    values, _ = _words_of_host()
+    skip = False
+    for place, word in enumerate(words):
+        if skip:
+            skip = False
+        elif word in values:
+            skip = True
+        elif not word.startswith("-"):
+            yield place
+
+
+def _targets_of(words: Sequence[str]) -> list[str]:
+    """The targets named; just ``local`` without any."""
+    names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
+    names += [
+        value for word, value in itertools.pairwise(words) if word == "--target"
+    ]  # fmt: skip
+    return names or ["local"]
+
+
+def _is_plan(word: str) -> bool:
+    return word.endswith(".toml") or "/" in word
+
+
+@click.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Carry out one measurement, or a plan."""
+    wants_help = any(word in ("--help", "-h") for word in words)
+    places = list(_positional(words))
+    if not places:
+        return _general_help(ctx, words) if wants_help or not words else _nothing_named()
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    with contextlib.ExitStack() as stack:
+        targets = []
+        for name in dict.fromkeys(_targets_of(words)):
+            targets.append(open_target(name))
+            stack.callback(targets[-1].close)
+        catalogue = Catalogue.from_json(targets[0].describe())
+        known = [p for p in places if words[p] in catalogue.measurements or _is_plan(words[p])]
+        place = known[0] if known else places[0]
+        rest = [*words[:place], *words[place + 1 :]]
+        if _is_plan(words[place]):
+            command = _plan_command(ctx, Path(words[place]), catalogue, targets)
+        else:
+            command = _measurement_command(ctx, words[place], catalogue, targets)
+        code = command.main(
+            rest, prog_name=f"{ctx.command_path} {words[place]}", standalone_mode=False
+        )
+    return code if isinstance(code, int) else int(ExitCode.DONE)
+
+
+def _nothing_named() -> int:
+    raise UsageError(
+        "neither a measurement nor a plan is named", "see what there is: rtgauge describe"
+    )
+
+
+def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
+    """Help without a measurement: what there is to measure, and what is the same everywhere."""
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    command = _RunCommand(
+        "Options of most measurements",
+        _common_options(),
+        name="run",
+        help="""Carry out one measurement, or a plan.
+
+        \b
+        Examples:
+          rtgauge run timer --for 60s --interval 200us --load sched
+          rtgauge run timer --cpu 1 --priority 98 --budget 150us --rate 1/h
+          rtgauge run plans/timer-quick.toml --label "before the update"
+        """,
+        epilog="'rtgauge run MEASUREMENT --help' shows all options of one measurement.",
+        options_metavar="MEASUREMENT|PLAN.toml [OPTIONS]",
+    )
+    with click.Context(command, info_name=ctx.command_path, max_content_width=80) as inner:
+        click.echo(command.get_help(inner))
+    try:
+        name = _targets_of(words)[0]
+        with contextlib.closing(open_target(name)) as target:
+            catalogue = Catalogue.from_json(target.describe())
+    except RtgaugeError:  # nothing to list them from: the help above has to do
+        return int(ExitCode.DONE)
+    formatter = click.HelpFormatter(width=80)
+    with formatter.section(f"\nMeasurements of target '{name}'"):
+        formatter.write_dl([(m.name, m.summary) for m in catalogue.measurements.values()])
+    click.echo(formatter.getvalue().rstrip())
+    return int(ExitCode.DONE)
+
+
+def _measurement_command(
+    ctx: click.Context, name: str, catalogue: Catalogue, targets: Sequence[Target]
+) -> click.Command:
+    """``run NAME`` with the options of that measurement."""
+    entry = catalogue.measurement(name)
+
+    def carry_out(**given: Any) -> int:
+        settings = _settings(given, [option.name for option in entry.options])
+        steps = [planned_step(catalogue, name, one) for one in _combinations(settings)]
+        plan = Plan(name, tuple(steps), given["label"] or "", given["repeat"] or 1)
+        return _carry_out(plan, targets, given)
+
+    first = f"rtgauge run {name}" + (" --for 60s" if entry.has("for") else "")
+    return _RunCommand(
+        f"Options of {name}",
+        [_measurement_option(option) for option in entry.options],
+        name=name,
+        callback=carry_out,
+        help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
+        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
+    )
+
+
+def _plan_command(
+    ctx: click.Context, path: Path, catalogue: Catalogue, targets: Sequence[Target]
+) -> click.Command:
+    """``run PLAN.toml``; options given override those of every step that has them."""
+    plan = read_plan(path, catalogue)
+    options: dict[str, Option] = {}
+    for step in plan.steps:
+        for option in catalogue.measurement(step.measurement).options:
+            options.setdefault(option.name, option)
+
+    def carry_out(**given: Any) -> int:
+        settings = _settings(given, options)
+        several = [name for name, values in settings.items() if len(values) > 1]
+        if several:
+            raise UsageError(
+                f"--{several[0]} is given more than once for a plan", "write the steps in the plan"
+            )
+        wanted = {name: values[0] for name, values in settings.items()}
+        changed = replace(
+            plan,
+            steps=tuple(_override(step, catalogue, wanted) for step in plan.steps),
+            label=plan.label if given["label"] is None else given["label"],
+            repeat=given["repeat"] or plan.repeat,
+        )
+        return _carry_out(changed, targets, given)
+
+    listing = "\n".join(f"  {describe_step(step)}" for step in plan.steps)
+    return _RunCommand(
+        "Options that override those of every step that has them",
+        [_measurement_option(option) for option in options.values()],
+        name=plan.name,
+        callback=carry_out,
+        help=f"Carry out the plan {path}.\n\n\b\nIts steps:\n{listing}",
+        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
+    )
+
+
+def _settings(given: Mapping[str, Any], names: Any) -> dict[str, list[str]]:
+    """What was given for a step, as texts: several only where an option may be repeated."""
+    settings: dict[str, list[str]] = {}
+    for name in [*names, *STEP_KEYS[1:]]:
+        key = name if name in given else name.replace("-", "_")
+        value = given.get(key)
+        if value is None or value == () or value is False:
+            continue
+        if isinstance(value, tuple):
+            settings[name] = [str(one) for one in value]
+        else:
+            settings[name] = ["yes" if value is True else str(value)]
+    return settings
+
+
+def _combinations(settings: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
+    """Every combination of the values given: an option given twice makes two steps."""
+    for values in itertools.product(*settings.values()):
+        yield dict(zip(settings, values, strict=True))
+
+
+def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]) -> PlannedStep:
+    """The step with what was wanted in place of what it had, as far as it has it."""
+    entry = catalogue.measurement(step.measurement)
+    given = {name: text for name, text in wanted.items() if name in STEP_KEYS or entry.has(name)}
+    if "rate" in given and "budget" not in given and step.budget_ns is not None:
+        given["budget"] = format_duration(step.budget_ns)
+    if "budget" in given and "rate" not in given and step.rate_per_hour is not None:
+        changed = planned_step(catalogue, step.measurement, given)
+        changed = replace(changed, rate_per_hour=step.rate_per_hour)
+    else:
+        changed = planned_step(catalogue, step.measurement, given)
+    return replace(
+        step,
+        parameters=MappingProxyType({**step.parameters, **changed.parameters}),
+        load=changed.load if "load" in given else step.load,
+        load_cpu=changed.load_cpu if "load-cpu" in given else step.load_cpu,
+        budget_ns=changed.budget_ns if "budget" in given else step.budget_ns,
+        rate_per_hour=changed.rate_per_hour if "budget" in given else step.rate_per_hour,
+        histogram_only=step.histogram_only or changed.histogram_only,
+        keep_settings=step.keep_settings or changed.keep_settings,
+    )
+
+
+def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) -> int:
+    """Carry out the plan, then show, print and write what was asked for; gives the exit code."""
+    if given["report"] is not None:
+        _check_report(given["report"])
+    with open_store(given["store_url"], given["data"]) as store:
+        outcomes = _execute(plan, targets, store)
+        return _results(store, outcomes, given["report"], given["as_json"])
+
+
+def _check_report(path: Path) -> None:
+    """Find out before measuring, not after, that the report cannot be written."""
+    if path.suffix not in (".html", ".json"):
+        raise UsageError(
+            f"a report cannot be written as '{path.name}'", "end its name in .html or .json"
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for the report", "make it first")
+
+
+def _execute(plan: Plan, targets: Sequence[Target], store: Store) -> list[RunOutcome]:
+    from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
+    from rtgauge.run import execute  # noqa: PLC0415
+
+    return execute(plan, targets, store, ConsoleProgress(sys.stderr))
+
+
+def _results(
+    store: Store, outcomes: Sequence[RunOutcome], report: Path | None, as_json: bool
+) -> int:
+    """Show the results of the runs; the exit code, the first that applies."""
+    from rtgauge.report import model, terminal, write  # noqa: PLC0415
+
+    stored = [store.get(outcome.id) for outcome in outcomes]
+    document = model.build(stored)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(terminal.render(document))
+    if report is not None:
+        write(stored, report)
+        say(f"the report is in {report}")
+    for outcome in outcomes:
+        if outcome.state != "complete":
+            print_error(
+                RtgaugeError(
+                    f"run {outcome.id[:13]} {outcome.state}: {outcome.reason or 'no reason given'}",
+                    outcome.remedy,
+                )
+            )
+    return int(_exit_code(outcomes, document))
+
+
+def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> ExitCode:
+    """The first that applies: usage, failed, interrupted, a verdict failed, all skipped, done."""
+    codes = {outcome.exit_code for outcome in outcomes}
+    for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
+        if code in codes:
+            return code
+    verdicts = [verdict for one in document["runs"] for verdict in one["verdicts"]]
+    if any(verdict["result"] == "fail" for verdict in verdicts):
+        return ExitCode.OVER_BUDGET
+    if codes == {ExitCode.SKIPPED}:
+        return ExitCode.SKIPPED
+    return ExitCode.DONE
+
+
+@click.command()
+@target_option
+@click.option("--for", "for_", metavar="TIME", help="How long each step measures.")
+@click.option("--cpu", metavar="LIST", help="The CPUs to measure on.")
+@click.option("--priority", metavar="N", help="Real-time priority of the measuring threads.")
+@click.option("--load-cpu", metavar="LIST", help="The CPUs of the loads.")
+@click.option("--budget", metavar="TIME", help="The largest value allowed: gives a verdict.")
+@click.option("--rate", metavar="RATE", help="How often it may be exceeded (default 1/h).")
+@click.option("--label", metavar="TEXT", default="", help="A name for the run, to find it by.")
+@click.option(
+    "-o",
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The report (default: rtgauge-report-HOST-DATE.html in this folder).",
+)
+@as_json
+@store_options
+def evaluate(  # noqa: PLR0913
+    *,
+    target: str,
+    for_: str | None,
+    cpu: str | None,
+    priority: str | None,
+    load_cpu: str | None,
+    budget: str | None,
+    rate: str | None,
+    label: str,
+    report: Path | None,
+    as_json: bool,
+    store_url: str | None,
+    data: Path | None,
+) -> int:
+    """Evaluate a target: the whole catalogue, then the report.
+
+    \b
+    Examples:
+      rtgauge evaluate
+      rtgauge evaluate --for 10m --budget 150us -o board.html
+    """
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    wanted = {
+        "for": for_,
+        "cpu": cpu,
+        "priority": priority,
+        "load-cpu": load_cpu,
+        "budget": budget,
+        "rate": rate,
+    }
+    if report is not None:
+        _check_report(report)
+    with contextlib.closing(open_target(target)) as opened:
+        catalogue = Catalogue.from_json(opened.describe())
+        plan = replace(
+            evaluation_plan(
+                catalogue, settings={name: text for name, text in wanted.items() if text}
+            ),
+            label=label,
+        )
+        path = report or _free_name(target, opened.clock.now().date().isoformat())
+        _announce(plan, catalogue, target)
+        with open_store(store_url, data) as store:
+            outcomes = _execute(plan, [opened], store)
+            return _results(store, outcomes, path, as_json)
+
+
+def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
+    """Say what is going to be done, and how long it will take."""
+    steps = [*calibration_steps(plan, catalogue), *plan.steps]
+    lengths = [expected_ns(step, catalogue) for step in steps]
+    total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
+    say(f"evaluating {target}: {len(steps)} steps, about {format_seconds(total)}")
+    for step, length in zip(steps, lengths, strict=True):
+        shown = "a few seconds" if length is None else format_seconds(length / 1e9)
+        say(f"  {describe_step(step)} ({shown})")
+
+
+def _free_name(target: str, date: str) -> Path:
+    """A name for the report that is not taken yet, in the current folder."""
+    host = platform.node() if target == "local" else target
+    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
+    for number in itertools.count(1):
+        path = Path(
+            f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "") + ".html"
+        )
+        if not path.exists():
+            return path
+    raise AssertionError("unreachable")

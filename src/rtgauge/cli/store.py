@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on stored runs: ``runs``, ``show``, ``report``, ``delete``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rtgauge.cli.options import as_json, find_run, open_store, store_options
+from rtgauge.cli.output import format_seconds, print_json, print_table, say
+from rtgauge.errors import UsageError
+
+__all__ = ["delete", "report", "runs", "show"]
+
+ID_SHOWN = 13
+
+
+@click.command()
+@as_json
+@store_options
+def runs(as_json: bool, store_url: str | None, data: Path | None) -> None:
+    """List the runs in the store, newest first."""
+    with open_store(store_url, data) as store:
+        rows = store.runs()
+    if as_json:
+        keys = ("id", "label", "study", "target", "state", "started", "duration_s", "steps")
+        entries = [
+            {**{key: getattr(row, key) for key in keys}, "headline": row.headline} for row in rows
+        ]
+        print_json({"format": "rtgauge-runs", "version": 1, "runs": entries})
+        return
+    if not rows:
+        say("there are no runs in the store yet")
+        return
+    print_table(
+        ("RUN", "STARTED", "TARGET", "STATE", "TOOK", "LABEL", "RESULT"),
+        [
+            (
+                row.id[:ID_SHOWN],
+                str(row.started)[:16].replace("T", " "),
+                row.target,
+                row.state,
+                format_seconds(row.duration_s or 0.0),
+                row.label or "",
+                str(row.headline or ""),
+            )
+            for row in rows
+        ],
+    )
+
+
+@click.command()
+@click.argument("run")
+@as_json
+@store_options
+def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> None:
+    """Show the results of a run.
+
+    RUN is the beginning of its id, or 'last'.
+    """
+    from rtgauge.report import model, terminal  # noqa: PLC0415
+
+    with open_store(store_url, data) as store:
+        document = model.build([find_run(store, run)])
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(terminal.render(document))
+
+
+@click.command()
+@click.argument("run", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The file to write; its suffix says which kind: .html, .json.",
+)
+@as_json
+@store_options
+def report(
+    run: tuple[str, ...], output: Path, as_json: bool, store_url: str | None, data: Path | None
+) -> None:
+    """Write the report of one or more runs to a file.
+
+    \b
+    Examples:
+      rtgauge report last -o report.html
+      rtgauge report 0190c3a5-7b12 0190c3a6 -o results.json
+    """
+    from rtgauge.report import write  # noqa: PLC0415
+
+    with open_store(store_url, data) as store:
+        found = [find_run(store, name) for name in run]
+        write(found, output)
+        identities = [one.id for one in found]
+    if as_json:
+        print_json(
+            {"format": "rtgauge-report", "version": 1, "runs": identities, "path": str(output)}
+        )
+    else:
+        say(f"the report is in {output}")
+
+
+@click.command()
+@click.argument("run", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@as_json
+@store_options
+def delete(
+    run: tuple[str, ...], yes: bool, as_json: bool, store_url: str | None, data: Path | None
+) -> None:
+    """Delete runs, with all their samples, from the store."""
+    with open_store(store_url, data) as store:
+        identities = list(dict.fromkeys(find_run(store, name).id for name in run))
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("delete asks, but there is no terminal to ask on", "add --yes")
+            noun = "run" if len(identities) == 1 else "runs"
+            listed = ", ".join(identity[:ID_SHOWN] for identity in identities)
+            click.confirm(f"Delete {noun} {listed}?", abort=True, err=True)
+        for identity in identities:
+            store.delete(identity)
+    if as_json:
+        print_json({"format": "rtgauge-deleted", "version": 1, "runs": identities})
+    else:
+        say(f"deleted: {', '.join(identities)}")
