@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target sets up what it needs by itself (tools/setup.sh) and asks for nothing.
+
+PYTHON_HERE = .venv/bin/python
+
+# Programs of `make bench`, in this order; each writes to bench/results/.
+BENCHES =
+
+.PHONY: setup build test check bench clean
+
+# What running needs: Debian's packages, .venv, the agent. The same step as the first ./rtgauge.
+setup build:
+	@tools/setup.sh
+
+# Every test, of the agent (C) and of the host (Python).
+test:
+	@tools/setup.sh --test
+	@$(PYTHON_HERE) tools/check.py $(TEST_OPTIONS) test
+
+# What CI runs: lint, types, all builds, sanitizers, sizes, the wheel, and `make test`.
+check:
+	@tools/setup.sh --dev
+	@$(PYTHON_HERE) tools/check.py check
+
+# Against the peers; takes long, and wants the machine for itself.
+bench:
+	@tools/setup.sh --dev
+	@set -e; for program in $(BENCHES); do $(PYTHON_HERE) $$program; done
+
+clean:
+	rm -rf build dist src/rtgauge/agents .hypothesis .venv/rtgauge-stamp
