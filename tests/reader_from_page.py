@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A second reader of the stream, written from docs/stream.md alone.
+
+It exists to check the page and ``rtgauge.stream`` against each other: it shares no code with the
+host (and uses no CBOR library), reads a whole stream at once, and is written for the reader's eye,
+not for speed. ``read(data)`` gives what it found as plain tuples and dictionaries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from typing import Any
+
+
+class Wrong(Exception):
+    """Not as the page says."""
+
+
+class Refused(Exception):
+    """A version this reader does not know."""
+
+
+class Int32Array(list[int]):
+    """The content of a tag 78."""
+
+
+# --- CBOR, as far as the page needs it ----------------------------------------------------------
+
+
+def head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Major type, argument and length of the head of an item."""
+    if at >= len(data):
+        raise EOFError
+    major, low = divmod(data[at], 32)
+    if low <= 23:
+        return major, low, 1
+    if low > 27:
+        raise Wrong("indefinite or reserved length")
+    width = 2 ** (low - 24)
+    if at + 1 + width > len(data):
+        raise EOFError
+    argument = 0
+    for byte in data[at + 1 : at + 1 + width]:
+        argument = argument * 256 + byte
+    return major, argument, 1 + width
+
+
+def item(data: bytes, at: int, level: int) -> tuple[Any, int]:
+    """One value of a body and where it ends. ``level``: how many maps and arrays are around it."""
+    if at < len(data) and data[at] // 32 == 7:
+        if data[at] not in (0xF4, 0xF5, 0xF6):
+            raise Wrong("floating point or another simple value")
+        return {0xF4: False, 0xF5: True, 0xF6: None}[data[at]], at + 1
+    major, argument, size = head(data, at)
+    at += size
+    if major in (0, 1):
+        value = argument if major == 0 else -1 - argument
+        if not -(2**63) <= value < 2**63:
+            raise Wrong("more than 64 bits")
+        return value, at
+    if major in (2, 3):
+        if argument > len(data) - at:
+            raise EOFError
+        raw = data[at : at + argument]
+        try:
+            return (raw if major == 2 else raw.decode("utf-8")), at + argument
+        except UnicodeDecodeError:
+            raise Wrong("not UTF-8") from None
+    if major == 6:
+        return tagged(data, at, argument)
+    return container(data, at, level, major, argument)
+
+
+def tagged(data: bytes, at: int, tag: int) -> tuple[Any, int]:
+    if tag != 78:
+        raise Wrong("another tag")
+    if at >= len(data) or data[at] // 32 != 2:
+        raise Wrong("tag 78 on something else than bytes")
+    raw, at = item(data, at, 0)
+    if len(raw) % 4 != 0:
+        raise Wrong("not whole 32-bit numbers")
+    words = [raw[i : i + 4] for i in range(0, len(raw), 4)]
+    return Int32Array(int.from_bytes(word, "little", signed=True) for word in words), at
+
+
+def container(data: bytes, at: int, level: int, major: int, argument: int) -> tuple[Any, int]:
+    if level + 1 > 8:
+        raise Wrong("nested too deep")
+    if major == 4:
+        values = []
+        for _ in range(argument):
+            value, at = item(data, at, level + 1)
+            values.append(value)
+        return values, at
+    pairs: dict[str, Any] = {}
+    for _ in range(argument):
+        key, at = item(data, at, level + 1)
+        if type(key) is not str:
+            raise Wrong("a key that is not text")
+        if key in pairs:
+            raise Wrong("a key twice")
+        pairs[key], at = item(data, at, level + 1)
+    return pairs, at
+
+
+def body_of(data: bytes) -> dict[str, Any]:
+    try:
+        value, end = item(data, 0, 0)
+    except EOFError:
+        raise Wrong("the body is too short for its map") from None
+    if type(value) is not dict or end != len(data):
+        raise Wrong("the body is not one map")
+    return value
+
+
+# --- what the page says of each record ----------------------------------------------------------
+
+
+def integer(value: Any) -> bool:
+    return type(value) is int
+
+
+def natural(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def from_minus_1(value: Any) -> bool:
+    return type(value) is int and value >= -1
+
+
+def positive(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def text(value: Any) -> bool:
+    return type(value) is str
+
+
+def text_or_null(value: Any) -> bool:
+    return value is None or type(value) is str
+
+
+def boolean(value: Any) -> bool:
+    return type(value) is bool
+
+
+def fits(value: Any, shape: dict[str, Any]) -> bool:
+    return type(value) is dict and all(k in value and check(value[k]) for k, check in shape.items())
+
+
+def map_of(check: Any) -> Any:
+    return lambda value: type(value) is dict and all(check(one) for one in value.values())
+
+
+def array_of(check: Any) -> Any:
+    return lambda value: type(value) is list and all(check(one) for one in value)
+
+
+def shape_of(**shape: Any) -> Any:
+    return lambda value: fits(value, shape)
+
+
+def one_of(*words: str) -> Any:
+    return lambda value: type(value) is str and value in words
+
+
+def fact(value: Any) -> bool:
+    return value is None or type(value) in (str, int, bytes)
+
+
+def buckets(value: Any) -> bool:
+    if type(value) is not list or len(value) % 2 or not all(type(one) is int for one in value):
+        return False
+    numbers, counts = value[0::2], value[1::2]
+    return (
+        all(a < b for a, b in itertools.pairwise(numbers))
+        and all(-7296 <= number <= 7295 for number in numbers)
+        and all(count >= 1 for count in counts)
+    )
+
+
+CLOCKS = {"monotonic_ns": integer, "boottime_ns": integer, "realtime_ns": integer}
+TOTALS = {
+    "series": natural,
+    "count": natural,
+    "missed": natural,
+    "lost": natural,
+    "overruns": natural,
+    "first_due_ns": integer,
+    "last_due_ns": integer,
+}
+SHAPES: dict[int, dict[str, Any]] = {
+    0: {
+        "agent": text,
+        "libc": text,
+        "compiler": text,
+        "machine": text,
+        "run": text,
+        "step": natural,
+        "measurement": text,
+        "parameters": map_of(shape_of(asked=text_or_null, effective=text)),
+        "load": text,
+        "boot_id": text,
+        "privileged": boolean,
+        "counter": shape_of(name=text, hz=natural),
+        "clock": shape_of(**CLOCKS),
+        "start_ns": integer,
+    },
+    1: {"facts": map_of(fact)},
+    2: {
+        "name": text,
+        "asked": text,
+        "before": text_or_null,
+        "effective": text_or_null,
+        "reason": text,
+    },
+    3: {
+        "series": natural,
+        "name": text,
+        "context": text,
+        "cpu": from_minus_1,
+        "thread": from_minus_1,
+        "policy": text,
+        "priority": integer,
+        "labels": map_of(text),
+        "unit": text,
+        "interval_ns": natural,
+        "histogram_only": boolean,
+    },
+    4: {
+        "series": natural,
+        "index": natural,
+        "due_ns": integer,
+        "samples": lambda value: type(value) is Int32Array and len(value) > 0,
+    },
+    5: {
+        "series": natural,
+        "count": natural,
+        "min": integer,
+        "max": integer,
+        "sum": integer,
+        "missed": natural,
+        "lost": natural,
+        "overruns": natural,
+        "sub_bits": lambda value: type(value) is int and value == 7,
+        "buckets": buckets,
+    },
+    6: {"event": text, "time_ns": integer},
+    7: CLOCKS,
+    8: {"load": text, "unit": text, "count": natural, "from_ns": integer, "to_ns": integer},
+    9: {
+        "name": text,
+        "columns": array_of(shape_of(name=text, unit=text)),
+        "rows": array_of(array_of(lambda value: type(value) in (int, str))),
+    },
+    10: {
+        "rule": text,
+        "result": one_of("pass", "fail", "inconclusive", "skipped"),
+        "evidence": text,
+        "remedy": text,
+    },
+    11: {
+        "state": one_of("complete", "interrupted", "failed", "skipped"),
+        "reason": text,
+        "remedy": text,
+        "duration_ns": natural,
+        "records": natural,
+        "series": array_of(shape_of(**TOTALS)),
+        "cpu_ns": natural,
+    },
+}
+EVENTS: dict[str, dict[str, Any]] = {
+    "maximum": {"series": natural, "index": natural, "value": integer},
+    "missed": {"series": natural, "index": from_minus_1, "count": natural},
+    "lost": {"series": natural, "index": natural, "count": natural, "max": integer},
+    "wide": {"series": natural, "index": natural, "value": integer},
+    "setting": {"name": text, "expected": text, "found": text},
+    "threshold": {"series": natural, "index": natural, "value": integer},
+    "load": {"load": text, "message": text},
+}
+OPTIONAL = {3: {"scale": (positive, 1), "companion": (natural, None)}}
+HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER = 0, 3, 4, 5, 6, 9, 11
+
+
+class Reader:
+    """What a stream has said so far."""
+
+    def __init__(self) -> None:
+        self.declared: dict[int, int] = {}  # series → its interval
+        self.ends: dict[int, int] = {}  # series → index after its last block
+
+    def record(self, kind: int, data: bytes) -> dict[str, Any]:
+        """The known keys of a record, checked."""
+        body = body_of(data)
+        if kind == HEADER:
+            if body.get("format") != "rtgauge-stream" or not integer(body.get("version")):
+                raise Wrong("no stream of rtgauge")
+            if body["version"] != 1:
+                raise Refused
+        shape = SHAPES[kind] | (EVENTS.get(str(body.get("event")), {}) if kind == EVENT else {})
+        if not fits(body, shape):
+            raise Wrong("a key is missing or of another type")
+        found = {key: body[key] for key in shape}
+        for key, (check, default) in OPTIONAL.get(kind, {}).items():
+            found[key] = body.get(key, default)
+            if key in body and not check(body[key]):
+                raise Wrong("an optional key of another type")
+        if kind == EVENT:
+            found = {
+                key: value
+                for key, value in body.items()
+                if value is None or type(value) in (int, str, bytes, bool)
+            }
+            if "series" in body and not natural(body["series"]):
+                raise Wrong("a series that is no number")
+        self.relations(kind, found)
+        return found
+
+    def relations(self, kind: int, found: dict[str, Any]) -> None:
+        """What a record must agree on with those before it."""
+        series = found.get("series")
+        if kind == SERIES:
+            if series in self.declared or len(self.declared) == 100000:
+                raise Wrong("declared twice, or too many")
+            self.declared[found["series"]] = found["interval_ns"]
+        elif kind == TRAILER:
+            numbers = [one["series"] for one in found["series"]]
+            if any(number not in self.declared for number in numbers):
+                raise Wrong("totals of an undeclared series")
+            if len(numbers) != len(set(numbers)):
+                raise Wrong("totals of a series twice")
+            found["series"] = [{key: one[key] for key in TOTALS} for one in found["series"]]
+        elif "series" in found and series not in self.declared:
+            raise Wrong("undeclared series")
+        if kind == SAMPLES:
+            assert series is not None
+            count = len(found["samples"])
+            if found["index"] < self.ends.get(series, 0):
+                raise Wrong("blocks overlap")
+            self.ends[series] = found["index"] + count
+            last_due = found["due_ns"] + (count - 1) * self.declared[series]
+            if self.ends[series] >= 2**63 or last_due >= 2**63:
+                raise Wrong("beyond 64 bits")
+        if kind == TABLE and any(len(row) != len(found["columns"]) for row in found["rows"]):
+            raise Wrong("rows of another length")
+
+
+def envelope(data: bytes, at: int) -> tuple[int, int, bytes, int]:
+    """Type, sequence number, body (its CRC checked) and the end of the record at ``at``."""
+    if data[at] != 0x84:
+        raise Wrong("no array of four")
+    at += 1
+    found: list[Any] = []
+    for major in (0, 0, 2, 0):
+        if at < len(data) and data[at] // 32 != major:
+            raise Wrong("an item of another type")
+        _, argument, size = head(data, at)
+        if argument < {1: 0, 2: 24, 3: 256, 5: 65536, 9: 2**32}[size]:
+            raise Wrong("not the shortest form")
+        at += size
+        if major == 2:
+            if argument > 65536:
+                raise Wrong("body too long")
+            if at + argument > len(data):
+                raise EOFError
+            found.append(data[at : at + argument])
+            at += argument
+        else:
+            found.append(argument)
+    kind, sequence, body, crc = found
+    if zlib.crc32(body) != crc:
+        raise Wrong("CRC")
+    return kind, sequence, body, at
+
+
+def read(data: bytes, sealed: bool = False) -> dict[str, Any]:
+    """All of a stream: ``records`` as (type, sequence number, known keys; None for an unknown
+    type), ``complete``, ``dropped_bytes``, ``lost_records``, ``refused``."""
+    reader = Reader()
+    records: list[tuple[int, int, dict[str, Any] | None]] = []
+    at, expected, lost = 0, 0, 0
+    complete = refused = False
+    while at < len(data) and not complete:
+        try:
+            kind, sequence, body, end = envelope(data, at)
+            if (kind == HEADER) != (not records) or (not records and sequence != 0):
+                raise Wrong("the header is first and only there")
+            if sequence < expected:
+                raise Wrong("the sequence does not grow")
+            records.append((kind, sequence, reader.record(kind, body) if kind in SHAPES else None))
+        except (Wrong, EOFError):
+            break
+        except Refused:
+            refused = True
+            break
+        lost += 0 if sealed else sequence - expected
+        expected = sequence + 1
+        at = end
+        complete = kind == TRAILER
+    return {
+        "records": records,
+        "complete": complete,
+        "dropped_bytes": len(data) - at,
+        "lost_records": lost,
+        "refused": refused,
+    }

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams for tests: built record by record, realistic or arbitrary, and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import reader_from_page
+from rtgauge.stream import FORMAT, VERSION, Record, RecordType, StreamReader, encode_record
+
+CLOCKS = {"monotonic_ns": 5_000, "boottime_ns": 6_000, "realtime_ns": 1_700_000_000_000_000_000}
+
+
+def header_body(**changes: Any) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "agent": "0.1.0",
+        "libc": "glibc 2.36",
+        "compiler": "gcc 12.2.0",
+        "machine": "x86_64",
+        "run": "01980000-0000-7000-8000-000000000000",
+        "step": 0,
+        "measurement": "timer",
+        "parameters": {"interval": {"asked": None, "effective": "1ms"}},
+        "load": "idle",
+        "boot_id": "b0",
+        "privileged": True,
+        "counter": {"name": "tsc", "hz": 2_400_000_000},
+        "clock": dict(CLOCKS),
+        "start_ns": 5_000,
+        **changes,
+    }
+
+
+def series_body(series: int = 0, **changes: Any) -> dict[str, Any]:
+    return {
+        "series": series,
+        "name": "latency",
+        "context": "user",
+        "cpu": series,
+        "thread": series,
+        "policy": "fifo",
+        "priority": 98,
+        "labels": {"method": "clock_nanosleep"},
+        "unit": "ns",
+        "scale": 1,
+        "interval_ns": 1_000_000,
+        "histogram_only": False,
+        **changes,
+    }
+
+
+def bucket(value: int, sub_bits: int = 7) -> int:
+    """The bucket of a value, as docs/stream.md defines it."""
+    if value < 0:
+        return -1 - bucket(-1 - value, sub_bits)
+    if value < 2 ** (sub_bits + 1):
+        return value
+    highest = value.bit_length() - 1
+    return ((highest - sub_bits) << sub_bits) + (value >> (highest - sub_bits))
+
+
+def histogram_body(series: int, values: Sequence[int], **changes: Any) -> dict[str, Any]:
+    counts: dict[int, int] = {}
+    for value in values:
+        number = bucket(int(value))
+        counts[number] = counts.get(number, 0) + 1
+    return {
+        "series": series,
+        "count": len(values),
+        "min": min(map(int, values), default=0),
+        "max": max(map(int, values), default=0),
+        "sum": sum(map(int, values)),
+        "missed": 0,
+        "lost": 0,
+        "overruns": 0,
+        "sub_bits": 7,
+        "buckets": [part for pair in sorted(counts.items()) for part in pair],
+        **changes,
+    }
+
+
+class Builder:
+    """A stream in the making; every method adds one record and gives the builder back."""
+
+    def __init__(self, **header: Any) -> None:
+        self.parts: list[bytes] = []
+        self.sequence = 0
+        self.series_seen: dict[int, dict[str, Any]] = {}
+        self.add(RecordType.HEADER, header_body(**header))
+
+    def add(self, kind: int, body: Mapping[str, object]) -> Builder:
+        self.parts.append(encode_record(kind, self.sequence, body))
+        self.sequence += 1
+        return self
+
+    def series(self, series: int = 0, **changes: Any) -> Builder:
+        body = series_body(series, **changes)
+        self.series_seen[series] = body
+        return self.add(RecordType.SERIES, body)
+
+    def samples(
+        self, series: int, index: int, values: Sequence[int] | NDArray[Any], due_ns: int = -1
+    ) -> Builder:
+        """A block; without ``due_ns`` on the grid that begins at due time 0."""
+        if due_ns < 0:
+            due_ns = index * self.series_seen[series]["interval_ns"]
+        body = {"series": series, "index": index, "due_ns": due_ns}
+        return self.add(RecordType.SAMPLES, body | {"samples": np.asarray(values, dtype="<i4")})
+
+    def histogram(self, series: int, values: Sequence[int], **changes: Any) -> Builder:
+        return self.add(RecordType.HISTOGRAM, histogram_body(series, values, **changes))
+
+    def event(self, event: str, time_ns: int = 0, **fields: Any) -> Builder:
+        return self.add(RecordType.EVENT, {"event": event, "time_ns": time_ns, **fields})
+
+    def trailer(self, state: str = "complete", **changes: Any) -> Builder:
+        body = {
+            "state": state,
+            "reason": "",
+            "remedy": "",
+            "duration_ns": 1_000_000_000,
+            "records": self.sequence,
+            "series": [],
+            "cpu_ns": 1_000,
+        }
+        return self.add(RecordType.TRAILER, body | changes)
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.parts)
+
+
+def totals(series: int, **changes: int) -> dict[str, int]:
+    zero = dict.fromkeys(("count", "missed", "lost", "overruns", "first_due_ns", "last_due_ns"), 0)
+    return {"series": series, **zero, **changes}
+
+
+def latencies(count: int, seed: int = 1, median: float = 8_000, sigma: float = 0.25) -> Any:
+    """Values as latencies look: log-normal in ns, with a few rare large ones."""
+    random_numbers = np.random.default_rng(seed)
+    values = random_numbers.lognormal(np.log(median), sigma, count)
+    tail = random_numbers.random(count) < 1e-4
+    values[tail] += random_numbers.exponential(40_000, int(tail.sum()))
+    return values.astype(np.int32)
+
+
+def one_of_each(seed: int = 1) -> Builder:
+    """A small stream with every record and every event."""
+    values = latencies(40, seed).tolist()
+    stream = (
+        Builder()
+        .add(RecordType.ENVIRONMENT, {"facts": {"uname.release": "6.1", "agent.uid": 0}})
+        .add(RecordType.ENVIRONMENT, {"facts": {"/proc/none": None, "blob": b"\0\xff"}})
+        .add(
+            RecordType.SETTING,
+            {"name": "x", "asked": "-1", "before": None, "effective": "-1", "reason": ""},
+        )
+        .series(0)
+        .series(1, interval_ns=0, unit="count", scale=10, labels={})
+        .series(2, companion=0, name="offset", cpu=-1, thread=-1)
+        .samples(0, 0, values[:10])
+        .samples(1, 0, [-1, 2**31 - 1, -(2**31)], due_ns=77)
+        .samples(2, 0, [5] * 10)
+        .event("missed", 11, series=0, index=9, count=3)
+        .samples(0, 13, values[10:20])
+        .event("maximum", 12, series=0, index=14, value=12345)
+        .event("wide", 13, series=1, index=1, value=2**40)
+        .event("lost", 14, series=0, index=23, count=2, max=9000)
+        .samples(0, 25, values[20:])
+        .event("setting", 15, name="x", expected="1", found="2")
+        .event("threshold", 16, series=0, index=30, value=10**9)
+        .event("load", 17, load="sched", message="it died")
+        .event("message", 18, text="hello", nested=[1, {"a": 2}], flag=True)
+        .event("of-tomorrow", 19, series=2, what=None)
+        .histogram(0, values)
+        .histogram(1, [-5, 0, 300, 2**40], missed=1, lost=2, overruns=3)
+        .histogram(2, [])
+        .add(RecordType.CLOCK, CLOCKS)
+        .add(
+            RecordType.WORK,
+            {"load": "cpu", "unit": "loops", "count": 5, "from_ns": 0, "to_ns": 9},
+        )
+        .add(
+            RecordType.TABLE,
+            {
+                "name": "t",
+                "columns": [{"name": "period", "unit": "ns"}, {"name": "note", "unit": ""}],
+                "rows": [[1000, "ok"], [-5, ""]],
+            },
+        )
+        .add(
+            RecordType.VERDICT,
+            {"rule": "r", "result": "pass", "evidence": "seen", "remedy": ""},
+        )
+        .add(12345, {"unknown": True})
+    )
+    rows = [totals(0, count=42, missed=3, lost=2, overruns=1, last_due_ns=44_000_000), totals(1)]
+    return stream.trailer(series=rows)
+
+
+def plain(record: Record) -> tuple[RecordType, int, dict[str, Any]]:
+    """A record of ``rtgauge.stream`` as the page's reader gives it: type, sequence, body."""
+    kind = {
+        "SeriesInfo": RecordType.SERIES,
+    }.get(type(record).__name__) or RecordType[type(record).__name__.upper()]
+    body = {
+        field.name: _plain(getattr(record, field.name))
+        for field in dataclasses.fields(record)
+        if field.name not in ("sequence", "position", "fields", "values", "buckets")
+    }
+    if kind == RecordType.SAMPLES:
+        body["samples"] = record.values.tolist()  # type: ignore[union-attr]
+    elif kind == RecordType.HISTOGRAM:
+        body["buckets"] = record.buckets.ravel().tolist()  # type: ignore[union-attr]
+    elif kind == RecordType.EVENT:
+        body |= record.fields  # type: ignore[union-attr]
+        if body["series"] is None:
+            del body["series"]
+    return kind, record.sequence, body
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def read_plain(data: bytes, sizes: Sequence[int] = (), sealed: bool = False) -> dict[str, Any]:
+    """What ``rtgauge.stream`` finds in ``data``, as the page's reader gives it.
+
+    ``sizes``: feed it in pieces of these sizes, in turn; without, at once.
+    """
+    reader = StreamReader(sealed=sealed)
+    refused = False
+    records: list[tuple[int, int, dict[str, Any] | None]] = []
+    at = number = 0
+    while at < len(data):
+        size = sizes[number % len(sizes)] if sizes else len(data)
+        number += 1
+        try:
+            spans = reader.spans(data[at : at + size])
+        except Exception as error:
+            if type(error).__name__ != "StreamError":
+                raise
+            refused = True
+            break
+        for span in spans:
+            found = plain(span.record) if span.record else (span.type, span.sequence, None)
+            assert found[:2] == (span.type, span.sequence)
+            records.append(found)
+        at += size
+    end = reader.finish()
+    assert end.records == len(records)
+    return {
+        "records": records,
+        "complete": end.complete,
+        "dropped_bytes": len(data) if refused else end.dropped_bytes,
+        "lost_records": end.lost_records,
+        "refused": refused,
+    }
+
+
+def pack(kind: int, sequence: int, body: bytes) -> bytes:
+    """An envelope with a true CRC around any bytes."""
+
+    def head(major: int, value: int) -> bytes:
+        for low, width in ((27, 8), (26, 4), (25, 2), (24, 1)):
+            if value >= (24 if width == 1 else 256 ** (width // 2)):
+                return bytes([major << 5 | low]) + value.to_bytes(width, "big")
+        return bytes([major << 5 | value])
+
+    sizes = head(0, kind) + head(0, sequence) + head(2, len(body))
+    return b"\x84" + sizes + body + head(0, zlib.crc32(body))
+
+
+def bodies(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Type, sequence number and body of each record of a good stream."""
+    found = []
+    at = 0
+    while at < len(data):
+        kind, sequence, body, at = reader_from_page.envelope(data, at)
+        found.append((kind, sequence, body))
+    return found
+
+
+def mutate(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
+    """One random damage: bits, bytes, cuts, repeats, swaps of parts, lengths, foreign parts."""
+    if not data:
+        return rng.choice(pool)
+    at = rng.randrange(len(data))
+    length = min(len(data) - at, rng.choice((1, 2, 4, 9, 40, 300)))
+    match rng.randrange(8):
+        case 0:
+            changed = bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        case 1:
+            changed = rng.randbytes(length) + data[at + length :]
+        case 2:
+            changed = b""
+        case 3:
+            changed = data[at + length :]
+        case 4:
+            changed = data[at : at + length] + data[at:]
+        case 5:
+            special = rng.choice(
+                (b"\xff", b"\x9b" + b"\xff" * 8, b"\x5f", b"\xfb", b"\xc2", b"\x84")
+            )
+            changed = special + data[at + len(special) :]
+        case 6:
+            other = rng.choice(pool)
+            cut = rng.randrange(len(other) + 1)
+            changed = other[cut:]
+        case _:
+            changed = rng.randbytes(length) + data[at:]
+    return data[:at] + changed
+
+
+def damage(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
+    """A good stream damaged once or more: half of the time inside bodies, with a true CRC, so that
+    the damage gets past it."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if rng.random() < 0.5:
+            data = mutate(data, rng, pool)
+            continue
+        try:
+            records = bodies(data)
+        except (EOFError, reader_from_page.Wrong):
+            data = mutate(data, rng, pool)
+            continue
+        for _ in range(rng.choice((1, 1, 2))):
+            at = rng.randrange(len(records)) if records else 0
+            if not records:
+                break
+            kind, sequence, body = records[at]
+            match rng.randrange(6):
+                case 0:
+                    records.insert(at, rng.choice(records))
+                case 1:
+                    del records[at]
+                case 2:
+                    records[at] = (rng.randrange(13), sequence, body)
+                case _:
+                    changed = mutate(body, rng, [one[2] for one in records])
+                    records[at] = (kind, sequence, changed[:65536])
+        renumber = rng.random() < 0.7
+        data = b"".join(
+            pack(kind, number if renumber else sequence, body)
+            for number, (kind, sequence, body) in enumerate(records)
+        )
+    return data
