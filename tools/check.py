@@ -297,7 +297,7 @@ def agent_musl(stage: Stage) -> None:
     machine = subprocess.run(
         ["gcc", "-print-multiarch"], capture_output=True, text=True, check=True, timeout=60
     ).stdout.strip()
-    headers = f"-idirafter,/usr/include,-idirafter,/usr/include/{machine}"
+    headers = f"-idirafter /usr/include -idirafter /usr/include/{machine}"
     configure(stage, CHECK / "musl", "musl-gcc", ["-Dstatic=true", f"-Dc_args={headers}"])
     test_agent(stage, CHECK / "musl")
     counted = stage.note

@@ -21,7 +21,7 @@ LICENCE: Final = "SPDX-License-Identifier: Apache-2.0"
 FOREIGN: Final = ("src/rtgauge/report/static/uplot/",)
 # What people read, data, and pictures need no line of their own: LICENSE covers them.
 WITHOUT_LICENCE: Final = frozenset(
-    {".md", ".json", ".csv", ".cbor", ".svg", ".png", ".txt", ".parquet", ".db", ".bin", ".stream"}
+    {".md", ".json", ".csv", ".cbor", ".svg", ".png", ".txt", ".parquet", ".db", ".bin", ".typed"}
 )
 LICENCE_LINES: Final = 3
 # Written so that this file does not find itself.

@@ -123,7 +123,8 @@ debian_packages() {
 		"install these packages (Debian's names) and start again: $wanted"
 	if ! python=$(find_python); then
 		# Ubuntu 22.04 has 3.10 as its own, and 3.11 beside it.
-		install_packages python3.11 python3.11-venv && python=$(find_python) ||
+		install_packages python3.11 python3.11-venv || true
+		python=$(find_python) ||
 			fail "Python 3.11 or newer with its modules venv and ensurepip is needed" \
 				"use Debian 12, Ubuntu 24.04 or newer, or name one: PYTHON=/path/to/python3"
 	fi
@@ -146,7 +147,7 @@ git git"
 missing_tools() {
 	echo "$development_tools" | while read -r tool package; do
 		PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || echo "$package"
-	done | sort -u
+	done | sort -u | xargs
 }
 
 debian_tools() {
@@ -155,7 +156,7 @@ debian_tools() {
 	# shellcheck disable=SC2086
 	install_packages $missing || true
 	missing=$(missing_tools)
-	[ -z "$missing" ] || fail "tools of 'make check' are missing: $(echo $missing)" \
+	[ -z "$missing" ] || fail "tools of 'make check' are missing: $missing" \
 		"install these Debian packages and start again"
 }
 
