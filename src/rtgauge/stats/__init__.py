@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics over samples and histograms: pure functions on numbers, no files, no clocks.
+
+On the path of a sample: sealed samples (rtgauge.store) -> one pass here -> rtgauge.report.
+docs/statistics.md says what each method claims, and what it does not.
+"""
+
+from .bound import (
+    Bound,
+    bound_of_run,
+    duration_needed_s,
+    exceedance_bound,
+    rate_bound,
+    rate_lower_bound,
+    samples_needed,
+    shortest_period_s,
+)
+from .corrected import Corrected, GapOffsets, corrected, missed_values, values_at
+from .counts import (
+    SUB_BITS,
+    Counts,
+    CountsBuilder,
+    bucket_high,
+    bucket_low,
+    bucket_of,
+    fraction_of,
+)
+from .independence import Clustering, clustering, extremal_index
+from .percentiles import (
+    interval_ranks,
+    percentile_interval,
+    percentile_intervals,
+    percentile_names,
+    percentile_table,
+)
+from .plots import Ccdf, Histogram, ccdf_points, histogram_points
+from .text import duration_text, time_text
+from .timeline import BINS, HeatMap, Timeline, TimelineBuilder, bins_for
+from .verdict import DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
+
+__all__ = [
+    "BINS",
+    "DEFAULT_RATE_PER_HOUR",
+    "SUB_BITS",
+    "Bound",
+    "BudgetVerdict",
+    "Ccdf",
+    "Clustering",
+    "Corrected",
+    "Counts",
+    "CountsBuilder",
+    "GapOffsets",
+    "HeatMap",
+    "Histogram",
+    "Timeline",
+    "TimelineBuilder",
+    "bins_for",
+    "bound_of_run",
+    "bucket_high",
+    "bucket_low",
+    "bucket_of",
+    "ccdf_points",
+    "clustering",
+    "corrected",
+    "duration_needed_s",
+    "duration_text",
+    "exceedance_bound",
+    "extremal_index",
+    "fraction_of",
+    "histogram_points",
+    "interval_ranks",
+    "missed_values",
+    "percentile_interval",
+    "percentile_intervals",
+    "percentile_names",
+    "percentile_table",
+    "rate_bound",
+    "rate_lower_bound",
+    "samples_needed",
+    "shortest_period_s",
+    "time_text",
+    "values_at",
+    "verdict",
+]

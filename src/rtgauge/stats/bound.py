@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says about values it did not see: bounds that hold for every distribution.
+
+The headline of a series is its observed maximum. After n independent samples the chance of a
+larger one is at most 1 - (1-c)**(1/n) with confidence c, about 3/n at 95 % (the "rule of three":
+Hanley & Lippman-Hand 1983; for k exceedances Clopper & Pearson 1934). Over time, k events in T
+bound the rate of a Poisson process (Garwood 1936), about 3/T for none: a run of length T speaks
+only for events more frequent than once in T/3.
+
+All bounds are one-sided: with the given confidence the truth is not above them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy import special
+
+from .text import duration_text
+
+__all__ = [
+    "Bound",
+    "bound_of_run",
+    "duration_needed_s",
+    "exceedance_bound",
+    "rate_bound",
+    "rate_lower_bound",
+    "samples_needed",
+    "shortest_period_s",
+]
+
+_HOUR_S = 3600.0
+
+
+def _check(confidence: float, exceedances: int) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, not {confidence}")
+    if exceedances < 0:
+        raise ValueError("the number of exceedances cannot be negative")
+
+
+def exceedance_bound(count: int, confidence: float = 0.95, exceedances: int = 0) -> float:
+    """Upper bound on the probability that one sample exceeds a limit that k of n exceeded.
+
+    With k = 0 the limit may be the observed maximum itself. 1.0 without samples.
+    """
+    _check(confidence, exceedances)
+    if exceedances >= count:
+        return 1.0
+    if exceedances == 0:
+        return -math.expm1(math.log1p(-confidence) / count)
+    return float(special.betaincinv(exceedances + 1, count - exceedances, confidence))
+
+
+def _expected(confidence: float, exceedances: int) -> float:
+    """The mean of the Poisson distribution that gives more than k with the given confidence."""
+    return float(special.gammaincinv(exceedances + 1, confidence))
+
+
+def rate_bound(duration_s: float, confidence: float = 0.95, exceedances: int = 0) -> float:
+    """Upper bound, per hour, on the rate of events of which k were seen; infinite for no time."""
+    _check(confidence, exceedances)
+    if duration_s <= 0:
+        return math.inf
+    return _expected(confidence, exceedances) / duration_s * _HOUR_S
+
+
+def rate_lower_bound(duration_s: float, confidence: float = 0.95, exceedances: int = 0) -> float:
+    """Lower bound, per hour, on that rate: 0 if none was seen or no time passed."""
+    _check(confidence, exceedances)
+    if duration_s <= 0 or exceedances == 0:
+        return 0.0
+    return float(special.gammaincinv(exceedances, 1 - confidence)) / duration_s * _HOUR_S
+
+
+def duration_needed_s(
+    rate_per_hour: float, confidence: float = 0.95, exceedances: int = 0
+) -> float:
+    """Length of the run after which k exceedances bound the rate at the one given.
+
+    Infinite for a rate of 0: no run shows that something never happens.
+    """
+    _check(confidence, exceedances)
+    if rate_per_hour <= 0:
+        return math.inf
+    return _expected(confidence, exceedances) / rate_per_hour * _HOUR_S
+
+
+def samples_needed(probability: float, confidence: float = 0.95, exceedances: int = 0) -> int:
+    """The smallest number of samples of which k exceedances bound the probability as given.
+
+    ValueError unless the probability lies between 0 and 1.
+    """
+    _check(confidence, exceedances)
+    if not 0 < probability < 1:
+        raise ValueError(f"a probability lies between 0 and 1, not {probability}")
+    high = exceedances + 1
+    while exceedance_bound(high, confidence, exceedances) > probability:
+        high *= 2
+    low = exceedances + 1
+    while low < high:
+        middle = (low + high) // 2
+        if exceedance_bound(middle, confidence, exceedances) <= probability:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def shortest_period_s(duration_s: float, confidence: float = 0.95) -> float:
+    """The run speaks for events more frequent than once in this time: T/3 at 95 %."""
+    _check(confidence, 0)
+    return max(duration_s, 0.0) / _expected(confidence, 0)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What may be claimed of the observed maximum of a series (none of n samples exceeded it)."""
+
+    count: int
+    duration_s: float
+    confidence: float
+    probability: float
+    """At most this chance that one further sample is larger."""
+    rate_per_hour: float | None
+    """At most this many larger ones an hour; None if no time passed."""
+    period_s: float
+    """Events rarer than once in this time may have been missed altogether."""
+
+    @property
+    def statement(self) -> str:
+        """The claim in one sentence for the report."""
+        if not self.count:
+            return "No samples: nothing can be said."
+        return (
+            f"If the samples are independent, a larger value than the maximum has a chance of at "
+            f"most {self.probability:.2g} per sample ({self.confidence:.4g} % confidence); "
+            f"the run speaks only for events more frequent than once in "
+            f"{duration_text(self.period_s)}."
+        )
+
+
+def bound_of_run(count: int, duration_s: float, confidence: float = 0.95) -> Bound:
+    """The bound that stands beside the observed maximum of a series."""
+    return Bound(
+        count,
+        duration_s,
+        confidence,
+        exceedance_bound(count, confidence),
+        rate_bound(duration_s, confidence) if duration_s > 0 else None,
+        shortest_period_s(duration_s, confidence),
+    )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Percentiles as far as the samples carry them, and their exact confidence intervals.
+
+The intervals are pairs of order statistics whose ranks come from the binomial distribution
+(Thompson 1936; Hahn & Meeker, Statistical Intervals, 5.2; David & Nagaraja, Order Statistics,
+7.1). They hold for every distribution, are conservative for discrete ones (Scheffe & Tukey 1945),
+and assume independent samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scipy import special
+
+from .counts import Counts, Percent, fraction_of
+
+__all__ = [
+    "TAIL_SAMPLES",
+    "interval_ranks",
+    "percentile_interval",
+    "percentile_intervals",
+    "percentile_names",
+    "percentile_table",
+]
+
+TAIL_SAMPLES = 10
+"""A percentile is given only if at least this many samples are expected above it: n(1-p)."""
+
+
+def percentile_names(count: int) -> tuple[str, ...]:
+    """50, 90, 99, 99.9, ... to where n(1-p) >= 10; none below 20 samples."""
+    names = []
+    if count >= 2 * TAIL_SAMPLES:
+        names.append("50")
+    nines = 1
+    while count >= TAIL_SAMPLES * 10**nines:
+        digits = "9" * nines
+        names.append("90" if nines == 1 else digits[:2] + ("." + digits[2:] if nines > 2 else ""))
+        nines += 1
+    return tuple(names)
+
+
+def percentile_table(counts: Counts) -> dict[str, int]:
+    """The percentiles of ``percentile_names``, by nearest rank, in the unit of the samples."""
+    return {name: counts.percentile(name) for name in percentile_names(counts.count)}
+
+
+def _smallest(above: float, count: int, probability: float) -> int:
+    """The smallest k for which P(Binomial(count, probability) > k) <= above."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if special.betainc(middle + 1, count - middle, probability) <= above:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def interval_ranks(
+    count: int, percent: Percent, confidence: float = 0.95
+) -> tuple[int | None, int | None]:
+    """Ranks (from 1) of the two samples that enclose the percentile with at least the confidence.
+
+    Equal tails: each side is missed with at most (1 - confidence)/2. None on a side where even
+    the smallest or largest sample is not far enough out: there the samples give no limit.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, not {confidence}")
+    part = fraction_of(percent)
+    if count < 1 or part in (0, 1):
+        return None, None
+    tail = (1 - confidence) / 2
+    # The number of samples above the percentile is Binomial(n, 1-p) (small numbers, no rounding
+    # of p to 1), that of samples below it Binomial(n, p).
+    most_above = _smallest(tail, count, float(1 - part))
+    most_below = _smallest(tail, count, float(part))
+    lower, upper = count - most_above, most_below + 1
+    return (lower if lower >= 1 else None), (upper if upper <= count else None)
+
+
+def percentile_interval(
+    counts: Counts, percent: Percent, confidence: float = 0.95
+) -> tuple[int | None, int | None]:
+    """The percentile's interval in values; None on a side that the samples do not limit.
+
+    From a histogram it is widened by the buckets at its ends.
+    """
+    lower, upper = interval_ranks(counts.count, percent, confidence)
+    return (
+        None if lower is None else counts.value_at_rank(lower, low=True),
+        None if upper is None else counts.value_at_rank(upper),
+    )
+
+
+def percentile_intervals(
+    counts: Counts, confidence: float = 0.95, names: Iterable[Percent] | None = None
+) -> dict[str, tuple[int | None, int | None]]:
+    """The interval of each percentile of ``percentile_table`` (or of those named)."""
+    chosen = percentile_names(counts.count) if names is None else names
+    return {str(name): percentile_interval(counts, name, confidence) for name in chosen}

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency over time in one pass over the samples, with the table of all values beside it.
+
+On the path of a sample: sealed samples -> here -> pictures of the report.
+
+The duration of a step is cut into equal bins (1200 at most: one for each pixel column). Each bin
+keeps its count, exact minimum, maximum and mean, and a log-linear histogram from which quantiles
+and the heat map are read (to 0.8 %, rounded up). Maxima are never averaged away. The same pass
+keeps the record maxima, the largest excursions with their times, and fills a ``CountsBuilder``.
+Its cost is about 5 ns for each sample; builders of several parts can be merged.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .counts import (
+    SUB_BITS,
+    Counts,
+    CountsBuilder,
+    Int64,
+    Integers,
+    bucket_high,
+    bucket_low,
+    bucket_of,
+)
+from .independence import Clustering, clustering
+
+__all__ = ["BINS", "HeatMap", "Timeline", "TimelineBuilder", "bins_for"]
+
+BINS = 1200
+EXCURSIONS = 4096
+_PIECE = 1 << 16
+_FEW = 1 << 15
+_FIRST_BUCKET = int(bucket_of(-(1 << 63)))
+_COLUMNS = int(bucket_of((1 << 63) - 1)) - _FIRST_BUCKET + 1
+_MARGIN = 2 << SUB_BITS
+_INT64_MIN = -(1 << 63)
+
+
+def bins_for(count: int, most: int = BINS) -> int:
+    """A sensible number of bins for so many samples: on average four in each, at most ``most``."""
+    return max(1, min(most, count // 4))
+
+
+@functools.cache
+def _column_table() -> NDArray[np.int16]:
+    """Column of each value of the counts' window, by index: 0 ... HIGH-1, then LOW ... -1."""
+    low, high = CountsBuilder.LOW, CountsBuilder.HIGH
+
+    def columns(first: int, stop: int) -> NDArray[np.int16]:
+        numbers = np.arange(int(bucket_of(first)), int(bucket_of(stop - 1)) + 1)
+        ends = np.minimum(bucket_high(numbers), stop - 1)
+        widths = np.diff(ends, prepend=first - 1)
+        return np.repeat((numbers - _FIRST_BUCKET).astype(np.int16), widths)
+
+    return np.concatenate((columns(0, high), columns(low, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """Counts over time x latency: ``counts[i, j]`` samples of time bin i in latency row j."""
+
+    edges_ns: Int64
+    """Time edges, one more than there are bins."""
+    low: Int64
+    """Smallest value of each row, rising; every row is log-linear, none is left out between."""
+    high: Int64
+    """Largest value of each row."""
+    counts: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """What happened when; times in ns from the step's start, values in the unit of the samples.
+
+    Bin k holds the samples due in ``edges_ns[k] <= due < edges_ns[k+1]``. Where ``count`` is 0 the
+    other figures of a bin are 0 and mean nothing.
+    """
+
+    edges_ns: Int64
+    count: Int64
+    min: Int64
+    max: Int64
+    mean: NDArray[np.float64]
+    record_ns: Int64
+    """Times of the record maxima: each sample larger than every one before it."""
+    record: Int64
+    excursion_ns: Int64
+    """Times of the largest samples (at most 4096 of them), by time."""
+    excursion: Int64
+    excursions_above: int | None
+    """Every sample above this value is among them (of those equal to it, the earliest); None if
+    all samples are."""
+    _histogram: NDArray[np.int64]
+    _first_bucket: int
+
+    def quantile(self, part: float) -> Int64:
+        """Of each bin the value that a part of its samples does not exceed.
+
+        To 0.8 %, rounded up, and never beyond the bin's own minimum and maximum.
+        """
+        result = np.zeros(len(self.count), np.int64)
+        for row in np.flatnonzero(self.count):
+            wanted = max(1, int(np.ceil(part * int(self.count[row]))))
+            column = np.searchsorted(np.cumsum(self._histogram[row]), wanted)
+            value = int(bucket_high(self._first_bucket + int(column)))
+            result[row] = min(max(value, int(self.min[row])), int(self.max[row]))
+        return result
+
+    def largest(self, limit: int = 200) -> tuple[Int64, Int64]:
+        """Times and values of the largest excursions, the largest first; the earlier of equals."""
+        order = np.lexsort((self.excursion_ns, -self.excursion))[:limit]
+        return self.excursion_ns[order], self.excursion[order]
+
+    def clustering(self) -> Clustering | None:
+        """Whether the largest values (1 % of all, 4096 at most) come in groups.
+
+        None where there are too few to tell, or too many equal ones to choose from.
+        """
+        total = int(self.count.sum())
+        limit = min(len(self.excursion), total // 100)
+        if limit < 1:
+            return None
+        threshold = int(np.sort(self.excursion)[-limit])
+        times = self.excursion_ns[self.excursion > threshold]
+        spacing = (int(self.edges_ns[-1]) - int(self.edges_ns[0])) / total
+        positions = np.round((times - self.edges_ns[0]) / spacing).astype(np.int64)
+        return clustering(positions, threshold)
+
+    def heat(self, columns: int = 300, rows: int = 120) -> HeatMap:
+        """The counts over time and latency on at most ``columns`` x ``rows`` cells."""
+        step = -(-len(self.count) // max(columns, 1))
+        starts = np.arange(0, len(self.count), step)
+        edges = np.append(self.edges_ns[starts], self.edges_ns[-1])
+        used = np.flatnonzero(self._histogram.any(axis=0))
+        if not len(used):
+            empty = np.empty(0, np.int64)
+            return HeatMap(edges, empty, empty, np.zeros((len(starts), 0), np.int64))
+        fine = np.arange(used[0], used[-1] + 1)
+        tops = bucket_high(fine + self._first_bucket)
+        for bits in range(SUB_BITS, -1, -1):
+            coarse = bucket_of(tops, bits)
+            if coarse[-1] - coarse[0] < rows:
+                break
+        begins = np.flatnonzero(np.diff(coarse, prepend=coarse[0] - 1))
+        summed = np.add.reduceat(self._histogram[:, used[0] : used[-1] + 1], begins, axis=1)
+        ends = np.append(begins[1:], len(tops)) - 1
+        high = tops[ends]
+        low = np.append(bucket_low(fine[0] + self._first_bucket), high[:-1] + 1)
+        return HeatMap(edges, low, high, np.add.reduceat(summed, starts, axis=0))
+
+
+class _Largest:
+    """The largest samples and their times, in bounded memory."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.times: Int64 = np.empty(0, np.int64)
+        self.values: Int64 = np.empty(0, np.int64)
+        self.above: int | None = None
+
+    def add(self, times: Int64, values: Int64) -> None:
+        self.times = np.concatenate((self.times, times))
+        self.values = np.concatenate((self.values, values))
+        if len(self.values) > 2 * self.limit:
+            self.shrink()
+
+    def shrink(self) -> None:
+        if len(self.values) <= self.limit:
+            return
+        cut = int(np.partition(self.values, -self.limit - 1)[-self.limit - 1])
+        self.above = cut if self.above is None else max(cut, self.above)
+        larger = np.flatnonzero(self.values > cut)
+        equal = np.flatnonzero(self.values == cut)
+        equal = equal[np.argsort(self.times[equal], kind="stable")][: self.limit - len(larger)]
+        keep = np.concatenate((larger, equal))
+        self.times, self.values = self.times[keep], self.values[keep]
+
+    def merge(self, other: _Largest) -> None:
+        marks = [mark for mark in (self.above, other.above) if mark is not None]
+        self.add(other.times, other.values)
+        self.shrink()
+        if marks:
+            self.above = max(*marks, marks[0] if self.above is None else self.above)
+            keep = self.values >= self.above
+            self.times, self.values = self.times[keep], self.values[keep]
+
+
+class TimelineBuilder:
+    """Takes a series chunk by chunk, in the order of time or in any other."""
+
+    def __init__(
+        self,
+        first_ns: int,
+        last_ns: int,
+        *,
+        bins: int = BINS,
+        interval_ns: int = 0,
+        excursions: int = EXCURSIONS,
+    ) -> None:
+        """For due times from ``first_ns`` to ``last_ns``, inclusive; others go to the outer bins.
+
+        With ``interval_ns`` every bin spans a whole number of periods, so that all hold equally
+        many due points. There can be fewer bins than asked for, never more.
+        """
+        if bins < 1 or last_ns < first_ns:
+            raise ValueError("a timeline needs at least one bin and an end after its start")
+        span = last_ns - first_ns + 1
+        width = -(-span // bins)
+        if interval_ns > 0:
+            width = -(-width // interval_ns) * interval_ns
+        number = -(-span // width)
+        self._edges: Int64 = first_ns + width * np.arange(number + 1, dtype=np.int64)
+        self._count: Int64 = np.zeros(number, np.int64)
+        self._sum: Int64 = np.zeros(number, np.int64)
+        self._min: Int64 = np.full(number, np.iinfo(np.int64).max)
+        self._max: Int64 = np.full(number, _INT64_MIN)
+        self._histogram: Int64 = np.zeros((number, 0), np.int64)
+        self._first_column = 0
+        self._records: list[tuple[Int64, Int64]] = []
+        self._record: int | None = None
+        self._largest = _Largest(excursions)
+        self._counts = CountsBuilder()
+        self._samples = 0
+
+    def add(self, due_ns: Int64 | range, values: Integers) -> None:
+        """Adds samples with their due times: an array, or a ``range`` where no period is missing.
+
+        ValueError if there are not as many of one as of the other.
+        """
+        if len(due_ns) != len(values):
+            raise ValueError("each sample needs one due time")
+        if not len(values):
+            return
+        if not isinstance(due_ns, range) and np.any(due_ns[1:] < due_ns[:-1]):
+            order = np.argsort(due_ns, kind="stable")
+            due_ns, values = due_ns[order], values[order]
+        self._counts.add(values)
+        self._samples += len(values)
+        rows, starts, lengths = self._segments(due_ns, len(values))
+        self._count[rows] += lengths
+        self._sum[rows] += np.add.reduceat(values, starts, dtype=np.int64)
+        self._min[rows] = np.minimum(self._min[rows], np.minimum.reduceat(values, starts))
+        tops = np.maximum.reduceat(values, starts)
+        self._max[rows] = np.maximum(self._max[rows], tops)
+        self._add_records(due_ns, values, int(tops.max()))
+        self._add_largest(due_ns, values)
+        self._make_room()
+        self._add_histogram(values, rows, starts, lengths)
+
+    def _segments(self, due_ns: Int64 | range, total: int) -> tuple[Int64, Int64, Int64]:
+        """The bins that occur in a chunk, where each begins in it, and how many samples it has."""
+        inner = self._edges[1:-1]
+        if isinstance(due_ns, range):
+            begins = np.clip(-((due_ns.start - inner) // due_ns.step), 0, total)
+        else:
+            begins = np.searchsorted(due_ns, inner)
+        bounds = np.concatenate(([0], begins, [total])).astype(np.int64)
+        lengths = np.diff(bounds)
+        rows = np.flatnonzero(lengths)
+        return rows, bounds[rows], lengths[rows]
+
+    def _add_records(self, due_ns: Int64 | range, values: Integers, top: int) -> None:
+        if self._record is not None and top <= self._record:
+            return
+        before = np.maximum.accumulate(values)
+        new = np.flatnonzero(np.concatenate(([True], before[1:] > before[:-1])))
+        if self._record is not None:
+            new = new[values[new] > self._record]
+        self._records.append((_times_at(due_ns, new), values[new].astype(np.int64)))
+        self._record = top
+
+    def _add_largest(self, due_ns: Int64 | range, values: Integers) -> None:
+        largest = self._largest
+        for start in range(0, len(values), _PIECE):
+            piece = values[start : start + _PIECE]
+            at = (
+                np.arange(len(piece))
+                if largest.above is None
+                else np.flatnonzero(piece > largest.above)
+            )
+            if len(at):
+                largest.add(_times_at(due_ns, at + start), piece[at].astype(np.int64))
+
+    def _make_room(self) -> None:
+        """Widens the histograms so that they hold every value up to now, and some beyond."""
+        first, stop = self._used_columns()
+        begin, end = self._first_column, self._first_column + self._histogram.shape[1]
+        if begin == end:
+            begin = end = first
+        elif begin <= first and stop <= end:
+            return
+        left = begin - max(first - _MARGIN, 0) if first < begin else 0
+        right = min(stop + _MARGIN, _COLUMNS) - end if stop > end else 0
+        self._histogram = np.pad(self._histogram, ((0, 0), (left, right)))
+        self._first_column = begin - left
+
+    def _add_histogram(self, values: Integers, rows: Int64, starts: Int64, lengths: Int64) -> None:
+        low, high = CountsBuilder.LOW, CountsBuilder.HIGH
+        table = _column_table() if self._samples > _FEW else None
+        flat, width = self._histogram.reshape(-1), self._histogram.shape[1]
+        ends = starts + lengths
+        for start in range(0, len(values), _PIECE):
+            piece = values[start : start + _PIECE]
+            columns: NDArray[np.signedinteger[Any]]
+            if table is not None and int(piece.min()) >= low and int(piece.max()) < high:
+                columns = table.take(piece)
+                columns -= self._first_column
+            else:
+                columns = bucket_of(piece) - (_FIRST_BUCKET + self._first_column)
+            first = int(np.searchsorted(ends, start, side="right"))
+            last = int(np.searchsorted(starts, start + len(piece)))
+            if last - first == 1:
+                np.add.at(self._histogram[rows[first]], columns, 1)
+                continue
+            inside = np.minimum(ends[first:last], start + len(piece)) - np.maximum(
+                starts[first:last], start
+            )
+            np.add.at(flat, np.repeat(rows[first:last] * width, inside) + columns, 1)
+
+    def merge(self, other: TimelineBuilder) -> None:
+        """Adds what another builder for the same bins has taken; ValueError for other bins."""
+        if not np.array_equal(self._edges, other._edges):
+            raise ValueError("timelines with different bins cannot be merged")
+        self._count += other._count
+        self._sum += other._sum
+        self._min = np.minimum(self._min, other._min)
+        self._max = np.maximum(self._max, other._max)
+        if other._samples:
+            self._samples += other._samples
+            self._make_room()
+            first, stop = other._used_columns()
+            self._histogram[:, first - self._first_column : stop - self._first_column] += (
+                other._histogram[:, first - other._first_column : stop - other._first_column]
+            )
+        self._records += other._records
+        self._largest.merge(other._largest)
+        self._counts.merge(other._counts)
+
+    def _used_columns(self) -> tuple[int, int]:
+        if not self._samples:
+            return 0, 0
+        ends = bucket_of(np.array((self._min.min(), self._max.max()))) - _FIRST_BUCKET
+        return int(ends[0]), int(ends[1]) + 1
+
+    def counts(self) -> Counts:
+        """The exact table of all values added."""
+        return self._counts.build()
+
+    def timeline(self) -> Timeline:
+        """What was found so far."""
+        occupied = self._count > 0
+        first, stop = self._used_columns()
+        self._largest.shrink()
+        order = np.lexsort((self._largest.values, self._largest.times))
+        record_ns, record = _records(self._records)
+        return Timeline(
+            edges_ns=self._edges,
+            count=self._count.copy(),
+            min=np.where(occupied, self._min, 0),
+            max=np.where(occupied, self._max, 0),
+            mean=self._sum / np.maximum(self._count, 1),
+            record_ns=record_ns,
+            record=record,
+            excursion_ns=self._largest.times[order],
+            excursion=self._largest.values[order],
+            excursions_above=self._largest.above,
+            _histogram=self._histogram[
+                :, first - self._first_column : stop - self._first_column
+            ].copy(),
+            _first_bucket=first + _FIRST_BUCKET,
+        )
+
+
+def _times_at(due_ns: Int64 | range, positions: Int64) -> Int64:
+    if isinstance(due_ns, range):
+        return due_ns.start + due_ns.step * positions
+    return due_ns[positions]
+
+
+def _records(parts: list[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
+    """The record maxima of all parts together: each is one of its own part too."""
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    times = np.concatenate([part[0] for part in parts])
+    values = np.concatenate([part[1] for part in parts])
+    order = np.lexsort((values, times))
+    times, values = times[order], values[order]
+    so_far = np.maximum.accumulate(values)
+    new = np.concatenate(([True], so_far[1:] > so_far[:-1]))
+    return times[new], values[new]
