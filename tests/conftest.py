@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests of the host share: repeatable hypothesis, a store of their own, and ways to run
+the command line in this process or in one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("rtgauge", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("rtgauge")
+
+SOURCES = Path(__file__).resolve().parent.parent / "src"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Its standard output, which has to be one JSON document."""
+        return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True)
+def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data folder and a current folder of the test's own; nobody's agent."""
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "HOME"):
+        folder = tmp_path / name.lower()
+        folder.mkdir()
+        monkeypatch.setenv(name, str(folder))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("RTGAUGE_AGENT", raising=False)
+
+
+@pytest.fixture
+def rtgauge(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Runs ``rtgauge WORDS…`` in this process."""
+
+    def run(*words: str) -> Result:
+        from rtgauge.cli import main  # noqa: PLC0415
+
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        written = capsys.readouterr()
+        return Result(code, written.out, written.err)
+
+    return run
+
+
+@pytest.fixture
+def spawn() -> Callable[..., subprocess.Popen[str]]:
+    """Starts ``rtgauge WORDS…`` as a process of its own, its output in pipes."""
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"}
+        return subprocess.Popen(
+            [sys.executable, "-m", "rtgauge", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    return start

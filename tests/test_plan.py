@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: read strictly, checked against the catalogue, turned into arguments."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.errors import UsageError
+from rtgauge.plan import (
+    Plan,
+    PlannedStep,
+    calibration_steps,
+    evaluation_plan,
+    expected_ns,
+    planned_step,
+    read_plan,
+)
+from rtgauge.target.fake import CATALOGUE
+
+PLANS = Path(__file__).resolve().parent.parent / "plans"
+
+
+@pytest.fixture
+def catalogue() -> Catalogue:
+    return Catalogue.from_document(dict(CATALOGUE))
+
+
+def write(text: str) -> Path:
+    path = Path("plan.toml")
+    path.write_text(text)
+    return path
+
+
+def test_a_plan_with_everything(catalogue: Catalogue) -> None:
+    plan = read_plan(
+        write(
+            """
+            [plan]
+            name = "all"
+            label = "of it"
+            repeat = 3
+            [[step]]
+            measurement = "timer"
+            interval = "1000us"
+            priority = 80
+            dither = true
+            cpu = "1"
+            load = "sched:groups=2"
+            load-cpu = "0"
+            budget = "150us"
+            rate = "2/d"
+            histogram-only = true
+            keep-settings = true
+            [[step]]
+            measurement = "pendulum"
+            """
+        ),
+        catalogue,
+    )
+    assert (plan.name, plan.label, plan.repeat) == ("all", "of it", 3)
+    first, second = plan.steps
+    assert first.parameters == {"interval": "1ms", "priority": "80", "dither": "yes", "cpu": "1"}
+    assert (first.budget_ns, first.rate_per_hour) == (150_000, 2 / 24)
+    assert first.arguments() == [
+        "run", "timer", "--interval", "1ms", "--priority", "80", "--dither", "yes", "--cpu", "1",
+        "--load", "sched:groups=2", "--load-cpu", "0", "--histogram-only", "--keep-settings",
+    ]  # fmt: skip
+    assert second == PlannedStep("pendulum", parameters=second.parameters)
+    assert second.arguments() == ["run", "pendulum", "--load", "idle"]
+
+
+def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
+    assert read_plan(write('[[step]]\nmeasurement = "timer"'), catalogue).name == "plan"
+
+
+STEP = '[[step]]\nmeasurement = "timer"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("", "has no step", "add a"),
+        ("[plan", "not TOML", ""),
+        ("x = 1\n" + STEP, "plan.toml: unknown key 'x'", ""),
+        ("[plan]\nlable = ''\n" + STEP, "[plan]: unknown key 'lable'", "'label'"),
+        ("plan = 3\n" + STEP, "'plan' is not a table", "[plan]"),
+        ("[plan]\nname = 3\n" + STEP, "[plan], key 'name'", ""),
+        ("[plan]\nrepeat = 0\n" + STEP, "[plan], key 'repeat'", ""),
+        ("[plan]\nrepeat = true\n" + STEP, "[plan], key 'repeat'", ""),
+        ("[plan]\nrepeat = '2'\n" + STEP, "[plan], key 'repeat'", ""),
+        ("[step]\nmeasurement = 'timer'", "'step' is not a list", "[[step]]"),
+        ("step = [1]", "'step' is not a list", "[[step]]"),
+        ("[[step]]\nfor = '1s'", "step 1 of 1: key 'measurement' is missing", "known are"),
+        ("[[step]]\nmeasurement = 3", "step 1 of 1: key 'measurement'", ""),
+        ("[[step]]\nmeasurement = 'tiemr'", "unknown measurement 'tiemr'", "'timer'"),
+        (STEP + STEP + "intervall = '1ms'", "step 2 of 2, key 'intervall'", "'interval'"),
+        (STEP + "bobs = 3", "step 1 of 1, key 'bobs': measurement 'timer' has no option", ""),
+        (STEP + "interval = '1us'", "step 1 of 1, key 'interval'", ""),
+        (STEP + "interval = 1.5", "key 'interval': 1.5 is neither a text", ""),
+        (STEP + "interval = ['1ms']", "key 'interval'", ""),
+        (STEP + "priority = 100", "key 'priority'", ""),
+        (STEP + "cpu = '9-1'", "key 'cpu'", ""),
+        (STEP + "load = 'shced'", "key 'load': unknown load 'shced'", "'sched'"),
+        (STEP + "load-cpu = 'x'", "key 'load-cpu'", ""),
+        (STEP + "budget = '150'", "key 'budget'", ""),
+        (STEP + "budget = '0'", "key 'budget'", ""),
+        (STEP + "budget = '1us'\nrate = '0'", "rate", ""),
+        (STEP + "rate = '1/h'", "no budget", "--budget"),
+        (STEP + "keep-settings = 'perhaps'", "key 'keep-settings'", ""),
+    ],
+)
+def test_wrong_plans_name_file_step_and_key(
+    catalogue: Catalogue, text: str, message: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_plan(write(text), catalogue)
+    assert message in str(caught.value)
+    assert "plan.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert remedy in caught.value.remedy
+
+
+def test_unreadable_plans(catalogue: Catalogue) -> None:
+    with pytest.raises(UsageError, match=r"none\.toml cannot be read: No such file"):
+        read_plan(Path("none.toml"), catalogue)
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        read_plan(Path(), catalogue)
+    Path("binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_plan(Path("binary.toml"), catalogue)
+    with pytest.raises(UsageError, match="not TOML"):
+        read_plan(write("x = " + "[" * 50_000), catalogue)
+
+
+def test_the_evaluation_is_what_the_catalogue_says(catalogue: Catalogue) -> None:
+    plan = evaluation_plan(catalogue)
+    wanted = [
+        (entry["name"], one["parameters"], one["load"])
+        for entry in CATALOGUE["measurements"]
+        for one in entry["evaluate"]
+    ]
+    assert [(s.measurement, dict(s.parameters), s.load) for s in plan.steps] == wanted
+    shorter = evaluation_plan(catalogue, settings={"for": "1s", "budget": "9us", "medium": "air"})
+    assert {step.parameters["for"] for step in shorter.steps} == {"1s"}
+    assert {step.budget_ns for step in shorter.steps} == {9000}
+    assert [s.parameters.get("medium") for s in shorter.steps] == [None, None, "air", None]
+
+
+def test_nothing_to_evaluate() -> None:
+    document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
+    for entry in document["measurements"]:
+        entry["evaluate"] = []
+    with pytest.raises(UsageError, match="nothing to evaluate"):
+        evaluation_plan(Catalogue.from_document(document))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "wanted"), [(["0", "2-3"], "0,2-3"), (["1", None], "all"), (["1", "1"], "1")]
+)
+def test_calibrations_stand_on_the_cpus_of_the_steps(
+    catalogue: Catalogue, cpus: list[str | None], wanted: str
+) -> None:
+    steps = tuple(
+        planned_step(catalogue, "timer", {} if cpu is None else {"cpu": cpu}) for cpu in cpus
+    )
+    (calibration,) = calibration_steps(Plan("x", steps), catalogue)
+    assert calibration.measurement == "clock-cost"
+    assert calibration.role == "calibration"
+    assert calibration.parameters == {"cpu": wanted}
+
+
+def test_a_calibration_that_was_asked_for_is_not_done_twice(catalogue: Catalogue) -> None:
+    plan = Plan("x", (planned_step(catalogue, "clock-cost", {}),))
+    assert calibration_steps(plan, catalogue) == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [({}, 10.0), ({"for": "2s"}, 2.0), ({"for": "0", "samples": "100"}, 0.1),
+     ({"for": "2s", "samples": "100"}, 0.1), ({"for": "1s", "samples": "9999"}, 1.0),
+     ({"for": "0"}, None)],
+)  # fmt: skip
+def test_how_long_a_step_takes(
+    catalogue: Catalogue, settings: dict[str, str], seconds: float | None
+) -> None:
+    ns = expected_ns(planned_step(catalogue, "timer", settings), catalogue)
+    assert ns == (None if seconds is None else seconds * 1e9)
+    assert expected_ns(planned_step(catalogue, "clock-cost", {}), catalogue) is None
+
+
+@pytest.mark.parametrize("path", sorted(PLANS.glob("*.toml")), ids=lambda path: path.name)
+def test_the_plans_that_ship_can_be_read(catalogue: Catalogue, path: Path) -> None:
+    plan = read_plan(path, catalogue)
+    assert plan.name == path.stem

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue as an agent describes it, and the notation of values."""
+
+from __future__ import annotations
+
+import copy
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtgauge.catalogue import (
+    Catalogue,
+    Option,
+    format_cpus,
+    format_duration,
+    format_size,
+    parse_cpus,
+    parse_duration,
+    parse_integer,
+    parse_rate,
+    parse_size,
+)
+from rtgauge.errors import TargetError, UsageError
+from rtgauge.target.fake import CATALOGUE
+
+UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+         "d": 86400 * 10**9}  # fmt: skip
+
+
+def catalogue() -> Catalogue:
+    return Catalogue.from_document(document())
+
+
+def document() -> dict[str, Any]:
+    return copy.deepcopy(dict(CATALOGUE))
+
+
+@given(st.integers(0, 10**5), st.integers(0, 3), st.sampled_from(sorted(UNITS)))
+def test_duration_is_read_exactly(number: int, places: int, unit: str) -> None:
+    text = f"{Decimal(number).scaleb(-places):f}"
+    exact = Decimal(text) * UNITS[unit]
+    if exact == int(exact):
+        assert parse_duration(text + unit) == int(exact)
+    else:
+        with pytest.raises(ValueError, match="finer"):
+            parse_duration(text + unit)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_duration_survives_its_own_notation(ns: int) -> None:
+    assert parse_duration(format_duration(ns)) == ns
+
+
+@given(st.integers(0, 2**62))
+def test_duration_is_written_shortest(ns: int) -> None:
+    """No whole number of any unit is shorter than what was chosen."""
+    whole = [f"{ns // size}{unit}" for unit, size in UNITS.items() if ns and ns % size == 0]
+    assert len(format_duration(ns)) <= min((len(text) for text in whole), default=1)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(0, "0"), (250_000, "250us"), (1_500_000, "1.5ms"), (10**9, "1s"), (60 * 10**9, "1m"),
+     (90 * 10**9, "90s"), (54 * 3600 * 10**9, "54h"), (3 * 86400 * 10**9, "3d"), (1, "1ns")],
+)  # fmt: skip
+def test_durations_look_as_people_write_them(ns: int, text: str) -> None:
+    assert format_duration(ns) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "ms", "1", "-1ms", "1 parsec", "1e3ms", "0x10ms", "1.5.5s", "nan", "inf", "1ms2s",
+     "99999999999999999999d", "9999999999999d", "0.5ns", "١ms"],
+)  # fmt: skip
+def test_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="'"):
+        parse_duration(text)
+
+
+def test_a_bare_zero_needs_no_unit() -> None:
+    assert parse_duration("0") == parse_duration("0s") == 0
+
+
+@given(st.integers(0, 2**50))
+def test_size_survives_its_own_notation(size: int) -> None:
+    assert parse_size(format_size(size)) == size
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("64KiB", 65536), ("1.5GiB", 3 << 29)])
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "1KB", "-1", "1.5", "0x10", "1_000"])
+def test_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="'"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["", "1.0", "0x1", "1_0", "9" * 19, "one", "²"])
+def test_no_integer(text: str) -> None:
+    with pytest.raises(ValueError, match="'"):
+        parse_integer(text)
+
+
+@given(st.sets(st.integers(0, 4095), min_size=1, max_size=60))
+def test_cpus_survive_their_own_notation(cpus: set[int]) -> None:
+    text = format_cpus(cpus)
+    assert parse_cpus(text) == cpus
+    assert len(text.split(",")) == sum(cpu - 1 not in cpus for cpu in cpus)
+
+
+def test_all_cpus() -> None:
+    assert parse_cpus("all") is None
+    assert parse_cpus("0-3,8") == {0, 1, 2, 3, 8}
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "0-", "-1", "3-1", "4096", "0-99999", "a", "0,,1", "0 1"]
+)
+def test_no_cpus(text: str) -> None:
+    with pytest.raises(ValueError, match="'"):
+        parse_cpus(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("1/h", 1.0), ("2/d", 2 / 24), ("0.5/day", 0.5 / 24), ("1/10m", 6.0), ("3/s", 10800.0),
+     ("0", 0.0)],
+)  # fmt: skip
+def test_rates_are_per_hour(text: str, rate: float) -> None:
+    assert parse_rate(text) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "1/", "/h", "-1/h", "1/0s", "1/week", "1/h/h"])
+def test_no_rate(text: str) -> None:
+    with pytest.raises(ValueError, match="'"):
+        parse_rate(text)
+
+
+def test_values_are_brought_into_their_shortest_form() -> None:
+    timer = catalogue().measurement("timer")
+    assert timer.normalise("interval", "1000us") == "1ms"
+    assert timer.normalise("cpu", "1,0,2,9") == "0-2,9"
+    assert timer.normalise("priority", "+07") == "7"
+    assert timer.normalise("dither", "true") == "yes"
+    assert catalogue().measurement("pendulum").normalise("string", "2048") == "2KiB"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [
+        ("interval", "1us", "range is 20us to 1h"),
+        ("interval", "2h", "range is 20us to 1h"),
+        ("interval", "soon", "not a number with a unit"),
+        ("priority", "0", "range is 1 to 99"),
+        ("priority", "100", "range is 1 to 99"),
+        ("priority", "high", "not a whole number"),
+        ("cpu", "first", "not a list of CPUs"),
+        ("method", "nanoslep", "did you mean 'nanosleep'?"),
+        ("dither", "maybe", "neither yes nor no"),
+    ],
+)
+def test_wrong_values_name_measurement_option_and_range(name: str, text: str, part: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        catalogue().measurement("timer").normalise(name, text)
+    assert part in str(caught.value)
+    assert "measurement 'timer', option '" + name in str(caught.value)
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    for call, wanted in (
+        (lambda: catalogue().measurement("tiemr"), "timer"),
+        (lambda: catalogue().load("shced"), "sched"),
+        (lambda: catalogue().measurement("timer").option("intervall"), "interval"),
+        (lambda: catalogue().normalise_load("sched:grups=3"), "groups"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert caught.value.remedy == f"did you mean '{wanted}'?"
+
+
+def test_loads() -> None:
+    known = catalogue()
+    assert known.normalise_load("") == known.normalise_load(" idle ") == "idle"
+    assert known.normalise_load("sched:groups=04:transport=pipe,cpu") == (
+        "sched:groups=4:transport=pipe,cpu"
+    )
+
+
+@pytest.mark.parametrize("text", ["sched,", "sched:groups", "sched,idle", "sched:groups=0", ":"])
+def test_no_load(text: str) -> None:
+    with pytest.raises(UsageError):
+        catalogue().normalise_load(text)
+
+
+def test_an_option_of_the_empty_text_has_no_default() -> None:
+    changed = document()
+    changed["measurements"][0]["options"].append(
+        {"name": "until", "type": "duration", "default": ""}
+    )
+    assert Catalogue.from_document(changed).measurement("timer").option("until").default == ""
+
+
+def test_it_survives_json() -> None:
+    known = Catalogue.from_json(json.dumps(CATALOGUE))
+    assert known.document == CATALOGUE
+    assert known.measurement("timer").series[0].stages[0] == "timer interrupt"
+
+
+def broken() -> list[tuple[str, Any]]:
+    """Descriptions that are wrong in one place each, with a word that has to be in the error."""
+
+    def with_option(**fields: Any) -> dict[str, Any]:
+        changed = document()
+        option = {"name": "extra", "type": "integer", "default": "1", **fields}
+        changed["measurements"][0]["options"].append(option)
+        return changed
+
+    twice = document()
+    twice["measurements"].append(twice["measurements"][0])
+    newer = {**document(), "version": 2}
+    role = document()
+    role["measurements"][0]["role"] = "decoration"
+    context = document()
+    context["measurements"][0]["contexts"] = ["hypervisor"]
+    evaluation = document()
+    evaluation["measurements"][0]["evaluate"] = [{"parameters": {"for": 20}}]
+    return [
+        ("format", {"format": "something"}),
+        ("version 2", newer),
+        ("twice", twice),
+        ("role", role),
+        ("context", context),
+        ("parameters", evaluation),
+        ("not a map", []),
+        ("no list", {**document(), "loads": {}}),
+        ("measurements 0", {**document(), "measurements": [3]}),
+        ("type 'colour'", with_option(type="colour")),
+        ("default of 'extra'", with_option(default="many")),
+        ("reserved", with_option(name="budget")),
+        ("twice", with_option(name="interval", type="text")),
+        ("'Extra'", with_option(name="Extra")),
+        ("values", with_option(type="enum", values="a b")),
+    ]
+
+
+@pytest.mark.parametrize(("part", "wrong"), broken())
+def test_wrong_descriptions_are_refused_in_one_line(part: str, wrong: Any) -> None:
+    with pytest.raises(TargetError) as caught:
+        Catalogue.from_document(wrong)
+    assert part in str(caught.value) or part == "format"
+    assert "\n" not in str(caught.value)
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["format", "version", "measurements", "loads", "name", "options", "type",
+                         "default", "agent", "libc"]), inner, max_size=6),
+    max_leaves=20,
+))  # fmt: skip
+def test_no_description_crashes(wrong: Any) -> None:
+    if isinstance(wrong, dict):
+        wrong = {**wrong, "format": "rtgauge-catalogue", "version": 1}
+    try:
+        Catalogue.from_json(json.dumps(wrong))
+    except TargetError:
+        return
+    assert wrong.get("measurements", []) == [] or wrong["measurements"]
+
+
+def test_deeply_nested_json_is_no_crash() -> None:
+    with pytest.raises(TargetError):
+        Catalogue.from_json("[" * 100_000)
+
+
+def test_numbers_of_options() -> None:
+    assert Option("a", "flag", "no").number("yes") == 1
+    assert Option("a", "enum", "x", values=("x", "y")).number("y") == 1
+    assert Option("a", "duration", "1s").number("2us") == 2000
