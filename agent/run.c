@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -380,18 +381,23 @@ static void run_control(struct run *run)
 
 static void run_drain_loop(struct run *run)
 {
-	struct pollfd control = { .fd = run->request->control ? STDIN_FILENO : -1,
-				  .events = POLLIN };
+	struct pollfd wait[] = {
+		{ .fd = run->request->control ? STDIN_FILENO : -1, .events = POLLIN },
+		{ .fd = run->ended_fd, .events = POLLIN },
+	};
 	struct run_clocks clocks = { .second_ns = run->start_ns + NSEC_PER_SEC,
 				     .snapshot_ns = run->start_ns + 10 * NSEC_PER_SEC };
 
 	while (!workers_done(run)) {
+		eventfd_t ended;
 		int64_t now_ns;
-		int ready = poll(&control, 1, RUN_DRAIN_MS);
+		int ready = poll(wait, 2, RUN_DRAIN_MS);
 
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		if (ready > 0)
+		if (ready > 0 && wait[0].revents)
 			run_control(run);
+		if (ready > 0 && wait[1].revents)
+			eventfd_read(run->ended_fd, &ended);
 		if (stop_signal == SIGXCPU)
 			run_end(run, "failed", "a measuring thread ran for a second without sleeping",
 				"give it a longer interval or a lower priority");
@@ -445,6 +451,10 @@ static int run_measure(struct run *run)
 	int64_t end_ns;
 	int err;
 
+	run->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (run->ended_fd < 0)
+		return message_set(&run->msg, -errno, "allow more open files (ulimit -n)",
+				   "no eventfd: %s", strerror(errno));
 	run_choose_drain_cpus(run);
 	run_lock_memory(run);
 	err = workers_start(run);
@@ -458,6 +468,7 @@ static int run_measure(struct run *run)
 	if (!err)
 		run_drain_loop(run);
 	workers_join(run);
+	close(run->ended_fd);
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
 	run_drain_rest(run, end_ns);
 	run->duration_ns = end_ns - run->gate_ns;

@@ -77,6 +77,7 @@ struct run {
 	uint32_t stop;	  /* RUN_STOP: workers end at once */
 	uint32_t go;	  /* the workers' gate: a futex */
 	uint32_t ready;	  /* workers at the gate */
+	int ended_fd;	  /* eventfd: a worker has ended */
 	void *state;	  /* the measurement's own */
 
 	/* how it went, for the summary and the trailer */

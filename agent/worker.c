@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -98,6 +99,7 @@ static void *worker_main(void *arg)
 	if (!run_stopped(run))
 		worker->loop(worker);
 	atomic_store_release(&worker->done, 1);
+	eventfd_write(run->ended_fd, 1);
 	return NULL;
 }
 

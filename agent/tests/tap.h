@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Test Anything Protocol for the C tests: tap_check() for each, tap_end() as the result of
+ * main(). */
+#ifndef RTGAUGE_TAP_H
+#define RTGAUGE_TAP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct tap {
+	int tests;
+	int failures;
+};
+
+__attribute__((format(printf, 3, 4))) static inline bool tap_check(struct tap *tap, bool good,
+								    const char *format, ...)
+{
+	va_list ap;
+
+	tap->tests++;
+	tap->failures += !good;
+	printf("%sok %d - ", good ? "" : "not ", tap->tests);
+	va_start(ap, format);
+	vprintf(format, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+	return good;
+}
+
+static inline int tap_end(const struct tap *tap)
+{
+	printf("1..%d\n", tap->tests);
+	return tap->failures || !tap->tests;
+}
+
+#endif

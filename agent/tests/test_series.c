@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of series.c: the ring against a model and under two threads, the histogram against brute
+ * force. Prints TAP. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "series.h"
+#include "tap.h"
+
+static const struct series_info grid_info = { .name = "test", .interval_ns = 10, .companion = -1 };
+
+/* A small generator of its own, so that every run is the same (Marsaglia's xorshift, 2003). */
+static uint64_t random_next(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* What came out: one entry for each grid point. */
+enum point_kind { POINT_NONE, POINT_SAMPLE, POINT_MISSED, POINT_LOST };
+
+#define POINTS 400000
+
+struct seen {
+	uint8_t kind[POINTS];
+	int64_t value[POINTS];
+	int64_t wide_index;
+	int64_t wide_value;
+	int64_t order_errors;
+	int64_t next;
+	int64_t lost_max;
+};
+
+static void seen_point(struct seen *seen, int64_t index, enum point_kind kind, int64_t value)
+{
+	if (index != seen->next || index >= POINTS) {
+		seen->order_errors++;
+		return;
+	}
+	seen->kind[index] = kind;
+	seen->value[index] = index == seen->wide_index ? seen->wide_value : value;
+	seen->next++;
+}
+
+static void seen_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+			 const int32_t *values, size_t count)
+{
+	struct seen *seen = arg;
+
+	if (due_ns != s->info.first_due_ns + index * s->info.interval_ns)
+		seen->order_errors++;
+	for (size_t i = 0; i < count; i++)
+		seen_point(seen, index + (int64_t)i, POINT_SAMPLE, values[i]);
+}
+
+static void seen_missed(void *arg, struct series *s, int64_t index, int64_t count)
+{
+	(void)s;
+	for (int64_t i = 1; i <= count; i++)
+		seen_point(arg, index + i, POINT_MISSED, 0);
+}
+
+static void seen_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
+{
+	struct seen *seen = arg;
+
+	(void)s;
+	if (max > seen->lost_max)
+		seen->lost_max = max;
+	for (int64_t i = 0; i < count; i++)
+		seen_point(seen, index + i, POINT_LOST, 0);
+}
+
+static void seen_wide(void *arg, struct series *s, int64_t index, int64_t value)
+{
+	struct seen *seen = arg;
+
+	(void)s;
+	seen->wide_index = index;
+	seen->wide_value = value;
+}
+
+static struct series_sink seen_sink(struct seen *seen)
+{
+	memset(seen, 0, sizeof(*seen));
+	seen->wide_index = -1;
+	seen->lost_max = INT64_MIN;
+	return (struct series_sink){ seen_samples, seen_missed, seen_lost, seen_wide, seen };
+}
+
+static int64_t random_value(uint64_t *state)
+{
+	switch (random_next(state) % 16) {
+	case 0:
+		return (int64_t)random_next(state); /* any 64 bits */
+	case 1:
+		return SERIES_ESCAPE;
+	case 2:
+		return (int64_t)INT32_MAX + 1;
+	case 3:
+		return -(int64_t)(random_next(state) % 5000);
+	default:
+		return (int64_t)(random_next(state) % 200000);
+	}
+}
+
+/* Puts, missed periods and drains in random order: what comes out is what went in. */
+static void test_model(struct tap *tap)
+{
+	static struct seen seen;
+	struct series_sink sink = seen_sink(&seen);
+	int64_t *model = calloc(POINTS, sizeof(*model));
+	int64_t points = 0, wrong = 0, sum = 0, missed = 0;
+	uint64_t state = 88172645463325252ULL;
+	struct series s;
+
+	series_init(&s, 3, &grid_info, 1024);
+	s.info.first_due_ns = 12345;
+	while (points < POINTS - 2000) {
+		int64_t value = random_value(&state);
+
+		if (random_next(&state) % 50 == 0 && points) {
+			int64_t count = 1 + (int64_t)(random_next(&state) % 9);
+
+			series_missed(&s, count);
+			for (int64_t i = 0; i < count; i++)
+				model[points++] = INT64_MIN;
+			missed += count;
+		}
+		model[points++] = value == INT64_MIN ? value + 1 : value;
+		series_put(&s, model[points - 1]);
+		if (random_next(&state) % 100 == 0)
+			series_drain(&s, &sink);
+		/* never so many between two drains that the ring is full */
+		if ((uint32_t)(s.head - s.tail) > 900)
+			series_drain(&s, &sink);
+	}
+	series_drain(&s, &sink);
+	for (int64_t i = 0; i < points; i++) {
+		bool sample = model[i] != INT64_MIN;
+
+		wrong += seen.kind[i] != (sample ? POINT_SAMPLE : POINT_MISSED) ||
+			 (sample && seen.value[i] != model[i]);
+		sum += sample;
+	}
+	tap_check(tap, seen.next == points, "every grid point comes out: %lld", (long long)points);
+	tap_check(tap, !seen.order_errors && !wrong, "in order, with its value, wide ones whole");
+	tap_check(tap, s.histogram.count == sum && s.missed == missed && s.lost == 0,
+		  "counters agree with the model");
+	free(model);
+	series_free(&s);
+}
+
+/* A ring that is never drained loses, counts, keeps the maximum, and goes on afterwards. */
+static void test_loss(struct tap *tap)
+{
+	static struct seen seen;
+	struct series_sink sink = seen_sink(&seen);
+	struct series s;
+	int64_t sampled = 0, missed = 0, lost = 0;
+
+	series_init(&s, 0, &grid_info, 1024);
+	for (int i = 0; i < 5000; i++) {
+		series_put(&s, i == 4000 ? 777777 : i);
+		if (i == 4500)
+			series_missed(&s, 7);
+	}
+	series_drain(&s, &sink);
+	series_put(&s, 42);
+	series_drain(&s, &sink);
+	series_flush(&s);
+	series_drain(&s, &sink);
+	for (int64_t i = 0; i < seen.next; i++) {
+		sampled += seen.kind[i] == POINT_SAMPLE;
+		missed += seen.kind[i] == POINT_MISSED;
+		lost += seen.kind[i] == POINT_LOST;
+	}
+	tap_check(tap, sampled + lost == 5001 && missed == 7 && lost > 3000 && !seen.order_errors,
+		  "5001 samples = %lld kept + %lld lost, and 7 missed periods",
+		  (long long)sampled, (long long)lost);
+	tap_check(tap, seen.lost_max == 777777 && s.lost_max == 777777,
+		  "the largest lost sample is known");
+	tap_check(tap, s.lost == lost && seen.value[seen.next - 1] == 42,
+		  "samples after the loss are kept");
+	series_free(&s);
+}
+
+static void test_loss_at_the_end(struct tap *tap)
+{
+	static struct seen seen;
+	struct series_sink sink = seen_sink(&seen);
+	struct series s;
+
+	series_init(&s, 0, &grid_info, 1024);
+	for (int i = 0; i < 3000; i++)
+		series_put(&s, i);
+	series_drain(&s, &sink);
+	tap_check(tap, s.lost == 0, "what was lost last is not yet said by the drain");
+	series_flush(&s);
+	series_drain(&s, &sink);
+	tap_check(tap, s.histogram.count + s.lost == 3000 && seen.lost_max == 2999,
+		  "the flush says it");
+	series_free(&s);
+}
+
+#define STRESS_SAMPLES 300000
+
+static void *stress_producer(void *arg)
+{
+	struct series *s = arg;
+
+	for (int i = 0; i < STRESS_SAMPLES; i++) {
+		series_put(s, i);
+		if (i % 1000 == 999)
+			series_missed(s, 3);
+	}
+	return NULL;
+}
+
+/* Two threads, a small ring: nothing is invented, doubled or out of order. */
+static void test_threads(struct tap *tap)
+{
+	static struct seen seen;
+	struct series_sink sink = seen_sink(&seen);
+	int64_t samples = 0, lost = 0, missed = 0, wrong = 0, put = -1;
+	pthread_t producer;
+	struct series s;
+
+	series_init(&s, 0, &grid_info, 1024);
+	pthread_create(&producer, NULL, stress_producer, &s);
+	for (int i = 0; i < 3000; i++)
+		series_drain(&s, &sink);
+	pthread_join(producer, NULL);
+	series_drain(&s, &sink);
+	series_flush(&s);
+	series_drain(&s, &sink);
+	for (int64_t i = 0; i < seen.next; i++) {
+		samples += seen.kind[i] == POINT_SAMPLE;
+		lost += seen.kind[i] == POINT_LOST;
+		missed += seen.kind[i] == POINT_MISSED;
+		if (seen.kind[i] != POINT_SAMPLE)
+			continue;
+		wrong += seen.value[i] <= put;
+		put = seen.value[i];
+	}
+	tap_check(tap, samples + lost == STRESS_SAMPLES && missed == STRESS_SAMPLES / 1000 * 3,
+		  "%d samples are kept or counted as lost", STRESS_SAMPLES);
+	tap_check(tap, !wrong && !seen.order_errors && samples > 0, "kept ones come in order");
+	series_free(&s);
+}
+
+/* The bucket by the page's words, computed another way: by counting up through the octaves. */
+static int64_t bucket_brute_force(int64_t value)
+{
+	uint64_t low = 256, width = 2;
+	int64_t bucket = 256;
+
+	if (value < 256)
+		return value;
+	for (; (uint64_t)value >= 2 * low; low *= 2, width *= 2)
+		bucket += 128;
+	return bucket + (int64_t)(((uint64_t)value - low) / width);
+}
+
+static void test_buckets(struct tap *tap)
+{
+	uint64_t state = 362436069ULL;
+	int64_t wrong = 0, wide = 0;
+	int previous;
+
+	for (int i = 0; i < 200000; i++) {
+		int64_t value = (int64_t)(random_next(&state) >> (1 + random_next(&state) % 63));
+		int bucket = series_bucket(value);
+		int64_t low = series_bucket_low(bucket), high = series_bucket_high(bucket);
+
+		wrong += bucket != bucket_brute_force(value);
+		wrong += value < low || value > high;
+		wrong += series_bucket(low) != bucket || series_bucket(high) != bucket;
+		wrong += series_bucket(-1 - value) != -1 - bucket;
+		wrong += series_bucket_low(-1 - bucket) != -1 - high;
+		wide += (high - low) > low / 128;
+	}
+	tap_check(tap, !wrong, "buckets agree with brute force, and their ends with themselves");
+	tap_check(tap, !wide, "no bucket is wider than 1/128 of its values");
+	tap_check(tap, series_bucket(INT64_MAX) == SERIES_BUCKETS - 1 &&
+			       series_bucket(INT64_MIN) == -SERIES_BUCKETS,
+		  "the outermost values have the outermost buckets");
+	previous = series_bucket(-5000);
+	for (int64_t value = -4999; value < 5000; value++) {
+		int bucket = series_bucket(value);
+
+		wrong += bucket != previous && bucket != previous + 1;
+		previous = bucket;
+	}
+	tap_check(tap, !wrong, "buckets follow each other without a gap");
+}
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void test_percentiles(struct tap *tap)
+{
+	static const int asked[] = { 1, 1000, 50000, 90000, 99000, 99900, 99999, 100000 };
+	static int64_t values[20000];
+	static struct seen seen;
+	struct series_sink sink = seen_sink(&seen);
+	uint64_t state = 521288629ULL;
+	int64_t wrong = 0, sum = 0;
+	struct series s;
+
+	series_init(&s, 0, &grid_info, 32768);
+	for (int i = 0; i < 20000; i++) {
+		values[i] = (int64_t)(random_next(&state) % 100000) - 300;
+		sum += values[i];
+		series_put(&s, values[i]);
+	}
+	series_drain(&s, &sink);
+	qsort(values, 20000, sizeof(values[0]), compare);
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		int64_t exact = values[(20000LL * asked[i] + 99999) / 100000 - 1];
+		int64_t got = series_percentile(&s, asked[i]);
+
+		wrong += got < exact || got > exact + (exact < 0 ? 1 : exact) / 128 + 1;
+	}
+	tap_check(tap, !wrong, "percentiles lie in the bucket of the exact ones");
+	tap_check(tap, s.histogram.min == values[0] && s.histogram.max == values[19999] &&
+			       s.histogram.sum == sum,
+		  "minimum, maximum and sum are exact");
+	series_free(&s);
+}
+
+int main(void)
+{
+	struct tap tap = { 0 };
+
+	test_model(&tap);
+	test_loss(&tap);
+	test_loss_at_the_end(&tap);
+	test_threads(&tap);
+	test_buckets(&tap);
+	test_percentiles(&tap);
+	return tap_end(&tap);
+}
