@@ -1,0 +1,810 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tests of load.c with loads that do exactly what a test asks of them, and of the loads themselves
+ * by what the kernel says of their processes. Prints TAP.
+ */
+#include "load.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "atomic.h"
+#include "clock.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define WATCHDOG_S 120 /* ends a test that hangs, and with it its loads */
+
+extern const struct load load_sched;
+extern const struct load load_cpu;
+
+/* What the loads of the tests and the tests share. */
+struct board {
+	uint32_t go;
+	uint32_t done;
+	uint32_t forked;
+	uint32_t counters;
+	uint32_t first; /* value of each counter when ready */
+	uint32_t add;	/* what is added to counter i: this times i+1 */
+	pid_t child;
+	pid_t grandchild;
+	pid_t orphan;
+	pid_t parent;
+	pid_t group;
+	int policy;
+	int nice;
+	int signals_changed;
+	int signals_blocked;
+	int files_open;
+	int streams_null;
+	int oom_score_adj;
+	int death_signal;
+	struct cpulist cpus;
+	char name[16];
+};
+
+static struct board *board;
+static int tests;
+static int failures;
+
+static void check(bool good, const char *what)
+{
+	tests++;
+	if (!good)
+		failures++;
+	printf("%sok %d - %s\n", good ? "" : "not ", tests, what);
+	fflush(stdout); /* what is not written yet, a forked child would write once more */
+}
+
+static void check_message(const struct message *msg, const char *text)
+{
+	check(!strcmp(msg->text, text), text);
+	if (strcmp(msg->text, text))
+		printf("# said: %s\n", msg->text);
+}
+
+static void sleep_ms(int ms)
+{
+	struct timespec ts = clock_from_ns(ms * NSEC_PER_MSEC);
+
+	nanosleep(&ts, NULL);
+}
+
+/* The watchdog ends what waits here for ever. */
+static void wait_for(const uint32_t *flag)
+{
+	while (!atomic_load_acquire(flag))
+		sleep_ms(1);
+}
+
+/* ---- loads for the tests ---- */
+
+static int run_counting(struct load_worker *worker, const struct option_set *options,
+			struct message *msg)
+{
+	(void)options;
+	for (uint32_t i = 0; i < board->counters; i++)
+		*load_counter(worker, i) = board->first;
+	load_ready(worker);
+	wait_for(&board->go);
+	for (uint32_t i = 0; i < board->counters; i++)
+		*load_counter(worker, i) += board->add * (i + 1);
+	atomic_store_release(&board->done, 1);
+	return load_watch(msg);
+}
+
+static int run_failing(struct load_worker *worker, const struct option_set *options,
+		       struct message *msg)
+{
+	(void)worker;
+	(void)options;
+	return message_set(msg, -ENOSPC, "make room", "there is no room");
+}
+
+static int run_leaving(struct load_worker *worker, const struct option_set *options,
+		       struct message *msg)
+{
+	(void)options;
+	(void)msg;
+	load_ready(worker);
+	wait_for(&board->go);
+	return 0;
+}
+
+/* A leader with a child with a child, all waiting. */
+static int run_family(struct load_worker *worker, const struct option_set *options,
+		      struct message *msg)
+{
+	pid_t pid;
+
+	(void)options;
+	pid = load_fork();
+	if (!pid) {
+		pid = load_fork();
+		if (!pid)
+			for (;;)
+				pause();
+		board->grandchild = pid;
+		atomic_store_release(&board->done, 1);
+		for (;;)
+			pause();
+	}
+	board->child = pid;
+	wait_for(&board->done);
+	load_ready(worker);
+	return load_watch(msg);
+}
+
+/* A grandchild that survives its parent, as a careless load's would. */
+static int run_orphan(struct load_worker *worker, const struct option_set *options,
+		      struct message *msg)
+{
+	pid_t child = fork();
+
+	(void)options;
+	(void)msg;
+	if (!child) {
+		pid_t grandchild = fork();
+
+		if (grandchild) {
+			board->orphan = grandchild;
+			_exit(0);
+		}
+		for (;;)
+			pause();
+	}
+	waitpid(child, NULL, 0);
+	load_ready(worker);
+	for (;;)
+		pause();
+}
+
+static int read_number_from(const char *path)
+{
+	char text[32] = "";
+	int fd = open(path, O_RDONLY);
+
+	if (fd >= 0) {
+		if (read(fd, text, sizeof(text) - 1) < 0)
+			text[0] = '\0';
+		close(fd);
+	}
+	return atoi(text);
+}
+
+static bool is_null(int fd)
+{
+	struct stat here;
+	struct stat null;
+
+	return !fstat(fd, &here) && !stat("/dev/null", &null) && here.st_rdev == null.st_rdev;
+}
+
+/* Writes down in what state a load begins. */
+static int run_state(struct load_worker *worker, const struct option_set *options,
+		     struct message *msg)
+{
+	sigset_t blocked;
+
+	(void)options;
+	board->policy = (int)syscall(SYS_sched_getscheduler, 0); /* musl's function is a stub */
+	board->nice = getpriority(PRIO_PROCESS, 0);
+	board->parent = getppid();
+	board->group = getpgrp();
+	sigprocmask(SIG_SETMASK, NULL, &blocked);
+	for (int sig = 1; sig < 32; sig++) {
+		struct sigaction action;
+
+		sigaction(sig, NULL, &action);
+		board->signals_changed += action.sa_handler != SIG_DFL;
+		board->signals_blocked += sigismember(&blocked, sig);
+	}
+	for (int fd = 0; fd < 3; fd++)
+		board->streams_null += is_null(fd);
+	for (int fd = 3; fd < 100; fd++)
+		board->files_open += fcntl(fd, F_GETFD) >= 0;
+	board->oom_score_adj = read_number_from("/proc/self/oom_score_adj");
+	prctl(PR_GET_PDEATHSIG, &board->death_signal);
+	prctl(PR_GET_NAME, board->name);
+	cpulist_allowed(&board->cpus);
+	load_ready(worker);
+	return load_watch(msg);
+}
+
+/* The load `sched` with an observer beside it, which sees that every receiver receives. */
+static int run_observed_sched(struct load_worker *worker, const struct option_set *options,
+			      struct message *msg)
+{
+	uint32_t counters =
+		(uint32_t)(option_number(options, "groups") * option_number(options, "fds"));
+
+	if (!load_fork()) {
+		for (uint32_t i = 0; i < counters; i++)
+			while (*load_counter(worker, i) < 1000)
+				sleep_ms(1);
+		atomic_store_release(&board->done, 1);
+		for (;;)
+			pause();
+	}
+	return load_sched.run(worker, options, msg);
+}
+
+static const struct option_info no_options[] = { { 0 } };
+static const struct load counting = { "counting", "", "steps", no_options, run_counting };
+static const struct load failing = { "failing", "", "steps", no_options, run_failing };
+static const struct load leaving = { "leaving", "", "steps", no_options, run_leaving };
+static const struct load family = { "family", "", "steps", no_options, run_family };
+static const struct load orphan = { "orphan", "", "steps", no_options, run_orphan };
+static const struct load state = { "state", "", "steps", no_options, run_state };
+static struct load observed; /* sched's options, filled in by main */
+
+static const struct load *const loads[] = { &counting, &failing,    &leaving,  &family,	  &orphan,
+					    &state,    &load_sched, &load_cpu, &observed, NULL };
+
+/* ---- parsing ---- */
+
+static const struct {
+	const char *text;
+	const char *message;
+	const char *remedy;
+} refused[] = {
+	{ "shed", "unknown load 'shed'", "did you mean 'sched'?" },
+	{ "cup", "unknown load 'cup'", "did you mean 'cpu'?" },
+	{ "sched,", "unknown load ''", NULL },
+	{ ",sched", "unknown load ''", NULL },
+	{ "sched,,cpu", "unknown load ''", NULL },
+	{ "idel", "unknown load 'idel'", "did you mean 'idle'?" },
+	{ "idle,cpu", "idle is no load: it cannot run beside others", "leave it out" },
+	{ "cpu,idle", "idle is no load: it cannot run beside others", "leave it out" },
+	{ "idle:groups=1", "idle is no load: it cannot have options", "leave it out" },
+	{ "sched:", "load sched: '' is not option=value", "write NAME:option=value" },
+	{ "sched:groups", "load sched: 'groups' is not option=value", NULL },
+	{ "sched:gruops=1", "load sched: unknown option 'gruops'", "did you mean 'groups'?" },
+	{ "sched:groups=0", "load sched: groups 0 is below its minimum 1", NULL },
+	{ "sched:transport=tcp", "load sched: transport cannot be 'tcp'",
+	  "give one of: socket pipe" },
+	{ "cpu:per-cpu=x", "load cpu: per-cpu 'x' is not a whole number", NULL },
+	{ "counting:a=1", "load counting: unknown option 'a'", "there are no options here" },
+};
+
+static void test_parse(void)
+{
+	static const char *const accepted[] = {
+		"", "idle", "sched", "sched:groups=4:size=100,cpu", "cpu,cpu:per-cpu=2",
+	};
+
+	for (size_t i = 0; i < COUNT(accepted); i++) {
+		struct load_set *set;
+		struct message msg = { 0 };
+
+		check(!load_set_parse(&set, accepted[i], loads, &msg) && set && !msg.text[0],
+		      accepted[i]);
+		load_set_free(set);
+	}
+	for (size_t i = 0; i < COUNT(refused); i++) {
+		struct load_set *set;
+		struct message msg = { 0 };
+
+		check(load_set_parse(&set, refused[i].text, loads, &msg) == -EINVAL && !set,
+		      refused[i].text);
+		check_message(&msg, refused[i].message);
+		check(refused[i].remedy ? !strcmp(msg.remedy, refused[i].remedy) : msg.remedy[0],
+		      msg.remedy);
+	}
+	load_set_free(NULL);
+}
+
+/* ---- counting ---- */
+
+struct seen {
+	int calls;
+	uint64_t count;
+	int64_t from_ns;
+	int64_t to_ns;
+	char load[16];
+	char unit[16];
+	pid_t groups[8];
+	int started;
+};
+
+static void see_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
+		     int64_t to_ns)
+{
+	struct seen *seen = arg;
+
+	seen->calls++;
+	seen->count = count;
+	seen->from_ns = from_ns;
+	seen->to_ns = to_ns;
+	snprintf(seen->load, sizeof(seen->load), "%s", load);
+	snprintf(seen->unit, sizeof(seen->unit), "%s", unit);
+}
+
+static void see_started(void *arg, pid_t pgid)
+{
+	struct seen *seen = arg;
+
+	seen->groups[seen->started++] = pgid;
+}
+
+static void see_forked(void *arg)
+{
+	(void)arg;
+	atomic_store_release(&board->forked, (uint32_t)getpid());
+}
+
+/* Parse and start; NULL with the message if that failed. */
+static struct load_set *start(const char *text, const struct cpulist *cpus, struct seen *seen,
+			      struct message *msg)
+{
+	struct load_set *set;
+
+	memset(seen, 0, sizeof(*seen));
+	memset(msg, 0, sizeof(*msg));
+	board->go = 0;
+	board->done = 0;
+	if (load_set_parse(&set, text, loads, msg))
+		return NULL;
+	if (!load_set_start(set, cpus, see_forked, see_started, seen, msg))
+		return set;
+	load_set_free(set);
+	return NULL;
+}
+
+static void test_count(uint32_t counters, uint32_t first, uint32_t add)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	uint64_t expected = 0;
+	int64_t now_ns;
+	char what[80];
+
+	board->counters = counters;
+	board->first = first;
+	board->add = add;
+	for (uint32_t i = 0; i < counters; i++)
+		expected += (uint32_t)(add * (i + 1));
+	set = start("counting", NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	check(!load_set_check(set, now_ns, see_work, &seen, &msg) && !seen.count,
+	      "what was counted before it was ready is no work");
+	check(seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
+		      !strcmp(seen.load, "counting") && !strcmp(seen.unit, "steps"),
+	      "work is told with its load, unit and time");
+	atomic_store_release(&board->go, 1);
+	wait_for(&board->done);
+	check(!load_set_check(set, now_ns + 7, see_work, &seen, &msg), "the load goes on");
+	snprintf(what, sizeof(what), "%u counters from %u by %u: the sum is exact", counters, first,
+		 add);
+	check(seen.count == expected, what);
+	check(seen.from_ns == now_ns && seen.to_ns == now_ns + 7, "times join without a gap");
+	check(!load_set_check(set, now_ns + 8, see_work, &seen, &msg) && !seen.count,
+	      "work is counted once");
+	check(!load_set_stop(set), "it stops");
+	check(!load_set_check(set, now_ns + 9, see_work, &seen, &msg) && seen.calls == 3,
+	      "what was stopped is not checked");
+	load_set_free(set);
+}
+
+static void test_stall(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	int64_t ready_ns;
+
+	board->counters = 1;
+	set = start("counting", NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	load_set_check(set, 0, see_work, &seen, &msg);
+	ready_ns = seen.from_ns;
+	check(!load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
+	      "one long pause of the machine is no stall");
+	load_set_free(set);
+
+	set = start("counting", NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	load_set_check(set, 0, see_work, &seen, &msg);
+	ready_ns = seen.from_ns;
+	for (int i = 1; i < 5; i++)
+		check(!load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
+		      "below 5 s without work it may go on");
+	check(!load_set_check(set, ready_ns + 5 * NSEC_PER_SEC - 1, NULL, NULL, &msg),
+	      "also 1 ns below 5 s");
+	check(load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
+	      "5 s without work are a stall");
+	check_message(&msg, "load counting has done nothing for 5 s");
+	atomic_store_release(&board->go, 1);
+	wait_for(&board->done);
+	memset(&msg, 0, sizeof(msg));
+	check(!load_set_check(set, ready_ns + 6 * NSEC_PER_SEC, NULL, NULL, &msg),
+	      "with work it is none");
+	check(!load_set_check(set, ready_ns + 10 * NSEC_PER_SEC, NULL, NULL, &msg),
+	      "and the time begins anew");
+	load_set_free(set);
+}
+
+/* ---- ends ---- */
+
+static bool no_children(void)
+{
+	return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+}
+
+static void test_failing(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+
+	check(!start("failing", NULL, &seen, &msg), "a load that cannot run does not start");
+	check_message(&msg, "load failing: there is no room");
+	check(!strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
+	check(no_children(), "nothing is left of it");
+	memset(&msg, 0, sizeof(msg));
+	check(!load_set_parse(&set, "family,failing", loads, &msg), "two loads, one of them fails");
+	board->done = 0;
+	check(load_set_start(set, NULL, NULL, NULL, NULL, &msg) == -ENOSPC,
+	      "the error is the load's");
+	check(no_children(), "nothing is left of the other one either");
+	load_set_free(set);
+}
+
+/* Check until the load's end is seen. The time stands still: nothing can be a stall. */
+static int check_until_end(struct load_set *set, struct message *msg)
+{
+	int err;
+
+	while (!(err = load_set_check(set, 0, NULL, NULL, msg)))
+		sleep_ms(1);
+	return err;
+}
+
+static void test_deaths(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start("leaving", NULL, &seen, &msg);
+
+	if (!set)
+		return check(false, msg.text);
+	check(!load_set_check(set, 0, NULL, NULL, &msg), "a load that runs is no error");
+	atomic_store_release(&board->go, 1);
+	check(check_until_end(set, &msg) == -EIO, "a load that ends by itself is seen");
+	check_message(&msg, "load leaving ended by itself");
+	memset(&msg, 0, sizeof(msg));
+	check(load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
+	load_set_free(set);
+
+	set = start("family", NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	kill(seen.groups[0], SIGKILL);
+	check(check_until_end(set, &msg) == -EIO, "a leader that is killed is seen");
+	check_message(&msg, "load family was killed by signal 9");
+	load_set_free(set);
+	check(no_children(), "its processes are gone");
+
+	set = start("family", NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	kill(board->child, SIGTERM);
+	check(check_until_end(set, &msg) == -EIO, "a child that is killed is seen");
+	check_message(&msg, "load family: a process of it was killed by signal 15");
+	load_set_free(set);
+	check(no_children(), "all processes are gone");
+}
+
+static void test_stop(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	int reaper = -1;
+
+	set = start("family,orphan", NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	check(seen.started == 2 && seen.groups[0] != seen.groups[1], "a group for each load");
+	check(getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
+	prctl(PR_GET_CHILD_SUBREAPER, &reaper);
+	check(reaper == 1, "while loads run, orphans come to the agent");
+	check(!load_set_stop(set), "all are stopped");
+	check(kill(board->orphan, 0) && errno == ESRCH, "the orphan is gone, not a zombie");
+	check(kill(board->child, 0) && errno == ESRCH, "so is a leader's child");
+	check(kill(board->grandchild, 0) && errno == ESRCH, "and its grandchild");
+	check(no_children(), "none is left");
+	prctl(PR_GET_CHILD_SUBREAPER, &reaper);
+	check(reaper == 0, "afterwards orphans go where they went before");
+	check(!load_set_stop(set), "to stop twice does no harm");
+	board->done = 0;
+	check(!load_set_start(set, NULL, NULL, NULL, NULL, &msg), "and it can be started again");
+	load_set_free(set);
+	check(no_children(), "to free it stops it");
+}
+
+/* An agent that is killed with -9: its loads die with it. Their processes come to this one, which
+ * waits for them; what stays alive ends in the watchdog. */
+static void test_killed_agent(void)
+{
+	struct seen seen;
+	struct message msg;
+	pid_t agent;
+	int reaped = 0;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	board->forked = 0;
+	agent = fork();
+	if (!agent) {
+		struct load_set *set = start("family,sched:groups=1:fds=2,cpu", NULL, &seen, &msg);
+
+		board->forked = set ? 2 : 1;
+		atomic_store_release(&board->go, 1);
+		for (;;)
+			pause();
+	}
+	board->go = 0;
+	while (!atomic_load_acquire(&board->go))
+		sleep_ms(1);
+	check(board->forked == 2, "an agent started its loads");
+	kill(agent, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		reaped++;
+	check(errno == ECHILD && reaped >= 1 + 3 + 5 + 2, "killed, it takes all of them along");
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* ---- the state a load begins in ---- */
+
+static void test_state(void)
+{
+	struct sched_param priority = { .sched_priority = 5 };
+	struct cpulist one = { 0 };
+	struct cpulist allowed;
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	sigset_t term;
+	int file = open("/dev/zero", O_RDONLY);
+	int adjusted = read_number_from("/proc/self/oom_score_adj");
+
+	cpulist_allowed(&allowed);
+	cpulist_add(&one, cpulist_next(&allowed, 0));
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN);
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, NULL);
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority))
+		printf("# not allowed to be SCHED_FIFO: that a load drops it is not tested\n");
+	board->forked = 0;
+	set = start("state", &one, &seen, &msg);
+	priority.sched_priority = 0;
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &priority);
+	sigprocmask(SIG_UNBLOCK, &term, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	close(file);
+	if (!set)
+		return check(false, msg.text);
+	check(board->policy == SCHED_OTHER && board->nice == 0, "SCHED_OTHER, nice 0");
+	check(board->group == seen.groups[0], "in the group that was told");
+	check(board->forked == (uint32_t)board->group, "forked() was called in the child");
+	check(board->parent == getpid(), "a child of the agent");
+	check(!board->signals_changed && !board->signals_blocked, "signals at their defaults");
+	check(board->streams_null == 3, "standard streams at /dev/null");
+	check(!board->files_open, "no other file is open");
+	check(board->oom_score_adj == 1000, "first to go when memory runs out");
+	check(read_number_from("/proc/self/oom_score_adj") == adjusted, "unlike the agent");
+	check(board->death_signal == SIGKILL, "dies with the agent");
+	check(!memcmp(&board->cpus, &one, sizeof(one)), "on the CPUs of the load");
+	check(!strcmp(board->name, "load/state"), "named as the load");
+	load_set_free(set);
+}
+
+static void test_cpus(void)
+{
+	struct cpulist list = { 0 };
+	struct seen seen;
+	struct message msg;
+
+	cpulist_add(&list, CPULIST_MAX - 1);
+	check(!start("cpu", &list, &seen, &msg), "a CPU that is not online is refused");
+	check_message(&msg, "the load cannot run on CPU 4095");
+	check(!strncmp(msg.remedy, "online are CPUs ", 16), msg.remedy);
+}
+
+/* ---- the loads themselves ---- */
+
+/* Living processes of a group, as /proc has them; @pids gets the first of them. */
+static int processes_of(pid_t pgid, pid_t *pids, int room)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	int count = 0;
+
+	while (proc && (entry = readdir(proc))) {
+		char path[300];
+		char text[512] = "";
+		char status = 'Z';
+		int parent;
+		int group = 0;
+		char *end;
+		FILE *file;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		end = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+		fclose(file);
+		if (!end || sscanf(end + 1, " %c %d %d", &status, &parent, &group) != 3)
+			continue;
+		if (group != pgid || status == 'Z')
+			continue;
+		if (count < room)
+			pids[count] = atoi(entry->d_name);
+		count++;
+	}
+	if (proc)
+		closedir(proc);
+	return count;
+}
+
+static int threads_of(pid_t pid)
+{
+	char path[64];
+	char line[128];
+	int threads = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Threads: %d", &threads);
+	if (file)
+		fclose(file);
+	return threads;
+}
+
+static void test_sched(const char *transport, const char *kind, int groups, int fds, int size)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	bool threads = !strcmp(kind, "thread");
+	int members = 2 * groups * fds;
+	char text[128];
+	char what[160];
+
+	snprintf(text, sizeof(text), "observed:groups=%d:fds=%d:size=%d:transport=%s:kind=%s",
+		 groups, fds, size, transport, kind);
+	set = start(text, NULL, &seen, &msg);
+	if (!set)
+		return check(false, msg.text);
+	snprintf(what, sizeof(what), "%s: every receiver receives", text);
+	wait_for(&board->done);
+	check(true, what);
+	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
+		sleep_ms(1);
+	check(seen.count && !strcmp(seen.unit, "messages"), "its messages are counted");
+	snprintf(what, sizeof(what), "%d senders and receivers, a leader and the observer",
+		 members);
+	if (threads) /* a sanitizer may add a thread of its own */
+		check(processes_of(seen.groups[0], NULL, 0) == 2 &&
+			      threads_of(seen.groups[0]) >= members + 1,
+		      what);
+	else
+		check(processes_of(seen.groups[0], NULL, 0) == members + 2, what);
+	check(!load_set_stop(set) && no_children(), "all of it stops");
+	load_set_free(set);
+}
+
+static void test_sched_loses_one(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start("sched:groups=1:fds=2", NULL, &seen, &msg);
+	pid_t pids[8];
+	int count;
+
+	if (!set)
+		return check(false, msg.text);
+	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
+	check(count == 5, "a leader, two senders, two receivers");
+	kill(pids[count > 0 && pids[0] == seen.groups[0]], SIGKILL);
+	check(check_until_end(set, &msg) == -EIO, "one that is killed is missed");
+	check(!strncmp(msg.text, "load sched: a process of it ", 28), msg.text);
+	load_set_free(set);
+	check(no_children(), "all of it is gone");
+
+	check(!start("sched:groups=2048:fds=2", NULL, &seen, &msg), "too many are refused");
+	check_message(&msg, "load sched: 2048 groups with 2 receivers each are more than 2048 "
+			    "receivers");
+}
+
+static void test_cpu(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct cpulist allowed;
+	struct load_set *set = start("cpu:per-cpu=2", NULL, &seen, &msg);
+	pid_t pids[64];
+	int pinned = 0;
+	int count;
+	int cpus;
+
+	if (!set)
+		return check(false, msg.text);
+	cpulist_allowed(&allowed);
+	cpus = cpulist_count(&allowed);
+	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
+	check(count == 2 * cpus + 1, "two processes for each CPU, and a leader");
+	for (int i = 0; i < count && i < (int)COUNT(pids); i++) {
+		cpu_set_t set_of;
+
+		if (pids[i] != seen.groups[0] &&
+		    !sched_getaffinity(pids[i], sizeof(set_of), &set_of))
+			pinned += CPU_COUNT(&set_of) == 1;
+	}
+	check(cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
+	seen.count = 0;
+	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
+		sleep_ms(1);
+	check(seen.count && !strcmp(seen.unit, "loops"), "its loops are counted");
+	check(!load_set_stop(set) && no_children(), "all of it stops");
+	load_set_free(set);
+}
+
+int main(void)
+{
+	alarm(WATCHDOG_S);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	if (board == MAP_FAILED)
+		return 1;
+	observed = load_sched;
+	observed.name = "observed";
+	observed.run = run_observed_sched;
+	test_parse();
+	test_count(1, 0, 1);
+	test_count(3, 0xfffffff0U, 100);
+	test_count(LOAD_COUNTERS_MAX, 0x80000000U, 0x00100001U);
+	test_stall();
+	test_failing();
+	test_deaths();
+	test_stop();
+	test_killed_agent();
+	test_state();
+	test_cpus();
+	test_sched("socket", "process", 2, 3, 100);
+	test_sched("pipe", "process", 2, 3, 100);
+	test_sched("socket", "thread", 2, 3, 100);
+	test_sched("pipe", "thread", 1, 2, 65536);
+	test_sched("socket", "process", 1, 1, 65536);
+	test_sched("pipe", "process", 1, 1, 1);
+	test_sched_loses_one();
+	test_cpu();
+	printf("1..%d\n", tests);
+	return failures ? 1 : 0;
+}
