@@ -47,7 +47,8 @@ def _shift_of(magnitude: Int64, sub_bits: int) -> Int64:
     """How far values >= 0 are shifted right so that sub_bits + 1 bits remain."""
     exponent = np.clip(np.frexp(magnitude.astype(np.float64))[1].astype(np.int64) - 1, 0, 62)
     rounded_up = (magnitude >> exponent) == 0  # by the conversion to float64
-    return np.maximum(exponent - rounded_up - sub_bits, 0)
+    shift: Int64 = np.maximum(exponent - rounded_up - sub_bits, 0)
+    return shift
 
 
 def bucket_of(values: Integers | int, sub_bits: int = SUB_BITS) -> Int64:

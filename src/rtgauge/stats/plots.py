@@ -21,8 +21,9 @@ __all__ = ["Ccdf", "Histogram", "ccdf_points", "histogram_points"]
 class Histogram:
     """Occupied bins, rising: ``count[k]`` samples from ``low[k]`` to ``high[k]``, both inclusive.
 
-    Bins grow with the values (equal width on a logarithmic axis, where whole numbers allow) and
-    tile the axis: what lies between two of them is empty.
+    Bins grow with the values (equal width on a logarithmic axis, as far as whole numbers allow)
+    and tile the axis: what lies between two of them is empty. Divide by high - low + 1 for a curve
+    that does not depend on their width.
     """
 
     low: Int64
@@ -44,10 +45,10 @@ class Ccdf:
 
 def _edges(low: int, high: int, bins: int, grain: int) -> Int64:
     """Rising starts of bins for values low ... high >= 0, about equally spaced in logarithm."""
-    start, stop = max(low, 1), high + 1
+    start, stop = max(low, grain), high + grain
     if stop <= start:
         return np.array([low], np.int64)
-    edges = np.round(np.geomspace(start / grain, max(stop / grain, start / grain), bins + 1))
+    edges = np.round(np.geomspace(start / grain, stop / grain, bins + 1))
     whole = np.unique(edges.astype(np.int64) * grain)
     whole = whole[(whole > low) & (whole <= high)]
     return np.concatenate(([low], whole))
@@ -83,7 +84,7 @@ def histogram_points(counts: Counts, bins: int = 400) -> Histogram:
     which = np.searchsorted(edges, values, side="right") - 1
     begins = np.flatnonzero(np.diff(which, prepend=-1))
     occupied = which[begins]
-    ends = np.append(edges[1:] - 1, high)
+    ends = np.append(edges[1:] - 1, high + grain - 1 if high >= 0 else high)
     return Histogram(edges[occupied], ends[occupied], np.add.reduceat(counts.counts, begins))
 
 

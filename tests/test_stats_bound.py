@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds against scipy's exact tests and simulation; verdicts against the rule they carry out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as reference
+
+from rtgauge.stats import (
+    bound_of_run,
+    duration_needed_s,
+    duration_text,
+    exceedance_bound,
+    rate_bound,
+    rate_lower_bound,
+    samples_needed,
+    shortest_period_s,
+    time_text,
+    verdict,
+)
+from rtgauge.stats.text import number_text, option_text, rate_text
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 1000, 200_000_000])
+def test_no_exceedance_is_the_rule_of_three(count: int) -> None:
+    bound = exceedance_bound(count)
+    assert (1 - bound) ** count == pytest.approx(0.05, rel=1e-6)
+    assert bound <= -math.log(0.05) / count <= 3 / count
+
+
+@given(st.integers(1, 3000), st.integers(0, 20), st.sampled_from([0.9, 0.95, 0.99]))
+def test_exceedance_bound_is_clopper_and_pearsons(
+    count: int, exceedances: int, confidence: float
+) -> None:
+    exceedances = min(exceedances, count)
+    test = reference.binomtest(exceedances, count, alternative="less")
+    expected = test.proportion_ci(confidence, method="exact").high
+    assert exceedance_bound(count, confidence, exceedances) == pytest.approx(expected, rel=1e-8)
+
+
+@given(st.floats(1, 1e7), st.integers(0, 500), st.sampled_from([0.9, 0.95, 0.99]))
+def test_rate_bounds_are_poissons(duration: float, exceedances: int, confidence: float) -> None:
+    hours = duration / HOUR
+    upper = rate_bound(duration, confidence, exceedances)
+    assert reference.poisson.cdf(exceedances, upper * hours) == pytest.approx(1 - confidence)
+    lower = rate_lower_bound(duration, confidence, exceedances)
+    if exceedances:
+        assert reference.poisson.sf(exceedances - 1, lower * hours) == pytest.approx(1 - confidence)
+    else:
+        assert lower == 0
+    needed = duration_needed_s(upper, confidence, exceedances)
+    assert needed == pytest.approx(duration)
+
+
+def test_bounds_hold_as_often_as_they_say() -> None:
+    random = np.random.default_rng(11)
+    for true in (0.0005, 0.003):
+        seen = random.binomial(1000, true, 4000)
+        above = [exceedance_bound(1000, 0.95, int(k)) >= true for k in range(seen.max() + 1)]
+        assert np.mean(np.array(above)[seen]) >= 0.95 - 0.0035
+    maxima = random.random((4000, 50)).max(axis=1)
+    assert 0.94 <= np.mean(1 - maxima <= exceedance_bound(50)) <= 0.96
+
+
+@given(st.floats(1e-6, 0.5), st.integers(0, 5), st.sampled_from([0.9, 0.95]))
+def test_samples_needed_are_the_fewest(
+    probability: float, exceedances: int, confidence: float
+) -> None:
+    needed = samples_needed(probability, confidence, exceedances)
+    assert exceedance_bound(needed, confidence, exceedances) <= probability
+    assert exceedance_bound(needed - 1, confidence, exceedances) > probability
+
+
+def test_headline_of_a_run() -> None:
+    bound = bound_of_run(3_600_000, HOUR)
+    assert bound.probability == pytest.approx(3 / 3.6e6, rel=0.002)
+    assert bound.rate_per_hour == pytest.approx(3, rel=0.002)
+    assert bound.period_s == pytest.approx(1200, rel=0.002) == shortest_period_s(HOUR)
+    assert "once in 20 min" in bound.statement.replace("20 min 2 s", "20 min")
+    empty = bound_of_run(0, 0.0)
+    assert (empty.probability, empty.rate_per_hour, empty.period_s) == (1.0, None, 0.0)
+    assert "nothing" in empty.statement
+
+
+def test_impossible_arguments() -> None:
+    for wrong in (0.0, 1.0, -1.0):
+        with pytest.raises(ValueError):
+            exceedance_bound(10, wrong)
+    with pytest.raises(ValueError):
+        rate_bound(1.0, 0.95, -1)
+    with pytest.raises(ValueError):
+        samples_needed(0.0)
+    assert rate_bound(0.0) == math.inf
+    assert duration_needed_s(0.0) == math.inf
+    assert exceedance_bound(0) == exceedance_bound(3, exceedances=3) == 1.0
+
+
+# --- the verdict ---------------------------------------------------------------------------
+
+
+def test_pass_needs_a_bound_below_the_rate() -> None:
+    """At 95 % that is 2.996 h for once an hour, not an hour."""
+    for hours, result in ((1.0, "inconclusive"), (2.99, "inconclusive"), (3.0, "pass")):
+        for rate in (None, 1.0):
+            found = verdict(150_000, 0, 1_000_000, hours * HOUR, rate_per_hour=rate)
+            assert found.result == result
+    assert verdict(1, 0, 10, 3 * HOUR, rate_per_hour=1.0, confidence=0.99).result == "inconclusive"
+
+
+def test_one_exceedance_fails_a_hard_budget_however_long_the_run() -> None:
+    for rate in (None, 0.0):
+        found = verdict(150_000, 1, 10**9, 1000 * HOUR, rate_per_hour=rate)
+        assert found.result == "fail"
+        assert "150 us exceeded once" in found.evidence and "--rate" in found.remedy
+        assert found.needed_s is None
+
+
+def test_never_cannot_be_shown_only_refuted() -> None:
+    found = verdict(150_000, 0, 10**9, 1000 * HOUR, rate_per_hour=0.0)
+    assert found.result == "inconclusive" and found.needed_s is None
+    assert "--rate" in found.remedy
+
+
+def test_exceeded_more_often_than_allowed_fails() -> None:
+    found = verdict(150_000, 11, 10**7, 10 * HOUR, rate_per_hour=1.0)
+    assert found.result == "fail" and "chance" in found.evidence
+    certain = verdict(150_000, 40, 10**7, 10 * HOUR, rate_per_hour=1.0)
+    assert certain.result == "fail" and "chance" not in certain.evidence
+    as_allowed = verdict(150_000, 10, 10**7, 10 * HOUR, rate_per_hour=1.0)
+    assert as_allowed.result == "inconclusive"
+    seldom = verdict(150_000, 4, 10**7, 10 * HOUR, rate_per_hour=1.0)
+    assert seldom.result == "pass"
+
+
+@given(
+    st.integers(0, 30),
+    st.floats(1, 1e6),
+    st.one_of(st.none(), st.floats(1e-3, 1e4)),
+    st.sampled_from([0.9, 0.95, 0.99]),
+    st.integers(0, 3),
+)
+def test_run_length_still_needed_is_enough_and_no_more(
+    exceedances: int, duration: float, rate: float | None, confidence: float, unknown: int
+) -> None:
+    def judge(length: float) -> str:
+        return verdict(
+            1000,
+            exceedances,
+            10**6,
+            length,
+            rate_per_hour=rate,
+            confidence=confidence,
+            unknown=unknown,
+        ).result
+
+    found = verdict(
+        1000,
+        exceedances,
+        10**6,
+        duration,
+        rate_per_hour=rate,
+        confidence=confidence,
+        unknown=unknown,
+    )
+    allowed = 1.0 if rate is None else rate
+    if (rate is None and exceedances) or exceedances > allowed * duration / HOUR:
+        assert found.result == "fail"
+    elif rate_bound(duration, confidence, exceedances + unknown) < allowed:
+        assert found.result == "pass" and found.needed_s == 0 and found.remedy == ""
+    else:
+        assert found.result == "inconclusive" and found.needed_s is not None
+        assert judge(duration + found.needed_s) == "pass"
+        assert judge(max(duration + found.needed_s - 1.01, 0)) != "pass"
+
+
+def test_values_that_nobody_knows_prevent_a_pass_but_cause_no_failure() -> None:
+    assert verdict(1000, 0, 10**6, 4 * HOUR).result == "pass"
+    found = verdict(1000, 0, 10**6, 4 * HOUR, unknown=5)
+    assert found.result == "inconclusive" and "5 more of unknown value" in found.evidence
+
+
+def test_inconclusive_says_how_long_to_run() -> None:
+    found = verdict(150_000, 0, 60_000, 60.0)
+    assert found.result == "inconclusive"
+    assert found.evidence.startswith("150 us never exceeded in 60\N{NO-BREAK SPACE}000 samples")
+    assert found.remedy == "run 2 h 59 min longer without an exceedance (--for 180m)"
+    one = verdict(12_500, 1, 10**6, 2 * HOUR, rate_per_hour=1.0)
+    assert "without another exceedance" in one.remedy and "12.5 us exceeded once" in one.evidence
+
+
+def test_without_samples_nothing_passes() -> None:
+    found = verdict(150_000, 0, 0, 10 * HOUR)
+    assert found.result == "inconclusive" and "no samples" in found.evidence
+    assert verdict(150_000, 0, 5, 0.0).bound_per_hour is None
+
+
+def test_impossible_counts() -> None:
+    for exceedances, count, unknown in ((2, 1, 0), (-1, 5, 0), (0, 1, -1)):
+        with pytest.raises(ValueError):
+            verdict(1, exceedances, count, 1.0, unknown=unknown)
+    for rate in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError):
+            verdict(1, 0, 1, 1.0, rate_per_hour=rate)
+
+
+# --- the words -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text", "option"),
+    [
+        (0.0, "0 s", "0s"),
+        (2.5, "2.5 s", "3s"),
+        (59.2, "1 min", "60s"),
+        (61, "1 min 1 s", "61s"),
+        (9660, "2 h 41 min", "161m"),
+        (7199.5, "2 h", "120m"),
+        (3601, "1 h 1 min", "61m"),
+        (86399, "24 h", "1440m"),
+        (90000, "1 d 1 h", "1500m"),
+        (math.inf, "for ever", None),
+    ],
+)
+def test_durations(seconds: float, text: str, option: str | None) -> None:
+    assert duration_text(seconds) == text
+    if option is not None:
+        assert option_text(seconds) == option
+
+
+def test_other_figures() -> None:
+    assert [time_text(t) for t in (150_000, 12_500, 1, 0, 10_000_000, -250)] == [
+        "150 us",
+        "12.5 us",
+        "0.001 us",
+        "0 us",
+        "10000 us",
+        "-0.25 us",
+    ]
+    assert rate_text(0.99991) == "1 an hour" and rate_text(2.9957) == "3 an hour"
+    assert rate_text(0.012345) == "0.0124 an hour" and rate_text(0) == "0 an hour"
+    assert number_text(3_600_000) == "3\N{NO-BREAK SPACE}600\N{NO-BREAK SPACE}000"
