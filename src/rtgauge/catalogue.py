@@ -253,6 +253,8 @@ class Option:
             return "|".join(self.values)
         if self.type == "flag":
             return "yes|no"
+        if self.max == str(INT64_MAX):
+            return f"{self.min or 0} or more"
         if self.min or self.max:
             return f"{self.min or '…'} to {self.max or '…'}"
         return {"cpus": "LIST", "text": "TEXT"}.get(self.type, self.type.upper())

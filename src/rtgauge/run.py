@@ -68,12 +68,14 @@ class Limits:
     """How patient the host is, in seconds.
 
     A stream says something at least every 10 s (its clock records); before its first record the
-    loads have to come up. ``overtime_s`` is what a step may take beyond a tenth over its time.
+    loads have to come up. ``overtime_s`` is what a step may take beyond a tenth over its time;
+    ``calibration_s`` is the time of a calibration whose options do not say how long it takes.
     """
 
     first_s: float = 45.0
     silence_s: float = 20.0
     overtime_s: float = 60.0
+    calibration_s: float = 300.0
     stop_s: float = 10.0
     kill_s: float = 10.0
 
@@ -587,6 +589,8 @@ class _Watch:
 
     def _overtime(self, elapsed: float) -> bool:
         expected = self._live.expected_s
+        if expected is None and self._live.step.role == "calibration":
+            expected = self._limits.calibration_s
         return expected is not None and elapsed > expected * 1.1 + self._limits.overtime_s
 
     def _interrupt(self) -> None:
@@ -659,13 +663,24 @@ class _Watch:
             return _Ended("skipped", message or "the agent cannot do this here", remedy)
         if code == ExitCode.INTERRUPTED:
             return _Ended("interrupted", message or "the agent was stopped", remedy)
-        if code < 0 and -code in FROM_OUTSIDE:
-            name = signal.Signals(-code).name
+        if code < 0:
+            return self._judge_signal(-code)
+        if broken:
+            damage = (
+                broken if broken.startswith("the stream") else f"the stream is damaged: {broken}"
+            )
+            return _Ended("failed", damage, "run it once more")
+        default = f"the agent ended with code {code} in the middle of the step"
+        return _Ended("failed", message or default, remedy or "see what the target's log says")
+
+    def _judge_signal(self, number: int) -> _Ended:
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"{number}"
+        if self._killed:
+            return _Ended("interrupted", "the agent did not stop when told, and was killed")
+        if number in FROM_OUTSIDE:
             return _Ended(
                 "interrupted", f"the agent was killed from outside ({name})", "run it once more"
             )
-        if broken:
-            return _Ended("failed", f"the stream is damaged: {broken}", "run it once more")
-        what = f"by signal {-code}" if code < 0 else f"with code {code}"
-        default = f"the agent ended {what} in the middle of the step"
-        return _Ended("failed", message or default, remedy or "see what the target's log says")
+        return _Ended(
+            "failed", f"the agent broke down ({name})", "report this, with the agent's version"
+        )

@@ -19,7 +19,7 @@ REFRESH_S = 0.1
 
 
 def _quantity(value: float, unit: str) -> str:
-    return f"{value / 1000:.1f}" if unit == "ns" else f"{value:.0f}"
+    return f"{value / 1000:.1f}" if unit == "us" else f"{value:.0f}"
 
 
 def measured(live: LiveStep) -> str:
@@ -30,11 +30,18 @@ def measured(live: LiveStep) -> str:
     name, unit, scale = found[0].info.name, found[0].info.unit, found[0].info.scale
     same = [one for one in found if one.info.name == name]
     count = sum(one.count for one in same)
-    low = _quantity(min(one.min for one in same) * scale, unit)
-    mean = _quantity(sum(one.sum for one in same) / count * scale, unit)
-    high = _quantity(max(one.max for one in same) * scale, unit)
-    shown = "us" if unit == "ns" else unit
-    return f"{name} min {low} mean {mean} max {high} {shown}, {count} samples"
+    high = max(one.max for one in same) * scale
+    if unit == "ns" and high >= 1000:
+        unit = "us"
+    shown = [
+        _quantity(value, unit)
+        for value in (
+            min(one.min for one in same) * scale,
+            sum(one.sum for one in same) / count * scale,
+            high,
+        )
+    ]
+    return f"{name} min {shown[0]} mean {shown[1]} max {shown[2]} {unit}, {count} samples"
 
 
 class ConsoleProgress:

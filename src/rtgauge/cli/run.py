@@ -107,7 +107,7 @@ def _measurement_option(option: Option) -> click.Option:
         flag = {"is_flag": False, "flag_value": "yes"}
     default = f"; default {option.default}" if option.default else ""
     return click.Option(
-        [f"--{option.name}", option.name],
+        [f"--{option.name}"],
         multiple=several,
         metavar={"duration": "TIME", "integer": "N", "size": "SIZE", "cpus": "LIST"}.get(
             option.type, "VALUE"

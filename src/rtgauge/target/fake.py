@@ -217,8 +217,12 @@ class FakeTarget:
         )
 
     def start(self, arguments: Sequence[str]) -> FakeAgent:
-        """Start a made-up agent."""
-        return FakeAgent(self._request(list(arguments)), self._faults, self.clock, self._facts())
+        """Start a made-up agent; calibrations have no faults, so that each comes but once."""
+        request = self._request(list(arguments))
+        faults = self._faults if request.measurement.role == "measurement" else {}
+        if "unprivileged" in self._faults:
+            faults = {**faults, "unprivileged": ""}
+        return FakeAgent(request, faults, self.clock, self._facts())
 
     def close(self) -> None:
         """Nothing to leave behind."""

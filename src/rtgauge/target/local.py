@@ -31,6 +31,8 @@ from rtgauge.errors import TargetError, UsageError
 __all__ = ["LocalAgent", "LocalTarget", "find_agent"]
 
 MESSAGES_MAX: Final = 64 * 1024
+# An agent's end is no event to wait for where others hold its pipe open: it is looked for.
+POLL_S: Final = 0.1
 PIPE_BYTES: Final = 1024 * 1024
 QUERY_TIMEOUT_S: Final = 30.0
 SUDO_TIMEOUT_S: Final = 10.0
@@ -193,7 +195,7 @@ class LocalAgent:
         while not self._ended:
             exited = self._process.poll() is not None
             left = 0.0 if exited else max(0.0, deadline - time.monotonic())
-            piece = self._take(left)
+            piece = self._take(min(left, POLL_S))
             if piece:
                 return piece
             if exited and piece is None:  # someone else may hold the pipe open: the agent is gone
