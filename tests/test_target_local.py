@@ -194,7 +194,7 @@ def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raise_words = local._raise_words
-    script('echo "$RAISED"; [ "$1" = run ] || exit 0; trap "" TERM; sleep 60')
+    script('echo "$RAISED"; [ "$1" = run ] || exit 0; exec sleep 60')
     monkeypatch.setattr(local, "_raise_words", raise_words)
     fake_sudo(monkeypatch, '[ "$1" = -n ] || exit 1\nshift; RAISED=yes exec "$@"\n')
     target = LocalTarget()
@@ -206,7 +206,6 @@ def test_the_agent_is_raised_by_sudo_where_that_asks_nothing(
         agent.kill()
         assert agent.wait(5.0) == -signal.SIGKILL
     finally:
-        os.killpg(agent._process.pid, signal.SIGKILL)
         agent.close()
 
 

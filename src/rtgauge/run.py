@@ -564,8 +564,6 @@ class _Watch:
                 heard, first = now, False
                 write(data)
                 self._feed(data)
-            else:
-                write(b"")
             self._progress.step_went_on(self._live)
             limit = self._limits.first_s if first else self._limits.silence_s
             if now - heard > limit:
