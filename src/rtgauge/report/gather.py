@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over the stored samples of a series, after which nobody looks at a sample again.
+
+On the path of a sample: sealed samples -> here -> results model and pictures.
+
+Chunks come from the store and go through ``stats.TimelineBuilder``, which fills the exact table of
+values and the time bins together. Where periods were missed, the samples before the gaps are
+picked up on the way, for the correction. Series are spread over a few threads, and few long ones
+are each shared by several (NumPy and the Parquet reader work without the interpreter's lock most
+of the time); memory is that of one chunk and one builder for each thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge import stats
+from rtgauge.stats import Counts
+
+if TYPE_CHECKING:
+    from rtgauge.store import Chunk, StoredSeries, StoredStep
+
+__all__ = ["Figures", "TimeBins", "gather"]
+
+Int64 = NDArray[np.int64]
+
+THREADS: Final = min(4, max(2, os.cpu_count() or 1))
+BINS: Final = 600
+
+
+@dataclass(frozen=True)
+class TimeBins:
+    """Least, median and largest value of each bin of time; values mean nothing where count is 0."""
+
+    start_ns: int
+    bin_ns: int
+    count: Int64
+    low: Int64
+    middle: Int64
+    high: Int64
+    missed: Int64
+    lost: Int64
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that the samples of one series say.
+
+    ``taken`` counts what was lost after it was taken, ``kept`` and ``counts`` do not; ``max``
+    includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
+    samples. ``unknown``: periods skipped after a sample that was lost, so that nobody knows when
+    the task woke up. ``corrected`` is None without a time grid, or where the values before the gaps are not
+    known.
+    """
+
+    counts: Counts
+    corrected: Counts | None
+    unknown: int
+    taken: int
+    kept: int
+    missed: int
+    lost: int
+    lost_runs: tuple[tuple[int, int], ...]
+    overruns: int
+    first: int | None
+    max: int | None
+    rest: dict[str, int | float | None]
+    duration_s: float
+    timeline: TimeBins | None
+
+
+def gather(
+    series: Sequence[tuple[StoredSeries, StoredStep]], *, pictures: bool = True
+) -> list[Figures]:
+    """The figures of each series, in the order given; with ``pictures`` the time bins too."""
+    if not series:
+        return []
+    at_once = min(THREADS, len(series))
+    share = max(1, THREADS // len(series))
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(lambda pair: _figures(*pair, pictures, share), series))
+
+
+def _scaled(counts: Counts, scale: int) -> Counts:
+    """The table in the unit of the series instead of the unit of its samples."""
+    if scale == 1 or not counts.count or counts.min is None or counts.max is None:
+        return counts
+    if scale < 1:
+        raise ValueError(f"a scale is at least 1, not {scale}")
+    return Counts(
+        counts.values * scale,
+        counts.counts,
+        counts.sum * scale,
+        counts.min * scale,
+        counts.max * scale,
+        counts.sub_bits,
+    )
+
+
+def _figures(series: StoredSeries, step: StoredStep, pictures: bool, share: int) -> Figures:
+    info, totals = series.info, series.totals
+    gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
+    lost_runs = tuple(
+        (_integer(event.fields.get("count")), _integer(event.fields.get("max")) * info.scale)
+        for event in _lost(series)
+    )
+    timeline: TimeBins | None = None
+    if info.histogram_only:
+        counts = _from_histogram(series)
+        first = None
+        known = np.zeros(len(gap_index), np.bool_)
+        before = np.zeros(len(gap_index), np.int64)
+    else:
+        bins = _bins(step) if pictures else None
+        scan = _Pass(series, gap_index, bins)
+        scan.run(share)
+        counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
+        if bins is not None:
+            timeline = _time_bins(series, scan, gap_index, gap_count)
+
+    corrected, uncorrectable = None, 0
+    if info.interval_ns > 0:
+        result = stats.corrected(
+            counts,
+            before * info.scale if info.scale != 1 else before,
+            gap_count,
+            info.interval_ns,
+            known=known,
+            offsets=_offsets(series, gap_index, gap_count),
+        )
+        uncorrectable = result.uncorrectable
+        if not (info.histogram_only and uncorrectable):
+            corrected = _scaled(result.counts, info.scale)
+    counts = _scaled(counts, info.scale)
+    first = None if first is None else first * info.scale
+    maxima = [largest for _, largest in lost_runs]
+    maxima += [counts.max] if counts.max is not None else []
+    return Figures(
+        counts=counts,
+        corrected=corrected,
+        unknown=uncorrectable,
+        taken=max(totals.count, counts.count),
+        kept=counts.count,
+        missed=max(totals.missed, int(gap_count.sum())),
+        lost=max(totals.lost, sum(number for number, _ in lost_runs)),
+        lost_runs=lost_runs,
+        overruns=totals.overruns,
+        first=first,
+        max=max(maxima, default=None),
+        rest=_rest(counts, first),
+        duration_s=_duration_s(series, step),
+        timeline=timeline,
+    )
+
+
+def _integer(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _lost(series: StoredSeries) -> list[Any]:
+    return [event for event in series.events if event.event == "lost"]
+
+
+def _from_histogram(series: StoredSeries) -> Counts:
+    snapshot = series.histogram
+    if snapshot is None or not snapshot.count:
+        return Counts.from_arrays(())
+    return Counts.from_log_linear(
+        np.asarray(snapshot.buckets, np.int64),
+        count=snapshot.count,
+        min=snapshot.min,
+        max=snapshot.max,
+        sum=snapshot.sum,
+        sub_bits=snapshot.sub_bits,
+    )
+
+
+def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
+    """Least, mean and largest of all samples but the first."""
+    if first is None or counts.count < 2:
+        return {"min": None, "mean": None, "max": None}
+    left = counts.counts.copy()
+    left[np.searchsorted(counts.values, first)] -= 1
+    there = np.flatnonzero(left)
+    return {
+        "min": int(counts.values[there[0]]),
+        "mean": (counts.sum - first) / (counts.count - 1),
+        "max": int(counts.values[there[-1]]),
+    }
+
+
+def _duration_s(series: StoredSeries, step: StoredStep) -> float:
+    """The time for which the series speaks: on a grid all its periods, else the step's length."""
+    totals, info = series.totals, series.info
+    span = totals.last_due_ns - totals.first_due_ns
+    if totals.count == 0:
+        return 0.0
+    if info.interval_ns > 0:
+        return (span + info.interval_ns) / 1e9
+    if step.trailer is not None:
+        return max(step.trailer.duration_ns, span) / 1e9
+    return span / 1e9
+
+
+# --- the pass ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Bins:
+    first_ns: int
+    last_ns: int
+    interval_ns: int
+    number: int
+
+    def builder(self) -> stats.TimelineBuilder:
+        return stats.TimelineBuilder(
+            self.first_ns,
+            self.last_ns,
+            bins=self.number,
+            interval_ns=self.interval_ns,
+            excursions=1,
+        )
+
+
+def _bins(step: StoredStep) -> _Bins | None:
+    """The bins that all series of a step share, so that their lines stand below each other."""
+    drawn = [s for s in step.series if s.info.companion is None and not s.info.histogram_only]
+    filled = [s for s in drawn if s.totals.count]
+    if not filled:
+        return None
+    intervals = {s.info.interval_ns for s in filled}
+    return _Bins(
+        min(s.totals.first_due_ns for s in filled),
+        max(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled),
+        intervals.pop() if len(intervals) == 1 else 0,
+        stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(32, 48_000 // len(filled)))),
+    )
+
+
+class _Pass:
+    """Takes the chunks of one series, on one or several threads."""
+
+    def __init__(self, series: StoredSeries, wanted: Int64, bins: _Bins | None) -> None:
+        self._info = series.info
+        self._chunks: Iterator[Chunk] = iter(series.chunks())
+        self._lock = threading.Lock()
+        self._bins = bins
+        self._wanted = wanted
+        self._line: stats.TimelineBuilder | None = None
+        self.before: Int64 = np.zeros(len(wanted), np.int64)
+        self.known = np.zeros(len(wanted), np.bool_)
+        self.first: int | None = None
+        self.origin: tuple[int, int] = (0, 0)
+        """Index and due time of the first sample."""
+        self.counts = Counts.from_arrays(())
+
+    def run(self, threads: int) -> None:
+        if threads == 1:
+            self._join([self._work()])
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            self._join([one.result() for one in [pool.submit(self._work) for _ in range(threads)]])
+
+    def _join(self, parts: list[stats.TimelineBuilder | stats.CountsBuilder]) -> None:
+        lines = [part for part in parts if isinstance(part, stats.TimelineBuilder)]
+        for other in lines[1:]:
+            lines[0].merge(other)
+        if lines:
+            self._line = lines[0]
+            self.counts = lines[0].counts()
+        else:
+            tables = [part.build() for part in parts if isinstance(part, stats.CountsBuilder)]
+            self.counts = Counts.merged(tables)
+
+    def _next(self) -> Chunk | None:
+        with self._lock:
+            chunk = next(self._chunks, None)
+            if chunk is not None and self.first is None and len(chunk.value):
+                self.first = int(chunk.value[0])
+                self.origin = (int(chunk.index[0]), int(chunk.due_ns[0]))
+            return chunk
+
+    def _work(self) -> stats.TimelineBuilder | stats.CountsBuilder:
+        if self._bins is None:
+            table = stats.CountsBuilder()
+            while (chunk := self._next()) is not None:
+                table.add(chunk.value)
+                self._pick(chunk)
+            return table
+        line = self._bins.builder()
+        while (chunk := self._next()) is not None:
+            if len(chunk.value):
+                line.add(self._due(chunk), chunk.value)
+                self._pick(chunk)
+        return line
+
+    def _due(self, chunk: Chunk) -> Int64 | range:
+        """The chunk's due times, as a range where no period is missing inside it."""
+        first, last = int(chunk.due_ns[0]), int(chunk.due_ns[-1])
+        step = self._info.interval_ns
+        if step > 0 and last - first == step * (len(chunk.value) - 1):
+            return range(first, last + 1, step)
+        return chunk.due_ns
+
+    def _pick(self, chunk: Chunk) -> None:
+        """Remember the samples before the gaps: each was the wake-up of the periods skipped."""
+        if not len(self._wanted) or not len(chunk.index):
+            return
+        start, stop = np.searchsorted(self._wanted, (chunk.index[0], chunk.index[-1] + 1))
+        if start < stop:
+            part = [(chunk.index, chunk.value)]
+            values, known = stats.values_at(part, self._wanted[start:stop])
+            self.before[start:stop] = values
+            self.known[start:stop] = known
+
+    def timeline(self) -> stats.Timeline | None:
+        """The time bins, once: the builder, which is large, is let go."""
+        line, self._line = self._line, None
+        return None if line is None else line.timeline()
+
+
+def _offsets(
+    series: StoredSeries, index: Int64, count: Int64
+) -> stats.GapOffsets | None:
+    companion = series.companion
+    if companion is None or not len(index):
+        return None
+    chunks = ((chunk.index, chunk.value) for chunk in companion.chunks())
+    return stats.GapOffsets(chunks, index, count)
+
+
+def _time_bins(
+    series: StoredSeries, scan: _Pass, index: Int64, count: Int64
+) -> TimeBins | None:
+    """The series' time bins with the periods missed and the samples lost in each."""
+    line = scan.timeline()
+    if line is None:
+        return None
+    edges, info = line.edges_ns, series.info
+    lost = _lost(series)
+    where = np.array([_integer(event.fields.get("index")) for event in lost], np.int64)
+    many = np.array([_integer(event.fields.get("count")) for event in lost], np.int64)
+    if info.interval_ns > 0:
+        lost_row = _spread(edges, scan.origin, info.interval_ns, where, many)
+    else:
+        lost_row = np.zeros(len(edges) - 1, np.int64)
+        times = np.array([event.time_ns for event in lost], np.int64)
+        at = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(lost_row) - 1)
+        np.add.at(lost_row, at, many)
+    return TimeBins(
+        start_ns=int(edges[0]),
+        bin_ns=int(edges[1] - edges[0]),
+        count=line.count,
+        low=line.min * info.scale,
+        middle=line.quantile(0.5) * info.scale,
+        high=line.max * info.scale,
+        missed=_spread(edges, scan.origin, info.interval_ns, index + 1, count),
+        lost=lost_row,
+    )
+
+
+def _spread(
+    edges: Int64, origin: tuple[int, int], interval_ns: int, index: Int64, count: Int64
+) -> Int64:
+    """Runs of ``count`` grid points from ``index`` on, each point counted in its bin of time.
+
+    ``origin``: index and due time of one point of the grid.
+    """
+    row = np.zeros(len(edges) - 1, np.int64)
+    if not len(index) or interval_ns <= 0:
+        return row
+    # The grid point at which each bin begins; the outer bins take what lies beyond them.
+    starts = origin[0] - ((origin[1] - edges[1:-1]) // interval_ns)
+    first = np.searchsorted(starts, index, side="right")
+    last = np.searchsorted(starts, index + np.maximum(count, 1) - 1, side="right")
+    inside = first == last
+    np.add.at(row, first[inside], count[inside])
+    for at in np.flatnonzero(~inside):
+        bounds = np.concatenate(
+            ([index[at]], starts[first[at] : last[at]], [index[at] + count[at]])
+        )
+        row[first[at] : last[at] + 1] += np.diff(bounds)
+    return row

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results model: one JSON document that the terminal, the HTML report and every export share.
+
+On the path of a sample: the figures that ``gather`` read from the stored samples become the model
+here; from here on nobody looks at a sample again. docs/results.md explains the document,
+results.schema.json defines it; nothing in it knows a measurement by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rtgauge import stats
+from rtgauge.report import gather
+
+if TYPE_CHECKING:
+    from rtgauge.store import StoredRun, StoredSeries, StoredStep
+
+__all__ = ["CONFIDENCE", "Analysis", "Document", "analyse", "build", "schema", "validate"]
+
+Document = dict[str, Any]
+
+CONFIDENCE: Final = 0.95
+EVENT_LIMIT: Final = 100
+
+_STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
+_TOLD: Final = ("setting", "load", "threshold", "message")
+"""Events that are told in words; the others (maximum, missed, lost, wide) are counted and drawn."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The model, and what the pictures need beside it.
+
+    ``figures[run][(step, series)]`` holds the tables and time bins behind each entry of the
+    model's series, ``places`` the same in the order of the model's series.
+    """
+
+    model: Document
+    runs: tuple[StoredRun, ...]
+    figures: tuple[Mapping[tuple[int, int], gather.Figures], ...]
+    places: tuple[tuple[tuple[int, int], ...], ...]
+
+
+def build(runs: Sequence[StoredRun]) -> Document:
+    """The results model, version 1, of one or several runs (docs/results.md)."""
+    return analyse(runs, pictures=False).model
+
+
+def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
+    """The model together with what the pictures are drawn from; one pass over all samples."""
+    wanted = [
+        (number, series, step)
+        for number, run in enumerate(runs)
+        for step in run.steps
+        for series in reported(step)
+    ]
+    found = gather.gather([(series, step) for _, series, step in wanted], pictures=pictures)
+    figures: list[dict[tuple[int, int], gather.Figures]] = [{} for _ in runs]
+    for (number, series, step), result in zip(wanted, found, strict=True):
+        figures[number][(step.number, series.info.series)] = result
+    documents, places = [], []
+    for run, table in zip(runs, figures, strict=True):
+        document, order = _run(run, table)
+        documents.append(document)
+        places.append(order)
+    model = {"format": "rtgauge-results", "version": 1, "runs": documents}
+    return Analysis(model, tuple(runs), tuple(figures), tuple(places))
+
+
+def reported(step: StoredStep) -> list[StoredSeries]:
+    """The series of a step that are results; a companion (dither) only serves another one."""
+    return [series for series in step.series if series.info.companion is None]
+
+
+@functools.cache
+def schema() -> Document:
+    """The JSON Schema (draft 2020-12) of the results model."""
+    file = importlib.resources.files("rtgauge.report").joinpath("results.schema.json")
+    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
+    return loaded
+
+
+def validate(document: object) -> None:
+    """Raise ``jsonschema.ValidationError`` if the document is not a results model.
+
+    For tests and tools; needs the package ``jsonschema``, which measuring does not.
+    """
+    import jsonschema  # noqa: PLC0415
+
+    jsonschema.Draft202012Validator(schema()).validate(document)
+
+
+# --- a run ---------------------------------------------------------------------------------------
+
+
+def _run(
+    run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures]
+) -> tuple[Document, tuple[tuple[int, int], ...]]:
+    source = run.document
+    steps, series, tables, verdicts = [], [], [], []
+    places: list[tuple[int, int]] = []
+    for step in sorted(run.steps, key=lambda step: step.number):
+        steps.append(_step(step))
+        for stored in reported(step):
+            key = (step.number, stored.info.series)
+            series.append(_series(step, stored, figures[key]))
+            budget = _budget(step)
+            if budget is not None and stored.info.unit == "ns":
+                verdict = _budget_verdict(step, figures[key], budget)
+                verdicts.append({**verdict, "series": len(places)})
+            places.append(key)
+        tables.extend(_table(step, table) for table in step.tables)
+        verdicts.extend(
+            {
+                "step": step.number,
+                "measurement": _measurement(step),
+                "rule": verdict.rule,
+                "result": verdict.result,
+                "evidence": verdict.evidence,
+                "remedy": verdict.remedy,
+                "series": None,
+            }
+            for verdict in step.verdicts
+        )
+    document = {
+        "id": run.id,
+        "study": source.get("study"),
+        "label": source.get("label"),
+        "repeat": int(source.get("repeat") or 0),
+        "target": str(source.get("target", "")),
+        "boot_id": str(source.get("boot_id") or ""),
+        "started": str(source.get("started", "")),
+        "duration_s": source.get("duration_s"),
+        "state": _known(source.get("state")),
+        "reason": str(source.get("reason") or ""),
+        "remedy": str(source.get("remedy") or ""),
+        "plan": dict(source.get("plan") or {}),
+        "environment": _environment(run),
+        "findings": [
+            {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
+            for finding in source.get("findings") or ()
+        ],
+        "steps": steps,
+        "series": series,
+        "tables": tables,
+        "verdicts": verdicts,
+    }
+    return document, tuple(places)
+
+
+def _known(state: object) -> str:
+    """A state of the model; what a newer or damaged run calls otherwise has failed."""
+    return state if isinstance(state, str) and state in _STATES else "failed"
+
+
+def _environment(run: StoredRun) -> Document:
+    """The environment as the run recorded it, with the settings of all its steps."""
+    recorded = dict(run.document.get("environment") or {})
+    settings: dict[str, Document] = dict(recorded.get("settings") or {})
+    for step in run.steps:
+        for setting in step.settings:
+            known = settings.get(setting.name)
+            if known is not None and not setting.reason and setting.effective == setting.asked:
+                continue  # an earlier one that did not take effect is not covered up by a later one
+            settings[setting.name] = {
+                "asked": setting.asked,
+                "effective": setting.effective,
+                "before": setting.before,
+                "reason": setting.reason,
+            }
+    header = next((step.header for step in run.steps if step.header is not None), None)
+    recorded.setdefault("kernel", {})
+    recorded.setdefault("cpu", {})
+    recorded.setdefault("libc", header.libc if header is not None else "")
+    recorded.setdefault("realtime", "unknown")
+    recorded["settings"] = settings
+    return recorded
+
+
+# --- a step --------------------------------------------------------------------------------------
+
+
+def _measurement(step: StoredStep) -> str:
+    name = step.document.get("measurement")
+    if name is None and step.header is not None:
+        name = step.header.measurement
+    return str(name or "")
+
+
+def _budget(step: StoredStep) -> Document | None:
+    """The requirement that was given; without a rate (None) it must never be exceeded."""
+    budget = step.document.get("budget_ns")
+    if budget is None:
+        return None
+    rate = step.document.get("rate_per_hour")
+    return {"budget_ns": int(budget), "rate_per_hour": None if rate is None else float(rate)}
+
+
+def _step(step: StoredStep) -> Document:
+    source = step.document
+    state, reason, remedy = (
+        _known(source.get("state")),
+        str(source.get("reason") or ""),
+        str(source.get("remedy") or ""),
+    )
+    died = [event for event in step.events if event.event == "load"]
+    if died and state in ("complete", "interrupted", "running"):
+        state = "failed"
+        reason = f"the load {died[0].fields.get('load', '')} stopped working: " + str(
+            died[0].fields.get("message", "")
+        )
+        remedy = "what was measured was not measured under that load; run the step again"
+    parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
+    if step.header is not None:
+        parameters = {name: value.effective for name, value in step.header.parameters.items()}
+    end = step.end
+    return {
+        "step": step.number,
+        "measurement": _measurement(step),
+        "role": source.get("role", "measurement"),
+        "parameters": parameters,
+        "load": _load(step),
+        "state": state,
+        "reason": reason,
+        "remedy": remedy,
+        "duration_s": source.get("duration_s"),
+        "budget": _budget(step),
+        "stream": None
+        if end is None
+        else {
+            "complete": end.complete,
+            "records": end.records,
+            "lost_records": end.lost_records,
+            "dropped_bytes": end.dropped_bytes,
+            "reason": end.reason,
+        },
+        "events": _told(step),
+    }
+
+
+def _load(step: StoredStep) -> Document:
+    name = step.document.get("load")
+    if name is None and step.header is not None:
+        name = step.header.load
+    sums: dict[str, tuple[str, int, int, int]] = {}
+    for work in step.work:
+        unit, done, start, stop = sums.get(work.load, (work.unit, 0, work.from_ns, work.to_ns))
+        sums[work.load] = (
+            unit,
+            done + work.count,
+            min(start, work.from_ns),
+            max(stop, work.to_ns),
+        )
+    loads = [
+        {
+            "name": load,
+            "unit": unit,
+            "work": done,
+            "work_rate": done * 1e9 / (stop - start) if stop > start else None,
+        }
+        for load, (unit, done, start, stop) in sums.items()
+    ]
+    first = loads[0] if loads else {"work_rate": None, "unit": ""}
+    return {
+        "name": str(name or "idle"),
+        "work_rate": first["work_rate"],
+        "unit": first["unit"],
+        "loads": loads,
+    }
+
+
+def _told(step: StoredStep) -> list[Document]:
+    events = []
+    for event in step.events:
+        if event.event not in _TOLD or len(events) == EVENT_LIMIT:
+            continue
+        fields = event.fields
+        words = {
+            "setting": "{name} changed underneath from {expected} to {found}",
+            "load": "load {load}: {message}",
+            "threshold": "stopped: a sample of {value} exceeded the threshold",
+            "message": "{text}",
+        }[event.event]
+        events.append(
+            {
+                "event": event.event,
+                "time_s": event.time_ns / 1e9,
+                "text": words.format_map(_Fields(fields)),
+            }
+        )
+    return events
+
+
+class _Fields(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _table(step: StoredStep, table: Any) -> Document:
+    return {
+        "step": step.number,
+        "name": table.name,
+        "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
+        "rows": [list(row) for row in table.rows],
+    }
+
+
+# --- a series ------------------------------------------------------------------------------------
+
+
+def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> Document:
+    info, counts = stored.info, figures.counts
+    bound = stats.bound_of_run(figures.kept, figures.duration_s, CONFIDENCE)
+    corrected = None
+    if figures.corrected is not None:
+        corrected = {
+            "max": figures.corrected.max,
+            "percentiles": stats.percentile_table(figures.corrected),
+        }
+    return {
+        "step": step.number,
+        "measurement": _measurement(step),
+        "name": info.name,
+        "context": info.context,
+        "labels": dict(info.labels),
+        "unit": info.unit,
+        "cpu": info.cpu,
+        "thread": info.thread,
+        "policy": info.policy,
+        "priority": info.priority,
+        "interval_ns": info.interval_ns,
+        "count": figures.taken,
+        "first": figures.first,
+        "min": counts.min,
+        "mean": counts.mean,
+        "max": figures.max,
+        "percentiles": stats.percentile_table(counts),
+        "percentile_ci": {
+            name: list(interval)
+            for name, interval in stats.percentile_intervals(counts, CONFIDENCE).items()
+        },
+        "rest": figures.rest,
+        "missed": figures.missed,
+        "lost": figures.lost,
+        "overruns": figures.overruns,
+        "corrected": corrected,
+        "bound": {
+            "samples": bound.count,
+            "duration_s": bound.duration_s,
+            "confidence": bound.confidence,
+            "probability": bound.probability,
+            "rate_per_hour": bound.rate_per_hour if math.isfinite(bound.rate_per_hour) else None,
+            "period_s": bound.period_s,
+            "statement": bound.statement,
+        },
+        "source": "samples" if counts.exact else "histogram",
+    }
+
+
+def _budget_verdict(step: StoredStep, figures: gather.Figures, budget: Document) -> Document:
+    """Judges a series against the requirement, by the corrected distribution where there is one."""
+    limit = budget["budget_ns"]
+    counts = figures.counts if figures.corrected is None else figures.corrected
+    # A run of lost samples is known by its number and its largest: within the budget, or one
+    # exceedance for certain and the others unknown.
+    over = sum(1 for _, largest in figures.lost_runs if largest > limit)
+    within = sum(number for number, largest in figures.lost_runs if largest <= limit)
+    judged = stats.verdict(
+        limit,
+        counts.exceeding(limit) + over,
+        counts.count + over + within,
+        figures.duration_s,
+        rate_per_hour=budget["rate_per_hour"],
+        confidence=CONFIDENCE,
+        unknown=figures.unknown + figures.lost - within - over,
+    )
+    return {
+        "step": step.number,
+        "measurement": _measurement(step),
+        "rule": f"budget {stats.time_text(limit)}",
+        "result": judged.result,
+        "evidence": judged.evidence,
+        "remedy": judged.remedy,
+    }

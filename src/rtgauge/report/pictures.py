@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pictures are drawn from: few numbers that stand for all samples, none left out.
+
+On the path of a sample: the value table and the time bins of ``gather`` become the arrays that the
+HTML report embeds and its script draws. A picture shows all series of one quantity of a step, on
+shared axes. Every maximum is among the points: bins are merged, but nothing is averaged away.
+
+    histogram   counts between shared edges, logarithmic or (with values <= 0) by asinh
+    ccdf        how many samples are at least x, at shared x and at every maximum
+    time        least, median and largest value of each time bin; what was missed or lost in it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.report.gather import Figures
+from rtgauge.stats import Counts
+
+__all__ = ["Budget", "edges_of", "picture"]
+
+Int64 = NDArray[np.int64]
+
+KNEE: Final = 1000
+"""Below this size an axis that has to show values <= 0 becomes linear (1 us for latencies)."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many points a series may have, so that the report stays small whatever their number."""
+
+    histogram: int
+    ccdf: int
+    time: int
+
+    @staticmethod
+    def of(series: int) -> Budget:
+        """The points for each of ``series`` series: about 250 000 in all, within limits."""
+        share = 250_000 // max(series, 1)
+        return Budget(
+            histogram=min(max(share // 6, 40), 280),
+            ccdf=min(max(share // 6, 40), 240),
+            time=min(max(share // 6, 32), 600),
+        )
+
+
+def _spread(low: int, high: int, number: int) -> Int64:
+    """Whole numbers from low to high, evenly apart on the axis they will be drawn on."""
+    if low > 0:
+        points = np.geomspace(low, high, number)
+    else:
+        points = np.sinh(np.linspace(np.arcsinh(low / KNEE), np.arcsinh(high / KNEE), number))
+        points *= KNEE
+    inner = np.rint(points[1:-1]).astype(np.int64)
+    return np.unique(np.concatenate(([low], inner[(inner > low) & (inner < high)], [high])))
+
+
+def _step(tables: Sequence[Counts]) -> int:
+    """The smallest distance between two values: a clock of 52 ns fills every 52nd bin only."""
+    smallest = [int(np.diff(t.values).min()) for t in tables if t.exact and len(t.values) > 1]
+    return max(min(smallest), 1) if smallest else 1
+
+
+def edges_of(tables: Sequence[Counts], number: int) -> Int64:
+    """Edges of about ``number`` bins that hold all samples; bin i is edges[i] <= v < edges[i+1].
+
+    No bin is narrower than the step in which the clock counts.
+    """
+    filled = [table for table in tables if len(table.values)]
+    if not filled:
+        return np.array([0, 1], np.int64)
+    low = min(int(table.values[0]) for table in filled)
+    high = max(int(table.values[-1]) for table in filled) + 1
+    edges = _spread(low, high, number + 1) if high - low > 1 else np.array([low, high], np.int64)
+    step = _step(filled)
+    if step > 1:
+        edges = low + (edges - low + step - 1) // step * step
+        edges[-1] = max(int(edges[-1]), high)
+        edges = np.unique(edges)
+    return edges.astype(np.int64)
+
+
+def _below(table: Counts, points: Int64) -> Int64:
+    """Number of samples below each point."""
+    at = np.searchsorted(table.values, points, side="left")
+    return np.concatenate(([0], table.cumulative))[at].astype(np.int64)
+
+
+def _histogram(tables: Sequence[Counts], number: int) -> dict[str, Any]:
+    edges = edges_of(tables, number)
+    return {
+        "edges": edges.tolist(),
+        "counts": [np.diff(_below(table, edges)).tolist() for table in tables],
+    }
+
+
+def _ccdf(
+    tables: Sequence[Counts], corrected: Sequence[Counts | None], number: int
+) -> dict[str, Any]:
+    everything = [*tables, *(table for table in corrected if table is not None)]
+    ends = [int(table.values[-1]) for table in everything if len(table.values)]
+    points = np.unique(np.concatenate((edges_of(everything, number)[:-1], np.array(ends, np.int64))))
+
+    def at_least(table: Counts) -> list[int]:
+        reached = table.count - _below(table, points)
+        return [int(n) for n in reached[: int(np.searchsorted(-reached, 0))]]
+
+    return {
+        "x": points.tolist(),
+        "total": [table.count for table in tables],
+        "reached": [at_least(table) for table in tables],
+        "corrected_total": [0 if table is None else table.count for table in corrected],
+        "corrected": [
+            None if table is None or table == raw else at_least(table)
+            for raw, table in zip(tables, corrected, strict=True)
+        ],
+    }
+
+
+def _time(figures: Sequence[Figures]) -> dict[str, Any] | None:
+    lines = [one.timeline for one in figures]
+    if all(line is None for line in lines):
+        return None
+    first = next(line for line in lines if line is not None)
+    marks = []
+    for number, line in enumerate(lines):
+        if line is None:
+            continue
+        for kind, row in (("missed", line.missed), ("lost", line.lost)):
+            at = np.flatnonzero(row)
+            marks.extend([int(b), number, kind, int(row[b])] for b in at)
+    return {
+        "start_ns": first.start_ns,
+        "bin_ns": first.bin_ns,
+        "low": [[] if line is None else _listed(line.low, line.count) for line in lines],
+        "middle": [[] if line is None else _listed(line.middle, line.count) for line in lines],
+        "high": [[] if line is None else _listed(line.high, line.count) for line in lines],
+        "marks": marks,
+    }
+
+
+def _listed(row: Int64, counts: Int64) -> list[int | None]:
+    return [int(v) if n else None for v, n in zip(row, counts, strict=True)]
+
+
+def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
+    """The arrays behind the pictures of one quantity; one entry for each of its series."""
+    tables = [one.counts for one in figures]
+    return {
+        "histogram": _histogram(tables, budget.histogram),
+        "ccdf": _ccdf(tables, [one.corrected for one in figures], budget.ccdf),
+        "time": _time(figures),
+    }

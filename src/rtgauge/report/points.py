@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says for and against the system, in sentences, from the results model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rtgauge.report import numbers
+from rtgauge.report.labels import Level, group_series, series_labels
+
+__all__ = ["Point", "negative_points", "positive_points", "verdict_of_run"]
+
+Run = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A sentence with its weight: ``pass``, ``note``, ``warn`` or ``fail``."""
+
+    kind: str
+    text: str
+    note: str = ""
+
+
+def _plural(number: int, one: str, many: str) -> str:
+    return f"{numbers.count(number)} {one if number == 1 else many}"
+
+
+def _where(step: Mapping[str, Any]) -> str:
+    return f"{step['measurement']} (step {step['step'] + 1})"
+
+
+def verdict_of_run(run: Run) -> Point:
+    """The one line that stands above everything, and what it rests on."""
+    results = [verdict["result"] for verdict in run["verdicts"]]
+    states = [step["state"] for step in run["steps"]]
+    failed, passed = results.count("fail"), results.count("pass")
+    open_ones = results.count("inconclusive")
+    broken = [step for step in run["steps"] if step["state"] == "failed"]
+    errors = sum(1 for finding in run["findings"] if finding["level"] == "error")
+    reserve = (
+        f" {_plural(errors, 'finding', 'findings')} about the system "
+        f"{'limits' if errors == 1 else 'limit'} what these numbers say."
+        if errors
+        else ""
+    )
+    if run["state"] == "failed" or broken:
+        reason = run["reason"] or (broken[0]["reason"] if broken else "")
+        what = "The run failed" if not broken or len(broken) == len(states) else "A part of the run failed"
+        return Point("fail", what, _sentence(reason) + _sentence(run["remedy"]) + reserve)
+    if failed:
+        return Point(
+            "fail",
+            "Requirements were not met" if failed > 1 else "A requirement was not met",
+            f"{failed} of {_plural(len(results), 'verdict', 'verdicts')} failed." + reserve,
+        )
+    if run["state"] in ("interrupted", "running"):
+        what = "interrupted" if run["state"] == "interrupted" else "not ended yet"
+        return Point(
+            "warn", f"The run was {what}", _sentence(run["reason"]) + "What was measured is shown." + reserve
+        )
+    if states and all(state == "skipped" for state in states):
+        return Point("warn", "Nothing could be measured here", _sentence(run["steps"][0]["reason"]))
+    if open_ones:
+        return Point(
+            "warn",
+            "Not decided yet",
+            f"{open_ones} of {_plural(len(results), 'verdict', 'verdicts')} "
+            f"{'needs' if open_ones == 1 else 'need'} a longer run; none failed." + reserve,
+        )
+    if passed:
+        return Point(
+            "pass", "All requirements were met", f"{_plural(passed, 'verdict', 'verdicts')} passed." + reserve
+        )
+    return Point(
+        "note",
+        "Measured; no requirement was given",
+        "The numbers stand for themselves. With a budget (--budget) each series gets a verdict." + reserve,
+    )
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    if not text:
+        return ""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".") + " "
+
+
+def positive_points(run: Run) -> list[Point]:
+    """What was shown to hold."""
+    points = []
+    for step in run["steps"]:
+        results = [v for v in run["verdicts"] if v["step"] == step["step"]]
+        good = [v for v in results if v["result"] == "pass"]
+        if good and len(good) == len(results):
+            note = good[0]["evidence"] if len(good) == 1 else f"{len(good)} verdicts"
+            points.append(Point("pass", f"{_where(step)}: {good[0]['rule']} held.", note))
+        elif good:
+            points.append(Point("pass", f"{_where(step)}: {len(good)} of {len(results)} verdicts passed."))
+    grid = [one for one in run["series"] if one["interval_ns"] > 0 and one["count"]]
+    if grid and not any(one["missed"] for one in grid):
+        due = sum(one["count"] for one in grid)
+        points.append(Point("pass", f"No period was missed in {numbers.count(due)} that were due."))
+    streams = [step["stream"] for step in run["steps"] if step["stream"] is not None]
+    if (
+        run["series"]
+        and streams
+        and not any(one["lost"] for one in run["series"])
+        and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
+    ):
+        points.append(Point("pass", "Every sample taken was kept; no part of a stream was lost."))
+    good_checks = [f for f in run["findings"] if f["level"] == "ok"]
+    points += [Point("pass", f"{f['check']}: {f['found']}") for f in good_checks]
+    return points
+
+
+def negative_points(run: Run) -> list[Point]:
+    """What did not hold, was lost, or limits what may be claimed; the gravest first."""
+    points = []
+    for step in run["steps"]:
+        if step["state"] in ("failed", "interrupted", "skipped"):
+            kind = "fail" if step["state"] == "failed" else "warn"
+            text = f"{_where(step)} {'was ' if step['state'] != 'failed' else ''}{step['state']}"
+            points.append(Point(kind, f"{text}: {step['reason'] or 'no reason recorded'}", step["remedy"]))
+    points += _verdict_points(run)
+    for step in run["steps"]:
+        members = [one for one in run["series"] if one["step"] == step["step"]]
+        missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
+        stream = step["stream"]
+        if missed:
+            due = missed + sum(one["count"] for one in members)
+            points.append(
+                Point("warn", f"{_where(step)}: {_plural(missed, 'period', 'periods')} missed of {numbers.count(due)} due.")
+            )
+        if lost:
+            points.append(
+                Point("warn", f"{_where(step)}: {_plural(lost, 'sample', 'samples')} lost after they were taken.")
+            )
+        if stream is not None and (stream["lost_records"] or stream["dropped_bytes"] or not stream["complete"]):
+            parts = []
+            if stream["lost_records"]:
+                parts.append(_plural(stream["lost_records"], "record lost", "records lost"))
+            if stream["dropped_bytes"]:
+                parts.append(_plural(stream["dropped_bytes"], "byte dropped", "bytes dropped"))
+            if not stream["complete"]:
+                parts.append("it breaks off")
+            points.append(
+                Point("warn", f"{_where(step)}: the stream is damaged: {numbers.join(parts)}.", stream["reason"])
+            )
+    found = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
+    for f in sorted(found, key=lambda f: -Level.of(f["level"])):
+        kind = "fail" if f["level"] == "error" else "warn"
+        points.append(Point(kind, f"{f['check']}: {f['found']}", f["remedy"]))
+    return points
+
+
+def _verdict_points(run: Run) -> list[Point]:
+    points = []
+    for step in run["steps"]:
+        places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
+        names: dict[int, str] = {}
+        for members in group_series(run["series"], places):
+            names.update(zip(members, series_labels([run["series"][p] for p in members]), strict=True))
+        for result, kind in (("fail", "fail"), ("inconclusive", "warn")):
+            found = [v for v in run["verdicts"] if v["step"] == step["step"] and v["result"] == result]
+            for rule in dict.fromkeys(v["rule"] for v in found):
+                same = [v for v in found if v["rule"] == rule]
+                whose = [names[v["series"]] for v in same if v["series"] in names]
+                shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
+                word = "failed" if result == "fail" else "is not decided"
+                text = f"{_where(step)}: {rule} {word}" + (f" on {shown}" if shown else "")
+                note = f"{same[0]['evidence']}. {_sentence(same[0]['remedy'])}".strip()
+                points.append(Point(kind, text + ".", note))
+    return points

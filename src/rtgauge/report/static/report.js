@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+   Draws the report's pictures with uPlot from the JSON embedded in the page. Needs no network,
+   writes text only through textContent, and keeps every number as it came. */
+"use strict";
+(() => {
+const root = document.documentElement;
+const check = document.getElementById("selfcheck");
+const problems = [];
+window.addEventListener("error", e => { problems.push(String(e.message)); report(); });
+const report = () => { if (check) check.textContent = problems.length ? "pictures: " + problems.join("; ") : "pictures: ok"; };
+
+const asked = new URLSearchParams(location.search).get("theme");
+if (asked === "dark" || asked === "light") root.dataset.theme = asked;
+const preferred = matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+const isDark = () => !printing && (root.dataset.theme ? root.dataset.theme === "dark" : preferred.matches);
+
+const el = (tag, cls, text) => {
+	const node = document.createElement(tag);
+	if (cls) node.className = cls;
+	if (text !== undefined) node.textContent = text;
+	return node;
+};
+const css = name => getComputedStyle(root).getPropertyValue(name).trim();
+
+/* Up to eight series have colours of their own; more share one scale of hues, in their order. */
+const FEW = { light: ["#1d5c88", "#b8541c", "#2d7a54", "#7a4a93", "#a07a00", "#b03a5b", "#3f8f9c", "#5f6670"],
+	dark: ["#7fb8dd", "#eb9a63", "#79c79c", "#c39be0", "#dcb84f", "#ee88a5", "#7ecbd6", "#a9b2bb"] };
+const colour = (i, n, alpha) => {
+	if (n <= 8) {
+		const hex = FEW[isDark() ? "dark" : "light"][i];
+		return alpha === undefined ? hex : hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
+	}
+	const hue = 215 + 290 * i / (n - 1);
+	return `hsla(${hue % 360}, ${isDark() ? "62%, 68%" : "58%, 42%"}, ${alpha === undefined ? 1 : alpha})`;
+};
+
+/* --- numbers --- */
+const NARROW = "\u202f", MINUS = "\u2212";
+const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
+const show = (v, whole) => {
+	if (v === null || v === undefined) return "–";
+	const a = Math.abs(v);
+	const d = whole && Number.isInteger(v) ? 0 : a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3;
+	const [w, f] = a.toFixed(d).split(".");
+	return (v < 0 ? MINUS : "") + group(w) + (f ? "." + f : "");
+};
+const tick = v => {
+	const a = Math.abs(v);
+	const t = a >= 1 || a === 0 ? group(String(+a.toPrecision(6)).split(".")[0]) + (a % 1 ? "." + String(+a.toPrecision(6)).split(".")[1] : "")
+		: String(+a.toPrecision(3));
+	return (v < 0 ? MINUS : "") + t;
+};
+const SUP = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const power = v => {
+	const e = Math.round(Math.log10(v));
+	if (e >= 0 && e <= 3) return group(String(10 ** e));
+	if (e >= -2) return String(+(10 ** e).toPrecision(1));
+	return "10" + (e < 0 ? "⁻" : "") + String(Math.abs(e)).split("").map(d => SUP[d]).join("");
+};
+const seconds = v => v >= 7200 ? (v / 3600).toFixed(2) + NARROW + "h" : v >= 600 ? (v / 60).toFixed(1) + NARROW + "min" : show(v) + NARROW + "s";
+
+/* Ticks of a logarithmic axis: decades, and 2 and 5 between them where there is room. */
+const logSplits = (lo, hi, room) => {
+	const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi));
+	const decades = Math.log10(hi / lo);
+	const within = decades * 3 <= room ? [1, 2, 5] : [1];
+	const every = within.length > 1 ? 1 : Math.max(1, Math.ceil(decades / room));
+	const out = [];
+	for (let e = a; e <= b; e++) {
+		if (((e % every) + every) % every) continue;
+		for (const m of within) {
+			const v = m * 10 ** e;
+			if (v >= lo * 0.999 && v <= hi * 1.001) out.push(+v.toPrecision(1));
+		}
+	}
+	if (out.length < 2 && hi > lo) {   /* less than one step of the scale: evenly spaced ones */
+		const step = 10 ** Math.floor(Math.log10((hi - lo) / 2));
+		const even = [];
+		for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) even.push(+v.toPrecision(6));
+		const skip = Math.max(1, Math.ceil(even.length / room));
+		return even.filter((_, i) => i % skip === 0);
+	}
+	return out;
+};
+
+const axisBase = () => ({ stroke: css("--soft"), font: "11px " + css("--sans"), labelFont: "11px " + css("--sans"), labelGap: 2,
+	grid: { stroke: css("--hair"), width: 1 }, ticks: { stroke: css("--line"), width: 1, size: 4 }, gap: 4, labelSize: 18 });
+
+/* A scale and an axis for values of the unit. kind: log, asinh or linear. */
+const valueScale = (kind, lo, hi) => {
+	if (kind === "log") return { distr: 3, log: 10, range: (u, a, b) => a === null ? [lo, hi] : [Math.max(a, lo), Math.max(b, a * 1.0001)] };
+	if (kind === "asinh") return { distr: 4, asinh: 1, range: (u, a, b) => a === null ? [lo, hi] : [a, b] };
+	return { range: (u, a, b) => a === null ? [lo, hi] : [a, b] };
+};
+const valueAxis = (kind, label, x) => Object.assign(axisBase(), {
+	label, size: x ? 34 : 52,
+	splits: kind === "log" ? (u, i, lo, hi) => logSplits(lo, hi, x ? u.bbox.width / devicePixelRatio / 62 : u.bbox.height / devicePixelRatio / 34)
+		: kind === "asinh" ? (u, i, lo, hi) => {
+			const pos = hi > 1 ? logSplits(1, hi, 3.2) : [], neg = lo < -1 ? logSplits(1, -lo, 3.2).map(v => -v).reverse() : [];
+			return [...neg, 0, ...pos];
+		} : undefined,
+	values: (u, splits) => splits.map(v => v === null ? "" : tick(v)),
+	filter: (u, splits) => splits,
+});
+const countAxis = (label, fraction) => Object.assign(axisBase(), {
+	label, size: 52,
+	splits: (u, i, lo, hi) => {
+		const out = [];
+		const a = Math.ceil(Math.log10(lo) - 1e-9), b = Math.floor(Math.log10(hi) + 1e-9);
+		const every = Math.max(1, Math.ceil((b - a) / (u.bbox.height / devicePixelRatio / 26)));
+		for (let e = b; e >= a; e--) if ((b - e) % every === 0) out.push(10 ** e);
+		return out.reverse();
+	},
+	values: (u, splits) => splits.map(power),
+	filter: (u, splits) => splits,
+});
+
+/* Zoom by keyboard, as by drag and double-click. */
+const keys = (u, box) => {
+	box.addEventListener("keydown", e => {
+		const s = u.scales.x, log = s.distr === 3;
+		const f = log ? Math.log : v => v, g = log ? Math.exp : v => v;
+		const lo = f(s.min), hi = f(s.max), w = hi - lo;
+		const move = (a, b) => { u.setScale("x", { min: g(a), max: g(b) }); e.preventDefault(); };
+		if (e.key === "+" || e.key === "=") move(lo + w / 4, hi - w / 4);
+		else if (e.key === "-") move(lo - w / 2, hi + w / 2);
+		else if (e.key === "ArrowLeft") move(lo - w / 8, hi - w / 8);
+		else if (e.key === "ArrowRight") move(lo + w / 8, hi + w / 8);
+		else if (e.key === "0" || e.key === "Escape") { u.setData(u.data, true); e.preventDefault(); }
+	});
+};
+
+const vline = (u, value, text, stroke, dash, level) => {
+	const s = u.scales.x;
+	if (value === null || value < s.min || value > s.max) return;
+	const x = Math.round(u.valToPos(value, "x", true)), c = u.ctx, r = devicePixelRatio;
+	c.save();
+	c.strokeStyle = stroke; c.fillStyle = stroke; c.lineWidth = r; c.setLineDash(dash.map(d => d * r));
+	c.beginPath(); c.moveTo(x, u.bbox.top); c.lineTo(x, u.bbox.top + u.bbox.height); c.stroke();
+	c.font = `600 ${11 * r}px ${css("--sans")}`;
+	const right = x + c.measureText(text).width + 8 * r > u.bbox.left + u.bbox.width;
+	c.textAlign = right ? "right" : "left"; c.textBaseline = "top";
+	c.fillText(text, x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r);
+	c.restore();
+};
+const hline = (u, value, text, stroke) => {
+	const s = u.scales.y;
+	if (value === null || value < s.min || value > s.max) return;
+	const y = Math.round(u.valToPos(value, "y", true)), c = u.ctx, r = devicePixelRatio;
+	c.save();
+	c.strokeStyle = stroke; c.fillStyle = stroke; c.lineWidth = r; c.setLineDash([6 * r, 4 * r]);
+	c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke();
+	c.font = `600 ${11 * r}px ${css("--sans")}`; c.textAlign = "right"; c.textBaseline = "bottom";
+	c.fillText(text, u.bbox.left + u.bbox.width - 4 * r, y - 2 * r);
+	c.restore();
+};
+
+/* --- one quantity of one step: a legend and its pictures --- */
+class Group {
+	constructor(box, data) {
+		this.box = box; this.data = data;
+		this.n = data.labels.length;
+		this.on = data.labels.map(() => true);
+		this.linear = false;
+		this.unit = data.unit;
+		this.charts = [];
+		const top = data.max.map(v => v === null ? -Infinity : v);
+		this.worst = top.indexOf(Math.max(...top));
+		this.legend();
+		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
+		this.draw();
+	}
+	visible() { return this.on.map((v, i) => v ? i : -1).filter(i => i >= 0); }
+	value(v) { return v === null || v === undefined ? null : v / this.data.div; }
+	label(x) { return this.unit ? x + " (" + this.unit + ")" : x; }
+	legend() {
+		const box = this.box.querySelector(".legend");
+		if (!box || this.n < 2) { if (box) box.remove(); return; }
+		this.buttons = this.data.labels.map((text, i) => {
+			const b = el("button"); b.type = "button";
+			const s = el("span", "swatch"); s.style.background = colour(i, this.n);
+			b.append(s, text);
+			b.title = "Click to hide or show; double-click to show it alone";
+			b.addEventListener("click", () => { this.on[i] = !this.on[i]; this.redraw(); });
+			b.addEventListener("dblclick", () => { this.on = this.on.map((_, k) => k === i); this.redraw(); });
+			box.append(b);
+			return b;
+		});
+		const some = (text, f) => { const b = el("button", "all", text); b.type = "button"; b.addEventListener("click", () => { this.on = this.data.labels.map((_, i) => f(i)); this.redraw(); }); box.append(b); };
+		if (this.n > 8) box.classList.add("many");
+		some("Only the worst", i => i === this.worst);
+		some("All", () => true);
+	}
+	redraw() {
+		if (this.buttons) this.buttons.forEach((b, i) => { b.setAttribute("aria-pressed", String(this.on[i])); b.firstChild.style.background = colour(i, this.n); });
+		this.draw();
+	}
+	draw() {
+		for (const u of this.charts) u.destroy();
+		this.charts = [];
+		if (this.buttons) this.buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(this.on[i])));
+		for (const figure of this.box.querySelectorAll("figure[data-kind]")) {
+			const make = { histogram: () => this.histogram(figure), ccdf: () => this.ccdf(figure), time: () => this.time(figure) }[figure.dataset.kind];
+			const u = make();
+			if (u) { this.charts.push(u); keys(u, u.root); }
+		}
+	}
+	resize() { for (const u of this.charts) { const p = u.root.parentNode; u.setSize({ width: p.clientWidth, height: p.clientHeight }); } }
+	base(figure, extra) {
+		const box = figure.querySelector(".canvas");
+		const readout = figure.querySelector(".readout");
+		const o = Object.assign({
+			width: Math.max(box.clientWidth, 200), height: Math.max(box.clientHeight, 160),
+			legend: { show: false }, padding: [8, 10, 0, 0],
+			cursor: { drag: { x: true, y: false, setScale: true }, focus: { prox: 24 }, points: { size: 6 } },
+			focus: { alpha: this.n > 1 ? 0.35 : 1 },
+		}, extra.options);
+		o.hooks = Object.assign({}, extra.hooks, {
+			setCursor: [u => { readout.textContent = u.cursor.idx === null || u.cursor.idx === undefined || u.cursor.left < 0 ? "" : extra.tell(u, u.cursor.idx); }],
+			setSeries: [(u, i) => { u.focused = i; }],
+		});
+		const u = new uPlot(o, extra.data, box);
+		u.root.tabIndex = 0;
+		u.root.setAttribute("role", "img");
+		u.root.setAttribute("aria-label", figure.querySelector("h4").textContent + ". " + figure.querySelector(".says").textContent);
+		return u;
+	}
+	kind(values) { return values.some(v => v !== null && v <= 0) ? "asinh" : "log"; }
+	line(i, more) {
+		const many = this.visible().length > 8, worst = i === this.worst && this.n > 8;
+		return Object.assign({ stroke: colour(i, this.n, many && !worst ? 0.55 : 1), width: worst || !many ? 1.6 : 1, points: { show: false } }, more);
+	}
+	histogram(figure) {
+		const { edges, counts } = this.data.histogram, vis = this.visible();
+		if (edges.length < 2) return null;
+		const x = edges.map(v => this.value(v));
+		const kind = this.kind(x);
+		const ys = vis.map(i => [...counts[i].map(c => c || 0.5), 0.5]);
+		const top = Math.max(10, ...counts.map(c => c.reduce((a, b) => Math.max(a, b), 0)));
+		const stepped = uPlot.paths.stepped({ align: 1 });
+		const width = kind === "log" ? x[x.length - 1] / x[0] : 0;
+		return this.base(figure, {
+			data: [x, ...ys],
+			options: {
+				scales: { x: Object.assign({ time: false }, valueScale(kind, x[0] / (width ** 0.03 || 1), x[x.length - 1] * (width ** 0.03 || 1))), y: { distr: 3, log: 10, range: [0.5, top * 1.6] } },
+				axes: [valueAxis(kind, this.label(this.data.quantity), true), countAxis("samples per bin")],
+				series: [{}, ...vis.map(i => this.line(i, { paths: stepped, fill: vis.length <= 3 ? colour(i, this.n, 0.14) : undefined, fillTo: () => 0.5 }))],
+			},
+			hooks: { draw: [u => this.lines(u)] },
+			tell: (u, idx) => {
+				const k = Math.min(idx, edges.length - 2), f = u.focused ? vis[u.focused - 1] : vis[0];
+				if (f === undefined) return "";
+				return `${show(x[k])} to ${show(x[k + 1])}${NARROW}${this.unit}: ${group(String(counts[f][k]))} samples` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
+			},
+		});
+	}
+	lines(u) {
+		const vis = this.visible();
+		if (!vis.length) return;
+		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
+		if (Number.isFinite(highest)) vline(u, this.value(highest), "max " + show(this.value(highest)), css("--ink"), [2, 3], 0);
+		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
+	}
+	ccdf(figure) {
+		const c = this.data.ccdf, vis = this.visible();
+		if (!c.x.length) return null;
+		const x = c.x.map(v => this.value(v));
+		const kind = this.kind(x);
+		const part = (row, total) => x.map((_, k) => k < row.length && total ? row[k] / total : null);
+		const data = [x], series = [{}], meaning = [null];
+		for (const i of vis) {
+			data.push(part(c.reached[i], c.total[i])); series.push(this.line(i, { paths: uPlot.paths.stepped({ align: -1 }) })); meaning.push([i, false]);
+			if (c.corrected[i]) {
+				data.push(part(c.corrected[i], c.corrected_total[i]));
+				series.push(this.line(i, { dash: [5, 4], paths: uPlot.paths.stepped({ align: -1 }) })); meaning.push([i, true]);
+			}
+		}
+		const least = 1 / Math.max(10, ...c.total, ...c.corrected_total);
+		const width = kind === "log" ? x[x.length - 1] / x[0] : 0;
+		return this.base(figure, {
+			data,
+			options: {
+				scales: { x: Object.assign({ time: false }, valueScale(kind, x[0] / (width ** 0.03 || 1), x[x.length - 1] * (width ** 0.03 || 1))), y: { distr: 3, log: 10, range: [least * 0.7, 1.2] } },
+				axes: [valueAxis(kind, this.label(this.data.quantity), true), countAxis("share of samples at least this large")],
+				series,
+			},
+			hooks: { draw: [u => this.lines(u)] },
+			tell: (u, idx) => {
+				const m = meaning[u.focused || 1];
+				if (!m) return "";
+				const [i, corrected] = m, row = corrected ? c.corrected[i] : c.reached[i], total = corrected ? c.corrected_total[i] : c.total[i];
+				const n = idx < row.length ? row[idx] : 0;
+				return `≥ ${show(x[idx])}${NARROW}${this.unit}: ${group(String(n))} of ${group(String(total))}` + (corrected ? ", corrected" : "") + (this.n > 1 ? `, ${this.data.labels[i]}` : "");
+			},
+		});
+	}
+	time(figure) {
+		const t = this.data.time;
+		if (!t) return null;
+		const vis = this.visible(), number = t.high[0].length ? t.high[0].length : Math.max(...t.high.map(r => r.length));
+		const x = Array.from({ length: number }, (_, k) => (t.start_ns + t.bin_ns * (k + 0.5)) / 1e9);
+		const get = row => x.map((_, k) => this.value(row[k]));
+		const data = [x], series = [{}], bands = [], meaning = [null];
+		const detail = vis.length <= 4;
+		let lo = Infinity, hi = -Infinity;
+		const scan = row => { for (const v of row) if (v !== null) { if (v < lo) lo = v; if (v > hi) hi = v; } };
+		if (detail) {
+			for (const i of vis) {
+				const rows = [get(t.high[i]), get(t.low[i]), get(t.middle[i])];
+				rows.forEach(scan);
+				const at = data.length;
+				data.push(...rows);
+				series.push(this.line(i, { width: 1.4 }), this.line(i, { width: 0, stroke: colour(i, this.n, 0) }), this.line(i, { width: 1, dash: [3, 3] }));
+				bands.push({ series: [at, at + 1], fill: colour(i, this.n, 0.13) });
+				meaning.push([i, "max"], [i, "min"], [i, "median"]);
+			}
+		} else {
+			const env = (rows, f) => x.map((_, k) => { let r = null; for (const row of rows) { const v = row[k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
+			const rows = [env(vis.map(i => t.high[i]), Math.max), env(vis.map(i => t.low[i]), Math.min)];
+			rows.forEach(scan);
+			data.push(...rows);
+			const none = { stroke: "transparent", width: 0, points: { show: false } };
+			series.push(none, none);
+			bands.push({ series: [1, 2], fill: css("--hair") });
+			meaning.push(null, null);
+			for (const i of [...vis].sort((a, b) => (a === this.worst) - (b === this.worst))) {
+				data.push(get(t.high[i])); series.push(this.line(i)); meaning.push([i, "max"]);
+			}
+		}
+		if (!Number.isFinite(lo)) return null;
+		const budget = this.value(this.data.budget);
+		if (budget !== null) hi = Math.max(hi, Math.min(budget, hi * 4));
+		const kind = this.linear || lo <= 0 || hi / lo < 8 ? "linear" : "log";
+		const range = kind === "log" ? [lo * 0.8, hi * 1.25] : [Math.min(0, lo * 1.05), hi * 1.08 || 1];
+		const marks = t.marks.filter(m => this.on[m[1]]);
+		return this.base(figure, {
+			data,
+			options: {
+				bands,
+				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: kind === "log" ? { distr: 3, log: 10, range } : { range } },
+				axes: [Object.assign(axisBase(), { label: "time since the step began (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				series,
+			},
+			hooks: { draw: [u => {
+				const cx = u.ctx, r = devicePixelRatio, base = u.bbox.top + u.bbox.height;
+				if (budget !== null) hline(u, budget, "budget", css("--fail"));
+				cx.save();
+				for (const [bin, , kindOf] of marks) {
+					const at = x[bin];
+					if (at < u.scales.x.min || at > u.scales.x.max) continue;
+					const px = u.valToPos(at, "x", true);
+					cx.fillStyle = css(kindOf === "missed" ? "--fail" : "--warn");
+					cx.beginPath(); cx.moveTo(px, base - 9 * r); cx.lineTo(px - 4 * r, base - r); cx.lineTo(px + 4 * r, base - r); cx.closePath(); cx.fill();
+				}
+				cx.strokeStyle = css("--accent"); cx.lineWidth = r; cx.setLineDash([r, 3 * r]);
+				for (const [at] of this.data.events) {
+					if (at < u.scales.x.min || at > u.scales.x.max) continue;
+					const px = Math.round(u.valToPos(at, "x", true));
+					cx.beginPath(); cx.moveTo(px, u.bbox.top); cx.lineTo(px, base); cx.stroke();
+				}
+				cx.restore();
+			}] },
+			tell: (u, idx) => {
+				const m = meaning[u.focused || 0], parts = [seconds(x[idx])];
+				const i = m ? m[0] : detail ? vis[0] : null;
+				if (i === null || i === undefined) parts.push(`max ${show(data[1][idx])}${NARROW}${this.unit} of all`);
+				else {
+					if (this.n > 1) parts.push(this.data.labels[i]);
+					parts.push(`min ${show(this.value(t.low[i][idx]))}, median ${show(this.value(t.middle[i][idx]))}, max ${show(this.value(t.high[i][idx]))}${NARROW}${this.unit}`);
+				}
+				for (const k of ["missed", "lost"]) {
+					const sum = marks.filter(q => q[0] === idx && q[2] === k).reduce((a, q) => a + q[3], 0);
+					if (sum) parts.push(`${group(String(sum))} ${k}`);
+				}
+				for (const [at, text] of this.data.events) if (Math.abs(at - x[idx]) <= t.bin_ns / 1e9) parts.push(text);
+				return parts.join(" · ");
+			},
+		});
+	}
+	tools(figure) {
+		const box = figure.querySelector(".tools");
+		const link = el("button", "", "Download the data (CSV)");
+		link.type = "button";
+		link.addEventListener("click", () => {
+			const a = el("a");
+			a.href = URL.createObjectURL(new Blob([this.csv(figure.dataset.kind)], { type: "text/csv" }));
+			a.download = `${this.data.file}-${figure.dataset.kind}.csv`;
+			a.click();
+			setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+		});
+		box.append(link);
+		if (figure.dataset.kind === "time") {
+			const b = el("button", "", "Linear scale");
+			b.type = "button";
+			b.addEventListener("click", () => { this.linear = !this.linear; b.textContent = this.linear ? "Logarithmic scale" : "Linear scale"; this.draw(); });
+			box.append(" · ", b);
+		}
+	}
+	csv(kind) {
+		const d = this.data, rows = [];
+		/* A cell that a spreadsheet could take for a formula is led by an apostrophe. */
+		const cell = v => { let s = v === null || v === undefined ? "" : String(v); if (typeof v === "string" && /^[=+\-@\t\r]/.test(s)) s = "'" + s; return /[",\n\r]/.test(s) ? '"' + s.replace(/"/g, '""') + '"' : s; };
+		const unit = d.raw_unit;
+		if (kind === "histogram") {
+			rows.push([`from (${unit})`, `below (${unit})`, ...d.labels]);
+			for (let k = 0; k + 1 < d.histogram.edges.length; k++) rows.push([d.histogram.edges[k], d.histogram.edges[k + 1], ...d.histogram.counts.map(c => c[k])]);
+		} else if (kind === "ccdf") {
+			const c = d.ccdf, extra = d.labels.map((_, i) => i).filter(i => c.corrected[i]);
+			rows.push([`at least (${unit})`, ...d.labels.map(l => l + ": samples"), ...extra.map(i => d.labels[i] + ": corrected")]);
+			c.x.forEach((v, k) => rows.push([v, ...c.reached.map(r => k < r.length ? r[k] : 0), ...extra.map(i => k < c.corrected[i].length ? c.corrected[i][k] : 0)]));
+		} else {
+			const t = d.time;
+			rows.push(["from (ns)", ...d.labels.flatMap(l => [`${l}: min (${unit})`, `${l}: median (${unit})`, `${l}: max (${unit})`, `${l}: missed`, `${l}: lost`])]);
+			const at = new Map(t.marks.map(m => [`${m[0]} ${m[1]} ${m[2]}`, m[3]]));
+			const number = Math.max(...t.high.map(r => r.length));
+			for (let k = 0; k < number; k++) rows.push([t.start_ns + k * t.bin_ns, ...d.labels.flatMap((_, i) => [t.low[i][k], t.middle[i][k], t.high[i][k], at.get(`${k} ${i} missed`) || 0, at.get(`${k} ${i} lost`) || 0])]);
+		}
+		return rows.map(r => r.map(cell).join(",")).join("\r\n") + "\r\n";
+	}
+}
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const groups = [];
+for (const box of document.querySelectorAll("[data-group]")) {
+	try { groups.push(new Group(box, data[box.dataset.group])); }
+	catch (e) { problems.push(`${box.dataset.group}: ${e.message}`); }
+}
+const again = () => { for (const g of groups) g.redraw(); };
+preferred.addEventListener("change", again);
+let waiting = 0;
+new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(() => { for (const g of groups) g.resize(); }, 60); }).observe(document.body);
+window.addEventListener("beforeprint", () => { printing = true; for (const d of document.querySelectorAll("details")) { d.dataset.was = d.open ? "1" : ""; d.open = true; } again(); });
+window.addEventListener("afterprint", () => { printing = false; for (const d of document.querySelectorAll("details")) d.open = d.dataset.was === "1"; again(); });
+for (const swatch of document.querySelectorAll("[data-swatch]")) {
+	const [i, n] = swatch.dataset.swatch.split(" ").map(Number);
+	swatch.style.background = colour(i, n);
+}
+/* The page checks itself: every picture has a canvas, and the data offered is the data drawn. */
+for (const g of groups) {
+	const made = g.box.querySelectorAll("canvas").length, due = g.box.querySelectorAll("figure[data-kind]").length;
+	if (made !== due) problems.push(`${g.data.file}: ${made} of ${due} pictures`);
+	const kept = g.data.ccdf.total;
+	g.data.histogram.counts.forEach((c, i) => { const sum = c.reduce((a, b) => a + b, 0); if (sum !== kept[i]) problems.push(`${g.data.file}: histogram of ${g.data.labels[i]} has ${sum} of ${kept[i]}`); });
+	for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind).length < 10) problems.push("empty data");
+}
+report();
+})();
