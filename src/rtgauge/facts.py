@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the facts that an agent collected (docs/environment.md).
+
+Facts come from a target, and a target may be anything: every reader here gives ``None`` for what is
+missing or not as expected, never an error, and its work is bounded whatever the facts hold.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+__all__ = [
+    "CLOCK",
+    "CPU",
+    "CPU_MAX",
+    "Fact",
+    "Facts",
+    "cpu_list",
+    "one_line",
+    "parse_cpus",
+    "parse_integer",
+    "parse_mask",
+]
+
+Fact: TypeAlias = str | int | bytes | None
+
+CPU = "/sys/devices/system/cpu/"
+CLOCK = "/sys/devices/system/clocksource/clocksource0/"
+CPU_MAX = 4096
+_CONFIG_MAX = 4 << 20  # a whole configuration is about 300 kB
+_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_OPTION = re.compile(r"CONFIG_(\w+)=(.*)")
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
+
+
+def one_line(value: str, limit: int = 160) -> str:
+    """The text without line ends and control characters, cut at ``limit`` characters."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in value[: 8 * limit]).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def parse_cpus(text: str) -> frozenset[int] | None:
+    """The CPUs of a list as the kernel writes it, ``0-3,8``; empty for an empty one."""
+    text = text.strip()
+    # "(null)" is what nohz_full shows on older kernels where it was not asked for
+    if text in ("", "(null)"):
+        return frozenset()
+    cpus: set[int] = set()
+    for item in text.split(","):
+        match = _RANGE.fullmatch(item.strip())
+        if match is None:
+            return None
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first or last >= CPU_MAX:
+            return None
+        cpus.update(range(first, last + 1))
+    return frozenset(cpus)
+
+
+def parse_mask(text: str) -> frozenset[int] | None:
+    """The CPUs of a mask as the kernel writes it: 32 bits a group, ``f,ffffffff``."""
+    groups = text.strip().split(",")
+    if len(groups) > CPU_MAX // 32 or not all(re.fullmatch(r"[0-9a-fA-F]{1,8}", g) for g in groups):
+        return None
+    mask = int("".join(group.zfill(8) for group in groups), 16)
+    return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+
+
+def parse_integer(text: str | None) -> int | None:
+    """A decimal number of at most 19 digits; None for anything else."""
+    return int(text) if text is not None and _INTEGER.fullmatch(text.strip()) else None
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """The shortest list of these CPUs: ``0-3,8``."""
+    items: list[str] = []
+    ordered = sorted(set(cpus))
+    start = 0
+    for place, cpu in enumerate(ordered):
+        if place + 1 == len(ordered) or ordered[place + 1] != cpu + 1:
+            first = ordered[start]
+            items.append(str(cpu) if first == cpu else f"{first}-{cpu}")
+            start = place + 1
+    return ",".join(items)
+
+
+class Facts:
+    """The facts of one target, by type."""
+
+    def __init__(self, facts: Mapping[str, Fact]) -> None:
+        self._facts = {name: value for name, value in facts.items() if isinstance(name, str)}
+        self._config: dict[str, str] | None = None
+        self._config_read = False
+
+    def text(self, name: str) -> str | None:
+        value = self._facts.get(name)
+        if isinstance(value, str):
+            return value.strip()
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace").strip()
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64:
+            return str(value)
+        return None
+
+    def integer(self, name: str) -> int | None:
+        return parse_integer(self.text(name))
+
+    def cpus(self, name: str) -> frozenset[int] | None:
+        text = self.text(name)
+        return None if text is None else parse_cpus(text)
+
+    def absent(self, name: str) -> bool:
+        """Whether the target is known not to have this file (rather than not to show it)."""
+        return (
+            name in self._facts and self._facts[name] is None and f"{name}.error" not in self._facts
+        )
+
+    def error(self, name: str) -> str:
+        """Why a file that is there could not be read; empty if that is not known."""
+        return self.text(f"{name}.error") or ""
+
+    def names(self, pattern: str) -> list[str]:
+        """Names of the facts that match a pattern with one ``*``, without their ``.error``."""
+        before, _, after = pattern.partition("*")
+        size = len(before) + len(after)
+        return [
+            name
+            for name in self._facts
+            if name.startswith(before)
+            and name.endswith(after)
+            and len(name) >= size
+            and "*" not in name
+            and not name.endswith((".error", ".cut"))
+        ]
+
+    def per_cpu(self, pattern: str) -> dict[int, str]:
+        """What a file of each CPU holds, by CPU; ``#`` in the pattern is the CPU's number.
+
+        CPUs whose file could not be read are not in it. One fact can hold for several CPUs:
+        ``cpu{0-3,8}``.
+        """
+        values: dict[int, str] = {}
+        for name, cpus in self._cpu_names(pattern):
+            text = self.text(name)
+            if text is not None:
+                values.update(dict.fromkeys(cpus, text))
+        return values
+
+    def per_cpu_absent(self, pattern: str) -> bool:
+        """Whether no CPU is known to have such a file, and it was looked for."""
+        names = [name for name, _ in self._cpu_names(pattern)]
+        return bool(names) and all(self.absent(name) for name in names)
+
+    def per_cpu_error(self, pattern: str) -> str:
+        """Why some CPU's file could not be read; empty if that is not known."""
+        return next(filter(None, (self.error(n) for n, _ in self._cpu_names(pattern))), "")
+
+    def _cpu_names(self, pattern: str) -> list[tuple[str, frozenset[int]]]:
+        before, _, after = pattern.partition("#")
+        found: list[tuple[str, frozenset[int]]] = []
+        for name in self._facts:
+            if not (name.startswith(before) and name.endswith(after)):
+                continue
+            middle = name[len(before) : len(name) - len(after)]
+            if middle.startswith("{") and middle.endswith("}"):
+                middle = middle[1:-1]
+            elif not middle.isdecimal():
+                continue
+            cpus = parse_cpus(middle)
+            if cpus:
+                found.append((name, cpus))
+        return found
+
+    def lines(self, name: str, separator: str = ":") -> dict[str, str]:
+        """A text of lines ``key: value`` (the first of each key counts)."""
+        values: dict[str, str] = {}
+        for line in (self.text(name) or "").splitlines():
+            key, found, value = line.partition(separator)
+            if found:
+                values.setdefault(key.strip(), value.strip())
+        return values
+
+    # --- the kernel ----------------------------------------------------------------------------
+
+    @property
+    def release(self) -> tuple[int, int] | None:
+        """The first two numbers of the kernel's release."""
+        match = re.match(r"(\d{1,4})\.(\d{1,4})", self.text("uname.release") or "")
+        return None if match is None else (int(match[1]), int(match[2]))
+
+    @property
+    def version(self) -> str | None:
+        """``uname -v``, or where that is missing the text of /proc/version, which contains it."""
+        return self.text("uname.version") or self.text("/proc/version") or None
+
+    @property
+    def machine(self) -> str:
+        return self.text("uname.machine") or ""
+
+    @property
+    def is_x86(self) -> bool:
+        return self.machine == "x86_64" or re.fullmatch(r"i[3-6]86", self.machine) is not None
+
+    def parameters(self, name: str) -> list[str] | None:
+        """The values of a kernel parameter in their order; None if the command line is not known.
+
+        What stands after ``--`` is init's. A parameter without a value counts as ``""``.
+        """
+        line = self.text("/proc/cmdline")
+        if line is None:
+            return None
+        values: list[str] = []
+        for word in _WORD.findall(line):
+            if word == "--":
+                break
+            key, _, value = word.replace('"', "").partition("=")
+            # the kernel takes - and _ in names for the same
+            if key.replace("-", "_") == name.replace("-", "_"):
+                values.append(value)
+        return values
+
+    def parameter(self, name: str) -> str | None:
+        """The last value of a kernel parameter, None if it is not given or not known."""
+        values = self.parameters(name)
+        return values[-1] if values else None
+
+    def config(self, option: str) -> str | None:
+        """An option of the kernel's configuration, ``n`` if it is off, None if not known."""
+        if not self._config_read:
+            self._config = self._read_config()
+            self._config_read = True
+        if self._config is None:
+            return None
+        return self._config.get(option, None if "" in self._config else "n")
+
+    def _read_config(self) -> dict[str, str] | None:
+        """The options that are on; the key ``""`` stands for a part that is missing."""
+        names: Sequence[str] = (
+            "/proc/config.gz",
+            *self.names("/boot/config-*"),
+            *self.names("/lib/modules/*/config"),
+        )
+        for name in names:
+            value = self._facts.get(name)
+            whole = f"{name}.cut" not in self._facts
+            if isinstance(value, bytes) and value[:2] == b"\x1f\x8b":
+                text, unpacked = _unpack(value)
+                whole = whole and unpacked
+            else:
+                text = self.text(name) or ""
+            options = {
+                match[1]: match[2].strip().strip('"')
+                for match in map(_OPTION.fullmatch, text.splitlines())
+                if match is not None
+            }
+            if options:
+                return options if whole else options | {"": ""}
+        return None
+
+
+def _unpack(data: bytes) -> tuple[str, bool]:
+    """The text of a gzip stream, never more than a limit, and whether that is all of it."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(data, _CONFIG_MAX)
+    except zlib.error:
+        return "", False
+    return unpacked.decode("utf-8", "replace"), unpacker.eof
