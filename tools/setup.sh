@@ -135,7 +135,6 @@ debian_packages() {
 # Tools of `make check`, each as "command package".
 development_tools="clang clang
 clang-format clang-format
-musl-gcc musl-tools
 chromium chromium
 shellcheck shellcheck
 valgrind valgrind
