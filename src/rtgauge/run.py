@@ -311,6 +311,17 @@ def _check_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: 
                 )
 
 
+def _cpus_measured(steps: Sequence[PlannedStep]) -> list[int] | None:
+    """The CPUs that the steps name; None if one of them takes all."""
+    union: set[int] = set()
+    for step in steps:
+        cpus = parse_cpus(step.parameters.get("cpu", "all"))
+        if cpus is None:
+            return None
+        union |= cpus
+    return sorted(union)
+
+
 @dataclass
 class _Ended:
     """How a step ended."""
@@ -354,12 +365,21 @@ class _Run:
         _check_cpus(steps, self._facts, self._target.name)
         began = self._clock.monotonic()
         self._document = self._first_document(study, repeat, header, steps)
-        self._folder = self._store.create(self._document)
-        self._folder.save_environment(environment)
-        self._progress.run_started(self._document, number, total)
+        with self._store.create(self._document) as self._folder:
+            self._progress.run_started(self._document, number, total)
+            return self._in_folder(environment, steps, began, interruption)
+
+    def _in_folder(
+        self,
+        environment: bytes,
+        steps: Sequence[PlannedStep],
+        began: float,
+        interruption: _Interruption,
+    ) -> RunOutcome:
         # Calibrations come first in time and last in the list.
         order = [*range(len(self._plan.steps), len(steps)), *range(len(self._plan.steps))]
         try:
+            self._folder.save_environment(environment)
             for place, index in enumerate(order, 1):
                 if interruption.asked:
                     self._note(index, _Ended("skipped", "the run was stopped before this step"))
@@ -388,7 +408,7 @@ class _Run:
     def _first_document(
         self, study: str, repeat: int, header: Header, steps: Sequence[PlannedStep]
     ) -> dict[str, Any]:
-        findings = audit(self._facts)
+        self._cpus = _cpus_measured(steps)
         return {
             "format": "rtgauge-run",
             "version": 1,
@@ -405,7 +425,7 @@ class _Run:
             "remedy": "",
             "plan": self._plan.document(),
             "environment": environment_document(self._facts, self._settings),
-            "findings": [asdict(finding) for finding in findings],
+            "findings": self._findings(None),
             "catalogue": json.loads(json.dumps(dict(self._catalogue.document))),
             "steps": [
                 {
@@ -426,6 +446,12 @@ class _Run:
                 for index, step in enumerate(steps)
             ],
         }
+
+    def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
+        """The audit's findings for what is measured here, and with what the run itself set."""
+        loaded = any(step.load != "idle" for step in self._plan.steps)
+        found = audit(self._facts, cpus=self._cpus, load_running=loaded, settings=settings)
+        return [asdict(finding) for finding in found]
 
     def _note(self, index: int, ended: _Ended, duration_s: float = 0.0) -> dict[str, Any]:
         entry: dict[str, Any] = self._document["steps"][index]
@@ -482,6 +508,7 @@ class _Run:
         return "complete", "", ""
 
     def _finish(self, began: float, state: str, reason: str, remedy: str) -> None:
+        self._document["findings"] = self._findings(self._settings)
         self._document.update(
             state=state,
             reason=reason,

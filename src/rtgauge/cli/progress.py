@@ -57,11 +57,6 @@ class ConsoleProgress:
         """Say which run this is."""
         of = f" ({number} of {total})" if total > 1 else ""
         self._line(f"run {document['id']}{of} on {document['target']}")
-        worst = [f for f in document["findings"] if f["level"] in ("error", "warning")]
-        if worst:
-            names = ", ".join(finding["check"] for finding in worst)
-            noun = "finding" if len(worst) == 1 else "findings"
-            self._line(f"{len(worst)} {noun} to know of: {names} (see rtgauge check)")
 
     def step_started(self, live: LiveStep, number: int, total: int) -> None:
         """Say which step begins."""

@@ -372,10 +372,9 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
 
 def _check_report(path: Path) -> None:
     """Find out before measuring, not after, that the report cannot be written."""
-    if path.suffix not in (".html", ".json"):
-        raise UsageError(
-            f"a report cannot be written as '{path.name}'", "end its name in .html or .json"
-        )
+    from rtgauge.report import format_of  # noqa: PLC0415
+
+    format_of(path)
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent} for the report", "make it first")
 
