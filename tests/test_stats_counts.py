@@ -129,8 +129,9 @@ def test_many_values_in_and_out_of_the_window(seed: int) -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_window_with_values_of_one_sign(sign: int) -> None:
-    values = (sign * np.arange(1, 100_000)).astype(np.int32)
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_window_with_values_of_one_sign(sign: int, first: int) -> None:
+    values = (sign * np.arange(first, 100_000)).astype(np.int32)
     assert np.array_equal(Counts.from_arrays([values]).values, np.sort(values))
 
 

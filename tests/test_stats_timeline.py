@@ -279,6 +279,11 @@ def test_clusters_are_found_at_their_size(size: int) -> None:
     assert index == pytest.approx(1 / size, rel=0.2)
 
 
+def test_extremal_index_by_hand() -> None:
+    """Gaps of 1, 10, 1, 30: 2 (9 + 29)^2 / (4 (9 x 8 + 29 x 28))."""
+    assert extremal_index(np.array([0, 1, 11, 12, 42])) == pytest.approx(2 * 38**2 / (4 * 884))
+
+
 def test_one_long_stall_is_one_cluster() -> None:
     assert extremal_index(np.arange(500, 700)) == pytest.approx(1 / 200)
     assert extremal_index(np.array([3])) is None

@@ -33,7 +33,7 @@ from .counts import (
 
 __all__ = ["Corrected", "GapOffsets", "corrected", "missed_values", "values_at"]
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 _EXACT_POINTS = 1 << 22
 _LONG_GAP = 1 << 12
 _LONG_GAP_BITS = 10
@@ -199,12 +199,13 @@ def corrected(
     usable &= np.abs(late) <= _FURTHEST
     long = _too_long(many)
     builder = CountsBuilder()
-    short = ~long
-    present = np.where(usable, many, 0)
-    for block in missed_values(late[short], present[short], interval_ns, offsets):
+    present = many if np.all(usable) else np.where(usable, many, 0)
+    if np.any(long):
+        late, present = late[~long], present[~long]
+    for block in missed_values(late, present, interval_ns, offsets):
         builder.add(block)
     tables = [
-        _long_gap(int(late[gap]), int(many[gap]), interval_ns)
+        _long_gap(int(latency[gap]), int(many[gap]), interval_ns)
         for gap in np.flatnonzero(long & usable)
     ]
     added = Counts.merged((builder.build(), *tables))

@@ -44,10 +44,13 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def _shift_of(magnitude: Int64, sub_bits: int) -> Int64:
-    """How far values >= 0 are shifted right so that sub_bits + 1 bits remain."""
-    exponent = np.clip(np.frexp(magnitude.astype(np.float64))[1].astype(np.int64) - 1, 0, 62)
-    rounded_up = (magnitude >> exponent) == 0  # by the conversion to float64
-    shift: Int64 = np.maximum(exponent - rounded_up - sub_bits, 0)
+    """How far values >= 0 are shifted right so that sub_bits + 1 bits remain.
+
+    Where the conversion to float64 rounds up to a power of two the shift is one too large; the
+    bucket is the same, because buckets have no gaps there.
+    """
+    exponent = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64) - 1
+    shift: Int64 = np.maximum(np.minimum(exponent, 62) - sub_bits, 0)
     return shift
 
 

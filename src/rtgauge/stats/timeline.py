@@ -271,8 +271,6 @@ class TimelineBuilder:
             return
         before = np.maximum.accumulate(values)
         new = np.flatnonzero(np.concatenate(([True], before[1:] > before[:-1])))
-        if self._record is not None:
-            new = new[values[new] > self._record]
         self._records.append((_times_at(due_ns, new), values[new].astype(np.int64)))
         self._record = top
 
