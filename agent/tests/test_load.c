@@ -493,6 +493,7 @@ static void test_deaths(void)
 	check_message(&msg, "load leaving ended by itself");
 	memset(&msg, 0, sizeof(msg));
 	check(load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
+	check_message(&msg, "load leaving ended by itself");
 	load_set_free(set);
 
 	set = start("family", NULL, &seen, &msg);
