@@ -410,6 +410,8 @@ def _no_frequency(name: str, case: _Case, why: str) -> Finding:
 
 
 _SLEEP_OK_US = 2
+_WHY_HALT = "a halted virtual CPU goes to the hypervisor, and returns when that schedules it again"
+_HALT_REMEDY = "while the application runs, hold /dev/cpu_dma_latency at 0, or boot with idle=poll"
 _HOLD = (
     "the application holds /dev/cpu_dma_latency open with the value 0 while it runs; or boot with "
 )
@@ -440,6 +442,8 @@ def _check_sleep(name: str, case: _Case) -> Finding:
         if not case.covers(states):
             missing = _cpus(case.cpus - states.keys())
             return _unknown(name, f"nothing is known of {missing}", why, remedy)
+        if deepest[1] > 0 and hypervisor(facts):
+            return _finding(name, "note", f"deepest: {deepest[0]}", _WHY_HALT, _HALT_REMEDY)
         return _finding(name, "ok", f"deepest: {deepest[0]}", "waking takes next to no time")
     if case.recorded:
         why += "; the run could not hold /dev/cpu_dma_latency"
@@ -485,8 +489,8 @@ def _no_sleep_states(name: str, case: _Case, why: str, remedy: str) -> Finding:
             name,
             "note",
             "the plain halt instruction",
-            "a halted virtual CPU goes to the hypervisor, and returns when that schedules it",
-            "boot with idle=poll" if facts.is_x86 else remedy,
+            _WHY_HALT,
+            _HALT_REMEDY,
         )
     return _finding(
         name, "ok", "the plain halt instruction", "no driver that could enter deeper states"

@@ -30,10 +30,10 @@ Fact: TypeAlias = str | int | bytes | None
 CPU = "/sys/devices/system/cpu/"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/"
 CPU_MAX = 4096
-_CONFIG_MAX = 4 << 20  # a whole configuration is about 300 kB
+_CONFIG_MAX = 2 << 20  # a whole configuration is about 300 kB
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
-_OPTION = re.compile(r"CONFIG_(\w+)=(.*)")
+_OPTION = re.compile(r"CONFIG_(\w{1,100})=([^\n]*)")
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 
 
@@ -253,11 +253,7 @@ class Facts:
                 whole = whole and unpacked
             else:
                 text = self.text(name) or ""
-            options = {
-                match[1]: match[2].strip().strip('"')
-                for match in map(_OPTION.fullmatch, text.splitlines())
-                if match is not None
-            }
+            options = {match[1]: match[2].strip().strip('"') for match in _OPTION.finditer(text)}
             if options:
                 return options if whole else options | {"": ""}
         return None

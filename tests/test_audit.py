@@ -1,0 +1,1076 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit: six kinds of systems, every check at every level, and facts that no system has."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtgauge.audit import CHECKS, Finding, audit, environment_document, realtime_model
+from rtgauge.facts import Fact, Facts, cpu_list, one_line, parse_cpus, parse_mask
+
+CPU = "/sys/devices/system/cpu/"
+CLOCK = "/sys/devices/system/clocksource/clocksource0/"
+FAIR = "/sys/kernel/debug/sched/fair_server/"
+RUNTIME = "/proc/sys/kernel/sched_rt_runtime_us"
+PREEMPT = "/sys/kernel/debug/sched/preempt"
+
+FactSet = dict[str, Fact]
+
+
+# --- six systems ---------------------------------------------------------------------------------
+
+RT_PC: FactSet = {
+    "uname.release": "6.12.48-rt-amd64",
+    "uname.version": "#1 SMP PREEMPT_RT Debian 6.12.48-1",
+    "uname.machine": "x86_64",
+    "/proc/version": "Linux version 6.12.48+deb13-rt-amd64 (gcc-14 (Debian 14.2.0-19))",
+    "/proc/cmdline": "quiet isolcpus=managed_irq,domain,2-3 nohz_full=2-3 irqaffinity=0-1 nosmt",
+    "/sys/kernel/realtime": "1",
+    "agent.debugfs": "mounted",
+    "/boot/config-6.12.48-rt-amd64": "CONFIG_PREEMPT_RT=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_IDLE=y",
+    RUNTIME: "-1",
+    "/proc/sys/kernel/sched_rt_period_us": "1000000",
+    FAIR + "cpu{0-3}/runtime": "0",
+    "agent.clock_getres_ns": 1,
+    "agent.clock_getres_coarse_ns": 4000000,
+    CLOCK + "current_clocksource": "tsc",
+    CLOCK + "available_clocksource": "tsc hpet acpi_pm ",
+    "/proc/cpuinfo": "processor\t: 0\nmodel name\t: Intel(R) Core(TM) i7\nflags\t\t: fpu tsc",
+    CPU + "online": "0-3",
+    CPU + "isolated": "2-3",
+    CPU + "nohz_full": "2-3",
+    "/proc/irq/default_smp_affinity": "3",
+    CPU + "smt/control": "forceoff",
+    CPU + "smt/active": "0",
+    CPU + "cpu0/topology/thread_siblings_list": "0",
+    CPU + "cpu1/topology/thread_siblings_list": "1",
+    CPU + "cpu2/topology/thread_siblings_list": "2",
+    CPU + "cpu3/topology/thread_siblings_list": "3",
+    CPU + "cpu{0-3}/cpufreq/scaling_driver": "intel_pstate",
+    CPU + "cpu{0-3}/cpufreq/scaling_governor": "performance",
+    CPU + "cpuidle/current_driver": "intel_idle",
+    CPU + "cpu{0-3}/cpuidle/state0/name": "POLL",
+    CPU + "cpu{0-3}/cpuidle/state0/latency": "0",
+    CPU + "cpu{0-3}/cpuidle/state0/disable": "0",
+    CPU + "cpu{0-3}/cpuidle/state1/name": "C1",
+    CPU + "cpu{0-3}/cpuidle/state1/latency": "2",
+    CPU + "cpu{0-3}/cpuidle/state1/disable": "0",
+    CPU + "cpu{0-3}/cpuidle/state2/name": "C10",
+    CPU + "cpu{0-3}/cpuidle/state2/latency": "890",
+    CPU + "cpu{0-3}/cpuidle/state2/disable": "1",
+    "agent.dma_latency": 0,
+    "/proc/stat": "cpu  1 0 1 90 0 0 0 0 0 0\ncpu0 1 0 1 90 0 0 0 0 0 0",
+    "/sys/class/dmi/id/sys_vendor": "ASUS",
+    "/proc/self/ns/pid": "pid:[4026531836]",
+    "agent.libc": "glibc 2.41",
+    "agent.uid": 0,
+    "agent.fifo": 0,
+    "agent.fifo_priority": 99,
+    "agent.rlimit_rtprio": 0,
+    "agent.rlimit_memlock": 8388608,
+    "agent.rlimit_rttime": -1,
+    "/proc/self/status": "CapEff:\t000001ffffffffff\nSeccomp:\t0\nCpus_allowed_list:\t0-3",
+    "agent.cgroup.cpu.rt_runtime_us": None,
+    "/proc/meminfo": "MemTotal:       16000000 kB\nSwapTotal:             0 kB",
+}
+
+LAPTOP: FactSet = RT_PC | {
+    "uname.release": "6.8.0-45-generic",
+    "uname.version": "#45-Ubuntu SMP PREEMPT_DYNAMIC Fri Aug 30 12:02:04 UTC 2024",
+    "/proc/version": "Linux version 6.8.0-45-generic (buildd@lcy02) #45-Ubuntu SMP",
+    "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda2 ro quiet splash",
+    "/sys/kernel/realtime": None,
+    "agent.debugfs": None,
+    "agent.debugfs.error": "Permission denied",
+    PREEMPT: None,
+    PREEMPT + ".error": "Permission denied",
+    "/boot/config-6.12.48-rt-amd64": None,
+    "/boot/config-6.8.0-45-generic": "CONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_PREEMPT_DYNAMIC=y",
+    RUNTIME: "950000",
+    FAIR + "cpu{0-3}/runtime": None,
+    CPU + "isolated": "",
+    CPU + "nohz_full": " (null)",
+    "/proc/irq/default_smp_affinity": "f",
+    CPU + "smt/active": "1",
+    CPU + "cpu0/topology/thread_siblings_list": "0-1",
+    CPU + "cpu1/topology/thread_siblings_list": "0-1",
+    CPU + "cpu2/topology/thread_siblings_list": "2-3",
+    CPU + "cpu3/topology/thread_siblings_list": "2-3",
+    CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave",
+    CPU + "cpu{0-3}/cpuidle/state2/disable": "0",
+    "agent.dma_latency": 13,
+    "agent.uid": 1000,
+    "agent.fifo": 1,
+    "/proc/self/status": "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-3",
+}
+del LAPTOP["agent.fifo_priority"]
+
+VM: FactSet = {
+    "uname.release": "6.18.44",
+    "uname.version": "#1 SMP PREEMPT_DYNAMIC",
+    "uname.machine": "x86_64",
+    "/proc/cmdline": "console=ttyS0 preempt=full",
+    "/sys/kernel/realtime": None,
+    "agent.debugfs": "opened",
+    PREEMPT: None,
+    PREEMPT + ".error": "Operation not permitted",
+    FAIR + "cpu{0-1}/runtime": None,
+    FAIR + "cpu{0-1}/runtime.error": "Operation not permitted",
+    RUNTIME: "-1",
+    "/proc/sys/kernel/sched_rt_period_us": "1000000",
+    "agent.clock_getres_ns": 1,
+    CLOCK + "current_clocksource": "kvm-clock",
+    CLOCK + "available_clocksource": "kvm-clock",
+    "/proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu tsc hypervisor",
+    CPU + "online": "0-1",
+    CPU + "isolated": "",
+    CPU + "smt/active": "0",
+    CPU + "smt/control": "notsupported",
+    CPU + "cpu{0-1}/cpufreq/scaling_governor": None,
+    CPU + "cpuidle/current_driver": "none",
+    "/proc/stat": "cpu0 100 0 0 800 0 0 0 100 0 0\ncpu1 0 0 0 1000 0 0 0 0 0 0",
+    "/proc/self/ns/pid": "pid:[4026531836]",
+    "agent.uid": 0,
+    "agent.fifo": 0,
+    "agent.fifo_priority": 99,
+    "agent.rlimit_memlock": -1,
+    "agent.rlimit_rttime": -1,
+    "agent.dma_latency": 0,
+    "/proc/self/status": "CapEff:\t000001ffffffffff\nCpus_allowed_list:\t0-1",
+}
+
+CONTAINER: FactSet = LAPTOP | {
+    "/.dockerenv": 1,
+    "/proc/self/ns/pid": "pid:[4026532611]",
+    "agent.uid": 0,
+    "agent.fifo": 1,
+    "agent.dma_latency": 2,
+    "/proc/self/status": "CapEff:\t00000000a80425fb\nCpus_allowed_list:\t0-3",
+    "agent.debugfs.error": "Operation not permitted",
+}
+
+ARM_BOARD: FactSet = {
+    "uname.release": "3.0.0",
+    "uname.version": "#12 Thu Mar 7 10:00:00 CET 2013",
+    "uname.machine": "armv5tejl",
+    "/proc/cmdline": "console=ttyS0,115200 mem=64M",
+    "/sys/kernel/realtime": None,
+    "agent.debugfs": None,
+    "agent.debugfs.error": "Function not implemented",
+    RUNTIME: "950000",
+    "/proc/sys/kernel/sched_rt_period_us": "1000000",
+    "agent.clock_getres_ns": 10000000,
+    CLOCK + "current_clocksource": "at91_tc_clksrc",
+    "/proc/cpuinfo": "Processor\t: ARM926EJ-S rev 5 (v5l)\nHardware\t: Atmel AT91SAM9260-EK",
+    CPU + "online": "0",
+    CPU + "isolated": None,
+    CPU + "smt/active": None,
+    CPU + "smt/control": None,
+    CPU + "cpu0/cpufreq/scaling_governor": None,
+    CPU + "cpuidle/current_driver": None,
+    CPU + "cpu0/topology/thread_siblings_list": None,
+    "/proc/stat": "cpu0 1 2 3 4 5 6 7 0 0",
+    "/proc/self/ns/pid": None,
+    "agent.libc": "musl",
+    "agent.uid": 0,
+    "agent.fifo": 0,
+    "agent.fifo_priority": 99,
+    "agent.rlimit_memlock": 65536,
+    "agent.rlimit_rttime": -1,
+    "agent.dma_latency": 2,
+    "/proc/self/status": "CapEff:\tffffffffffffffff\nCpus_allowed_list:\t0",
+}
+
+SERVER: FactSet = (
+    LAPTOP
+    | {
+        "uname.release": "7.0.1",
+        "uname.version": "#1 SMP PREEMPT_DYNAMIC Fri May 1",
+        "agent.debugfs": "mounted",
+        "agent.debugfs.error": None,
+        PREEMPT: "full (lazy)",
+        PREEMPT + ".error": None,
+        FAIR + "cpu{0-127}/runtime": "50000000",
+        CPU + "online": "0-127",
+        CPU + "isolated": "",
+        "/proc/irq/default_smp_affinity": "ffffffff,ffffffff,ffffffff,ffffffff",
+        CPU + "smt/control": "on",
+        CPU + "cpu{0-127}/cpufreq/scaling_driver": "acpi-cpufreq",
+        CPU + "cpu{0-3,5-127}/cpufreq/scaling_governor": "schedutil",
+        CPU + "cpu4/cpufreq/scaling_governor": "performance",
+        CPU + "cpu{0-127}/cpuidle/state0/name": "POLL",
+        CPU + "cpu{0-127}/cpuidle/state0/latency": "0",
+        CPU + "cpu{0-127}/cpuidle/state1/name": "C2",
+        CPU + "cpu{0-127}/cpuidle/state1/latency": "400",
+        CPU + "cpu{0-127}/cpuidle/state1/disable": "0",
+        "agent.uid": 0,
+        "agent.fifo": 0,
+        "agent.fifo_priority": 99,
+        "agent.dma_latency": 0,
+        "agent.rlimit_memlock": -1,
+        "/proc/self/status": "CapEff:\t000001ffffffffff\nCpus_allowed_list:\t0-127",
+    }
+    | {
+        f"{CPU}cpu{{{core},{core + 64}}}/topology/thread_siblings_list": f"{core},{core + 64}"
+        for core in range(64)
+    }
+)
+for _cpu in range(4):
+    del SERVER[f"{CPU}cpu{_cpu}/topology/thread_siblings_list"]
+
+SYSTEMS: dict[str, tuple[FactSet, str, dict[str, str]]] = {
+    "rt-pc": (
+        RT_PC,
+        "preempt_rt",
+        dict.fromkeys(CHECKS, "ok") | {"isolation": "note"},
+    ),
+    "laptop": (
+        LAPTOP,
+        "voluntary",
+        {
+            "preemption": "error",
+            "timers": "ok",
+            "clock-source": "ok",
+            "frequency": "warning",
+            "sleep-states": "warning",
+            "throttling": "warning",
+            "isolation": "note",
+            "smt": "warning",
+            "virtualisation": "ok",
+            "privileges": "error",
+        },
+    ),
+    "vm": (
+        VM,
+        "full",
+        {
+            "preemption": "warning",
+            "timers": "ok",
+            "clock-source": "note",
+            "frequency": "note",
+            "sleep-states": "note",
+            "throttling": "note",
+            "isolation": "note",
+            "smt": "note",
+            "virtualisation": "error",
+            "privileges": "ok",
+        },
+    ),
+    "container": (
+        CONTAINER,
+        "voluntary",
+        {
+            "preemption": "error",
+            "timers": "ok",
+            "clock-source": "ok",
+            "frequency": "warning",
+            "sleep-states": "warning",
+            "throttling": "warning",
+            "isolation": "note",
+            "smt": "warning",
+            "virtualisation": "ok",
+            "privileges": "error",
+        },
+    ),
+    "arm-board": (
+        ARM_BOARD,
+        "unknown",
+        {
+            "preemption": "error",
+            "timers": "error",
+            "clock-source": "note",
+            "frequency": "ok",
+            "sleep-states": "ok",
+            "throttling": "warning",
+            "isolation": "note",
+            "smt": "ok",
+            "virtualisation": "ok",
+            "privileges": "note",
+        },
+    ),
+    "server": (
+        SERVER,
+        "lazy",
+        {
+            "preemption": "warning",
+            "timers": "ok",
+            "clock-source": "ok",
+            "frequency": "warning",
+            "sleep-states": "warning",
+            "throttling": "warning",
+            "isolation": "note",
+            "smt": "warning",
+            "virtualisation": "ok",
+            "privileges": "ok",
+        },
+    ),
+}
+
+
+def find(facts: Mapping[str, Fact], check: str, **options: Any) -> Finding:
+    return next(finding for finding in audit(facts, **options) if finding.check == check)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_systems(system: str) -> None:
+    facts, model, levels = SYSTEMS[system]
+    assert {finding.check: finding.level for finding in audit(facts)} == levels
+    assert realtime_model(facts) == model
+    assert environment_document(facts)["realtime"] == model
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_findings_are_complete(system: str) -> None:
+    findings = audit(SYSTEMS[system][0])
+    assert [finding.check for finding in findings] == list(CHECKS)
+    assert len(CHECKS) == 10
+    for finding in findings:
+        assert finding.found and finding.why
+        assert bool(finding.remedy) == (finding.level != "ok")
+        assert not {"\n", "\r", "\x1b"} & set(finding.found + finding.why + finding.remedy)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_documents_are_json(system: str) -> None:
+    document = environment_document(SYSTEMS[system][0])
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_nothing_known_is_never_ok() -> None:
+    for finding in audit({}):
+        assert finding.level == "note"
+        assert finding.found == "unknown"
+        assert finding.why and finding.remedy
+    assert realtime_model({}) == "unknown"
+
+
+def test_a_missing_fact_is_never_ok_where_it_was_needed() -> None:
+    """Leave any one fact out of the best system: nothing gets better by knowing less."""
+    order = ("ok", "note", "warning", "error")
+    best = {finding.check: order.index(finding.level) for finding in audit(RT_PC)}
+    needed = {
+        "uname.release": "throttling",
+        RUNTIME: "throttling",
+        FAIR + "cpu{0-3}/runtime": "throttling",
+        "agent.clock_getres_ns": "timers",
+        CLOCK + "current_clocksource": "clock-source",
+        CPU + "cpu{0-3}/cpufreq/scaling_governor": "frequency",
+        "/proc/stat": "virtualisation",
+        "agent.fifo": "privileges",
+        "agent.rlimit_memlock": "privileges",
+        "agent.dma_latency": "privileges",
+    }
+    for name in RT_PC:
+        less = {key: value for key, value in RT_PC.items() if key != name}
+        findings = audit(less)
+        for finding in findings:
+            if finding.check != "isolation":
+                assert order.index(finding.level) >= best[finding.check], (name, finding)
+        if name in needed and name != "uname.release":
+            assert find(less, needed[name]).level == "note", name
+
+
+# --- every check at every level ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    check: str
+    level: str
+    change: Mapping[str, Fact]
+    found: str = ""
+    remedy: str = ""
+    base: str = "rt-pc"
+    cpus: tuple[int, ...] | None = None
+    load: bool = False
+    run: Mapping[str, str | None] | None = None
+
+
+def _dynamic(**change: Fact) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {
+        "/sys/kernel/realtime": None,
+        "uname.version": "#1 SMP PREEMPT_DYNAMIC",
+        "/boot/config-6.12.48-rt-amd64": None,
+        "/proc/cmdline": change.pop("cmdline", "quiet"),
+    }
+    return facts | {PREEMPT: change.pop("debugfs", None)} | change
+
+
+SIX: FactSet = {"uname.release": "6.1.0", FAIR + "cpu{0-3}/runtime": None}
+
+CASES = [
+    # preemption
+    Case("preemption", "ok", {"/sys/kernel/realtime": None}, "PREEMPT_RT"),
+    Case("preemption", "ok", {"uname.version": "#1 SMP PREEMPT RT 3.18"}, "PREEMPT_RT"),
+    Case("preemption", "ok", {"uname.version": "#1 SMP PREEMPT"}, "PREEMPT_RT"),
+    Case(
+        "preemption",
+        "warning",
+        {"/boot/config-6.12.48-rt-amd64": "CONFIG_PREEMPT_RT=y\nCONFIG_PROVE_LOCKING=y"},
+        "PROVE_LOCKING",
+        "CONFIG_PROVE_LOCKING",
+    ),
+    Case("preemption", "warning", _dynamic(debugfs="none voluntary (full)"), "full", "linux-image"),
+    Case("preemption", "error", _dynamic(debugfs="none (voluntary) full"), "vol", "preempt=full"),
+    Case("preemption", "error", _dynamic(debugfs="(none) voluntary full"), "no preemption"),
+    # what runs counts more than what was asked for at boot, and that more than what was built in
+    Case("preemption", "error", _dynamic(debugfs="(none) full", cmdline="preempt=full"), "no pre"),
+    Case("preemption", "warning", _dynamic(cmdline="a preempt=none preempt=full"), "preempt=full"),
+    Case("preemption", "warning", _dynamic(cmdline="preempt=full preempt=fast"), "preempt=full"),
+    Case("preemption", "warning", _dynamic(cmdline="quiet -- preempt=none"), "mode unknown"),
+    Case(
+        "preemption",
+        "error",
+        _dynamic() | {"/boot/config-x": "CONFIG_PREEMPT_NONE=y"},
+        "the kernel's default",
+    ),
+    Case(
+        "preemption",
+        "warning",
+        _dynamic() | {"/boot/config-x": "CONFIG_PREEMPT_LAZY=y"},
+        "lazy",
+    ),
+    Case("preemption", "warning", _dynamic(), "mode unknown"),
+    Case(
+        "preemption",
+        "warning",
+        {"uname.version": "#1 SMP PREEMPT", "/sys/kernel/realtime": None, **SIX},
+        "full preemption",
+    ),
+    Case(
+        "preemption",
+        "warning",
+        {
+            "uname.version": "#1 SMP PREEMPT",
+            "uname.release": "6.14.0",
+            "/sys/kernel/realtime": None,
+            "/boot/config-6.12.48-rt-amd64": None,
+        },
+        "full or lazy",
+    ),
+    Case(
+        "preemption",
+        "warning",
+        {
+            "uname.version": "#1 SMP PREEMPT",
+            "uname.release": "6.14.0",
+            "/sys/kernel/realtime": None,
+            "/boot/config-6.12.48-rt-amd64": "CONFIG_PREEMPT_LAZY=y",
+        },
+        "lazy",
+    ),
+    Case(
+        "preemption",
+        "error",
+        {
+            "uname.version": "#1 SMP",
+            "/sys/kernel/realtime": None,
+            "/boot/config-6.12.48-rt-amd64": None,
+        },
+        "none or voluntary",
+    ),
+    Case("preemption", "note", {"/proc/xenomai/version": "3.2.4"}, "Cobalt core 3.2.4"),
+    Case("preemption", "note", {"/dev/evl/control": 1}, "EVL"),
+    Case(
+        "preemption",
+        "note",
+        {"uname.version": None, "/proc/version": None, "/sys/kernel/realtime": None},
+        "unknown",
+    ),
+    # timers
+    Case("timers", "error", {"agent.clock_getres_ns": 4000000}, "4 ms"),
+    Case(
+        "timers",
+        "error",
+        {"agent.clock_getres_ns": 4000000, "/proc/cmdline": "highres=off"},
+        remedy="remove highres=off",
+    ),
+    Case("timers", "note", {"agent.clock_getres_ns": 0}, "unknown"),
+    Case("timers", "note", {"agent.clock_getres_ns": -1}, "unknown"),
+    # clock source
+    Case(
+        "clock-source",
+        "warning",
+        {CLOCK + "current_clocksource": "hpet"},
+        "hpet",
+        "echo tsc",
+    ),
+    Case(
+        "clock-source",
+        "warning",
+        {CLOCK + "current_clocksource": "acpi_pm", CLOCK + "available_clocksource": "acpi_pm"},
+        remedy="dmesg",
+    ),
+    Case("clock-source", "error", {CLOCK + "current_clocksource": "jiffies"}),
+    Case("clock-source", "note", {CLOCK + "current_clocksource": "xen"}),
+    Case("clock-source", "warning", {CLOCK + "current_clocksource": "tsc-early"}),
+    Case(
+        "clock-source",
+        "ok",
+        {CLOCK + "current_clocksource": "arch_sys_counter", "uname.machine": "aarch64"},
+    ),
+    Case("clock-source", "note", {CLOCK + "current_clocksource": ""}, "unknown"),
+    # frequency
+    Case(
+        "frequency",
+        "warning",
+        {CPU + "cpu{0-3}/cpufreq/scaling_governor": "schedutil"},
+        "schedutil",
+        "echo performance",
+    ),
+    Case(
+        "frequency",
+        "warning",
+        {CPU + "cpu{0-3}/cpufreq/scaling_governor": None}
+        | {f"{CPU}cpu{n}/cpufreq/scaling_governor": "performance" for n in range(3)}
+        | {CPU + "cpu3/cpufreq/scaling_governor": "ondemand"},
+        "performance on CPUs 0-2, ondemand on CPU 3",
+    ),
+    Case(
+        "frequency",
+        "ok",
+        {CPU + "cpu{0-3}/cpufreq/scaling_governor": None}
+        | {f"{CPU}cpu{n}/cpufreq/scaling_governor": "performance" for n in range(3)}
+        | {CPU + "cpu3/cpufreq/scaling_governor": "ondemand"},
+        cpus=(0, 1, 2),
+    ),
+    Case(
+        "frequency",
+        "ok",
+        {
+            CPU + "cpu{0-3}/cpufreq/scaling_governor": "ondemand",
+            CPU + "cpu{0-3}/cpufreq/scaling_min_freq": "1000000",
+            CPU + "cpu{0-3}/cpufreq/scaling_max_freq": "1000000",
+        },
+        "fixed frequency",
+    ),
+    Case("frequency", "note", {CPU + "cpu{0-3}/cpufreq/scaling_governor": "userspace"}),
+    Case("frequency", "note", {CPU + "cpu{0-3}/cpufreq/scaling_governor": None}, "not under"),
+    Case(
+        "frequency",
+        "note",
+        {
+            CPU + "cpu{0-3}/cpufreq/scaling_governor": None,
+            CPU + "cpu{0-3}/cpufreq/scaling_governor.error": "Permission denied",
+            "/boot/config-6.12.48-rt-amd64": None,
+        },
+        "unknown",
+    ),
+    Case(
+        "frequency",
+        "note",
+        {
+            CPU + "cpu{0-3}/cpufreq/scaling_governor": None,
+            CPU + "cpu0/cpufreq/scaling_governor": "performance",
+        },
+        "unknown",
+    ),
+    # sleep states
+    Case(
+        "sleep-states",
+        "warning",
+        {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
+        "C10, 890 us, on CPUs 0-3",
+        "/dev/cpu_dma_latency",
+    ),
+    Case(
+        "sleep-states",
+        "warning",
+        {
+            CPU + "cpu{0-3}/cpuidle/state2/disable": None,
+            CPU + "cpu{0-1}/cpuidle/state2/disable": "1",
+            CPU + "cpu{2-3}/cpuidle/state2/disable": "0",
+        },
+        "C10, 890 us, on CPUs 2-3",
+    ),
+    Case(
+        "sleep-states",
+        "ok",
+        {
+            CPU + "cpu{0-3}/cpuidle/state2/disable": None,
+            CPU + "cpu{0-1}/cpuidle/state2/disable": "1",
+            CPU + "cpu{2-3}/cpuidle/state2/disable": "0",
+        },
+        cpus=(0, 1),
+    ),
+    Case(
+        "sleep-states",
+        "ok",
+        {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
+        "held at 0 us during the run (POLL, 0 us, on CPUs 0-3 left)",
+        run={"cpu_dma_latency": "0"},
+    ),
+    Case(
+        "sleep-states",
+        "warning",
+        {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
+        "held at 1000 us",
+        run={"cpu_dma_latency": "1000"},
+    ),
+    Case(
+        "sleep-states",
+        "warning",
+        {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
+        "C10",
+        run={"cpu_dma_latency": None},
+    ),
+    Case(
+        "sleep-states",
+        "ok",
+        {
+            CPU + "cpu{0-3}/cpuidle/state2/disable": "0",
+            CPU + "cpu{0-3}/power/pm_qos_resume_latency_us": "n/a",
+        },
+        "POLL",
+    ),
+    Case(
+        "sleep-states",
+        "ok",
+        {
+            CPU + "cpu{0-3}/cpuidle/state2/disable": "0",
+            CPU + "cpu{0-3}/power/pm_qos_resume_latency_us": "100",
+        },
+        "C1",
+    ),
+    Case(
+        "sleep-states",
+        "warning",
+        {
+            CPU + "cpu{0-3}/cpuidle/state2/disable": "0",
+            CPU + "cpu{0-3}/power/pm_qos_resume_latency_us": "0",
+        },
+    ),
+    Case(
+        "sleep-states",
+        "ok",
+        {CPU + "cpu{0-3}/cpuidle/state2/disable": "0", "/proc/cmdline": "idle=poll"},
+        "idle=poll",
+    ),
+    Case(
+        "sleep-states",
+        "note",
+        {f"{CPU}cpu{{0-3}}/cpuidle/state{n}/latency": None for n in range(3)},
+        "unknown",
+    ),
+    Case("sleep-states", "note", {}, base="vm"),
+    # throttling
+    Case("throttling", "ok", {RUNTIME: "1000000"}, "throttling off, fair server off"),
+    Case(
+        "throttling",
+        "ok",
+        {RUNTIME: "950000"},
+        "without effect here",  # 6.12 and no RT_GROUP_SCHED
+    ),
+    Case("throttling", "warning", {RUNTIME: "950000", **SIX}, "950000 of", "sysctl -w"),
+    Case(
+        "throttling",
+        "warning",
+        {
+            RUNTIME: "950000",
+            "/boot/config-6.12.48-rt-amd64": "CONFIG_RT_GROUP_SCHED=y",
+        },
+        "950000 of",
+    ),
+    Case(
+        "throttling",
+        "ok",
+        {
+            RUNTIME: "950000",
+            "/proc/cmdline": "rt_group_sched=0",
+            "/boot/config-6.12.48-rt-amd64": "CONFIG_RT_GROUP_SCHED=y",
+        },
+        "without effect",
+    ),
+    Case(
+        "throttling",
+        "warning",
+        {FAIR + "cpu{0-3}/runtime": "50000000"},
+        "fair server up to 50 ms a period on CPUs 0-3",
+        "fair_server",
+    ),
+    Case(
+        "throttling",
+        "ok",
+        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
+        "during the run: throttling off, fair server off",
+        run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(4)},
+    ),
+    Case(
+        "throttling",
+        "warning",
+        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
+        "CPU 3",
+        run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(3)},
+    ),
+    Case(
+        "throttling",
+        "ok",
+        {FAIR + "cpu{0-3}/runtime": "50000000", RUNTIME: "950000"},
+        "during the run",
+        run={RUNTIME: "-1"} | {f"{FAIR}cpu{n}/runtime": "0" for n in range(3)},
+        cpus=(0, 1),
+    ),
+    Case(
+        "throttling",
+        "warning",
+        {RUNTIME: "950000", **SIX},
+        "throttling at 950000",
+        run={RUNTIME: "950000"},
+    ),
+    Case(
+        "throttling",
+        "warning",
+        {
+            "/sys/kernel/sched_ext/state": "enabled",
+            "/sys/kernel/debug/sched/ext_server/cpu{0-3}/runtime": "50000000",
+        },
+        "sched_ext",
+    ),
+    Case(
+        "throttling",
+        "ok",
+        {
+            "/sys/kernel/sched_ext/state": "disabled",
+            "/sys/kernel/debug/sched/ext_server/cpu{0-3}/runtime": "50000000",
+        },
+    ),
+    Case(
+        "throttling",
+        "note",
+        {
+            FAIR + "cpu{0-3}/runtime": None,
+            FAIR + "cpu{0-3}/runtime.error": "Permission denied",
+        },
+        "fair server unknown",
+    ),
+    # isolation
+    Case("isolation", "ok", {}, "CPUs 2-3 isolated", cpus=(2, 3)),
+    Case("isolation", "ok", {}, "CPU 3 isolated", cpus=(3,), load=True),
+    Case("isolation", "warning", {}, "measured: CPU 1 not isolated", "--cpu 2-3", cpus=(1, 2)),
+    Case("isolation", "note", {CPU + "isolated": ""}, "no CPU is isolated", "isolcpus="),
+    Case(
+        "isolation",
+        "note",
+        {CPU + "isolated": ""},
+        remedy="nohz_full=1 rcu_nocbs=1 irqaffinity=0,2-3",
+        cpus=(1,),
+    ),
+    Case(
+        "isolation",
+        "note",
+        {"/proc/irq/default_smp_affinity": "f"},
+        "new interrupts",
+        "irqaffinity=0-1",
+        cpus=(2, 3),
+    ),
+    Case(
+        "isolation",
+        "note",
+        {CPU + "nohz_full": " (null)"},
+        "with a tick",
+        "nohz_full=2-3",
+        cpus=(2, 3),
+    ),
+    Case("isolation", "ok", {CPU + "isolated": None}, cpus=(2, 3)),  # from the command line
+    Case("isolation", "note", {CPU + "isolated": None, "/proc/cmdline": None}, "unknown"),
+    Case("isolation", "note", {CPU + "online": "0"}, "a single CPU"),
+    # SMT
+    Case(
+        "smt",
+        "warning",
+        {CPU + "cpu2/topology/thread_siblings_list": "2,6"},
+        "CPU 2 shares its core (CPUs 2,6)",
+        "nosmt",
+    ),
+    Case("smt", "ok", {CPU + "cpu2/topology/thread_siblings_list": "2,6"}, cpus=(0, 1)),
+    Case(
+        "smt",
+        "warning",
+        {CPU + "smt/active": "1"}
+        | {f"{CPU}cpu{n}/topology/thread_siblings_list": None for n in range(4)},
+        "on",
+    ),
+    Case("smt", "ok", {CPU + "smt/active": None}, "off"),
+    Case(
+        "smt",
+        "note",
+        {CPU + "smt/active": None, CPU + "cpu3/topology/thread_siblings_list": None},
+        "unknown",
+    ),
+    # virtualisation
+    Case("virtualisation", "error", {}, "virtual machine (KVM), steal time 5.00 %", base="vm"),
+    Case(
+        "virtualisation",
+        "warning",
+        {"/proc/stat": "cpu0 1 0 0 99998 0 0 0 1 0 0"},
+        "below 0.01 %",
+        base="vm",
+    ),
+    Case("virtualisation", "warning", {}, "0.00 %", base="vm", cpus=(1,)),
+    Case("virtualisation", "warning", {"/proc/stat": None}, "unknown", base="vm"),
+    Case("virtualisation", "warning", {"/sys/hypervisor/type": "xen"}, "xen"),
+    Case("virtualisation", "warning", {"/proc/stat": "cpu0 1 1 1 1 1 1 1 1"}, "but steal"),
+    Case(
+        "virtualisation",
+        "warning",
+        {
+            "uname.machine": "aarch64",
+            "/proc/cpuinfo": "processor\t: 0",
+            "/proc/device-tree/hypervisor/compatible": "linux,kvm",
+        },
+        "linux,kvm",
+    ),
+    Case(
+        "virtualisation",
+        "ok",
+        {
+            "uname.machine": "aarch64",
+            "/proc/cpuinfo": "processor\t: 0",
+            "/proc/device-tree/model": "A board",
+        },
+    ),
+    # a bare machine of a cloud: its vendor says nothing, the processor does
+    Case("virtualisation", "ok", {"/sys/class/dmi/id/sys_vendor": "Amazon EC2"}),
+    Case(
+        "virtualisation",
+        "note",
+        {
+            "uname.machine": "aarch64",
+            "/proc/cpuinfo": "processor\t: 0",
+            "/sys/class/dmi/id/sys_vendor": None,
+        },
+        "unknown",
+    ),
+    # privileges
+    Case("privileges", "error", {"agent.fifo": 1}, "not permitted", "limits.conf"),
+    Case("privileges", "error", {}, "container (docker)", "--cap-add SYS_NICE", base="container"),
+    Case(
+        "privileges",
+        "error",
+        {"agent.fifo": 1, "agent.cgroup.cpu.rt_runtime_us": "0"},
+        remedy="sched_rt_runtime_us=-1",
+    ),
+    Case("privileges", "warning", {"agent.fifo_priority": 50}, "up to priority 50"),
+    Case(
+        "privileges",
+        "warning",
+        {
+            "/proc/self/status": "CapEff:\t0000000000000000",
+            "agent.rlimit_memlock": 65536,
+        },
+        "64 KiB",
+        "memlock",
+    ),
+    Case("privileges", "warning", {"agent.rlimit_rttime": 200000}, "200000 us"),
+    Case("privileges", "warning", {}, "CPU 7 not allowed", cpus=(3, 7)),
+    Case("privileges", "note", {"agent.uid": 1000}, "no right to change", "run as root"),
+    Case("privileges", "note", {"agent.dma_latency": 13}, "sleep states"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}-{case.level}")
+def test_levels(case: Case) -> None:
+    facts = SYSTEMS[case.base][0] | dict(case.change)
+    finding = find(facts, case.check, cpus=case.cpus, load_running=case.load, settings=case.run)
+    assert finding.level == case.level, finding
+    assert case.found in finding.found, finding
+    assert case.remedy in finding.remedy, finding
+
+
+def test_every_check_was_seen_at_every_level_it_has() -> None:
+    seen: dict[str, set[str]] = {check: set() for check in CHECKS}
+    for case in CASES:
+        seen[case.check].add(case.level)
+    for _, _, levels in SYSTEMS.values():
+        for check, level in levels.items():
+            seen[check].add(level)
+    missing = {check: {"ok", "note", "warning", "error"} - levels for check, levels in seen.items()}
+    assert {check: levels for check, levels in missing.items() if levels} == {
+        "timers": {"warning"},
+        "frequency": {"error"},
+        "sleep-states": {"error"},
+        "throttling": {"error"},
+        "isolation": {"error"},
+        "smt": {"error"},
+    }
+
+
+# --- settings, configuration, notation -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    asked: str
+    before: str | None
+    effective: str | None
+    reason: str
+
+
+def test_settings_of_a_run() -> None:
+    good = Setting(RUNTIME, "-1", "950000", "-1", "")
+    bad = replace(good, effective="950000", reason="not permitted")
+    facts = RT_PC | SIX | {RUNTIME: "950000"}
+    assert find(facts, "throttling").level == "warning"
+    assert find(facts, "throttling", settings=[]).level == "warning"
+    assert find(facts, "throttling", settings=[good]).level == "ok"
+    # a step in which it failed is not covered up by one in which it did not
+    assert find(facts, "throttling", settings=[bad, good]).level == "warning"
+    assert find(facts, "throttling", settings=[good, bad]).level == "warning"
+    assert environment_document(facts, [good])["settings"] == {
+        RUNTIME: {"asked": "-1", "effective": "-1", "before": "950000", "reason": ""}
+    }
+
+
+def _packed(text: str) -> bytes:
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def test_configuration() -> None:
+    text = "#\n# CONFIG_PREEMPT is not set\nCONFIG_PREEMPT_NONE=y\nCONFIG_HZ=250\n"
+    config = Facts({"/proc/config.gz": _packed(text)})
+    assert config.config("PREEMPT_NONE") == "y"
+    assert config.config("PREEMPT") == "n"
+    assert config.config("HZ") == "250"
+    assert Facts({}).config("HZ") is None
+    assert Facts({"/proc/config.gz": None}).config("HZ") is None
+    assert Facts({"/boot/config-6.1": 'CONFIG_CC="gcc"'}).config("CC") == "gcc"
+
+
+def test_a_cut_configuration_knows_what_it_has() -> None:
+    rows = "".join(f"CONFIG_X{n * 2654435761 % 1000003}=y\n" for n in range(30000))
+    packed = _packed("CONFIG_HZ=1000\n" + rows)
+    config = Facts({"/proc/config.gz": packed[:40000], "/proc/config.gz.cut": 40000})
+    assert config.config("HZ") == "1000"
+    assert config.config("PREEMPT_RT") is None
+
+
+@pytest.mark.parametrize("level", [0, 9])
+def test_a_bomb_is_not_unpacked(level: int) -> None:
+    packer = zlib.compressobj(level or 1, wbits=31)
+    bomb = packer.compress(b"CONFIG_HZ=100\n")
+    for _ in range(32):
+        bomb += packer.compress(b"\n" * (1 << 20))
+    bomb += packer.flush()
+    config = Facts({"/proc/config.gz": bomb})
+    assert config.config("HZ") == "100"
+    assert config.config("PREEMPT") is None  # the rest was not looked at
+
+
+def test_lists_and_masks_of_cpus() -> None:
+    assert parse_cpus("0-3,8\n") == {0, 1, 2, 3, 8}
+    assert parse_cpus("") == parse_cpus(" (null)") == frozenset()
+    for bad in ("3-1", "0-99999", "4096", "a", "1,,2", "-1", "0-4294967295", "١"):
+        assert parse_cpus(bad) is None, bad
+    assert parse_mask("f") == {0, 1, 2, 3}
+    assert parse_mask("1,00000000") == {32}
+    assert parse_mask("80000000") == {31}
+    for bad in ("", "x", "123456789", "-1", ",".join(["f"] * 200)):
+        assert parse_mask(bad) is None, bad
+
+
+@given(st.frozensets(st.integers(0, 4095)))
+def test_lists_come_back(cpus: frozenset[int]) -> None:
+    assert parse_cpus(cpu_list(cpus)) == cpus
+    mask = sum(1 << cpu for cpu in cpus)
+    digits = f"{mask:x}"
+    groups = [digits[max(0, end - 8) : end] for end in range(len(digits), 0, -8)][::-1]
+    assert parse_mask(",".join(groups)) == cpus
+
+
+def test_one_line() -> None:
+    assert one_line(" a\n\tb\x1b[31m\0c ") == "a b [31m c"
+    assert one_line("x" * 500) == "x" * 159 + "…"
+    assert len(one_line("\n" * 10**6 + "x")) <= 160
+
+
+# --- facts that no system has --------------------------------------------------------------------
+
+_NAMES = [
+    *sorted({name for facts, _, _ in SYSTEMS.values() for name in facts}),
+    "/proc/config.gz",
+    "/sys/class/thermal/thermal_zone0/temp",
+    "/sys/class/thermal/thermal_zone0/type",
+    CPU + "cpu{/cpuidle/state0/latency",
+    CPU + "cpu{}/cpuidle/state0/latency",
+    CPU + "cpu{0-99999999}/cpuidle/state0/latency",
+    CPU + "cpu{3-1}/cpufreq/scaling_governor",
+    CPU + "vulnerabilities",
+    "agent.cpus_online",
+]
+_VALUES = st.one_of(
+    st.none(),
+    st.integers(),
+    st.just(10**6000),
+    st.just(-1),
+    st.booleans(),
+    st.text(max_size=40),
+    st.binary(max_size=40),
+    st.binary(max_size=40).map(lambda data: b"\x1f\x8b" + data),
+    st.sampled_from(
+        [
+            "9" * 5000,
+            "-" + "9" * 18,
+            "0-4095",
+            "0-4294967295",
+            "f" * 60000,
+            "cpu0 1 2 3 4 5 6 7 " + "9" * 18,
+            "cpu0 -1 -1 -1 -1 -1 -1 -1 -1",
+            "\0\n\x1b[2J",
+            'quiet "a="b isolcpus=x,,, nohz_full preempt= -- --',
+            "(full) (none)",
+            "PREEMPT_DYNAMIC",
+            "nan",
+            "1e999",
+            "²",
+            "٣",
+            "flags : hypervisor",
+            "CapEff: zz",
+        ]
+    ),
+    st.lists(st.integers(), max_size=2),
+    st.floats(),
+)
+
+
+@given(
+    st.sampled_from(sorted(SYSTEMS)),
+    st.dictionaries(st.one_of(st.sampled_from(_NAMES), st.text(max_size=20)), _VALUES, max_size=12),
+    st.one_of(st.none(), st.lists(st.integers(-2, 5000), max_size=4)),
+    st.dictionaries(
+        st.sampled_from([RUNTIME, FAIR + "cpu0/runtime", "cpu_dma_latency", "x"]),
+        st.one_of(st.none(), st.text(max_size=10), st.sampled_from(["9" * 5000, "-1", "0"])),
+        max_size=3,
+    ),
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_hostile_facts_never_raise(
+    system: str, change: dict[str, Any], cpus: list[int] | None, run: dict[str, str | None]
+) -> None:
+    facts = SYSTEMS[system][0] | change
+    for finding in audit(facts, cpus=cpus, settings=run):
+        assert finding.level in ("ok", "note", "warning", "error")
+        assert bool(finding.remedy) == (finding.level != "ok")
+        for text in (finding.check, finding.found, finding.why, finding.remedy):
+            assert text == one_line(text, 1000)
+    document = environment_document(facts, run)
+    assert len(json.dumps(document, allow_nan=False)) < 200_000
+
+
+@given(st.dictionaries(st.sampled_from(_NAMES), st.just(None)))
+@settings(deadline=None, derandomize=True)
+def test_facts_that_could_not_be_read(change: dict[str, Fact]) -> None:
+    for finding in audit(change):
+        # what is known not to exist may settle a check; what could not be read never does
+        denied = change | {f"{name}.error": "Permission denied" for name in change}
+        assert finding.why
+        assert all(other.level != "ok" for other in audit(denied))
