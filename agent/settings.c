@@ -30,6 +30,7 @@
 
 #define KEPT_MAX 64	     /* files of settings kept open for settings_verify() */
 #define LOCK_ROUNDS 1000     /* how long the guardian of a killed agent is waited for */
+#define ALIVE_ROUNDS 50	     /* and an agent that may just be about to end */
 #define LOCK_PAUSE_NS 10000000
 
 struct record {
@@ -81,7 +82,7 @@ static int lock_folder(int folder, struct message *msg)
 	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
 	char remedy[128];
 	pid_t holder;
-	int round;
+	int round, alive = 0;
 
 	for (round = 0; round < LOCK_ROUNDS; round++) {
 		if (!flock(folder, LOCK_EX | LOCK_NB))
@@ -90,7 +91,7 @@ static int lock_folder(int folder, struct message *msg)
 			return message_set(msg, -errno, "set RTGAUGE_STATE to another folder",
 					   "the state folder cannot be locked: %s",
 					   strerror(errno));
-		if (journal_each(folder, find_holder, &holder) > 0) {
+		if (journal_each(folder, find_holder, &holder) > 0 && ++alive >= ALIVE_ROUNDS) {
 			snprintf(remedy, sizeof(remedy), "wait until it ends, or end it: kill %d",
 				 (int)holder);
 			return message_set(msg, -EBUSY, remedy,

@@ -1,0 +1,607 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings come back whoever is killed, and nothing is left behind.
+
+A small C driver (agent/tests/settings_driver.c) changes settings as the agent does; plain files
+stand for them, so most of this needs no privilege. It is killed before every single system call
+that matters, alone and together with its guardian, and at random moments; the guardian is killed
+while it puts things back. ``undo`` (what the agent's every start does) waits for a guardian that
+is at work, so no test waits for a time of its own choosing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+AGENT: Final = Path(__file__).resolve().parents[1] / "agent"
+SOURCES: Final = ("settings", "guardian", "undo", "journal", "value", "procstat", "message")
+WRAPPED: Final = ("write", "fdatasync", "ftruncate", "unlinkat", "fsync")
+TIMEOUT_S: Final = 60
+NOBODY: Final = 65534
+RR_TIMESLICE: Final = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+RT_RUNTIME: Final = Path("/proc/sys/kernel/sched_rt_runtime_us")
+IS_ROOT: Final = os.geteuid() == 0
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc)")
+    program = tmp_path_factory.mktemp("driver") / "settings_driver"
+    subprocess.run(
+        [
+            compiler,
+            *("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror"),
+            *("-fsanitize=undefined", "-fno-sanitize-recover=all"),
+            *(f"-Wl,--wrap={call}" for call in WRAPPED),
+            f"-I{AGENT}",
+            *("-o", str(program), str(AGENT / "tests" / "settings_driver.c")),
+            *(str(AGENT / f"{source}.c") for source in SOURCES),
+        ],
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    return program
+
+
+@pytest.fixture(autouse=True)
+def watchdog() -> Iterator[None]:
+    """A test that waits for what never comes fails."""
+
+    def bark(number: int, frame: object) -> None:
+        raise TimeoutError("waited for too long")
+
+    before = signal.signal(signal.SIGALRM, bark)
+    signal.alarm(2 * TIMEOUT_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def state_of(pid: int) -> str:
+    """As in proc(5); "X" once it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def running(pid: int) -> bool:
+    """Whether a process runs; a zombie, which waits for the machine's init, does not."""
+    return state_of(pid) not in "ZX"
+
+
+def wait_for_state(pid: int, states: str) -> None:
+    for _ in range(int(TIMEOUT_S / 0.01)):
+        if state_of(pid) in states:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} is in state {state_of(pid)}")
+
+
+def wait_until_gone(pid: int) -> None:
+    """A guardian frees its locks a moment before it is gone."""
+    wait_for_state(pid, "ZX")
+
+
+class Holder:
+    """A driver that holds settings; its answers are read line by line."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], **options: Any
+    ) -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **environment},
+            text=True,
+            **options,
+        )
+        self.lines: list[dict[str, Any]] = []
+
+    def read(self) -> dict[str, Any] | None:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line.endswith("\n"):
+            return None
+        self.lines.append(json.loads(line))
+        return self.lines[-1]
+
+    def read_until(self, key: str) -> dict[str, Any]:
+        while (line := self.read()) is not None:
+            if key in line:
+                return line
+        raise AssertionError(f"no '{key}' in {self.lines}")
+
+    def tell(self, word: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def find(self, key: str) -> Any:
+        return next((line[key] for line in self.lines if key in line), None)
+
+    @property
+    def guardian(self) -> int:
+        return int(self.find("guardian"))
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.wait()
+
+    def kill_guardian(self) -> None:
+        os.kill(self.guardian, signal.SIGKILL)
+
+    def wait(self) -> None:
+        while self.read() is not None:
+            pass
+        self.process.wait(TIMEOUT_S)
+
+    def close(self) -> None:
+        """Whatever became of the test, its processes end."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(TIMEOUT_S)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+
+class Bench:
+    """A folder of plain files that stand for settings, a state folder, and drivers on them."""
+
+    def __init__(self, driver: Path, folder: Path) -> None:
+        self.driver = driver
+        self.files = folder / "files"
+        self.state = folder / "state"
+        self.files.mkdir()
+        self.before: dict[str, str] = {}
+        self.holders: list[Holder] = []
+        for number in range(20):
+            self.write(str(number), f"value {number} that was here before\n")
+        self.before = self.values()
+
+    def write(self, name: str, text: str) -> None:
+        (self.files / name).write_text(text)
+
+    def values(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.files.iterdir()}
+
+    def hold(self, *steps: str, crash: Mapping[str, str] | None = None, **options: Any) -> Holder:
+        environment = {"RTGAUGE_STATE": str(self.state), **(crash or {})}
+        command = options.pop("command", [str(self.driver)])
+        self.holders.append(Holder([*command, "hold", *steps], environment, **options))
+        return self.holders[-1]
+
+    def step(self, name: str, value: str) -> str:
+        return f"{self.files / name}={value}"
+
+    def undo(self, prefix: Sequence[str] = ()) -> dict[str, Any]:
+        done = subprocess.run(
+            [*prefix, str(self.driver), "undo"],
+            env={**os.environ, "RTGAUGE_STATE": str(self.state)},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def journals(self) -> list[str]:
+        return sorted(path.name for path in self.state.iterdir())
+
+    def check_clean(self, holder: Holder) -> None:
+        """After the next start: values as before, no journal, no process."""
+        answer = self.undo()
+        assert answer.get("text") == "", answer
+        assert self.values() == self.before
+        assert self.journals() == []
+        if holder.find("guardian"):
+            wait_until_gone(holder.guardian)
+
+    def close(self) -> None:
+        for holder in self.holders:
+            holder.close()
+
+
+@pytest.fixture
+def bench(driver: Path, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(driver, tmp_path)
+    yield made
+    made.close()
+
+
+def test_an_orderly_end_puts_everything_back(bench: Bench) -> None:
+    holder = bench.hold(bench.step("0", "new"), bench.step("@", "all"), bench.step("1", "again"))
+    records = holder.read_until("ready")["ready"]
+    assert [record["effective"] for record in records] == ["new", *["all"] * 20, "again"]
+    assert records[0]["before"] == "value 0 that was here before"
+    assert records[1]["before"] == "new"
+    assert {record["reason"] for record in records} == {""}
+    assert bench.values() == {**dict.fromkeys(bench.before, "all\n"), "1": "again\n"}
+    holder.tell("verify")
+    assert holder.read_until("changed") == {"changed": [], "count": 0}
+    holder.tell("close")
+    assert holder.read_until("remaining")["remaining"] == [0, 0]
+    holder.wait()
+    assert holder.process.returncode == 0
+    assert bench.values() == bench.before
+    assert bench.journals() == []
+    assert not running(holder.guardian)
+
+
+@pytest.mark.parametrize("who", ["agent", "agent and guardian", "guardian first"])
+def test_killed_while_it_holds(bench: Bench, who: str) -> None:
+    holder = bench.hold(bench.step("@", "changed"), bench.step("3", "twice"))
+    holder.read_until("ready")
+    if who == "guardian first":
+        holder.kill_guardian()
+        wait_until_gone(holder.guardian)
+        holder.tell("verify")
+        changed = {"changed": [["guardian", "running", "gone"]], "count": 0}
+        assert holder.read_until("changed") == changed
+        holder.tell("verify")
+        assert holder.read_until("changed") == {"changed": [], "count": 0}
+    if who == "agent and guardian":
+        # stopped, it cannot begin before it is killed too
+        os.kill(holder.guardian, signal.SIGSTOP)
+    holder.kill()
+    if who == "agent and guardian":
+        assert bench.values()["3"] == "twice\n"
+        holder.kill_guardian()
+    answer = bench.undo()
+    assert answer == {"undone": 0 if who == "agent" else 20, "text": ""}
+    bench.check_clean(holder)
+
+
+def test_the_agent_outlives_its_guardian(bench: Bench) -> None:
+    holder = bench.hold(bench.step("@", "changed"))
+    holder.read_until("ready")
+    holder.kill_guardian()
+    wait_until_gone(holder.guardian)
+    holder.tell("close")
+    assert holder.read_until("remaining")["remaining"] == [0, 0]
+    holder.wait()
+    assert holder.process.returncode == 0
+    assert bench.values() == bench.before
+    assert bench.journals() == []
+
+
+def crash(bench: Bench, **at: str) -> Holder:
+    """Set and put back, killed as asked; the driver stops by itself if it survives."""
+    # long values: putting back then takes two calls, with a mixture of both values in between
+    steps = (
+        bench.step("0", "new"),
+        bench.step("@", "a value longer than all that were there"),
+        bench.step("1", "again, and longer still than what was there before"),
+    )
+    holder = bench.hold(*steps, crash=at)
+    holder.wait()
+    return holder
+
+
+def count_calls(bench: Bench) -> int:
+    holder = crash(bench, CRASH_AT="1000000")
+    assert holder.process.returncode == 0
+    assert bench.values() == bench.before
+    calls = int(holder.find("calls"))
+    assert calls > 40, "the calls are not counted"
+    return calls
+
+
+@pytest.mark.parametrize("guardian_too", [False, True])
+def test_killed_before_every_call(bench: Bench, guardian_too: bool) -> None:
+    extra = {"CRASH_GUARDIAN": "yes"} if guardian_too else {}
+    undone = 0
+    calls = count_calls(bench)
+    for number in range(1, calls + 1):
+        holder = crash(bench, CRASH_AT=str(number), **extra)
+        assert holder.process.returncode == -signal.SIGKILL, number
+        if guardian_too:
+            undone += bench.undo()["undone"]
+        bench.check_clean(holder)
+    assert (undone > 0) == guardian_too
+
+
+def test_guardian_killed_before_every_call(bench: Bench) -> None:
+    """Agent killed with everything set; its guardian while it puts back; the rest is undone."""
+    middle = str(count_calls(bench) // 2)
+    undone = []
+    for number in range(1, 1000):
+        holder = crash(bench, CRASH_AT=middle, CRASH_GUARDIAN_AT=str(number))
+        undone.append(bench.undo()["undone"])
+        bench.check_clean(holder)
+        if len(undone) > 1 and undone[-1] == undone[-2] == 0:
+            break
+    assert undone[0] > 0, "the guardian was not killed"
+    assert undone[-1] == 0, "the guardian never ends"
+    assert undone[0] > undone[len(undone) // 2] > 0, "it was not killed in between"
+
+
+def test_killed_at_random_moments(bench: Bench) -> None:
+    draw = random.Random(20)
+    for _ in range(60):
+        steps = [bench.step("@", str(draw.random())) for _ in range(8)]
+        holder = bench.hold(*steps)
+        holder.read_until("guardian")
+        time.sleep(draw.random() * 0.004)
+        who = draw.choice(["agent", "both", "guardian first"])
+        if who == "guardian first":
+            holder.kill_guardian()
+            time.sleep(draw.random() * 0.002)
+        holder.kill()
+        if who == "both":
+            holder.kill_guardian()
+        bench.check_clean(holder)
+
+
+def test_a_kill_of_its_group_and_ctrl_c_spare_the_guardian(bench: Bench) -> None:
+    holder = bench.hold(bench.step("@", "changed"), start_new_session=True)
+    holder.read_until("ready")
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        os.kill(holder.guardian, number)
+    assert running(holder.guardian)
+    os.killpg(holder.process.pid, signal.SIGKILL)
+    holder.wait()
+    assert bench.undo() == {"undone": 0, "text": ""}
+    bench.check_clean(holder)
+
+
+def test_the_guardian_holds_nothing_of_the_agent(bench: Bench) -> None:
+    holder = bench.hold(bench.step("0", "changed"))
+    holder.read_until("ready")
+    process = Path(f"/proc/{holder.guardian}")
+    assert (process / "comm").read_text() == "rtgauge-guard\n"
+    assert os.getsid(holder.guardian) == holder.guardian
+    opened = [os.readlink(entry) for entry in (process / "fd").iterdir()]
+    assert opened.count("/dev/null") == 3
+    assert sum(entry.startswith("pipe:") for entry in opened) == 1
+    assert sum(entry.startswith(str(bench.state)) for entry in opened) == 2
+    assert len(opened) == 6
+    # stopped, it is surely alive when the host sees the end of the agent's output
+    os.kill(holder.guardian, signal.SIGSTOP)
+    holder.process.kill()
+    assert holder.read() is None
+    holder.process.wait(TIMEOUT_S)
+    assert running(holder.guardian)
+    assert bench.values()["0"] == "changed\n"
+    os.kill(holder.guardian, signal.SIGCONT)
+    bench.check_clean(holder)
+
+
+def test_the_guardian_sleeps(bench: Bench) -> None:
+    holder = bench.hold(bench.step("0", "changed"))
+    holder.read_until("ready")
+    status = Path(f"/proc/{holder.guardian}/status")
+
+    def switches() -> list[str]:
+        return [line for line in status.read_text().splitlines() if "ctxt_switches" in line]
+
+    wait_for_state(holder.guardian, "S")
+    before = switches()
+    for _ in range(20):
+        holder.tell("verify")
+        holder.read_until("changed")
+    assert switches() == before
+    holder.kill()
+    bench.check_clean(holder)
+
+
+@pytest.mark.parametrize("who", ["agent", "agent and guardian"])
+def test_loads_die_with_the_agent(bench: Bench, who: str) -> None:
+    holder = bench.hold("group", bench.step("0", "changed"))
+    holder.read_until("ready")
+    group = int(holder.find("group"))
+    members = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and running(int(entry.name)) and group_of(int(entry.name)) == group
+    ]
+    assert group in members
+    if who == "agent and guardian":
+        holder.kill_guardian()
+    holder.kill()
+    bench.check_clean(holder)
+    for member in members:
+        wait_until_gone(member)
+
+
+def group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return -1
+
+
+def test_one_agent_at_a_time(bench: Bench) -> None:
+    first = bench.hold(bench.step("0", "first"))
+    first.read_until("ready")
+    second = bench.hold(bench.step("0", "second"))
+    answer = second.read_until("error")
+    assert str(first.process.pid) in answer["text"]
+    assert f"kill {first.process.pid}" in answer["remedy"]
+    assert "error" in bench.undo()
+    assert bench.values()["0"] == "first\n"
+    first.tell("close")
+    first.wait()
+    third = bench.hold(bench.step("0", "third"))
+    assert third.read_until("guardian")["undone"] == 0
+    third.read_until("ready")
+    third.tell("close")
+    third.wait()
+    bench.check_clean(third)
+
+
+def test_a_start_waits_for_the_guardian_of_a_killed_agent(bench: Bench) -> None:
+    first = bench.hold(bench.step("@", "first"))
+    first.read_until("ready")
+    os.kill(first.guardian, signal.SIGSTOP)
+    first.kill()
+    second = bench.hold(bench.step("0", "second"))
+    os.kill(first.guardian, signal.SIGCONT)
+    record = second.read_until("ready")["ready"][0]
+    assert record["before"] == "value 0 that was here before"
+    second.tell("close")
+    second.wait()
+    bench.check_clean(second)
+
+
+def test_the_next_start_undoes_and_goes_on(bench: Bench) -> None:
+    first = bench.hold(bench.step("@", "first"))
+    first.read_until("ready")
+    first.kill_guardian()
+    first.kill()
+    bench.write("5", "someone else's\n")
+    second = bench.hold(bench.step("0", "second"))
+    opened = second.read_until("guardian")
+    assert opened["undone"] == 19
+    assert str(bench.files / "5") in opened["note"]
+    assert second.read_until("ready")["ready"][0]["before"] == "value 0 that was here before"
+    second.tell("close")
+    second.wait()
+    assert bench.values() == {**bench.before, "5": "someone else's\n"}
+    assert bench.journals() == []
+
+
+def test_a_journal_that_cannot_be_written_changes_nothing(bench: Bench) -> None:
+    def small_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+
+    holder = bench.hold(bench.step("@", "changed"), preexec_fn=small_files, restore_signals=False)
+    answer = holder.read_until("error")
+    assert answer["error"] < 0
+    assert "journal" in answer["text"]
+    assert "RTGAUGE_STATE" in answer["remedy"]
+    assert bench.values() == bench.before
+    holder.wait()
+    bench.check_clean(holder)
+
+
+def test_without_privilege_it_works_and_says_why(driver: Path) -> None:
+    # below /tmp, where another user may reach it
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "state").mkdir(mode=0o700)
+        program = shutil.copy(driver, folder / "driver")
+        (folder / "setting").write_text("before\n")
+        (folder / "setting").chmod(0o444)
+        user: dict[str, Any] = {}
+        if IS_ROOT:
+            os.chown(folder / "state", NOBODY, NOBODY)
+            user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        environment = {"RTGAUGE_STATE": str(folder / "state")}
+        steps = [f"{folder}/setting=after", "prepare"]
+        holder = Holder([str(program), "hold", *steps], environment, **user)
+        records = holder.read_until("ready")["ready"]
+        assert records[0]["reason"] == "permission denied: run as root"
+        assert records[0]["before"] == records[0]["effective"] == "before"
+        for record in records[1:]:
+            if record["effective"] != record["asked"]:
+                assert record["reason"] == "permission denied: run as root"
+        assert records[1]["name"] == str(RT_RUNTIME)
+        assert records[-1]["name"] == "cpu_dma_latency"
+        holder.tell("close")
+        assert holder.read_until("remaining")["remaining"] == [0, 0]
+        holder.wait()
+        holder.close()
+        assert (folder / "setting").read_text() == "before\n"
+        assert list((folder / "state").iterdir()) == []
+
+
+@pytest.mark.skipif(not os.access(RR_TIMESLICE, os.W_OK), reason="/proc/sys is not writable")
+@pytest.mark.parametrize("who", ["nobody", "agent", "agent and guardian"])
+def test_a_real_setting(bench: Bench, who: str) -> None:
+    before = RR_TIMESLICE.read_text()
+    holder = bench.hold(f"{RR_TIMESLICE}=60", "prepare")
+    records = {record["name"]: record for record in holder.read_until("ready")["ready"]}
+    assert records[str(RR_TIMESLICE)]["before"] == before.strip()
+    assert records[str(RT_RUNTIME)]["effective"] == "-1"
+    assert int(records["cpu_dma_latency"]["effective"]) == 0
+    # the kernel rounds to its tick
+    assert RR_TIMESLICE.read_text().strip() == records[str(RR_TIMESLICE)]["effective"] != "100"
+    if who == "nobody":
+        holder.tell("close")
+    if who == "agent and guardian":
+        holder.kill_guardian()
+    if who != "nobody":
+        holder.kill()
+    holder.wait()
+    assert bench.undo()["text"] == ""
+    assert RR_TIMESLICE.read_text() == before
+    if (runtime := records[str(RT_RUNTIME)]["before"]) != "-1":
+        assert RT_RUNTIME.read_text().strip() == runtime
+    bench.check_clean(holder)
+
+
+def kernel_version() -> tuple[int, int]:
+    major, minor = os.uname().release.split(".")[:2]
+    return int(major), int("".join(filter(str.isdigit, minor)))
+
+
+@pytest.mark.skipif(kernel_version() < (6, 12), reason="Linux has a fair server from 6.12 on")
+@pytest.mark.parametrize("who", ["nobody", "agent", "agent and guardian"])
+def test_fair_servers(bench: Bench, tmp_path: Path, who: str) -> None:
+    """Plain files in the place of debugfs, in a mount namespace of the test's own."""
+    debug = tmp_path / "debug"
+    runtimes = [debug / f"sched/fair_server/cpu{cpu}/runtime" for cpu in (0, 1, 2, 10)]
+    for runtime in runtimes:
+        runtime.parent.mkdir(parents=True)
+        runtime.write_text("50000000\n")
+    unshare = ["unshare", "-m" if IS_ROOT else "-Urm", "sh", "-c"]
+    script = 'mount --bind "$0" /sys/kernel/debug && exec "$@"'
+    prefix = [*unshare, script, str(debug)]
+    if subprocess.run(
+        [*prefix, "true"], capture_output=True, timeout=TIMEOUT_S, check=False
+    ).stderr:
+        pytest.skip("mount namespaces are not permitted here")
+    holder = bench.hold("prepare", command=[*prefix, str(bench.driver)])
+    records = holder.read_until("ready")["ready"]
+    assert [record["name"] for record in records[1:-1]] == [
+        f"/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime" for cpu in (0, 1, 2, 10)
+    ]
+    for record in records[1:-1]:
+        assert (record["before"], record["effective"]) == ("50000000", "0")
+        assert record["reason"] == ""
+    assert [runtime.read_text() for runtime in runtimes] == ["0\n"] * 4
+    if who == "nobody":
+        holder.tell("close")
+    if who == "agent and guardian":
+        holder.kill_guardian()
+    if who != "nobody":
+        holder.kill()
+    holder.wait()
+    assert bench.undo(prefix)["text"] == ""
+    assert [runtime.read_text() for runtime in runtimes] == ["50000000\n"] * 4
+    bench.check_clean(holder)
+
+
+def test_a_journal_of_another_boot_is_dropped(bench: Bench) -> None:
+    holder = bench.hold(bench.step("0", "changed"))
+    holder.read_until("ready")
+    holder.kill_guardian()
+    holder.kill()
+    (journal,) = bench.state.iterdir()
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    journal.write_text(journal.read_text().replace(boot_id, "another"))
+    assert bench.undo() == {"undone": 0, "text": ""}
+    assert bench.values()["0"] == "changed\n"
+    assert bench.journals() == []
