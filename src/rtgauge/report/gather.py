@@ -83,10 +83,36 @@ def gather(
     """The figures of each series, in the order given; with ``pictures`` the time bins too."""
     if not series:
         return []
+    losses = {id(step): _losses(step) for _, step in series}
     at_once = min(THREADS, len(series))
     share = max(1, THREADS // len(series))
+
+    def one(pair: tuple[StoredSeries, StoredStep]) -> Figures:
+        mine = losses[id(pair[1])].get(pair[0].info.series, ())
+        return _figures(*pair, mine, pictures, share)
+
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda pair: _figures(*pair, pictures, share), series))
+        return list(pool.map(one, series))
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """A run of samples that were taken but not kept."""
+
+    index: int
+    time_ns: int
+    count: int
+    largest: int
+
+
+def _losses(step: StoredStep) -> dict[int, list[_Loss]]:
+    """The losses of each series, from one walk over the step's events."""
+    found: dict[int, list[_Loss]] = {}
+    for event in step.events:
+        if event.event == "lost" and event.series is not None:
+            index, count, largest = (_integer(event.fields.get(k)) for k in ("index", "count", "max"))
+            found.setdefault(event.series, []).append(_Loss(index, event.time_ns, count, largest))
+    return found
 
 
 def _scaled(counts: Counts, scale: int) -> Counts:
@@ -105,13 +131,16 @@ def _scaled(counts: Counts, scale: int) -> Counts:
     )
 
 
-def _figures(series: StoredSeries, step: StoredStep, pictures: bool, share: int) -> Figures:
+def _figures(
+    series: StoredSeries,
+    step: StoredStep,
+    losses: Sequence[_Loss],
+    pictures: bool,
+    share: int,
+) -> Figures:
     info, totals = series.info, series.totals
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
-    lost_runs = tuple(
-        (_integer(event.fields.get("count")), _integer(event.fields.get("max")) * info.scale)
-        for event in _lost(series)
-    )
+    lost_runs = tuple((loss.count, loss.largest * info.scale) for loss in losses)
     timeline: TimeBins | None = None
     if info.histogram_only:
         counts = _from_histogram(series)
@@ -124,7 +153,7 @@ def _figures(series: StoredSeries, step: StoredStep, pictures: bool, share: int)
         scan.run(share)
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
         if bins is not None:
-            timeline = _time_bins(series, scan, gap_index, gap_count)
+            timeline = _time_bins(series, scan, losses, gap_index, gap_count)
 
     corrected, uncorrectable = None, 0
     if info.interval_ns > 0:
@@ -163,10 +192,6 @@ def _figures(series: StoredSeries, step: StoredStep, pictures: bool, share: int)
 
 def _integer(value: Any) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _lost(series: StoredSeries) -> list[Any]:
-    return [event for event in series.events if event.event == "lost"]
 
 
 def _from_histogram(series: StoredSeries) -> Counts:
@@ -338,21 +363,20 @@ def _offsets(
 
 
 def _time_bins(
-    series: StoredSeries, scan: _Pass, index: Int64, count: Int64
+    series: StoredSeries, scan: _Pass, losses: Sequence[_Loss], index: Int64, count: Int64
 ) -> TimeBins | None:
     """The series' time bins with the periods missed and the samples lost in each."""
     line = scan.timeline()
     if line is None:
         return None
     edges, info = line.edges_ns, series.info
-    lost = _lost(series)
-    where = np.array([_integer(event.fields.get("index")) for event in lost], np.int64)
-    many = np.array([_integer(event.fields.get("count")) for event in lost], np.int64)
+    many = np.array([loss.count for loss in losses], np.int64)
     if info.interval_ns > 0:
+        where = np.array([loss.index for loss in losses], np.int64)
         lost_row = _spread(edges, scan.origin, info.interval_ns, where, many)
     else:
         lost_row = np.zeros(len(edges) - 1, np.int64)
-        times = np.array([event.time_ns for event in lost], np.int64)
+        times = np.array([loss.time_ns for loss in losses], np.int64)
         at = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(lost_row) - 1)
         np.add.at(lost_row, at, many)
     return TimeBins(

@@ -27,7 +27,15 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report import numbers, pictures
-from rtgauge.report.labels import Level, group_series, series_labels, work_text
+from rtgauge.report.labels import (
+    Level,
+    bound_sentence,
+    group_series,
+    headline,
+    series_labels,
+    work_text,
+    worst,
+)
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import Point, negative_points, positive_points, verdict_of_run
 
@@ -304,15 +312,9 @@ def _tags(run: Document, step: int, members: set[int] | None = None) -> list[dic
     for result in ("fail", "inconclusive", "pass", "skipped"):
         found = results.count(result)
         if found:
-            text = result if found == 1 or len(set(results)) == 1 else f"{found} {result}"
+            text = result if len(results) == 1 else f"{found} {result}"
             tags.append({"cls": result, "text": text})
     return tags
-
-
-def _worst(series: Sequence[Document]) -> int | None:
-    """The place of the series with the highest maximum."""
-    filled = [place for place, one in enumerate(series) if one["max"] is not None]
-    return max(filled, key=lambda place: series[place]["max"], default=None)
 
 
 def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -322,22 +324,18 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             continue
         for group in view["groups"]:
             members = [run["series"][place] for place in group["places"]]
-            at = _worst(members)
+            at = worst(members)
             if at is None:
                 continue
-            worst = members[at]
-            figure = numbers.shown(worst["max"], worst["unit"])
-            samples = sum(one["count"] for one in members)
+            top = members[at]
+            figure = numbers.shown(top["max"], top["unit"])
             many = len(members) > 1
-            more = (
-                f"{numbers.count(samples)} samples over "
-                f"{numbers.duration(worst['bound']['duration_s'])}; beyond this at most "
-                f"{numbers.probability(worst['bound']['probability'])} samples"
-                f"{' of that series' if many else ''}, with 95 % confidence."
-            )
             missed = sum(one["missed"] for one in members)
-            if missed:
-                more += f" {numbers.count(missed)} periods missed."
+            more = (
+                f"{numbers.count(top['bound']['samples'])} samples in "
+                f"{numbers.duration(top['bound']['duration_s'])}: with 95 % confidence at most "
+                f"{numbers.probability(top['bound']['probability'])} further ones is larger."
+            )
             cards.append(
                 {
                     "anchor": view["anchor"],
@@ -346,8 +344,9 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     "number": figure.text,
                     "unit": figure.unit,
                     "where": "observed maximum"
-                    + (f", {group['labels'][at]} of {len(members)} series" if many else ""),
+                    + (f", on {group['labels'][at]} of {len(members)} series" if many else ""),
                     "more": more,
+                    "missed": f"{numbers.count(missed)} missed" if missed else "",
                     "tags": _tags(run, view["step"]["step"], set(group["places"])),
                 }
             )
@@ -365,7 +364,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
             one["percentiles"]["50"] for one in members if "50" in one["percentiles"]
         ]
         cells.append(Cell(_span(medians, unit)))
-        at = _worst(members)
+        at = worst(members)
         assert at is not None
         cells.append(Cell(numbers.shown(members[at]["max"], unit).full, cls="peak"))
     else:
@@ -378,6 +377,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         "state": step["state"],
         "cells": cells,
         "tags": _tags(run, step["step"]),
+        "none": "none asked" if step["state"] == "complete" else "–",
     }
 
 
@@ -415,16 +415,20 @@ def _step(
     ]
     summary = str(definition.get("summary") or "") or step["measurement"]
     title = summary[:1].upper() + summary[1:]
+    load = step["load"]["name"]
+    if step["role"] == "measurement":
+        title += ", without load" if load == "idle" else f", under load {load}"
     code = definition.get("code")
-    kicker = f"Step {step['step'] + 1} · {step['measurement']}" + (f" · {code}" if code else "")
+    kicker = f"Step {step['step']} · {step['measurement']}" + (f" · {code}" if code else "")
     if step["role"] == "calibration":
         kicker += " · calibration"
     meanings = {str(t.get("name")): str(t.get("meaning") or "") for t in definition.get("tables", ())}
     return {
         "step": step,
         "anchor": anchor,
-        "number": step["step"] + 1,
+        "number": step["step"],
         "short": step["measurement"],
+        "link": step["measurement"] + ("" if load == "idle" else f", {load}"),
         "title": title,
         "kicker": kicker,
         "trouble": _trouble(step),
@@ -462,14 +466,18 @@ def _trouble(step: Document) -> dict[str, str] | None:
 def _step_facts(step: Document) -> list[Named]:
     load = step["load"]
     facts = [Named("Load", load["name"], work_text(load))]
-    facts += [Named(name.capitalize(), value or "–") for name, value in step["parameters"].items()]
+    facts += [Named(name, value or "–") for name, value in step["parameters"].items()]
     if step["budget"] is not None:
         rate = step["budget"]["rate_per_hour"]
         facts.append(
             Named(
                 "Budget",
                 numbers.shown(step["budget"]["budget_ns"], "ns").full,
-                f"may be exceeded {rate:g} times an hour" if rate else "must never be exceeded",
+                "must never be exceeded"
+                if not rate
+                else "may be exceeded once an hour"
+                if rate == 1
+                else f"may be exceeded {rate:g} times an hour",
             )
         )
     facts.append(Named("Length", numbers.duration(step["duration_s"])))
@@ -513,7 +521,7 @@ def _remarks(run: Document, step: Document) -> list[Point]:
 
 
 def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
-    rows = []
+    """The verdicts of a step, the gravest first; series with the same outcome share a row."""
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step]
     names: dict[int, str] = {}
     groups = group_series(run["series"], places)
@@ -521,15 +529,27 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
         labels = series_labels([run["series"][p] for p in members])
         prefix = f"{run['series'][members[0]]['name']}, " if len(groups) > 1 else ""
         names.update({p: prefix + label for p, label in zip(members, labels, strict=True)})
+    keys = ("rule", "result", "evidence", "remedy")
+    same: dict[tuple[str, ...], list[str]] = {}
+    for verdict in run["verdicts"]:
+        if verdict["step"] == step:
+            whose = same.setdefault(tuple(verdict[key] for key in keys), [])
+            if verdict["series"] in names:
+                whose.append(names[verdict["series"]])
     order = {"fail": 0, "inconclusive": 1, "skipped": 2, "pass": 3}
-    for verdict in sorted(
-        (v for v in run["verdicts"] if v["step"] == step), key=lambda v: order[v["result"]]
+    rows = []
+    for (rule, result, evidence, remedy), whose in sorted(
+        same.items(), key=lambda item: order[item[0][1]]
     ):
-        name = names.get(verdict["series"], "") if verdict["series"] is not None else ""
+        if len(whose) == len(places) > 2:
+            whose = [f"all {len(whose)} series"]
         rows.append(
             {
-                "rule": verdict["rule"] + (f" · {name}" if name else ""),
-                **{key: verdict[key] for key in ("result", "evidence", "remedy")},
+                "rule": numbers.typeset(rule),
+                "whose": ", ".join(whose),
+                "result": result,
+                "evidence": numbers.typeset(evidence),
+                "remedy": numbers.typeset(remedy),
             }
         )
     return rows
@@ -620,7 +640,7 @@ def _group(
             "raw_unit": unit,
             "div": numbers.divisor(unit),
             "quantity": series[0]["name"],
-            "file": f"{step['measurement']}-{series[0]['name']}-step-{step['step'] + 1}",
+            "file": f"{step['measurement']}-{series[0]['name']}-step-{step['step']}",
             "max": [one["max"] for one in series],
             "budget": limit,
             "events": [[event["time_s"], event["text"]] for event in step["events"]],
@@ -636,7 +656,7 @@ def _group(
         "start": str(described.get("from") or ""),
         "end": str(described.get("to") or ""),
         "stages": [str(stage) for stage in described.get("stages") or ()],
-        "sentences": _sentences(series, labels, unit),
+        "sentences": _sentences(series, labels),
         "table": table,
         "all": everything,
         "all_summary": f"All {len(series)} series",
@@ -647,25 +667,10 @@ def _group(
     }
 
 
-def _sentences(series: Sequence[Document], labels: Sequence[str], unit: str) -> list[str]:
-    at = _worst(series)
-    if at is None:
-        return ["No sample was taken."]
-    worst = series[at]
-    samples = sum(one["count"] for one in series)
-    where = f" ({labels[at]})" if len(series) > 1 else ""
-    text = (
-        f"The largest of {numbers.count(samples)} samples"
-        + (f" in {len(series)} series" if len(series) > 1 else "")
-        + f" over {numbers.duration(worst['bound']['duration_s'])} is "
-        f"{numbers.shown(worst['max'], unit).full}{where}. "
-    )
-    if worst["first"] is not None and worst["rest"]["max"] is not None and worst["first"] == worst["max"] > worst["rest"]["max"]:
-        text += (
-            "It is the very first sample; the largest of the others is "
-            f"{numbers.shown(worst['rest']['max'], unit).full}. "
-        )
-    return [text + worst["bound"]["statement"]]
+def _sentences(series: Sequence[Document], labels: Sequence[str]) -> list[str]:
+    at = worst(series)
+    text = headline(series, labels)
+    return [text if at is None else f"{text} {bound_sentence(series[at])}"]
 
 
 _PERCENTILE_NAMES: Final = {"50": "Median"}
@@ -785,11 +790,22 @@ def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
     ]
     if picture["time"] is not None:
         marks = {kind for _, _, kind, _ in picture["time"]["marks"]}
-        caption = (
-            "The line follows the largest sample of each bin, the dotted line its median, the band reaches down to the smallest: look for steps, slopes and peaks at a regular distance."
-            if series <= 4
-            else "Each line follows the largest samples of one series, the band spans all samples of all: look for steps, slopes and peaks at a regular distance."
-        )
+        look = "look for steps, slopes and peaks at a regular distance."
+        if series <= 2:
+            caption = (
+                "The line follows the largest sample of each bin, the dotted line its median, "
+                f"the band reaches down to the smallest: {look}"
+            )
+        elif series <= 8:
+            caption = (
+                "Each line follows the largest samples of one series, the band spans all samples "
+                f"of all; with one or two series shown, their medians appear: {look}"
+            )
+        else:
+            caption = (
+                "The line follows the largest sample of all series, each dot has the colour of the "
+                f"series it came from, the band reaches down to the smallest: {look}"
+            )
         if marks:
             caption += " Triangles: " + numbers.join(
                 [

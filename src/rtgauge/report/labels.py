@@ -9,7 +9,7 @@ from typing import Any
 
 from rtgauge.report import numbers
 
-__all__ = ["Level", "group_series", "series_labels", "work_text"]
+__all__ = ["Level", "bound_sentence", "group_series", "headline", "series_labels", "work_text", "worst"]
 
 
 class Level(enum.IntEnum):
@@ -67,3 +67,50 @@ def work_text(load: Mapping[str, Any]) -> str:
     if len(rates) == 1:
         return rates[0][1]
     return ", ".join(f"{name} {rate}" for name, rate in rates)
+
+
+def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
+    """The place of the series with the highest maximum; None if none has a sample."""
+    filled = [place for place, one in enumerate(series) if one["max"] is not None]
+    return max(filled, key=lambda place: series[place]["max"], default=None)
+
+
+def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
+    """What was seen, in one sentence: the largest of so many samples in such a time."""
+    at = worst(series)
+    if at is None:
+        return "No sample was taken."
+    one = series[at]
+    samples = sum(each["count"] for each in series)
+    text = (
+        f"The largest of {numbers.count(samples)} samples"
+        + (f" in {len(series)} series" if len(series) > 1 else "")
+        + f" over {numbers.duration(one['bound']['duration_s'])} is "
+        + numbers.shown(one["max"], one["unit"]).full
+        + (f" ({labels[at]})." if len(series) > 1 else ".")
+    )
+    rest = one["rest"]["max"]
+    if rest is not None and one["first"] == one["max"] > rest:
+        text += (
+            " It is the very first sample; the largest of the others is "
+            f"{numbers.shown(rest, one['unit']).full}."
+        )
+    return text
+
+
+def bound_sentence(one: Mapping[str, Any]) -> str:
+    """What may be claimed of a series' maximum, whatever the distribution; empty without samples."""
+    bound = one["bound"]
+    if not bound["samples"]:
+        return ""
+    text = (
+        f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
+        f"{numbers.probability(bound['probability'])} further samples is larger, "
+        "if samples are independent"
+    )
+    if bound["period_s"] > 0:
+        text += (
+            "; the run speaks only for events more frequent than once in "
+            f"{numbers.duration(bound['period_s'])}"
+        )
+    return text + "."

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -221,6 +220,7 @@ def _step(step: StoredStep) -> Document:
     if step.header is not None:
         parameters = {name: value.effective for name, value in step.header.parameters.items()}
     end = step.end
+    carried_out = end is not None and (step.header is not None or end.records or end.dropped_bytes)
     return {
         "step": step.number,
         "measurement": _measurement(step),
@@ -233,7 +233,7 @@ def _step(step: StoredStep) -> Document:
         "duration_s": source.get("duration_s"),
         "budget": _budget(step),
         "stream": None
-        if end is None
+        if not carried_out
         else {
             "complete": end.complete,
             "records": end.records,
@@ -356,9 +356,8 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
             "duration_s": bound.duration_s,
             "confidence": bound.confidence,
             "probability": bound.probability,
-            "rate_per_hour": bound.rate_per_hour if math.isfinite(bound.rate_per_hour) else None,
+            "rate_per_hour": bound.rate_per_hour,
             "period_s": bound.period_s,
-            "statement": bound.statement,
         },
         "source": "samples" if counts.exact else "histogram",
     }

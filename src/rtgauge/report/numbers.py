@@ -8,9 +8,10 @@ the terminal summary and by the HTML report, so that both show the same figures.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-__all__ = ["GAP", "Shown", "count", "duration", "join", "probability", "rate", "shown", "unit_name"]
+__all__ = ["GAP", "Shown", "count", "duration", "join", "probability", "rate", "shown", "typeset", "unit_name"]
 
 GAP = "\u202f"
 """Narrow no-break space: between the thousands, and between number and unit."""
@@ -121,3 +122,8 @@ def join(words: list[str]) -> str:
     if len(words) < 2:
         return "".join(words)
     return ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def typeset(text: str) -> str:
+    """A sentence of evidence with its microseconds written as the figures beside it are."""
+    return re.sub(r"(?<=\d) us\b", f"{GAP}µs", text)

@@ -29,7 +29,7 @@ def _plural(number: int, one: str, many: str) -> str:
 
 
 def _where(step: Mapping[str, Any]) -> str:
-    return f"{step['measurement']} (step {step['step'] + 1})"
+    return f"{step['measurement']} (step {step['step']})"
 
 
 def verdict_of_run(run: Run) -> Point:
@@ -95,14 +95,17 @@ def positive_points(run: Run) -> list[Point]:
         results = [v for v in run["verdicts"] if v["step"] == step["step"]]
         good = [v for v in results if v["result"] == "pass"]
         if good and len(good) == len(results):
+            rules = list(dict.fromkeys(v["rule"] for v in good))
+            text = f"{_where(step)}: {numbers.join(rules[:3])} held"
+            text += "." if len(rules) < 4 else f", and {len(rules) - 3} more."
             note = good[0]["evidence"] if len(good) == 1 else f"{len(good)} verdicts"
-            points.append(Point("pass", f"{_where(step)}: {good[0]['rule']} held.", note))
+            points.append(Point("pass", numbers.typeset(text), numbers.typeset(note)))
         elif good:
             points.append(Point("pass", f"{_where(step)}: {len(good)} of {len(results)} verdicts passed."))
     grid = [one for one in run["series"] if one["interval_ns"] > 0 and one["count"]]
     if grid and not any(one["missed"] for one in grid):
         due = sum(one["count"] for one in grid)
-        points.append(Point("pass", f"No period was missed in {numbers.count(due)} that were due."))
+        points.append(Point("pass", f"None of {numbers.count(due)} periods was missed."))
     streams = [step["stream"] for step in run["steps"] if step["stream"] is not None]
     if (
         run["series"]
@@ -153,7 +156,7 @@ def negative_points(run: Run) -> list[Point]:
     for f in sorted(found, key=lambda f: -Level.of(f["level"])):
         kind = "fail" if f["level"] == "error" else "warn"
         points.append(Point(kind, f"{f['check']}: {f['found']}", f["remedy"]))
-    return points
+    return sorted(points, key=lambda point: point.kind != "fail")
 
 
 def _verdict_points(run: Run) -> list[Point]:
@@ -169,8 +172,10 @@ def _verdict_points(run: Run) -> list[Point]:
                 same = [v for v in found if v["rule"] == rule]
                 whose = [names[v["series"]] for v in same if v["series"] in names]
                 shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
+                if len(whose) == len(places) > 2:
+                    shown = f"all {len(whose)} series"
                 word = "failed" if result == "fail" else "is not decided"
                 text = f"{_where(step)}: {rule} {word}" + (f" on {shown}" if shown else "")
                 note = f"{same[0]['evidence']}. {_sentence(same[0]['remedy'])}".strip()
-                points.append(Point(kind, text + ".", note))
+                points.append(Point(kind, numbers.typeset(text) + ".", numbers.typeset(note)))
     return points

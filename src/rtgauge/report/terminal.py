@@ -1,2 +1,292 @@
 # SPDX-License-Identifier: Apache-2.0
-"""placeholder"""
+"""The summary on a terminal: what ``rtgauge show`` prints, and ``rtgauge run`` at its end.
+
+On the path of a sample: the results model becomes text for people; for programs there is --json.
+A block for each step: what was measured under which load, a table of its series, what may be
+claimed, the verdicts. Without a terminal there are no colours and no control characters.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rtgauge.report import numbers
+from rtgauge.report.labels import (
+    Level,
+    bound_sentence,
+    group_series,
+    headline,
+    series_labels,
+    work_text,
+    worst,
+)
+from rtgauge.report.points import verdict_of_run
+
+__all__ = ["render", "text"]
+
+ROW_LIMIT: Final = 16
+LEAST_WIDTH: Final = 40
+
+_STYLES: Final = {
+    "pass": "green",
+    "ok": "green",
+    "complete": "green",
+    "fail": "bold red",
+    "failed": "bold red",
+    "error": "bold red",
+    "inconclusive": "yellow",
+    "interrupted": "yellow",
+    "running": "yellow",
+    "warning": "yellow",
+    "warn": "yellow",
+    "skipped": "dim",
+    "note": "",
+}
+_PLAIN: Final = {
+    "µ": "u",
+    "–": "-",
+    "—": "-",
+    "\u2212": "-",
+    "·": "-",
+    "±": "+-",
+    "…": "...",
+    "\u202f": " ",
+    "\u00a0": " ",
+}
+
+
+def _safe(value: object) -> str:
+    """Text from a target without anything that a terminal would obey."""
+    return "".join(
+        "\ufffd" if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs") else character
+        for character in re.sub(r"\s+", " ", str(value).replace(numbers.GAP, "\u00a0"))
+    )
+
+
+def render(model: Mapping[str, Any], width: int = 80, report: str | None = None) -> RenderableType:
+    """The summary of a results model as something that a rich console prints.
+
+    ``report`` is the path of the report, if one was written.
+    """
+    parts: list[RenderableType] = []
+    for run in model["runs"]:
+        if parts:
+            parts.append(Text())
+        parts.extend(_run(run, max(width, LEAST_WIDTH)))
+    if report is not None:
+        parts += [Text(), _line(("Report: ", "dim"), (_safe(report), "bold"))]
+    return Group(*parts)
+
+
+def text(
+    model: Mapping[str, Any],
+    width: int = 80,
+    report: str | None = None,
+    *,
+    color: bool = False,
+    encoding: str = "utf-8",
+) -> str:
+    """The same as text, by default without control characters, in what the encoding can show."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=max(width, LEAST_WIDTH),
+        force_terminal=color,
+        no_color=not color,
+        color_system="standard" if color else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    console.print(render(model, width, report))
+    plain = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ")
+    try:
+        plain.encode(encoding)
+    except UnicodeEncodeError:
+        for character, substitute in _PLAIN.items():
+            plain = plain.replace(character, substitute)
+        plain = plain.replace("─", "-").encode(encoding, "replace").decode(encoding)
+    return plain
+
+
+def _line(*parts: tuple[str, str]) -> Text:
+    line = Text()
+    for words, style in parts:
+        line.append(words, style or None)
+    return line
+
+
+def _indented(line: RenderableType, by: int = 2) -> Padding:
+    return Padding(line, (0, 0, 0, by))
+
+
+def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
+    environment = run["environment"]
+    kernel = (environment.get("kernel") or {}).get("release") or ""
+    facts = [str(kernel), environment["realtime"].replace("_", " "), numbers.duration(run["duration_s"])]
+    title = _safe(run["target"]) + (f" · {_safe(run['label'])}" if run["label"] else "")
+    parts: list[RenderableType] = [
+        _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
+        _line((f"run {_safe(run['id'])}", "dim")),
+    ]
+    for step in run["steps"]:
+        parts.append(Text())
+        parts.extend(_step(run, step, width))
+    findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
+    if findings:
+        parts += [Text(), Text("What limits these numbers", "bold")]
+        for finding in sorted(findings, key=lambda f: -Level.of(f["level"])):
+            parts.append(_finding(finding))
+    verdict = verdict_of_run(run)
+    parts += [
+        Text(),
+        _line((verdict.text + ". ", _STYLES[verdict.kind] or "bold"), (_safe(verdict.note).strip(), "")),
+    ]
+    return parts
+
+
+def _finding(finding: Mapping[str, Any]) -> RenderableType:
+    words = _line(
+        (f"{finding['level']:<8}", _STYLES.get(finding["level"], "")),
+        (f"{_safe(finding['check'])}: {_safe(finding['found'])}", ""),
+    )
+    if not finding["remedy"]:
+        return _indented(words)
+    return _indented(Group(words, _indented(Text(_safe(finding["remedy"]), "dim"), 8)))
+
+
+def _step(run: Mapping[str, Any], step: Mapping[str, Any], width: int) -> list[RenderableType]:
+    load = step["load"]["name"]
+    work = work_text(step["load"])
+    head = [(f"{step['step']} {_safe(step['measurement'])}", "bold")]
+    head.append((f"  {'no load' if load == 'idle' else 'load ' + _safe(load)}", ""))
+    if work:
+        head.append((f", {_safe(work)}", "dim"))
+    if step["state"] != "complete":
+        head.append((f"  {step['state']}", _STYLES[step["state"]]))
+    parts: list[RenderableType] = [_line(*head)]
+    for words in (step["reason"], step["remedy"]):
+        if words:
+            parts.append(_indented(Text(_safe(words), _STYLES.get(step["state"], ""))))
+    places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    for members in group_series(run["series"], places):
+        series = [run["series"][place] for place in members]
+        labels = series_labels(series)
+        parts.append(_table(series, labels, width))
+        at = worst(series)
+        sentence = headline(series, labels)
+        if at is not None:
+            sentence += " " + bound_sentence(series[at])
+        parts.append(_indented(Text(_safe(sentence))))
+    parts += [_indented(line) for line in _counters(run, step)]
+    parts += [_indented(line) for line in _verdicts(run, step)]
+    return parts
+
+
+def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
+    """Losses on the way that no series knows of."""
+    stream = step["stream"]
+    if stream is None:
+        return []
+    lines = []
+    if stream["lost_records"]:
+        lines.append(f"{numbers.count(stream['lost_records'])} records of the stream were lost")
+    if stream["dropped_bytes"]:
+        lines.append(f"{numbers.count(stream['dropped_bytes'])} bytes of the stream were dropped")
+    if not stream["complete"]:
+        lines.append(f"the stream breaks off: {stream['reason'] or 'it has no trailer'}")
+    return [Text(_safe(line), "yellow") for line in lines]
+
+
+def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
+    """The verdicts, same ones of several series together, each with its evidence and remedy."""
+    lines = []
+    found = [verdict for verdict in run["verdicts"] if verdict["step"] == step["step"]]
+    names: dict[int, str] = {}
+    places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    for members in group_series(run["series"], places):
+        names.update(
+            zip(members, series_labels([run["series"][p] for p in members]), strict=True)
+        )
+    for result in ("fail", "inconclusive", "skipped", "pass"):
+        for rule in dict.fromkeys(v["rule"] for v in found if v["result"] == result):
+            same = [v for v in found if v["result"] == result and v["rule"] == rule]
+            whose = [names[v["series"]] for v in same if v["series"] in names]
+            shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
+            if len(whose) == len(places) > 2:
+                shown = f"all {len(whose)} series"
+            line = _line((f"{result} ", _STYLES[result]), (_safe(numbers.typeset(rule)), ""))
+            if shown:
+                line.append(f" ({_safe(shown)})")
+            line.append(": " + _safe(numbers.typeset(same[0]["evidence"])))
+            if same[0]["remedy"]:
+                line.append("; " + _safe(numbers.typeset(same[0]["remedy"])), "dim")
+            lines.append(line)
+    return lines
+
+
+def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], width: int) -> Table:
+    unit = series[0]["unit"]
+    shown_unit = numbers.unit_name(unit)
+    name = _safe(series[0]["name"]) + (f" ({shown_unit})" if shown_unit else "")
+    order = list(range(len(series)))
+    if len(series) > ROW_LIMIT:
+        highest = sorted(order, key=lambda at: -(series[at]["max"] or 0))[: ROW_LIMIT - 1]
+        order = sorted(highest)
+    columns: list[tuple[str, list[str]]] = [("min", _aligned([series[at]["min"] for at in order], unit))]
+    for head, key in (("median", "50"), ("99.9 %", "99.9")):
+        values = [series[at]["percentiles"].get(key) for at in order]
+        columns.append((head, _aligned(values, unit)))
+    columns.append(("max", _aligned([series[at]["max"] for at in order], unit)))
+    columns.append(("samples", [numbers.count(series[at]["count"]) for at in order]))
+    for key in ("missed", "lost"):
+        if key == "missed" or any(one["lost"] for one in series):
+            columns.append((key, [numbers.count(series[at][key]) for at in order]))
+    if any(one["missed"] and one["corrected"] for one in series):
+        values = [(series[at]["corrected"] or {}).get("max") for at in order]
+        columns.append(("corrected", _aligned(values, unit)))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table.add_column(Text(name, "dim"), overflow="fold")
+    columns = [_padded(head, cells) for head, cells in columns]
+    for head, _ in columns:
+        table.add_column(Text(head, "dim"), no_wrap=True)
+    for row, at in enumerate(order):
+        cells = []
+        for head, values_shown in columns:
+            style = "bold" if head.strip() == "max" else ""
+            if head.strip() in ("missed", "lost") and series[at][head]:
+                style = "bold red"
+            cells.append(Text(values_shown[row], style))
+        table.add_row(Text(_safe(labels[at])), *cells)
+    if len(order) < len(series):
+        rest = len(series) - len(order)
+        table.add_row(Text(f"and {rest} with lower maxima", "dim"), *[Text("")] * len(columns))
+    return table
+
+
+def _aligned(values: Sequence[float | None], unit: str) -> list[str]:
+    """Figures of one column, their decimal points in line."""
+    figures = [numbers.shown(value, unit) for value in values]
+    most = max((len(figure.decimals) for figure in figures), default=0)
+    return [
+        figure.text + " " * (most - len(figure.decimals) + (1 if most and not figure.decimals else 0))
+        for figure in figures
+    ]
+
+
+def _padded(head: str, cells: Sequence[str]) -> tuple[str, list[str]]:
+    """A column whose cells end in line; done here because rich drops the blanks at a line's end."""
+    width = max(len(head), *(len(cell) for cell in cells), 0) if cells else len(head)
+    return head.rjust(width), [cell.rjust(width) for cell in cells]

@@ -88,10 +88,14 @@ const axisBase = () => ({ stroke: css("--soft"), font: "11px " + css("--sans"), 
 	grid: { stroke: css("--hair"), width: 1 }, ticks: { stroke: css("--line"), width: 1, size: 4 }, gap: 4, labelSize: 18 });
 
 /* A scale and an axis for values of the unit. kind: log, asinh or linear. */
-const valueScale = (kind, lo, hi) => {
-	if (kind === "log") return { distr: 3, log: 10, range: (u, a, b) => a === null ? [lo, hi] : [Math.max(a, lo), Math.max(b, a * 1.0001)] };
-	if (kind === "asinh") return { distr: 4, asinh: 1, range: (u, a, b) => a === null ? [lo, hi] : [a, b] };
-	return { range: (u, a, b) => a === null ? [lo, hi] : [a, b] };
+const valueScale = (kind, x) => {
+	const least = x[0], most = x[x.length - 1];
+	const f = kind === "log" ? Math.log : kind === "asinh" ? Math.asinh : v => v;
+	const g = kind === "log" ? Math.exp : kind === "asinh" ? Math.sinh : v => v;
+	const room = (f(most) - f(least)) * 0.03 || 0.05;
+	const all = [g(f(least) - room), g(f(most) + room)];
+	const range = (u, a, b) => a === null || (a <= least && b >= most) ? all : [Math.max(a, all[0]), Math.min(Math.max(b, a + Math.abs(a) * 1e-4 + 1e-6), all[1])];
+	return Object.assign({ time: false, range }, kind === "log" ? { distr: 3, log: 10 } : kind === "asinh" ? { distr: 4, asinh: 1 } : {});
 };
 const valueAxis = (kind, label, x) => Object.assign(axisBase(), {
 	label, size: x ? 34 : 52,
@@ -172,6 +176,8 @@ class Group {
 		this.draw();
 	}
 	visible() { return this.on.map((v, i) => v ? i : -1).filter(i => i >= 0); }
+	/* The worst series last, so that it is drawn above the others. */
+	ordered() { return this.visible().sort((a, b) => (a === this.worst) - (b === this.worst) || a - b); }
 	value(v) { return v === null || v === undefined ? null : v / this.data.div; }
 	label(x) { return this.unit ? x + " (" + this.unit + ")" : x; }
 	legend() {
@@ -229,21 +235,20 @@ class Group {
 	kind(values) { return values.some(v => v !== null && v <= 0) ? "asinh" : "log"; }
 	line(i, more) {
 		const many = this.visible().length > 8, worst = i === this.worst && this.n > 8;
-		return Object.assign({ stroke: colour(i, this.n, many && !worst ? 0.55 : 1), width: worst || !many ? 1.6 : 1, points: { show: false } }, more);
+		return Object.assign({ stroke: colour(i, this.n, many && !worst ? 0.45 : 1), width: worst ? 2 : many ? 1 : 1.6, points: { show: false } }, more);
 	}
 	histogram(figure) {
-		const { edges, counts } = this.data.histogram, vis = this.visible();
+		const { edges, counts } = this.data.histogram, vis = this.ordered();
 		if (edges.length < 2) return null;
 		const x = edges.map(v => this.value(v));
 		const kind = this.kind(x);
 		const ys = vis.map(i => [...counts[i].map(c => c || 0.5), 0.5]);
 		const top = Math.max(10, ...counts.map(c => c.reduce((a, b) => Math.max(a, b), 0)));
 		const stepped = uPlot.paths.stepped({ align: 1 });
-		const width = kind === "log" ? x[x.length - 1] / x[0] : 0;
 		return this.base(figure, {
 			data: [x, ...ys],
 			options: {
-				scales: { x: Object.assign({ time: false }, valueScale(kind, x[0] / (width ** 0.03 || 1), x[x.length - 1] * (width ** 0.03 || 1))), y: { distr: 3, log: 10, range: [0.5, top * 1.6] } },
+				scales: { x: valueScale(kind, x), y: { distr: 3, log: 10, range: [0.5, top * 1.6] } },
 				axes: [valueAxis(kind, this.label(this.data.quantity), true), countAxis("samples per bin")],
 				series: [{}, ...vis.map(i => this.line(i, { paths: stepped, fill: vis.length <= 3 ? colour(i, this.n, 0.14) : undefined, fillTo: () => 0.5 }))],
 			},
@@ -263,7 +268,7 @@ class Group {
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
 	}
 	ccdf(figure) {
-		const c = this.data.ccdf, vis = this.visible();
+		const c = this.data.ccdf, vis = this.ordered();
 		if (!c.x.length) return null;
 		const x = c.x.map(v => this.value(v));
 		const kind = this.kind(x);
@@ -277,11 +282,10 @@ class Group {
 			}
 		}
 		const least = 1 / Math.max(10, ...c.total, ...c.corrected_total);
-		const width = kind === "log" ? x[x.length - 1] / x[0] : 0;
 		return this.base(figure, {
 			data,
 			options: {
-				scales: { x: Object.assign({ time: false }, valueScale(kind, x[0] / (width ** 0.03 || 1), x[x.length - 1] * (width ** 0.03 || 1))), y: { distr: 3, log: 10, range: [least * 0.7, 1.2] } },
+				scales: { x: valueScale(kind, x), y: { distr: 3, log: 10, range: [least * 0.7, 1.2] } },
 				axes: [valueAxis(kind, this.label(this.data.quantity), true), countAxis("share of samples at least this large")],
 				series,
 			},
@@ -302,7 +306,7 @@ class Group {
 		const x = Array.from({ length: number }, (_, k) => (t.start_ns + t.bin_ns * (k + 0.5)) / 1e9);
 		const get = row => x.map((_, k) => this.value(row[k]));
 		const data = [x], series = [{}], bands = [], meaning = [null];
-		const detail = vis.length <= 4;
+		const detail = vis.length <= 2, crowd = vis.length > 8;
 		let lo = Infinity, hi = -Infinity;
 		const scan = row => { for (const v of row) if (v !== null) { if (v < lo) lo = v; if (v > hi) hi = v; } };
 		if (detail) {
@@ -321,10 +325,10 @@ class Group {
 			rows.forEach(scan);
 			data.push(...rows);
 			const none = { stroke: "transparent", width: 0, points: { show: false } };
-			series.push(none, none);
+			series.push(crowd ? { stroke: css("--faint"), width: 1, points: { show: false } } : none, none);
 			bands.push({ series: [1, 2], fill: css("--hair") });
 			meaning.push(null, null);
-			for (const i of [...vis].sort((a, b) => (a === this.worst) - (b === this.worst))) {
+			if (!crowd) for (const i of this.ordered()) {
 				data.push(get(t.high[i])); series.push(this.line(i)); meaning.push([i, "max"]);
 			}
 		}
@@ -333,6 +337,8 @@ class Group {
 		if (budget !== null) hi = Math.max(hi, Math.min(budget, hi * 4));
 		const kind = this.linear || lo <= 0 || hi / lo < 8 ? "linear" : "log";
 		const range = kind === "log" ? [lo * 0.8, hi * 1.25] : [Math.min(0, lo * 1.05), hi * 1.08 || 1];
+		/* Of a crowd only the highest of each bin is drawn, as a dot in the colour of its series. */
+		const who = crowd ? x.map((_, k) => { let w = null; for (const i of vis) { const v = t.high[i][k]; if (v !== null && v !== undefined && (w === null || v > t.high[w][k])) w = i; } return w; }) : null;
 		const marks = t.marks.filter(m => this.on[m[1]]);
 		return this.base(figure, {
 			data,
@@ -346,6 +352,11 @@ class Group {
 				const cx = u.ctx, r = devicePixelRatio, base = u.bbox.top + u.bbox.height;
 				if (budget !== null) hline(u, budget, "budget", css("--fail"));
 				cx.save();
+				if (who) who.forEach((i, k) => {
+					if (i === null || x[k] < u.scales.x.min || x[k] > u.scales.x.max) return;
+					cx.fillStyle = colour(i, this.n);
+					cx.beginPath(); cx.arc(u.valToPos(x[k], "x", true), u.valToPos(this.value(t.high[i][k]), "y", true), 2.4 * r, 0, 7); cx.fill();
+				});
 				for (const [bin, , kindOf] of marks) {
 					const at = x[bin];
 					if (at < u.scales.x.min || at > u.scales.x.max) continue;
@@ -363,7 +374,7 @@ class Group {
 			}] },
 			tell: (u, idx) => {
 				const m = meaning[u.focused || 0], parts = [seconds(x[idx])];
-				const i = m ? m[0] : detail ? vis[0] : null;
+				const i = m ? m[0] : detail ? vis[0] : who ? who[idx] : null;
 				if (i === null || i === undefined) parts.push(`max ${show(data[1][idx])}${NARROW}${this.unit} of all`);
 				else {
 					if (this.n > 1) parts.push(this.data.labels[i]);
