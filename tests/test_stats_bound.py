@@ -84,6 +84,7 @@ def test_headline_of_a_run() -> None:
     assert bound.rate_per_hour == pytest.approx(3, rel=0.002)
     assert bound.period_s == pytest.approx(1200, rel=0.002) == shortest_period_s(HOUR)
     assert "once in 20 min" in bound.statement.replace("20 min 2 s", "20 min")
+    assert "(95 % confidence)" in bound.statement and "8.3e-07" in bound.statement
     empty = bound_of_run(0, 0.0)
     assert (empty.probability, empty.rate_per_hour, empty.period_s) == (1.0, None, 0.0)
     assert "nothing" in empty.statement

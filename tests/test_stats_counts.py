@@ -185,6 +185,8 @@ def test_histogram_errs_to_the_high_side_by_its_resolution(
     found = counts.value_at_rank(rank)
     assert true <= found <= true + abs(true) * counts.resolution
     assert counts.value_at_rank(rank, low=True) <= true
+    scaled = Counts(counts.values * 10, counts.counts, 0, min(values) * 10, max(values) * 10, 7)
+    assert scaled.value_at_rank(rank, low=True) <= true * 10 <= scaled.value_at_rank(rank)
     assert counts.value_at_rank(len(values)) == max(values)
     assert counts.exceeding(limit) >= sum(value > limit for value in values)
     assert counts.exceeding(max(values)) == 0

@@ -135,7 +135,7 @@ class Bound:
             return "No samples: nothing can be said."
         return (
             f"If the samples are independent, a larger value than the maximum has a chance of at "
-            f"most {self.probability:.2g} per sample ({self.confidence:.4g} % confidence); "
+            f"most {self.probability:.2g} per sample ({self.confidence * 100:.6g} % confidence); "
             f"the run speaks only for events more frequent than once in "
             f"{duration_text(self.period_s)}."
         )

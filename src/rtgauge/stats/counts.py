@@ -265,14 +265,14 @@ class Counts:
     def value_at_rank(self, rank: int, *, low: bool = False) -> int:
         """The rank-th smallest sample, from 1.
 
-        From a histogram it is the upper end of that sample's bucket, or with ``low`` the lower
-        end. ValueError if there is no such sample.
+        From a histogram it is the upper end of that sample's bucket, or with ``low`` a value that
+        is not above its lower end. ValueError if there is no such sample.
         """
         if not 1 <= rank <= self.count or self.min is None:
             raise ValueError(f"no sample of rank {rank} among {self.count}")
         value = int(self.values[np.searchsorted(self.cumulative, rank)])
         if low and self.sub_bits is not None:
-            value = max(int(bucket_low(bucket_of(value, self.sub_bits), self.sub_bits)), self.min)
+            value = max(value - (abs(value) >> self.sub_bits), self.min)
         return value
 
     def percentile(self, percent: Percent) -> int:
