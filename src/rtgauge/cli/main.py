@@ -94,10 +94,14 @@ def _explain(error: click.ClickException) -> UsageError:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     try:
-        words = None if arguments is None else list(arguments)
-        code = cli.main(args=words, prog_name="rtgauge", standalone_mode=False)
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        # Not click's own main(): that would turn a closed pipe into a failure.
+        with cli.make_context("rtgauge", words) as ctx:
+            code = cli.invoke(ctx)
         sys.stdout.flush()
         return int(code) if isinstance(code, int) else int(ExitCode.DONE)
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return int(ExitCode.USAGE)

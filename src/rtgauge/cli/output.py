@@ -13,7 +13,15 @@ import click
 
 from rtgauge.errors import ExitCode, RtgaugeError
 
-__all__ = ["format_seconds", "print_error", "print_json", "print_table", "say", "width"]
+__all__ = [
+    "format_seconds",
+    "print_error",
+    "print_json",
+    "print_results",
+    "print_table",
+    "say",
+    "width",
+]
 
 LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
@@ -39,6 +47,15 @@ def print_error(error: RtgaugeError, code: ExitCode | None = None) -> int:
 def width() -> int:
     """Columns of the terminal; 80 without one."""
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+
+
+def print_results(document: Mapping[str, Any], report: str | None = None) -> None:
+    """The summary of a results model on stdout; ``report``: where its report is."""
+    from rtgauge.report import terminal  # noqa: PLC0415
+
+    encoding = sys.stdout.encoding or "utf-8"
+    color = sys.stdout.isatty()
+    click.echo(terminal.text(document, width(), report, color=color, encoding=encoding), nl=False)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

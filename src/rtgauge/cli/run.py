@@ -24,7 +24,7 @@ import click
 
 from rtgauge.catalogue import Catalogue, Option, format_duration
 from rtgauge.cli.options import as_json, open_store, store_options, target_option
-from rtgauge.cli.output import format_seconds, print_error, print_json, say
+from rtgauge.cli.output import format_seconds, print_error, print_json, print_results, say
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.plan import (
     REPEAT_MAX,
@@ -211,9 +211,8 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> int:
             command = _plan_command(ctx, Path(words[place]), catalogue, targets)
         else:
             command = _measurement_command(ctx, words[place], catalogue, targets)
-        code = command.main(
-            rest, prog_name=f"{ctx.command_path} {words[place]}", standalone_mode=False
-        )
+        with command.make_context(f"{ctx.command_path} {words[place]}", rest) as inner:
+            code = command.invoke(inner)
     return code if isinstance(code, int) else int(ExitCode.DONE)
 
 
@@ -390,17 +389,18 @@ def _results(
     store: Store, outcomes: Sequence[RunOutcome], report: Path | None, as_json: bool
 ) -> int:
     """Show the results of the runs; the exit code, the first that applies."""
-    from rtgauge.report import model, terminal, write  # noqa: PLC0415
+    from rtgauge.report import model, write  # noqa: PLC0415
 
     stored = [store.get(outcome.id) for outcome in outcomes]
     document = model.build(stored)
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(terminal.render(document))
     if report is not None:
         write(stored, report)
-        say(f"the report is in {report}")
+    if as_json:
+        print_json(document)
+        if report is not None:
+            say(f"the report is in {report}")
+    else:
+        print_results(document, str(report) if report else None)
     for outcome in outcomes:
         if outcome.state != "complete":
             print_error(

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from rtgauge.cli.options import as_json, find_run, open_store, store_options
-from rtgauge.cli.output import format_seconds, print_json, print_table, say
+from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say
 from rtgauge.errors import UsageError
 
 __all__ = ["delete", "report", "runs", "show"]
@@ -60,14 +60,14 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
 
     RUN is the beginning of its id, or 'last'.
     """
-    from rtgauge.report import model, terminal  # noqa: PLC0415
+    from rtgauge.report import model  # noqa: PLC0415
 
     with open_store(store_url, data) as store:
         document = model.build([find_run(store, run)])
     if as_json:
         print_json(document)
     else:
-        click.echo(terminal.render(document))
+        print_results(document)
 
 
 @click.command()

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what it prints where, its exit codes, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rtgauge as package
+from conftest import SOURCES, Result
+from rtgauge.report import model
+
+Run = Callable[..., Result]
+QUICK = ("--target", "fake", "--for", "1s")
+
+
+def test_help_is_there_without_the_heavy_modules() -> None:
+    text = (
+        "import sys\nfrom rtgauge.cli import main\nmain(['--help'])\nmain(['--version'])\n"
+        "heavy = {'numpy', 'scipy', 'pyarrow', 'sqlalchemy', 'rich', 'jinja2'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(SOURCES)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"rtgauge {package.__version__}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["-h"], ["runs", "--help"], ["show", "--help"], ["report", "--help"],
+     ["delete", "--help"], ["check", "--help"], ["describe", "--help"], ["evaluate", "--help"],
+     ["run", "--help"], ["run", "--help", "--target", "fake"],
+     ["run", "timer", "--help", "--target", "fake"], ["run", "pendulum", "--target=fake", "-h"],
+     ["describe", "--target", "fake"], ["describe", "timer", "--target", "fake"],
+     ["describe", "sched", "--target", "fake"], ["check", "--target", "fake"]],
+)  # fmt: skip
+def test_help_and_descriptions_fit_80_columns(rtgauge: Run, words: list[str]) -> None:
+    done = rtgauge(*words)
+    assert done.code == 0
+    assert done.out
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", done.out + done.err)
+
+
+def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
+    out = rtgauge("run", "pendulum", "--help", "--target", "fake").out
+    assert "--bobs" in out
+    assert "air|water|honey" in out
+    assert "--interval" not in out
+    assert "--budget" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "remedy"),
+    [
+        (["rnu"], "unknown command 'rnu'", "'run'"),
+        (["--verion"], "unknown option '--verion'", "'--version'"),
+        (["runs", "--jsno"], "unknown option '--jsno'", "'--json'"),
+        (["runs", "surplus"], "unexpected extra argument", "--help"),
+        (["show"], "missing argument", "--help"),
+        (["run", "--target", "fake"], "neither a measurement nor a plan", "describe"),
+        (["run", "tiemr", "--target", "fake"], "unknown measurement 'tiemr'", "'timer'"),
+        (["run", "timer", "--target", "fkae"], "unknown target 'fkae'", "'fake'"),
+        (["run", "timer", "--target", "fake:hnag"], "no fault 'hnag'", "'hang'"),
+        (["run", "timer", *QUICK, "--intervall", "1ms"], "option '--intervall'", "'--interval'"),
+        (["run", "timer", *QUICK, "--bobs", "3"], "unknown option '--bobs'", ""),
+        (["run", "timer", *QUICK, "--interval", "1us"], "'interval': 1us is too small", ""),
+        (["run", "timer", *QUICK, "--interval", "1"], "'interval': '1' has no unit", ""),
+        (["run", "timer", *QUICK, "--interval"], "requires an argument", "--help"),
+        (["run", "timer", *QUICK, "--priority", "100"], "'priority': 100 is too large", ""),
+        (["run", "timer", *QUICK, "--priority", "high"], "'high' is not a whole number", ""),
+        (["run", "timer", *QUICK, "--cpu", "1-0"], "runs backwards", ""),
+        (["run", "timer", *QUICK, "--cpu", "9"], "target 'fake' has no CPU 9", "0-1"),
+        (["run", "timer", *QUICK, "--load-cpu", "9"], "target 'fake' has no CPU 9", "0-1"),
+        (["run", "timer", *QUICK, "--method", "nanoslep"], "'nanoslep'", ""),
+        (["run", "timer", *QUICK, "--load", "shced"], "unknown load 'shced'", "'sched'"),
+        (["run", "timer", *QUICK, "--load", "sched:grups=1"], "no option 'grups'", "'groups'"),
+        (["run", "timer", *QUICK, "--budget", "150"], "'budget': '150' has no unit", "150us"),
+        (["run", "timer", *QUICK, "--rate", "1/h"], "no budget", "--budget"),
+        (["run", "timer", *QUICK, "--budget", "1ms", "--rate", "1"], "per what", "1/h"),
+        (["run", "timer", *QUICK, "--repeat", "0"], "repeat", ""),
+        (["run", "timer", *QUICK, "-o", "report.doc"], ".doc", ".html"),
+        (["run", "timer", *QUICK, "-o", "no/such/report.html"], "no folder no/such", ""),
+        (["run", "timer", *QUICK, "again"], "extra argument", "--help"),
+        (["run", "none.toml", *QUICK], "none.toml cannot be read", ""),
+        (["run", "wrong.toml", *QUICK], "wrong.toml, step 1 of 1, key 'intervall'", "'interval'"),
+        (["evaluate", "--target", "fake", "--for", "soon"], "'for': 'soon' is not a number", ""),
+        (["describe", "tiemr", "--target", "fake"], "measurement or load 'tiemr'", "'timer'"),
+        (["show", "last"], "no runs in the store", "rtgauge run"),
+        (["show", "0000"], "0000", ""),
+        (["delete", "0000", "--yes"], "0000", ""),
+        (["report", "last", "-o", "x.html"], "no runs in the store", ""),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_a_remedy(
+    rtgauge: Run, words: list[str], message: str, remedy: str
+) -> None:
+    Path("wrong.toml").write_text('[[step]]\nmeasurement = "timer"\nintervall = "1ms"\n')
+    done = rtgauge(*words)
+    assert done.code == 2
+    assert done.out == ""
+    first, *rest = done.err.splitlines()
+    assert first.startswith("rtgauge: ")
+    assert message in first
+    assert len(rest) <= 1
+    assert remedy in "".join(rest)
+    assert rtgauge("runs", "--json").json()["runs"] == []
+
+
+def test_nothing_at_all_shows_the_help(rtgauge: Run) -> None:
+    done = rtgauge()
+    assert done.code == 2
+    assert "Commands" in done.out
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "code"),
+    [
+        ("fake", [], 0),
+        ("fake", ["--budget", "1s", "--rate", "9999/s"], 0),
+        ("fake:late", ["--budget", "100us"], 3),
+        ("fake:verdict-fails", [], 0),
+        ("fake:skipped", [], 77),
+        ("fake:fails", ["--load", "sched"], 1),
+        ("fake:refuses", [], 2),
+        ("fake:exit=4", [], 4),
+        ("fake:cut", ["--budget", "100us"], 1),
+        ("fake:missing", [], 1),
+        ("fake:undescribed", [], 1),
+    ],
+)
+def test_exit_codes_of_run(rtgauge: Run, target: str, words: list[str], code: int) -> None:
+    done = rtgauge("run", "timer", "--target", target, "--for", "1s", *words)
+    assert done.code == code
+    assert ("Traceback" in done.err) is False
+
+
+def test_a_failed_verdict_of_the_measurement_is_code_3(rtgauge: Run) -> None:
+    assert rtgauge("run", "pendulum", "--for", "1s", "--target", "fake").code == 0
+    assert rtgauge("run", "pendulum", "--for", "1s", "--target", "fake:verdict-fails").code == 3
+
+
+def test_usage_comes_before_failure_and_failure_before_interruption(rtgauge: Run) -> None:
+    targets = ["--target", "fake:exit=4", "--target", "fake:fails", "--target", "fake:refuses"]
+    assert rtgauge("run", "timer", "--for", "1s", *targets).code == 2
+    assert rtgauge("run", "timer", "--for", "1s", *targets[:4]).code == 1
+    assert rtgauge("run", "timer", "--for", "1s", *targets[:2], "--target", "fake").code == 4
+    both = ["--target", "fake:skipped", "--target", "fake"]
+    assert rtgauge("run", "timer", "--for", "1s", *both).code == 0
+
+
+@pytest.mark.parametrize(
+    "target", ["fake", "fake:cut", "fake:hostile", "fake:skipped", "fake:unprivileged", "fake:lost"]
+)
+def test_json_is_one_document_that_the_schema_allows(rtgauge: Run, target: str) -> None:
+    done = rtgauge("run", "timer", "--for", "1s", "--load", "sched", "--json", "--target", target)
+    document = done.json()
+    model.validate(document)
+    (run,) = document["runs"]
+    assert run["target"] == target
+    assert rtgauge("show", run["id"], "--json").json() == document
+    assert rtgauge("show", "last", "--json").json() == document
+
+
+def test_the_life_of_a_run(rtgauge: Run) -> None:
+    assert rtgauge("runs").err == "there are no runs in the store yet\n"
+    for label in ("first", "second"):
+        assert rtgauge("run", "timer", *QUICK, "--label", label).code == 0
+    listed = rtgauge("runs", "--json").json()
+    assert listed["format"] == "rtgauge-runs"
+    assert [one["label"] for one in listed["runs"]] == ["second", "first"]
+    newest, oldest = (one["id"] for one in listed["runs"])
+    shown = rtgauge("runs").out
+    assert newest[:13] in shown
+    assert "first" in shown
+    assert "timer" in rtgauge("show", oldest).out
+
+    for name in ("report.html", "report.json"):
+        assert rtgauge("report", oldest, "last", "-o", name).code == 0
+    document = json.loads(Path("report.json").read_text())
+    model.validate(document)
+    assert [one["id"] for one in document["runs"]] == [oldest, newest]
+    assert Path("report.html").read_text().lstrip().lower().startswith("<!doctype html")
+    told = rtgauge("report", "last", "-o", "third.json", "--json").json()
+    assert told == {
+        "format": "rtgauge-report", "version": 1, "runs": [newest], "path": "third.json",
+    }  # fmt: skip
+
+    refused = rtgauge("delete", "last")
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    gone = rtgauge("delete", "last", "--yes", "--json").json()
+    assert gone == {"format": "rtgauge-deleted", "version": 1, "runs": [newest]}
+    assert [one["id"] for one in rtgauge("runs", "--json").json()["runs"]] == [oldest]
+    assert rtgauge("show", newest).code == 2
+
+
+def test_a_report_with_the_run(rtgauge: Run) -> None:
+    done = rtgauge("run", "timer", *QUICK, "-o", "now.html")
+    assert done.code == 0
+    assert Path("now.html").exists()
+    assert "now.html" in done.out
+
+
+def test_evaluate(rtgauge: Run) -> None:
+    done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
+    assert done.code == 0
+    assert "5 steps, about 14 s\n" in done.err
+    first = Path("rtgauge-report-fake-2024-01-01.html")
+    assert first.exists()
+    assert str(first) in done.out
+    before = first.read_bytes()
+    again = rtgauge("evaluate", "--target", "fake", "--for", "1s", "--json")
+    assert first.read_bytes() == before
+    assert Path("rtgauge-report-fake-2024-01-01-2.html").exists()
+    (run,) = again.json()["runs"]
+    model.validate(again.json())
+    assert [(one["measurement"], one["state"]) for one in run["steps"]] == [
+        ("timer", "complete"), ("timer", "complete"), ("pendulum", "complete"),
+        ("telescope", "skipped"), ("clock-cost", "complete"),
+    ]  # fmt: skip
+    named = rtgauge("evaluate", "--target", "fake:late", "--for", "1s", "--budget", "9us",
+                    "-o", "mine.html")  # fmt: skip
+    assert named.code == 3
+    assert Path("mine.html").exists()
+
+
+def test_a_plan_and_options_over_it(rtgauge: Run) -> None:
+    Path("mine.toml").write_text(
+        '[plan]\nlabel = "its own"\nrepeat = 2\n'
+        '[[step]]\nmeasurement = "timer"\nfor = "1h"\nbudget = "1s"\nrate = "1/d"\n'
+        '[[step]]\nmeasurement = "pendulum"\nfor = "1h"\nload = "cpu"\n'
+    )
+    words = ("run", "mine.toml", "--target", "fake", "--for", "2s", "--json")
+    document = rtgauge(*words).json()
+    assert [(one["label"], one["repeat"]) for one in document["runs"]] == [
+        ("its own", 0), ("its own", 1),
+    ]  # fmt: skip
+    changed = rtgauge(*words, "--interval", "2ms", "--load", "sched", "--label", "other",
+                      "--repeat", "1", "--budget", "2s").json()  # fmt: skip
+    (run,) = changed["runs"]
+    assert run["label"] == "other"
+    planned = run["plan"]["steps"]
+    assert [one["parameters"] for one in planned] == [
+        {"for": "2s", "interval": "2ms"}, {"for": "2s"},
+    ]  # fmt: skip
+    assert [one["load"] for one in planned] == ["sched", "sched"]
+    assert [one["budget_ns"] for one in planned] == [2 * 10**9] * 2
+    assert [one["rate_per_hour"] for one in planned] == [pytest.approx(1 / 24), 1.0]
+
+
+def test_an_option_given_twice_makes_two_steps(rtgauge: Run) -> None:
+    done = rtgauge("run", *QUICK, "--method", "nanosleep", "timer", "--json",
+                   "--method=clock_nanosleep")  # fmt: skip
+    steps: list[dict[str, Any]] = done.json()["runs"][0]["steps"]
+    assert [one["parameters"].get("method") for one in steps[:2]] == [
+        "nanosleep", "clock_nanosleep",
+    ]  # fmt: skip
+
+
+def test_flags_of_measurements_with_and_without_a_value(rtgauge: Run) -> None:
+    for words, value in (
+        (["--dither"], "yes"),
+        (["--dither=no"], "no"),
+        (["--dither", "no"], "no"),
+    ):
+        run = rtgauge("run", "timer", *QUICK, "--json", *words).json()["runs"][0]
+        assert run["plan"]["steps"][0]["parameters"]["dither"] == value
+
+
+def test_what_a_run_may_leave_out(rtgauge: Run) -> None:
+    words = ("run", "timer", *QUICK, "--histogram-only", "--keep-settings", "--json")
+    run = rtgauge(*words).json()["runs"][0]
+    assert run["plan"]["steps"][0]["histogram_only"] is True
+    assert run["plan"]["steps"][0]["keep_settings"] is True
+    assert {one["source"] for one in run["series"] if one["step"] == 0} == {"histogram"}
+
+
+def test_check(rtgauge: Run) -> None:
+    done = rtgauge("check", "--target", "fake")
+    assert done.code == 0
+    document = rtgauge("check", "--target", "fake", "--json").json()
+    assert document["format"] == "rtgauge-check"
+    assert document["realtime"] == "preempt_rt"
+    bad = {one["level"] for one in document["findings"]} & {"warning", "error"}
+    strict = rtgauge("check", "--target", "fake:unprivileged", "--strict", "--json")
+    levels = {one["level"] for one in strict.json()["findings"]}
+    assert levels & {"warning", "error"}
+    assert strict.code == 3
+    assert rtgauge("check", "--target", "fake", "--strict").code == (3 if bad else 0)
+
+
+def test_describe_as_json(rtgauge: Run) -> None:
+    assert rtgauge("describe", "--target", "fake", "--json").json()["agent"] == "fake"
+    one = rtgauge("describe", "sched", "--target", "fake", "--json").json()
+    assert [entry["name"] for entry in one["measurements"] + one["loads"]] == ["sched"]
+
+
+def test_an_agent_that_is_missing_or_none(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTGAUGE_AGENT", "/no/such/agent")
+    for words in (["run", "timer"], ["evaluate"], ["check"], ["describe"]):
+        done = rtgauge(*words)
+        assert done.code == 1
+        assert done.err.startswith("rtgauge: there is no agent at /no/such/agent\n")
+    monkeypatch.setenv("RTGAUGE_AGENT", "/bin/echo")
+    done = rtgauge("run", "timer")
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("words", [["runs"], ["run", "timer", *QUICK], ["show", "last"]])
+def test_a_store_that_cannot_be(rtgauge: Run, words: list[str]) -> None:
+    Path("file").write_text("not a folder")
+    done = rtgauge(*words, "--data", "file/store")
+    assert done.code in (1, 2)
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert rtgauge("runs", "--store", "nonsense://x").code in (1, 2)
+
+
+def test_a_run_of_a_newer_version(rtgauge: Run) -> None:
+    assert rtgauge("run", "timer", *QUICK, "--data", "data").code == 0
+    (path,) = Path("data").rglob("run.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    done = rtgauge("show", path.parent.name, "--data", "data")
+    assert done.code == 1
+    assert "version 99" in done.err
+    assert len(done.err.splitlines()) == 2
+
+
+def test_another_store(rtgauge: Run) -> None:
+    assert rtgauge("run", "timer", *QUICK, "--data", "elsewhere").code == 0
+    assert rtgauge("runs", "--json").json()["runs"] == []
+    assert len(rtgauge("runs", "--json", "--data", "elsewhere").json()["runs"]) == 1

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real signals to real processes: what was measured is kept whatever happens to the host."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Result
+
+Run = Callable[..., Result]
+Spawn = Callable[..., "subprocess.Popen[str]"]
+PATIENCE_S = 60.0
+
+
+def until(happened: Callable[[], Any]) -> Any:
+    """Wait until ``happened`` gives something."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it did not happen in a minute"
+        time.sleep(0.02)
+    return found
+
+
+def measuring(spawn: Spawn, *words: str) -> subprocess.Popen[str]:
+    """A host whose step has written something to its folder."""
+    process = spawn("run", "timer", "--for", "1h", "--data", "data", *words)
+
+    def grown() -> bool:
+        assert process.poll() is None, process.communicate()[1]
+        paths = list(Path("data").glob("**/steps/000/stream.cbor"))
+        return bool(paths) and paths[0].stat().st_size > 10_000
+
+    until(grown)
+    return process
+
+
+def only_run(rtgauge: Run) -> dict[str, Any]:
+    (row,) = rtgauge("runs", "--json", "--data", "data").json()["runs"]
+    (run,) = rtgauge("show", row["id"], "--json", "--data", "data").json()["runs"]
+    assert run["state"] == row["state"]
+    return dict(run)
+
+
+def kept(run: dict[str, Any]) -> int:
+    return sum(one["count"] for one in run["series"] if one["step"] == 0)
+
+
+def test_ctrl_c_ends_in_order_and_keeps(rtgauge: Run, spawn: Spawn) -> None:
+    process = measuring(spawn, "--target", "fake:realtime", "--json")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4, err
+    assert "stopping in order" in err
+    run = only_run(rtgauge)
+    assert (run["state"], run["steps"][0]["state"]) == ("interrupted", "interrupted")
+    assert run["steps"][0]["stream"]["complete"] is True
+    assert kept(run) > 0
+
+
+def test_ctrl_c_twice_kills_an_agent_that_does_not_listen(rtgauge: Run, spawn: Spawn) -> None:
+    process = measuring(spawn, "--target", "fake:realtime,stubborn")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "stopping in order" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4, err
+    run = only_run(rtgauge)
+    assert "the agent was killed" in run["steps"][0]["reason"]
+    assert kept(run) > 0
+
+
+def test_kill_9_of_the_host_keeps_what_came(rtgauge: Run, spawn: Spawn) -> None:
+    process = measuring(spawn, "--target", "fake:realtime")
+    size = next(Path("data").glob("**/steps/000/stream.cbor")).stat().st_size
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == -signal.SIGKILL
+    run = only_run(rtgauge)
+    assert (run["state"], run["steps"][0]["state"]) == ("interrupted", "interrupted")
+    assert [step["state"] for step in run["steps"]] == ["interrupted", "complete"]
+    assert 4 * kept(run) > size / 2
+    assert only_run(rtgauge) == run
+
+
+@pytest.mark.parametrize("words", [["runs"], ["describe", "--target", "fake"]])
+def test_a_reader_that_has_seen_enough_is_no_error(spawn: Spawn, words: list[str]) -> None:
+    process = spawn(*words)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=PATIENCE_S) == 0
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carrying out plans on the fake target: every way in which a step and a run can end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.errors import ExitCode, StoreError, TargetError, UsageError
+from rtgauge.plan import Plan, planned_step
+from rtgauge.report import model
+from rtgauge.run import Limits, LiveStep, RunOutcome, execute
+from rtgauge.store import Store
+from rtgauge.store.folder import StreamFile
+from rtgauge.target import open_target
+from rtgauge.target.fake import CATALOGUE, FakeTarget
+
+KNOWN = Catalogue.from_document(dict(CATALOGUE))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(None, Path("store")) as opened:
+        yield opened
+
+
+def plan(*steps: tuple[str, dict[str, str]], **more: Any) -> Plan:
+    return Plan("test", tuple(planned_step(KNOWN, name, given) for name, given in steps), **more)
+
+
+def timer(**given: str) -> Plan:
+    return plan(("timer", {"for": "4s", "load": "sched", **given}))
+
+
+def carry_out(store: Store, target: str, wanted: Plan | None = None) -> RunOutcome:
+    (outcome,) = execute(wanted or timer(), [open_target(target)], store)
+    return outcome
+
+
+class Watcher:
+    """Writes down what happens, and calls ``act`` at every sign of life."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, int, int]] = []
+        self.lives: list[LiveStep] = []
+        self.entries: list[Mapping[str, Any]] = []
+        self.messages: list[str] = []
+        self.signs = 0
+
+    def act(self, live: LiveStep) -> None: ...
+
+    def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
+        assert document["state"] == "running"
+
+    def step_started(self, live: LiveStep, number: int, total: int) -> None:
+        self.steps.append((live.step.measurement, number, total))
+        self.lives.append(live)
+
+    def step_went_on(self, live: LiveStep) -> None:
+        self.signs += 1
+        self.act(live)
+
+    def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+        self.entries.append(dict(entry))
+
+    def run_ended(self, outcome: RunOutcome) -> None: ...
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+def test_a_complete_run(store: Store) -> None:
+    watcher = Watcher()
+    wanted = plan(
+        ("timer", {"for": "4s", "cpu": "1"}),
+        ("pendulum", {"for": "2s", "load": "cpu", "cpu": "1"}),
+        label="mine",
+    )
+    (outcome,) = execute(wanted, [open_target("fake")], store, watcher)
+    assert (outcome.state, outcome.exit_code) == ("complete", ExitCode.DONE)
+    run = store.get(outcome.id)
+    document = run.document
+    assert (document["label"], document["target"], document["study"]) == ("mine", "fake", "")
+    assert document["started"] == "2024-01-01T00:00:00.000Z"
+    assert document["catalogue"] == CATALOGUE
+    assert document["findings"]
+    assert document["environment"]["kernel"]
+    # Calibrations are carried out first, and listed last.
+    assert [name for name, _, _ in watcher.steps] == ["clock-cost", "timer", "pendulum"]
+    assert [one["measurement"] for one in document["steps"]] == ["timer", "pendulum", "clock-cost"]
+    assert [one["role"] for one in document["steps"]] == ["measurement"] * 2 + ["calibration"]
+    assert [one["step"] for one in document["steps"]] == [0, 1, 2]
+    assert {one["state"] for one in document["steps"]} == {"complete"}
+    assert document["steps"][2]["parameters"] == {"cpu": "1"}
+    assert (run.path / "environment.cbor").stat().st_size > 0
+    assert not list(run.path.glob("steps/*/stream.cbor"))
+    headers = [step.header for step in run.steps]
+    assert [(one.step, one.run) for one in headers if one] == [(n, outcome.id) for n in range(3)]
+
+
+def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
+    watcher = Watcher()
+    (outcome,) = execute(timer(), [open_target("fake")], store, watcher)
+    live = watcher.lives[1]
+    for stored in store.get(outcome.id).steps[0].series:
+        seen = live.series[stored.info.series]
+        values = [value for part in stored.values() for value in part.tolist()]
+        assert len(values) == 4000
+        assert (seen.count, seen.min, seen.max, seen.sum) == (
+            len(values), min(values), max(values), sum(values),
+        )  # fmt: skip
+        assert seen.mean == sum(values) / len(values)
+
+
+@pytest.mark.parametrize(
+    ("target", "state", "code", "reason", "kept"),
+    [
+        ("fake", "complete", 0, "", 4000),
+        ("fake:noisy", "complete", 0, "", 4000),
+        ("fake:unprivileged", "complete", 0, "", 4000),
+        ("fake:lost", "complete", 0, "3 records of the stream were lost", 4000),
+        ("fake:cut", "failed", 1, "the agent broke down (SIGSEGV)", 2000),
+        ("fake:garbage", "failed", 1, "the stream is damaged: record", 2000),
+        ("fake:hostile", "failed", 1, "the stream is damaged: record 0", None),
+        ("fake:newer", "failed", 1, "version 99", None),
+        ("fake:exit=1", "failed", 1, "something went wrong", None),
+        ("fake:exit=77", "skipped", 77, "something went wrong", None),
+        ("fake:exit=4", "interrupted", 4, "something went wrong", None),
+        ("fake:exit=0", "failed", 1, "something went wrong", None),
+        ("fake:refuses", "failed", 2, "CPU 99", None),
+        ("fake:fails", "failed", 1, "CPU 1 went away", 2000),
+        ("fake:load-dies", "failed", 1, "load sched died", 2000),
+        ("fake:skipped", "skipped", 77, "no such device", None),
+        ("fake:silent", "failed", 1, "said nothing for 20 s", 2250),
+        ("fake:hang", "failed", 1, "said nothing for 20 s", 2000),
+        ("fake:overtime", "failed", 1, "did not end in its time", 64_500),
+        ("fake:stubborn", "failed", 1, "did not end in its time", 74_500),
+    ],
+)
+def test_how_a_run_ends(
+    store: Store, target: str, state: str, code: int, reason: str, kept: int | None
+) -> None:
+    outcome = carry_out(store, target)
+    assert (outcome.state, outcome.exit_code) == (state, code)
+    run = store.get(outcome.id)
+    step = run.document["steps"][0]
+    assert step["state"] == state
+    assert reason in step["reason"]
+    assert "\n" not in step["reason"] + step["remedy"]
+    assert run.document["steps"][1]["state"] == "complete"
+    if state != "complete":
+        assert step["reason"]
+        assert step["reason"] in outcome.reason
+    if kept is not None:
+        assert [series.count for series in run.steps[0].series] == [kept, kept]
+
+
+def test_only_what_was_asked_for_decides_whether_all_was_skipped(store: Store) -> None:
+    one = carry_out(store, "fake", plan(("telescope", {})))
+    assert (one.state, one.exit_code) == ("skipped", ExitCode.SKIPPED)
+    both = carry_out(store, "fake", plan(("telescope", {}), ("pendulum", {"for": "1s"})))
+    assert (both.state, both.exit_code) == ("complete", ExitCode.DONE)
+
+
+def test_the_worst_state_wins_and_says_which_step(store: Store) -> None:
+    outcome = carry_out(
+        store, "fake:fails", plan(("telescope", {}), ("timer", {"for": "1s", "load": "sched"}))
+    )
+    assert outcome.state == "failed"
+    assert outcome.reason == "step 1 (timer): CPU 1 went away"
+
+
+def test_runs_of_a_study_are_interleaved(store: Store) -> None:
+    targets = [open_target("fake"), open_target("fake:late")]
+    outcomes = execute(timer().__class__("x", timer().steps, repeat=2), targets, store)
+    assert [one.target for one in outcomes] == ["fake", "fake:late"] * 2
+    documents = [store.get(one.id).document for one in outcomes]
+    assert [one["repeat"] for one in documents] == [0, 0, 1, 1]
+    assert len({one["study"] for one in documents}) == 1
+    assert documents[0]["study"]
+
+
+def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: Store) -> None:
+    wrong = timer(cpu="0,7")
+    with pytest.raises(UsageError, match=r"option 'cpu': target 'fake' has no CPU 7") as caught:
+        execute(wrong, [open_target("fake")], store)
+    assert "0-1" in caught.value.remedy
+    with pytest.raises(UsageError, match="'load-cpu'"):
+        execute(timer(**{"load-cpu": "5"}), [open_target("fake")], store)
+    for target in ("fake:missing", "fake:undescribed"):
+        with pytest.raises(TargetError):
+            execute(timer(), [open_target("fake"), open_target(target)], store)
+    assert store.runs() == []
+
+
+def signalling(number: int, at: int, times: int = 1) -> Watcher:
+    watcher = Watcher()
+
+    def act(live: LiveStep) -> None:
+        if live.step.role == "measurement" and live.elapsed_s > at and times > len(sent):
+            sent.append(live.elapsed_s)
+            os.kill(os.getpid(), number)
+
+    sent: list[float] = []
+    watcher.act = act  # type: ignore[method-assign]
+    return watcher
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: int) -> None:
+    before = signal.getsignal(number)
+    watcher = signalling(number, at=2)
+    wanted = plan(("timer", {"for": "60s"}), ("pendulum", {}), repeat=5)
+    outcomes = execute(wanted, [open_target("fake")], store, watcher)
+    assert [one.state for one in outcomes] == ["interrupted"]
+    assert outcomes[0].exit_code == ExitCode.INTERRUPTED
+    assert signal.getsignal(number) == before
+    run = store.get(outcomes[0].id)
+    assert [one["state"] for one in run.document["steps"]] == ["interrupted", "skipped", "complete"]
+    assert run.steps[0].trailer is not None
+    assert run.steps[0].series[0].count == watcher.lives[1].series[0].count > 2000
+    assert len(watcher.messages) == 1
+
+
+def test_a_second_signal_kills_the_agent(store: Store) -> None:
+    watcher = signalling(signal.SIGINT, at=2, times=2)
+    (outcome,) = execute(timer(), [open_target("fake:stubborn")], store, watcher)
+    assert (outcome.state, outcome.exit_code) == ("interrupted", ExitCode.INTERRUPTED)
+    run = store.get(outcome.id)
+    assert "killed" in run.document["steps"][0]["reason"]
+    assert run.steps[0].trailer is None
+    assert run.steps[0].series[0].count >= 2000
+
+
+def test_an_agent_that_does_not_stop_when_told_is_killed(store: Store) -> None:
+    watcher = signalling(signal.SIGINT, at=2)
+    (outcome,) = execute(timer(), [open_target("fake:stubborn")], store, watcher)
+    assert outcome.state == "interrupted"
+    assert "did not stop when told" in outcome.reason
+
+
+def test_a_signal_during_the_calibration_skips_what_was_asked_for(store: Store) -> None:
+    watcher = Watcher()
+    watcher.act = lambda live: os.kill(os.getpid(), signal.SIGINT)  # type: ignore[method-assign]
+    (outcome,) = execute(timer(), [open_target("fake")], store, watcher)
+    assert outcome.state == "interrupted"
+    assert outcome.exit_code == ExitCode.INTERRUPTED
+    assert store.get(outcome.id).document["steps"][0]["state"] == "skipped"
+
+
+@pytest.mark.parametrize("error", [StoreError("the disk is full"), OSError(28, "No space left")])
+def test_a_store_that_breaks_in_the_middle(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    write = StreamFile.write
+    written: list[int] = []
+
+    def fail_late(self: StreamFile, data: bytes) -> None:
+        written.append(len(data))
+        if len(written) > 12:
+            raise error
+        write(self, data)
+
+    monkeypatch.setattr(StreamFile, "write", fail_late)
+    with pytest.raises(StoreError, match=r"full|No space") as caught:
+        carry_out(store, "fake")
+    monkeypatch.setattr(StreamFile, "write", write)
+    (row,) = store.runs()
+    run = store.get(row.id)
+    assert run.document["state"] == "failed"
+    assert run.document["reason"] == caught.value.message
+    assert run.document["steps"][0]["state"] == "failed"
+    assert run.steps[0].series[0].count > 0
+
+
+def test_a_target_that_goes_away_between_steps(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = open_target("fake")
+    start = target.start
+
+    def start_once(arguments: Any) -> Any:
+        if "timer" in arguments:
+            raise TargetError("the target is gone", "look for it")
+        return start(arguments)
+
+    monkeypatch.setattr(target, "start", start_once)
+    (outcome,) = execute(timer(), [target], store)
+    assert (outcome.state, outcome.remedy) == ("failed", "look for it")
+
+
+def test_the_limits_are_those_given(store: Store) -> None:
+    limits = Limits(silence_s=1.0)
+    (outcome,) = execute(timer(), [open_target("fake:silent")], store, limits=limits)
+    assert "said nothing for 1 s" in outcome.reason
+
+
+def test_a_calibration_that_never_ends_is_ended(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = open_target("fake")
+    endless = open_target("fake:overtime,realtime")
+    assert isinstance(endless, FakeTarget)
+    endless.clock = target.clock
+    start = target.start
+
+    def start_endless(arguments: Any) -> Any:
+        if "clock-cost" in arguments:
+            return endless.start(["run", "timer", "--for", "1s"])
+        return start(arguments)
+
+    monkeypatch.setattr(target, "start", start_endless)
+    limits = Limits(calibration_s=5.0, overtime_s=1.0)
+    (outcome,) = execute(timer(), [target], store, limits=limits)
+    assert outcome.reason == "step 1 (clock-cost): the agent did not end in its time"
+
+
+def test_a_measurement_that_nobody_knows_is_run_stored_and_reported(store: Store) -> None:
+    outcome = carry_out(store, "fake", plan(("pendulum", {"for": "3s", "medium": "honey"})))
+    document = model.build([store.get(outcome.id)])
+    model.validate(document)
+    (run,) = document["runs"]
+    found = [one for one in run["series"] if one["measurement"] == "pendulum"]
+    assert [(one["name"], one["cpu"], one["unit"], one["count"]) for one in found] == [
+        ("swing", 0, "ns", 3000), ("swing", 1, "ns", 3000),
+        ("visitors", 0, "count", 3000), ("visitors", 1, "count", 3000),
+    ]  # fmt: skip
+    assert found[0]["labels"]["medium"] == "honey"
+    assert [one["name"] for one in run["tables"] if one["step"] == 0] == ["bobs"]
+    assert [(one["rule"], one["result"]) for one in run["verdicts"]] == [("comes-back", "pass")]
+
+
+def test_what_is_stored_is_the_same_each_time(store: Store) -> None:
+    outcomes = [carry_out(store, "fake") for _ in range(2)]
+    sealed = [[series.totals for series in store.get(one.id).steps[0].series] for one in outcomes]
+    assert sealed[0] == sealed[1]
