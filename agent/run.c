@@ -26,7 +26,7 @@
 
 /* A block closes after at most 250 ms; the rest is for being scheduled late. */
 #define RUN_DRAIN_MS 200
-/* How long after the header the first period is due. */
+/* How long after the gate opens the first period is due. */
 #define RUN_LEAD_NS (20 * NSEC_PER_MSEC)
 /* A real-time thread that never sleeps is ended: softly, then by the kernel. */
 #define RUN_SPIN_SOFT_US 1000000
@@ -139,6 +139,23 @@ int run_skip(struct run *run, const char *reason, const char *remedy)
 {
 	message_set(&run->msg, 0, remedy, "%s", reason);
 	return RUN_SKIPPED;
+}
+
+bool run_starved(struct run *run, int64_t now_ns)
+{
+	uint32_t now_ms = (uint32_t)(now_ns / NSEC_PER_MSEC);
+	uint32_t drained_ms = atomic_load_relaxed(&run->drained_ms);
+
+	if ((int32_t)(now_ms - drained_ms) < RUN_STARVED_MS)
+		return false;
+	atomic_store_release(&run->starved, 1);
+	atomic_store_release(&run->stop, RUN_STOP);
+	return true;
+}
+
+static void run_drained(struct run *run, int64_t now_ns)
+{
+	atomic_store_release(&run->drained_ms, (uint32_t)(now_ns / NSEC_PER_MSEC));
 }
 
 void run_threshold(struct run *run, const struct series *series, int64_t value)
@@ -394,6 +411,7 @@ static void run_drain_loop(struct run *run)
 		int ready = poll(wait, 2, RUN_DRAIN_MS);
 
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		run_drained(run, now_ns);
 		if (ready > 0 && wait[0].revents)
 			run_control(run);
 		if (ready > 0 && wait[1].revents)
@@ -430,6 +448,9 @@ static void run_drain_rest(struct run *run, int64_t end_ns)
 	for (int i = 0; i < run->series_count; i++)
 		series_flush(&run->series[i]);
 	drain_samples(run, end_ns);
+	if (atomic_load_acquire(&run->starved))
+		run_end(run, "failed", "the measuring threads left no CPU time for anything else",
+			"measure at a longer interval, or with fewer threads on each CPU");
 	if (!atomic_load_acquire(&run->threshold_hit))
 		return;
 	drain_threshold(run, end_ns);
@@ -441,9 +462,9 @@ static void run_drain_rest(struct run *run, int64_t end_ns)
 /* The grids begin a little after the gate opens, whatever the header took to write. */
 static void run_place_grids(struct run *run)
 {
-	run->gate_ns = clock_now_ns(CLOCK_MONOTONIC) + RUN_LEAD_NS - run->start_ns;
+	run->gate_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
 	for (int i = 0; i < run->series_count; i++)
-		run->series[i].info.first_due_ns += run->gate_ns;
+		run->series[i].info.first_due_ns += run->gate_ns + RUN_LEAD_NS;
 }
 
 static int run_measure(struct run *run)
@@ -464,6 +485,7 @@ static int run_measure(struct run *run)
 	if (err)
 		atomic_store_release(&run->stop, RUN_STOP);
 	run_place_grids(run);
+	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
 	workers_open_gate(run);
 	if (!err)
 		run_drain_loop(run);

@@ -73,10 +73,12 @@ struct run {
 	struct worker *workers;
 	int worker_count;
 	int64_t start_ns; /* CLOCK_MONOTONIC at due time 0 */
-	int64_t gate_ns;  /* due time of the first grid point of all; the gate opens just before */
+	int64_t gate_ns;  /* when the gate opens, as a due time; the first period is due a little later */
 	uint32_t stop;	  /* RUN_STOP: workers end at once */
 	uint32_t go;	  /* the workers' gate: a futex */
 	uint32_t ready;	  /* workers at the gate */
+	uint32_t drained_ms; /* CLOCK_MONOTONIC of the last drain, in ms, modulo 2^32 */
+	uint32_t starved;    /* the drain got no CPU time, and a worker has ended the step */
 	int ended_fd;	  /* eventfd: a worker has ended */
 	void *state;	  /* the measurement's own */
 
@@ -114,6 +116,14 @@ static inline bool run_stopped(const struct run *run)
 {
 	return atomic_load_relaxed(&run->stop) != RUN_GOES_ON;
 }
+
+/*
+ * To be asked off the fast path, when periods were missed or samples lost: whether the measuring
+ * threads have kept everything else from running, the drain included, for RUN_STARVED_MS. If so
+ * the step is ended: real-time threads that together leave no time would hang the machine.
+ */
+#define RUN_STARVED_MS 3000
+bool run_starved(struct run *run, int64_t now_ns);
 
 /* The sample just put exceeded the stop threshold: all workers end, the caller's loop too. */
 void run_threshold(struct run *run, const struct series *series, int64_t value);

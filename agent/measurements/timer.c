@@ -111,19 +111,20 @@ static void timer_loop(struct worker *worker)
 			return;
 		}
 		periods--;
-		if (__builtin_expect(late_ns >= t->interval_ns, 0)) {
+		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0)) {
 			int64_t missed = late_ns / t->interval_ns;
 
 			/* those beyond the end are not due any more */
+			if (samples == 1 || missed < 0)
+				missed = 0;
 			if (missed > periods)
 				missed = periods;
-			if (samples == 1)
-				missed = 0;
-			if (missed) {
+			periods -= missed;
+			due = clock_from_ns(clock_to_ns(&due) + missed * t->interval_ns);
+			if (missed)
 				series_missed(latency, missed);
-				periods -= missed;
-				due = clock_from_ns(clock_to_ns(&due) + missed * t->interval_ns);
-			}
+			if (run_starved(run, clock_to_ns(&now)))
+				return;
 		}
 		if (--samples <= 0 || periods <= 0)
 			return;
@@ -181,6 +182,9 @@ static void timer_loop_dithered(struct worker *worker)
 		}
 		if (__builtin_expect(missed > 0, 0))
 			series_missed(latency, missed);
+		if (__builtin_expect(missed > 0 || latency->lost_open, 0) &&
+		    run_starved(run, now_ns))
+			return;
 		if (index >= t->periods)
 			return;
 	}

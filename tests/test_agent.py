@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real agent on this machine: every period accounted for, ends in order, refuses what it cannot do.
+
+Nothing here asserts how long something took; counts, order and states are what must hold.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rtgauge.stream import (
+    Event,
+    Header,
+    Samples,
+    SeriesInfo,
+    Setting,
+    StreamReader,
+    Table,
+    Trailer,
+    Work,
+    read_stream,
+)
+from rtgauge.target.local import find_agent
+
+CPU = str(min(os.sched_getaffinity(0)))
+
+
+@pytest.fixture(name="agent")
+def agent_path() -> str:
+    return str(find_agent())
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of the test's own, so that tests do not wait for other agents."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+
+
+class Stream(NamedTuple):
+    """A whole stream, taken apart."""
+
+    header: Header
+    series: list[SeriesInfo]
+    samples: Counter[int]
+    missed: Counter[int]
+    events: list[Event]
+    records: list[object]
+    trailer: Trailer | None
+    complete: bool
+
+
+def read(path: Path, *, histogram_only: bool = False) -> Stream:
+    reader = StreamReader()
+    records: list[object] = list(read_stream(path, reader))
+    end = reader.finish()
+    assert end.dropped_bytes == 0
+    assert end.lost_records == 0
+    samples: Counter[int] = Counter()
+    missed: Counter[int] = Counter()
+    next_index: Counter[int] = Counter()
+    events = [record for record in records if isinstance(record, Event)]
+    for record in records:
+        if isinstance(record, Samples):
+            assert record.index == next_index[record.series]
+            samples[record.series] += len(record.values)
+            next_index[record.series] += len(record.values)
+        elif isinstance(record, Event) and record.event == "missed":
+            assert record.series is not None
+            if not histogram_only:
+                assert record.fields["index"] == next_index[record.series] - 1
+            missed[record.series] += int(record.fields["count"])
+            next_index[record.series] += int(record.fields["count"])
+        elif isinstance(record, Event) and record.event == "lost":
+            assert record.series is not None
+            next_index[record.series] += int(record.fields["count"])
+    header = records[0]
+    assert isinstance(header, Header)
+    last = records[-1]
+    return Stream(
+        header,
+        [record for record in records if isinstance(record, SeriesInfo)],
+        samples,
+        missed,
+        events,
+        records,
+        last if isinstance(last, Trailer) else None,
+        end.complete,
+    )
+
+
+def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
+    output = tmp_path / "stream.cbor"
+    done = subprocess.run([agent, "run", *words, "--output", str(output)], timeout=60, check=False)
+    return done.returncode, read(output, histogram_only="--histogram-only" in words)
+
+
+def assert_accounted(stream: Stream, periods: int) -> None:
+    """Samples + missed = periods due, in the samples themselves and in the trailer's counters."""
+    assert stream.trailer is not None
+    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
+        assert totals.count + totals.missed == periods
+        assert stream.samples[info.series] + totals.lost == totals.count
+        assert stream.missed[info.series] == totals.missed
+        due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
+        assert due == periods
+
+
+@pytest.mark.parametrize("interval_us", [20, 50, 100, 333, 1000, 10000])
+def test_every_period_is_accounted_for(agent: str, tmp_path: Path, interval_us: int) -> None:
+    code, stream = run(agent, tmp_path, "timer", "--for", "600ms", "--interval", f"{interval_us}us")
+    assert code == 0
+    assert_accounted(stream, 600_000 // interval_us)
+
+
+def test_every_period_is_accounted_for_under_load(agent: str, tmp_path: Path) -> None:
+    code, stream = run(
+        agent, tmp_path, "timer", "--for", "2s", "--interval", "100us", "--threads", "2",
+        "--load", "sched:groups=2",
+    )  # fmt: skip
+    assert code == 0
+    assert_accounted(stream, 20_000)
+    work = [record for record in stream.records if isinstance(record, Work)]
+    assert work
+    assert all(record.load == "sched" and record.unit == "messages" for record in work)
+    assert sum(record.count for record in work) > 0
+
+
+def stop_for_50_ms(process: subprocess.Popen[bytes], output: Path) -> None:
+    """Hold the whole process up, once it is measuring."""
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 1000:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    os.kill(process.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("dither", ["no", "yes"])
+def test_a_stall_is_missed_periods_and_nothing_else(
+    agent: str, tmp_path: Path, dither: str
+) -> None:
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "2s", "--dither", dither, "--output", str(output)]
+    )
+    stop_for_50_ms(process, output)
+    assert process.wait(timeout=60) == 0
+    stream = read(output)
+    assert stream.trailer is not None
+    for info in stream.series:
+        if info.companion is not None:
+            # one offset for every grid point, those without a sample too
+            assert stream.samples[info.series] == 2000
+            continue
+        totals = stream.trailer.series[info.series]
+        assert totals.count + totals.missed == 2000
+        # 50 ms at 1 ms; the machine may have stalled it besides
+        assert totals.missed >= 45
+
+
+def test_threads_that_leave_no_time_are_ended(agent: str) -> None:
+    """Together they would hold every CPU for ever, though each one sleeps."""
+    if os.geteuid() != 0:
+        pytest.skip("without real-time priority the threads cannot hold a CPU")
+    done = subprocess.run(
+        [agent, "run", "timer", "--for", "0", "--interval", "20us", "--threads", "30"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no CPU time" in done.stderr
+    assert "longer interval" in done.stderr
+
+
+def test_samples_end_the_step(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "timer", "--for", "0", "--samples", "321")
+    assert code == 0
+    latencies = [info.series for info in stream.series if info.companion is None]
+    assert {stream.samples[series] for series in latencies} == {321}
+
+
+def test_the_threshold_ends_the_step_and_says_which_sample(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "timer", "--for", "20s", "--stop-above", "1ns")
+    assert code == 0
+    assert stream.trailer is not None
+    assert "stop threshold" in stream.trailer.reason
+    (event,) = [event for event in stream.events if event.event == "threshold"]
+    assert event.series is not None
+    assert event.fields["index"] == stream.samples[event.series] - 1
+    assert int(event.fields["value"]) > 1
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(agent: str, tmp_path: Path, signal_number: int) -> None:
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)]
+    )
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 1000:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    process.send_signal(signal_number)
+    assert process.wait(timeout=30) == 4
+    stream = read(output)
+    assert stream.complete
+    assert stream.trailer is not None
+    assert stream.trailer.state == "interrupted"
+
+
+def test_the_host_stops_it_or_goes_away(agent: str, tmp_path: Path) -> None:
+    for order in (b"stop\n", b""):
+        process = subprocess.Popen(
+            [agent, "run", "timer", "--for", "0", "--output", "-", "--control"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        first = process.stdout.read1(100)  # type: ignore[attr-defined]
+        out, _ = process.communicate(order, timeout=30)
+        assert process.returncode == 4
+        (tmp_path / "stream.cbor").write_bytes(first + out)
+        stream = read(tmp_path / "stream.cbor")
+        assert stream.trailer is not None
+        assert stream.trailer.state == "interrupted"
+
+
+def test_killed_it_leaves_all_that_was_written(agent: str, tmp_path: Path) -> None:
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--output", str(output), "--cpu", CPU]
+    )
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 40_000:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    process.kill()
+    process.wait(timeout=30)
+    stream = read(output)
+    assert not stream.complete
+    assert stream.samples[0] > 0
+
+
+def test_a_changed_affinity_fails_the_step(agent: str, tmp_path: Path) -> None:
+    """What the kernel does to a thread whose CPU goes offline, done by hand."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU only: a thread's affinity cannot be changed")
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "30s", "--cpu", CPU, "--output", str(output)]
+    )
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 40_000:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "rtgauge-measure":
+            os.sched_setaffinity(int(task.name), os.sched_getaffinity(0))
+    assert process.wait(timeout=30) == 1
+    stream = read(output)
+    assert stream.trailer is not None
+    assert stream.trailer.state == "failed"
+    assert "affinity" in stream.trailer.reason
+    assert stream.samples[0] > 0
+
+
+def test_histograms_alone_count_the_same(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "timer", "--for", "500ms", "--histogram-only")
+    assert code == 0
+    assert not stream.samples
+    assert stream.trailer is not None
+    for totals in stream.trailer.series:
+        assert totals.count + totals.missed == 500
+
+
+def test_clock_cost_has_a_row_for_each_clock_and_cpu(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "clock-cost", "--samples", "2000")
+    assert code == 0
+    assert set(stream.samples.values()) == {2000}
+    (table,) = [record for record in stream.records if isinstance(record, Table)]
+    assert {row[0] for row in table.rows} >= {"CLOCK_MONOTONIC", "CLOCK_REALTIME"}
+    names = [column.name for column in table.columns]
+    for row in table.rows:
+        cell = dict(zip(names, row, strict=True))
+        assert 0 < int(cell["least cost"]) <= int(cell["mean cost"])
+
+
+def test_settings_are_recorded_and_put_back(agent: str, tmp_path: Path) -> None:
+    path = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    before = path.read_text().strip()
+    _, stream = run(agent, tmp_path, "timer", "--for", "100ms")
+    settings = {record.name: record for record in stream.records if isinstance(record, Setting)}
+    throttling = settings[str(path)]
+    assert throttling.before == before
+    assert path.read_text().strip() == before
+    if os.geteuid() == 0 and not throttling.reason:
+        assert throttling.effective == "-1"
+    else:
+        assert throttling.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["run", "tymer"], "timer"),
+        (["run", "timer", "--intervall", "1ms"], "interval"),
+        (["run", "timer", "--interval", "5us"], "20us"),
+        (["run", "timer", "--interval", "1 parsec"], "1 parsec"),
+        (["run", "timer", "--interval"], "interval"),
+        (["run", "timer", "--priority", "100"], "99"),
+        (["run", "timer", "--cpu", "4000"], "4000"),
+        (["run", "timer", "--cpu", "banana"], "banana"),
+        (["run", "timer", "--method", "nap"], "clock_nanosleep"),
+        (["run", "timer", "--load", "shed"], "sched"),
+        (["run", "timer", "--for", "1us"], "period"),
+        (["run", "timer", "stray"], "stray"),
+        (["walk"], "walk"),
+        ([], "usage"),
+    ],
+)
+def test_wrong_use_says_what_is_right(agent: str, words: list[str], names: str) -> None:
+    done = subprocess.run([agent, *words], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert names in done.stderr
+
+
+def test_a_full_disk_ends_it(agent: str) -> None:
+    done = subprocess.run(
+        [agent, "run", "timer", "--for", "10s", "--output", "/dev/full"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "written" in done.stderr
+
+
+def test_the_summary_is_for_people(agent: str) -> None:
+    done = subprocess.run(
+        [agent, "run", "timer", "--for", "100ms"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "median" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
