@@ -194,6 +194,7 @@ SERVER: FactSet = (
     LAPTOP
     | {
         "uname.release": "7.0.1",
+        "/proc/version": "Linux version 7.0.1 (builder@host)",
         "uname.version": "#1 SMP PREEMPT_DYNAMIC Fri May 1",
         "agent.debugfs": "mounted",
         "agent.debugfs.error": None,
@@ -389,6 +390,7 @@ class Case:
     change: Mapping[str, Fact]
     found: str = ""
     remedy: str = ""
+    why: str = ""
     base: str = "rt-pc"
     cpus: tuple[int, ...] | None = None
     load: bool = False
@@ -486,6 +488,8 @@ CASES = [
         {"uname.version": None, "/proc/version": None, "/sys/kernel/realtime": None},
         "unknown",
     ),
+    Case("preemption", "error", {}, remedy="pro enable realtime-kernel", base="laptop"),
+    Case("preemption", "warning", {}, remedy="CONFIG_PREEMPT_RT=y", base="server"),
     # timers
     Case("timers", "error", {"agent.clock_getres_ns": 4000000}, "4 ms"),
     Case(
@@ -574,7 +578,35 @@ CASES = [
         },
         "unknown",
     ),
+    Case(
+        "frequency",
+        "warning",
+        {CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"},
+        why="first work after a pause",
+    ),
+    Case(
+        "frequency",
+        "warning",
+        {
+            CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave",
+            CPU + "cpu{0-3}/cpufreq/scaling_driver": "acpi-cpufreq",
+        },
+        why="always runs at its lowest",
+    ),
     # sleep states
+    Case(
+        "sleep-states",
+        "note",
+        {"/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu hypervisor"},
+        "C1, 2 us",
+        why="hypervisor",
+    ),
+    Case(
+        "sleep-states",
+        "warning",
+        {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
+        why="while rtgauge measures it keeps them off",
+    ),
     Case(
         "sleep-states",
         "warning",
@@ -692,6 +724,44 @@ CASES = [
     ),
     Case(
         "throttling",
+        "ok",
+        {
+            RUNTIME: "950000",
+            "/boot/config-6.12.48-rt-amd64": "CONFIG_RT_GROUP_SCHED=y\n"
+            "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y",
+        },
+        "without effect",
+    ),
+    Case(
+        "throttling",
+        "warning",
+        {
+            RUNTIME: "950000",
+            "/proc/cmdline": "rt_group_sched=1",
+            "/boot/config-6.12.48-rt-amd64": "CONFIG_RT_GROUP_SCHED=y\n"
+            "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y",
+        },
+        "950000 of",
+    ),
+    Case(
+        "throttling",
+        "note",
+        {RUNTIME: "950000", "/boot/config-6.12.48-rt-amd64": None},
+        "throttling at 950000 of 1000000 us, fair server off",
+        why="whether the kernel has RT_GROUP_SCHED",
+    ),
+    Case(
+        "throttling",
+        "warning",
+        {
+            RUNTIME: "950000",
+            "/boot/config-6.12.48-rt-amd64": None,
+            "agent.cgroup.cpu.rt_runtime_us": "950000",
+        },
+    ),
+    Case("throttling", "note", {RUNTIME: None}, "unknown"),
+    Case(
+        "throttling",
         "warning",
         {FAIR + "cpu{0-3}/runtime": "50000000"},
         "fair server up to 50 ms a period on CPUs 0-3",
@@ -783,6 +853,13 @@ CASES = [
     Case("isolation", "ok", {CPU + "isolated": None}, cpus=(2, 3)),  # from the command line
     Case("isolation", "note", {CPU + "isolated": None, "/proc/cmdline": None}, "unknown"),
     Case("isolation", "note", {CPU + "online": "0"}, "a single CPU"),
+    Case(
+        "isolation",
+        "note",
+        {CPU + "online": None, "agent.cpus_online": 4, CPU + "isolated": ""},
+        remedy="isolcpus=managed_irq,domain,3",
+    ),
+    Case("isolation", "note", {CPU + "isolated": ""}, why="load", load=True),
     # SMT
     Case(
         "smt",
@@ -884,6 +961,7 @@ def test_levels(case: Case) -> None:
     assert finding.level == case.level, finding
     assert case.found in finding.found, finding
     assert case.remedy in finding.remedy, finding
+    assert case.why in finding.why, finding
 
 
 def test_every_check_was_seen_at_every_level_it_has() -> None:
@@ -967,13 +1045,13 @@ def test_a_bomb_is_not_unpacked(level: int) -> None:
 
 
 def test_lists_and_masks_of_cpus() -> None:
-    assert parse_cpus("0-3,8\n") == {0, 1, 2, 3, 8}
+    assert parse_cpus("0-3,8\n") == frozenset({0, 1, 2, 3, 8})
     assert parse_cpus("") == parse_cpus(" (null)") == frozenset()
     for bad in ("3-1", "0-99999", "4096", "a", "1,,2", "-1", "0-4294967295", "١"):
         assert parse_cpus(bad) is None, bad
-    assert parse_mask("f") == {0, 1, 2, 3}
-    assert parse_mask("1,00000000") == {32}
-    assert parse_mask("80000000") == {31}
+    assert parse_mask("f") == frozenset({0, 1, 2, 3})
+    assert parse_mask("1,00000000") == frozenset({32})
+    assert parse_mask("80000000") == frozenset({31})
     for bad in ("", "x", "123456789", "-1", ",".join(["f"] * 200)):
         assert parse_mask(bad) is None, bad
 

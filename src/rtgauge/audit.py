@@ -533,7 +533,7 @@ def _check_throttling(name: str, case: _Case) -> Finding:
     # From 6.12 on ("sched/rt: Remove default bandwidth control") the setting bounds real-time
     # tasks only together with RT_GROUP_SCHED; the fair server took its place.
     has_server = bool(servers) or (release is not None and release >= (6, 12))
-    throttles = not has_server or rt_group_sched(facts) is not False
+    throttles = True if not has_server else rt_group_sched(facts)
     found: list[str] = []
     why: list[str] = []
     remedy: list[str] = []
@@ -544,7 +544,11 @@ def _check_throttling(name: str, case: _Case) -> Finding:
         found.append("throttling off")
     else:
         share = f"{runtime} of {period} us"
-        found.append(f"throttling at {share}" + ("" if throttles else " (without effect here)"))
+        found.append(
+            f"throttling at {share}" + (" (without effect here)" if throttles is False else "")
+        )
+        if throttles is None:
+            unknown.append("whether the kernel has RT_GROUP_SCHED, and so throttles, is not known")
         if throttles:
             why.append(f"real-time tasks that used {share} are stopped until the period ends")
             remedy.append("sysctl -w kernel.sched_rt_runtime_us=-1")
@@ -560,6 +564,7 @@ def _check_throttling(name: str, case: _Case) -> Finding:
         elif case.covers(servers):
             found.append("fair server off")
         else:
+            found.append("fair server unknown")
             error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
             unknown.append(
                 "the fair server is only in debugfs, which could not be read"
@@ -575,7 +580,7 @@ def _check_throttling(name: str, case: _Case) -> Finding:
             )
     elif release is None:
         unknown.append("the kernel's release is not known")
-    text = ", ".join(found + (["fair server unknown"] if unknown and has_server and found else []))
+    text = ", ".join(found)
     if lifted or lifted_server:
         text = f"during the run: {text}"
     if why:
@@ -584,7 +589,7 @@ def _check_throttling(name: str, case: _Case) -> Finding:
         return _finding(
             name,
             "note",
-            text or "unknown",
+            text if runtime is not None else "unknown",
             "; ".join(unknown) + "; real-time tasks may be stopped for a part of each period",
             "run the check as root, without kernel lockdown"
             if has_server
