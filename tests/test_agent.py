@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real agent on this machine: every period accounted for, ends in order, refuses what it cannot do.
+"""The real agent on this machine: every period accounted for, ends in order, clear refusals.
 
 Nothing here asserts how long something took; counts, order and states are what must hold.
 """
@@ -44,6 +44,12 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
 
 
+def number(event: Event, key: str) -> int:
+    value = event.fields[key]
+    assert isinstance(value, int)
+    return value
+
+
 class Stream(NamedTuple):
     """A whole stream, taken apart."""
 
@@ -76,11 +82,11 @@ def read(path: Path, *, histogram_only: bool = False) -> Stream:
             assert record.series is not None
             if not histogram_only:
                 assert record.fields["index"] == next_index[record.series] - 1
-            missed[record.series] += int(record.fields["count"])
-            next_index[record.series] += int(record.fields["count"])
+            missed[record.series] += number(record, "count")
+            next_index[record.series] += number(record, "count")
         elif isinstance(record, Event) and record.event == "lost":
             assert record.series is not None
-            next_index[record.series] += int(record.fields["count"])
+            next_index[record.series] += number(record, "count")
     header = records[0]
     assert isinstance(header, Header)
     last = records[-1]
@@ -196,7 +202,7 @@ def test_the_threshold_ends_the_step_and_says_which_sample(agent: str, tmp_path:
     (event,) = [event for event in stream.events if event.event == "threshold"]
     assert event.series is not None
     assert event.fields["index"] == stream.samples[event.series] - 1
-    assert int(event.fields["value"]) > 1
+    assert number(event, "value") > 1
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
