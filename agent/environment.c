@@ -42,7 +42,7 @@ struct collector {
 	int (*sink)(void *arg, const struct fact *fact);
 	void *arg;
 	bool everything;
-	char *buffer; /* FACT_MAX + 1 bytes, for the content of one file */
+	char *buffer;	     /* FACT_MAX + 1 bytes, for the content of one file */
 	struct cpulist cpus; /* possible ones */
 	struct utsname uts;
 	int debugfs; /* root of a debugfs that is mounted nowhere, or -1 */
@@ -74,7 +74,9 @@ static size_t utf8_length(const unsigned char *s, size_t size)
 	static const struct {
 		unsigned char mask, lead;
 		unsigned int least;
-	} forms[] = { { 0x80, 0x00, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 },
+	} forms[] = { { 0x80, 0x00, 0 },
+		      { 0xe0, 0xc0, 0x80 },
+		      { 0xf0, 0xe0, 0x800 },
 		      { 0xf8, 0xf0, 0x10000 } };
 
 	for (size_t more = 0; more < 4 && more < size; more++) {
@@ -444,8 +446,7 @@ static int put_cpu_value(struct collector *c, const char *pattern, struct cpu_va
 		}
 	}
 	several = cpulist_count(&same) > 1;
-	result = snprintf(name, room, "%.*s%s", (int)(mark - pattern), pattern,
-			  several ? "{" : "");
+	result = snprintf(name, room, "%.*s%s", (int)(mark - pattern), pattern, several ? "{" : "");
 	cpulist_format(&same, name + result, room - result);
 	strcat(name, several ? "}" : "");
 	strcat(name, mark + 1);
@@ -531,8 +532,8 @@ static int per_state(struct collector *c, const struct row *row)
 static int configuration(struct collector *c, const struct row *row)
 {
 	static const char *const texts[] = { "/boot/config-%s", "/lib/modules/%s/config" };
-	int result = put_content(c, row->name, read_file(c, row->name, c->buffer, FACT_MAX + 1),
-				 true);
+	int result =
+		put_content(c, row->name, read_file(c, row->name, c->buffer, FACT_MAX + 1), true);
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !result; i++) {
 		char path[PATH_ROOM];
@@ -548,11 +549,11 @@ static int configuration(struct collector *c, const struct row *row)
 static int uname_word(struct collector *c, const struct row *row)
 {
 	(void)row;
-	return put_string(c, "uname.sysname", c->uts.sysname) ?:
-	       put_string(c, "uname.nodename", c->uts.nodename) ?:
-	       put_string(c, "uname.release", c->uts.release) ?:
-	       put_string(c, "uname.version", c->uts.version) ?:
-	       put_string(c, "uname.machine", c->uts.machine);
+	return put_string(c, "uname.sysname", c->uts.sysname)		?:
+		       put_string(c, "uname.nodename", c->uts.nodename) ?:
+		       put_string(c, "uname.release", c->uts.release)	?:
+		       put_string(c, "uname.version", c->uts.version)	?:
+		       put_string(c, "uname.machine", c->uts.machine);
 }
 
 static int libc_word(struct collector *c, const struct row *row)
@@ -609,15 +610,13 @@ static int limits_word(struct collector *c, const struct row *row)
 		if (getrlimit(limits[i].resource, &limit))
 			continue;
 		snprintf(name, sizeof(name), "agent.rlimit_%s", limits[i].name);
-		result = put_integer(c, name,
-				     limit.rlim_cur == RLIM_INFINITY ? -1 :
-								       (int64_t)limit.rlim_cur);
+		result = put_integer(
+			c, name, limit.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)limit.rlim_cur);
 		if (result)
 			break;
 		strcat(name, "_hard");
-		result = put_integer(c, name,
-				     limit.rlim_max == RLIM_INFINITY ? -1 :
-								       (int64_t)limit.rlim_max);
+		result = put_integer(
+			c, name, limit.rlim_max == RLIM_INFINITY ? -1 : (int64_t)limit.rlim_max);
 	}
 	return result;
 }
@@ -835,8 +834,8 @@ static const struct row table[] = {
 	{ "/sys/class/thermal/thermal_zone*/type", each, NULL, false },
 	{ "/sys/class/thermal/thermal_zone*/temp", each, NULL, false },
 	/* memory */
-	{ "/proc/meminfo", lines, "MemTotal:|MemAvailable:|SwapTotal:|HugePages_Total:|Hugepagesize:",
-	  false },
+	{ "/proc/meminfo", lines,
+	  "MemTotal:|MemAvailable:|SwapTotal:|HugePages_Total:|Hugepagesize:", false },
 	{ "/proc/swaps", text, NULL, false },
 	{ "/sys/kernel/mm/transparent_hugepage/enabled", text, NULL, false },
 	/* the machine, or what poses as one */
@@ -869,8 +868,7 @@ static const struct row table[] = {
 	{ "/proc/self/cgroup", cgroup_word, NULL, false },
 };
 
-int environment_collect(bool everything, int (*sink)(void *arg, const struct fact *fact),
-			void *arg)
+int environment_collect(bool everything, int (*sink)(void *arg, const struct fact *fact), void *arg)
 {
 	struct collector c = { .sink = sink, .arg = arg, .everything = everything, .debugfs = -1 };
 	ssize_t size;
