@@ -534,8 +534,8 @@ def test_a_real_setting(bench: Bench, who: str) -> None:
     holder = bench.hold(f"{RR_TIMESLICE}=60", "prepare")
     records = {record["name"]: record for record in holder.read_until("ready")["ready"]}
     assert records[str(RR_TIMESLICE)]["before"] == before.strip()
-    assert records[str(RT_RUNTIME)]["effective"] == "-1"
-    assert int(records["cpu_dma_latency"]["effective"]) == 0
+    for name, value in ((str(RT_RUNTIME), "-1"), ("cpu_dma_latency", "0")):
+        assert records[name]["effective"] == value or records[name]["reason"]
     # the kernel rounds to its tick
     assert RR_TIMESLICE.read_text().strip() == records[str(RR_TIMESLICE)]["effective"] != "100"
     if who == "nobody":

@@ -239,8 +239,10 @@ static int hold(char **steps)
 	printf("}\n");
 	for (; *steps; steps++) {
 		err = step(settings, *steps, &msg);
-		if (err)
+		if (err) {
+			settings_close(settings);
 			return fail(err, &msg);
+		}
 	}
 	printf("{\"ready\": [");
 	first = true;
