@@ -57,7 +57,7 @@ def check(target: str, strict: bool, as_json: bool) -> int:
                         text,
                         columns,
                         initial_indent=" " * 8,
-                        subsequent_indent=" " * 10,
+                        subsequent_indent=" " * 8,
                         break_long_words=False,
                         break_on_hyphens=False,
                     )

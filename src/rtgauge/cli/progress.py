@@ -19,7 +19,10 @@ REFRESH_S = 0.1
 
 
 def _quantity(value: float, unit: str) -> str:
-    return f"{value / 1000:.1f}" if unit == "us" else f"{value:.0f}"
+    if unit != "us":
+        return f"{value:.0f}"
+    value /= 1000
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
 
 
 def measured(live: LiveStep) -> str:
