@@ -352,8 +352,8 @@ class StreamEnd:
     """How a stream ended.
 
     ``complete``: its trailer was read. ``records``: how many were accepted. ``dropped_bytes``: what
-    followed the last good record. ``lost_records``: how many are missing between the good ones.
-    ``reason``: one line; empty when nothing is missing.
+    followed the last good record; ``cut``: they are the beginning of one. ``lost_records``: how
+    many are missing between the good ones. ``reason``: one line; empty when nothing is missing.
     """
 
     complete: bool
@@ -361,6 +361,7 @@ class StreamEnd:
     dropped_bytes: int
     lost_records: int
     reason: str
+    cut: bool = False
 
 
 # --- bodies: the page's subset of CBOR, and nothing else ----------------------------------------
@@ -903,6 +904,7 @@ class StreamReader:
         self._lost = 0
         self._dropped = 0
         self._complete = False
+        self._cut = False
         self._reason: str | None = None  # set once the stream has ended
         self._refused: StreamError | None = None
 
@@ -940,6 +942,7 @@ class StreamReader:
             self._dropped = self._held
             self._parts, self._held = [], 0
             if self._dropped:
+                self._cut = True
                 self._reason = f"the stream is cut inside record {self._next}"
             elif self._records:
                 self._reason = f"the stream has no trailer: it stops after record {self._next - 1}"
@@ -951,7 +954,9 @@ class StreamReader:
         if self._lost:
             lost = f"{self._lost} records were lost on the way"
             reason = f"{reason}; {lost}" if reason else lost
-        return StreamEnd(self._complete, self._records, self._dropped, self._lost, reason)
+        return StreamEnd(
+            self._complete, self._records, self._dropped, self._lost, reason, self._cut
+        )
 
     def _ended(self) -> bool:
         return self._reason is not None

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store: what was measured, kept (docs/run-folder.md, docs/store.md).
+
+with Store.open() as store:
+    with store.create(document) as folder:      # a run of this process
+        with folder.append_stream(0) as stream:
+            stream.write(data)
+        folder.seal(0)
+        folder.write_document(document)
+        store.update(folder)
+    run = store.get("0198")                     # any run, to be read
+    for values in run.steps[0].series[0].values():
+        ...
+"""
+
+from rtgauge.store.folder import RunFolder, StreamFile
+from rtgauge.store.identity import is_run_id, new_run_id
+from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
+from rtgauge.store.scan import Chunk
+from rtgauge.store.store import RunRow, Store
+
+__all__ = [
+    "Chunk",
+    "RunFolder",
+    "RunRow",
+    "Store",
+    "StoredRun",
+    "StoredSeries",
+    "StoredStep",
+    "StreamFile",
+    "is_run_id",
+    "new_run_id",
+]

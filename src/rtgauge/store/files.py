@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are whole or not there: written under a temporary name, synced, renamed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rtgauge.errors import StoreError
+
+__all__ = [
+    "TEMPORARY",
+    "FolderLock",
+    "commit",
+    "make_folder",
+    "read_json",
+    "store_error",
+    "store_errors",
+    "sync_folder",
+    "write_file",
+    "write_json",
+]
+
+TEMPORARY = ".tmp"
+"""The suffix of a file that is being written; what is left of one may be removed."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def store_error(doing: str, path: Path, error: OSError) -> StoreError:
+    """The error for a user: what was tried on what, what happened, and the remedy."""
+    if error.errno in _FULL:
+        remedy = "free some space there, or keep the runs elsewhere with --store"
+    elif error.errno in _FORBIDDEN:
+        remedy = "make it writable for you, or keep the runs elsewhere with --store"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        remedy = "raise the limit of open files (ulimit -n)"
+    else:
+        remedy = "check the disk and the path, or keep the runs elsewhere with --store"
+    reason = error.strerror or str(error)
+    return StoreError(f"cannot {doing} {path}: {reason}", remedy)
+
+
+@contextmanager
+def store_errors(doing: str, path: Path) -> Iterator[None]:
+    """Errors of the system inside become StoreError."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(doing, path, error) from error
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # file systems that know no sync of folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def commit(temporary: Path, path: Path) -> None:
+    """Sync a file that was written under a temporary name, and give it its own."""
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a whole file. StoreError; then the file is as it was before."""
+    temporary = path.with_name(path.name + TEMPORARY)
+    with store_errors("write", path):
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+            commit(temporary, path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a JSON document, indented so that people and diffs can read it."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    write_file(path, text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """Read a JSON object; ``what`` names it in the error."""
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise store_error(f"read {what},", path, error) from error
+    except (ValueError, RecursionError) as error:
+        raise StoreError(
+            f"{what} is damaged: {path} is not JSON", "restore it from a copy, or delete the run"
+        ) from error
+    if not isinstance(document, dict):
+        raise StoreError(
+            f"{what} is damaged: {path} is not a JSON object",
+            "restore it from a copy, or delete the run",
+        )
+    return document
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; each name durable."""
+    with store_errors("make the folder", path):
+        missing = []
+        at = path
+        while not at.is_dir():
+            missing.append(at)
+            at = at.parent
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.parent)
+
+
+class FolderLock:
+    """The lock that the writer of a run's folder holds (flock on the folder itself).
+
+    It ends with the process that holds it, however that ends, and leaves nothing behind.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file: int | None = file
+
+    @classmethod
+    def take(cls, path: Path) -> FolderLock | None:
+        """The lock, or None while somebody else holds it, or where it cannot be known."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        return cls(descriptor)
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in the store, to be read: runs, their steps, and the samples of each series.
+
+On the path of a sample: from Parquet (or, while a step runs, from its stream) to the statistics,
+in chunks, so that any number of samples needs only the memory of one chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rtgauge.errors import StoreError
+from rtgauge.store.folder import step_path
+from rtgauge.store.scan import (
+    CHUNK_ROWS,
+    Chunk,
+    Int64s,
+    SeriesScan,
+    StepScan,
+    Values,
+    read_blocks,
+    scan_stream,
+    spans_of,
+)
+from rtgauge.store.seal import COLUMNS, RECORDS, STREAM, Seal, parquet_name, read_seal
+from rtgauge.stream import (
+    Clock,
+    Event,
+    Fact,
+    Header,
+    Histogram,
+    SeriesInfo,
+    SeriesTotals,
+    Setting,
+    StreamEnd,
+    StreamReader,
+    Table,
+    Trailer,
+    Verdict,
+    Work,
+)
+
+__all__ = ["StoredRun", "StoredSeries", "StoredStep"]
+
+
+class StoredSeries:
+    """A series of a step and its samples."""
+
+    def __init__(self, step: StoredStep, scan: SeriesScan, rows: int, totals: SeriesTotals) -> None:
+        self._step = step
+        self._scan = scan
+        self.info: SeriesInfo = scan.info
+        self.totals: SeriesTotals = totals
+        """The agent's totals; of a step without a trailer, as far as its records tell."""
+        self.count: int = rows
+        """Number of samples kept; ``totals.count`` has those that were lost as well."""
+
+    @property
+    def histogram(self) -> Histogram | None:
+        """The last snapshot."""
+        return self._scan.histogram
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of this series, in order."""
+        return [event for event in self._step.events if event.series == self.info.series]
+
+    @property
+    def missed_events(self) -> tuple[Int64s, Int64s]:
+        """After which index periods were skipped, and how many; two arrays of one length."""
+        return self._scan.missed_events()
+
+    @property
+    def companion(self) -> StoredSeries | None:
+        """The series that holds the offsets of this one's due times from their grid, if any."""
+        return next(
+            (one for one in self._step.series if one.info.companion == self.info.series), None
+        )
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All samples in order, about a million at a time.
+
+        StoreError when the file is damaged.
+        """
+        if self.count == 0:
+            return
+        if self._step.in_parquet:
+            for batch in self._batches(COLUMNS):
+                yield Chunk(*(batch.column(name).to_numpy() for name in COLUMNS))
+        else:
+            yield from read_blocks(self._step.folder / STREAM, self._scan)
+
+    def values(self) -> Iterator[Values]:
+        """The values alone, which is several times faster; int64 where wide ones are among them."""
+        if self.count and self._step.in_parquet:
+            for batch in self._batches(["value"]):
+                yield batch.column("value").to_numpy()
+        else:
+            for chunk in self.chunks():
+                yield chunk.value
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        path = self._step.folder / parquet_name(self.info.series)
+        rows = 0
+        try:
+            # Arrow's read-ahead would hold the whole column.
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                for batch in file.iter_batches(CHUNK_ROWS, columns=list(columns)):
+                    rows += batch.num_rows
+                    # A step that was running at the first look may have gone on since.
+                    yield batch[: max(self.count - rows + batch.num_rows, 0)]
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise StoreError(
+                f"cannot read the samples in {path}: {str(error).splitlines()[0]}",
+                "restore the run from a copy, or delete it",
+            ) from error
+        if rows != self.count and self._step.sealed:
+            raise StoreError(
+                f"{path} has {rows} samples; {self.count} were sealed",
+                "restore the run from a copy, or delete it",
+            )
+
+
+class StoredStep:
+    """A step of a run: the measurement, what it found, how it ended.
+
+    A step that is running (or that could not be sealed) is read from its stream, as far as that
+    goes at the moment of the first look.
+    """
+
+    def __init__(self, run: Path, number: int, document: Mapping[str, Any]) -> None:
+        self.number = number
+        self.document = document
+        self.folder = step_path(run, number)
+
+    @cached_property
+    def _seal(self) -> Seal | None:
+        return read_seal(self.folder)
+
+    @property
+    def sealed(self) -> bool:
+        return self._seal is not None
+
+    @property
+    def in_parquet(self) -> bool:
+        """Whether the samples are in Parquet by now; a step may be sealed while it is read."""
+        return self.sealed or not (self.folder / STREAM).exists()
+
+    @cached_property
+    def _scan(self) -> StepScan:
+        if self.sealed:
+            scan = scan_stream(self.folder / RECORDS, sealed=True)
+        elif (self.folder / STREAM).exists():
+            scan = scan_stream(self.folder / STREAM)
+        else:
+            scan = StepScan(end=StreamEnd(False, 0, 0, 0, "the step was not carried out"))
+        return scan
+
+    @property
+    def header(self) -> Header | None:
+        """None for a step that was not carried out."""
+        return self._scan.header
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        """The environment at the start of the step."""
+        return self._scan.facts
+
+    @property
+    def settings(self) -> list[Setting]:
+        return self._scan.settings
+
+    @property
+    def clocks(self) -> list[Clock]:
+        return self._scan.clocks
+
+    @property
+    def work(self) -> list[Work]:
+        return self._scan.work
+
+    @property
+    def tables(self) -> list[Table]:
+        return self._scan.tables
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return self._scan.verdicts
+
+    @property
+    def trailer(self) -> Trailer | None:
+        return self._scan.trailer
+
+    @property
+    def end(self) -> StreamEnd:
+        """How the agent's stream ended, also after it was sealed."""
+        return self._seal.end if self._seal else self._scan.end
+
+    @cached_property
+    def series(self) -> list[StoredSeries]:
+        """The series in the order in which they were declared."""
+        found = []
+        sealed = {one.series: one for one in self._seal.series} if self._seal else {}
+        for number, scan in self._scan.series.items():
+            one = sealed.get(number)
+            rows = one.rows if one else scan.rows
+            totals = one.totals if one else scan.totals(self._scan.trailer)
+            found.append(StoredSeries(self, scan, rows, totals))
+        return found
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """All events, in order. There may be very many of ``missed``: see ``missed_events``."""
+        if self.header is None:
+            return []
+        sealed = self.in_parquet
+        path = self.folder / (RECORDS if sealed else STREAM)
+        spans = spans_of(path, StreamReader(sealed=sealed))
+        return [span.record for span in spans if isinstance(span.record, Event)]
+
+
+class StoredRun:
+    """A run in the store."""
+
+    def __init__(self, path: Path, document: dict[str, Any]) -> None:
+        self.path = path
+        self.document = document
+
+    @property
+    def id(self) -> str:
+        return str(self.document["id"])
+
+    @cached_property
+    def steps(self) -> list[StoredStep]:
+        """The steps in the order in which the results list them."""
+        return [
+            StoredStep(self.path, int(entry["step"]), entry)
+            for entry in self.document.get("steps", [])
+        ]

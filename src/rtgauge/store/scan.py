@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass through the stream of a step: everything but the samples, and where those stand.
+
+Memory: the records themselves, without samples, events and superseded histograms; 32 bytes for each
+block of samples; 24 for each event of missed periods. The samples are read later, block by block.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.store.files import store_errors
+from rtgauge.stream import (
+    READ_SIZE,
+    Clock,
+    Environment,
+    Event,
+    Fact,
+    Header,
+    Histogram,
+    Samples,
+    SeriesInfo,
+    SeriesTotals,
+    Setting,
+    Span,
+    StreamEnd,
+    StreamReader,
+    Table,
+    Trailer,
+    Verdict,
+    Work,
+)
+
+__all__ = ["CHUNK_ROWS", "Chunk", "SeriesScan", "StepScan", "read_blocks", "scan_stream"]
+
+CHUNK_ROWS = 1 << 20
+
+Int64s: TypeAlias = NDArray[np.int64]
+Values: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Consecutive samples of a series: three arrays of one length.
+
+    ``due_ns`` is the grid point's, from the start of the step, without dither; in a series without
+    a grid, the time at which the first sample of its block was taken.
+    """
+
+    index: Int64s
+    due_ns: Int64s
+    value: Values
+
+
+@dataclass(slots=True)
+class SeriesScan:
+    """A series as one pass finds it."""
+
+    info: SeriesInfo
+    histogram: Histogram | None = None
+    blocks: array[int] = field(default_factory=lambda: array("q"))  # index, due, count, position
+    missed: array[int] = field(default_factory=lambda: array("q"))  # index, count
+    wide: array[int] = field(default_factory=lambda: array("q"))  # index, value
+    rows: int = 0
+    lost: int = 0
+
+    def block_table(self) -> Int64s:
+        """One row (index, due_ns, count, position in the stream) for each block."""
+        return np.frombuffer(self.blocks, dtype=np.int64).reshape(-1, 4)
+
+    def missed_events(self) -> tuple[Int64s, Int64s]:
+        table = np.frombuffer(self.missed, dtype=np.int64).reshape(-1, 2)
+        return table[:, 0], table[:, 1]
+
+    def wide_values(self) -> tuple[Int64s, Int64s]:
+        """Index, rising, and value of the samples that stand whole in events."""
+        table = np.frombuffer(self.wide, dtype=np.int64).reshape(-1, 2)[::-1]
+        index, first = np.unique(table[:, 0], return_index=True)
+        return index, table[first, 1]
+
+    def totals(self, trailer: Trailer | None) -> SeriesTotals:
+        """From the trailer; without one, what the records before say."""
+        for totals in trailer.series if trailer else ():
+            if totals.series == self.info.series:
+                return totals
+        _, missed = self.missed_events()
+        last = self.histogram
+        first_due_ns = last_due_ns = 0
+        if self.rows:
+            blocks = self.block_table()
+            first_due_ns = int(blocks[0, 1])
+            last_due_ns = int(blocks[-1, 1]) + (int(blocks[-1, 2]) - 1) * self.info.interval_ns
+        return SeriesTotals(
+            series=self.info.series,
+            count=max(self.rows + self.lost, last.count if last else 0),
+            missed=max(sum(missed.tolist()), last.missed if last else 0),
+            lost=max(self.lost, last.lost if last else 0),
+            overruns=max(len(missed), last.overruns if last else 0),
+            first_due_ns=first_due_ns,
+            last_due_ns=last_due_ns,
+        )
+
+
+@dataclass(slots=True)
+class StepScan:
+    """A step as one pass finds it."""
+
+    header: Header | None = None
+    facts: dict[str, Fact] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+    series: dict[int, SeriesScan] = field(default_factory=dict)
+    clocks: list[Clock] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    trailer: Trailer | None = None
+    end: StreamEnd = field(default_factory=lambda: StreamEnd(False, 0, 0, 0, "not read yet"))
+    good_bytes: int = 0
+
+
+def _take(scan: StepScan, span: Span) -> None:
+    match span.record:
+        case Samples() as block:
+            series = scan.series[block.series]
+            count = len(block.values)
+            series.blocks.extend((block.index, block.due_ns, count, block.position))
+            series.rows += count
+        case Event(series=int(number)) as event:
+            series = scan.series[number]
+            fields = event.fields
+            if event.event == "missed":
+                series.missed.extend((_number(fields["index"]), _number(fields["count"])))
+            elif event.event == "wide":
+                series.wide.extend((_number(fields["index"]), _number(fields["value"])))
+            elif event.event == "lost":
+                series.lost += _number(fields["count"])
+        case Histogram() as histogram:
+            scan.series[histogram.series].histogram = histogram
+        case SeriesInfo() as info:
+            scan.series[info.series] = SeriesScan(info)
+        case Header() as header:
+            scan.header = header
+        case Environment(facts=facts):
+            scan.facts.update(facts)
+        case Setting() as setting:
+            scan.settings.append(setting)
+        case Clock() as clock:
+            scan.clocks.append(clock)
+        case Work() as work:
+            scan.work.append(work)
+        case Table() as table:
+            scan.tables.append(table)
+        case Verdict() as verdict:
+            scan.verdicts.append(verdict)
+        case Trailer() as trailer:
+            scan.trailer = trailer
+
+
+def _number(value: Fact) -> int:
+    assert isinstance(value, int)  # the reader checked it
+    return value
+
+
+def spans_of(path: Path, reader: StreamReader) -> Iterator[Span]:
+    """The records of a stream's file. StoreError when it cannot be read."""
+    with store_errors("read", path), open(path, "rb", buffering=0) as file:
+        while data := file.read(READ_SIZE):
+            yield from reader.spans(data)
+
+
+def scan_stream(
+    path: Path, *, sealed: bool = False, sink: Callable[[Span], None] | None = None
+) -> StepScan:
+    """Read a stream's file once. ``sink`` gets every record that was accepted.
+
+    StoreError when the file cannot be read, StreamError when it is of a newer version; damage is
+    no error, but stands in ``end``.
+    """
+    reader = StreamReader(sealed=sealed)
+    scan = StepScan()
+    for span in spans_of(path, reader):
+        _take(scan, span)
+        scan.good_bytes = span.stop
+        if sink is not None:
+            sink(span)
+    scan.end = reader.finish()
+    return scan
+
+
+def read_blocks(path: Path, series: SeriesScan, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+    """The samples of a series out of its stream, ``rows`` at a time; wide values whole.
+
+    The blocks were checked when the stream was scanned; only their bytes are read here.
+    """
+    blocks = series.block_table()
+    if not len(blocks):
+        return
+    ends = np.cumsum(blocks[:, 2])
+    wide = series.wide_values()
+    with store_errors("read", path):
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for first_row in range(0, series.rows, rows):
+                last_row = min(first_row + rows, series.rows)
+                # The blocks with rows in this chunk; of the first and last perhaps not all.
+                first = int(np.searchsorted(ends, first_row, side="right"))
+                last = int(np.searchsorted(ends, last_row, side="left"))
+                part = blocks[first : last + 1].copy()
+                skipped = first_row - (int(ends[first]) - int(part[0, 2]))
+                part[-1, 2] -= int(ends[last]) - last_row
+                part[0] += (skipped, skipped * series.info.interval_ns, -skipped, 4 * skipped)
+                yield _chunk(file, part, series.info.interval_ns, wide)
+        finally:
+            os.close(file)
+
+
+def _chunk(file: int, blocks: Int64s, interval_ns: int, wide: tuple[Int64s, Int64s]) -> Chunk:
+    counts = blocks[:, 2]
+    begins = np.cumsum(counts) - counts
+    rows = int(counts.sum())
+    within = np.arange(rows, dtype=np.int64) - np.repeat(begins, counts)
+    index = np.repeat(blocks[:, 0], counts) + within
+    due_ns = np.repeat(blocks[:, 1], counts) + within * interval_ns
+    narrow = np.empty(rows, dtype="<i4")
+    memory = narrow.view(np.uint8).data
+    at = 0
+    for count, position in blocks[:, 2:].tolist():
+        size = 4 * count
+        if os.preadv(file, [memory[at : at + size]], position) != size:
+            raise OSError("it became shorter while it was read")
+        at += size
+    value: Values = narrow.astype(np.int32, copy=False)
+    if len(wide[0]):
+        value = value.astype(np.int64)
+        where = np.searchsorted(index, wide[0])
+        here = where < rows
+        here[here] = index[where[here]] == wide[0][here]
+        value[where[here]] = wide[1][here]
+    return Chunk(index, due_ns, value)

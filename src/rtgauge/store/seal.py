@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sealing a step: its samples move from the stream into Parquet (docs/store.md).
+
+On the path of a sample this is where it comes to rest. The stream stays until everything that it
+holds stands elsewhere, is durable, and was read back and compared; whatever happens before, it is
+sealed again from the beginning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rtgauge.errors import StoreError
+from rtgauge.store.files import TEMPORARY, commit, read_json, store_errors, sync_folder, write_json
+from rtgauge.store.scan import CHUNK_ROWS, SeriesScan, StepScan, read_blocks, scan_stream
+from rtgauge.stream import Histogram, Samples, SeriesTotals, Span, StreamEnd, Trailer
+
+__all__ = [
+    "COLUMNS",
+    "RECORDS",
+    "SEAL",
+    "STREAM",
+    "Seal",
+    "SealedSeries",
+    "parquet_name",
+    "read_seal",
+    "seal_step",
+]
+
+STREAM = "stream.cbor"
+RECORDS = "records.cbor"
+DROPPED = "dropped.bin"
+SEAL = "seal.json"
+FORMAT = "rtgauge-seal"
+VERSION = 1
+
+COLUMNS = ("index", "due_ns", "value")
+# docs/store.md has the figures behind these.
+ROW_GROUP = CHUNK_ROWS
+ZSTD_LEVEL = 1
+PAGE_BYTES = 1 << 20
+_DAMAGED = "restore the run from a copy, or delete it"
+
+
+def parquet_name(series: int) -> str:
+    """The name of the file with the samples of a series."""
+    return f"series-{series}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSeries:
+    """What a step's seal says of a series. ``max`` is None when no value is known."""
+
+    series: int
+    name: str
+    unit: str
+    scale: int
+    rows: int
+    max: int | None
+    totals: SeriesTotals
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What ``seal.json`` says: how the stream ended, and what was taken out of it."""
+
+    end: StreamEnd
+    trailer: dict[str, str] | None  # its state, reason and remedy
+    series: list[SealedSeries]
+
+
+def seal_step(folder: Path, run: str, step: int) -> Seal:
+    """Seal the step in ``folder``; a step that is sealed already only says so again.
+
+    Reads the stream twice and what was written once; needs memory for one row group of one series
+    and 32 bytes for each block. StoreError when something cannot be read or written, StreamError
+    when the stream is of a newer version: then the stream stays as it was.
+    """
+    stream = folder / STREAM
+    if not stream.exists():
+        seal = read_seal(folder)
+        if seal is None:
+            raise StoreError(f"step {step} of run {run} has no stream", "carry the step out again")
+        return seal
+    _remove_leftovers(folder)
+    kept = _Kept()
+    scan = scan_stream(stream, sink=kept.take)
+    sealed: list[SealedSeries] = []
+    for series in scan.series.values():
+        highest = _seal_series(folder, stream, scan, series, run, step)
+        if series.histogram is not None and series.histogram.count:
+            highest = max(series.histogram.max, highest or series.histogram.max)
+        info = series.info
+        sealed.append(
+            SealedSeries(
+                series=info.series,
+                name=info.name,
+                unit=info.unit,
+                scale=info.scale,
+                rows=series.rows,
+                max=highest,
+                totals=series.totals(scan.trailer),
+            )
+        )
+    seal = Seal(scan.end, _trailer_state(scan.trailer), sealed)
+    write_json(folder / SEAL, _document(seal))
+    with store_errors("write", folder / DROPPED):
+        _keep_dropped(folder, stream, scan)
+    with store_errors("write", folder / RECORDS):
+        _write_records(folder, stream, scan, kept)
+    with store_errors("remove", stream):
+        stream.unlink()
+        sync_folder(folder)
+    return seal
+
+
+def read_seal(folder: Path) -> Seal | None:
+    """What ``seal.json`` of a step says; None for a step that is not sealed."""
+    path = folder / SEAL
+    if not path.exists() or (folder / STREAM).exists():
+        return None
+    document = read_json(path, "a step's seal")
+    try:
+        if document["format"] != FORMAT:
+            raise ValueError(document["format"])
+        if document["version"] > VERSION:
+            raise StoreError(
+                f"{path} is of version {document['version']}; this rtgauge knows up to {VERSION}",
+                "use the newer rtgauge that wrote it",
+            )
+        series = [
+            SealedSeries(**{**one, "totals": SeriesTotals(**one["totals"])})
+            for one in document["series"]
+        ]
+        return Seal(StreamEnd(**document["end"]), document["trailer"], series)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged", _DAMAGED) from error
+
+
+def _document(seal: Seal) -> dict[str, Any]:
+    return {"format": FORMAT, "version": VERSION, **dataclasses.asdict(seal)}
+
+
+def _trailer_state(trailer: Trailer | None) -> dict[str, str] | None:
+    if trailer is None:
+        return None
+    return {"state": trailer.state, "reason": trailer.reason, "remedy": trailer.remedy}
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """What an earlier attempt has left: the stream is still there, so all of it is in there."""
+    with store_errors("clear", folder):
+        for path in folder.iterdir():
+            if path.name.endswith((TEMPORARY, ".parquet")) or path.name in (
+                SEAL,
+                RECORDS,
+                DROPPED,
+            ):
+                path.unlink()
+
+
+# --- the samples ----------------------------------------------------------------------------------
+
+
+def _schema(scan: StepScan, series: SeriesScan, run: str, step: int) -> pa.Schema:
+    info = series.info
+    about = {
+        "format": "rtgauge-series",
+        "version": 1,
+        "run": run,
+        "step": step,
+        "measurement": scan.header.measurement if scan.header else "",
+        "series": {
+            field.name: getattr(info, field.name)
+            for field in dataclasses.fields(info)
+            if field.name not in ("sequence", "labels")
+        }
+        | {"labels": dict(info.labels)},
+        "totals": dataclasses.asdict(series.totals(scan.trailer)),
+    }
+    value = pa.int64() if len(series.wide) else pa.int32()
+    return pa.schema(
+        [
+            pa.field("index", pa.int64(), nullable=False),
+            pa.field("due_ns", pa.int64(), nullable=False),
+            pa.field("value", value, nullable=False),
+        ],
+        metadata={"rtgauge": json.dumps(about)},
+    )
+
+
+def _writer_options() -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": ZSTD_LEVEL,
+        "use_dictionary": False,
+        "column_encoding": {
+            "index": "DELTA_BINARY_PACKED",
+            "due_ns": "DELTA_BINARY_PACKED",
+            "value": "BYTE_STREAM_SPLIT",
+        },
+        "data_page_size": PAGE_BYTES,
+        "write_statistics": True,
+    }
+    # Newer versions of Arrow cut pages at 20000 rows, which mixes the planes of a byte-stream-split
+    # page in one Huffman table of zstd: up to 11 % more. Older ones have no such limit.
+    if "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters:
+        options["max_rows_per_page"] = ROW_GROUP
+    return options
+
+
+def _seal_series(
+    folder: Path, stream: Path, scan: StepScan, series: SeriesScan, run: str, step: int
+) -> int | None:
+    """Write, read back and compare the samples of a series; its largest value."""
+    if not series.rows:
+        return None
+    path = folder / parquet_name(series.info.series)
+    temporary = path.with_name(path.name + TEMPORARY)
+    schema = _schema(scan, series, run, step)
+    highest: int | None = None
+    with store_errors("write", path):
+        try:
+            with (
+                open(temporary, "wb") as file,
+                pq.ParquetWriter(file, schema, **_writer_options()) as writer,
+            ):
+                for chunk in read_blocks(stream, series, ROW_GROUP):
+                    top = int(chunk.value.max())
+                    highest = top if highest is None else max(highest, top)
+                    arrays = [pa.array(getattr(chunk, name)) for name in COLUMNS]
+                    writer.write_table(pa.table(arrays, schema=schema), row_group_size=ROW_GROUP)
+            _compare(temporary, stream, series)
+            commit(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    return highest
+
+
+def _compare(path: Path, stream: Path, series: SeriesScan) -> None:
+    """StoreError unless the Parquet file holds exactly what the stream holds."""
+    rows = 0
+    for group, expected in zip(
+        _row_groups(path), read_blocks(stream, series, ROW_GROUP), strict=True
+    ):
+        for name in COLUMNS:
+            if not np.array_equal(group[name].to_numpy(), getattr(expected, name)):
+                raise StoreError(
+                    f"{path} does not read back as it was written",
+                    "check the disk and the memory of this machine; the samples are still in "
+                    f"{stream}",
+                )
+        rows += group.num_rows
+    assert rows == series.rows
+
+
+def _row_groups(path: Path) -> Iterator[Any]:
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        for number in range(file.num_row_groups):
+            yield file.read_row_group(number, use_threads=False)
+
+
+# --- all other records ----------------------------------------------------------------------------
+
+
+class _Kept:
+    """Which bytes of the stream go into ``records.cbor``: all records but samples, and of the
+    histograms of a series whose samples are all kept only the last (it holds the others)."""
+
+    def __init__(self) -> None:
+        self.spans = array("q")  # start, stop, series of a histogram or -1
+        self.last_histogram: dict[int, int] = {}
+
+    def take(self, span: Span) -> None:
+        if isinstance(span.record, Samples):
+            return
+        series = -1
+        if isinstance(span.record, Histogram):
+            series = span.record.series
+            self.last_histogram[series] = span.start
+        self.spans.extend((span.start, span.stop, series))
+
+    def ranges(self, scan: StepScan) -> Iterator[tuple[int, int]]:
+        """The bytes to keep, neighbours joined."""
+        whole = {
+            number
+            for number, series in scan.series.items()
+            if series.histogram is not None
+            and not series.info.histogram_only
+            and not series.lost
+            and series.histogram.count == series.rows
+        }
+        begin = end = 0
+        for at in range(0, len(self.spans), 3):
+            start, stop, series = self.spans[at : at + 3]
+            if series in whole and self.last_histogram[series] != start:
+                continue
+            if start != end:
+                if end > begin:
+                    yield begin, end
+                begin = start
+            end = stop
+        if end > begin:
+            yield begin, end
+
+
+def _write_records(folder: Path, stream: Path, scan: StepScan, kept: _Kept) -> None:
+    path = folder / RECORDS
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with open(stream, "rb") as source, open(temporary, "wb") as file:
+            for start, stop in kept.ranges(scan):
+                _copy(source, file, start, stop)
+        again = scan_stream(temporary, sealed=True)
+        same = (
+            again.end.dropped_bytes == 0
+            and again.end.complete == scan.end.complete
+            and again.series.keys() == scan.series.keys()
+            and (again.trailer, again.header, again.facts)
+            == (scan.trailer, scan.header, scan.facts)
+        )
+        if not same:
+            raise StoreError(
+                f"{temporary} does not read back as it was written",
+                f"check the disk and the memory of this machine; everything is still in {stream}",
+            )
+        commit(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _copy(source: Any, file: Any, start: int, stop: int) -> None:
+    source.seek(start)
+    while start < stop:
+        data = source.read(min(stop - start, 1 << 20))
+        if not data:
+            raise OSError("the stream became shorter while it was read")
+        file.write(data)
+        start += len(data)
+
+
+def _keep_dropped(folder: Path, stream: Path, scan: StepScan) -> None:
+    """Keep what was dropped from a damaged stream: somebody may want to know what it was. What is
+    left of a record at the end of a cut stream says nothing."""
+    size = os.stat(stream).st_size
+    if size == scan.good_bytes or scan.end.cut:
+        return
+    path = folder / DROPPED
+    temporary = path.with_name(path.name + TEMPORARY)
+    with open(stream, "rb") as source, open(temporary, "wb") as file:
+        _copy(source, file, scan.good_bytes, size)
+    commit(temporary, path)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store: all runs, found by their id; the folders are the truth, the index only lists them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from rtgauge.errors import RtgaugeError, StoreError, UsageError, nearest
+from rtgauge.store.files import FolderLock, make_folder, store_errors, sync_folder
+from rtgauge.store.folder import DOCUMENT, RunFolder, read_document, recover, step_path
+from rtgauge.store.identity import is_run_id
+from rtgauge.store.index import Index, Stamp
+from rtgauge.store.samples import StoredRun
+from rtgauge.store.seal import read_seal
+
+__all__ = ["RunRow", "Store"]
+
+ENVIRONMENT_VARIABLE = "RTGAUGE_STORE"
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in the list of all. ``state`` is ``unreadable`` for a run that this program cannot
+    read; its ``headline`` then says why."""
+
+    id: str
+    label: str
+    study: str
+    target: str
+    state: str
+    started: str
+    duration_s: float
+    steps: int
+    headline: str
+
+
+class Store:
+    """An open store. Several processes may have it open at once."""
+
+    def __init__(self, index: Index, runs: Path) -> None:
+        self._index = index
+        self._runs = runs
+
+    @classmethod
+    def open(cls, url: str | None = None, data: Path | None = None) -> Store:
+        """Open the store, and make it where there is none.
+
+        ``url``: a folder, or the URL of the index (``sqlite:///FILE``, ``postgresql://…``); by
+        default ``$RTGAUGE_STORE``, else ``rtgauge`` in the user's folder for data. ``data``: where
+        the folders of the runs are kept (below ``runs/``); by default beside the SQLite file.
+        StoreError, UsageError.
+        """
+        address, data = _locate(url, data)
+        try:
+            make_folder(data)
+        except StoreError:
+            if not (data / "runs").is_dir():
+                raise
+        return cls(Index(address), data / "runs")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._index.close()
+
+    @property
+    def path(self) -> Path:
+        """The folder in which the folders of the runs are."""
+        return self._runs
+
+    def create(self, document: Mapping[str, Any]) -> RunFolder:
+        """The folder of a new run, locked for this process until it is closed."""
+        folder = RunFolder.create(self._runs, dict(document))
+        self.update(folder)
+        return folder
+
+    def update(self, folder: RunFolder) -> None:
+        """Bring the index up to date with a run that this process writes."""
+        stamp = _stamp(folder.path)
+        if stamp is not None:
+            self._index.write([_row(folder.path, stamp)], [])
+
+    def runs(self) -> list[RunRow]:
+        """All runs, the newest first."""
+        self._synchronise()
+        found = []
+        for columns in self._index.rows():
+            row = RunRow(**{name: columns[name] for name in RunRow.__dataclass_fields__})
+            if row.state == "running" and _is_free(self._runs / row.id):
+                row = replace(row, state="interrupted")
+            found.append(row)
+        return found
+
+    def get(self, prefix: str) -> StoredRun:
+        """The run whose id begins with ``prefix``.
+
+        A run whose writer is gone is put right first. UsageError when no run, or more than one,
+        begins so; StoreError when its folder cannot be read or is of a newer version.
+        """
+        path = self._runs / self._resolve(prefix)
+        document = recover(path)
+        stamp = _stamp(path)
+        if stamp is not None:
+            self._index.write([_row(path, stamp)], [])
+        return StoredRun(path, document)
+
+    def delete(self, prefix: str) -> None:
+        """Remove a run and all that was measured in it. UsageError, StoreError."""
+        run_id = self._resolve(prefix)
+        path = self._runs / run_id
+        gone = self._runs / f".{run_id}.deleted"
+        with store_errors("delete", path):
+            lock = FolderLock.take(path)
+            if lock is None:
+                raise StoreError(
+                    f"run {run_id} is being carried out", "stop it first, then delete it"
+                )
+            try:
+                os.rename(path, gone)
+                sync_folder(self._runs)
+                shutil.rmtree(gone)
+            finally:
+                lock.release()
+        self._index.write([], [run_id])
+
+    def rebuild(self) -> None:
+        """Make the whole index again from the folders."""
+        self._synchronise(everything=True)
+
+    def _resolve(self, prefix: str) -> str:
+        self._synchronise()
+        ids = sorted(self._index.stamps())
+        wanted = prefix.strip().lower()
+        found = [one for one in ids if wanted and one.startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+            raise UsageError(
+                f"{len(found)} runs begin with '{prefix}'", f"give more of the id: {shown}"
+            )
+        remedy = nearest(wanted, ids) if len(ids) < 10 else "`rtgauge runs` lists them"
+        if ids and not remedy.startswith("did you mean"):
+            remedy = "`rtgauge runs` lists them"
+        raise UsageError(f"there is no run '{prefix}'", remedy)
+
+    def _synchronise(self, *, everything: bool = False) -> None:
+        """Put into the index what has changed in the folders, whoever changed it."""
+        there: dict[str, Stamp] = {}
+        try:
+            with os.scandir(self._runs) as entries:
+                names = [entry.name for entry in entries]
+        except FileNotFoundError:
+            names = []
+        except OSError as error:
+            raise StoreError(
+                f"cannot read the store {self._runs}: {error.strerror}", "check its permissions"
+            ) from error
+        for name in names:
+            if is_run_id(name):
+                stamp = _stamp(self._runs / name)
+                if stamp is not None:
+                    there[name] = stamp
+            elif _is_leftover(name) and _is_free(self._runs / name):
+                shutil.rmtree(self._runs / name, ignore_errors=True)
+        known = self._index.stamps()
+        changed = [
+            _row(self._runs / name, stamp)
+            for name, stamp in there.items()
+            if everything or known.get(name) != stamp
+        ]
+        gone = known.keys() - there.keys()
+        if changed or gone:
+            self._index.write(changed, gone)
+
+
+def _locate(url: str | None, data: Path | None) -> tuple[sa.URL, Path]:
+    url = url or os.environ.get(ENVIRONMENT_VARIABLE) or str(_default_folder())
+    if "://" not in url:
+        folder = Path(url).expanduser().absolute()
+        return sa.URL.create("sqlite", database=str(folder / "index.db")), data or folder
+    try:
+        address = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise UsageError(
+            f"'{url}' is no URL of a store", "give a folder, sqlite:///FILE or postgresql://…"
+        ) from error
+    backend = address.get_backend_name()
+    if backend == "sqlite" and address.database and address.database != ":memory:":
+        file = Path(address.database).absolute()
+        return address.set(database=str(file)), data or file.parent
+    if backend not in ("sqlite", "postgresql"):
+        raise UsageError(
+            f"a store cannot be kept in '{backend}'",
+            "give a folder, sqlite:///FILE or postgresql://…",
+        )
+    if data is None:
+        raise UsageError(
+            f"the store {address.render_as_string()} needs a folder for the runs",
+            "give one with --data FOLDER",
+        )
+    if address.drivername == "postgresql":
+        address = address.set(drivername="postgresql+psycopg")
+    return address, data.absolute()
+
+
+def _default_folder() -> Path:
+    home = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "share"
+    return base / "rtgauge"
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        status = os.stat(path / DOCUMENT)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _is_leftover(name: str) -> bool:
+    """Whether this is a folder that was being made or deleted when its process ended."""
+    return name[:1] == "." and is_run_id(name[1:37]) and name[37:] in (".new", ".deleted")
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nobody is writing the run."""
+    try:
+        lock = FolderLock.take(path)
+    except OSError:
+        return False
+    if lock is None:
+        return False
+    lock.release()
+    return True
+
+
+def _row(path: Path, stamp: Stamp) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": path.name,
+        "label": "",
+        "study": "",
+        "target": "",
+        "state": UNREADABLE,
+        "started": "",
+        "duration_s": 0.0,
+        "steps": 0,
+        "headline": "",
+        "changed_ns": stamp[0],
+        "size": stamp[1],
+    }
+    try:
+        document = read_document(path)
+    except RtgaugeError as error:
+        return row | {"headline": error.message}
+    texts = {name: document.get(name) for name in ("label", "study", "target", "state", "started")}
+    row |= {name: value for name, value in texts.items() if isinstance(value, str)}
+    duration = document.get("duration_s")
+    if isinstance(duration, int | float):
+        row["duration_s"] = float(duration)
+    row["steps"] = len(document.get("steps", []))
+    row["headline"] = _headline(path, document)
+    return row
+
+
+def _headline(path: Path, document: dict[str, Any]) -> str:
+    """The largest value of the first measurement that has any."""
+    for step in document.get("steps", []):
+        if step.get("role", "measurement") != "measurement":
+            continue
+        try:
+            seal = read_seal(step_path(path, step["step"]))
+        except RtgaugeError:
+            continue
+        found = [one for one in seal.series if one.max is not None] if seal else []
+        if not found:
+            continue
+        worst = max(found, key=lambda one: (one.unit == "ns", (one.max or 0) * one.scale))
+        value = (worst.max or 0) * worst.scale
+        shown = f"{value / 1000:.1f} us" if worst.unit == "ns" else f"{value} {worst.unit}"
+        count = sum(one.totals.count for one in found if one.name == worst.name)
+        return f"{step.get('measurement', '')} {worst.name}: max {shown} of {count}".strip()
+    return ""

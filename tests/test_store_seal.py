@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sealing: what went into the stream comes out of Parquet, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rtgauge.store.seal
+import streams
+from rtgauge.errors import StoreError, StreamError
+from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
+from rtgauge.store.scan import read_blocks, scan_stream
+from rtgauge.store.seal import RECORDS, SEAL, STREAM, parquet_name, read_seal, seal_step
+from rtgauge.stream import Event, StreamReader
+from streams import Builder
+
+RUN = "01980000-0000-7000-8000-000000000000"
+Row = tuple[int, int, int]
+
+
+def step_with(folder: Path, data: bytes) -> StoredStep:
+    step = StoredStep(folder, 0, {})
+    step.folder.mkdir(parents=True, exist_ok=True)
+    (step.folder / STREAM).write_bytes(data)
+    return step
+
+
+def rows_of(series: StoredSeries) -> list[Row]:
+    rows: list[Row] = []
+    for chunk in series.chunks():
+        rows += zip(chunk.index.tolist(), chunk.due_ns.tolist(), chunk.value.tolist(), strict=True)
+    assert [value for values in series.values() for value in values.tolist()] == [
+        row[2] for row in rows
+    ]
+    return rows
+
+
+def all_rows(step: StoredStep) -> dict[int, list[Row]]:
+    return {series.info.series: rows_of(series) for series in step.series}
+
+
+def facts_of(step: StoredStep) -> dict[str, Any]:
+    """Everything that a step says but its samples."""
+    return {
+        "header": step.header,
+        "facts": step.facts,
+        "settings": step.settings,
+        "series": [series.info for series in step.series],
+        "totals": [series.totals for series in step.series],
+        "counts": [series.count for series in step.series],
+        "histograms": [
+            series.histogram.buckets.tolist() if series.histogram else None
+            for series in step.series
+        ],
+        "missed": [[part.tolist() for part in series.missed_events] for series in step.series],
+        "events": step.events,
+        "tables": step.tables,
+        "verdicts": step.verdicts,
+        "work": step.work,
+        "clocks": step.clocks,
+        "trailer": step.trailer,
+        "end": step.end,
+    }
+
+
+@st.composite
+def measured(draw: st.DrawFn) -> tuple[bytes, dict[int, list[Row]]]:
+    """A stream of several series, and the rows that it holds, made one by one."""
+    stream = Builder()
+    rows: dict[int, list[Row]] = {}
+    intervals = draw(st.lists(st.sampled_from([0, 20_000, 1_000_003]), min_size=1, max_size=3))
+    for number, interval in enumerate(intervals):
+        stream.series(number, interval_ns=interval)
+        rows[number] = []
+    following = dict.fromkeys(rows, 0)
+    int32 = st.integers(-(2**31), 2**31 - 1)
+    wide: dict[tuple[int, int], int] = {}
+    for _ in range(draw(st.integers(0, 12))):
+        number = draw(st.sampled_from(sorted(rows)))
+        values = draw(st.lists(int32, min_size=1, max_size=20))
+        index = following[number] + draw(st.sampled_from([0, 0, 1, 50]))
+        following[number] = index + len(values)
+        due_ns = draw(st.integers(0, 2**45))
+        stream.samples(number, index, values, due_ns=due_ns)
+        for k, value in enumerate(values):
+            rows[number].append((index + k, due_ns + k * intervals[number], value))
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+            where = draw(st.integers(0, index + len(values)))
+            wide[number, where] = draw(st.integers(-(2**63), 2**63 - 1))
+            stream.event("wide", 1, series=number, index=where, value=wide[number, where])
+    if draw(st.booleans()):
+        stream.trailer()
+    expected = {
+        number: [(index, due, wide.get((number, index), value)) for index, due, value in found]
+        for number, found in rows.items()
+    }
+    return stream.data, expected
+
+
+@given(measured(), st.sampled_from([1, 3, 7, 1000]))
+@settings(max_examples=60, deadline=None)
+def test_rows_survive_sealing(case: tuple[bytes, dict[int, list[Row]]], group: int) -> None:
+    data, expected = case
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rtgauge.store.seal, "ROW_GROUP", group)
+        before = step_with(Path(folder), data)
+        assert all_rows(before) == expected
+        scan = scan_stream(before.folder / STREAM)
+        for number, series in scan.series.items():
+            pieces = list(read_blocks(before.folder / STREAM, series, group))
+            assert [v for piece in pieces for v in piece.value.tolist()] == [
+                row[2] for row in expected[number]
+            ]
+        seal_step(before.folder, RUN, 0)
+        after = StoredStep(Path(folder), 0, {})
+        assert after.sealed
+        assert all_rows(after) == expected
+        assert facts_of(after) == facts_of(before)  # also as it was seen before
+        assert all_rows(before) == expected
+        for number, rows in expected.items():
+            path = after.folder / parquet_name(number)
+            assert path.exists() == bool(rows)
+            if rows:
+                assert pq.ParquetFile(path).num_row_groups == -(-len(rows) // group)
+
+
+def test_every_record_survives_sealing(tmp_path: Path) -> None:
+    before = step_with(tmp_path, streams.one_of_each().data)
+    known = facts_of(before)
+    seal_step(before.folder, RUN, 0)
+    assert not (before.folder / STREAM).exists()
+    after = StoredStep(tmp_path, 0, {})
+    assert facts_of(after) == known
+    assert after.end == before.end
+    assert after.end.complete
+    reader = StreamReader(sealed=True)
+    kinds = [span.type for span in reader.spans((after.folder / RECORDS).read_bytes())]
+    assert 4 not in kinds
+    assert 12345 in kinds  # of a type not known here: kept
+    first, second, third = after.series
+    assert first.companion is third
+    assert third.companion is None
+    assert [event.event for event in first.events] == ["missed", "maximum", "lost", "threshold"]
+    assert [part.tolist() for part in first.missed_events] == [[9], [3]]
+    assert [value for values in second.values() for value in values.tolist()] == [
+        -1,
+        2**40,
+        -(2**31),
+    ]
+
+
+def test_parquet_is_for_others_too(tmp_path: Path) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    seal_step(step.folder, RUN, 7)
+    path = step.folder / parquet_name(0)
+    table = pq.read_table(path)
+    assert table.column_names == ["index", "due_ns", "value"]
+    assert [str(kind) for kind in table.schema.types] == ["int64", "int64", "int32"]
+    about = json.loads(table.schema.metadata[b"rtgauge"])
+    assert (about["run"], about["step"], about["measurement"]) == (RUN, 7, "timer")
+    assert about["series"]["labels"] == {"method": "clock_nanosleep"}
+    assert about["totals"]["count"] == 42
+    column = pq.ParquetFile(path).metadata.row_group(0).column(2)
+    assert column.compression == "ZSTD"
+    assert "BYTE_STREAM_SPLIT" in column.encodings
+    assert "DELTA_BINARY_PACKED" in pq.ParquetFile(path).metadata.row_group(0).column(0).encodings
+    wide = pq.read_table(step.folder / parquet_name(1))
+    assert str(wide.schema.field("value").type) == "int64"
+
+
+def test_sealed_size_is_near_the_entropy(tmp_path: Path) -> None:
+    """At most 1.15 of the zeroth-order entropy of the values; everything included."""
+    for median, sigma in ((8_000, 0.25), (4_000, 0.1), (20_000, 0.5)):
+        values = streams.latencies(1_000_000, median=median, sigma=sigma)
+        stream = Builder().series(0)
+        for at in range(0, len(values), 2500):
+            stream.samples(0, at, values[at : at + 2500])
+            if at % 10_000 == 0:
+                stream.histogram(0, values[: at + 2500 : 200].tolist(), count=at + 2500)
+        step = step_with(tmp_path / str(median), stream.trailer().data)
+        seal_step(step.folder, RUN, 0)
+        size = sum(path.stat().st_size for path in step.folder.iterdir())
+        _, counts = np.unique(values, return_counts=True)
+        share = counts / counts.sum()
+        entropy = -(share * np.log2(share)).sum() * len(values) / 8
+        assert size <= 1.15 * entropy
+
+
+@pytest.mark.parametrize(
+    ("changes", "series", "snapshots"),
+    [
+        ({}, {}, 1),  # all samples are kept: the last snapshot holds the others
+        ({"lost": 1}, {}, 4),
+        ({}, {"histogram_only": True}, 4),
+    ],
+)
+def test_histograms_that_are_kept(
+    tmp_path: Path, changes: dict[str, int], series: dict[str, Any], snapshots: int
+) -> None:
+    stream = Builder().series(0, **series)
+    for at in range(4):
+        if not series:
+            stream.samples(0, at * 10, range(10))
+        if "lost" in changes and at == 1:
+            stream.event("lost", 1, series=0, index=20, count=1, max=5)
+        stream.histogram(0, list(range(10)) * (at + 1))
+    step = step_with(tmp_path, stream.data)
+    seal_step(step.folder, RUN, 0)
+    kinds = [s.type for s in StreamReader(sealed=True).spans((step.folder / RECORDS).read_bytes())]
+    assert kinds.count(5) == snapshots
+    (kept,) = StoredStep(tmp_path, 0, {}).series
+    assert kept.histogram is not None
+    assert kept.histogram.count == 40
+
+
+def test_totals_without_a_trailer(tmp_path: Path) -> None:
+    stream = Builder().series(0, interval_ns=1000).samples(0, 0, [5, 6], due_ns=500)
+    stream.event("missed", 1, series=0, index=1, count=3)
+    stream.samples(0, 5, [7, 8, 9], due_ns=5500)
+    stream.event("lost", 2, series=0, index=8, count=2, max=1)
+    step = step_with(tmp_path, stream.data)
+    seal = seal_step(step.folder, RUN, 0)
+    assert seal.trailer is None
+    assert not seal.end.complete
+    totals = StoredStep(tmp_path, 0, {}).series[0].totals
+    assert (totals.count, totals.missed, totals.lost, totals.overruns) == (7, 3, 2, 1)
+    assert (totals.first_due_ns, totals.last_due_ns) == (500, 7500)
+    assert seal.series[0].max == 9
+
+
+def test_cut_and_damaged_streams(tmp_path: Path) -> None:
+    data = streams.one_of_each().data
+    cut = step_with(tmp_path / "cut", data[:-2])
+    seal = seal_step(cut.folder, RUN, 0)
+    assert (seal.end.complete, seal.end.cut) == (False, True)
+    assert read_seal(cut.folder) == seal
+    assert not (cut.folder / "dropped.bin").exists()
+
+    at = data.index(b"threshold")
+    damaged = step_with(tmp_path / "damaged", data[:at] + b"X" + data[at + 1 :])
+    seal = seal_step(damaged.folder, RUN, 0)
+    assert seal.end.reason.endswith("its CRC does not agree")
+    assert len((damaged.folder / "dropped.bin").read_bytes()) == seal.end.dropped_bytes
+    assert StoredStep(tmp_path / "damaged", 0, {}).end == seal.end
+
+
+@pytest.mark.parametrize("data", [b"", b"no stream at all"])
+def test_a_stream_that_is_none(tmp_path: Path, data: bytes) -> None:
+    step = step_with(tmp_path, data)
+    seal_step(step.folder, RUN, 0)
+    after = StoredStep(tmp_path, 0, {})
+    assert (after.header, after.series, after.events) == (None, [], [])
+    assert after.end.dropped_bytes == len(data)
+
+
+def test_a_stream_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    data = Builder(version=2).data
+    step = step_with(tmp_path, data)
+    with pytest.raises(StreamError, match="version 2"):
+        seal_step(step.folder, RUN, 0)
+    assert [path.name for path in step.folder.iterdir()] == [STREAM]
+
+
+def test_steps_that_are_not_there(tmp_path: Path) -> None:
+    step = StoredStep(tmp_path, 3, {})
+    assert (step.header, step.series, step.events, step.sealed) == (None, [], [], False)
+    assert step.end.reason == "the step was not carried out"
+    with pytest.raises(StoreError, match=r"step 3 of run .* has no stream"):
+        seal_step(step.folder, RUN, 3)
+
+
+# --- faults on the way --------------------------------------------------------------------------
+
+
+class Dead(BaseException):
+    """The process has ended: nothing after it has an effect."""
+
+
+def dying(patch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
+    """Let the process die at the ``after``-th call to the system that changes something."""
+    calls = 0
+
+    def count(original: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls >= after:
+                raise Dead
+            return original(*arguments, **keywords)
+
+        return called
+
+    for name in ("replace", "fsync", "unlink", "preadv"):
+        patch.setattr(os, name, count(getattr(os, name)))
+    patch.setattr(rtgauge.store.seal, "open", count(open), raising=False)
+    patch.setattr(pq.ParquetWriter, "write_table", count(pq.ParquetWriter.write_table))
+    return lambda: calls
+
+
+def test_death_at_any_moment_of_sealing_loses_nothing(tmp_path: Path) -> None:
+    data = streams.one_of_each().data
+    data = data + b"and some damage"
+    whole = step_with(tmp_path / "whole", data)
+    expected, known = all_rows(whole), facts_of(whole)
+    moments = 0
+    while True:
+        run = tmp_path / str(moments)
+        step = step_with(run, data)
+        with pytest.MonkeyPatch.context() as patch:
+            dying(patch, moments + 1)
+            try:
+                seal_step(step.folder, RUN, 0)
+                break
+            except Dead:
+                moments += 1
+        died = StoredStep(run, 0, {})
+        assert all_rows(died) == expected
+        assert facts_of(died) == known
+        seal_step(step.folder, RUN, 0)
+        after = StoredStep(run, 0, {})
+        assert after.sealed
+        assert all_rows(after) == expected
+        assert facts_of(after) == known
+        names = {path.name for path in step.folder.iterdir()}
+        assert names == {RECORDS, SEAL, "dropped.bin", *(parquet_name(n) for n in range(3))}
+    assert moments > 20
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """No file may grow beyond so many bytes: the system then refuses, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("room", [10, 300, 3000, 100_000])
+def test_full_disk_while_sealing(
+    tmp_path: Path, full_disk: Callable[[int], None], room: int
+) -> None:
+    stream = Builder().series(0).samples(0, 0, streams.latencies(10_000))
+    for at in range(1, 20):
+        stream.samples(0, at * 10_000, streams.latencies(10_000, seed=at))
+    step = step_with(tmp_path, stream.data)
+    expected = all_rows(step)
+    full_disk(room)
+    with pytest.raises(StoreError, match="File too large") as caught:
+        seal_step(step.folder, RUN, 0)
+    full_disk(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    assert "\n" not in caught.value.message
+    assert "free some space" in caught.value.remedy
+    assert not list(step.folder.glob("*.tmp"))
+    assert all_rows(StoredStep(tmp_path, 0, {})) == expected
+    seal_step(step.folder, RUN, 0)
+    assert all_rows(StoredStep(tmp_path, 0, {})) == expected
+
+
+def test_what_does_not_read_back_is_not_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    expected = all_rows(step)
+    write = pq.ParquetWriter.write_table
+
+    def wrong(self: Any, table: Any, **options: Any) -> None:
+        values = table["value"].to_numpy().copy()
+        values[-1] ^= 1
+        table = table.set_column(2, table.schema.field("value"), [values])
+        write(self, table, **options)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", wrong)
+    with pytest.raises(StoreError, match="does not read back"):
+        seal_step(step.folder, RUN, 0)
+    assert [path.name for path in step.folder.iterdir()] == [STREAM]
+    assert all_rows(StoredStep(tmp_path, 0, {})) == expected
+
+
+def test_damaged_sealed_files_are_named(tmp_path: Path) -> None:
+    step = step_with(tmp_path, streams.one_of_each().data)
+    seal_step(step.folder, RUN, 0)
+    path = step.folder / parquet_name(0)
+    whole = path.read_bytes()
+    for data in (b"", b"PAR1", whole[:-50], whole[:100] + b"\0" * 300):
+        path.write_bytes(data)
+        with pytest.raises(StoreError, match=r"series-0\.parquet"):
+            rows_of(StoredStep(tmp_path, 0, {}).series[0])
+    path.unlink()
+    with pytest.raises(StoreError, match=r"series-0\.parquet"):
+        rows_of(StoredStep(tmp_path, 0, {}).series[0])
+    (step.folder / SEAL).write_text('{"format": "rtgauge-seal", "version": 1}')
+    with pytest.raises(StoreError, match=r"seal\.json is damaged"):
+        _ = StoredStep(tmp_path, 0, {}).series
+    (step.folder / SEAL).write_text('{"format": "rtgauge-seal", "version": 9}')
+    with pytest.raises(StoreError, match="version 9"):
+        _ = StoredStep(tmp_path, 0, {}).series
+
+
+def test_many_events_of_missed_periods(tmp_path: Path) -> None:
+    stream = Builder().series(0)
+    for at in range(2000):
+        stream.samples(0, at * 5, [at, at + 1])
+        stream.event("missed", at, series=0, index=at * 5 + 1, count=3)
+    step = step_with(tmp_path, stream.trailer().data)
+    seal_step(step.folder, RUN, 0)
+    (series,) = StoredRun(tmp_path, {"id": RUN, "steps": [{"step": 0}]}).steps[0].series
+    index, count = series.missed_events
+    assert index.tolist() == list(range(1, 10_000, 5))
+    assert set(count.tolist()) == {3}
+    assert all(isinstance(event, Event) for event in series.events)
+    assert len(rows_of(series)) == 4000
