@@ -411,7 +411,10 @@ def _no_frequency(name: str, case: _Case, why: str) -> Finding:
 
 _SLEEP_OK_US = 2
 _WHY_HALT = "a halted virtual CPU goes to the hypervisor, and returns when that schedules it again"
-_HALT_REMEDY = "while the application runs, hold /dev/cpu_dma_latency at 0, or boot with idle=poll"
+_HALT_REMEDY = (
+    "while the application runs, hold /dev/cpu_dma_latency at 0; or boot with idle=poll"
+    " (where that is not x86: nohlt)"
+)
 _HOLD = (
     "the application holds /dev/cpu_dma_latency open with the value 0 while it runs; or boot with "
 )

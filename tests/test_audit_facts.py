@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent collects, what the audit reads and what the pages say are the same names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rtgauge.audit import CHECKS, environment_document
+from test_audit import SYSTEMS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _collected() -> list[str]:
+    """The names in the agent's table, with # and @ as there."""
+    source = (ROOT / "agent" / "environment.c").read_text("utf-8")
+    macros = dict(re.findall(r'^#define (CPU|KERNEL) "([^"]+)"', source, re.M))
+    table = source[source.index("struct row table[]") :]
+    rows = re.findall(r'\{\s*(?:(CPU|KERNEL) )?"([^"]+)",\s*(\w+),', table)
+    assert len(rows) > 80
+    names = [macros.get(macro, "") + name for macro, name, _ in rows]
+    # rows that give several facts, or another name
+    names += [f"uname.{word}" for word in re.findall(r'"uname\.(\w+)"', source)]
+    names += [f"agent.rlimit_{word}" for word in ("rtprio", "memlock", "rttime")]
+    names += [
+        f"agent.cgroup.{word}"
+        for word in re.findall(r'"(cpu(?:set)?\.[\w.]+)"', source[: source.index("row table")])
+    ]
+    return [*names, "agent.fifo_priority", "/boot/config-*", macros["CPU"] + "vulnerabilities"]
+
+
+def _general(name: str) -> str:
+    """The name of a fact as the table has it."""
+    name = re.sub(r"(cpu|clockevent)(\{[0-9,-]+\}|\d+)/", r"\1#/", name)
+    name = re.sub(r"/state\d/", "/state@/", name)
+    name = re.sub(r"/sched_\w+$", "/sched_*", name)
+    name = re.sub(r"^/boot/config-.*", "/boot/config-*", name)
+    return name.removesuffix(".error")
+
+
+def test_the_audit_reads_what_the_agent_collects() -> None:
+    collected = set(_collected())
+    for facts, _, _ in SYSTEMS.values():
+        assert {_general(name) for name in facts} <= collected
+
+
+def test_every_fact_has_its_line_in_the_page() -> None:
+    page = (ROOT / "docs" / "environment.md").read_text("utf-8")
+    for name in _collected():
+        if name.startswith("uname") or name in ("agent.rlimit", "/boot/config-*"):
+            continue
+        # of several files in one line the first has its path, the others only what differs
+        last = name.rsplit("/", 1)[1] if "/" in name else name
+        assert name in page or f"`{last}`" in page or f"{last}`" in page, name
+
+
+def test_every_key_has_its_line_in_the_page() -> None:
+    page = (ROOT / "docs" / "environment.md").read_text("utf-8")
+    page = page[page.index("## The environment document") :]
+    for key, value in environment_document({}).items():
+        assert f"`{key}`" in page
+        if isinstance(value, dict):
+            for inner in value:
+                assert f"`{inner}`" in page, (key, inner)
+
+
+def test_every_check_has_its_section() -> None:
+    page = (ROOT / "docs" / "checks.md").read_text("utf-8")
+    assert re.findall(r"^## (.*)$", page, re.M) == list(CHECKS)
