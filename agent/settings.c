@@ -28,9 +28,9 @@
 #define FAIR_SERVER DEBUGFS "/sched/fair_server"
 #define DMA_LATENCY "cpu_dma_latency"
 
-#define KEPT_MAX 64	     /* files of settings kept open for settings_verify() */
-#define LOCK_ROUNDS 1000     /* how long the guardian of a killed agent is waited for */
-#define ALIVE_ROUNDS 50	     /* and an agent that may just be about to end */
+#define KEPT_MAX 64	 /* files of settings kept open for settings_verify() */
+#define LOCK_ROUNDS 1000 /* how long the guardian of a killed agent is waited for */
+#define ALIVE_ROUNDS 50	 /* and an agent that may just be about to end */
 #define LOCK_PAUSE_NS 10000000
 
 struct record {
@@ -396,8 +396,7 @@ int settings_set_all(struct settings *settings, const char *const *paths, size_t
 			continue;
 		write_and_read_back(&record[i]);
 		if (record[i].effective) {
-			const char *const fields[] = { "got", record[i].name,
-						       record[i].effective };
+			const char *const fields[] = { "got", record[i].name, record[i].effective };
 
 			journal_add(&lines, 3, fields);
 		}
@@ -513,7 +512,9 @@ static const char *unreachable(const struct settings *s)
 
 static int stop_fair_servers(struct settings *s, struct message *msg)
 {
-	char (*text)[sizeof(FAIR_SERVER) + 32] = NULL;
+	struct {
+		char path[sizeof(FAIR_SERVER) + 32];
+	} *text = NULL;
 	const char **paths = NULL;
 	int *cpus = NULL;
 	int count, i, err;
@@ -530,8 +531,8 @@ static int stop_fair_servers(struct settings *s, struct message *msg)
 		goto out_free;
 	}
 	for (i = 0; i < count; i++) {
-		snprintf(text[i], sizeof(text[i]), FAIR_SERVER "/cpu%d/runtime", cpus[i]);
-		paths[i] = text[i];
+		snprintf(text[i].path, sizeof(text[i].path), FAIR_SERVER "/cpu%d/runtime", cpus[i]);
+		paths[i] = text[i].path;
 	}
 	err = settings_set_all(s, paths, (size_t)count, "0", msg);
 

@@ -16,8 +16,8 @@
 #define BUSY_PAUSE_NS 50000000
 
 enum state {
-	STATE_DONE,  /* nothing (more) to do */
-	STATE_OURS,  /* still as set by that agent */
+	STATE_DONE, /* nothing (more) to do */
+	STATE_OURS, /* still as set by that agent */
 	STATE_FAILED,
 };
 
@@ -31,8 +31,8 @@ static void mark(struct journal_lines *lines, const char *word, const char *path
 static enum state failed(struct undo_report *report, const struct journal_entry *entry, int err)
 {
 	report->failed++;
-	message_set(&report->note, 0, "put it back by hand",
-		    "%s could not be put back to %s: %s", entry->path, entry->before,
+	message_set(&report->note, 0, "put it back by hand", "%s could not be put back to %s: %s",
+		    entry->path, entry->before,
 		    err ? value_reason(err) : "it does not take the value");
 	return STATE_FAILED;
 }

@@ -12,9 +12,9 @@
 #include "message.h"
 
 struct undo_report {
-	int put;    /* settings that were put back, and read back as before */
-	int left;   /* changed by someone else meanwhile: left as they are */
-	int failed; /* could not be put back */
+	int put;	     /* settings that were put back, and read back as before */
+	int left;	     /* changed by someone else meanwhile: left as they are */
+	int failed;	     /* could not be put back */
 	struct message note; /* the first of those left or failed */
 };
 

@@ -99,8 +99,8 @@ const char *value_reason(int err)
 	case EACCES:
 	case EPERM:
 		return root ? "not permitted, even to root: the kernel is locked down, or this is a "
-			      "container"
-			    : "permission denied: run as root";
+			      "container" :
+			      "permission denied: run as root";
 	case EROFS:
 		return "mounted read-only here: run outside the container";
 	case ENOENT:

@@ -98,6 +98,13 @@ def wait_until_gone(pid: int) -> None:
     wait_for_state(pid, "ZX")
 
 
+def session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return -1
+
+
 class Holder:
     """A driver that holds settings; its answers are read line by line."""
 
@@ -157,6 +164,11 @@ class Holder:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(TIMEOUT_S)
+        if group := self.find("group"):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        if (guardian := self.find("guardian")) and session_of(guardian) == guardian:
+            os.kill(guardian, signal.SIGKILL)
         for stream in (self.process.stdin, self.process.stdout):
             if stream:
                 with contextlib.suppress(BrokenPipeError):

@@ -108,7 +108,8 @@ static void test_values(void)
 	check(!value_put(path_of("value"), "7") && holds("value", "7\n"),
 	      "a shorter value leaves nothing of the longer one");
 	check(value_get(path_of("missing"), value, NULL) == -ENOENT &&
-		      value_put(path_of("missing"), "1") == -ENOENT && access(path_of("missing"), F_OK),
+		      value_put(path_of("missing"), "1") == -ENOENT &&
+		      access(path_of("missing"), F_OK),
 	      "a missing file is not made");
 	check(value_get(folder, value, NULL) == -EISDIR, "a folder is no setting");
 }
@@ -131,7 +132,8 @@ static void test_procstat(void)
 	}
 	setpgid(pid, pid);
 	check(!procstat_read(pid, &child) && child.pgrp == pid, "a child of a group of its own");
-	check(!procstat_kill_group(pid, child.session, child.started + 1) && !waitpid(pid, NULL, WNOHANG),
+	check(!procstat_kill_group(pid, child.session, child.started + 1) &&
+		      !waitpid(pid, NULL, WNOHANG),
 	      "a group that started earlier is another one");
 	check(!procstat_kill_group(pid, child.session + 1, child.started) &&
 		      !waitpid(pid, NULL, WNOHANG),
@@ -170,8 +172,8 @@ static bool as_expected(const struct journal *j, size_t count)
 {
 	static const size_t entries[] = { 0, 1, 1, 2, 2, 2, 2, 2, 2, 2 };
 	static const char *const asked_a[] = { "", "2", "2", "2", "3", "3", "3", "3", "3", "3" };
-	static const char *const effective_a[] = { "", NULL, "2x", "2x", NULL, NULL,
-						   NULL, NULL, NULL, NULL };
+	static const char *const effective_a[] = { "",	 NULL, "2x", "2x", NULL,
+						   NULL, NULL, NULL, NULL, NULL };
 
 	if (j->pid != getpid() || !j->this_boot || j->entry_count != entries[count])
 		return false;
@@ -179,17 +181,17 @@ static bool as_expected(const struct journal *j, size_t count)
 			   !is(j->entries[0].asked, asked_a[count]) ||
 			   !is(j->entries[0].effective, effective_a[count]) || j->entries[0].put))
 		return false;
-	if (count >= 3 && (!is(j->entries[1].path, "/tab\there") ||
-			   !is(j->entries[1].before, "line\nbreak") ||
-			   !is(j->entries[1].asked, "back\\slash") ||
-			   !is(j->entries[1].effective, count >= 6 ? "" : NULL) ||
-			   j->entries[1].put != (count >= 7)))
+	if (count >= 3 &&
+	    (!is(j->entries[1].path, "/tab\there") || !is(j->entries[1].before, "line\nbreak") ||
+	     !is(j->entries[1].asked, "back\\slash") ||
+	     !is(j->entries[1].effective, count >= 6 ? "" : NULL) ||
+	     j->entries[1].put != (count >= 7)))
 		return false;
 	if (j->group_count != (count >= 5))
 		return false;
-	return count < 5 || (j->groups[0].pgid == 123 && j->groups[0].session == 45 &&
-			     j->groups[0].started == 678901234567 &&
-			     j->groups[0].released == (count >= 9));
+	return count < 5 ||
+	       (j->groups[0].pgid == 123 && j->groups[0].session == 45 &&
+		j->groups[0].started == 678901234567 && j->groups[0].released == (count >= 9));
 }
 
 static void test_journal(int state)
@@ -207,7 +209,8 @@ static void test_journal(int state)
 
 	fd = journal_create(state, name, &msg);
 	check(fd >= 0 && !fstat(fd, &st) && (st.st_mode & 07777) == 0600, "a journal is made");
-	check(journal_owner(name, &pid, &started) && pid == getpid() && procstat_alive(pid, started),
+	check(journal_owner(name, &pid, &started) && pid == getpid() &&
+		      procstat_alive(pid, started),
 	      "and named after its process");
 	check(journal_open(state, name) == -EWOULDBLOCK, "and locked");
 	end[0] = st.st_size;
@@ -267,8 +270,8 @@ static void test_undo(int state)
 	snprintf(body, sizeof(body),
 		 "set\t%s\t1\t2\ngot\t%s\t2\nset\t%s\told\tnew\nset\t%s\t5\t6\ngot\t%s\t6\n"
 		 "nonsense\nset\tshort\n\\q\t\n\nset\t%s\tx\ty\nput\t%s\nset\t%s\t1\t",
-		 path_of("a"), path_of("a"), path_of("b"), path_of("c"), path_of("c"),
-		 path_of("d"), path_of("d"), path_of("e"));
+		 path_of("a"), path_of("a"), path_of("b"), path_of("c"), path_of("c"), path_of("d"),
+		 path_of("d"), path_of("e"));
 	put_file("a", "2\n");
 	put_file("b", "half writ");
 	put_file("c", "7\n");
@@ -278,7 +281,8 @@ static void test_undo(int state)
 	check(settings_undo(&msg) == 2, "two settings are put back");
 	check(holds("a", "1\n"), "the one that is as it was set");
 	check(holds("b", "old\n"), "the one that was being set");
-	check(holds("c", "7\n") && strstr(msg.text, path_of("c")) && strstr(msg.text, "someone else"),
+	check(holds("c", "7\n") && strstr(msg.text, path_of("c")) &&
+		      strstr(msg.text, "someone else"),
 	      "not the one that someone else set since, and it is told");
 	check(holds("d", "y\n"), "not the one that was put back before");
 	check(holds("e", "2\n"), "not the one whose entry is cut: it was not set yet");
@@ -409,12 +413,14 @@ static void test_settings(void)
 	check(set_and_see(s, path_of("a"), "2", "1", "2", "") && holds("a", "2\n"), "set");
 	check(set_and_see(s, path_of("b"), "on", "on", "on", ""), "set to what it is");
 	check(set_and_see(s, path_of("a"), "33", "2", "33", "") && holds("a", "33\n"), "set again");
-	check(set_and_see(s, path_of("no"), "1", NULL, NULL, "does not have it"), "no such setting");
+	check(set_and_see(s, path_of("no"), "1", NULL, NULL, "does not have it"),
+	      "no such setting");
 	check(set_and_see(s, "relative", "1", NULL, NULL, "absolute"), "not a path");
 	check(set_and_see(s, path_of("a"), "4\n5", NULL, NULL, "one line") && holds("a", "33\n"),
 	      "not a value");
 	put_file("e", "one [two]\n");
-	check(set_and_see(s, path_of("e"), "two", "two", "two", ""), "a choice that stands already");
+	check(set_and_see(s, path_of("e"), "two", "two", "two", ""),
+	      "a choice that stands already");
 	check(settings_verify(s, see_change, &seen) == 0 && seen.count == 0, "verified");
 	put_file("a", "8\n");
 	check(settings_verify(s, see_change, &seen) == 1 && seen.count == 1 &&
@@ -426,12 +432,14 @@ static void test_settings(void)
 	      "another one is told again");
 	put_file("a", "33\n");
 	check(settings_verify(s, see_change, &seen) == 0 && seen.count == 2, "it is as set again");
-	check(settings_open(&second, &undone, &msg) == -EBUSY && strstr(msg.text, "another agent") &&
-		      strstr(msg.remedy, "kill"),
+	check(settings_open(&second, &undone, &msg) == -EBUSY &&
+		      strstr(msg.text, "another agent") && strstr(msg.remedy, "kill"),
 	      "a second agent is refused");
-	check(settings_guard_group(s, getpgrp()) == -EINVAL && settings_guard_group(s, 1) == -EINVAL,
+	check(settings_guard_group(s, getpgrp()) == -EINVAL &&
+		      settings_guard_group(s, 1) == -EINVAL,
 	      "the agent's own group is not to be killed");
-	check(settings_close(s) == 0 && holds("a", "1\n") && holds("b", "on\n"), "all is as before");
+	check(settings_close(s) == 0 && holds("a", "1\n") && holds("b", "on\n"),
+	      "all is as before");
 
 	memset(&msg, 0, sizeof(msg));
 	check(!settings_open(&s, &undone, &msg) && !undone, "open again");
