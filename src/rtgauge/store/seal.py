@@ -50,6 +50,8 @@ COLUMNS = ("index", "due_ns", "value")
 # docs/store.md has the figures behind these.
 ROW_GROUP = CHUNK_ROWS
 ZSTD_LEVEL = 1
+SMALL_ROWS = 1 << 17  # up to here all planes of a page share one block of zstd,
+SMALL_ZSTD_LEVEL = 16  # which only the higher levels cut where the planes meet
 PAGE_BYTES = 1 << 20
 _DAMAGED = "restore the run from a copy, or delete it"
 
@@ -201,10 +203,10 @@ def _schema(scan: StepScan, series: SeriesScan, run: str, step: int) -> pa.Schem
     )
 
 
-def _writer_options() -> dict[str, Any]:
+def _writer_options(rows: int) -> dict[str, Any]:
     options: dict[str, Any] = {
         "compression": "zstd",
-        "compression_level": ZSTD_LEVEL,
+        "compression_level": ZSTD_LEVEL if rows > SMALL_ROWS else SMALL_ZSTD_LEVEL,
         "use_dictionary": False,
         "column_encoding": {
             "index": "DELTA_BINARY_PACKED",
@@ -235,7 +237,7 @@ def _seal_series(
         try:
             with (
                 open(temporary, "wb") as file,
-                pq.ParquetWriter(file, schema, **_writer_options()) as writer,
+                pq.ParquetWriter(file, schema, **_writer_options(series.rows)) as writer,
             ):
                 for chunk in read_blocks(stream, series, ROW_GROUP):
                     top = int(chunk.value.max())
