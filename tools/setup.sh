@@ -46,11 +46,12 @@ fail() {
 	exit 1
 }
 
-# Run a command with its output in the log; when it fails, show the end of what it said.
+# Run a command with its output in the log; when it fails, show the end of what it said. It holds
+# the lock too (descriptor 9): should this script be killed, the next one waits for what it left.
 logged() {
 	echo "+ $*" >>"$log"
 	from=$(wc -l <"$log")
-	if "$@" >>"$log" 2>&1 </dev/null 9>&-; then
+	if "$@" >>"$log" 2>&1 </dev/null; then
 		return 0
 	fi
 	tail -n +"$((from + 1))" "$log" | tail -n 30 | sed 's/^/  | /' >&2
@@ -68,15 +69,16 @@ can_install() {
 	as_root="sudo -n"
 }
 
+# apt may start what lives on: that must not hold the lock.
 apt_install() {
 	# shellcheck disable=SC2086 # as_root is several words or none
 	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 \
-		install --no-install-recommends "$@"
+		install --no-install-recommends "$@" 9>&-
 }
 
 apt_update() {
 	# shellcheck disable=SC2086
-	$as_root apt-get -q -o DPkg::Lock::Timeout=600 update
+	$as_root apt-get -q -o DPkg::Lock::Timeout=600 update 9>&-
 }
 
 # Install what is named; the lists of packages are only fetched when they are missing or too old.
@@ -84,7 +86,7 @@ install_packages() {
 	can_install || return 1
 	say "Debian packages: $*"
 	echo "+ apt-get install $*" >>"$log"
-	apt_install "$@" >>"$log" 2>&1 </dev/null 9>&- && return 0
+	apt_install "$@" >>"$log" 2>&1 </dev/null && return 0
 	logged apt_update || return 1
 	logged apt_install "$@"
 }
@@ -114,7 +116,11 @@ compiles() {
 debian_packages() {
 	wanted=""
 	python=$(find_python) || wanted="python3 python3-venv"
-	compiles || wanted="$wanted gcc libc6-dev linux-libc-dev"
+	if ! compiles; then
+		[ -z "${CC-}" ] || fail "the C compiler $CC cannot compile a small program" \
+			"correct the environment variable CC, or unset it"
+		wanted="${wanted:+$wanted }gcc libc6-dev linux-libc-dev"
+	fi
 	[ -n "$wanted" ] || return 0
 	command -v make >/dev/null || wanted="$wanted make"
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || wanted="$wanted ca-certificates"
@@ -128,8 +134,8 @@ debian_packages() {
 			fail "Python 3.11 or newer with its modules venv and ensurepip is needed" \
 				"use Debian 12, Ubuntu 24.04 or newer, or name one: PYTHON=/path/to/python3"
 	fi
-	compiles || fail "the C compiler (${CC:-cc}) cannot compile a small program" \
-		"install the packages gcc, libc6-dev and linux-libc-dev, or correct CC"
+	compiles || fail "the C compiler cc cannot compile a small program" \
+		"install the packages gcc, libc6-dev and linux-libc-dev"
 }
 
 # Tools of `make check`, each as "command package".
@@ -175,7 +181,7 @@ have_python_packages() {
 
 python_packages() {
 	wanted=$(stamp_packages)
-	if ! .venv/bin/python -m pip --version >/dev/null 2>&1 ||
+	if ! .venv/bin/python -m pip --version >/dev/null 2>&1 || [ -e .venv/rtgauge-unfinished ] ||
 		[ "$(cat .venv/rtgauge-place 2>/dev/null)" != "$PWD" ]; then
 		say "Python environment: .venv ($("$python" --version))"
 		rm -rf .venv
@@ -184,6 +190,8 @@ python_packages() {
 		echo "$PWD" >.venv/rtgauge-place
 	fi
 	say "Python packages into .venv"
+	# of a package that was half installed when all was killed, pip may believe that it is there
+	: >.venv/rtgauge-unfinished
 	# shellcheck disable=SC2086
 	.venv/bin/python tools/requirements.py $extras >.venv/rtgauge-requirements
 	logged .venv/bin/python -m pip install --disable-pip-version-check --no-input \
@@ -191,6 +199,7 @@ python_packages() {
 		fail "the Python packages could not be installed" \
 			"check the connection to the package index, then start again; the log is $PWD/$log"
 	install_checkout
+	rm .venv/rtgauge-unfinished
 	echo "$wanted" >".venv/rtgauge-$level"
 }
 
@@ -241,7 +250,7 @@ agent() {
 
 # --- In this order -----------------------------------------------------------------------------
 
-{ mkdir -p build && : >>build/setup.lock; } 2>/dev/null || fail "$PWD cannot be written to" \
+(mkdir -p build && : >>build/setup.lock) 2>/dev/null || fail "$PWD cannot be written to" \
 	"use a checkout that you may write to, or have its owner run 'make setup' there once"
 
 exec 9>>build/setup.lock
