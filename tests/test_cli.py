@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -15,7 +16,13 @@ import pytest
 
 import rtgauge as package
 from conftest import SOURCES, Result
+from rtgauge.cli.output import format_seconds
+from rtgauge.cli.progress import ConsoleProgress
+from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import model
+from rtgauge.run import execute
+from rtgauge.store import Store
+from rtgauge.target import open_target
 
 Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
@@ -218,7 +225,7 @@ def test_a_report_with_the_run(rtgauge: Run) -> None:
 def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0
-    assert "5 steps, about 14 s\n" in done.err
+    assert "5 steps, about 6.0 s\n" in done.err
     first = Path("rtgauge-report-fake-2024-01-01.html")
     assert first.exists()
     assert str(first) in done.out
@@ -297,8 +304,8 @@ def test_check(rtgauge: Run) -> None:
     assert document["realtime"] == "preempt_rt"
     bad = {one["level"] for one in document["findings"]} & {"warning", "error"}
     strict = rtgauge("check", "--target", "fake:unprivileged", "--strict", "--json")
-    levels = {one["level"] for one in strict.json()["findings"]}
-    assert levels & {"warning", "error"}
+    levels = {one["check"]: one["level"] for one in strict.json()["findings"]}
+    assert levels["privileges"] == "error"
     assert strict.code == 3
     assert rtgauge("check", "--target", "fake", "--strict").code == (3 if bad else 0)
 
@@ -324,11 +331,53 @@ def test_an_agent_that_is_missing_or_none(rtgauge: Run, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("words", [["runs"], ["run", "timer", *QUICK], ["show", "last"]])
 def test_a_store_that_cannot_be(rtgauge: Run, words: list[str]) -> None:
     Path("file").write_text("not a folder")
-    done = rtgauge(*words, "--data", "file/store")
+    for place in ("file/store", "/proc/rtgauge"):
+        done = rtgauge(*words, "--data", place)
+        assert done.code == 1
+        assert done.out == ""
+        assert done.err.startswith("rtgauge: ")
+        assert len(done.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("url", ["nonsense://x", "sqlite:////proc/x.db"])
+def test_a_store_that_is_none(rtgauge: Run, url: str) -> None:
+    done = rtgauge("runs", "--store", url, "--data", "data")
     assert done.code in (1, 2)
     assert done.out == ""
-    assert "Traceback" not in done.err
-    assert rtgauge("runs", "--store", "nonsense://x").code in (1, 2)
+    assert len(done.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "0.5 s"), (9.94, "9.9 s"), (59.6, "60 s"), (120, "2 min"), (200, "3 min 20 s"),
+     (7200, "2 h"), (7499, "2 h 5 min"), (360_000, "100 h")],
+)  # fmt: skip
+def test_lengths_of_time(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_progress(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtgauge.cli.progress.REFRESH_S", 0)
+    monkeypatch.setenv("COLUMNS", "100")
+    plan = Plan("x", (PlannedStep("timer", {"for": "2s"}, load="sched"),))
+    with Store.open(None, Path("data")) as store:
+        execute(plan, [open_target("fake")], store, ConsoleProgress(stream))
+    written = stream.getvalue()
+    assert "[2/2] timer --for 2s, load sched: complete; latency min 2.0 mean 2.8 max " in written
+    assert written.endswith(" us, 4000 samples\n")
+    live = [part for part in written.split("\r\x1b[K") if not part.endswith("\n")]
+    if stream.isatty():
+        assert max(len(part) for part in live) <= 99
+        assert any("1.0 s left  latency min" in part for part in live)
+    else:
+        assert live == []
+        assert "\x1b" not in written
 
 
 def test_a_run_of_a_newer_version(rtgauge: Run) -> None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Result
+from conftest import SOURCES, Result
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -89,6 +91,24 @@ def test_kill_9_of_the_host_keeps_what_came(rtgauge: Run, spawn: Spawn) -> None:
     assert [step["state"] for step in run["steps"]] == ["interrupted", "complete"]
     assert 4 * kept(run) > size / 2
     assert only_run(rtgauge) == run
+
+
+def test_a_disk_without_room_ends_the_run_and_keeps_what_fitted(rtgauge: Run) -> None:
+    words = "run timer --target fake --for 10m --data data --keep-settings"
+    process = subprocess.run(
+        ["sh", "-c", f"ulimit -f 600; exec {sys.executable} -m rtgauge {words}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        timeout=PATIENCE_S,
+    )
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert "File too large" in process.stderr.splitlines()[-2]
+    run = only_run(rtgauge)
+    assert (run["state"], run["steps"][0]["state"]) == ("failed", "failed")
+    assert kept(run) > 10_000
 
 
 @pytest.mark.parametrize("words", [["runs"], ["describe", "--target", "fake"]])

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "run"]
 
 # What a step whose length nobody knows is taken to last, where a length is only being estimated.
-GUESS_NS = 10 * 10**9
+GUESS_NS = 2 * 10**9
 
 
 def _host_options() -> list[click.Option]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Targets: the systems under test, each reached through the same few methods.
 
-Path of a sample, step 5 of the host's side of the pipe: ``RunningAgent.read`` hands on the bytes
-that the agent wrote, as they come.
+Path of a sample: ``RunningAgent.read`` hands on the bytes that the agent wrote, as they come, to
+``rtgauge.run``.
 
 A kind of target is one file here and one line in ``TARGETS``.
 """

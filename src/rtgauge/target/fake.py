@@ -8,6 +8,7 @@ waiting, and comes out the same each time. Faults are put in by name: ``fake:cut
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import signal
@@ -167,7 +168,20 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
     "/proc/sys/kernel/sched_rt_runtime_us": "950000",
     "/proc/cmdline": "quiet",
+    "agent.clock_getres_ns": 1,
+    "agent.cpus_online": CPUS,
+    "agent.libc": "none",
     "agent.uid": 0,
+    "agent.fifo": 0,
+    "agent.fifo_priority": 99,
+    "agent.rlimit_memlock": -1,
+    "agent.dma_latency": 0,
+}
+_UNPRIVILEGED: Final[Mapping[str, str | int | None]] = {
+    "agent.uid": 1000,
+    "agent.fifo": errno.EPERM,
+    "agent.fifo_priority": None,
+    "agent.dma_latency": errno.EACCES,
 }
 
 
@@ -230,7 +244,7 @@ class FakeTarget:
     def _facts(self) -> dict[str, str | int | None]:
         facts = dict(_FACTS)
         if "unprivileged" in self._faults:
-            facts["agent.uid"] = 1000
+            facts.update(_UNPRIVILEGED)
         return facts
 
     def _request(self, words: list[str]) -> _Request:
