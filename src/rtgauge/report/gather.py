@@ -57,8 +57,8 @@ class Figures:
     ``taken`` counts what was lost after it was taken, ``kept`` and ``counts`` do not; ``max``
     includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
     samples. ``unknown``: periods skipped after a sample that was lost, so that nobody knows when
-    the task woke up. ``corrected`` is None without a time grid, or where the values before the gaps are not
-    known.
+    the task woke up. ``corrected`` is None without a time grid, or where the values before
+    the gaps are not known.
     """
 
     counts: Counts
@@ -110,7 +110,9 @@ def _losses(step: StoredStep) -> dict[int, list[_Loss]]:
     found: dict[int, list[_Loss]] = {}
     for event in step.events:
         if event.event == "lost" and event.series is not None:
-            index, count, largest = (_integer(event.fields.get(k)) for k in ("index", "count", "max"))
+            index, count, largest = (
+                _integer(event.fields.get(k)) for k in ("index", "count", "max")
+            )
             found.setdefault(event.series, []).append(_Loss(index, event.time_ns, count, largest))
     return found
 
@@ -266,7 +268,9 @@ def _bins(step: StoredStep) -> _Bins | None:
         min(s.totals.first_due_ns for s in filled),
         max(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled),
         intervals.pop() if len(intervals) == 1 else 0,
-        stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(32, 48_000 // len(filled)))),
+        stats.bins_for(
+            max(s.totals.count for s in filled), min(BINS, max(32, 48_000 // len(filled)))
+        ),
     )
 
 
@@ -352,9 +356,7 @@ class _Pass:
         return None if line is None else line.timeline()
 
 
-def _offsets(
-    series: StoredSeries, index: Int64, count: Int64
-) -> stats.GapOffsets | None:
+def _offsets(series: StoredSeries, index: Int64, count: Int64) -> stats.GapOffsets | None:
     companion = series.companion
     if companion is None or not len(index):
         return None

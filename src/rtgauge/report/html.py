@@ -106,7 +106,7 @@ def embedded(data: object) -> Markup:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704
+    return Markup(text)
 
 
 def render(analysis: Analysis) -> str:
@@ -130,9 +130,9 @@ def render(analysis: Analysis) -> str:
         title=_title(analysis.model),
         head=_head(analysis),
         runs=runs,
-        style=Markup(style),  # noqa: S704
-        uplot_script=Markup(uplot),  # noqa: S704
-        script=Markup(script),  # noqa: S704
+        style=Markup(style),
+        uplot_script=Markup(uplot),
+        script=Markup(script),
         data=embedded(shared.data),
         csp=(
             "default-src 'none'; "
@@ -182,7 +182,9 @@ def _head(analysis: Analysis) -> dict[str, str]:
     )
     return {
         "title": _title(analysis.model),
-        "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)]) if subtitle else "; ".join(labels),
+        "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)])
+        if subtitle
+        else "; ".join(labels),
         "when": f"{when} UTC" if when else "",
         "agent": agent,
     }
@@ -232,8 +234,9 @@ def _run(
         Named("C library", environment["libc"] or "unknown"),
         Named("Load", numbers.join(loads) or "none"),
         Named(
-            "Length", numbers.duration(run["duration_s"]), f"{len(run['steps'])} steps"
-            if len(run["steps"]) != 1 else "one step"
+            "Length",
+            numbers.duration(run["duration_s"]),
+            f"{len(run['steps'])} steps" if len(run["steps"]) != 1 else "one step",
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     ]
@@ -360,9 +363,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
     cells = [Cell(str(len(members))), Cell(numbers.count(sum(one["count"] for one in members)))]
     if len(units) == 1 and any(one["max"] is not None for one in members):
         unit = units.pop()
-        medians = [
-            one["percentiles"]["50"] for one in members if "50" in one["percentiles"]
-        ]
+        medians = [one["percentiles"]["50"] for one in members if "50" in one["percentiles"]]
         cells.append(Cell(_span(medians, unit)))
         at = worst(members)
         assert at is not None
@@ -422,7 +423,9 @@ def _step(
     kicker = f"Step {step['step']} · {step['measurement']}" + (f" · {code}" if code else "")
     if step["role"] == "calibration":
         kicker += " · calibration"
-    meanings = {str(t.get("name")): str(t.get("meaning") or "") for t in definition.get("tables", ())}
+    meanings = {
+        str(t.get("name")): str(t.get("meaning") or "") for t in definition.get("tables", ())
+    }
     return {
         "step": step,
         "anchor": anchor,
@@ -490,13 +493,19 @@ def _remarks(run: Document, step: Document) -> list[Point]:
     if stream is not None:
         if stream["lost_records"]:
             remarks.append(
-                Point("fail", f"{numbers.count(stream['lost_records'])} records of the stream were lost on the way.")
+                Point(
+                    "fail",
+                    f"{numbers.count(stream['lost_records'])} records of the stream were lost "
+                    "on the way.",
+                )
             )
         if stream["dropped_bytes"] or not stream["complete"]:
             text = f"The stream is not complete: {stream['reason'] or 'it has no trailer'}."
             note = (
-                f"{numbers.count(stream['dropped_bytes'])} bytes behind the last good record were dropped."
-                if stream["dropped_bytes"] else ""
+                f"{numbers.count(stream['dropped_bytes'])} bytes behind the last good record "
+                "were dropped."
+                if stream["dropped_bytes"]
+                else ""
             )
             remarks.append(Point("warn", text, note))
     for event in step["events"]:
@@ -509,13 +518,18 @@ def _remarks(run: Document, step: Document) -> list[Point]:
         remarks.append(
             Point(
                 "warn",
-                f"{numbers.count(missed)} periods were missed in {numbers.count(overruns)} overruns.",
+                f"{numbers.count(missed)} periods were missed in {numbers.count(overruns)} "
+                "overruns.",
                 "They had no sample of their own; the corrected figures say how late they were.",
             )
         )
     if any(one["source"] == "histogram" for one in members):
         remarks.append(
-            Point("note", "Only histograms were sent: values other than the extremes are rounded up by at most 1/128.")
+            Point(
+                "note",
+                "Only histograms were sent: values other than the extremes are rounded up by at "
+                "most 1/128.",
+            )
         )
     return remarks
 
@@ -541,12 +555,11 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
     for (rule, result, evidence, remedy), whose in sorted(
         same.items(), key=lambda item: order[item[0][1]]
     ):
-        if len(whose) == len(places) > 2:
-            whose = [f"all {len(whose)} series"]
+        everyone = len(whose) == len(places) > 2
         rows.append(
             {
                 "rule": numbers.typeset(rule),
-                "whose": ", ".join(whose),
+                "whose": f"all {len(whose)} series" if everyone else ", ".join(whose),
                 "result": result,
                 "evidence": numbers.typeset(evidence),
                 "remedy": numbers.typeset(remedy),
@@ -558,7 +571,8 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
 def _plain_table(table: Document, meaning: str) -> Grid:
     columns = table["columns"]
     heads = [
-        column["name"] + (f" ({numbers.unit_name(column['unit'])})" if numbers.unit_name(column["unit"]) else "")
+        column["name"]
+        + (f" ({numbers.unit_name(column['unit'])})" if numbers.unit_name(column["unit"]) else "")
         for column in columns
     ]
     rows = []
@@ -573,11 +587,11 @@ def _plain_table(table: Document, meaning: str) -> Grid:
     return Grid(label=title, heads=heads, rows=rows, title=title, meaning=meaning)
 
 
-def _column(values: Sequence[Any], unit: str, notes: Sequence[str] | None = None, cls: str = "") -> list[Cell]:
+def _column(
+    values: Sequence[Any], unit: str, notes: Sequence[str] | None = None, cls: str = ""
+) -> list[Cell]:
     """A column of figures that stand with their decimal points in line; texts stay as they are."""
-    figures = [
-        None if isinstance(value, str) else numbers.shown(value, unit) for value in values
-    ]
+    figures = [None if isinstance(value, str) else numbers.shown(value, unit) for value in values]
     most = max((len(f.decimals) for f in figures if f is not None), default=0)
     cells = []
     for at, (value, figure) in enumerate(zip(values, figures, strict=True)):
@@ -586,7 +600,11 @@ def _column(values: Sequence[Any], unit: str, notes: Sequence[str] | None = None
             cells.append(Cell(str(value), cls=cls))
         else:
             lacking = most - len(figure.decimals)
-            pad = ("." if not figure.decimals else "") + "0" * lacking if lacking and value is not None else ""
+            pad = (
+                ("." if not figure.decimals else "") + "0" * lacking
+                if lacking and value is not None
+                else ""
+            )
             cells.append(Cell(figure.text, pad, note, cls))
     return cells
 
@@ -758,7 +776,16 @@ def _more_table(series: Sequence[Document], labels: Sequence[str], unit: str) ->
     for name in _percentiles(corrected):
         head = f"Corrected {_percentile_head(name).lower()}"
         columns.append(
-            (head, _column([((one["corrected"] or {}).get("percentiles") or {}).get(name) for one in series], unit))
+            (
+                head,
+                _column(
+                    [
+                        ((one["corrected"] or {}).get("percentiles") or {}).get(name)
+                        for one in series
+                    ],
+                    unit,
+                ),
+            )
         )
     columns.append(("Overruns", [_counter(one["overruns"]) for one in series]))
     if any(one["interval_ns"] for one in series):
@@ -778,13 +805,15 @@ def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
             "kind": "histogram",
             "full": False,
             "title": "How often each value occurred",
-            "caption": "The body shows the usual case, single samples far to the right are the ones that count.",
+            "caption": "The body shows the usual case; single samples far to the right are "
+            "the ones that count.",
         },
         {
             "kind": "ccdf",
             "full": False,
             "title": "Share of samples at least this large",
-            "caption": "A steep fall is a hard limit, a long flat tail means that worse is to be expected in a longer run."
+            "caption": "A steep fall hints at a limit; a long flat tail means that worse is to be "
+            "expected in a longer run."
             + (" Dashed: corrected for missed periods." if corrected else ""),
         },
     ]
@@ -807,13 +836,20 @@ def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
                 f"series it came from, the band reaches down to the smallest: {look}"
             )
         if marks:
-            caption += " Triangles: " + numbers.join(
-                [
-                    text
-                    for kind, text in (("missed", "periods missed (red)"), ("lost", "samples lost (amber)"))
-                    if kind in marks
-                ]
-            ) + "."
+            caption += (
+                " Triangles: "
+                + numbers.join(
+                    [
+                        text
+                        for kind, text in (
+                            ("missed", "periods missed (red)"),
+                            ("lost", "samples lost (amber)"),
+                        )
+                        if kind in marks
+                    ]
+                )
+                + "."
+            )
         views.append(
             {"kind": "time", "full": True, "title": "Over the time of the step", "caption": caption}
         )

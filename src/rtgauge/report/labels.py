@@ -9,7 +9,15 @@ from typing import Any
 
 from rtgauge.report import numbers
 
-__all__ = ["Level", "bound_sentence", "group_series", "headline", "series_labels", "work_text", "worst"]
+__all__ = [
+    "Level",
+    "bound_sentence",
+    "group_series",
+    "headline",
+    "series_labels",
+    "work_text",
+    "worst",
+]
 
 
 class Level(enum.IntEnum):
@@ -99,7 +107,7 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
 
 
 def bound_sentence(one: Mapping[str, Any]) -> str:
-    """What may be claimed of a series' maximum, whatever the distribution; empty without samples."""
+    """What may be claimed of a series' maximum, for any distribution; empty without samples."""
     bound = one["bound"]
     if not bound["samples"]:
         return ""

@@ -103,7 +103,10 @@ def _run(
     run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures]
 ) -> tuple[Document, tuple[tuple[int, int], ...]]:
     source = run.document
-    steps, series, tables, verdicts = [], [], [], []
+    steps: list[Document] = []
+    series: list[Document] = []
+    tables: list[Document] = []
+    verdicts: list[Document] = []
     places: list[tuple[int, int]] = []
     for step in sorted(run.steps, key=lambda step: step.number):
         steps.append(_step(step))
@@ -212,9 +215,8 @@ def _step(step: StoredStep) -> Document:
     died = [event for event in step.events if event.event == "load"]
     if died and state in ("complete", "interrupted", "running"):
         state = "failed"
-        reason = f"the load {died[0].fields.get('load', '')} stopped working: " + str(
-            died[0].fields.get("message", "")
-        )
+        told = died[0].fields
+        reason = f"the load {told.get('load')!s} stopped working: {told.get('message')!s}"
         remedy = "what was measured was not measured under that load; run the step again"
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
     if step.header is not None:
@@ -277,7 +279,7 @@ def _load(step: StoredStep) -> Document:
 
 
 def _told(step: StoredStep) -> list[Document]:
-    events = []
+    events: list[Document] = []
     for event in step.events:
         if event.event not in _TOLD or len(events) == EVENT_LIMIT:
             continue

@@ -11,7 +11,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["GAP", "Shown", "count", "duration", "join", "probability", "rate", "shown", "typeset", "unit_name"]
+__all__ = [
+    "GAP",
+    "Shown",
+    "count",
+    "duration",
+    "join",
+    "probability",
+    "rate",
+    "shown",
+    "typeset",
+    "unit_name",
+]
 
 GAP = "\u202f"
 """Narrow no-break space: between the thousands, and between number and unit."""
@@ -61,12 +72,12 @@ def shown(value: float | None, unit: str) -> Shown:
     scaled = value / divisor(unit)
     size = abs(scaled)
     whole_number = divisor(unit) == 1 and float(value).is_integer()
-    if whole_number or size >= 100:
+    if whole_number or size >= 100 or size == 0:
         decimals = 0
+    elif size >= 10:
+        decimals = 1
     else:
-        decimals = 1 if size >= 10 else 2 if size >= 1 else 3
-    if size == 0:
-        decimals = 0
+        decimals = 2 if size >= 1 else 3
     text = f"{round(size) if decimals == 0 else size:.{decimals}f}"
     whole, _, rest = text.partition(".")
     sign = MINUS if value < 0 else ""

@@ -104,7 +104,9 @@ def _ccdf(
 ) -> dict[str, Any]:
     everything = [*tables, *(table for table in corrected if table is not None)]
     ends = [int(table.values[-1]) for table in everything if len(table.values)]
-    points = np.unique(np.concatenate((edges_of(everything, number)[:-1], np.array(ends, np.int64))))
+    points = np.unique(
+        np.concatenate((edges_of(everything, number)[:-1], np.array(ends, np.int64)))
+    )
 
     def at_least(table: Counts) -> list[int]:
         reached = table.count - _below(table, points)
@@ -127,7 +129,7 @@ def _time(figures: Sequence[Figures]) -> dict[str, Any] | None:
     if all(line is None for line in lines):
         return None
     first = next(line for line in lines if line is not None)
-    marks = []
+    marks: list[list[int | str]] = []
     for number, line in enumerate(lines):
         if line is None:
             continue

@@ -48,7 +48,11 @@ def verdict_of_run(run: Run) -> Point:
     )
     if run["state"] == "failed" or broken:
         reason = run["reason"] or (broken[0]["reason"] if broken else "")
-        what = "The run failed" if not broken or len(broken) == len(states) else "A part of the run failed"
+        what = (
+            "The run failed"
+            if not broken or len(broken) == len(states)
+            else "A part of the run failed"
+        )
         return Point("fail", what, _sentence(reason) + _sentence(run["remedy"]) + reserve)
     if failed:
         return Point(
@@ -59,7 +63,9 @@ def verdict_of_run(run: Run) -> Point:
     if run["state"] in ("interrupted", "running"):
         what = "interrupted" if run["state"] == "interrupted" else "not ended yet"
         return Point(
-            "warn", f"The run was {what}", _sentence(run["reason"]) + "What was measured is shown." + reserve
+            "warn",
+            f"The run was {what}",
+            _sentence(run["reason"]) + "What was measured is shown." + reserve,
         )
     if states and all(state == "skipped" for state in states):
         return Point("warn", "Nothing could be measured here", _sentence(run["steps"][0]["reason"]))
@@ -72,12 +78,15 @@ def verdict_of_run(run: Run) -> Point:
         )
     if passed:
         return Point(
-            "pass", "All requirements were met", f"{_plural(passed, 'verdict', 'verdicts')} passed." + reserve
+            "pass",
+            "All requirements were met",
+            f"{_plural(passed, 'verdict', 'verdicts')} passed." + reserve,
         )
     return Point(
         "note",
         "Measured; no requirement was given",
-        "The numbers stand for themselves. With a budget (--budget) each series gets a verdict." + reserve,
+        "The numbers stand for themselves. With a budget (--budget) each series gets a verdict."
+        + reserve,
     )
 
 
@@ -101,7 +110,9 @@ def positive_points(run: Run) -> list[Point]:
             note = good[0]["evidence"] if len(good) == 1 else f"{len(good)} verdicts"
             points.append(Point("pass", numbers.typeset(text), numbers.typeset(note)))
         elif good:
-            points.append(Point("pass", f"{_where(step)}: {len(good)} of {len(results)} verdicts passed."))
+            points.append(
+                Point("pass", f"{_where(step)}: {len(good)} of {len(results)} verdicts passed.")
+            )
     grid = [one for one in run["series"] if one["interval_ns"] > 0 and one["count"]]
     if grid and not any(one["missed"] for one in grid):
         due = sum(one["count"] for one in grid)
@@ -126,7 +137,9 @@ def negative_points(run: Run) -> list[Point]:
         if step["state"] in ("failed", "interrupted", "skipped"):
             kind = "fail" if step["state"] == "failed" else "warn"
             text = f"{_where(step)} {'was ' if step['state'] != 'failed' else ''}{step['state']}"
-            points.append(Point(kind, f"{text}: {step['reason'] or 'no reason recorded'}", step["remedy"]))
+            points.append(
+                Point(kind, f"{text}: {step['reason'] or 'no reason recorded'}", step["remedy"])
+            )
     points += _verdict_points(run)
     for step in run["steps"]:
         members = [one for one in run["series"] if one["step"] == step["step"]]
@@ -135,13 +148,23 @@ def negative_points(run: Run) -> list[Point]:
         if missed:
             due = missed + sum(one["count"] for one in members)
             points.append(
-                Point("warn", f"{_where(step)}: {_plural(missed, 'period', 'periods')} missed of {numbers.count(due)} due.")
+                Point(
+                    "warn",
+                    f"{_where(step)}: {_plural(missed, 'period', 'periods')} missed of "
+                    f"{numbers.count(due)} due.",
+                )
             )
         if lost:
             points.append(
-                Point("warn", f"{_where(step)}: {_plural(lost, 'sample', 'samples')} lost after they were taken.")
+                Point(
+                    "warn",
+                    f"{_where(step)}: {_plural(lost, 'sample', 'samples')} lost after they were "
+                    "taken.",
+                )
             )
-        if stream is not None and (stream["lost_records"] or stream["dropped_bytes"] or not stream["complete"]):
+        if stream is not None and (
+            stream["lost_records"] or stream["dropped_bytes"] or not stream["complete"]
+        ):
             parts = []
             if stream["lost_records"]:
                 parts.append(_plural(stream["lost_records"], "record lost", "records lost"))
@@ -150,7 +173,11 @@ def negative_points(run: Run) -> list[Point]:
             if not stream["complete"]:
                 parts.append("it breaks off")
             points.append(
-                Point("warn", f"{_where(step)}: the stream is damaged: {numbers.join(parts)}.", stream["reason"])
+                Point(
+                    "warn",
+                    f"{_where(step)}: the stream is damaged: {numbers.join(parts)}.",
+                    stream["reason"],
+                )
             )
     found = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     for f in sorted(found, key=lambda f: -Level.of(f["level"])):
@@ -165,13 +192,19 @@ def _verdict_points(run: Run) -> list[Point]:
         places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
         names: dict[int, str] = {}
         for members in group_series(run["series"], places):
-            names.update(zip(members, series_labels([run["series"][p] for p in members]), strict=True))
+            names.update(
+                zip(members, series_labels([run["series"][p] for p in members]), strict=True)
+            )
         for result, kind in (("fail", "fail"), ("inconclusive", "warn")):
-            found = [v for v in run["verdicts"] if v["step"] == step["step"] and v["result"] == result]
+            found = [
+                v for v in run["verdicts"] if v["step"] == step["step"] and v["result"] == result
+            ]
             for rule in dict.fromkeys(v["rule"] for v in found):
                 same = [v for v in found if v["rule"] == rule]
                 whose = [names[v["series"]] for v in same if v["series"] in names]
-                shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
+                shown = numbers.join(
+                    whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else [])
+                )
                 if len(whose) == len(places) > 2:
                     shown = f"all {len(whose)} series"
                 word = "failed" if result == "fail" else "is not decided"

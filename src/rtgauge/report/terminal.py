@@ -135,7 +135,11 @@ def _indented(line: RenderableType, by: int = 2) -> Padding:
 def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
     environment = run["environment"]
     kernel = (environment.get("kernel") or {}).get("release") or ""
-    facts = [str(kernel), environment["realtime"].replace("_", " "), numbers.duration(run["duration_s"])]
+    facts = [
+        str(kernel),
+        environment["realtime"].replace("_", " "),
+        numbers.duration(run["duration_s"]),
+    ]
     title = _safe(run["target"]) + (f" · {_safe(run['label'])}" if run["label"] else "")
     parts: list[RenderableType] = [
         _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
@@ -152,7 +156,10 @@ def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
     verdict = verdict_of_run(run)
     parts += [
         Text(),
-        _line((verdict.text + ". ", _STYLES[verdict.kind] or "bold"), (_safe(verdict.note).strip(), "")),
+        _line(
+            (verdict.text + ". ", _STYLES[verdict.kind] or "bold"),
+            (_safe(verdict.note).strip(), ""),
+        ),
     ]
     return parts
 
@@ -217,9 +224,7 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
     names: dict[int, str] = {}
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
-        names.update(
-            zip(members, series_labels([run["series"][p] for p in members]), strict=True)
-        )
+        names.update(zip(members, series_labels([run["series"][p] for p in members]), strict=True))
     for result in ("fail", "inconclusive", "skipped", "pass"):
         for rule in dict.fromkeys(v["rule"] for v in found if v["result"] == result):
             same = [v for v in found if v["result"] == result and v["rule"] == rule]
@@ -245,7 +250,9 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], width: in
     if len(series) > ROW_LIMIT:
         highest = sorted(order, key=lambda at: -(series[at]["max"] or 0))[: ROW_LIMIT - 1]
         order = sorted(highest)
-    columns: list[tuple[str, list[str]]] = [("min", _aligned([series[at]["min"] for at in order], unit))]
+    columns: list[tuple[str, list[str]]] = [
+        ("min", _aligned([series[at]["min"] for at in order], unit))
+    ]
     for head, key in (("median", "50"), ("99.9 %", "99.9")):
         values = [series[at]["percentiles"].get(key) for at in order]
         columns.append((head, _aligned(values, unit)))
@@ -265,8 +272,9 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], width: in
     for row, at in enumerate(order):
         cells = []
         for head, values_shown in columns:
-            style = "bold" if head.strip() == "max" else ""
-            if head.strip() in ("missed", "lost") and series[at][head]:
+            key = head.strip()
+            style = "bold" if key == "max" else ""
+            if key in ("missed", "lost") and series[at][key]:
                 style = "bold red"
             cells.append(Text(values_shown[row], style))
         table.add_row(Text(_safe(labels[at])), *cells)
@@ -281,7 +289,8 @@ def _aligned(values: Sequence[float | None], unit: str) -> list[str]:
     figures = [numbers.shown(value, unit) for value in values]
     most = max((len(figure.decimals) for figure in figures), default=0)
     return [
-        figure.text + " " * (most - len(figure.decimals) + (1 if most and not figure.decimals else 0))
+        figure.text
+        + " " * (most - len(figure.decimals) + (1 if most and not figure.decimals else 0))
         for figure in figures
     ]
 

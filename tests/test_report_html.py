@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTML report: whole, closed to the outside, safe against hostile targets, and drawing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import report_runs as made
+from rtgauge import report, stats, stream
+from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.report import html, model, pictures
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028<!--"
+
+
+class Page(HTMLParser):
+    """Reads a page, checking that what is opened is closed, and keeps what matters."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.blocks: dict[str, list[str]] = {"script": [], "style": []}
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in self.blocks:
+            self.blocks[tag].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag not in VOID
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in self.blocks:
+            self.blocks[self.open[-1]][-1] += data
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words).replace("\u202f", " "))
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.blocks["script"][0])
+
+
+def page_of(*runs: made.FakeRun) -> tuple[Page, str]:
+    text = rendered(*runs)
+    return Page(text), text
+
+
+def rendered(*runs: made.FakeRun) -> str:
+    return html.render(model.analyse(list(runs)))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def example() -> tuple[Page, str]:
+    return page_of(made.evaluation(3, 8000))
+
+
+def test_nothing_comes_from_outside(example: tuple[Page, str]) -> None:
+    page, text = example
+    for tag, attributes in page.tags:
+        assert tag not in {"link", "iframe", "object", "embed", "base", "form", "img"}
+        for name in ("src", "srcset", "action", "data", "poster", "style"):
+            assert name not in attributes, f"<{tag} {name}=…>"
+        assert (attributes.get("href") or "#").startswith("#")
+        assert not any(name.startswith("on") for name in attributes)
+    for block in page.blocks["style"]:
+        assert "url(" not in block and "@import" not in block
+    scripts = " ".join(page.blocks["script"][1:])
+    assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|importScripts|eval)\s*\(", scripts)
+    assert "innerHTML" not in page.blocks["script"][-1]
+    assert text.startswith("<!DOCTYPE html>")
+
+
+def test_the_policy_admits_the_own_scripts_and_style_alone(example: tuple[Page, str]) -> None:
+    page, _ = example
+    (policy,) = [a["content"] for t, a in page.tags if a.get("http-equiv")]
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'" and rules["base-uri"] == "'none'"
+    assert "unsafe" not in policy and "*" not in policy
+
+    def sources(blocks: list[str]) -> set[str]:
+        digests = (hashlib.sha256(block.encode()).digest() for block in blocks)
+        return {f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests}
+
+    assert set(rules["script-src"].split()) == sources(page.blocks["script"][1:])
+    assert set(rules["style-src"].split()) == sources(page.blocks["style"])
+
+
+def hostile_run() -> made.FakeRun:
+    info = made.info(
+        name=HOSTILE, labels={HOSTILE: HOSTILE}, unit=HOSTILE, policy=HOSTILE, context="user"
+    )
+    values = np.arange(1, 400, dtype=np.int32)
+    series = made.FakeSeries(info, np.arange(399), values)
+    twin = made.FakeSeries(
+        made.info(1, 1, name=HOSTILE, labels={HOSTILE: "other"}, unit=HOSTILE),
+        np.arange(399),
+        values,
+    )
+    events = [
+        stream.Event(0, "message", 10**9, None, {"text": HOSTILE}),
+        stream.Event(0, "load", 10**9, None, {"load": HOSTILE, "message": HOSTILE}),
+    ]
+    table = stream.Table(0, HOSTILE, (stream.Column(HOSTILE, HOSTILE),), ((HOSTILE,),))
+    step = made.step(
+        0,
+        [series, twin],
+        HOSTILE,
+        load=HOSTILE,
+        reason=HOSTILE,
+        remedy=HOSTILE,
+        events=events,
+        tables=[table],
+        verdicts=[stream.Verdict(0, HOSTILE, "fail", HOSTILE, HOSTILE)],
+        settings=[stream.Setting(0, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)],
+        work=[stream.Work(0, HOSTILE, HOSTILE, 5, 0, 10**9)],
+        end=stream.StreamEnd(False, 1, 1, 1, HOSTILE),
+    )
+    findings = [
+        {"check": HOSTILE, "found": HOSTILE, "level": "error", "why": HOSTILE, "remedy": HOSTILE}
+    ]
+    environment = {
+        "kernel": {HOSTILE: HOSTILE, "release": HOSTILE},
+        "cpu": {"model": HOSTILE},
+        "libc": HOSTILE,
+        "realtime": "none",
+        "settings": {},
+    }
+    catalogue = {
+        "measurements": [
+            {
+                "name": HOSTILE,
+                "summary": HOSTILE,
+                "code": HOSTILE,
+                "role": "measurement",
+                "series": [
+                    {
+                        "name": HOSTILE,
+                        "meaning": HOSTILE,
+                        "from": HOSTILE,
+                        "to": HOSTILE,
+                        "stages": [HOSTILE],
+                    }
+                ],
+                "tables": [{"name": HOSTILE, "meaning": HOSTILE}],
+            }
+        ]
+    }
+    return made.run(
+        [step],
+        target=HOSTILE,
+        label=HOSTILE,
+        study=HOSTILE,
+        findings=findings,
+        environment=environment,
+        catalogue=catalogue,
+        state="failed",
+        reason=HOSTILE,
+        id=HOSTILE,
+        boot_id=HOSTILE,
+    )
+
+
+def test_hostile_text_stays_text(example: tuple[Page, str]) -> None:
+    harmless, _ = example
+    page, text = page_of(hostile_run())
+    assert len(page.blocks["script"]) == len(harmless.blocks["script"]) == 3
+    assert page.blocks["script"][1:] == harmless.blocks["script"][1:]
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert page.text.count("onerror=alert(1)") > 20
+    assert next(iter(page.data.values()))["quantity"] == HOSTILE
+    assert "<!--" not in text
+
+
+@given(st.text())
+def test_embedded_json_reads_back_and_ends_nothing(text: str) -> None:
+    shown = str(html.embedded({"key": text}))
+    assert not re.search(r"[<>&\u2028\u2029]", shown)
+    assert json.loads(shown) == {"key": text}
+
+
+def test_the_figures_are_in_the_page(example: tuple[Page, str]) -> None:
+    page, _ = example
+    for words in (
+        "bench board",
+        "Linux 6.1.0-27-rt-amd64",
+        "PREEMPT_RT",
+        "i5-8365U",
+        "41 200 messages/s",
+        "timer interrupt",
+        "return to user",
+        "How late a task of the highest priority runs",
+        "no right to use real-time priorities",
+        "cpupower frequency-set -g performance",
+        "Every sample taken was kept",
+        "CAL-P-TRC",
+        "permission denied",
+        "49 007 µs",
+        "61 periods were missed",
+        "scaling_governor changed underneath",
+    ):
+        assert words in page.text, words
+
+
+def test_every_counter_is_in_the_page() -> None:
+    simple = made.simple()
+    simple.series.lost = ((500, 7123, 912_000),)
+    step = simple.run.steps[0]
+    step.events = simple.series.events
+    step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record")
+    page, _ = page_of(simple.run)
+    for words in ("7 123 samples lost", "52 records", "4 711 bytes", "cut inside a record"):
+        assert words in page.text, words
+    marks = page.data["step-0-q0"]["time"]["marks"]
+    assert {kind for _, _, kind, _ in marks} == {"lost"}
+    assert sum(number for _, _, _, number in marks) == 7123
+
+
+def test_data_of_the_pictures_hold_every_sample() -> None:
+    run = made.evaluation(3, 8000)
+    page, _ = page_of(run)
+    for number in (0, 1):
+        data = page.data[f"step-{number}-q0"]
+        for place, series in enumerate(run.steps[number].series):
+            values = series.value.astype(np.int64)
+            histogram = data["histogram"]
+            expected, _ = np.histogram(values, bins=np.array(histogram["edges"]) - 0.5)
+            assert histogram["counts"][place] == expected.tolist()
+            assert sum(histogram["counts"][place]) == len(values)
+            x, reached = data["ccdf"]["x"], data["ccdf"]["reached"][place]
+            assert reached == [int((values >= v).sum()) for v in x if v <= values.max()]
+            assert int(values.max()) in x and reached[-1] >= 1
+            time = data["time"]
+            bins = (series.due_ns - time["start_ns"]) // time["bin_ns"]
+            for b in range(len(time["high"][place])):
+                inside = values[bins == b]
+                if not len(inside):
+                    assert time["high"][place][b] is None
+                    continue
+                assert time["high"][place][b] == inside.max()
+                assert time["low"][place][b] == inside.min()
+                exact = int(np.sort(inside)[(len(inside) + 1) // 2 - 1])
+                assert exact <= time["middle"][place][b] <= max(exact * 1.01, exact + 1)
+    missed = [m for m in page.data["step-1-q0"]["time"]["marks"] if m[2] == "missed"]
+    assert sum(m[3] for m in missed) == 61 and {m[1] for m in missed} == {1}
+
+
+@given(
+    st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=30), min_size=1, max_size=4),
+    st.integers(2, 60),
+)
+@settings(max_examples=150)
+def test_edges_hold_all_values(lists: list[list[int]], number: int) -> None:
+    tables = [stats.Counts.from_arrays([np.array(v, np.int64)]) for v in lists]
+    edges = pictures.edges_of(tables, number)
+    assert np.all(np.diff(edges) > 0) and len(edges) <= number + 2
+    for values in lists:
+        for value in values:
+            assert edges[0] <= value < edges[-1]
+
+
+def test_edges_follow_the_step_of_a_coarse_clock() -> None:
+    values = np.random.default_rng(3).integers(20, 400, 5000) * 52
+    table = stats.Counts.from_arrays([values])
+    edges = pictures.edges_of([table], 280)
+    counts, _ = np.histogram(values, bins=edges - 0.5)
+    assert np.diff(edges)[:-1].min() >= 52
+    assert (counts[: len(counts) // 2] > 0).all()
+
+
+def test_sixty_four_series_stay_small() -> None:
+    page, text = page_of(made.evaluation(64, 3000))
+    assert len(text.encode()) < 3_000_000
+    assert "All 64 series" in page.text
+
+
+def test_two_runs_in_one_report() -> None:
+    page, _ = page_of(made.evaluation(1, 2000), made.evaluation(2, 2000))
+    names = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(names) == len(set(names))
+    assert "Run 1 of 2" in page.text
+    anchors = {a["href"] for t, a in page.tags if t == "a"}
+    assert {anchor[1:] for anchor in anchors if anchor} <= set(names)
+
+
+# --- in a browser --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None and os.environ.get("RTGAUGE_NO_BROWSER"):
+        pytest.skip("RTGAUGE_NO_BROWSER is set: no pictures are drawn")
+    assert found, "no chromium: install it, or set RTGAUGE_NO_BROWSER=1 to leave these tests out"
+    return found
+
+
+def drawn(browser: str, file: Path, scratch: Path) -> tuple[Page, str]:
+    """The page after its scripts ran, and what they said on the console."""
+    words = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={scratch / 'profile'}",
+        "--window-size=1000,900",
+        "--enable-logging=stderr",
+        "--v=0",
+        "--dump-dom",
+        file.as_uri(),
+    ]
+    done = subprocess.run(words, capture_output=True, timeout=120, check=True)
+    console = [
+        line for line in done.stderr.decode(errors="replace").splitlines() if "CONSOLE" in line
+    ]
+    return Page(done.stdout.decode()), "\n".join(console)
+
+
+@pytest.mark.parametrize("which", ["evaluation", "hostile", "odd"])
+def test_pictures_are_drawn(browser: str, tmp_path: Path, which: str) -> None:
+    runs = {"evaluation": made.evaluation(10, 3000), "hostile": hostile_run(), "odd": odd_run()}
+    file = tmp_path / "report.html"
+    report.write([runs[which]], file)  # type: ignore[list-item]
+    due = sum(tag == "figure" for tag, _ in Page(file.read_text()).tags)
+    page, console = drawn(browser, file, tmp_path)
+    assert "pictures: ok" in page.text
+    assert console == ""
+    assert due > 0 and sum(tag == "canvas" for tag, _ in page.tags) == due
+    assert len(page.blocks["script"]) == 3
+
+
+def odd_run() -> made.FakeRun:
+    """Negative and constant values, one sample, other units, histograms alone."""
+    early = made.FakeSeries(
+        made.info(), np.arange(500), (np.arange(500, dtype=np.int32) - 100) * 40
+    )
+    constant = made.FakeSeries(
+        made.info(1, name="flat", unit="count"), np.arange(50), np.full(50, 7, np.int32)
+    )
+    single = made.FakeSeries(made.info(2, name="one"), np.arange(1), np.array([0], np.int32))
+    snapshot = stream.Histogram(
+        9, 3, 50, 5, 100, 2150, 0, 0, 0, 7, np.array([[5, 30], [100, 20]], np.int64)
+    )
+    closed = made.FakeSeries(
+        made.info(3, name="closed", histogram_only=True),
+        np.arange(0),
+        np.empty(0, np.int32),
+        histogram=snapshot,
+    )
+    empty = made.FakeSeries(made.info(4, name="empty"), np.arange(0), np.empty(0, np.int32))
+    return made.run([made.step(0, [early, constant, single, closed, empty])])
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_formats_go_by_the_suffix(tmp_path: Path) -> None:
+    runs: list[Any] = [made.simple().run]
+    report.write(runs, tmp_path / "x.json")
+    document = json.loads((tmp_path / "x.json").read_text())
+    model.validate(document)
+    report.write(runs, tmp_path / "x.HTML")
+    Page((tmp_path / "x.HTML").read_text())
+    assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == [
+        "x.HTML",
+        "x.json",
+    ]
+
+
+@pytest.mark.parametrize("name", ["report.doc", "report"])
+def test_an_unknown_format_names_the_known_ones(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        report.write([], tmp_path / name)
+    assert ".html" in caught.value.remedy and ".json" in caught.value.remedy
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(RtgaugeError) as caught:
+        report.write([made.simple().run], tmp_path / "no" / "x.json")
+    assert "cannot be written" in caught.value.message and caught.value.remedy

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results model: valid by its schema, and every figure as plain arithmetic gives it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report import model
+
+
+def only(run: made.FakeRun) -> dict[str, Any]:
+    document = model.build([run])  # type: ignore[list-item]
+    model.validate(document)
+    json.dumps(document, allow_nan=False)
+    one: dict[str, Any]
+    (one,) = document["runs"]
+    return one
+
+
+def nearest_rank(values: list[int], percent: str) -> int:
+    rank = max(1, math.ceil(Fraction(percent) / 100 * len(values)))
+    return sorted(values)[rank - 1]
+
+
+def test_figures_equal_plain_arithmetic() -> None:
+    simple = made.simple()
+    one = only(simple.run)["series"][0]
+    values = [int(v) for v in simple.values]
+    assert (one["count"], one["first"], one["min"], one["max"]) == (
+        1000,
+        values[0],
+        min(values),
+        max(values),
+    )
+    assert one["mean"] == pytest.approx(sum(values) / 1000, abs=0, rel=1e-15)
+    assert one["percentiles"] == {p: nearest_rank(values, p) for p in ("50", "90", "99")}
+    rest = values[1:]
+    assert one["rest"]["min"] == min(rest) and one["rest"]["max"] == max(rest)
+    assert one["rest"]["mean"] == pytest.approx(sum(rest) / 999, abs=0, rel=1e-15)
+    assert one["bound"]["probability"] == pytest.approx(1 - 0.05 ** (1 / 1000))
+    assert one["bound"]["duration_s"] == pytest.approx(1.0)
+    for percent, (low, high) in one["percentile_ci"].items():
+        assert (low is None or low <= one["percentiles"][percent]) and (
+            high is None or one["percentiles"][percent] <= high
+        )
+
+
+@given(
+    values=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=80),
+    stalls=st.dictionaries(st.integers(0, 70), st.integers(1, 9), max_size=4),
+    rows=st.integers(1, 30),
+)
+@settings(max_examples=60)
+def test_any_samples(values: list[int], stalls: dict[int, int], rows: int) -> None:
+    array = np.array(values, np.int32)
+    stalls = {at: number for at, number in stalls.items() if at + 10 < len(values)}
+    index = np.arange(len(array), dtype=np.int64)
+    keep = np.ones(len(array), bool)
+    gaps = []
+    for at, number in sorted(stalls.items()):
+        if keep[at : at + 1 + number].all():
+            keep[at + 1 : at + 1 + number] = False
+            gaps.append((at, number))
+    series = made.FakeSeries(
+        made.info(), index[keep], array[keep], gaps=tuple(gaps), chunk_rows=rows
+    )
+    one = only(made.run([made.step(0, [series])]))["series"][0]
+    kept = [int(v) for v in array[keep]]
+    assert one["count"] == len(kept) and one["missed"] == sum(n for _, n in gaps)
+    assert one["count"] + one["missed"] == len(values)
+    assert (one["first"], one["min"], one["max"]) == (kept[0], min(kept), max(kept))
+    # Every skipped point at wake - due, the wake-up no earlier than the last one skipped.
+    added = [
+        max(int(array[at]), number * made.MS) - k * made.MS
+        for at, number in gaps
+        for k in range(1, number + 1)
+    ]
+    assert one["corrected"]["max"] == max(kept + added)
+    for percent, value in one["corrected"]["percentiles"].items():
+        assert value == nearest_rank(kept + added, percent)
+
+
+def test_dither_moves_the_correction_and_is_no_result() -> None:
+    index, values, gaps = made.with_stalls(np.full(100, 5000, np.int32), {40: 3}, made.MS)
+    offsets = np.arange(100, dtype=np.int32) * 1000
+    dither = made.FakeSeries(
+        made.info(1, name="dither", companion=0, interval_ns=made.MS), np.arange(100), offsets
+    )
+    series = made.FakeSeries(made.info(), index, values, gaps=gaps, companion=dither)
+    found = only(made.run([made.step(0, [series, dither])]))
+    assert [one["name"] for one in found["series"]] == ["latency"]
+    wake = 3 * made.MS + 7000 + 40_000
+    added = [wake - k * made.MS - (40 + k) * 1000 for k in (1, 2, 3)]
+    assert found["series"][0]["corrected"]["max"] == max([*(int(v) for v in values), *added])
+    # 20 samples and more above any percentile are not there: compare the counts by the median
+    everything = sorted([*(int(v) for v in values), *added])
+    assert found["series"][0]["corrected"]["percentiles"]["50"] == everything[49]
+
+
+def test_every_counter_arrives() -> None:
+    simple = made.simple()
+    simple.series.lost = ((500, 7, 912_000), (700, 2, 3000))
+    simple.series.extra_overruns = 4
+    step = simple.run.steps[0]
+    step.events = simple.series.events
+    step.end = stream.StreamEnd(False, 321, 4711, 5, "cut inside a record")
+    found = only(simple.run)
+    one = found["series"][0]
+    assert (one["lost"], one["overruns"], one["count"]) == (9, 4, 1009)
+    assert one["max"] == 912_000  # the largest of the lost ones counts
+    assert found["steps"][0]["stream"] == {
+        "complete": False,
+        "records": 321,
+        "lost_records": 5,
+        "dropped_bytes": 4711,
+        "reason": "cut inside a record",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "lost", "result"),
+    [
+        ([5000] * 400, (), "pass"),
+        ([5000] * 399 + [200_000], (), "fail"),
+        ([5000] * 2, (), "inconclusive"),
+        ([5000] * 400, ((10, 3, 90_000),), "pass"),
+        ([5000] * 400, ((10, 3, 190_000),), "fail"),
+    ],
+)
+def test_budget_verdict(values: list[int], lost: Any, result: str) -> None:
+    # 400 samples over 400 hours: a bound of 0.0075 an hour
+    array = np.array(values, np.int32)
+    info = made.info(interval_ns=3600 * 10**9)
+    series = made.FakeSeries(info, np.arange(len(array)), array, lost=lost)
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02, events=series.events)
+    if result == "fail":
+        step.document["rate_per_hour"] = None
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert (verdict["result"], verdict["series"], verdict["step"]) == (result, 0, 0)
+
+
+def test_lost_samples_of_unknown_value_prevent_a_pass() -> None:
+    info = made.info(interval_ns=3600 * 10**9)
+    values = np.full(400, 5000, np.int32)
+    series = made.FakeSeries(info, np.arange(400), values, untold_losses=50)
+    found = only(made.run([made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02)]))
+    assert found["series"][0]["lost"] == 50
+    assert found["verdicts"][0]["result"] == "inconclusive"
+
+
+def test_a_dead_load_fails_its_step() -> None:
+    simple = made.simple()
+    fields = {"load": "sched", "message": "all senders ended"}
+    simple.run.steps[0].events = [stream.Event(0, "load", 5 * 10**9, None, fields)]
+    step = only(simple.run)["steps"][0]
+    assert step["state"] == "failed"
+    assert "sched" in step["reason"] and "all senders ended" in step["reason"]
+    assert step["events"][0]["time_s"] == 5.0
+
+
+def test_work_rates_of_several_loads() -> None:
+    simple = made.simple()
+    simple.run.steps[0].work = [
+        stream.Work(0, "sched", "messages", 1000, 0, 10**9),
+        stream.Work(1, "cpu", "loops", 30, 0, 10**9),
+        stream.Work(2, "sched", "messages", 3000, 10**9, 2 * 10**9),
+    ]
+    load = only(simple.run)["steps"][0]["load"]
+    assert (load["work_rate"], load["unit"]) == (2000.0, "messages")
+    assert [(one["name"], one["work"], one["work_rate"]) for one in load["loads"]] == [
+        ("sched", 4000, 2000.0),
+        ("cpu", 30, 30.0),
+    ]
+
+
+def test_histograms_alone() -> None:
+    info = made.info(histogram_only=True)
+    buckets = np.array([[5, 30], [100, 20]], np.int64)
+    snapshot = stream.Histogram(9, 0, 50, 5, 100, 2150, 0, 0, 0, 7, buckets)
+    series = made.FakeSeries(info, np.arange(0), np.empty(0, np.int32), histogram=snapshot)
+    one = only(made.run([made.step(0, [series])]))["series"][0]
+    assert (one["source"], one["count"], one["first"]) == ("histogram", 50, None)
+    assert (one["min"], one["mean"], one["max"]) == (5, 43.0, 100)
+
+
+def test_scale_and_units() -> None:
+    info = made.info(unit="bytes", scale=64, interval_ns=0)
+    series = made.FakeSeries(
+        info, np.arange(30), np.arange(30, dtype=np.int32), due=np.arange(30) * 10
+    )
+    one = only(made.run([made.step(0, [series])]))["series"][0]
+    assert (one["unit"], one["first"], one["max"], one["mean"]) == ("bytes", 0, 29 * 64, 14.5 * 64)
+    assert one["rest"] == {"min": 64, "mean": 15 * 64, "max": 29 * 64}
+    assert one["corrected"] is None
+
+
+def test_no_samples_and_steps_that_were_not_carried_out() -> None:
+    empty = made.FakeSeries(made.info(), np.arange(0), np.empty(0, np.int32))
+    gone = stream.StreamEnd(False, 0, 0, 0, "the step was not carried out")
+    steps = [made.step(0, [empty]), made.step(1, [], state="skipped", header=None, end=gone)]
+    found = only(made.run(steps, state="skipped"))
+    assert found["series"][0]["max"] is None and found["series"][0]["percentiles"] == {}
+    assert found["steps"][1]["stream"] is None
+
+
+def test_the_example_is_valid_and_in_order() -> None:
+    found = only(made.evaluation(2, 5000))
+    assert [one["step"] for one in found["series"]] == [0, 0, 1, 1, 3]
+    assert found["environment"]["settings"]["/dev/cpu_dma_latency"]["effective"] == "0"
+    assert found["tables"][0]["rows"][0] == ["CLOCK_MONOTONIC", 21, 24, 100_000]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("version",),
+        ("runs", 0, "series", 0, "max"),
+        ("runs", 0, "steps", 0, "load"),
+        ("runs", 0, "environment", "realtime"),
+        ("runs", 0, "verdicts", 0, "result"),
+    ],
+)
+def test_the_schema_refuses(path: tuple[Any, ...]) -> None:
+    document = copy.deepcopy(model.build([made.evaluation(1, 2000)]))  # type: ignore[list-item]
+    place: Any = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = "wrong"
+    with pytest.raises(jsonschema.ValidationError):
+        model.validate(document)
+    del place[path[-1]]
+    with pytest.raises(jsonschema.ValidationError):
+        model.validate(document)
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(model.schema())

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The summary on a terminal: complete, in 80 columns, and nothing in it that a terminal obeys."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report import model, numbers, terminal
+
+
+def summary(run: made.FakeRun, width: int = 80, **more: Any) -> str:
+    return terminal.text(model.build([run]), width, **more)  # type: ignore[list-item]
+
+
+def joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_what_an_evaluation_says() -> None:
+    text = summary(made.evaluation(2, 60_000), report="out/report.html")
+    words = joined(text)
+    for expected in (
+        "load sched, 41 200 messages/s",
+        "49 007",
+        "61",
+        "The largest of",
+        "With 95 % confidence at most 1 in 20 000 further samples is larger",
+        "fail budget 150 µs (CPU 1)",
+        "skipped",
+        "no right to use real-time priorities",
+        "cpupower frequency-set -g performance",
+        "A requirement was not met",
+        "Report: out/report.html",
+    ):
+        assert expected in words, expected
+    assert "nosmt" not in text  # a note limits nothing
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_it_fits_and_is_plain(width: int) -> None:
+    text = summary(made.evaluation(3, 3000), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert not any(unicodedata.category(c) == "Cc" for c in text.replace("\n", ""))
+
+
+def test_colour_is_only_there_when_asked() -> None:
+    assert "\x1b[" in summary(made.evaluation(1, 3000), color=True)
+    assert "\x1b" not in summary(made.evaluation(1, 3000))
+
+
+def test_an_old_terminal() -> None:
+    text = summary(made.evaluation(1, 3000), encoding="ascii")
+    assert text.isascii() and "latency (us)" in text and "?" not in text
+
+
+def test_hostile_names() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\n\u202egpj"
+    series = made.FakeSeries(
+        made.info(name=evil, labels={evil: evil}), np.arange(30), np.arange(30, dtype=np.int32)
+    )
+    step = made.step(
+        0,
+        [series],
+        evil,
+        load=evil,
+        state="failed",
+        reason=evil,
+        remedy=evil,
+        verdicts=[stream.Verdict(0, evil, "fail", evil, evil)],
+    )
+    text = summary(made.run([step], target=evil, label=evil))
+    bad = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
+    assert bad == set()
+    assert "[red]x[/red]" in text  # shown, not obeyed
+
+
+def test_counters_of_the_stream() -> None:
+    simple = made.simple()
+    simple.series.lost = ((500, 7123, 912_000),)
+    step = simple.run.steps[0]
+    step.events = simple.series.events
+    step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record")
+    words = joined(summary(simple.run))
+    for expected in ("7 123", "912", "52 records", "4 711 bytes", "cut inside a record"):
+        assert expected in words, expected
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "ns", "0"),
+        (7, "ns", "0.007"),
+        (370, "ns", "0.370"),
+        (3214, "ns", "3.21"),
+        (30_749, "ns", "30.7"),
+        (146_499, "ns", "146"),
+        (1_234_567, "ns", "1 235"),
+        (-2500, "ns", "−2.50"),
+        (1234, "count", "1 234"),
+        (12.345, "count", "12.3"),
+        (None, "ns", "–"),
+    ],
+)
+def test_digits(value: float | None, unit: str, text: str) -> None:
+    assert numbers.shown(value, unit).text.replace(numbers.GAP, " ") == text
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_no_figure_is_off_by_more_than_its_last_digit(value: int) -> None:
+    shown = numbers.shown(value, "ns")
+    text = shown.text.replace(numbers.GAP, "").replace("−", "-")
+    assert abs(float(text) - value / 1000) <= max(
+        0.5001 * 10.0 ** -len(shown.decimals), abs(value) * 1e-12
+    )
+
+
+@given(st.floats(1e-12, 0.49))
+def test_one_in_so_many_is_never_too_good(value: float) -> None:
+    text = numbers.probability(value).replace(numbers.GAP, "")
+    assert 1 / int(text.removeprefix("1 in ")) >= value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.002, "2 ms"),
+        (0.0005, "0.500 ms"),
+        (1.5, "1.5 s"),
+        (20, "20 s"),
+        (60, "1 min"),
+        (59.999, "60 s"),
+        (63.2, "1 min 3 s"),
+        (194_400, "2 d 6 h"),
+        (None, "–"),
+    ],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert numbers.duration(seconds).replace(numbers.GAP, " ") == text
