@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of 2·10⁸ samples: its sealed size, and what all statistics with the report take.
+
+The samples are made (log-normal around 5 us, a few of them far out), written as a stream and sealed
+by the store as those of a real run. The size is compared with the samples' entropy; the report is
+made by the command line in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from pairs import write_results
+
+from rtgauge.stats import CountsBuilder
+from rtgauge.store import Store, new_run_id
+from rtgauge.stream import RecordType, encode_record
+from rtgauge.target.local import find_agent
+
+LIMITS = {"seconds": 15.0, "memory_mib": 1024.0, "report_mb": 3.0, "size_over_entropy": 1.15}
+SERIES = 2
+BLOCK = 16_000
+INTERVAL_NS = 20_000
+TIMEOUT_S = 600.0
+
+
+def write_stream(store: Store, document: dict[str, object], samples: int) -> float:
+    """Fill the step's stream and seal it; the entropy of the samples, in bytes."""
+    entropy = 0.0
+    with store.create(document) as folder:
+        with folder.append_stream(0) as stream:
+            sequence = 0
+
+            def put(kind: RecordType, body: dict[str, object]) -> None:
+                nonlocal sequence
+                stream.write(encode_record(kind, sequence, body))
+                sequence += 1
+
+            put(RecordType.HEADER, header(str(document["id"])))
+            for number in range(SERIES):
+                put(RecordType.SERIES, series(number))
+            totals = []
+            for number in range(SERIES):
+                counts = CountsBuilder()
+                random = np.random.default_rng(number)
+                for start in range(0, samples, BLOCK):
+                    count = min(BLOCK, samples - start)
+                    values = random.lognormal(math.log(5000), 0.25, count).astype("<i4")
+                    values[random.random(count) < 1e-5] += 40_000
+                    counts.add(values)
+                    put(
+                        RecordType.SAMPLES,
+                        {
+                            "series": number,
+                            "index": start,
+                            "due_ns": start * INTERVAL_NS,
+                            "samples": values,
+                        },
+                    )
+                table = counts.build()
+                share = table.counts / table.count
+                entropy += float(-(table.counts * np.log2(share)).sum()) / 8
+                totals.append(
+                    {
+                        "series": number,
+                        "count": samples,
+                        "missed": 0,
+                        "lost": 0,
+                        "overruns": 0,
+                        "first_due_ns": 0,
+                        "last_due_ns": (samples - 1) * INTERVAL_NS,
+                    }
+                )
+            put(RecordType.TRAILER, trailer(sequence, samples, totals))
+        folder.seal(0)
+        document["state"] = "complete"
+        folder.write_document(document)
+        store.update(folder)
+    return entropy
+
+
+def header(run: str) -> dict[str, object]:
+    return {
+        "format": "rtgauge-stream",
+        "version": 1,
+        "agent": "0.1.0",
+        "libc": "none",
+        "compiler": "none",
+        "machine": os.uname().machine,
+        "run": run,
+        "step": 0,
+        "measurement": "timer",
+        "parameters": {"interval": {"asked": "20us", "effective": "20us"}},
+        "load": "idle",
+        "boot_id": "",
+        "privileged": True,
+        "counter": {"name": "none", "hz": 0},
+        "clock": {"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": 0},
+        "start_ns": 0,
+    }
+
+
+def series(number: int) -> dict[str, object]:
+    return {
+        "series": number,
+        "name": "latency",
+        "context": "user",
+        "cpu": number,
+        "thread": number,
+        "policy": "fifo",
+        "priority": 80,
+        "labels": {"method": "clock_nanosleep"},
+        "unit": "ns",
+        "scale": 1,
+        "interval_ns": INTERVAL_NS,
+        "histogram_only": False,
+    }
+
+
+def trailer(records: int, samples: int, totals: list[dict[str, int]]) -> dict[str, object]:
+    return {
+        "state": "complete",
+        "reason": "",
+        "remedy": "",
+        "duration_ns": samples * INTERVAL_NS,
+        "records": records,
+        "series": totals,
+        "cpu_ns": 0,
+    }
+
+
+def document(samples: int) -> dict[str, object]:
+    agent = subprocess.run(
+        [str(find_agent()), "describe"], check=True, capture_output=True, text=True, timeout=60
+    )
+    parameters = {"interval": "20us"}
+    step = {
+        "step": 0, "measurement": "timer", "parameters": parameters, "load": "idle",
+        "budget_ns": None, "rate_per_hour": None, "role": "measurement", "state": "complete",
+        "reason": "", "remedy": "", "folder": "steps/000",
+        "duration_s": samples * INTERVAL_NS / 1e9,
+    }  # fmt: skip
+    return {
+        "format": "rtgauge-run", "version": 1, "id": new_run_id(), "study": None, "label": "scale",
+        "repeat": 0, "target": "local", "boot_id": "", "started": "2026-01-01T00:00:00Z",
+        "duration_s": samples * INTERVAL_NS / 1e9, "state": "running", "reason": "", "remedy": "",
+        "plan": {}, "environment": {}, "findings": [], "catalogue": json.loads(agent.stdout),
+        "steps": [step],
+    }  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="statistics and report of a long run")
+    parser.add_argument("--samples", type=int, default=200_000_000)
+    parser.add_argument("--repeat", type=int, default=3, help="reports made; the median counts")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        url = f"sqlite:///{folder / 'index.db'}"
+        run = document(arguments.samples)
+        started = time.monotonic()
+        with Store.open(url, folder) as store:
+            entropy = write_stream(store, run, arguments.samples // SERIES)
+        made_s = time.monotonic() - started
+        sealed = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+        times, memory = [], 0
+        report = folder / "report.html"
+        for _ in range(arguments.repeat):
+            report.unlink(missing_ok=True)
+            started = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rtgauge", "report", "last", "-o", str(report),
+                 "--store", url, "--data", str(folder)],
+            )  # fmt: skip
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            times.append(time.monotonic() - started)
+            memory = max(memory, usage.ru_maxrss)
+            if process.returncode != 0:
+                raise SystemExit(f"rtgauge report ended with {process.returncode}")
+        size = report.stat().st_size
+    found = {
+        "seconds": sorted(times)[len(times) // 2],
+        "memory_mib": memory / 1024,
+        "report_mb": size / 1e6,
+        "size_over_entropy": sealed / entropy,
+    }
+    cases = []
+    for what, value in found.items():
+        held = value <= LIMITS[what]
+        print(f"{what}: {value:.4g}, at most {LIMITS[what]:g}: {'held' if held else 'MISSED'}")
+        cases.append({"case": what, "value": value, "at_most": LIMITS[what], "held": held})
+    facts = {
+        "samples": arguments.samples,
+        "made_and_sealed_s": made_s,
+        "sealed_bytes": sealed,
+        "all_seconds": times,
+    }
+    print(write_results("report_scale", facts, cases).name)
+    return 0 if all(case["held"] for case in cases) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
