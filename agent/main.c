@@ -148,6 +148,8 @@ static int main_restore(void)
 		main_error(&msg);
 		return EXITCODE_FAILED;
 	}
+	if (msg.text[0])
+		main_error(&msg);
 	printf("%d settings put back\n", undone);
 	return EXITCODE_DONE;
 }

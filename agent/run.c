@@ -225,6 +225,8 @@ static void run_load_started(void *arg, pid_t pgid)
 
 	if (run->settings)
 		settings_guard_group(run->settings, pgid);
+	if (run->group_count < RUN_LOADS_MAX)
+		run->groups[run->group_count++] = pgid;
 }
 
 static int run_start_loads(struct run *run)
@@ -251,6 +253,35 @@ static int run_settings(struct run *run)
 		err = settings_prepare(run->settings, &run->msg);
 	run->undone = undone;
 	return err;
+}
+
+static void run_stop_loads(struct run *run)
+{
+	int err;
+
+	if (!run->loads)
+		return;
+	err = load_set_stop(run->loads);
+	if (err)
+		drain_message(run, run->duration_ns, "processes of the load could not be ended");
+	for (int i = 0; run->settings && i < run->group_count; i++)
+		settings_release_group(run->settings, run->groups[i]);
+}
+
+/* All as it was before; what could not be put back is said, and the journal keeps it. */
+static void run_put_back(struct run *run)
+{
+	struct message msg = { { 0 }, { 0 } };
+	const struct message *note;
+
+	if (!run->settings)
+		return;
+	note = settings_note(run->settings);
+	if (note)
+		drain_message(run, 0, note->text);
+	if (settings_put_back(run->settings, &msg))
+		drain_message(run, run->duration_ns, msg.text);
+	settings_close(run->settings);
 }
 
 /* Nothing may be paged out, or in, from here on; and no thread may spin for ever. */
@@ -367,16 +398,20 @@ static void run_check_workers(struct run *run, int64_t now_ns)
 	}
 }
 
-static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_t now_ns)
+static void run_check_loads(struct run *run, int64_t now_ns)
 {
 	struct message msg = { { 0 }, { 0 } };
 
+	if (!run->loads || !load_set_check(run->loads, now_ns, run_work, run, &msg))
+		return;
+	drain_load_event(run, now_ns - run->start_ns, msg.text);
+	run_end(run, "failed", msg.text, msg.remedy);
+}
+
+static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_t now_ns)
+{
 	clocks->second_ns = now_ns + NSEC_PER_SEC;
-	if (run->loads &&
-	    load_set_check(run->loads, now_ns, run_work, run, &msg)) {
-		drain_load_event(run, now_ns - run->start_ns, msg.text);
-		run_end(run, "failed", msg.text, msg.remedy);
-	}
+	run_check_loads(run, now_ns);
 	run_check_workers(run, now_ns - run->start_ns);
 	if (run->settings)
 		settings_verify(run->settings, run_setting_changed, run);
@@ -492,6 +527,8 @@ static int run_measure(struct run *run)
 	workers_join(run);
 	close(run->ended_fd);
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
+	if (!err)
+		run_check_loads(run, run->start_ns + end_ns);
 	run_drain_rest(run, end_ns);
 	run->duration_ns = end_ns - run->gate_ns;
 	return err;
@@ -569,7 +606,7 @@ static void run_free(struct run *run)
 int run_execute(const struct run_request *request, struct option_set *options)
 {
 	struct run run = { .request = request, .options = *options };
-	int err, fd, left, code;
+	int err, fd, code;
 
 	run.start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	run_signals();
@@ -584,10 +621,9 @@ int run_execute(const struct run_request *request, struct option_set *options)
 	err = run_prepare(&run);
 	if (!err)
 		err = run_measure(&run);
-	if (run.loads)
-		load_set_stop(run.loads);
 	if (!run.stream.records)
 		drain_header(&run);
+	run_stop_loads(&run);
 	if (!err && request->measurement->finish)
 		err = request->measurement->finish(&run);
 	if (err)
@@ -595,9 +631,7 @@ int run_execute(const struct run_request *request, struct option_set *options)
 			run.msg.remedy);
 	run_end(&run, "complete", "", "");
 	drain_histograms(&run);
-	left = run.settings ? settings_close(run.settings) : 0;
-	if (left)
-		drain_message(&run, run.duration_ns, "some settings could not be put back");
+	run_put_back(&run);
 	drain_trailer(&run, run.duration_ns);
 	code = run_exit_code(&run, err);
 	if (!request->output && err != -EINVAL)

@@ -21,6 +21,7 @@
 #define RUN_SKIPPED 1
 #define RUN_SERIES_MAX 4096
 #define RUN_WORKERS_MAX 1024
+#define RUN_LOADS_MAX 16
 /* Values of run.stop */
 #define RUN_GOES_ON 0
 #define RUN_STOP 1
@@ -66,6 +67,8 @@ struct run {
 	struct stream stream;
 	struct settings *settings;
 	struct load_set *loads;
+	pid_t groups[RUN_LOADS_MAX]; /* process groups of the loads */
+	int group_count;
 	struct message msg;
 
 	struct series *series;

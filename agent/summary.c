@@ -60,6 +60,9 @@ void summary_print(const struct run *run)
 		printf("NOT at real-time priority: run as root, or allow it (ulimit -r 99)\n");
 	if (run->memory_unlocked)
 		printf("memory is NOT locked: %s\n", strerror(run->memory_unlocked));
+	if (run->undone)
+		printf("%d settings were put back that a killed agent had left changed\n",
+		       run->undone);
 	if (run->disturbed)
 		printf("%d settings changed while measuring\n", run->disturbed);
 	printf("%-24s %3s %9s %9s %9s %9s %9s\n", "us", "cpu", "min", "median", "99.9 %", "max",

@@ -229,8 +229,11 @@ static bool timer_is_dithered(struct run *run)
 {
 	const char *asked = option_text(&run->options, "dither");
 	int64_t for_ns = option_number(&run->options, "for");
-	bool dithered = !strcmp(asked, "yes") ||
-			(!strcmp(asked, "auto") && (!for_ns || for_ns > TIMER_DITHER_AUTO_NS));
+	int64_t samples = option_number(&run->options, "samples");
+	/* so many periods are longer than that, whatever else ends the run */
+	int64_t many = TIMER_DITHER_AUTO_NS / option_number(&run->options, "interval");
+	bool is_long = (!for_ns || for_ns > TIMER_DITHER_AUTO_NS) && (!samples || samples > many);
+	bool dithered = !strcmp(asked, "yes") || (!strcmp(asked, "auto") && is_long);
 
 	option_effective(&run->options, "dither", dithered ? "yes" : "no");
 	return dithered;
