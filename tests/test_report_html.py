@@ -365,6 +365,34 @@ def test_pictures_are_drawn(browser: str, tmp_path: Path, which: str) -> None:
     assert len(page.blocks["script"]) == 3
 
 
+def test_the_controls_work(browser: str, tmp_path: Path) -> None:
+    """Hide, isolate and show series, zoom by key, change the scale: no error, pictures remain."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(10, 3000)))
+    clicks = """<script>
+    const all = [...document.querySelectorAll(".legend button")];
+    const press = (kind, b) => b.dispatchEvent(new MouseEvent(kind, { bubbles: true }));
+    for (const b of all) press("click", b);
+    for (const b of all.slice(0, 10)) press("click", b);
+    for (const b of document.querySelectorAll(".tools button")) press("click", b);
+    for (const b of all.slice(0, 3)) press("dblclick", b);
+    window.dispatchEvent(new Event("beforeprint")); window.dispatchEvent(new Event("afterprint"));
+    for (const u of document.querySelectorAll(".uplot"))
+        for (const key of ["+", "+", "ArrowLeft", "ArrowRight", "-", "0"])
+            u.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    for (const b of document.querySelectorAll(".legend .all")) press("click", b);
+    document.title = [...document.querySelectorAll("[aria-pressed]")]
+        .map(b => b.getAttribute("aria-pressed") === "true" ? "+" : "-").join("");
+    </script></body>"""
+    file = tmp_path / "report.html"
+    file.write_text(text.replace("</body>", clicks))
+    page, console = drawn(browser, file, tmp_path)
+    assert "pictures: ok" in page.text
+    assert console == ""
+    figures = sum(tag == "figure" for tag, _ in page.tags)
+    assert sum(tag == "canvas" for tag, _ in page.tags) == figures
+    assert "+" * 20 in page.text and "-" * 20 not in page.text
+
+
 def odd_run() -> made.FakeRun:
     """Negative and constant values, one sample, other units, histograms alone."""
     early = made.FakeSeries(

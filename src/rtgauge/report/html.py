@@ -334,11 +334,19 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             figure = numbers.shown(top["max"], top["unit"])
             many = len(members) > 1
             missed = sum(one["missed"] for one in members)
+            bound = top["bound"]
+            things = "sample" if bound["samples"] == 1 else "samples"
             more = (
-                f"{numbers.count(top['bound']['samples'])} samples in "
-                f"{numbers.duration(top['bound']['duration_s'])}: with 95 % confidence at most "
-                f"{numbers.probability(top['bound']['probability'])} further ones is larger."
+                f"{numbers.count(bound['samples'])} {things} in "
+                f"{numbers.duration(bound['duration_s'])}"
             )
+            if bound["probability"] < 0.5:
+                more += (
+                    ": with 95 % confidence at most "
+                    f"{numbers.probability(bound['probability'])} further ones is larger."
+                )
+            else:
+                more += ": too few to say anything about further ones."
             cards.append(
                 {
                     "anchor": view["anchor"],

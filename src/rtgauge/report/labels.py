@@ -111,6 +111,8 @@ def bound_sentence(one: Mapping[str, Any]) -> str:
     bound = one["bound"]
     if not bound["samples"]:
         return ""
+    if bound["probability"] >= 0.5:
+        return "So few samples say almost nothing about further ones."
     text = (
         f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
         f"{numbers.probability(bound['probability'])} further samples is larger, "

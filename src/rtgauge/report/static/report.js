@@ -38,7 +38,7 @@ const colour = (i, n, alpha) => {
 /* --- numbers --- */
 const NARROW = "\u202f", MINUS = "\u2212";
 const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
-const show = (v, whole) => {
+const show = (v, whole = false) => {
 	if (v === null || v === undefined) return "–";
 	const a = Math.abs(v);
 	const d = whole && Number.isInteger(v) ? 0 : a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3;
@@ -168,6 +168,7 @@ class Group {
 		this.on = data.labels.map(() => true);
 		this.linear = false;
 		this.unit = data.unit;
+		this.show = v => show(v, data.div === 1);
 		this.charts = [];
 		const top = data.max.map(v => v === null ? -Infinity : v);
 		this.worst = top.indexOf(Math.max(...top));
@@ -222,6 +223,10 @@ class Group {
 			cursor: { drag: { x: true, y: false, setScale: true }, focus: { prox: 24 }, points: { size: 6 } },
 			focus: { alpha: this.n > 1 ? 0.35 : 1 },
 		}, extra.options);
+		/* A single position has no line: draw it as a dot. */
+		if (figure.dataset.kind !== "histogram") o.series.forEach((s, i) => {
+			if (i && s.stroke !== "transparent" && s.width !== 0 && extra.data[i].filter(v => v !== null).length < 3) s.points = { show: true, size: 6 };
+		});
 		o.hooks = Object.assign({}, extra.hooks, {
 			setCursor: [u => { readout.textContent = u.cursor.idx === null || u.cursor.idx === undefined || u.cursor.left < 0 ? "" : extra.tell(u, u.cursor.idx); }],
 			setSeries: [(u, i) => { u.focused = i; }],
@@ -256,7 +261,7 @@ class Group {
 			tell: (u, idx) => {
 				const k = Math.min(idx, edges.length - 2), f = u.focused ? vis[u.focused - 1] : vis[0];
 				if (f === undefined) return "";
-				return `${show(x[k])} to ${show(x[k + 1])}${NARROW}${this.unit}: ${group(String(counts[f][k]))} samples` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
+				return `${this.show(x[k])} to ${this.show(x[k + 1])}${NARROW}${this.unit}: ${group(String(counts[f][k]))} samples` + (this.n > 1 ? `, ${this.data.labels[f]}` : "");
 			},
 		});
 	}
@@ -264,7 +269,7 @@ class Group {
 		const vis = this.visible();
 		if (!vis.length) return;
 		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
-		if (Number.isFinite(highest)) vline(u, this.value(highest), "max " + show(this.value(highest)), css("--ink"), [2, 3], 0);
+		if (Number.isFinite(highest)) vline(u, this.value(highest), "max " + this.show(this.value(highest)), css("--ink"), [2, 3], 0);
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
 	}
 	ccdf(figure) {
@@ -295,7 +300,7 @@ class Group {
 				if (!m) return "";
 				const [i, corrected] = m, row = corrected ? c.corrected[i] : c.reached[i], total = corrected ? c.corrected_total[i] : c.total[i];
 				const n = idx < row.length ? row[idx] : 0;
-				return `≥ ${show(x[idx])}${NARROW}${this.unit}: ${group(String(n))} of ${group(String(total))}` + (corrected ? ", corrected" : "") + (this.n > 1 ? `, ${this.data.labels[i]}` : "");
+				return `≥ ${this.show(x[idx])}${NARROW}${this.unit}: ${group(String(n))} of ${group(String(total))}` + (corrected ? ", corrected" : "") + (this.n > 1 ? `, ${this.data.labels[i]}` : "");
 			},
 		});
 	}
@@ -375,10 +380,10 @@ class Group {
 			tell: (u, idx) => {
 				const m = meaning[u.focused || 0], parts = [seconds(x[idx])];
 				const i = m ? m[0] : detail ? vis[0] : who ? who[idx] : null;
-				if (i === null || i === undefined) parts.push(`max ${show(data[1][idx])}${NARROW}${this.unit} of all`);
+				if (i === null || i === undefined) parts.push(`max ${this.show(data[1][idx])}${NARROW}${this.unit} of all`);
 				else {
 					if (this.n > 1) parts.push(this.data.labels[i]);
-					parts.push(`min ${show(this.value(t.low[i][idx]))}, median ${show(this.value(t.middle[i][idx]))}, max ${show(this.value(t.high[i][idx]))}${NARROW}${this.unit}`);
+					parts.push(`min ${this.show(this.value(t.low[i][idx]))}, median ${this.show(this.value(t.middle[i][idx]))}, max ${this.show(this.value(t.high[i][idx]))}${NARROW}${this.unit}`);
 				}
 				for (const k of ["missed", "lost"]) {
 					const sum = marks.filter(q => q[0] === idx && q[2] === k).reduce((a, q) => a + q[3], 0);
