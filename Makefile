@@ -4,7 +4,7 @@
 PYTHON_HERE = .venv/bin/python
 
 # Programs of `make bench`, in this order; each writes to bench/results/.
-BENCHES =
+BENCHES = bench/instructions.py bench/timer.py bench/load_sched.py bench/report_scale.py
 
 .PHONY: setup build test check bench clean
 

@@ -128,6 +128,19 @@ static void drain_setting(void *arg, const struct setting_record *record)
 	stream_end(&run->stream, STREAM_SETTING);
 }
 
+static void drain_locked_memory(struct run *run)
+{
+	struct setting_record record = {
+		.name = "locked memory",
+		.asked = "all",
+		.effective = run->memory_unlocked ? "none" : "all",
+		.reason = run->memory_unlocked ? strerror(run->memory_unlocked) : "",
+	};
+
+	if (run->worker_count)
+		drain_setting(run, &record);
+}
+
 static void drain_series_record(struct run *run, const struct series *s)
 {
 	const struct series_info *info = &s->info;
@@ -220,6 +233,7 @@ void drain_header(struct run *run)
 	environment_collect(run->request->measurement == NULL, drain_fact, run);
 	if (run->settings)
 		settings_each(run->settings, drain_setting, run);
+	drain_locked_memory(run);
 	for (int i = 0; i < run->series_count; i++)
 		drain_series_record(run, &run->series[i]);
 }
@@ -303,9 +317,9 @@ void drain_samples(struct run *run, int64_t now_ns)
 			continue;
 		s->max_is_new = false;
 		c = drain_event(run, "maximum",
-				s->info.interval_ns ? s->info.first_due_ns +
-							      s->max_index * s->info.interval_ns :
-						      now_ns,
+				s->info.interval_ns ?
+					s->info.first_due_ns + s->max_index * s->info.interval_ns :
+					now_ns,
 				3);
 		cbor_put_int(c, "series", s->number);
 		cbor_put_int(c, "index", s->max_index);

@@ -61,46 +61,63 @@ static void run_signals(void)
 
 /* --- for measurements --- */
 
+/* An array that grows by doubling, from the first @count items of @old. NULL: out of memory. */
+static void *run_grow(void *old, int count, size_t size)
+{
+	void *grown;
+
+	if (count & (count - 1) || count == 1)
+		return old; /* there is room up to the next power of two; the first gets two */
+	if (posix_memalign(&grown, 64, (count ? 2 * (size_t)count : 2) * size))
+		return NULL;
+	memset(grown, 0, (count ? 2 * (size_t)count : 2) * size);
+	if (old)
+		memcpy(grown, old, (size_t)count * size);
+	free(old);
+	return grown;
+}
+
 int run_add_series(struct run *run, const struct series_info *info, size_t words)
 {
+	struct series *grown;
 	int err;
 
 	if (run->series_count == RUN_SERIES_MAX)
 		return message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
 				   "more than %d series in one step", RUN_SERIES_MAX);
-	if (!run->series &&
-	    posix_memalign((void **)&run->series, 64, RUN_SERIES_MAX * sizeof(*run->series)))
-		run->series = NULL;
-	err = run->series ? series_init(&run->series[run->series_count], run->series_count, info,
-					words) :
-			    -ENOMEM;
+	grown = run_grow(run->series, run->series_count, sizeof(*grown));
+	if (grown)
+		run->series = grown;
+	err = grown ? series_init(&grown[run->series_count], run->series_count, info, words) :
+		      -ENOMEM;
 	if (err)
 		return message_set(&run->msg, err, "measure fewer CPUs or threads",
-				   "no memory for the samples of %d series",
-				   run->series_count + 1);
+				   "no memory for the samples of %d series", run->series_count + 1);
 	return run->series_count++;
 }
 
-struct worker *run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state,
-			      int cpu, int priority)
+int run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state, int cpu,
+		   int priority)
 {
-	struct worker *worker;
+	struct worker *grown;
 
-	if (!run->workers)
-		run->workers = calloc(RUN_WORKERS_MAX, sizeof(*run->workers));
-	if (!run->workers || run->worker_count == RUN_WORKERS_MAX) {
-		message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
-			    "more than %d measuring threads", RUN_WORKERS_MAX);
-		return NULL;
-	}
-	worker = &run->workers[run->worker_count];
-	worker->run = run;
-	worker->loop = loop;
-	worker->state = state;
-	worker->cpu = cpu;
-	worker->priority = priority;
-	worker->number = run->worker_count++;
-	return worker;
+	if (run->worker_count == RUN_WORKERS_MAX)
+		return message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
+				   "more than %d measuring threads", RUN_WORKERS_MAX);
+	grown = run_grow(run->workers, run->worker_count, sizeof(*grown));
+	if (!grown)
+		return message_set(&run->msg, -ENOMEM, "measure fewer CPUs or threads",
+				   "no memory for %d threads", run->worker_count + 1);
+	run->workers = grown;
+	grown[run->worker_count] = (struct worker){
+		.run = run,
+		.loop = loop,
+		.state = state,
+		.cpu = cpu,
+		.priority = priority,
+		.number = run->worker_count,
+	};
+	return run->worker_count++;
 }
 
 int run_cpus(struct run *run, struct cpulist *cpus)
@@ -124,10 +141,11 @@ int run_cpus(struct run *run, struct cpulist *cpus)
 					   "CPU %d is not online (online: %s)", cpu,
 					   cpulist_format(&online, buf, sizeof(buf)));
 		if (!cpulist_has(&allowed, cpu))
-			return message_set(&run->msg, -EINVAL,
-					   "choose among these, or change the affinity or cpuset of the caller",
-					   "CPU %d is not among those this process may use (%s)",
-					   cpu, cpulist_format(&allowed, buf, sizeof(buf)));
+			return message_set(
+				&run->msg, -EINVAL,
+				"choose among these, or change the affinity or cpuset of the caller",
+				"CPU %d is not among those this process may use (%s)", cpu,
+				cpulist_format(&allowed, buf, sizeof(buf)));
 	}
 	if (!cpulist_count(cpus))
 		return message_set(&run->msg, -EINVAL, "give a list such as 0-3,8, or all",
@@ -276,6 +294,8 @@ static void run_put_back(struct run *run)
 
 	if (!run->settings)
 		return;
+	if (run->undone)
+		drain_message(run, 0, "settings that a killed agent had left were put back first");
 	note = settings_note(run->settings);
 	if (note)
 		drain_message(run, 0, note->text);
@@ -333,8 +353,8 @@ struct run_clocks {
 	int64_t snapshot_ns;
 };
 
-static void run_work(void *arg, const char *load, const char *unit, uint64_t count,
-		     int64_t from_ns, int64_t to_ns)
+static void run_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
+		     int64_t to_ns)
 {
 	drain_work(arg, load, unit, count, from_ns, to_ns);
 }
@@ -394,7 +414,8 @@ static void run_check_workers(struct run *run, int64_t now_ns)
 				 "the CPU affinity of measuring thread %d was changed underneath",
 				 worker->number);
 		drain_message(run, now_ns, text);
-		run_end(run, "failed", text, "keep the CPUs and their affinity as they are, and run again");
+		run_end(run, "failed", text,
+			"keep the CPUs and their affinity as they are, and run again");
 	}
 }
 
@@ -427,8 +448,7 @@ static void run_control(struct run *run)
 
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	run_end(run, "interrupted",
-		got > 0 ? "stopped on request" : "the host went away", "");
+	run_end(run, "interrupted", got > 0 ? "stopped on request" : "the host went away", "");
 }
 
 static void run_drain_loop(struct run *run)
@@ -452,7 +472,8 @@ static void run_drain_loop(struct run *run)
 		if (ready > 0 && wait[1].revents)
 			eventfd_read(run->ended_fd, &ended);
 		if (stop_signal == SIGXCPU)
-			run_end(run, "failed", "a measuring thread ran for a second without sleeping",
+			run_end(run, "failed",
+				"a measuring thread ran for a second without sleeping",
 				"give it a longer interval or a lower priority");
 		else if (stop_signal)
 			run_end(run, "interrupted", "stopped by a signal", "");
@@ -583,8 +604,8 @@ static int run_open_output(const struct run_request *request, struct message *ms
 		return STDOUT_FILENO;
 	fd = open(request->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0)
-		message_set(msg, -errno, "choose a file that can be written", "cannot write '%s': %s",
-			    request->output, strerror(errno));
+		message_set(msg, -errno, "choose a file that can be written",
+			    "cannot write '%s': %s", request->output, strerror(errno));
 	return fd;
 }
 

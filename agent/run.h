@@ -104,10 +104,9 @@ struct run {
 
 /* Add a series (-errno, or its number); @words: room in the ring, in samples. */
 int run_add_series(struct run *run, const struct series_info *info, size_t words);
-/* Add a worker; its series may be declared with its number. The worker, or NULL when there are
- * too many or memory is short. */
-struct worker *run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state,
-			      int cpu, int priority);
+/* Add a worker: its number, or -errno with a message. Series name their worker by it. */
+int run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state, int cpu,
+		   int priority);
 /* The CPUs of the option `cpu`: all of them online and allowed, or -EINVAL with a message. */
 int run_cpus(struct run *run, struct cpulist *cpus);
 /* Skip the measurement, with the reason and what to do about it: return run_skip(run, ...). */

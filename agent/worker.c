@@ -18,8 +18,16 @@
 
 #include "run.h"
 
-/* Enough for a measuring loop and the C library below it; all of it is locked. */
+/* Enough for a measuring loop and the C library below it; all of it is locked. The thread
+ * sanitizer keeps state of its own there. */
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define WORKER_STACK (4 * 1024 * 1024)
+#else
 #define WORKER_STACK (96 * 1024)
+#endif
 #define WORKER_STACK_TOUCHED (64 * 1024)
 
 static void worker_futex_wait(uint32_t *word, uint32_t value)
@@ -133,9 +141,10 @@ int workers_start(struct run *run)
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err)
-		return message_set(&run->msg, -err, "measure with fewer threads, or raise the limit of locked memory (ulimit -l)",
-				   "cannot start %d measuring threads: %s", run->worker_count,
-				   strerror(err));
+		return message_set(
+			&run->msg, -err,
+			"measure with fewer threads, or raise the limit of locked memory (ulimit -l)",
+			"cannot start %d measuring threads: %s", run->worker_count, strerror(err));
 	while ((ready = atomic_load_acquire(&run->ready)) < (uint32_t)run->worker_count)
 		worker_futex_wait(&run->ready, ready);
 	return 0;

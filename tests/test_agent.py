@@ -187,6 +187,25 @@ def test_threads_that_leave_no_time_are_ended(agent: str) -> None:
     assert "longer interval" in done.stderr
 
 
+def test_little_memory_is_locked(agent: str, tmp_path: Path) -> None:
+    """At most 4 MiB for two threads, at the default interval."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--cpu", ",".join(map(str, cpus)),
+         "--threads", str(2 // len(cpus)), "--output", str(output)],
+    )  # fmt: skip
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 40_000:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    process.terminate()
+    assert process.wait(timeout=30) == 4
+    (locked_kib,) = [int(line.split()[1]) for line in status.splitlines() if "VmLck" in line]
+    assert 0 < locked_kib <= 4096
+
+
 def test_samples_end_the_step(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "timer", "--for", "0", "--samples", "321")
     assert code == 0

@@ -17,8 +17,10 @@
 static const char *const clock_cost_contexts[] = { "user", NULL };
 
 static const struct option_info clock_cost_options[] = {
-	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "how long at most; 0: until the samples are there" },
-	{ "samples", OPTION_INTEGER, "20000", 1000, 1000000, NULL, "pairs of readings of each clock" },
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL,
+	  "how long at most; 0: until the samples are there" },
+	{ "samples", OPTION_INTEGER, "20000", 1000, 1000000, NULL,
+	  "pairs of readings of each clock" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
@@ -156,10 +158,9 @@ static int clock_cost_add_thread(struct run *run, struct clock_cost_thread *t, i
 		if (t->results[i].series < 0)
 			return t->results[i].series;
 	}
-	return run_add_worker(run, clock_cost_loop, t, t->cpu,
-			      (int)option_number(&run->options, "priority")) ?
-		       0 :
-		       -E2BIG;
+	number = run_add_worker(run, clock_cost_loop, t, t->cpu,
+				(int)option_number(&run->options, "priority"));
+	return number < 0 ? number : 0;
 }
 
 static int clock_cost_setup(struct run *run)
@@ -200,9 +201,9 @@ static int clock_cost_setup(struct run *run)
 static int clock_cost_finish(struct run *run)
 {
 	static const struct run_column columns[] = {
-		{ "clock", "" },	  { "cpu", "" },     { "mean cost", "ps" },
-		{ "least cost", "ps" },	  { "smallest step", "ns" },
-		{ "readings", "count" },
+		{ "clock", "" },	   { "cpu", "" },
+		{ "mean cost", "ps" },	   { "least cost", "ps" },
+		{ "smallest step", "ns" }, { "readings", "count" },
 	};
 	const struct clock_cost_state *state = run->state;
 	struct cbor *c = run_table_begin(run, "clocks", columns, 6, state->count * state->clocks);

@@ -17,15 +17,15 @@
 #define TIMER_PRIORITY_DEFAULT "80"
 /* So many seconds of samples fit into a ring, within these limits. */
 #define TIMER_RING_SECONDS 4
-#define TIMER_RING_MAX (1 << 18)
+#define TIMER_RING_MAX (1 << 17)
 /* The sequence of dithers is the same in every run; only its evenness matters. */
 #define TIMER_DITHER_SEED 0x9e3779b97f4a7c15ULL
 #define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
 
 static const char *const timer_contexts[] = { "user", NULL };
 
-static const char *const timer_stages[] = { "timer interrupt", "handler", "wake-up", "switch",
-					    "return to user",  NULL };
+static const char *const timer_stages[] = { "timer interrupt", "handler",	 "wake-up",
+					    "switch",	       "return to user", NULL };
 
 static const struct option_info timer_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL, "how long; 0: until the samples are there" },
@@ -62,7 +62,6 @@ static const struct catalogue_evaluate timer_evaluate[] = {
 };
 
 struct timer_thread {
-	struct worker *worker;
 	int latency; /* numbers of its series */
 	int dither;  /* -1: none */
 	int64_t interval_ns;
@@ -220,9 +219,9 @@ static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, in
 		if (t->dither < 0)
 			return t->dither;
 	}
-	t->worker = run_add_worker(run, t->dither >= 0 ? timer_loop_dithered : timer_loop, t, cpu,
-				   (int)option_number(options, "priority"));
-	return t->worker ? 0 : -E2BIG;
+	number = run_add_worker(run, t->dither >= 0 ? timer_loop_dithered : timer_loop, t, cpu,
+				(int)option_number(options, "priority"));
+	return number < 0 ? number : 0;
 }
 
 static bool timer_is_dithered(struct run *run)
@@ -256,7 +255,8 @@ static int timer_setup(struct run *run)
 	if (err)
 		return err;
 	if (for_ns && for_ns < interval_ns)
-		return message_set(&run->msg, -EINVAL, "measure for longer, or at a shorter interval",
+		return message_set(&run->msg, -EINVAL,
+				   "measure for longer, or at a shorter interval",
 				   "not one period of %lld ns is due in %lld ns",
 				   (long long)interval_ns, (long long)for_ns);
 	all = cpulist_count(&cpus) * per_cpu;
