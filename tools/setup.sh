@@ -129,7 +129,8 @@ debian_packages() {
 		"install these packages (Debian's names) and start again: $wanted"
 	if ! python=$(find_python); then
 		# Ubuntu 22.04 has 3.10 as its own, and 3.11 beside it.
-		install_packages python3.11 python3.11-venv || true
+		say "Debian packages: python3.11 python3.11-venv"
+		! can_install || apt_install python3.11 python3.11-venv >>"$log" 2>&1 </dev/null || true
 		python=$(find_python) ||
 			fail "Python 3.11 or newer with its modules venv and ensurepip is needed" \
 				"use Debian 12, Ubuntu 24.04 or newer, or name one: PYTHON=/path/to/python3"
