@@ -213,12 +213,13 @@ class Group {
 			if (u) { this.charts.push(u); keys(u, u.root); }
 		}
 	}
-	resize() { for (const u of this.charts) { const p = u.root.parentNode; u.setSize({ width: p.clientWidth, height: p.clientHeight }); } }
+	resize() { if (!printing) for (const u of this.charts) { const p = u.root.parentNode; u.setSize({ width: p.clientWidth, height: p.clientHeight }); } }
 	base(figure, extra) {
 		const box = figure.querySelector(".canvas");
 		const readout = figure.querySelector(".readout");
 		const o = Object.assign({
-			width: Math.max(box.clientWidth, 200), height: Math.max(box.clientHeight, 160),
+			/* On paper a line is about 700 pixels wide; the style sheet fits the rest. */
+			width: printing ? (figure.classList.contains("full") ? 700 : 340) : Math.max(box.clientWidth, 200), height: Math.max(box.clientHeight, 160),
 			legend: { show: false }, padding: [8, 10, 0, 0],
 			cursor: { drag: { x: true, y: false, setScale: true }, focus: { prox: 24 }, points: { size: 6 } },
 			focus: { alpha: this.n > 1 ? 0.35 : 1 },
@@ -442,16 +443,20 @@ for (const box of document.querySelectorAll("[data-group]")) {
 	try { groups.push(new Group(box, data[box.dataset.group])); }
 	catch (e) { problems.push(`${box.dataset.group}: ${e.message}`); }
 }
-const again = () => { for (const g of groups) g.redraw(); };
+const paint = () => {
+	for (const swatch of document.querySelectorAll("[data-swatch]")) {
+		const [i, n] = swatch.dataset.swatch.split(" ").map(Number);
+		swatch.style.background = colour(i, n);
+	}
+};
+const again = () => { paint(); for (const g of groups) g.redraw(); };
 preferred.addEventListener("change", again);
 let waiting = 0;
 new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(() => { for (const g of groups) g.resize(); }, 60); }).observe(document.body);
-window.addEventListener("beforeprint", () => { printing = true; for (const d of document.querySelectorAll("details")) { d.dataset.was = d.open ? "1" : ""; d.open = true; } again(); });
-window.addEventListener("afterprint", () => { printing = false; for (const d of document.querySelectorAll("details")) d.open = d.dataset.was === "1"; again(); });
-for (const swatch of document.querySelectorAll("[data-swatch]")) {
-	const [i, n] = swatch.dataset.swatch.split(" ").map(Number);
-	swatch.style.background = colour(i, n);
-}
+let shown = "";
+window.addEventListener("beforeprint", () => { printing = true; shown = root.dataset.theme || ""; root.dataset.theme = "light"; for (const d of document.querySelectorAll("details")) { d.dataset.was = d.open ? "1" : ""; d.open = true; } again(); });
+window.addEventListener("afterprint", () => { printing = false; if (shown) root.dataset.theme = shown; else delete root.dataset.theme; for (const d of document.querySelectorAll("details")) d.open = d.dataset.was === "1"; again(); });
+paint();
 /* The page checks itself: every picture has a canvas, and the data offered is the data drawn. */
 for (const g of groups) {
 	const made = g.box.querySelectorAll("canvas").length, due = g.box.querySelectorAll("figure[data-kind]").length;
