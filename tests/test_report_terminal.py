@@ -83,6 +83,19 @@ def test_hostile_names() -> None:
     assert "[red]x[/red]" in text  # shown, not obeyed
 
 
+def test_one_verdict_never_speaks_for_another() -> None:
+    """Two series pass, one with exceedances: the evidence shown is that of the worse."""
+    hours = made.info(interval_ns=3600 * 10**9), made.info(1, 1, interval_ns=3600 * 10**9)
+    good = made.FakeSeries(hours[0], np.arange(4000), np.full(4000, 5000, np.int32))
+    late = np.full(4000, 5000, np.int32)
+    late[[7, 300, 2000]] = 200_000
+    worse = made.FakeSeries(hours[1], np.arange(4000), late)
+    step = made.step(0, [good, worse], budget_ns=150_000, rate_per_hour=0.02)
+    words = joined(summary(made.run([step])))
+    assert "pass budget 150 µs (CPU 0 and CPU 1): on CPU 1 150 µs exceeded 3 times" in words
+    assert "never exceeded" not in words
+
+
 def test_counters_of_the_stream() -> None:
     simple = made.simple()
     simple.series.lost = ((500, 7123, 912_000),)

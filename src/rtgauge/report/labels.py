@@ -14,6 +14,7 @@ __all__ = [
     "bound_sentence",
     "group_series",
     "headline",
+    "representative",
     "series_labels",
     "work_text",
     "worst",
@@ -124,3 +125,26 @@ def bound_sentence(one: Mapping[str, Any]) -> str:
             f"{numbers.duration(bound['period_s'])}"
         )
     return text + "."
+
+
+def representative(
+    verdicts: Sequence[Mapping[str, Any]],
+    series: Sequence[Mapping[str, Any]],
+    names: Mapping[int, str],
+) -> tuple[str, str]:
+    """Evidence and remedy that stand for verdicts of the same rule and result.
+
+    Where they differ, those of the series with the highest maximum, which is then named.
+    """
+    first = verdicts[0]
+    if all(one["evidence"] == first["evidence"] for one in verdicts):
+        return first["evidence"], first["remedy"]
+    judged = [one for one in verdicts if one["series"] in names]
+    if not judged:
+        return first["evidence"], first["remedy"]
+    top = max(judged, key=lambda one: _maximum(series[one["series"]]))
+    return f"on {names[top['series']]} {top['evidence']}", top["remedy"]
+
+
+def _maximum(one: Mapping[str, Any]) -> float:
+    return float("-inf") if one["max"] is None else float(one["max"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import Level, group_series, series_labels
+from rtgauge.report.labels import Level, group_series, representative, series_labels
 
 __all__ = ["Point", "negative_points", "positive_points", "verdict_of_run"]
 
@@ -209,6 +209,7 @@ def _verdict_points(run: Run) -> list[Point]:
                     shown = f"all {len(whose)} series"
                 word = "failed" if result == "fail" else "is not decided"
                 text = f"{_where(step)}: {rule} {word}" + (f" on {shown}" if shown else "")
-                note = f"{same[0]['evidence']}. {_sentence(same[0]['remedy'])}".strip()
+                evidence, remedy = representative(same, run["series"], names)
+                note = f"{_sentence(evidence)}{_sentence(remedy)}".strip()
                 points.append(Point(kind, numbers.typeset(text) + ".", numbers.typeset(note)))
     return points

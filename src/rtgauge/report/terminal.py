@@ -26,6 +26,7 @@ from rtgauge.report.labels import (
     bound_sentence,
     group_series,
     headline,
+    representative,
     series_labels,
     work_text,
     worst,
@@ -235,9 +236,10 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
             line = _line((f"{result} ", _STYLES[result]), (_safe(numbers.typeset(rule)), ""))
             if shown:
                 line.append(f" ({_safe(shown)})")
-            line.append(": " + _safe(numbers.typeset(same[0]["evidence"])))
-            if same[0]["remedy"]:
-                line.append("; " + _safe(numbers.typeset(same[0]["remedy"])), "dim")
+            evidence, remedy = representative(same, run["series"], names)
+            line.append(": " + _safe(numbers.typeset(evidence)))
+            if remedy:
+                line.append("; " + _safe(numbers.typeset(remedy)), "dim")
             lines.append(line)
     return lines
 
