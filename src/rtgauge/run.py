@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries out a plan on targets: one agent for each step, its stream made durable as it comes.
 
-Path of a sample: the bytes that ``RunningAgent.read`` hands out go into the run's folder as they
+Steps 6 to 8 of the path of a sample: the bytes that ``RunningAgent.read`` hands out go into the run's folder as they
 are (``StreamFile.write``, synced at most a second later), and through ``StreamReader`` into the
 live view. When the step has ended, the folder seals them into Parquet.
 

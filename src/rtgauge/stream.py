@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream: reading what an agent writes, and encoding records as it would.
 
-On the path of a sample: the bytes that the agent's draining thread wrote arrive here, as they come
+Step 7 of the path of a sample: the bytes that the agent's draining thread wrote arrive here, as they come
 from the pipe, and leave as ``Samples`` whose values still lie in the bytes received; the next step
 is the store (``rtgauge.store``), which appends those bytes to the run's folder.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass over the stored samples of a series, after which nobody looks at a sample again.
 
-On the path of a sample: sealed samples -> here -> results model and pictures.
+Step 9 of the path of a sample: sealed samples -> here -> results model and pictures.
 
 Chunks come from the store and go through ``stats.TimelineBuilder``, which fills the exact table of
 values and the time bins together. Where periods were missed, the samples before the gaps are

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTML report: one self-contained file that can be handed to a customer.
 
-On the path of a sample: the last stop. The results model and the arrays of ``pictures`` become
+Step 11 of the path of a sample, the last. The results model and the arrays of ``pictures`` become
 tables and embedded data; static/report.js draws that data with uPlot. The page fetches nothing: a
 content security policy forbids it and admits only the page's own two scripts and style, by hash.
 Text from a target is escaped by the template, in the data by ``embedded``.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results model: one JSON document that the terminal, the HTML report and every export share.
 
-On the path of a sample: the figures that ``gather`` read from the stored samples become the model
+Step 10 of the path of a sample: the figures that ``gather`` read from the stored samples become the model
 here; from here on nobody looks at a sample again. docs/results.md explains the document,
 results.schema.json defines it; nothing in it knows a measurement by its name.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often each value occurred: the exact table that every figure of a series is read from.
 
-On the path of a sample: sealed samples -> here -> percentiles, bound, verdict, pictures.
+Step 9 of the path of a sample: sealed samples -> here -> percentiles, bound, verdict, pictures.
 
 A table of 2e8 latencies has some ten thousand rows, so that everything after this module costs
 next to nothing and is exact. Values come as 32-bit or 64-bit integers in chunks; memory does not

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency over time in one pass over the samples, with the table of all values beside it.
 
-On the path of a sample: sealed samples -> here -> pictures of the report.
+Step 9 of the path of a sample: sealed samples -> here -> pictures of the report.
 
 The duration of a step is cut into equal bins (1200 at most: one for each pixel column). Each bin
 keeps its count, exact minimum, maximum and mean, and a log-linear histogram from which quantiles

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of a run (docs/run-folder.md): writing it, and putting right what was interrupted.
 
-On the path of a sample this is where it becomes durable: the bytes of the agent's stream are
+Step 7 of the path of a sample: it becomes durable; the bytes of the agent's stream are
 appended to ``stream.cbor`` as they come, and synced at least once a second by a thread of its own,
 so that a slow disk never holds up the pipe to the agent.
 """

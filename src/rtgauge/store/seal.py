@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealing a step: its samples move from the stream into Parquet (docs/store.md).
 
-On the path of a sample this is where it comes to rest. The stream stays until everything that it
+Step 8 of the path of a sample: it comes to rest. The stream stays until everything that it
 holds stands elsewhere, is durable, and was read back and compared; whatever happens before, it is
 sealed again from the beginning.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine as the target: finds the agent, raises it, and reads its stream from a pipe.
 
-Path of a sample: the agent's draining thread writes the block into a pipe of 1 MiB;
+Step 6 of the path of a sample: the agent's draining thread writes the block into a pipe of 1 MiB;
 ``LocalAgent.read`` takes it out here.
 
 The host itself stays unprivileged; only the agent is raised: the host is root already, else

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages: links lead somewhere, and files on the path of a sample say their step."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+HEAD = 1200
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), link
+
+
+def test_files_on_the_path_of_a_sample_say_their_step() -> None:
+    page = (ROOT / "docs" / "sample-path.md").read_text()
+    steps = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
+    helpers = {"worker.c", "settings.c", "load.c"}
+    for number, text in steps:
+        files = [link for link in re.findall(r"\]\(\.\./([^)]+)\)", text)]
+        assert files
+        for file in files:
+            if Path(file).name in helpers:
+                continue
+            head = " ".join((ROOT / file).read_text()[:HEAD].replace("*", " ").split())
+            named = [
+                (int(first), int(last or first))
+                for first, last in re.findall(r"[Ss]teps? (\d+)(?: (?:and|to) (\d+))?", head)
+            ]
+            assert any(first <= int(number) <= last for first, last in named), (file, number)
+
+
+def test_every_measurement_and_load_has_its_page() -> None:
+    catalogue = (ROOT / "agent" / "catalogue.c").read_text()
+    names = re.findall(r"^\t&(\w+)_measurement,$", catalogue, re.MULTILINE)
+    assert names
+    for name in names:
+        assert (ROOT / "docs" / "measurements" / f"{name.replace('_', '-')}.md").exists()
+    loads = (ROOT / "docs" / "loads.md").read_text()
+    for name in re.findall(r"^\t&load_(\w+),$", catalogue, re.MULTILINE):
+        assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)
