@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -115,24 +116,36 @@ class Stage:
         """Run a command, its output to the log; its exit status."""
         line = " ".join(map(str, words))
         self.write(f"+ {line}")
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                [str(word) for word in words],
-                cwd=folder,
-                env={**environment(), **(variables or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                return process.wait(TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                end(process)
-                raise StageFailedError(f"took more than {TIMEOUT_S:.0f} s: {line}") from None
-            except BaseException:
-                end(process)
-                raise
+        process = subprocess.Popen(
+            [str(word) for word in words],
+            cwd=folder,
+            env={**environment(), **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            # not the log itself: tests that limit the size of files would meet it there
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        reader = threading.Thread(target=self._keep_output, args=[process], daemon=True)
+        reader.start()
+        try:
+            return process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            end(process)
+            raise StageFailedError(f"took more than {TIMEOUT_S:.0f} s: {line}") from None
+        except BaseException:
+            end(process)
+            raise
+        finally:
+            # something that it left behind may hold the pipe open
+            reader.join(END_TIMEOUT_S)
+
+    def _keep_output(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with self.log.open("ab") as log, process.stdout as output:
+            while data := os.read(output.fileno(), 65536):
+                log.write(data)
+                log.flush()
 
     def run(
         self,
