@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def test_kill_9_of_the_host_keeps_what_came(rtgauge: Run, spawn: Spawn) -> None:
 def test_a_disk_without_room_ends_the_run_and_keeps_what_fitted(rtgauge: Run) -> None:
     words = "run timer --target fake --for 10m --data data --keep-settings"
     process = subprocess.run(
-        ["sh", "-c", f"ulimit -f 600; exec {sys.executable} -m rtgauge {words}"],
+        ["sh", "-c", f"ulimit -f 600; exec {shlex.quote(sys.executable)} -m rtgauge {words}"],
         capture_output=True,
         text=True,
         check=False,
