@@ -442,3 +442,13 @@ def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RtgaugeError) as caught:
         report.write([made.simple().run], tmp_path / "no" / "x.json")
     assert "cannot be written" in caught.value.message and caught.value.remedy
+
+
+def test_this_machine_is_called_by_its_name() -> None:
+    here = {**made.ENVIRONMENT, "host": "mill <7>"}
+    text = rendered(made.run([made.step(0, [])], target="local", environment=here))
+    assert "<title>Real-time evaluation of mill &lt;7&gt;</title>" in text
+    text = rendered(made.run([made.step(0, [])], target="board", environment=here))
+    assert "<title>Real-time evaluation of board</title>" in text
+    text = rendered(made.run([made.step(0, [])], target="local"))
+    assert "<title>Real-time evaluation of local</title>" in text

@@ -80,6 +80,7 @@ def environment_document(
     """
     known = Facts(facts)
     return {
+        "host": _word(known, "uname.nodename"),
         "kernel": _kernel(known),
         "cpu": _processor(known),
         "memory": _memory(known),

@@ -33,6 +33,7 @@ from rtgauge.report.labels import (
     group_series,
     headline,
     series_labels,
+    target_name,
     work_text,
     worst,
 )
@@ -166,7 +167,7 @@ def _template() -> jinja2.Template:
 
 
 def _title(model: Document) -> str:
-    targets = list(dict.fromkeys(run["target"] for run in model["runs"]))
+    targets = list(dict.fromkeys(target_name(run) for run in model["runs"]))
     return "Real-time evaluation of " + numbers.join(targets)
 
 
@@ -243,7 +244,7 @@ def _run(
     verdict = verdict_of_run(run)
     return {
         "prefix": prefix,
-        "title": f"{run['target']}{': ' + run['label'] if run['label'] else ''}",
+        "title": f"{target_name(run)}{': ' + run['label'] if run['label'] else ''}",
         "verdict": {
             "cls": "" if verdict.kind == "note" else f"is-{verdict.kind}",
             "sign": f"{verdict.kind}!",

@@ -16,6 +16,7 @@ __all__ = [
     "headline",
     "representative",
     "series_labels",
+    "target_name",
     "work_text",
     "worst",
 ]
@@ -64,6 +65,12 @@ def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({at + 1})" for at, label in enumerate(labels)]
     return labels
+
+
+def target_name(run: Mapping[str, Any]) -> str:
+    """What the system under test is called: ``local`` by the name that it gives itself."""
+    host = run["environment"].get("host")
+    return str(host) if run["target"] == "local" and host else str(run["target"])
 
 
 def work_text(load: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from rtgauge.report.labels import (
     headline,
     representative,
     series_labels,
+    target_name,
     work_text,
     worst,
 )
@@ -141,7 +142,7 @@ def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
         environment["realtime"].replace("_", " "),
         numbers.duration(run["duration_s"]),
     ]
-    title = _safe(run["target"]) + (f" · {_safe(run['label'])}" if run["label"] else "")
+    title = _safe(target_name(run)) + (f" · {_safe(run['label'])}" if run["label"] else "")
     parts: list[RenderableType] = [
         _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
         _line((f"run {_safe(run['id'])}", "dim")),

@@ -159,6 +159,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
 
 _FACTS: Final[Mapping[str, str | int | None]] = {
     "uname.sysname": "Linux",
+    "uname.nodename": "fake",
     "uname.release": "6.12.0-fake-rt",
     "uname.version": "#1 SMP PREEMPT_RT Fake",
     "uname.machine": "x86_64",
