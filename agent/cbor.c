@@ -5,7 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum major { MAJOR_UINT, MAJOR_NEGATIVE, MAJOR_BYTES, MAJOR_TEXT, MAJOR_ARRAY, MAJOR_MAP, MAJOR_TAG };
+enum major {
+	MAJOR_UINT,
+	MAJOR_NEGATIVE,
+	MAJOR_BYTES,
+	MAJOR_TEXT,
+	MAJOR_ARRAY,
+	MAJOR_MAP,
+	MAJOR_TAG
+};
 
 void cbor_reset(struct cbor *c)
 {
@@ -46,12 +54,18 @@ static uint8_t *cbor_reserve(struct cbor *c, size_t size)
 static void cbor_head(struct cbor *c, enum major major, uint64_t value)
 {
 	uint8_t head[9];
-	size_t bytes = value < 24 ? 0 : value <= 0xff ? 1 : value <= 0xffff ? 2 :
-		       value <= 0xffffffff ? 4 : 8;
+	size_t bytes = value < 24	   ? 0 :
+		       value <= 0xff	   ? 1 :
+		       value <= 0xffff	   ? 2 :
+		       value <= 0xffffffff ? 4 :
+					     8;
 	uint8_t *at;
 
-	head[0] = major << 5 | (bytes == 0 ? value : bytes == 1 ? 24 : bytes == 2 ? 25 :
-				bytes == 4 ? 26 : 27);
+	head[0] = major << 5 | (bytes == 0 ? value :
+				bytes == 1 ? 24 :
+				bytes == 2 ? 25 :
+				bytes == 4 ? 26 :
+					     27);
 	for (size_t i = 0; i < bytes; i++)
 		head[1 + i] = value >> 8 * (bytes - 1 - i);
 	at = cbor_reserve(c, 1 + bytes);
@@ -85,8 +99,11 @@ static void cbor_string(struct cbor *c, enum major major, const void *data, size
 /* The length of the UTF-8 sequence at @s (1 to 4), or 0 if there is none. */
 static size_t cbor_utf8(const uint8_t *s, size_t size)
 {
-	size_t need = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 :
-		      (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+	size_t need = s[0] < 0x80		  ? 1 :
+		      s[0] >= 0xc2 && s[0] < 0xe0 ? 2 :
+		      (s[0] & 0xf0) == 0xe0	  ? 3 :
+		      s[0] >= 0xf0 && s[0] < 0xf5 ? 4 :
+						    0;
 
 	if (!need || need > size)
 		return 0;

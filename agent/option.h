@@ -39,7 +39,7 @@ struct option_value {
 	bool given;
 	char *asked; /* text as given, NULL if not given */
 	int64_t number; /* duration in ns, integer, size in bytes, flag 0/1, enum: number of the value */
-	char *text;	/* in effect; settable by the measurement through option_effective() */
+	char *text; /* in effect; settable by the measurement through option_effective() */
 };
 
 struct option_set {

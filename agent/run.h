@@ -76,14 +76,14 @@ struct run {
 	struct worker *workers;
 	int worker_count;
 	int64_t start_ns; /* CLOCK_MONOTONIC at due time 0 */
-	int64_t gate_ns;  /* when the gate opens, as a due time; the first period is due a little later */
-	uint32_t stop;	  /* RUN_STOP: workers end at once */
-	uint32_t go;	  /* the workers' gate: a futex */
-	uint32_t ready;	  /* workers at the gate */
+	int64_t gate_ns; /* when the gate opens, as a due time; the first period is due a little later */
+	uint32_t stop;	     /* RUN_STOP: workers end at once */
+	uint32_t go;	     /* the workers' gate: a futex */
+	uint32_t ready;	     /* workers at the gate */
 	uint32_t drained_ms; /* CLOCK_MONOTONIC of the last drain, in ms, modulo 2^32 */
 	uint32_t starved;    /* the drain got no CPU time, and a worker has ended the step */
-	int ended_fd;	  /* eventfd: a worker has ended */
-	void *state;	  /* the measurement's own */
+	int ended_fd;	     /* eventfd: a worker has ended */
+	void *state;	     /* the measurement's own */
 
 	/* how it went, for the summary and the trailer */
 	bool verdict_failed;

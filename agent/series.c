@@ -213,7 +213,8 @@ int64_t series_drain(struct series *s, const struct series_sink *sink)
 	while (tail != head) {
 		uint32_t start = tail & s->mask;
 		/* as far as the ring goes before it wraps */
-		uint32_t end = head - tail > s->mask + 1 - start ? s->mask + 1 : start + (head - tail);
+		uint32_t end = head - tail > s->mask + 1 - start ? s->mask + 1 :
+								   start + (head - tail);
 		uint32_t at = start;
 
 		if (s->ring[start] == SERIES_ESCAPE) {

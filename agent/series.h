@@ -38,10 +38,10 @@ struct series_info {
 	int thread;
 	const char *policy;
 	int priority;
-	int64_t interval_ns; /* 0: no time grid */
+	int64_t interval_ns;  /* 0: no time grid */
 	int64_t first_due_ns; /* of grid point 0: in setup() from the opening of the gate, then
 			       * from the start of the step */
-	int companion; /* number of the series whose due times this one offsets, or -1 */
+	int companion;	      /* number of the series whose due times this one offsets, or -1 */
 	struct series_label labels[SERIES_LABELS];
 };
 
@@ -108,7 +108,8 @@ static inline void series_put(struct series *s, int64_t value)
 	uint32_t head = s->head;
 
 	if (__builtin_expect((int32_t)(s->room_until - head) < SERIES_WORDS_MAX ||
-			     value != (int32_t)value || value == SERIES_ESCAPE, 0)) {
+				     value != (int32_t)value || value == SERIES_ESCAPE,
+			     0)) {
 		series_put_slow(s, value);
 		return;
 	}

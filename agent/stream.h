@@ -33,7 +33,7 @@ enum stream_type {
 struct stream {
 	int fd; /* -1: nothing is written, everything is counted */
 	int64_t records;
-	int error; /* -errno of the first write that failed; nothing is written after it */
+	int error;	  /* -errno of the first write that failed; nothing is written after it */
 	struct cbor body; /* of the record being made */
 	struct cbor out;  /* records not yet written */
 	uint32_t crc_table[4][256];

@@ -56,8 +56,10 @@ int main(int argc, char **argv)
 		return 2;
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	for (int i = 0; i < count; i++) {
-		threads[i] = (struct thread){ .cpu = atoi(argv[4 + i]), .priority = atoi(argv[3]),
-					      .interval_ns = atol(argv[1]), .periods = atol(argv[2]) };
+		threads[i] = (struct thread){ .cpu = atoi(argv[4 + i]),
+					      .priority = atoi(argv[3]),
+					      .interval_ns = atol(argv[1]),
+					      .periods = atol(argv[2]) };
 		pthread_create(&threads[i].id, NULL, loop, &threads[i]);
 	}
 	for (int i = 0; i < count; i++)

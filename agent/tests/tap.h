@@ -14,7 +14,7 @@ struct tap {
 };
 
 __attribute__((format(printf, 3, 4))) static inline bool tap_check(struct tap *tap, bool good,
-								    const char *format, ...)
+								   const char *format, ...)
 {
 	va_list ap;
 

@@ -179,8 +179,8 @@ static void test_loss(struct tap *tap)
 		lost += seen.kind[i] == POINT_LOST;
 	}
 	tap_check(tap, sampled + lost == 5001 && missed == 7 && lost > 3000 && !seen.order_errors,
-		  "5001 samples = %lld kept + %lld lost, and 7 missed periods",
-		  (long long)sampled, (long long)lost);
+		  "5001 samples = %lld kept + %lld lost, and 7 missed periods", (long long)sampled,
+		  (long long)lost);
 	tap_check(tap, seen.lost_max == 777777 && s.lost_max == 777777,
 		  "the largest lost sample is known");
 	tap_check(tap, s.lost == lost && seen.value[seen.next - 1] == 42,
@@ -285,8 +285,9 @@ static void test_buckets(struct tap *tap)
 	}
 	tap_check(tap, !wrong, "buckets agree with brute force, and their ends with themselves");
 	tap_check(tap, !wide, "no bucket is wider than 1/128 of its values");
-	tap_check(tap, series_bucket(INT64_MAX) == SERIES_BUCKETS - 1 &&
-			       series_bucket(INT64_MIN) == -SERIES_BUCKETS,
+	tap_check(tap,
+		  series_bucket(INT64_MAX) == SERIES_BUCKETS - 1 &&
+			  series_bucket(INT64_MIN) == -SERIES_BUCKETS,
 		  "the outermost values have the outermost buckets");
 	previous = series_bucket(-5000);
 	for (int64_t value = -4999; value < 5000; value++) {
@@ -330,8 +331,9 @@ static void test_percentiles(struct tap *tap)
 		wrong += got < exact || got > exact + (exact < 0 ? 1 : exact) / 128 + 1;
 	}
 	tap_check(tap, !wrong, "percentiles lie in the bucket of the exact ones");
-	tap_check(tap, s.histogram.min == values[0] && s.histogram.max == values[19999] &&
-			       s.histogram.sum == sum,
+	tap_check(tap,
+		  s.histogram.min == values[0] && s.histogram.max == values[19999] &&
+			  s.histogram.sum == sum,
 		  "minimum, maximum and sum are exact");
 	series_free(&s);
 }

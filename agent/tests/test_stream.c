@@ -72,7 +72,9 @@ static void test_text(struct tap *tap)
 		{ "\xe6\xb0\xb4", "63e6b0b4" },
 		{ "\xf0\x90\x85\x91", "64f0908591" },
 		/* what is not UTF-8 becomes question marks, one for each byte */
-		{ "a\xff" "b", "63613f62" },
+		{ "a\xff"
+		  "b",
+		  "63613f62" },
 		{ "\xc3", "613f" },
 		{ "\xed\xa0\x80", "633f3f3f" },
 		{ "\xc0\x80", "623f3f" },
@@ -111,7 +113,9 @@ static size_t read_back(int fd, uint8_t *data, size_t room)
 
 static void test_records(struct tap *tap)
 {
-	static const uint8_t first[] = { 0x84, 0x00, 0x00, 0x41, 0xA0, 0x1A, 0x04, 0xD4, 0x4C, 0x65 };
+	static const uint8_t first[] = {
+		0x84, 0x00, 0x00, 0x41, 0xA0, 0x1A, 0x04, 0xD4, 0x4C, 0x65
+	};
 	static const int32_t values[] = { 1, -2, 0x01020304 };
 	static const uint8_t little[] = { 1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 4, 3, 2, 1 };
 	char name[] = "/tmp/rtgauge-test-XXXXXX";
