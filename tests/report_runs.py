@@ -72,17 +72,11 @@ class FakeSeries:
         return rows[:, 0].copy(), rows[:, 1].copy()
 
     @property
-    def events(self) -> list[stream.Event]:
-        return [
-            stream.Event(
-                0,
-                "lost",
-                index * max(self.info.interval_ns, 1),
-                self.info.series,
-                {"index": index, "count": count, "max": largest},
-            )
-            for index, count, largest in self.lost
-        ]
+    def lost_events(self) -> tuple[NDArray[np.int64], ...]:
+        step = max(self.info.interval_ns, 1)
+        rows = [(index, index * step, count, largest) for index, count, largest in self.lost]
+        table = np.array(rows, np.int64).reshape(-1, 4)
+        return tuple(table.T)
 
     def chunks(self) -> Iterator[FakeChunk]:
         for start in range(0, len(self.value), self.chunk_rows):
@@ -101,7 +95,7 @@ class FakeStep:
     series: list[FakeSeries]
     header: stream.Header | None = None
     settings: list[stream.Setting] = field(default_factory=list)
-    events: list[stream.Event] = field(default_factory=list)
+    told: list[stream.Event] = field(default_factory=list)
     tables: list[stream.Table] = field(default_factory=list)
     verdicts: list[stream.Verdict] = field(default_factory=list)
     work: list[stream.Work] = field(default_factory=list)
@@ -433,7 +427,7 @@ def evaluation(cpus: int = 4, count: int = 60_000) -> FakeRun:
                 settings=settings,
                 budget_ns=150_000,
                 rate_per_hour=1.0,
-                events=[
+                told=[
                     stream.Event(
                         0,
                         "setting",

@@ -139,7 +139,7 @@ def hostile_run() -> made.FakeRun:
         load=HOSTILE,
         reason=HOSTILE,
         remedy=HOSTILE,
-        events=events,
+        told=events,
         tables=[table],
         verdicts=[stream.Verdict(0, HOSTILE, "fail", HOSTILE, HOSTILE)],
         settings=[stream.Setting(0, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)],
@@ -236,7 +236,6 @@ def test_every_counter_is_in_the_page() -> None:
     simple = made.simple()
     simple.series.lost = ((500, 7123, 912_000),)
     step = simple.run.steps[0]
-    step.events = simple.series.events
     step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record")
     page, _ = page_of(simple.run)
     for words in ("7 123 samples lost", "52 records", "4 711 bytes", "cut inside a record"):

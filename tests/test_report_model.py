@@ -114,7 +114,6 @@ def test_every_counter_arrives() -> None:
     simple.series.lost = ((500, 7, 912_000), (700, 2, 3000))
     simple.series.extra_overruns = 4
     step = simple.run.steps[0]
-    step.events = simple.series.events
     step.end = stream.StreamEnd(False, 321, 4711, 5, "cut inside a record")
     found = only(simple.run)
     one = found["series"][0]
@@ -144,7 +143,7 @@ def test_budget_verdict(values: list[int], lost: Any, result: str) -> None:
     array = np.array(values, np.int32)
     info = made.info(interval_ns=3600 * 10**9)
     series = made.FakeSeries(info, np.arange(len(array)), array, lost=lost)
-    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02, events=series.events)
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02)
     if result == "fail":
         step.document["rate_per_hour"] = None
     (verdict,) = only(made.run([step]))["verdicts"]
@@ -163,7 +162,7 @@ def test_lost_samples_of_unknown_value_prevent_a_pass() -> None:
 def test_a_dead_load_fails_its_step() -> None:
     simple = made.simple()
     fields = {"load": "sched", "message": "all senders ended"}
-    simple.run.steps[0].events = [stream.Event(0, "load", 5 * 10**9, None, fields)]
+    simple.run.steps[0].told = [stream.Event(0, "load", 5 * 10**9, None, fields)]
     step = only(simple.run)["steps"][0]
     assert step["state"] == "failed"
     assert "sched" in step["reason"] and "all senders ended" in step["reason"]

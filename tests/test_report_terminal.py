@@ -100,7 +100,6 @@ def test_counters_of_the_stream() -> None:
     simple = made.simple()
     simple.series.lost = ((500, 7123, 912_000),)
     step = simple.run.steps[0]
-    step.events = simple.series.events
     step.end = stream.StreamEnd(False, 321, 4711, 52, "cut inside a record")
     words = joined(summary(simple.run))
     for expected in ("7 123", "912", "52 records", "4 711 bytes", "cut inside a record"):

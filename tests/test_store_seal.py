@@ -65,7 +65,7 @@ def facts_of(step: StoredStep) -> dict[str, Any]:
             for series in step.series
         ],
         "missed": [[part.tolist() for part in series.missed_events] for series in step.series],
-        "events": step.events,
+        "events": list(step.events()),
         "tables": step.tables,
         "verdicts": step.verdicts,
         "work": step.work,
@@ -152,7 +152,7 @@ def test_every_record_survives_sealing(tmp_path: Path) -> None:
     first, second, third = after.series
     assert first.companion is third
     assert third.companion is None
-    assert [event.event for event in first.events] == ["missed", "maximum", "lost", "threshold"]
+    assert [event.event for event in first.events()] == ["missed", "maximum", "lost", "threshold"]
     assert [part.tolist() for part in first.missed_events] == [[9], [3]]
     assert [value for values in second.values() for value in values.tolist()] == [
         -1,
@@ -261,7 +261,7 @@ def test_a_stream_that_is_none(tmp_path: Path, data: bytes) -> None:
     step = step_with(tmp_path, data)
     seal_step(step.folder, RUN, 0)
     after = StoredStep(tmp_path, 0, {})
-    assert (after.header, after.series, after.events) == (None, [], [])
+    assert (after.header, after.series, list(after.events())) == (None, [], [])
     assert after.end.dropped_bytes == len(data)
 
 
@@ -275,7 +275,7 @@ def test_a_stream_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 
 def test_steps_that_are_not_there(tmp_path: Path) -> None:
     step = StoredStep(tmp_path, 3, {})
-    assert (step.header, step.series, step.events, step.sealed) == (None, [], [], False)
+    assert (step.header, step.series, list(step.events()), step.sealed) == (None, [], [], False)
     assert step.end.reason == "the step was not carried out"
     with pytest.raises(StoreError, match=r"step 3 of run .* has no stream"):
         seal_step(step.folder, RUN, 3)
@@ -418,5 +418,5 @@ def test_many_events_of_missed_periods(tmp_path: Path) -> None:
     index, count = series.missed_events
     assert index.tolist() == list(range(1, 10_000, 5))
     assert set(count.tolist()) == {3}
-    assert all(isinstance(event, Event) for event in series.events)
+    assert all(isinstance(event, Event) for event in series.events())
     assert len(rows_of(series)) == 4000

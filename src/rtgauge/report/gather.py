@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,13 +83,11 @@ def gather(
     """The figures of each series, in the order given; with ``pictures`` the time bins too."""
     if not series:
         return []
-    losses = {id(step): _losses(step) for _, step in series}
     at_once = min(THREADS, len(series))
     share = max(1, THREADS // len(series))
 
     def one(pair: tuple[StoredSeries, StoredStep]) -> Figures:
-        mine = losses[id(pair[1])].get(pair[0].info.series, ())
-        return _figures(*pair, mine, pictures, share)
+        return _figures(*pair, pictures, share)
 
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(one, series))
@@ -105,16 +103,9 @@ class _Loss:
     largest: int
 
 
-def _losses(step: StoredStep) -> dict[int, list[_Loss]]:
-    """The losses of each series, from one walk over the step's events."""
-    found: dict[int, list[_Loss]] = {}
-    for event in step.events:
-        if event.event == "lost" and event.series is not None:
-            index, count, largest = (
-                _integer(event.fields.get(k)) for k in ("index", "count", "max")
-            )
-            found.setdefault(event.series, []).append(_Loss(index, event.time_ns, count, largest))
-    return found
+def _losses(series: StoredSeries) -> list[_Loss]:
+    rows = zip(*(row.tolist() for row in series.lost_events), strict=True)
+    return [_Loss(*row) for row in rows]
 
 
 def _scaled(counts: Counts, scale: int) -> Counts:
@@ -136,11 +127,11 @@ def _scaled(counts: Counts, scale: int) -> Counts:
 def _figures(
     series: StoredSeries,
     step: StoredStep,
-    losses: Sequence[_Loss],
     pictures: bool,
     share: int,
 ) -> Figures:
     info, totals = series.info, series.totals
+    losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
     lost_runs = tuple((loss.count, loss.largest * info.scale) for loss in losses)
     timeline: TimeBins | None = None
@@ -190,10 +181,6 @@ def _figures(
         duration_s=_duration_s(series, step),
         timeline=timeline,
     )
-
-
-def _integer(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _from_histogram(series: StoredSeries) -> Counts:

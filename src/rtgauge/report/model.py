@@ -212,7 +212,7 @@ def _step(step: StoredStep) -> Document:
         str(source.get("reason") or ""),
         str(source.get("remedy") or ""),
     )
-    died = [event for event in step.events if event.event == "load"]
+    died = [event for event in step.told if event.event == "load"]
     if died and state in ("complete", "interrupted", "running"):
         state = "failed"
         told = died[0].fields
@@ -280,7 +280,7 @@ def _load(step: StoredStep) -> Document:
 
 def _told(step: StoredStep) -> list[Document]:
     events: list[Document] = []
-    for event in step.events:
+    for event in step.told:
         if event.event not in _TOLD or len(events) == EVENT_LIMIT:
             continue
         fields = event.fields

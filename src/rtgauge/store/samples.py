@@ -66,15 +66,20 @@ class StoredSeries:
         """The last snapshot."""
         return self._scan.histogram
 
-    @property
-    def events(self) -> list[Event]:
+    def events(self) -> Iterator[Event]:
         """The events of this series, in order."""
-        return [event for event in self._step.events if event.series == self.info.series]
+        return (event for event in self._step.events() if event.series == self.info.series)
 
     @property
     def missed_events(self) -> tuple[Int64s, Int64s]:
         """After which index periods were skipped, and how many; two arrays of one length."""
         return self._scan.missed_events()
+
+    @property
+    def lost_events(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Runs of samples that were taken and not kept: index of the first, time (ns from the
+        start of the step), number, largest; four arrays of one length."""
+        return self._scan.lost_events()
 
     @property
     def companion(self) -> StoredSeries | None:
@@ -193,6 +198,12 @@ class StoredStep:
         return self._scan.verdicts
 
     @property
+    def told(self) -> list[Event]:
+        """The events that have something to say (load, setting, threshold, message), in order,
+        the first thousand of each kind; the others are counted with each series."""
+        return self._scan.told
+
+    @property
     def trailer(self) -> Trailer | None:
         return self._scan.trailer
 
@@ -213,15 +224,17 @@ class StoredStep:
             found.append(StoredSeries(self, scan, rows, totals))
         return found
 
-    @cached_property
-    def events(self) -> list[Event]:
-        """All events, in order. There may be very many of ``missed``: see ``missed_events``."""
+    def events(self) -> Iterator[Event]:
+        """All events, in order, each read when it is asked for: there may be millions of
+        ``missed``. What reports need comes without: ``told``, ``missed_events``, ``lost_events``.
+        """
         if self.header is None:
-            return []
+            return
         sealed = self.in_parquet
         path = self.folder / (RECORDS if sealed else STREAM)
-        spans = spans_of(path, StreamReader(sealed=sealed))
-        return [span.record for span in spans if isinstance(span.record, Event)]
+        for span in spans_of(path, StreamReader(sealed=sealed)):
+            if isinstance(span.record, Event):
+                yield span.record
 
 
 class StoredRun:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass through the stream of a step: everything but the samples, and where those stand.
 
-Memory: the records themselves, without samples, events and superseded histograms; 32 bytes for each
-block of samples; 24 for each event of missed periods. The samples are read later, block by block.
+Memory: the records themselves, without samples, counted events and superseded histograms; 32 bytes
+for each block of samples and each loss; 16 for each event of missed periods or of a wide value. The
+samples are read later, block by block.
 """
 
 from __future__ import annotations
 
 import os
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +44,10 @@ from rtgauge.stream import (
 __all__ = ["CHUNK_ROWS", "Chunk", "SeriesScan", "StepScan", "read_blocks", "scan_stream"]
 
 CHUNK_ROWS = 1 << 20
+COUNTED = ("maximum", "missed", "lost", "wide")
+"""Events that may come by the million: they are kept as numbers, the others as they are."""
+TOLD_LIMIT = 1000
+"""So many events of each other kind are kept."""
 
 Int64s: TypeAlias = NDArray[np.int64]
 Values: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
@@ -69,6 +75,7 @@ class SeriesScan:
     blocks: array[int] = field(default_factory=lambda: array("q"))  # index, due, count, position
     missed: array[int] = field(default_factory=lambda: array("q"))  # index, count
     wide: array[int] = field(default_factory=lambda: array("q"))  # index, value
+    losses: array[int] = field(default_factory=lambda: array("q"))  # index, time, count, max
     rows: int = 0
     lost: int = 0
 
@@ -79,6 +86,10 @@ class SeriesScan:
     def missed_events(self) -> tuple[Int64s, Int64s]:
         table = np.frombuffer(self.missed, dtype=np.int64).reshape(-1, 2)
         return table[:, 0], table[:, 1]
+
+    def lost_events(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        table = np.frombuffer(self.losses, dtype=np.int64).reshape(-1, 4)
+        return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
 
     def wide_values(self) -> tuple[Int64s, Int64s]:
         """Index, rising, and value of the samples that stand whole in events."""
@@ -121,6 +132,8 @@ class StepScan:
     work: list[Work] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    told: list[Event] = field(default_factory=list)
+    told_of: Counter[str] = field(default_factory=Counter)
     trailer: Trailer | None = None
     end: StreamEnd = field(default_factory=lambda: StreamEnd(False, 0, 0, 0, "not read yet"))
     good_bytes: int = 0
@@ -133,15 +146,8 @@ def _take(scan: StepScan, span: Span) -> None:
             count = len(block.values)
             series.blocks.extend((block.index, block.due_ns, count, block.position))
             series.rows += count
-        case Event(series=int(number)) as event:
-            series = scan.series[number]
-            fields = event.fields
-            if event.event == "missed":
-                series.missed.extend((_number(fields["index"]), _number(fields["count"])))
-            elif event.event == "wide":
-                series.wide.extend((_number(fields["index"]), _number(fields["value"])))
-            elif event.event == "lost":
-                series.lost += _number(fields["count"])
+        case Event() as event:
+            _take_event(scan, event)
         case Histogram() as histogram:
             scan.series[histogram.series].histogram = histogram
         case SeriesInfo() as info:
@@ -162,6 +168,22 @@ def _take(scan: StepScan, span: Span) -> None:
             scan.verdicts.append(verdict)
         case Trailer() as trailer:
             scan.trailer = trailer
+
+
+def _take_event(scan: StepScan, event: Event) -> None:
+    if event.event in COUNTED and event.series is not None:
+        series, fields = scan.series[event.series], event.fields
+        if event.event == "missed":
+            series.missed.extend((_number(fields["index"]), _number(fields["count"])))
+        elif event.event == "wide":
+            series.wide.extend((_number(fields["index"]), _number(fields["value"])))
+        elif event.event == "lost":
+            index, count, largest = (_number(fields[key]) for key in ("index", "count", "max"))
+            series.lost += count
+            series.losses.extend((index, event.time_ns, count, largest))
+    elif scan.told_of[event.event] < TOLD_LIMIT and len(scan.told_of) <= TOLD_LIMIT:
+        scan.told_of[event.event] += 1
+        scan.told.append(event)
 
 
 def _number(value: Fact) -> int:
