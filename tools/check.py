@@ -222,8 +222,9 @@ def tree(stage: Stage) -> None:
 
 
 def ruff(stage: Stage) -> None:
-    """Lint of everything written in Python."""
+    """Lint and form of everything written in Python."""
     stage.run([VENV / "ruff", "check", "--quiet", "."])
+    stage.run([VENV / "ruff", "format", "--quiet", "--diff", *PYTHON_FOLDERS])
 
 
 def mypy(stage: Stage) -> None:
