@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import tracemalloc
 import zlib
@@ -508,3 +509,53 @@ def test_read_stream(tmp_path: Path) -> None:
         list(read_stream(path))
     with pytest.raises(StreamError, match="No such file"):
         list(read_stream(tmp_path / "none.cbor"))
+
+
+def masses(rng: random.Random) -> bytes:
+    """A stream of an overloaded system, with numbers of every size."""
+    builder = Builder().series(0, interval_ns=20_000).series(300, interval_ns=0)
+    index = 0
+    for _ in range(30):
+        builder.sequence += rng.choice((0, 0, 1, 300, 70_000))
+        index += rng.choice((1, 30, 300, 70_000, 1 << 33))
+        series = rng.choice((0, 300))
+        if rng.random() < 0.5:
+            count = rng.choice((1, 5, 23, 24, 70_000))
+            builder.event("missed", index * 7, series=series, index=index, count=count)
+        else:
+            values = np.arange(rng.choice((1, 2, 40, 300)))
+            builder.samples(series, index, values, due_ns=index)
+            index += len(values)
+    return builder.trailer().data
+
+
+def test_records_that_come_in_masses_are_read_as_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The short way gives what the general one gives, of good and of damaged records."""
+    rng = random.Random(5)
+    taken = []
+    quick = StreamReader._quick
+
+    def counted(self: StreamReader, *rest: Any) -> Any:
+        taken.append(found := quick(self, *rest))
+        return found
+
+    for number in range(600):
+        data = masses(rng)
+        if number:
+            data = streams.damage(data, rng, [data])
+        sizes = rng.choice(((), (1000,), (7, 300)))
+        sealed = rng.random() < 0.3
+        monkeypatch.setattr(StreamReader, "_quick", counted)
+        found = streams.read_plain(data, sizes, sealed), reason_in(data)
+        monkeypatch.setattr(StreamReader, "_quick", lambda *_: None)
+        assert found == (streams.read_plain(data, sizes, sealed), reason_in(data))
+        if not number:
+            assert sum(span is not None for span in taken) == 2 * 30
+
+
+def reason_in(data: bytes) -> str:
+    reader = StreamReader()
+    reader.feed(data)
+    return reader.finish().reason
