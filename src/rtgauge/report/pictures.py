@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pictures are drawn from: few numbers that stand for all samples, none left out.
 
-Step 11 of the path of a sample: the value table and the time bins of ``gather`` become the arrays that the
-HTML report embeds and its script draws. A picture shows all series of one quantity of a step, on
-shared axes. Every maximum is among the points: bins are merged, but nothing is averaged away.
+Step 11 of the path of a sample: the value table and the time bins of ``gather`` become the arrays
+that the HTML report embeds and its script draws. A picture shows all series of one quantity of a
+step, on shared axes. Every maximum is among the points: bins are merged, nothing is averaged away.
 
     histogram   counts between shared edges, logarithmic or (with values <= 0) by asinh
     ccdf        how many samples are at least x, at shared x and at every maximum
