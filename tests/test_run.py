@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import rtgauge.run
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import ExitCode, StoreError, TargetError, UsageError
 from rtgauge.plan import Plan, planned_step
@@ -19,7 +20,7 @@ from rtgauge.run import Limits, LiveStep, RunOutcome, execute
 from rtgauge.store import Store
 from rtgauge.store.folder import StreamFile
 from rtgauge.target import open_target
-from rtgauge.target.fake import CATALOGUE, FakeTarget
+from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 
 KNOWN = Catalogue.from_document(dict(CATALOGUE))
 
@@ -136,6 +137,8 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         ("fake:refuses", "failed", 2, "CPU 99", None),
         ("fake:fails", "failed", 1, "CPU 1 went away", 2000),
         ("fake:load-dies", "failed", 1, "load sched died", 2000),
+        ("fake:load-stalls", "failed", 1, "the load sched stopped working: killed", 4000),
+        ("fake:babbles", "failed", 1, "the stream is damaged: record", 2000),
         ("fake:skipped", "skipped", 77, "no such device", None),
         ("fake:silent", "failed", 1, "said nothing for 20 s", 2250),
         ("fake:hang", "failed", 1, "said nothing for 20 s", 2000),
@@ -159,6 +162,52 @@ def test_how_a_run_ends(
         assert step["reason"] in outcome.reason
     if kept is not None:
         assert [series.count for series in run.steps[0].series] == [kept, kept]
+
+
+def test_an_agent_whose_stream_is_damaged_is_stopped(store: Store) -> None:
+    """It is not waited for: nothing that it still says can be used."""
+    watcher = Watcher()
+    (outcome,) = execute(timer(**{"for": "1h"}), [open_target("fake:babbles")], store, watcher)
+    assert outcome.state == "failed"
+    assert 1800 < watcher.lives[1].elapsed_s < 1810
+
+
+def test_noise_that_does_not_end_when_told_is_cut_off(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rtgauge.run, "DAMAGED_BYTES", 100_000)
+    monkeypatch.setattr(FakeAgent, "stop", lambda self: None)
+    (outcome,) = execute(timer(), [open_target("fake:babbles")], store)
+    assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.FAILED)
+    assert "the stream is damaged" in outcome.reason
+    end = store.get(outcome.id).steps[0].end
+    assert 100_000 < end.dropped_bytes < 300_000
+
+
+@pytest.mark.parametrize("target", ["fake:load-stalls", "fake:load-dies"])
+def test_run_and_results_agree_on_a_load_that_died(store: Store, target: str) -> None:
+    outcome = carry_out(store, target)
+    (run,) = model.build([store.get(outcome.id)])["runs"]
+    document = store.get(outcome.id).document
+    for key in ("state", "reason", "remedy"):
+        assert run[key] == document[key]
+        assert run["steps"][0][key] == document["steps"][0][key]
+    assert run["state"] == "failed"
+
+
+def test_a_host_that_is_behind_still_sees_everything_in_the_end(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that writes without a pause is read first; the live view follows when it can."""
+    monkeypatch.setattr(rtgauge.run, "FEED_BYTES", 512)
+    monkeypatch.setattr(rtgauge.run, "MUCH_BYTES", 1000)
+    quick = FakeAgent.read
+    monkeypatch.setattr(FakeAgent, "read", lambda self, timeout: quick(self, 0.25))
+    watcher = Watcher()
+    (outcome,) = execute(timer(), [open_target("fake")], store, watcher)
+    assert outcome.state == "complete"
+    assert [one.count for one in watcher.lives[1].series.values()] == [4000, 4000]
+    assert any("faster than" in text for text in watcher.messages)
 
 
 def test_only_what_was_asked_for_decides_whether_all_was_skipped(store: Store) -> None:

@@ -281,12 +281,20 @@ def interrupted(store: Store, data: bytes, **changes: Any) -> str:
 
 
 def test_a_step_that_had_ended_is_complete(store: Store) -> None:
-    run = store.get(interrupted(store, streams.one_of_each().data))
+    run = store.get(interrupted(store, Builder().trailer().data))
     assert run.document["state"] == "interrupted"
     assert [step.document["state"] for step in run.steps] == ["complete", "skipped"]
     skipped = Builder().trailer("skipped", reason="no right", remedy="sudo").data
     run = store.get(interrupted(store, skipped))
     assert run.steps[0].document["reason"] == "no right"
+
+
+def test_a_step_whose_load_died_has_failed_after_a_kill_too(store: Store) -> None:
+    event = {"load": "sched", "message": "killed by signal 9"}
+    run = store.get(interrupted(store, Builder().event("load", **event).data))
+    assert [step.document["state"] for step in run.steps] == ["failed", "skipped"]
+    assert run.document["state"] == "failed"
+    assert "load sched stopped working: killed" in run.document["reason"]
 
 
 def test_steps_that_run_json_does_not_name(store: Store) -> None:

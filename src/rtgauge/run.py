@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries out a plan on targets: one agent for each step, its stream made durable as it comes.
 
-Steps 6 to 8 of the path of a sample: the bytes that ``RunningAgent.read`` hands out go into the run's folder as they
-are (``StreamFile.write``, synced at most a second later), and through ``StreamReader`` into the
-live view. When the step has ended, the folder seals them into Parquet.
+Steps 6 to 8 of the path of a sample: the bytes that ``RunningAgent.read`` hands out go into the
+run's folder as they are (``StreamFile.write``, synced at most a second later), and through
+``StreamReader`` into the live view. When the step has ended, the folder seals them into Parquet.
 
 Whatever happens, the samples that came are kept and the run says how it ended: complete,
 interrupted (from outside), failed, or skipped (cannot run here).
@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from rtgauge.audit import audit, environment_document
 from rtgauge.catalogue import Catalogue, parse_cpus
@@ -31,7 +31,7 @@ from rtgauge.errors import (
     UsageError,
 )
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
-from rtgauge.store import RunFolder, Store, new_run_id
+from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import (
     Environment,
     Event,
@@ -57,6 +57,10 @@ __all__ = [
 ]
 
 POLL_S: Final = 0.2
+FEED_BYTES: Final = 1 << 16
+MUCH_BYTES: Final = 1 << 23
+# What follows the damage in a stream is kept for whoever wants to know what it was; not for ever.
+DAMAGED_BYTES: Final = 1 << 26
 ONLINE: Final = "/sys/devices/system/cpu/online"
 STATES: Final = ("complete", "interrupted", "failed", "skipped")
 # Signals by which someone ends an agent; others mean that it broke.
@@ -107,7 +111,7 @@ class LiveStep:
     trailer: Trailer | None = None
     series: dict[int, LiveSeries] = field(default_factory=dict)
     settings: list[Setting] = field(default_factory=list)
-    events: int = 0
+    died: Event | None = None
 
     def take(self, record: Record) -> None:
         """Take in one record of the stream."""
@@ -120,8 +124,8 @@ class LiveStep:
                 self.series[record.series] = LiveSeries(record)
             case Setting():
                 self.settings.append(record)
-            case Event():
-                self.events += 1
+            case Event(event="load"):
+                self.died = self.died or record
             case Header():
                 self.header = record
             case Trailer():
@@ -558,31 +562,44 @@ class _Watch:
         self._reader = StreamReader()
         self._stopped_at: float | None = None
         self._killed = False
+        self._stored: IO[bytes]
+        self._written = self._fed = 0
+        self._end_at: int | None = None  # what was known to be written when the stream ended
+        self._damaged = False
+        self._refused = False
         self._blame = _Ended("complete")  # why the host itself ended the agent
 
     def run(self, folder: RunFolder, index: int) -> _Ended:
         """Read until the agent is gone; gives how the step ended."""
         stream = folder.append_stream(index)
         try:
-            self._follow(stream.write)
+            with open(stream.path, "rb", buffering=0) as self._stored:
+                self._follow(stream.write)
+                code = self._end_agent()
+                self._catch_up()
         except BaseException:
             self._end_agent()
             raise
         finally:
             stream.close()
-        code = self._end_agent()
         end = self._reader.finish()
         ended = self._judge(code, end.reason if end.dropped_bytes else "")
+        failure = load_failure([self._live.died] if self._live.died else [])
+        if failure is not None and ended.state in ("complete", "interrupted"):
+            ended = _Ended("failed", *failure)
         if ended.state == "complete" and end.lost_records:
             ended.reason = f"{end.lost_records} records of the stream were lost on the way"
         return ended
 
     def _follow(self, write: Callable[[bytes], object]) -> None:
-        began = heard = self._clock.monotonic()
+        """Bytes into the folder first: an agent that has to wait loses samples. The live view has
+        its records from there, as fast as there is time for that."""
+        began = heard = fed = self._clock.monotonic()
         first = True
         while True:
             self._interrupt()
-            data = self._agent.read(POLL_S)
+            behind = self._fed < self._written
+            data = self._agent.read(0.0 if behind else POLL_S)
             now = self._clock.monotonic()
             self._live.elapsed_s = now - began
             if data == b"":
@@ -590,7 +607,11 @@ class _Watch:
             if data:
                 heard, first = now, False
                 write(data)
-                self._feed(data)
+                self._written += len(data)
+            if not data or now - fed >= POLL_S:
+                fed = now
+                self._feed()
+                self._look_at_the_end()
             self._progress.step_went_on(self._live)
             limit = self._limits.first_s if first else self._limits.silence_s
             if now - heard > limit:
@@ -602,15 +623,41 @@ class _Watch:
                 if now - self._stopped_at > self._limits.stop_s + self._limits.kill_s:
                     return
 
-    def _feed(self, data: bytes) -> None:
-        if self._blame.state != "complete":
-            return
+    def _feed(self) -> bool:
+        """Take in some of what was written and not looked at yet; whether there was any."""
+        if self._fed >= self._written:
+            return False
+        data = self._stored.read(FEED_BYTES)
+        self._fed = self._fed + len(data) if data else self._written
+        if self._refused:
+            return True
         try:
             for record in self._reader.feed(data):
                 self._live.take(record)
         except StreamError as error:
+            self._refused = True
             self._blame = _Ended("failed", error.message, error.remedy)
             self._stop()
+        return True
+
+    def _catch_up(self) -> None:
+        """Take in all that came too fast to be looked at meanwhile."""
+        if self._written - self._fed > MUCH_BYTES:
+            self._progress.message("looking through what came faster than it could be shown …")
+        while self._feed():
+            pass
+
+    def _look_at_the_end(self) -> None:
+        """Stop an agent whose stream is damaged: nothing that it still says can be used."""
+        if not self._reader.ended:
+            return
+        if self._end_at is None:
+            self._end_at = self._fed
+            if self._live.trailer is None:
+                self._damaged = not self._refused
+                self._stop()
+        if self._written - self._end_at > DAMAGED_BYTES:
+            self._kill()
 
     def _overtime(self, elapsed: float) -> bool:
         expected = self._live.expected_s
@@ -674,6 +721,8 @@ class _Watch:
         message, remedy = self._said()
         if self._blame.state != "complete":
             return self._blame
+        if broken and self._damaged:
+            return _damaged(broken)
         if trailer is not None:
             if trailer.state == "complete" and code not in (0, ExitCode.OVER_BUDGET):
                 return _Ended("failed", message or f"the agent ended with code {code}", remedy)
@@ -691,10 +740,7 @@ class _Watch:
         if code < 0:
             return self._judge_signal(-code)
         if broken:
-            damage = (
-                broken if broken.startswith("the stream") else f"the stream is damaged: {broken}"
-            )
-            return _Ended("failed", damage, "run it once more")
+            return _damaged(broken)
         default = f"the agent ended with code {code} in the middle of the step"
         return _Ended("failed", message or default, remedy or "see what the target's log says")
 
@@ -709,3 +755,8 @@ class _Watch:
         return _Ended(
             "failed", f"the agent broke down ({name})", "report this, with the agent's version"
         )
+
+
+def _damaged(reason: str) -> _Ended:
+    text = reason if reason.startswith("the stream") else f"the stream is damaged: {reason}"
+    return _Ended("failed", text, "run it once more")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream: reading what an agent writes, and encoding records as it would.
 
-Step 7 of the path of a sample: the bytes that the agent's draining thread wrote arrive here, as they come
-from the pipe, and leave as ``Samples`` whose values still lie in the bytes received; the next step
-is the store (``rtgauge.store``), which appends those bytes to the run's folder.
+Step 7 of the path of a sample: the bytes that the agent's draining thread wrote arrive here, as
+they come from the pipe, and leave as ``Samples`` whose values still lie in the bytes received,
+beside the store (``rtgauge.store``), which appends those bytes to the run's folder.
 
 The format is docs/stream.md; nothing here goes beyond that page. A stream may come over a bad
 line, from a crashed system or from somebody who means harm. So the reader takes no general CBOR
@@ -984,6 +984,11 @@ class StreamReader:
         return StreamEnd(
             self._complete, self._records, self._dropped, self._lost, reason, self._cut
         )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is at its end: by its trailer, or by what is no record."""
+        return self._ended()
 
     def _ended(self) -> bool:
         return self._reason is not None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results model: one JSON document that the terminal, the HTML report and every export share.
 
-Step 10 of the path of a sample: the figures that ``gather`` read from the stored samples become the model
-here; from here on nobody looks at a sample again. docs/results.md explains the document,
+Step 10 of the path of a sample: the figures that ``gather`` read from the stored samples become
+the model here; from here on nobody looks at a sample again. docs/results.md explains the document,
 results.schema.json defines it; nothing in it knows a measurement by its name.
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge.report import gather
+from rtgauge.store import load_failure
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredRun, StoredSeries, StoredStep
@@ -212,12 +213,9 @@ def _step(step: StoredStep) -> Document:
         str(source.get("reason") or ""),
         str(source.get("remedy") or ""),
     )
-    died = [event for event in step.told if event.event == "load"]
-    if died and state in ("complete", "interrupted", "running"):
-        state = "failed"
-        told = died[0].fields
-        reason = f"the load {told.get('load')!s} stopped working: {told.get('message')!s}"
-        remedy = "what was measured was not measured under that load; run the step again"
+    failure = load_failure(step.told)
+    if failure is not None and state in ("complete", "interrupted", "running"):
+        state, (reason, remedy) = "failed", failure
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
     if step.header is not None:
         parameters = {name: value.effective for name, value in step.header.parameters.items()}

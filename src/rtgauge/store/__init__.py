@@ -16,7 +16,7 @@ with Store.open() as store:
 from rtgauge.store.folder import RunFolder, StreamFile
 from rtgauge.store.identity import is_run_id, new_run_id
 from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
-from rtgauge.store.scan import Chunk
+from rtgauge.store.scan import Chunk, load_failure
 from rtgauge.store.store import RunRow, Store
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "StoredStep",
     "StreamFile",
     "is_run_id",
+    "load_failure",
     "new_run_id",
 ]

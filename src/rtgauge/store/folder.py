@@ -31,6 +31,7 @@ from rtgauge.store.files import (
     write_json,
 )
 from rtgauge.store.identity import is_run_id, new_run_id
+from rtgauge.store.scan import load_failure, scan_stream
 from rtgauge.store.seal import RECORDS, STREAM, read_seal, seal_step
 from rtgauge.stream import StreamEnd
 
@@ -316,6 +317,13 @@ def recover(path: Path) -> dict[str, Any]:
     return recovered
 
 
+def _load_failure(folder: Path) -> tuple[str, str] | None:
+    try:
+        return load_failure(scan_stream(folder / RECORDS, sealed=True).told)
+    except (StoreError, StreamError):
+        return None
+
+
 _WRITER_GONE = "the program that carried it out ended before it"
 _AGAIN = "start the run again; what was measured is kept"
 
@@ -338,10 +346,18 @@ def _interrupted(path: Path, document: dict[str, Any], left: list[int]) -> dict[
         seal = read_seal(step_path(path, step["step"]))
         if seal is not None and seal.trailer is not None:
             step.update(seal.trailer)
+        failure = _load_failure(step_path(path, step["step"])) if seal is not None else None
+        if failure is not None and step["state"] in ("complete", "interrupted"):
+            step |= {"state": "failed", "reason": failure[0], "remedy": failure[1]}
+    outcome = {"state": "interrupted", "reason": _WRITER_GONE, "remedy": _AGAIN}
+    for step in steps:
+        if step.get("state") == "failed":
+            where = f"step {step['step']} ({step.get('measurement', '')}): "
+            outcome = {"state": "failed", "reason": where + str(step.get("reason", "")),
+                       "remedy": str(step.get("remedy", ""))}  # fmt: skip
+            break
     return {
         **document,
-        "state": "interrupted",
-        "reason": _WRITER_GONE,
-        "remedy": _AGAIN,
+        **outcome,
         "steps": sorted(steps, key=lambda step: int(step["step"])),
     }

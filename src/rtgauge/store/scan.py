@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -41,7 +41,15 @@ from rtgauge.stream import (
     Work,
 )
 
-__all__ = ["CHUNK_ROWS", "Chunk", "SeriesScan", "StepScan", "read_blocks", "scan_stream"]
+__all__ = [
+    "CHUNK_ROWS",
+    "Chunk",
+    "SeriesScan",
+    "StepScan",
+    "load_failure",
+    "read_blocks",
+    "scan_stream",
+]
 
 CHUNK_ROWS = 1 << 20
 COUNTED = ("maximum", "missed", "lost", "wide")
@@ -184,6 +192,18 @@ def _take_event(scan: StepScan, event: Event) -> None:
     elif scan.told_of[event.event] < TOLD_LIMIT and len(scan.told_of) <= TOLD_LIMIT:
         scan.told_of[event.event] += 1
         scan.told.append(event)
+
+
+def load_failure(events: Iterable[Event]) -> tuple[str, str] | None:
+    """Reason and remedy of a step whose load died, whatever its trailer says: it was not measured
+    under that load. None if no event says so."""
+    died = next((event for event in events if event.event == "load"), None)
+    if died is None:
+        return None
+    return (
+        f"the load {died.fields.get('load')!s} stopped working: {died.fields.get('message')!s}",
+        "what was measured was not measured under that load; run the step again",
+    )
 
 
 def _number(value: Fact) -> int:

@@ -34,6 +34,7 @@ SUB_BITS: Final = 7
 INT32: Final = 2**31
 
 FAULTS: Final = {
+    "babbles": "half way the stream turns into noise without end, until told to stop",
     "cut": "the stream breaks off inside a record and the agent is killed",
     "exit": "exit=N: the agent writes nothing and ends with code N",
     "fails": "the step fails half way, with a reason",
@@ -42,6 +43,7 @@ FAULTS: Final = {
     "hostile": "the stream is noise from its first byte on",
     "late": "latencies are a thousand times as large",
     "load-dies": "the load dies half way",
+    "load-stalls": "the load stalls half way, and the agent goes on to its end",
     "lost": "a record is lost on the way",
     "missing": "there is no agent on the target",
     "newer": "the stream is of a version that nobody knows yet",
@@ -628,7 +630,8 @@ class FakeAgent:
             return None
         faults = set(self._faults)
         if not faults & {
-            "cut", "garbage", "hang", "silent", "lost", "load-dies", "fails",
+            "babbles", "cut", "garbage", "hang", "silent", "lost", "load-dies", "load-stalls",
+            "fails",
         }:  # fmt: skip
             return None
         return self._break(faults, series)
@@ -645,15 +648,23 @@ class FakeAgent:
             yield now, bytes(np.random.default_rng(11).integers(0, 256, 50_000, np.uint8))
             self._code = 0
             yield now, b""
+        elif "babbles" in faults:
+            noise = bytes(np.random.default_rng(11).integers(0, 256, 5000, np.uint8))
+            while not self._stopped:
+                now += 0.1
+                yield now, noise
+            self._code = 4
+            yield now, b""
         elif faults & {"hang", "silent"}:
             while not self._stopped or self._deaf():
                 yield math.inf, b""
         elif "lost" in faults:
             writer.sequence += 3
             del self._faults["lost"]
-        elif "load-dies" in faults:
+        elif faults & {"load-dies", "load-stalls"}:
+            self._faults.pop("load-stalls", None)
             body = {"event": "load", "time_ns": int(now * NS), "load": "sched",
-                    "message": "load sched died: killed by signal 9"}  # fmt: skip
+                    "message": "killed by signal 9"}  # fmt: skip
             yield now, writer.record(RecordType.EVENT, body)
         return
 
