@@ -28,6 +28,8 @@ COMMANDS = {
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),
     "delete": ("store", "delete", "Delete runs from the store."),
+    "export": ("bundle", "export", "Pack a run into one file."),
+    "import": ("bundle", "import_", "Put a run that was exported into the store."),
     "describe": ("describe", "describe", "Show what a target can measure."),
 }
 

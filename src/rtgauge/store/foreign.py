@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's folder that was made elsewhere: whether it is what the readers of this store expect.
+
+Whoever packed a bundle may have put anything into it. Everything that the store, the statistics
+and the reports rely on is looked at here, once, before the folder becomes a run of the store: the
+shapes of run.json and of the seals, that records, seals and Parquet files agree, and that all
+samples can be read, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.errors import RtgaugeError, StoreError
+from rtgauge.store.folder import DOCUMENT, FORMAT, VERSION, step_path
+from rtgauge.store.pages import check_parquet
+from rtgauge.store.samples import StoredRun, StoredStep
+from rtgauge.store.scan import scan_stream
+from rtgauge.store.seal import RECORDS, SEAL, SealedSeries, parquet_name, read_seal
+from rtgauge.stream import Event, Histogram, Samples, SeriesInfo, Span
+
+__all__ = ["JSON_LIMIT", "check_run"]
+
+JSON_LIMIT = 1 << 25
+"""The most bytes of run.json or of a seal."""
+STEP_LIMIT = 10_000
+DEPTH_LIMIT = 32
+KEPT_LIMIT = 1 << 28
+"""The most bytes of records that a reader keeps in memory: work done every second, messages."""
+
+_INT64 = 1 << 63
+_ENDED = ("complete", "interrupted", "failed", "skipped")
+_NONE = type(None)
+_TEXT = (str,)
+_MAYBE_TEXT = (str, _NONE)
+_MAYBE_NUMBER = (int, float, _NONE)
+
+# What run.json may hold under the names that are read; others are let through.
+_RUN: Mapping[str, tuple[type, ...]] = {
+    "study": _MAYBE_TEXT,
+    "label": _MAYBE_TEXT,
+    "repeat": (int, _NONE),
+    "target": _TEXT,
+    "boot_id": _MAYBE_TEXT,
+    "started": _TEXT,
+    "duration_s": _MAYBE_NUMBER,
+    "state": _TEXT,
+    "reason": _MAYBE_TEXT,
+    "remedy": _MAYBE_TEXT,
+    "plan": (dict, _NONE),
+    "environment": (dict, _NONE),
+    "findings": (list, _NONE),
+    "catalogue": (dict, _NONE),
+    "steps": (list,),
+}
+_STEP: Mapping[str, tuple[type, ...]] = {
+    "step": (int,),
+    "measurement": _MAYBE_TEXT,
+    "parameters": (dict, _NONE),
+    "load": _MAYBE_TEXT,
+    "budget_ns": (int, _NONE),
+    "rate_per_hour": _MAYBE_NUMBER,
+    "role": _TEXT,
+    "state": _TEXT,
+    "reason": _MAYBE_TEXT,
+    "remedy": _MAYBE_TEXT,
+    "folder": _TEXT,
+    "duration_s": _MAYBE_NUMBER,
+}
+_FINDING = dict.fromkeys(("check", "found", "level", "why", "remedy"), _TEXT)
+_SETTING: Mapping[str, tuple[type, ...]] = {
+    "asked": _MAYBE_TEXT,
+    "effective": _MAYBE_TEXT,
+    "before": _MAYBE_TEXT,
+    "reason": _TEXT,
+}
+_SEAL: Mapping[str, tuple[type, ...]] = {
+    "version": (int,),
+    "end": (dict,),
+    "trailer": (dict, _NONE),
+    "series": (list,),
+}
+_END: Mapping[str, tuple[type, ...]] = {
+    "complete": (bool,),
+    "records": (int,),
+    "dropped_bytes": (int,),
+    "lost_records": (int,),
+    "reason": _TEXT,
+    "cut": (bool,),
+}
+_TRAILER = dict.fromkeys(("state", "reason", "remedy"), _TEXT)
+_SEALED: Mapping[str, tuple[type, ...]] = {
+    "series": (int,),
+    "name": _TEXT,
+    "unit": _TEXT,
+    "scale": (int,),
+    "rows": (int,),
+    "max": (int, _NONE),
+    "totals": (dict,),
+}
+_REALTIME = ("preempt_rt", "full", "lazy", "voluntary", "none", "cobalt", "evl", "unknown")
+_INDEXED = ("label", "study", "target", "started")
+
+
+class _Wrong(Exception):
+    """What does not hold, in words."""
+
+
+def check_run(path: Path, run_id: str, refuse: Callable[[str], NoReturn]) -> None:
+    """Look at the folder ``path`` of the run ``run_id`` from elsewhere.
+
+    ``refuse`` is called with what is wrong; StoreError when it cannot be read or is of a newer
+    version.
+    """
+    try:
+        document = _document(path / DOCUMENT, run_id)
+        for step in StoredRun(path, document).steps:
+            _step(step)
+    except (_Wrong, ValueError) as error:
+        refuse(str(error).splitlines()[0] if str(error) else "it is damaged")
+    except RtgaugeError:
+        raise
+    except Exception as error:  # whatever a reader stumbles over here, it would stumble over later
+        refuse(f"it cannot be read ({type(error).__name__})")
+
+
+# --- run.json -------------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """A JSON object, of plain values that can be written and stored again."""
+    name = path.name
+    if path.stat().st_size > JSON_LIMIT:
+        raise _Wrong(f"its {name} is too large")
+    try:
+        document = json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _Wrong(f"its {name} is not JSON") from error
+    if not isinstance(document, dict):
+        raise _Wrong(f"its {name} is not a JSON object")
+    _plain(document, name)
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _plain(document: object, name: str) -> None:
+    level = [document]
+    for _ in range(DEPTH_LIMIT):
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, dict):
+                below += [*value, *value.values()]
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, str):
+                if any("\ud800" <= character <= "\udfff" for character in value):
+                    raise _Wrong(f"its {name} holds text that is none")
+            elif isinstance(value, float):
+                if not math.isfinite(value):
+                    raise _Wrong(f"its {name} holds a number that is none")
+            elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+                raise _Wrong(f"its {name} holds a number beyond 64 bits")
+        level = below
+        if not level:
+            return
+    raise _Wrong(f"its {name} is nested too deep")
+
+
+def _shape(
+    value: object, shape: Mapping[str, tuple[type, ...]], where: str, needed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """``value`` as the map that it has to be."""
+    if not isinstance(value, dict):
+        raise _Wrong(f"{where} is not a map")
+    for key in needed:
+        if key not in value:
+            raise _Wrong(f"{where} has no '{key}'")
+    for key, kinds in shape.items():
+        if key in value and type(value[key]) not in kinds:
+            raise _Wrong(f"'{key}' of {where} is not what it has to be")
+    return value
+
+
+def _not_below_0(value: Mapping[str, Any], where: str, *keys: str) -> None:
+    for key in keys:
+        if (value.get(key) or 0) < 0:
+            raise _Wrong(f"'{key}' of {where} is below 0")
+
+
+def _document(path: Path, run_id: str) -> dict[str, Any]:
+    document = _load(path)
+    if document.get("format") != FORMAT or type(document.get("version")) is not int:
+        raise _Wrong(f"its {DOCUMENT} is not of the format {FORMAT}")
+    if document["version"] > VERSION:
+        raise StoreError(
+            f"run {run_id} is of version {document['version']}; this rtgauge knows up to {VERSION}",
+            "use the newer rtgauge that wrote it",
+        )
+    if document.get("id") != run_id:
+        raise _Wrong(f"its {DOCUMENT} is of another run")
+    where = DOCUMENT
+    _shape(document, _RUN, where, ("state", "steps"))
+    _not_below_0(document, where, "repeat", "duration_s")
+    if document["state"] not in _ENDED:
+        raise _Wrong("its run has not ended")
+    for key in _INDEXED:
+        if "\0" in (document.get(key) or ""):
+            raise _Wrong(f"'{key}' of {where} holds a NUL")
+    _environment(document.get("environment") or {})
+    for finding in document.get("findings") or []:
+        _shape(finding, _FINDING, "a finding", ("level",))
+        if finding["level"] not in ("ok", "note", "warning", "error"):
+            raise _Wrong("a finding has an unknown level")
+    if document.get("catalogue"):
+        try:
+            Catalogue.from_document(document["catalogue"])
+        except RtgaugeError as error:
+            raise _Wrong("its catalogue is damaged") from error
+    _steps(document["steps"], path.parent)
+    return document
+
+
+def _environment(environment: Mapping[str, Any]) -> None:
+    shape = {"kernel": (dict,), "cpu": (dict,), "libc": _TEXT, "realtime": _TEXT}
+    where = "the environment"
+    _shape(environment, {**shape, "settings": (dict, _NONE), "host": _MAYBE_TEXT}, where)
+    if environment.get("realtime", "unknown") not in _REALTIME:
+        raise _Wrong("the environment has an unknown real-time model")
+    for setting in (environment.get("settings") or {}).values():
+        _shape(setting, _SETTING, "a setting", ("asked", "effective"))
+        if not setting.keys() <= _SETTING.keys():
+            raise _Wrong("a setting holds what does not belong there")
+
+
+def _steps(steps: list[Any], run: Path) -> None:
+    known: set[int] = set()
+    if len(steps) > STEP_LIMIT:
+        raise _Wrong(f"it has {len(steps)} steps")
+    for step in steps:
+        _shape(step, _STEP, "a step", ("step",))
+        _not_below_0(step, "a step", "step", "budget_ns", "rate_per_hour", "duration_s")
+        if step.get("role", "measurement") not in ("measurement", "calibration"):
+            raise _Wrong("a step has an unknown role")
+        if any(type(value) is not str for value in (step.get("parameters") or {}).values()):
+            raise _Wrong("a parameter of a step is not text")
+        if step["step"] in known:
+            raise _Wrong(f"step {step['step']} stands twice in {DOCUMENT}")
+        known.add(step["step"])
+    folders = {step_path(run, number).name for number in known}
+    for folder in (run / "steps").iterdir() if (run / "steps").is_dir() else ():
+        if folder.name not in folders:
+            raise _Wrong(f"it holds a step that its {DOCUMENT} does not know")
+
+
+# --- a step ---------------------------------------------------------------------------------------
+
+
+def _step(step: StoredStep) -> None:
+    folder = step.folder
+    if not folder.exists():
+        return
+    name = f"step {step.number}"
+    there = {path.name for path in folder.iterdir()}
+    if not {RECORDS, SEAL} <= there:
+        raise _Wrong(f"{name} is not sealed")
+    _seal_document(_load(folder / SEAL), name)
+    seal = read_seal(folder)
+    assert seal is not None
+    scan = scan_stream(folder / RECORDS, sealed=True, sink=_Kept())
+    if scan.end.dropped_bytes:
+        raise _Wrong(f"the records of {name} are damaged: {scan.end.reason}")
+    if scan.end.complete != seal.end.complete or (scan.trailer is None) != (seal.trailer is None):
+        raise _Wrong(f"records and seal of {name} do not agree")
+    declared = {number: one.info for number, one in scan.series.items()}
+    if [one.series for one in seal.series] != list(declared):
+        raise _Wrong(f"records and seal of {name} have different series")
+    filled = {parquet_name(one.series) for one in seal.series if one.rows}
+    if filled != {one for one in there if one.endswith(".parquet")}:
+        raise _Wrong(f"the samples of {name} are not all there, or there are others")
+    for one in seal.series:
+        _series(folder, one, declared[one.series], name)
+    for series in step.series:
+        _samples(series.info.series, series.chunks(), name)
+
+
+class _Kept:
+    """Adds up what a reader of the records keeps in memory, and stops at too much."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def __call__(self, span: Span) -> None:
+        if isinstance(span.record, Samples):
+            raise _Wrong("its records hold samples")
+        if not isinstance(span.record, Histogram | Event | SeriesInfo | None):
+            self.bytes += span.stop - span.start
+            if self.bytes > KEPT_LIMIT:
+                raise _Wrong("its records are too many to be kept in memory")
+
+
+def _seal_document(document: dict[str, Any], name: str) -> None:
+    where = f"the seal of {name}"
+    _shape(document, _SEAL, where, tuple(_SEAL))
+    _shape(document["end"], _END, where, tuple(_END))
+    _not_below_0(document["end"], where, "records", "dropped_bytes", "lost_records")
+    if document["trailer"] is not None:
+        _shape(document["trailer"], _TRAILER, where, tuple(_TRAILER))
+    for one in document["series"]:
+        _shape(one, _SEALED, where, tuple(_SEALED))
+        _not_below_0(one, where, "rows")
+        totals = dict.fromkeys(one["totals"], (int,))
+        _shape(one["totals"], totals, where, ("series", "count"))
+
+
+def _series(folder: Path, sealed: SealedSeries, info: SeriesInfo, name: str) -> None:
+    same = (sealed.name, sealed.unit, sealed.scale) == (info.name, info.unit, info.scale)
+    if not same or sealed.totals.series != sealed.series:
+        raise _Wrong(f"records and seal of {name} do not agree on series {sealed.series}")
+    totals = sealed.totals
+    if min(totals.count, totals.missed, totals.lost, totals.overruns) < 0:
+        raise _Wrong(f"the seal of {name} counts below 0")
+    if sealed.rows:
+        try:
+            check_parquet(folder / parquet_name(sealed.series), sealed.rows)
+        except ValueError as error:
+            raise _Wrong(f"series {sealed.series} of {name}: {error}") from error
+
+
+def _samples(series: int, chunks: Any, name: str) -> None:
+    """Read all samples; StoreError where they cannot be, and they must rise (docs/stream.md)."""
+    last = -1
+    for chunk in chunks:
+        if not len(chunk.index):
+            continue
+        if chunk.index[0] <= last or bool((np.diff(chunk.index) <= 0).any()):
+            raise _Wrong(f"series {series} of {name}: its samples are not in order")
+        last = int(chunk.index[-1])
