@@ -947,6 +947,14 @@ CASES = [
         "64 KiB",
         "memlock",
     ),
+    Case("privileges", "warning", {}, "memory not locked", run={"locked memory": "none"}),
+    Case(
+        "privileges",
+        "error",
+        {"agent.fifo": 1},
+        "not permitted, memory not locked",
+        run={"locked memory": "none"},
+    ),
     Case("privileges", "warning", {"agent.rlimit_rttime": 200000}, "200000 us"),
     Case("privileges", "warning", {}, "CPU 7 not allowed", cpus=(3, 7)),
     Case("privileges", "note", {"agent.uid": 1000}, "no right to change", "run as root"),
@@ -962,6 +970,15 @@ def test_levels(case: Case) -> None:
     assert case.found in finding.found, finding
     assert case.remedy in finding.remedy, finding
     assert case.why in finding.why, finding
+
+
+def test_memory_that_a_run_has_locked_is_locked_whatever_the_limit() -> None:
+    facts = SYSTEMS["rt-pc"][0] | {
+        "/proc/self/status": "CapEff:\t0000000000000000",
+        "agent.rlimit_memlock": 65536,
+    }
+    assert "64 KiB" in find(facts, "privileges").found
+    assert "64 KiB" not in find(facts, "privileges", settings={"locked memory": "all"}).found
 
 
 def test_every_check_was_seen_at_every_level_it_has() -> None:

@@ -15,7 +15,8 @@ import rtgauge.run
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import ExitCode, StoreError, TargetError, UsageError
 from rtgauge.plan import Plan, planned_step
-from rtgauge.report import model
+from rtgauge.report import model, terminal
+from rtgauge.report.points import negative_points
 from rtgauge.run import Limits, LiveStep, RunOutcome, execute
 from rtgauge.store import Store
 from rtgauge.store.folder import StreamFile
@@ -208,6 +209,26 @@ def test_a_host_that_is_behind_still_sees_everything_in_the_end(
     assert outcome.state == "complete"
     assert [one.count for one in watcher.lives[1].series.values()] == [4000, 4000]
     assert any("faster than" in text for text in watcher.messages)
+
+
+def test_a_budget_is_never_passed_without_the_priority_asked_for(store: Store) -> None:
+    easy = {"budget": "1s", "rate": "3600000/h", "cpu": "0"}
+    found = {}
+    for target in ("fake", "fake:unprivileged"):
+        outcome = carry_out(store, target, timer(**easy))
+        (found[target],) = model.build([store.get(outcome.id)])["runs"]
+    assert [one["result"] for one in found["fake"]["verdicts"]] == ["pass"]
+    (verdict,) = found["fake:unprivileged"]["verdicts"]
+    assert verdict["result"] == "inconclusive"
+    assert "without the real-time priority asked for (SCHED_OTHER)" in verdict["evidence"]
+    assert "check" in verdict["remedy"]
+    (finding,) = [one for one in found["fake:unprivileged"]["findings"] if one["level"] == "error"]
+    assert finding["check"] == "privileges"
+    summary = " ".join(terminal.text({"runs": [found["fake:unprivileged"]]}).split())
+    assert "measured without real-time priority (SCHED_OTHER)" in summary
+    assert "All requirements were met" not in summary
+    assert "SCHED_OTHER" not in terminal.text({"runs": [found["fake"]]})
+    assert any("without real-time" in p.text for p in negative_points(found["fake:unprivileged"]))
 
 
 def test_only_what_was_asked_for_decides_whether_all_was_skipped(store: Store) -> None:

@@ -766,6 +766,7 @@ def _check_virtualisation(name: str, case: _Case) -> Finding:
 # --- privileges ----------------------------------------------------------------------------------
 
 _EPERM = 1
+_LOCKED = "locked memory"  # the setting that a run records
 _MEMLOCK_ENOUGH = 64 << 20
 
 
@@ -788,6 +789,18 @@ def _fifo_remedy(facts: Facts) -> str:
     )
 
 
+def _memory_lock(case: _Case) -> str | None:
+    """What stands in the way of locked memory: None if nothing, empty if that is not known."""
+    if _LOCKED in case.settings:  # a run says more than the limits
+        return None if case.settings[_LOCKED] == "all" else "memory not locked"
+    limit = case.facts.integer("agent.rlimit_memlock")
+    if limit is None:
+        return ""
+    if 0 <= limit < _MEMLOCK_ENOUGH and not capable(case.facts, CAP_IPC_LOCK):
+        return f"locked memory up to {limit >> 10} KiB"
+    return None
+
+
 def _check_privileges(name: str, case: _Case) -> Finding:
     facts = case.facts
     fifo = facts.integer("agent.fifo")
@@ -798,6 +811,8 @@ def _check_privileges(name: str, case: _Case) -> Finding:
         reason = "not permitted" if fifo == _EPERM else f"error {fifo}"
         kind = container(facts)
         place = f" in this container ({kind})" if kind else ""
+        if case.settings.get(_LOCKED, "all") != "all":
+            place += ", memory not locked"
         return _finding(name, "error", f"SCHED_FIFO {reason}{place}", why_fifo, _fifo_remedy(facts))
     found: list[str] = []
     why: list[str] = []
@@ -810,18 +825,18 @@ def _check_privileges(name: str, case: _Case) -> Finding:
         remedy.append(do)
 
     priority = facts.integer("agent.fifo_priority")
-    memlock = facts.integer("agent.rlimit_memlock")
     if priority is not None and priority < 99:
         missing(
             f"SCHED_FIFO up to priority {priority}",
             "kernel threads of higher priority come first",
             "prlimit --pid $$ --rtprio=99",
         )
-    if memlock is None:
+    memory = _memory_lock(case)
+    if memory == "":
         unknown.append("the limit of locked memory is not known")
-    elif 0 <= memlock < _MEMLOCK_ENOUGH and not capable(facts, CAP_IPC_LOCK):
+    elif memory is not None:
         missing(
-            f"locked memory up to {memlock >> 10} KiB",
+            memory,
             "memory that cannot be locked is paged in while measuring",
             "prlimit --pid $$ --memlock=unlimited",
         )

@@ -5,21 +5,27 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rtgauge.report import numbers
 
 __all__ = [
+    "ORDINARY",
     "Level",
     "bound_sentence",
     "group_series",
     "headline",
+    "ordinary",
     "representative",
     "series_labels",
     "target_name",
     "work_text",
     "worst",
 ]
+
+
+ORDINARY: Final = ("other", "batch", "idle")
+"""Scheduling policies without real-time priority."""
 
 
 class Level(enum.IntEnum):
@@ -71,6 +77,20 @@ def target_name(run: Mapping[str, Any]) -> str:
     """What the system under test is called: ``local`` by the name that it gives itself."""
     host = run["environment"].get("host")
     return str(host) if run["target"] == "local" and host else str(run["target"])
+
+
+def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """That a step was measured without real-time priority, if it was: then it is no measurement of
+    what real-time tasks meet."""
+    policies = {
+        one["policy"]
+        for one in run["series"]
+        if one["step"] == step["step"] and one["policy"] in ORDINARY
+    }
+    if not policies or "priority" not in step["parameters"]:
+        return ""
+    names = " and ".join(sorted(f"SCHED_{policy.upper()}" for policy in policies))
+    return f"measured without real-time priority ({names}): not what a real-time task meets"
 
 
 def work_text(load: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge.report import gather
+from rtgauge.report.labels import ORDINARY
 from rtgauge.store import load_failure
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _run(
             series.append(_series(step, stored, figures[key]))
             budget = _budget(step)
             if budget is not None and stored.info.unit == "ns":
-                verdict = _budget_verdict(step, figures[key], budget)
+                verdict = _budget_verdict(step, stored, figures[key], budget)
                 verdicts.append({**verdict, "series": len(places)})
             places.append(key)
         tables.extend(_table(step, table) for table in step.tables)
@@ -206,7 +207,8 @@ def _budget(step: StoredStep) -> Document | None:
     return {"budget_ns": int(budget), "rate_per_hour": None if rate is None else float(rate)}
 
 
-def _step(step: StoredStep) -> Document:
+def _step_state(step: StoredStep) -> tuple[str, str, str]:
+    """State, reason and remedy."""
     source = step.document
     state, reason, remedy = (
         _known(source.get("state")),
@@ -216,6 +218,12 @@ def _step(step: StoredStep) -> Document:
     failure = load_failure(step.told)
     if failure is not None and state in ("complete", "interrupted", "running"):
         state, (reason, remedy) = "failed", failure
+    return state, reason, remedy
+
+
+def _step(step: StoredStep) -> Document:
+    source = step.document
+    state, reason, remedy = _step_state(step)
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
     if step.header is not None:
         parameters = {name: value.effective for name, value in step.header.parameters.items()}
@@ -363,7 +371,9 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
     }
 
 
-def _budget_verdict(step: StoredStep, figures: gather.Figures, budget: Document) -> Document:
+def _budget_verdict(
+    step: StoredStep, stored: StoredSeries, figures: gather.Figures, budget: Document
+) -> Document:
     """Judges a series against the requirement, by the corrected distribution where there is one."""
     limit = budget["budget_ns"]
     counts = figures.counts if figures.corrected is None else figures.corrected
@@ -380,11 +390,34 @@ def _budget_verdict(step: StoredStep, figures: gather.Figures, budget: Document)
         confidence=CONFIDENCE,
         unknown=figures.unknown + figures.lost - within - over,
     )
+    result, evidence, remedy = judged.result, judged.evidence, judged.remedy
+    for doubt, help_ in _doubts(step, stored):
+        result = "inconclusive" if result == "pass" else result
+        evidence, remedy = f"{evidence}; {doubt}", help_
     return {
         "step": step.number,
         "measurement": _measurement(step),
         "rule": f"budget {stats.time_text(limit)}",
-        "result": judged.result,
-        "evidence": judged.evidence,
-        "remedy": judged.remedy,
+        "result": result,
+        "evidence": evidence,
+        "remedy": remedy,
     }
+
+
+def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
+    """Why what was measured is not what was asked for, each with its remedy: such a series never
+    passes, however good its values are."""
+    doubts = []
+    asked = step.header.parameters.get("priority") if step.header is not None else None
+    if asked is not None and asked.asked != "0" and stored.info.policy in ORDINARY:
+        doubts.append(
+            (
+                "but measured without the real-time priority asked for "
+                f"(SCHED_{stored.info.policy.upper()})",
+                "give the agent the right to real-time priority ('rtgauge check' says how) "
+                "and measure again",
+            )
+        )
+    if _step_state(step)[0] == "failed":
+        doubts.append(("but the step failed", "run the step again"))
+    return doubts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import Level, group_series, representative, series_labels
+from rtgauge.report.labels import Level, group_series, ordinary, representative, series_labels
 
 __all__ = ["Point", "negative_points", "positive_points", "verdict_of_run"]
 
@@ -74,7 +74,7 @@ def verdict_of_run(run: Run) -> Point:
             "warn",
             "Not decided yet",
             f"{open_ones} of {_plural(len(results), 'verdict', 'verdicts')} "
-            f"{'needs' if open_ones == 1 else 'need'} a longer run; none failed." + reserve,
+            f"{'is' if open_ones == 1 else 'are'} open; none failed." + reserve,
         )
     if passed:
         return Point(
@@ -142,6 +142,8 @@ def negative_points(run: Run) -> list[Point]:
             )
     points += _verdict_points(run)
     for step in run["steps"]:
+        if words := ordinary(run, step):
+            points.append(Point("fail", f"{_where(step)} was {words}."))
         members = [one for one in run["series"] if one["step"] == step["step"]]
         missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
         stream = step["stream"]

@@ -26,6 +26,7 @@ from rtgauge.report.labels import (
     bound_sentence,
     group_series,
     headline,
+    ordinary,
     representative,
     series_labels,
     target_name,
@@ -199,6 +200,8 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any], width: int) -> list[R
         if at is not None:
             sentence += " " + bound_sentence(series[at])
         parts.append(_indented(Text(_safe(sentence))))
+    if words := ordinary(run, step):
+        parts.append(_indented(Text(words, _STYLES["error"])))
     parts += [_indented(line) for line in _counters(run, step)]
     parts += [_indented(line) for line in _verdicts(run, step)]
     return parts
