@@ -78,7 +78,8 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     metavar="FILE",
-    help="The file to write; its suffix says which kind: .html, .json.",
+    help="The file to write; its suffix says which kind: .html, .json, .md, .xml "
+    "(JUnit), .tap (KTAP).",
 )
 @as_json
 @store_options

@@ -2,8 +2,8 @@
 """Reports: the results model and what people see of it.
 
 On the path of a sample: stored runs come in, and leave as a results model (``model``), a summary
-for the terminal (``terminal``) or one HTML file (``html``). ``write`` picks the format from the
-file's suffix.
+for the terminal (``terminal``), one HTML file (``html``), Markdown, JUnit XML or KTAP. ``write``
+picks the format from the file's suffix.
 """
 
 from __future__ import annotations
@@ -18,12 +18,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report import html, model, terminal
+from rtgauge.report import html, junit, ktap, markdown, model, terminal
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredRun
 
-__all__ = ["FORMATS", "format_of", "html", "model", "terminal", "write"]
+__all__ = [
+    "FORMATS",
+    "format_of",
+    "html",
+    "junit",
+    "ktap",
+    "markdown",
+    "model",
+    "terminal",
+    "write",
+]
 
 
 def _html(runs: Sequence[StoredRun]) -> str:
@@ -34,8 +44,20 @@ def _json(runs: Sequence[StoredRun]) -> str:
     return json.dumps(model.build(runs), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
+def _from_model(
+    render: Callable[[model.Document], str],
+) -> Callable[[Sequence[StoredRun]], str]:
+    return lambda runs: render(model.build(runs))
+
+
 FORMATS: Final[Mapping[str, Callable[[Sequence[StoredRun]], str]]] = MappingProxyType(
-    {".html": _html, ".json": _json}
+    {
+        ".html": _html,
+        ".json": _json,
+        ".md": _from_model(markdown.render),
+        ".tap": _from_model(ktap.render),
+        ".xml": _from_model(junit.render),
+    }
 )
 """Suffix of a report's file -> what makes its text."""
 

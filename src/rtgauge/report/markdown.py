@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report as Markdown: to be read as it is, in a mail or a terminal, and on a forge.
+
+Tables are padded so that their columns stand in line as text. What came from a target is escaped:
+nothing in it becomes a heading, a link, a picture or HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from rtgauge.report import numbers
+from rtgauge.report.cases import plain, series_names, step_title
+from rtgauge.report.labels import (
+    Level,
+    bound_sentence,
+    group_series,
+    headline,
+    series_labels,
+    target_name,
+    work_text,
+    worst,
+)
+from rtgauge.report.points import Point, negative_points, positive_points, verdict_of_run
+
+__all__ = ["escape", "render"]
+
+Document = Mapping[str, Any]
+
+_MARKS = re.compile(r"[\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=[#\w])|!(?=\[)")
+_LINE_START = re.compile(r"^([#+=-]|\d+[.)])")
+
+
+def escape(value: object) -> str:
+    """Text that stands for itself within a line."""
+    return _MARKS.sub(lambda found: "\\" + found[0], plain(value))
+
+
+def escape_start(value: object) -> str:
+    """The same at the beginning of a line, where more has a meaning: lists, headings."""
+    # Of "1." the dot is escaped: a backslash before a digit would be shown.
+    return _LINE_START.sub(lambda found: found[0][:-1] + "\\" + found[0][-1], escape(value))
+
+
+def render(model: Document) -> str:
+    """The Markdown text of a results model."""
+    parts: list[str] = []
+    for run in model["runs"]:
+        parts += _run(run)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """A table with its columns in line; those in ``right`` end in line. Cells are escaped."""
+    widths = [max(3, *(cell_len(row[at]) for row in [head, *rows])) for at in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = []
+        for at, cell in enumerate(cells):
+            blank = " " * (widths[at] - cell_len(cell))
+            padded.append(blank + cell if at in right else cell + blank)
+        return "| " + " | ".join(padded) + " |"
+
+    rule = [
+        "-" * (width - 1) + ":" if at in right else "-" * width for at, width in enumerate(widths)
+    ]
+    return "\n".join([line(head), line(rule), *(line(row) for row in rows)])
+
+
+def _run(run: Document) -> list[str]:
+    title = escape(target_name(run)) + (f": {escape(run['label'])}" if run["label"] else "")
+    verdict = verdict_of_run(run)
+    parts = [
+        f"# {title}",
+        f"**{escape(verdict.text)}.** {escape(verdict.note)}".strip(),
+        _facts(run),
+    ]
+    for name, points in (
+        ("What speaks for the system", positive_points(run)),
+        ("What speaks against it", negative_points(run)),
+    ):
+        if points:
+            parts += [f"## {name}", "\n".join(_point(point) for point in points)]
+    for step in run["steps"]:
+        parts += _step(run, step)
+    parts += _findings(run)
+    parts += _settings(run)
+    return parts
+
+
+def _point(point: Point) -> str:
+    text = point.text.strip()
+    if point.note.strip():
+        text += ("" if text.endswith((".", "!", "?")) else ".") + f" {point.note.strip()}"
+    return f"- {escape_start(text)}"
+
+
+def _facts(run: Document) -> str:
+    environment = run["environment"]
+    kernel = environment["kernel"]
+    facts = {
+        "Run": run["id"],
+        "Study": run["study"],
+        "State": run["state"],
+        "Started": run["started"],
+        "Length": numbers.duration(run["duration_s"]),
+        "Kernel": " ".join(str(kernel.get(key) or "") for key in ("release", "version")).strip(),
+        "Real-time model": environment["realtime"].replace("_", " "),
+        "Processor": environment["cpu"].get("model"),
+        "C library": environment["libc"],
+    }
+    rows = [(name, escape(value)) for name, value in facts.items() if value]
+    return table(("What was tested", ""), rows)
+
+
+def _step(run: Document, step: Document) -> list[str]:
+    title = step_title(step)
+    parts = [f"## {escape(title[:1].upper() + title[1:])}"]
+    if step["state"] != "complete":
+        why = "; ".join(escape(text) for text in (step["reason"], step["remedy"]) if text)
+        parts.append(f"**{step['state'].capitalize()}**" + (f": {why}" if why else ""))
+    facts = [f"{name} {value}" for name, value in step["parameters"].items() if value]
+    work = work_text(step["load"])
+    facts += [f"load: {work}"] if work else []
+    if facts:
+        parts.append("With " + escape(", ".join(facts)) + ".")
+    places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    for members in group_series(run["series"], places):
+        series = [run["series"][place] for place in members]
+        labels = series_labels(series)
+        parts.append(_series(series, labels))
+        at = worst(series)
+        bound = bound_sentence(series[at]) if at is not None else ""
+        parts.append(escape_start(f"{headline(series, labels)} {bound}"))
+    parts += [_table(one) for one in run["tables"] if one["step"] == step["step"]]
+    parts.append(_verdicts(run, step))
+    parts.append(
+        "\n".join(
+            f"- {escape_start(event['text'])} (at {escape(numbers.duration(event['time_s']))})"
+            for event in step["events"]
+        )
+    )
+    return parts
+
+
+def _series(series: Sequence[Document], labels: Sequence[str]) -> str:
+    unit = series[0]["unit"]
+    shown = numbers.unit_name(unit)
+    name = escape(series[0]["name"]) + (f" ({escape(shown)})" if shown else "")
+    columns: dict[str, list[str]] = {name: [escape(label) for label in labels]}
+
+    def values(found: Sequence[Any]) -> list[str]:
+        return [escape(numbers.shown(value, unit).text) for value in found]
+
+    columns["min"] = values([one["min"] for one in series])
+    for head, key in (("median", "50"), ("99 %", "99"), ("99.9 %", "99.9"), ("99.99 %", "99.99")):
+        found = [one["percentiles"].get(key) for one in series]
+        if any(value is not None for value in found):
+            columns[head] = values(found)
+    columns["max"] = values([one["max"] for one in series])
+    columns["samples"] = [escape(numbers.count(one["count"])) for one in series]
+    for key in ("missed", "lost"):
+        if any(one[key] for one in series):
+            columns[key] = [escape(numbers.count(one[key])) for one in series]
+    if any(one["missed"] and one["corrected"] for one in series):
+        columns["corrected max"] = values([(one["corrected"] or {}).get("max") for one in series])
+    rows = list(zip(*columns.values(), strict=True))
+    return table(list(columns), rows, range(1, len(columns)))
+
+
+def _table(one: Document) -> str:
+    names = [column["name"] for column in one["columns"]]
+    units = [numbers.unit_name(column["unit"]) for column in one["columns"]]
+    head = [
+        escape(name) + (f" ({escape(unit)})" if unit else "")
+        for name, unit in zip(names, units, strict=True)
+    ]
+    rows = [
+        [
+            escape(value)
+            if isinstance(value, str)
+            else escape(numbers.shown(value, column["unit"]).text)
+            for value, column in zip(row, one["columns"], strict=True)
+        ]
+        for row in one["rows"]
+    ]
+    right = [
+        at
+        for at in range(len(names))
+        if rows and all(isinstance(row[at], int) for row in one["rows"])
+    ]
+    if not names:
+        return ""
+    return f"{escape_start(one['name'])}:\n\n" + table(head, rows, right)
+
+
+def _verdicts(run: Document, step: Document) -> str:
+    names = series_names(run, step["step"])
+    order = ("fail", "inconclusive", "skipped", "pass")
+    found = [one for one in run["verdicts"] if one["step"] == step["step"]]
+    rows = [
+        (
+            f"**{one['result']}**" if one["result"] == "fail" else one["result"],
+            escape(numbers.typeset(one["rule"])),
+            escape(names.get(one["series"], "")),
+            escape(
+                numbers.typeset("; ".join(t for t in (one["evidence"], one["remedy"]) if t.strip()))
+            ),
+        )
+        for one in sorted(found, key=lambda one: order.index(one["result"]))
+    ]
+    return table(("verdict", "rule", "series", "evidence"), rows) if rows else ""
+
+
+def _findings(run: Document) -> list[str]:
+    found = sorted(run["findings"], key=lambda finding: -Level.of(finding["level"]))
+    if not found:
+        return []
+    rows = [
+        [escape(finding[key]) for key in ("level", "check", "found", "remedy")] for finding in found
+    ]
+    return ["## Findings about the system", table(("level", "check", "found", "remedy"), rows)]
+
+
+def _settings(run: Document) -> list[str]:
+    settings = run["environment"]["settings"]
+    if not settings:
+        return []
+    rows = [
+        [
+            escape(name),
+            *(escape("–" if one.get(key) is None else one[key]) for key in ("asked", "effective")),
+            escape(one.get("reason") or ""),
+        ]
+        for name, one in sorted(settings.items())
+    ]
+    return ["## Settings", table(("setting", "asked", "in effect", "why not"), rows)]
