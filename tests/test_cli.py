@@ -22,7 +22,7 @@ from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import model
 from rtgauge.run import execute
 from rtgauge.store import Store
-from rtgauge.target import open_target
+from rtgauge.target import fake, open_target
 
 Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
@@ -394,3 +394,58 @@ def test_another_store(rtgauge: Run) -> None:
     assert rtgauge("run", "timer", *QUICK, "--data", "elsewhere").code == 0
     assert rtgauge("runs", "--json").json()["runs"] == []
     assert len(rtgauge("runs", "--json", "--data", "elsewhere").json()["runs"]) == 1
+
+
+HARM = "\x1b]0;owned\x07\x9b2J\x1b[31m\u202e"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("describe",),
+        ("describe", "timer"),
+        ("run", "--help"),
+        ("run", "timer", "--help"),
+        ("run", "timer", "--for", "1s", "--label", f"a\nb{HARM}"),
+        ("run", "timer", "--for", "1s", "--label", f"a\nb{HARM}", "--json"),
+        ("run", f"timer{HARM}"),
+        ("check",),
+    ],
+)
+@pytest.mark.parametrize("target", ["fake", "fake:fails", "fake:exit=1"])
+def test_nothing_that_a_terminal_obeys_comes_out(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], target: str
+) -> None:
+    """Neither from a hostile target nor from a label."""
+    catalogue = json.loads(json.dumps(fake.CATALOGUE))
+    for entry in catalogue["measurements"]:
+        entry["summary"] = entry["options"][0]["help"] = f"measures{HARM}"
+        entry["series"][0]["meaning"] = HARM
+    reason = fake.FakeAgent._trailer
+
+    def trailer(self: Any, *rest: Any) -> bytes:
+        return reason(self, *rest[:-2], f"why{HARM}", f"what{HARM}")
+
+    monkeypatch.setattr(fake.FakeTarget, "describe", lambda self: json.dumps(catalogue))
+    monkeypatch.setattr(fake.FakeAgent, "_trailer", trailer)
+    monkeypatch.setattr(fake.FakeAgent, "messages", lambda self: f"went wrong{HARM}\n{HARM}")
+    facts = dict(fake._FACTS) | {"uname.release": HARM, "uname.nodename": HARM}
+    monkeypatch.setattr(fake, "_FACTS", facts)
+    results = [rtgauge(*words, "--target", target)]
+    if words[0] == "run" and len(words) > 2:
+        results += [rtgauge("runs"), rtgauge("show", "last"), rtgauge("runs", "--json")]
+    for result in results:
+        assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.out + result.err)
+
+
+def test_an_encoding_that_cannot_show_everything(spawn: Callable[..., Any]) -> None:
+    monkeypatch = pytest.MonkeyPatch()
+    with monkeypatch.context() as context:
+        context.setenv("PYTHONIOENCODING", "ascii")
+        process = spawn("run", "timer", *QUICK, "--label", "für µs", "--json")
+        out, _ = process.communicate(timeout=60)
+        assert json.loads(out)["runs"][0]["label"] == "für µs"
+        listing = spawn("runs")
+        out, err = listing.communicate(timeout=60)
+        assert (listing.returncode, err) == (0, "")
+        assert "f?r ?s" in out

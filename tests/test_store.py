@@ -290,7 +290,7 @@ def test_a_step_that_had_ended_is_complete(store: Store) -> None:
 
 
 def test_a_step_whose_load_died_has_failed_after_a_kill_too(store: Store) -> None:
-    event = {"load": "sched", "message": "killed by signal 9"}
+    event: dict[str, Any] = {"load": "sched", "message": "killed by signal 9"}
     run = store.get(interrupted(store, Builder().event("load", **event).data))
     assert [step.document["state"] for step in run.steps] == ["failed", "skipped"]
     assert run.document["state"] == "failed"

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from rtgauge.errors import TargetError, UsageError, nearest
+from rtgauge.facts import printable
 
 __all__ = [
     "CPU_MAX",
@@ -472,7 +473,7 @@ class _Reader:
         value = self.document.get(key, default)
         if not isinstance(value, str):
             raise TargetError(f"the agent's description is wrong: {self.where}: no text '{key}'")
-        return value
+        return printable(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self.document.get(key, [])
@@ -480,7 +481,7 @@ class _Reader:
             raise TargetError(
                 f"the agent's description is wrong: {self.where}: '{key}' is no list of texts"
             )
-        return tuple(value)
+        return tuple(map(printable, value))
 
     def maps(self, key: str) -> list[_Reader]:
         value = self.document.get(key, [])

@@ -8,6 +8,7 @@ missing or not as expected, never an error, and its work is bounded whatever the
 from __future__ import annotations
 
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -41,6 +42,17 @@ def one_line(value: str, limit: int = 160) -> str:
     """The text without line ends and control characters, cut at ``limit`` characters."""
     text = " ".join("".join(c if c.isprintable() else " " for c in value[: 8 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """The text with a mark in place of whatever a terminal would obey, line ends excepted: what
+    comes from a target, or from someone else's store, may mean harm."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs") and c != "\n" else c
+        for c in text.replace("\t", " ")
+    )
 
 
 def parse_cpus(text: str) -> frozenset[int] | None:

@@ -9,7 +9,7 @@ import click
 
 from rtgauge.catalogue import Catalogue, Load, Measurement
 from rtgauge.cli.options import as_json, target_option
-from rtgauge.cli.output import print_json
+from rtgauge.cli.output import print_json, show
 from rtgauge.errors import UsageError, nearest
 
 __all__ = ["describe"]
@@ -39,7 +39,7 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
         _overview(catalogue, formatter)
     else:
         _details(entries[name], formatter)
-    click.echo(formatter.getvalue().rstrip())
+    show(formatter.getvalue().rstrip())
 
 
 def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:

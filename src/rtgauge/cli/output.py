@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from rtgauge.errors import ExitCode, RtgaugeError
+from rtgauge.facts import printable
 
 __all__ = [
     "format_seconds",
@@ -20,6 +22,7 @@ __all__ = [
     "print_results",
     "print_table",
     "say",
+    "show",
     "width",
 ]
 
@@ -28,12 +31,23 @@ LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1))
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(document, ensure_ascii=ascii_only, allow_nan=False, indent=1)
+    # JSON leaves these as they are; a terminal obeys them.
+    obeyed = "[\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    click.echo(re.sub(obeyed, lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def say(text: str) -> None:
     """A message for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
+
+
+def show(text: str, **style: Any) -> None:
+    """Something for people on stdout, in what its encoding can show; ``style`` as click's."""
+    encoding = sys.stdout.encoding or "utf-8"
+    shown = printable(text).encode(encoding, "replace").decode(encoding)
+    click.echo(click.style(shown, **style) if style else shown)
 
 
 def print_error(error: RtgaugeError, code: ExitCode | None = None) -> int:
@@ -60,11 +74,12 @@ def print_results(document: Mapping[str, Any], report: str | None = None) -> Non
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows in columns as wide as they need; the last column takes what is left."""
+    rows = [[printable(" ".join(cell.split())) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
     for row in [head, *rows]:
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
         line = "  ".join([*cells, row[-1]]).rstrip()
-        click.echo(click.style(line, bold=True) if row is head else line)
+        show(line, **({"bold": True} if row is head else {}))
 
 
 def format_seconds(seconds: float) -> str:

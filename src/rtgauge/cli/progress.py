@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from rtgauge.cli.output import format_seconds
+from rtgauge.facts import printable
 from rtgauge.plan import describe_step
 from rtgauge.run import LiveStep, RunOutcome
 
@@ -79,7 +80,7 @@ class ConsoleProgress:
             passed = f"{format_seconds(left)} left"
         text = f"{self._place}{live.step.measurement}, {live.step.load}: {passed}  {measured(live)}"
         columns = shutil.get_terminal_size((80, 24)).columns - 1
-        self._stream.write(f"\r\x1b[K{text[:columns]}")
+        self._stream.write(f"\r\x1b[K{printable(text)[:columns]}")
         self._stream.flush()
 
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
@@ -101,5 +102,5 @@ class ConsoleProgress:
 
     def _line(self, text: str) -> None:
         begin = "\r\x1b[K" if self._live else ""
-        self._stream.write(f"{begin}{text}\n")
+        self._stream.write(f"{begin}{printable(' '.join(text.split()))}\n")
         self._stream.flush()

@@ -24,7 +24,7 @@ import click
 
 from rtgauge.catalogue import Catalogue, Option, format_duration
 from rtgauge.cli.options import as_json, open_store, store_options, target_option
-from rtgauge.cli.output import format_seconds, print_error, print_json, print_results, say
+from rtgauge.cli.output import format_seconds, print_error, print_json, print_results, say, show
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.plan import (
     REPEAT_MAX,
@@ -242,7 +242,7 @@ def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
         options_metavar="MEASUREMENT|PLAN.toml [OPTIONS]",
     )
     with click.Context(command, info_name=ctx.command_path, max_content_width=80) as inner:
-        click.echo(command.get_help(inner))
+        show(command.get_help(inner))
     try:
         name = _targets_of(words)[0]
         with contextlib.closing(open_target(name)) as target:
@@ -252,7 +252,7 @@ def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
     formatter = click.HelpFormatter(width=80)
     with formatter.section(f"\nMeasurements of target '{name}'"):
         formatter.write_dl([(m.name, m.summary) for m in catalogue.measurements.values()])
-    click.echo(formatter.getvalue().rstrip())
+    show(formatter.getvalue().rstrip())
     return int(ExitCode.DONE)
 
 

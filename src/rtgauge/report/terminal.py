@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rtgauge.facts import printable
 from rtgauge.report import numbers
 from rtgauge.report.labels import (
     Level,
@@ -70,10 +70,7 @@ _PLAIN: Final = {
 
 def _safe(value: object) -> str:
     """Text from a target without anything that a terminal would obey."""
-    return "".join(
-        "\ufffd" if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs") else character
-        for character in re.sub(r"\s+", " ", str(value).replace(numbers.GAP, "\u00a0"))
-    )
+    return printable(re.sub(r"\s+", " ", str(value).replace(numbers.GAP, "\u00a0")))
 
 
 def render(model: Mapping[str, Any], width: int = 80, report: str | None = None) -> RenderableType:
