@@ -421,9 +421,9 @@ def test_nothing_that_a_terminal_obeys_comes_out(
     for entry in catalogue["measurements"]:
         entry["summary"] = entry["options"][0]["help"] = f"measures{HARM}"
         entry["series"][0]["meaning"] = HARM
-    reason = fake.FakeAgent._trailer
+    reason: Any = fake.FakeAgent._trailer
 
-    def trailer(self: Any, *rest: Any) -> bytes:
+    def trailer(self: Any, *rest: Any) -> Any:
         return reason(self, *rest[:-2], f"why{HARM}", f"what{HARM}")
 
     monkeypatch.setattr(fake.FakeTarget, "describe", lambda self: json.dumps(catalogue))

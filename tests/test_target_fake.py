@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from rtgauge.audit import audit
 from rtgauge.catalogue import Catalogue
 from rtgauge.clock import FakeClock, RealClock
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import planned_step
+from rtgauge.run import read_facts
 from rtgauge.stream import Histogram, Record, Samples, SeriesInfo, StreamEnd, StreamReader, Trailer
 from rtgauge.target import open_target
 from rtgauge.target.fake import FAULTS, FakeTarget
@@ -93,3 +95,12 @@ def test_what_it_cannot_do() -> None:
         FakeTarget().start(["environment"])
     with pytest.raises(TargetError):
         FakeTarget("missing").describe()
+
+
+def test_the_audit_knows_what_to_say_of_it() -> None:
+    _, facts, _ = read_facts(open_target("fake").environment())
+    findings = audit(facts)
+    assert [one.check for one in findings if "unknown" in one.found] == []
+    assert {one.level for one in findings} <= {"ok", "note", "warning"}
+    _, facts, _ = read_facts(open_target("fake:unprivileged").environment())
+    assert [one.check for one in audit(facts) if one.level == "error"] == ["privileges"]

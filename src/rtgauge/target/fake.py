@@ -159,6 +159,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
     ],
 }  # fmt: skip
 
+_CPU: Final = "/sys/devices/system/cpu/"
 _FACTS: Final[Mapping[str, str | int | None]] = {
     "uname.sysname": "Linux",
     "uname.nodename": "fake",
@@ -166,18 +167,52 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "uname.version": "#1 SMP PREEMPT_RT Fake",
     "uname.machine": "x86_64",
     "/sys/kernel/realtime": "1",
-    "/sys/devices/system/cpu/online": f"0-{CPUS - 1}",
-    "/sys/devices/system/cpu/isolated": "",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
-    "/proc/sys/kernel/sched_rt_runtime_us": "950000",
+    "/boot/config-6.12.0-fake-rt": "CONFIG_HIGH_RES_TIMERS=y\nCONFIG_NO_HZ_IDLE=y\nCONFIG_HZ=250\n"
+    "# CONFIG_RT_GROUP_SCHED is not set",
     "/proc/cmdline": "quiet",
+    "/proc/cpuinfo": "processor\t: 0\nmodel name\t: Fake Processor\nflags\t\t: fpu tsc",
+    "/proc/irq/default_smp_affinity": "3",
+    "/proc/self/ns/pid": "pid:[4026531836]",
+    "/proc/self/status": "CapEff:\t000001ffffffffff\nCpus_allowed_list:\t0-1",
+    "/proc/stat": "cpu  20 0 20 960 0 0 0 0 0 0\ncpu0 10 0 10 480 0 0 0 0 0 0\n"
+    "cpu1 10 0 10 480 0 0 0 0 0 0",
+    "/proc/sys/kernel/sched_rt_period_us": "1000000",
+    "/proc/sys/kernel/sched_rt_runtime_us": "950000",
+    "/sys/class/dmi/id/sys_vendor": "Fake",
+    "/sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc hpet acpi_pm",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
+    _CPU + "online": f"0-{CPUS - 1}",
+    _CPU + "isolated": "",
+    _CPU + "nohz_full": "",
+    _CPU + "smt/active": "0",
+    _CPU + "smt/control": "notsupported",
+    _CPU + "cpuidle/current_driver": "fake_idle",
+    **{
+        name.replace("#", str(cpu)): value
+        for cpu in range(CPUS)
+        for name, value in {
+            _CPU + "cpu#/topology/thread_siblings_list": str(cpu),
+            _CPU + "cpu#/cpufreq/scaling_driver": "fake",
+            _CPU + "cpu#/cpufreq/scaling_governor": "performance",
+            _CPU + "cpu#/cpuidle/state0/name": "POLL",
+            _CPU + "cpu#/cpuidle/state0/latency": "0",
+            _CPU + "cpu#/cpuidle/state0/disable": "0",
+            _CPU + "cpu#/cpuidle/state1/name": "C1",
+            _CPU + "cpu#/cpuidle/state1/latency": "2",
+            _CPU + "cpu#/cpuidle/state1/disable": "0",
+            "/sys/kernel/debug/sched/fair_server/cpu#/runtime": "50000000",
+        }.items()
+    },
     "agent.clock_getres_ns": 1,
+    "agent.clock_getres_coarse_ns": 4_000_000,
     "agent.cpus_online": CPUS,
     "agent.libc": "none",
     "agent.uid": 0,
     "agent.fifo": 0,
     "agent.fifo_priority": 99,
     "agent.rlimit_memlock": -1,
+    "agent.rlimit_rtprio": 99,
+    "agent.rlimit_rttime": -1,
     "agent.dma_latency": 0,
 }
 _UNPRIVILEGED: Final[Mapping[str, str | int | None]] = {
