@@ -2,6 +2,7 @@
 /* Writing CBOR (RFC 8949) into a buffer that grows. */
 #include "cbor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,25 +28,30 @@ void cbor_free(struct cbor *c)
 	memset(c, 0, sizeof(*c));
 }
 
+int cbor_room(struct cbor *c, size_t size)
+{
+	size_t room = c->room ? c->room : 1024;
+	uint8_t *data;
+
+	while (room - c->size < size)
+		room *= 2;
+	if (room == c->room)
+		return 0;
+	data = realloc(c->data, room);
+	if (!data)
+		return -ENOMEM;
+	c->data = data;
+	c->room = room;
+	return 0;
+}
+
 static uint8_t *cbor_reserve(struct cbor *c, size_t size)
 {
 	uint8_t *at;
 
+	c->failed = c->failed || cbor_room(c, size);
 	if (c->failed)
 		return NULL;
-	if (c->room - c->size < size) {
-		size_t room = c->room ? c->room : 1024;
-
-		while (room - c->size < size)
-			room *= 2;
-		at = realloc(c->data, room);
-		if (!at) {
-			c->failed = true;
-			return NULL;
-		}
-		c->data = at;
-		c->room = room;
-	}
 	at = c->data + c->size;
 	c->size += size;
 	return at;
@@ -96,8 +102,7 @@ static void cbor_string(struct cbor *c, enum major major, const void *data, size
 		memcpy(at, data, size);
 }
 
-/* The length of the UTF-8 sequence at @s (1 to 4), or 0 if there is none. */
-static size_t cbor_utf8(const uint8_t *s, size_t size)
+size_t cbor_utf8(const uint8_t *s, size_t size)
 {
 	size_t need = s[0] < 0x80		  ? 1 :
 		      s[0] >= 0xc2 && s[0] < 0xe0 ? 2 :

@@ -14,6 +14,8 @@ struct cbor {
 	bool failed; /* out of memory: nothing more is written, the caller checks once at the end */
 };
 
+/* Room for @size more bytes, so that nothing is allocated until they are used up. 0 or -ENOMEM. */
+int cbor_room(struct cbor *c, size_t size);
 void cbor_reset(struct cbor *c);
 void cbor_free(struct cbor *c);
 void cbor_uint(struct cbor *c, uint64_t value);
@@ -31,5 +33,8 @@ void cbor_tag(struct cbor *c, uint64_t tag);
 void cbor_put_int(struct cbor *c, const char *key, int64_t value);
 void cbor_put_text(struct cbor *c, const char *key, const char *value);
 void cbor_put_bool(struct cbor *c, const char *key, bool value);
+
+/* The length of the UTF-8 sequence at @s (1 to 4), at most @size; 0 if there is none. */
+size_t cbor_utf8(const uint8_t *s, size_t size);
 
 #endif

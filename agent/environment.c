@@ -23,11 +23,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef __GLIBC__
-#include <gnu/libc-version.h>
-#endif
 
+#include "cbor.h"
 #include "cpulist.h"
+#include "version.h"
 
 #define FACT_MAX 60000
 #define PATH_ROOM 512
@@ -68,41 +67,12 @@ static int put_integer(struct collector *c, const char *name, int64_t number)
 	return put(c, name, FACT_INTEGER, NULL, 0, number);
 }
 
-/* Length of the character at @s of at most @size bytes, 0 if it is not UTF-8. */
-static size_t utf8_length(const unsigned char *s, size_t size)
-{
-	static const struct {
-		unsigned char mask, lead;
-		unsigned int least;
-	} forms[] = { { 0x80, 0x00, 0 },
-		      { 0xe0, 0xc0, 0x80 },
-		      { 0xf0, 0xe0, 0x800 },
-		      { 0xf8, 0xf0, 0x10000 } };
-
-	for (size_t more = 0; more < 4 && more < size; more++) {
-		unsigned int c;
-
-		if ((s[0] & forms[more].mask) != forms[more].lead)
-			continue;
-		c = s[0] & (unsigned char)~forms[more].mask;
-		for (size_t i = 1; i <= more; i++) {
-			if ((s[i] & 0xc0) != 0x80)
-				return 0;
-			c = c << 6 | (s[i] & 0x3f);
-		}
-		if (c < forms[more].least || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-			return 0;
-		return more + 1;
-	}
-	return 0;
-}
-
 static bool is_text(const char *data, size_t size)
 {
-	const unsigned char *s = (const unsigned char *)data;
+	const uint8_t *s = (const uint8_t *)data;
 
 	while (size) {
-		size_t length = utf8_length(s, size);
+		size_t length = cbor_utf8(s, size);
 
 		if (!length)
 			return false;
@@ -558,14 +528,7 @@ static int uname_word(struct collector *c, const struct row *row)
 
 static int libc_word(struct collector *c, const struct row *row)
 {
-	char name[64];
-
-#ifdef __GLIBC__
-	snprintf(name, sizeof(name), "glibc %s", gnu_get_libc_version());
-#else
-	snprintf(name, sizeof(name), "musl");
-#endif
-	return put_string(c, row->name, name);
+	return put_string(c, row->name, version_libc());
 }
 
 static int cpus_word(struct collector *c, const struct row *row)
@@ -629,13 +592,14 @@ static int user_word(struct collector *c, const struct row *row)
 /*
  * Whether SCHED_FIFO can really be had, tried in a child: agent.fifo is 0 or the error number,
  * agent.fifo_priority the highest priority that was granted. By system call: musl's function
- * always fails.
+ * always fails. The child borrows our memory: fork() would make a copy of it on write, and the
+ * measuring threads, whose rings have been touched by now, would fault once more on every page.
  */
 static int fifo_word(struct collector *c, const struct row *row)
 {
 	enum { NO_PRIORITY = 100 }; /* exit status: a priority, or this plus the error */
 	int status, err, result;
-	pid_t child = fork();
+	pid_t child = vfork();
 
 	if (child < 0)
 		return put_null(c, row->name, -errno);
