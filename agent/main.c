@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent's commands. Everything that exits does so here. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,72 +39,81 @@ static int main_usage_error(const char *text, const char *detail)
 	return EXITCODE_USAGE;
 }
 
-/* Options of the run itself. 1: taken with its value, 2: taken without one, 0: not one of them. */
-static int main_run_option(struct run_request *request, const char *name, const char *value,
-			   struct message *msg)
+/* Options of the run itself. */
+#define MAIN_FLAGS "control histogram-only keep-settings"
+#define MAIN_VALUES "output run load load-cpu step"
+
+static bool main_is_flag(struct run_request *request, const char *name)
 {
+	if (!strcmp(name, "control"))
+		request->control = true;
+	else if (!strcmp(name, "histogram-only"))
+		request->histogram_only = true;
+	else if (!strcmp(name, "keep-settings"))
+		request->keep_settings = true;
+	else
+		return false;
+	return true;
+}
+
+/* Where the value of an option of the run goes, or NULL. */
+static const char **main_run_value(struct run_request *request, const char **step, const char *name)
+{
+	if (!strcmp(name, "output"))
+		return &request->output;
+	if (!strcmp(name, "run"))
+		return &request->run_id;
+	if (!strcmp(name, "load"))
+		return &request->loads;
+	if (!strcmp(name, "load-cpu"))
+		return &request->load_cpus;
+	return strcmp(name, "step") ? NULL : step;
+}
+
+static int main_parse_option(struct run_request *request, struct option_set *options,
+			     const char *name, const char *value, struct message *msg)
+{
+	const char *step = NULL;
+	const char **place = main_run_value(request, &step, name);
+	char near[64], remedy[96];
 	int64_t number;
 
-	if (!strcmp(name, "control")) {
-		request->control = true;
-		return 2;
+	if (!place && !option_known(options, name) &&
+	    option_nearest(name, MAIN_FLAGS " " MAIN_VALUES, near, sizeof(near))) {
+		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
+		return message_set(msg, -EINVAL, remedy, "unknown option '%.60s'", name);
 	}
-	if (!strcmp(name, "histogram-only")) {
-		request->histogram_only = true;
-		return 2;
-	}
-	if (!strcmp(name, "keep-settings")) {
-		request->keep_settings = true;
-		return 2;
-	}
-	if (!value)
+	if (!value && (place || option_known(options, name)))
+		return message_set(msg, -EINVAL, "options are given as --name value",
+				   "--%s has no value", name);
+	if (!place)
+		return option_set_parse(options, name, value ? value : "", msg);
+	*place = value;
+	if (!step)
 		return 0;
-	if (!strcmp(name, "output")) {
-		request->output = value;
-	} else if (!strcmp(name, "run")) {
-		request->run_id = value;
-	} else if (!strcmp(name, "load")) {
-		request->loads = value;
-	} else if (!strcmp(name, "load-cpu")) {
-		request->load_cpus = value;
-	} else if (!strcmp(name, "step")) {
-		if (option_parse_integer(value, &number) || number < 0 || number > 1000000)
-			return message_set(msg, -EINVAL, "give a number from 0 on",
-					   "'%s' is no number of a step", value);
-		request->step = (int)number;
-	} else {
-		return 0;
-	}
-	return 1;
+	if (option_parse_integer(step, &number) || number < 0 || number > 1000000)
+		return message_set(msg, -EINVAL, "give a number from 0 on",
+				   "'%s' is no number of a step", step);
+	request->step = (int)number;
+	return 0;
 }
 
 static int main_parse_run(int argc, char **argv, struct run_request *request,
 			  struct option_set *options, struct message *msg)
 {
-	for (int i = 0; i < argc; i++) {
-		const char *name = argv[i] + 2;
-		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-		int taken, err;
+	int err = 0;
 
+	for (int i = 0; i < argc && !err; i++) {
 		if (strncmp(argv[i], "--", 2))
 			return message_set(msg, -EINVAL, "options are given as --name value",
 					   "'%s' is not an option", argv[i]);
-		taken = main_run_option(request, name, value, msg);
-		if (taken < 0)
-			return taken;
-		if (taken) {
-			i += taken == 1;
+		if (main_is_flag(request, argv[i] + 2))
 			continue;
-		}
-		if (option_known(options, name) && !value)
-			return message_set(msg, -EINVAL, "options are given as --name value",
-					   "--%s has no value", name);
-		err = option_set_parse(options, name, value ? value : "", msg);
-		if (err)
-			return err;
+		err = main_parse_option(request, options, argv[i] + 2,
+					i + 1 < argc ? argv[i + 1] : NULL, msg);
 		i++;
 	}
-	return 0;
+	return err;
 }
 
 static int main_run(int argc, char **argv)
@@ -126,9 +137,11 @@ static int main_run(int argc, char **argv)
 		message_set(&msg, -EINVAL, remedy, "there is no measurement '%s'", argv[0]);
 		return main_error(&msg);
 	}
-	err = option_set_init(&options, request.measurement->options);
-	if (err)
+	if (option_set_init(&options, request.measurement->options)) {
+		message_set(&msg, -ENOMEM, "free some memory", "out of memory");
+		main_error(&msg);
 		return EXITCODE_FAILED;
+	}
 	err = main_parse_run(argc - 1, argv + 1, &request, &options, &msg);
 	if (err) {
 		option_set_free(&options);
@@ -195,7 +208,7 @@ static int main_list(void)
 	return EXITCODE_DONE;
 }
 
-int main(int argc, char **argv)
+static int main_command(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
@@ -226,4 +239,31 @@ int main(int argc, char **argv)
 		return main_usage_error("there is no command ", command);
 	fputs(usage, stderr);
 	return EXITCODE_USAGE;
+}
+
+/* A stream, a journal or a pipe must not become the output that messages go to. */
+static void main_open_standard_files(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	int code;
+
+	main_open_standard_files();
+	signal(SIGCHLD, SIG_DFL); /* ignored it would hide how children ended */
+	code = main_command(argc, argv);
+	if (fflush(stdout) || ferror(stdout)) {
+		fprintf(stderr, "rtgauge-agent: the output could not be written: %s\n",
+			strerror(errno));
+		return code == EXITCODE_DONE ? EXITCODE_FAILED : code;
+	}
+	return code;
 }
