@@ -19,6 +19,6 @@ int64_t clock_counter_hz(void)
 	to = clock_counter();
 	if (to_ns <= from_ns || to <= from)
 		return 0;
-	/* 20 ms of cycles times 10^9 stays below 2^63 up to 400 GHz */
-	return (int64_t)((to - from) * (uint64_t)NSEC_PER_SEC / (uint64_t)(to_ns - from_ns));
+	/* the pause may have become a long one, whose cycles times 10^9 would leave 64 bits */
+	return (int64_t)((double)(to - from) * NSEC_PER_SEC / (double)(to_ns - from_ns));
 }

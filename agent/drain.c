@@ -399,7 +399,8 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 	for (int i = 0; i < run->series_count; i++) {
 		const struct series *s = &run->series[i];
 		int64_t interval_ns = s->info.interval_ns;
-		int64_t last = s->next_index > 0 ? s->next_index - 1 : 0;
+		/* of a series without any period one before its first: so the periods due are 0 */
+		int64_t last = s->next_index - 1;
 
 		cbor_map(c, 7);
 		cbor_put_int(c, "series", i);

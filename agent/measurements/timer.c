@@ -18,8 +18,9 @@
 /* So many seconds of samples fit into a ring, within these limits. */
 #define TIMER_RING_SECONDS 4
 #define TIMER_RING_MAX (1 << 17)
-/* The sequence of dithers is the same in every run; only its evenness matters. */
-#define TIMER_DITHER_SEED 0x9e3779b97f4a7c15ULL
+/* The golden section's part of 2^32 over 32, made odd: the sweep crosses the period in 26 steps,
+ * and never settles into a pattern with another period. */
+#define TIMER_DITHER_STEP 0x04f1bbcdU
 #define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
 
 static const char *const timer_contexts[] = { "user", NULL };
@@ -56,8 +57,8 @@ static const struct catalogue_series timer_series[] = {
 };
 
 static const struct catalogue_evaluate timer_evaluate[] = {
-	{ "idle", "for=45s" },
-	{ "sched:groups=4,cpu", "for=90s" },
+	{ "idle", "for=65s" },
+	{ "sched:groups=4,cpu", "for=80s" },
 	{ NULL, NULL },
 };
 
@@ -131,16 +132,27 @@ static void timer_loop(struct worker *worker)
 	}
 }
 
-/* An even spread of 64-bit numbers over the index (the finaliser of SplitMix64, Steele et al.,
- * OOPSLA 2014), scaled to [0, interval). */
+/*
+ * The offset of a grid point, from its number alone: a triangle wave that sweeps the period up and
+ * down, and a little chance on top (Murmur3's finaliser), together within [0, interval). So every
+ * phase of the period is met equally often, whatever period a disturbance has, and two due times
+ * in turn are never closer together than 94 % of the interval. 32-bit arithmetic: it runs per sample.
+ */
 static inline int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
 {
-	uint64_t z = (uint64_t)(index + 1) * TIMER_DITHER_SEED;
+	uint32_t phase = (uint32_t)index * TIMER_DITHER_STEP;
+	uint32_t sweep = phase < 1U << 31 ? 2 * phase : 2 * (UINT32_MAX - phase);
+	uint32_t chance = (uint32_t)index;
+	uint64_t part;
 
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	z ^= z >> 31;
-	return (int64_t)((z >> 32) % (uint64_t)(interval_ns < 1LL << 32 ? interval_ns : 1LL << 32));
+	chance = (chance ^ chance >> 16) * 0x85ebca6b;
+	chance = (chance ^ chance >> 13) * 0xc2b2ae35;
+	chance ^= chance >> 16;
+	/* 63/64 by the sweep, 1/64 by chance; as a part of 2^32 */
+	part = (uint64_t)sweep - (sweep >> 6) + (chance >> 6);
+	/* intervals are below 2^42 ns: take the part in two halves that fit 64 bits */
+	return (int64_t)(((uint64_t)interval_ns >> 16) * part >> 16) +
+	       (int64_t)((((uint64_t)interval_ns & 0xffff) * part) >> 32);
 }
 
 /* The measuring loop with dither: each due time lies somewhere within its period. */
