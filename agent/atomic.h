@@ -18,6 +18,17 @@ static inline uint32_t atomic_load_relaxed(const uint32_t *value)
 	return __atomic_load_n(value, __ATOMIC_RELAXED);
 }
 
+static inline void atomic_add_release(uint32_t *value, uint32_t more)
+{
+	__atomic_add_fetch(value, more, __ATOMIC_RELEASE);
+}
+
+/* What it was before. */
+static inline uint32_t atomic_exchange(uint32_t *value, uint32_t to)
+{
+	return __atomic_exchange_n(value, to, __ATOMIC_ACQ_REL);
+}
+
 static inline void atomic_store_release(uint32_t *value, uint32_t to)
 {
 	__atomic_store_n(value, to, __ATOMIC_RELEASE);

@@ -26,6 +26,10 @@
 
 /* A block closes after at most 250 ms; the rest is for being scheduled late. */
 #define RUN_DRAIN_MS 200
+/* So long a reader that takes nothing may still take the rest once a stop was asked for. */
+#define RUN_STUCK_NS (2 * NSEC_PER_SEC)
+/* Of memory besides the stacks: the most that is allocated while memory is locked. */
+#define RUN_SPARE_MEMORY (512 * 1024)
 /* How long after the gate opens the first period is due. */
 #define RUN_LEAD_NS (20 * NSEC_PER_MSEC)
 /* A real-time thread that never sleeps is ended: softly, then by the kernel. */
@@ -47,16 +51,22 @@ static void run_nothing(int signal)
 
 static void run_signals(void)
 {
-	struct sigaction action = { .sa_handler = run_interrupt };
+	struct sigaction action = { .sa_handler = run_interrupt }, before;
+	sigset_t none;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
 	sigaction(SIGXCPU, &action, NULL);
+	/* nohup(1) asks for it to be ignored */
+	if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
 	action.sa_handler = run_nothing;
 	sigaction(WORKER_WAKE_SIGNAL, &action, NULL);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
+	/* whatever the caller had blocked */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* --- for measurements --- */
@@ -116,6 +126,7 @@ int run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *s
 		.cpu = cpu,
 		.priority = priority,
 		.number = run->worker_count,
+		.start = { .policy = "" },
 	};
 	return run->worker_count++;
 }
@@ -178,7 +189,7 @@ static void run_drained(struct run *run, int64_t now_ns)
 
 void run_threshold(struct run *run, const struct series *series, int64_t value)
 {
-	if (!__atomic_exchange_n(&run->threshold_taken, 1, __ATOMIC_ACQ_REL)) {
+	if (!atomic_exchange(&run->threshold_taken, 1)) {
 		run->threshold_series = series->number;
 		run->threshold_value = value;
 		atomic_store_release(&run->threshold_hit, 1);
@@ -247,16 +258,21 @@ static void run_load_started(void *arg, pid_t pgid)
 		run->groups[run->group_count++] = pgid;
 }
 
-static int run_start_loads(struct run *run)
+static int run_parse_loads(struct run *run, struct cpulist *cpus)
 {
-	struct cpulist cpus;
-	const char *text = run->request->load_cpus;
-	int err = text ? cpulist_parse(&cpus, text) : cpulist_allowed(&cpus);
+	const char *text = run->request->load_cpus ? run->request->load_cpus : "all";
+	int err = cpulist_parse(cpus, text);
 
 	if (err)
 		return message_set(&run->msg, -EINVAL, "give a list such as 0-3,8",
-				   "cannot read the CPUs of the load '%s'", text ? text : "");
-	return load_set_start(run->loads, &cpus, run_forked, run_load_started, run, &run->msg);
+				   "cannot read the CPUs of the load '%s'", text);
+	return load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
+}
+
+/* -EINVAL and -ERANGE say that the command line is wrong, so nothing else may say that. */
+static int run_failure(int err)
+{
+	return err == -EINVAL || err == -ERANGE ? -EIO : err;
 }
 
 static int run_settings(struct run *run)
@@ -270,7 +286,7 @@ static int run_settings(struct run *run)
 	if (!err)
 		err = settings_prepare(run->settings, &run->msg);
 	run->undone = undone;
-	return err;
+	return run_failure(err);
 }
 
 static void run_stop_loads(struct run *run)
@@ -308,10 +324,26 @@ static void run_put_back(struct run *run)
 static void run_lock_memory(struct run *run)
 {
 	struct rlimit spin = { .rlim_cur = RUN_SPIN_SOFT_US, .rlim_max = RUN_SPIN_HARD_US };
+	size_t more = workers_stacks_size(run) + RUN_SPARE_MEMORY;
+	void *probe;
 
 	setrlimit(RLIMIT_RTTIME, &spin);
-	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
 		run->memory_unlocked = errno;
+	} else {
+		/* where the limit leaves no room for what is to come, that is worth more */
+		probe = mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			     0);
+		if (probe != MAP_FAILED) {
+			munmap(probe, more);
+			return;
+		}
+		run->memory_unlocked = ENOMEM;
+		munlockall();
+	}
+	/* at least no page of the rings is a copy to be made, since the loads were forked */
+	for (int i = 0; i < run->series_count; i++)
+		series_touch(&run->series[i]);
 }
 
 /* The drain keeps off the measured CPUs, if there are others. */
@@ -337,11 +369,11 @@ static void run_effective_policies(struct run *run)
 
 		if (info->thread < 0)
 			continue;
-		info->policy = run->workers[info->thread].policy;
-		info->priority = run->workers[info->thread].effective_priority;
+		info->policy = run->workers[info->thread].start.policy;
+		info->priority = run->workers[info->thread].start.priority;
 	}
-	if (run->worker_count && run->workers[0].priority != run->workers[0].effective_priority) {
-		snprintf(text, sizeof(text), "%d", run->workers[0].effective_priority);
+	if (run->worker_count && run->workers[0].priority != run->workers[0].start.priority) {
+		snprintf(text, sizeof(text), "%d", run->workers[0].start.priority);
 		option_effective(&run->options, "priority", text);
 	}
 }
@@ -379,43 +411,57 @@ static void run_end(struct run *run, const char *state, const char *reason, cons
 	atomic_store_release(&run->stop, RUN_STOP);
 }
 
+static void run_check_policy(struct run *run, struct worker *worker,
+			     const struct worker_placement *found, int64_t now_ns)
+{
+	char name[40], expected[32], is[32];
+
+	if (!strcmp(found->policy, worker->start.policy) &&
+	    found->priority == worker->start.priority)
+		return;
+	snprintf(name, sizeof(name), "policy of thread %d", worker->number);
+	snprintf(expected, sizeof(expected), "%s:%d", worker->start.policy, worker->start.priority);
+	snprintf(is, sizeof(is), "%s:%d", found->policy, found->priority);
+	drain_setting_changed(run, now_ns, name, expected, is);
+	run->disturbed++;
+	worker->changed = true;
+}
+
+static void run_check_affinity(struct run *run, struct worker *worker,
+			       const struct worker_placement *found, int64_t now_ns)
+{
+	struct cpulist online;
+	char text[160];
+
+	if (!found->strayed)
+		return;
+	worker->changed = true;
+	if (!cpulist_online(&online) && !cpulist_has(&online, worker->cpu))
+		snprintf(text, sizeof(text), "CPU %d went offline while it was measured",
+			 worker->cpu);
+	else
+		snprintf(text, sizeof(text),
+			 "the CPU affinity of measuring thread %d was changed underneath",
+			 worker->number);
+	drain_message(run, now_ns, text);
+	run_end(run, "failed", text, "keep the CPUs and their affinity as they are, and run again");
+}
+
 /* A CPU that goes away, or somebody with chrt or taskset, changes a thread without its knowing. */
 static void run_check_workers(struct run *run, int64_t now_ns)
 {
 	for (int i = 0; i < run->worker_count; i++) {
 		struct worker *worker = &run->workers[i];
-		struct cpulist online;
-		const char *policy;
-		int priority;
-		char text[160];
+		struct worker_placement found;
 
-		if (worker->changed || atomic_load_acquire(&worker->done))
+		if (worker->changed)
 			continue;
-		worker_read_policy(worker->tid, &policy, &priority);
-		if (strcmp(policy, worker->policy) || priority != worker->effective_priority) {
-			char expected[32], found[32];
-
-			snprintf(text, sizeof(text), "policy of thread %d", worker->number);
-			snprintf(expected, sizeof(expected), "%s:%d", worker->policy,
-				 worker->effective_priority);
-			snprintf(found, sizeof(found), "%s:%d", policy, priority);
-			drain_setting_changed(run, now_ns, text, expected, found);
-			run->disturbed++;
-			worker->changed = true;
-		}
-		if (worker->cpu < 0 || worker_is_pinned(worker))
+		if (atomic_load_acquire(&worker->done))
+			found = worker->end;
+		else if (!worker->created || !worker_look(worker, &found))
 			continue;
-		worker->changed = true;
-		if (!cpulist_online(&online) && !cpulist_has(&online, worker->cpu))
-			snprintf(text, sizeof(text), "CPU %d went offline while it was measured",
-				 worker->cpu);
-		else
-			snprintf(text, sizeof(text),
-				 "the CPU affinity of measuring thread %d was changed underneath",
-				 worker->number);
-		drain_message(run, now_ns, text);
-		run_end(run, "failed", text,
-			"keep the CPUs and their affinity as they are, and run again");
+		run_check_policy(run, worker, &found, now_ns);
+		run_check_affinity(run, worker, &found, now_ns);
 	}
 }
 
@@ -440,6 +486,12 @@ static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_
 		drain_histograms(run);
 }
 
+static void run_asked(struct run *run)
+{
+	if (!run->asked_ns)
+		run->asked_ns = clock_now_ns(CLOCK_MONOTONIC);
+}
+
 /* Orders of the host on stdin: "stop", or its end. */
 static void run_control(struct run *run)
 {
@@ -448,35 +500,73 @@ static void run_control(struct run *run)
 
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+	run->control_ended = true;
+	run_asked(run);
 	run_end(run, "interrupted", got > 0 ? "stopped on request" : "the host went away", "");
+}
+
+/* Wait for the host, for a worker to end, for a signal, or until the time is up. */
+static void run_wait(struct run *run, int timeout_ms)
+{
+	struct pollfd wait[] = {
+		{ .fd = run->request->control && !run->control_ended ? STDIN_FILENO : -1,
+		  .events = POLLIN },
+		{ .fd = run->ended_fd, .events = POLLIN },
+	};
+	eventfd_t ended;
+	int ready = poll(wait, 2, timeout_ms);
+
+	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
+	if (ready > 0 && wait[0].revents)
+		run_control(run);
+	if (ready > 0 && wait[1].revents)
+		eventfd_read(run->ended_fd, &ended);
+	if (!stop_signal)
+		return;
+	run_asked(run);
+	if (stop_signal == SIGXCPU)
+		run_end(run, "failed", "a measuring thread ran for a second without sleeping",
+			"give it a longer interval or a lower priority");
+	else
+		run_end(run, "interrupted", "stopped by a signal", "");
+}
+
+/*
+ * The reader of the stream takes nothing. The measuring threads go on, and what finds no room in
+ * their rings is counted as lost; but a stop is a stop.
+ */
+static bool run_wait_for_reader(void *arg, int64_t stalled_ns)
+{
+	struct run *run = arg;
+
+	run_wait(run, 0);
+	if (run_stopped(run))
+		workers_wake(run);
+	return !run->asked_ns || stalled_ns < RUN_STUCK_NS ||
+	       clock_now_ns(CLOCK_MONOTONIC) - run->asked_ns < RUN_STUCK_NS;
+}
+
+static void run_check_stream(struct run *run)
+{
+	char text[160];
+
+	if (!run->stream.error)
+		return;
+	snprintf(text, sizeof(text), "the stream could not be written: %s",
+		 strerror(-run->stream.error));
+	run_end(run, "failed", text, "make room where it is written, or keep its reader alive");
 }
 
 static void run_drain_loop(struct run *run)
 {
-	struct pollfd wait[] = {
-		{ .fd = run->request->control ? STDIN_FILENO : -1, .events = POLLIN },
-		{ .fd = run->ended_fd, .events = POLLIN },
-	};
 	struct run_clocks clocks = { .second_ns = run->start_ns + NSEC_PER_SEC,
 				     .snapshot_ns = run->start_ns + 10 * NSEC_PER_SEC };
 
 	while (!workers_done(run)) {
-		eventfd_t ended;
 		int64_t now_ns;
-		int ready = poll(wait, 2, RUN_DRAIN_MS);
 
+		run_wait(run, RUN_DRAIN_MS);
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		run_drained(run, now_ns);
-		if (ready > 0 && wait[0].revents)
-			run_control(run);
-		if (ready > 0 && wait[1].revents)
-			eventfd_read(run->ended_fd, &ended);
-		if (stop_signal == SIGXCPU)
-			run_end(run, "failed",
-				"a measuring thread ran for a second without sleeping",
-				"give it a longer interval or a lower priority");
-		else if (stop_signal)
-			run_end(run, "interrupted", "stopped by a signal", "");
 		if (now_ns >= clocks.second_ns)
 			run_once_a_second(run, &clocks, now_ns);
 		if (now_ns >= clocks.snapshot_ns) {
@@ -486,9 +576,7 @@ static void run_drain_loop(struct run *run)
 				drain_histograms(run);
 		}
 		drain_samples(run, now_ns - run->start_ns);
-		if (run->stream.error)
-			run_end(run, "failed", "the stream could not be written",
-				"make room where it is written, or keep its reader alive");
+		run_check_stream(run);
 		if (run_stopped(run))
 			workers_wake(run);
 	}
@@ -547,29 +635,31 @@ static int run_measure(struct run *run)
 		run_drain_loop(run);
 	workers_join(run);
 	close(run->ended_fd);
+	run->ended_fd = -1;
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
-	if (!err)
-		run_check_loads(run, run->start_ns + end_ns);
-	run_drain_rest(run, end_ns);
 	run->duration_ns = end_ns - run->gate_ns;
-	return err;
+	if (!err) {
+		run_check_loads(run, run->start_ns + end_ns);
+		run_check_workers(run, end_ns);
+	}
+	run_drain_rest(run, end_ns);
+	return run_failure(err);
 }
 
+/* What may be refused comes before anything is changed. */
 static int run_prepare(struct run *run)
 {
-	const struct measurement *m = run->request->measurement;
-	int err;
+	struct cpulist load_cpus;
+	int err = run_parse_loads(run, &load_cpus);
 
-	err = run_settings(run);
-	if (err)
-		return err;
-	err = load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
-	if (err)
-		return err;
-	err = m->setup(run);
-	if (err)
-		return err;
-	return run_start_loads(run);
+	if (!err)
+		err = run->request->measurement->setup(run);
+	if (!err)
+		err = run_settings(run);
+	if (!err)
+		err = load_set_start(run->loads, &load_cpus, run_forked, run_load_started, run,
+				     &run->msg);
+	return err;
 }
 
 static int run_exit_code(const struct run *run, int err)
@@ -585,13 +675,11 @@ static int run_exit_code(const struct run *run, int err)
 	return run->verdict_failed ? EXITCODE_VERDICT : EXITCODE_DONE;
 }
 
-static void run_say(const struct run *run)
+static void run_say(const char *text, const char *remedy)
 {
-	if (!run->reason[0])
-		return;
-	fprintf(stderr, "rtgauge-agent: %s\n", run->reason);
-	if (run->remedy[0])
-		fprintf(stderr, "  %s\n", run->remedy);
+	fprintf(stderr, "rtgauge-agent: %s\n", text);
+	if (remedy[0])
+		fprintf(stderr, "  %s\n", remedy);
 }
 
 static int run_open_output(const struct run_request *request, struct message *msg)
@@ -624,43 +712,65 @@ static void run_free(struct run *run)
 	stream_free(&run->stream);
 }
 
+/* The trailer and the end of the file, which may be what cannot be written. */
+static void run_close_stream(struct run *run)
+{
+	struct stream *stream = &run->stream;
+
+	drain_trailer(run, run->duration_ns);
+	if (stream->fd > STDERR_FILENO && close(stream->fd) && errno != EINTR && !stream->error)
+		stream->error = -errno;
+	if (stream->error && !strcmp(run->end_state, "complete")) {
+		run->end_state = NULL;
+		run_check_stream(run);
+	}
+}
+
+static int run_carry_out(struct run *run)
+{
+	const struct measurement *m = run->request->measurement;
+	int err = run_prepare(run);
+	bool measured = !err;
+
+	if (!err)
+		err = run_measure(run);
+	if (!run->stream.records)
+		drain_header(run);
+	run_stop_loads(run);
+	if (!err && m->finish)
+		err = run_failure(m->finish(run));
+	if (err)
+		run_end(run, err == RUN_SKIPPED ? "skipped" : "failed", run->msg.text,
+			run->msg.remedy);
+	run_end(run, "complete", "", "");
+	drain_histograms(run);
+	run_put_back(run);
+	run_close_stream(run);
+	if (!run->request->output && measured)
+		summary_print(run);
+	return run_exit_code(run, err);
+}
+
 int run_execute(const struct run_request *request, struct option_set *options)
 {
-	struct run run = { .request = request, .options = *options };
-	int err, fd, code;
+	struct run run = { .request = request, .options = *options, .ended_fd = -1 };
+	int code = EXITCODE_FAILED;
+	int fd;
 
 	run.start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	run_signals();
 	fd = run_open_output(request, &run.msg);
+	if (!run.msg.text[0] && stream_init(&run.stream, fd))
+		message_set(&run.msg, -ENOMEM, "free some memory", "no memory for the stream");
 	if (run.msg.text[0]) {
-		fprintf(stderr, "rtgauge-agent: %s\n  %s\n", run.msg.text, run.msg.remedy);
-		return EXITCODE_FAILED;
+		run_say(run.msg.text, run.msg.remedy);
+	} else {
+		run.stream.wait_more = run_wait_for_reader;
+		run.stream.wait_arg = &run;
+		code = run_carry_out(&run);
+		if (code != EXITCODE_DONE && code != EXITCODE_VERDICT)
+			run_say(run.reason, run.remedy);
 	}
-	err = stream_init(&run.stream, fd);
-	if (err)
-		return EXITCODE_FAILED;
-	err = run_prepare(&run);
-	if (!err)
-		err = run_measure(&run);
-	if (!run.stream.records)
-		drain_header(&run);
-	run_stop_loads(&run);
-	if (!err && request->measurement->finish)
-		err = request->measurement->finish(&run);
-	if (err)
-		run_end(&run, err == RUN_SKIPPED ? "skipped" : "failed", run.msg.text,
-			run.msg.remedy);
-	run_end(&run, "complete", "", "");
-	drain_histograms(&run);
-	run_put_back(&run);
-	drain_trailer(&run, run.duration_ns);
-	code = run_exit_code(&run, err);
-	if (!request->output && err != -EINVAL)
-		summary_print(&run);
-	if (code != EXITCODE_DONE && code != EXITCODE_VERDICT)
-		run_say(&run);
-	if (run.stream.error && code == EXITCODE_DONE)
-		code = EXITCODE_FAILED;
 	run_free(&run);
 	return code;
 }

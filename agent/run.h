@@ -19,8 +19,9 @@
 #include "stream.h"
 
 #define RUN_SKIPPED 1
-#define RUN_SERIES_MAX 4096
-#define RUN_WORKERS_MAX 1024
+/* The trailer, one record, has to hold the totals of every series. */
+#define RUN_SERIES_MAX 512
+#define RUN_WORKERS_MAX 512
 #define RUN_LOADS_MAX 16
 /* Values of run.stop */
 #define RUN_GOES_ON 0
@@ -28,6 +29,13 @@
 
 struct load_set;
 struct run;
+
+/* How the kernel has a measuring thread. */
+struct worker_placement {
+	const char *policy;
+	int priority;
+	bool strayed; /* it may run on other CPUs than its own */
+};
 
 /* A measuring thread. */
 struct worker {
@@ -38,8 +46,8 @@ struct worker {
 	int priority;			     /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
 	int number;
 
-	const char *policy; /* in effect, filled before loop() is called */
-	int effective_priority;
+	struct worker_placement start; /* in effect, filled before loop() is called */
+	struct worker_placement end;   /* valid once done */
 	pthread_t thread;
 	pid_t tid;
 	bool created;
@@ -91,6 +99,8 @@ struct run {
 	int undone;	     /* settings that were put back for an agent that died earlier */
 	int disturbed;	     /* settings that changed underneath */
 	int64_t duration_ns;
+	int64_t asked_ns; /* CLOCK_MONOTONIC at which a signal or the host asked for the end; 0: no */
+	bool control_ended; /* the host has given its one order, or has gone */
 	const char *end_state;
 	char reason[384];
 	char remedy[256];

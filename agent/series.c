@@ -30,6 +30,14 @@ int series_init(struct series *s, int number, const struct series_info *info, si
 	return 0;
 }
 
+void series_touch(struct series *s)
+{
+	volatile int32_t *ring = s->ring;
+
+	for (size_t i = 0; i <= s->mask; i += 1024)
+		ring[i] = ring[i];
+}
+
 void series_free(struct series *s)
 {
 	free(s->ring);

@@ -91,6 +91,8 @@ struct series_sink {
 /* A ring of at least @words words (a power of two is made of it), all pages touched. 0, -ENOMEM. */
 int series_init(struct series *s, int number, const struct series_info *info, size_t words);
 void series_free(struct series *s);
+/* Write to every page of the ring, before the measuring thread starts. */
+void series_touch(struct series *s);
 
 /* The measuring thread, when series_put() found no room or something out of the ordinary. */
 void series_put_slow(struct series *s, int64_t value);

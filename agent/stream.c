@@ -3,18 +3,37 @@
 #include "stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
 
 /* Kept ready from the start, so that nothing is allocated while measuring. */
 #define STREAM_OUT_ROOM (256 * 1024)
+#define STREAM_WAIT_MS 100
+
+static void stream_know_fd(struct stream *stream)
+{
+	struct stat st;
+	int size;
+
+	if (stream->fd < 0 || fstat(stream->fd, &st))
+		return;
+	stream->file = S_ISREG(st.st_mode);
+	size = S_ISFIFO(st.st_mode) ? fcntl(stream->fd, F_GETPIPE_SZ) : 0;
+	stream->pipe_size = size > 0 ? (size_t)size : 0;
+}
 
 int stream_init(struct stream *stream, int fd)
 {
 	memset(stream, 0, sizeof(*stream));
 	stream->fd = fd;
+	stream_know_fd(stream);
 	/* CRC-32, polynomial 0xEDB88320 reflected; three more tables to take four bytes a step */
 	for (uint32_t i = 0; i < 256; i++) {
 		uint32_t crc = i;
@@ -29,19 +48,11 @@ int stream_init(struct stream *stream, int fd)
 
 			stream->crc_table[t][i] = crc >> 8 ^ stream->crc_table[0][crc & 0xff];
 		}
-	cbor_bytes(&stream->body, NULL, 0);
-	if (fd >= 0) {
-		static const uint8_t nothing[1];
-
-		while (stream->out.room < STREAM_OUT_ROOM && !stream->out.failed)
-			cbor_bytes(&stream->out, nothing, sizeof(nothing));
-	}
-	if (stream->body.failed || stream->out.failed) {
+	if (cbor_room(&stream->body, STREAM_BODY_MAX) ||
+	    (fd >= 0 && cbor_room(&stream->out, STREAM_OUT_ROOM))) {
 		stream_free(stream);
 		return -ENOMEM;
 	}
-	cbor_reset(&stream->body);
-	cbor_reset(&stream->out);
 	return 0;
 }
 
@@ -120,16 +131,60 @@ void stream_samples(struct stream *stream, int series, int64_t index, int64_t du
 	stream_end(stream, STREAM_SAMPLES);
 }
 
+/* Wait until the reader takes more. 0 or -errno. */
+static int stream_wait(const struct stream *stream)
+{
+	struct pollfd one = { .fd = stream->fd, .events = POLLOUT };
+	int64_t since_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (;;) {
+		int ready = poll(&one, 1, STREAM_WAIT_MS);
+
+		if (ready > 0)
+			return 0;
+		if (ready < 0 && errno != EINTR)
+			return -errno;
+		if (stream->wait_more &&
+		    !stream->wait_more(stream->wait_arg, clock_now_ns(CLOCK_MONOTONIC) - since_ns))
+			return -ETIMEDOUT;
+	}
+}
+
+/*
+ * How much of @size can be written at once so that write() itself does not wait, where no signal's
+ * handler and no order of the host could end it; or -errno.
+ */
+static ssize_t stream_portion(const struct stream *stream, size_t size)
+{
+	size_t most = PIPE_BUF; /* what a pipe takes once poll() says that it takes anything */
+	int held = 1, err;
+
+	if (stream->file)
+		return (ssize_t)size;
+	if (stream->pipe_size && !ioctl(stream->fd, FIONREAD, &held) && !held)
+		most = stream->pipe_size;
+	err = stream_wait(stream);
+	return err ? err : (ssize_t)(size < most ? size : most);
+}
+
 int stream_flush(struct stream *stream)
 {
 	size_t done = 0;
 
 	while (stream->fd >= 0 && !stream->error && done < stream->out.size) {
-		ssize_t wrote = write(stream->fd, stream->out.data + done, stream->out.size - done);
+		ssize_t some = stream_portion(stream, stream->out.size - done);
+		ssize_t wrote;
 
+		if (some < 0) {
+			stream->error = (int)some;
+			break;
+		}
+		wrote = write(stream->fd, stream->out.data + done, (size_t)some);
 		if (wrote > 0)
 			done += (size_t)wrote;
-		else if (wrote < 0 && errno != EINTR)
+		else if (!wrote)
+			stream->error = -EIO;
+		else if (errno != EINTR && errno != EAGAIN)
 			stream->error = -errno;
 	}
 	cbor_reset(&stream->out);

@@ -6,6 +6,7 @@
 #ifndef RTGAUGE_STREAM_H
 #define RTGAUGE_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,13 @@ enum stream_type {
 };
 
 struct stream {
-	int fd; /* -1: nothing is written, everything is counted */
+	int fd;		  /* -1: nothing is written, everything is counted */
+	bool file;	  /* whose writing waits for no reader */
+	size_t pipe_size; /* what an empty pipe takes; 0: it is no pipe */
+	/* Asked again and again while the reader takes nothing, for so long by now; false: give up.
+	 * NULL: wait for ever. */
+	bool (*wait_more)(void *arg, int64_t stalled_ns);
+	void *wait_arg;
 	int64_t records;
 	int error;	  /* -errno of the first write that failed; nothing is written after it */
 	struct cbor body; /* of the record being made */
@@ -49,7 +56,7 @@ void stream_end(struct stream *stream, enum stream_type type);
 /* The whole record of a block of samples; @count at most STREAM_BLOCK_SAMPLES. */
 void stream_samples(struct stream *stream, int series, int64_t index, int64_t due_ns,
 		    const int32_t *values, size_t count);
-/* Write what has gathered. 0 or -errno; an error stays. */
+/* Write what has gathered. 0 or -errno (-ETIMEDOUT: given up by wait_more()); an error stays. */
 int stream_flush(struct stream *stream);
 /* The three clocks, read together, as a map. */
 void stream_clock_map(struct cbor *c);

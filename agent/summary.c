@@ -47,16 +47,16 @@ static void summary_series(const struct series *s)
 void summary_print(const struct run *run)
 {
 	const struct measurement *m = run->request->measurement;
-	const char *policy = run->worker_count ? run->workers[0].policy : "";
+	const char *policy = run->worker_count ? run->workers[0].start.policy : "";
 
 	printf("%s: %s\n", m->name, m->summary);
 	printf("load %s; %lld.%lld s", run->request->loads,
 	       (long long)(run->duration_ns / NSEC_PER_SEC),
 	       (long long)(run->duration_ns % NSEC_PER_SEC / (100 * NSEC_PER_MSEC)));
 	if (policy && policy[0])
-		printf("; policy %s, priority %d", policy, run->workers[0].effective_priority);
+		printf("; policy %s, priority %d", policy, run->workers[0].start.priority);
 	printf("\n");
-	if (run->worker_count && run->workers[0].priority > run->workers[0].effective_priority)
+	if (run->worker_count && run->workers[0].priority > run->workers[0].start.priority)
 		printf("NOT at real-time priority: run as root, or allow it (ulimit -r 99)\n");
 	if (run->memory_unlocked)
 		printf("memory is NOT locked: %s\n", strerror(run->memory_unlocked));

@@ -30,6 +30,19 @@
 #endif
 #define WORKER_STACK_TOUCHED (64 * 1024)
 
+/* Some architectures have a least size above that (128 KiB with glibc on arm64). */
+static size_t worker_stack_size(void)
+{
+	long least = sysconf(_SC_THREAD_STACK_MIN);
+
+	return least > WORKER_STACK ? (size_t)least : WORKER_STACK;
+}
+
+size_t workers_stacks_size(const struct run *run)
+{
+	return (size_t)run->worker_count * worker_stack_size();
+}
+
 static void worker_futex_wait(uint32_t *word, uint32_t value)
 {
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
@@ -59,14 +72,21 @@ const char *worker_policy_name(int policy)
 	return "unknown";
 }
 
-/* The policy and priority of a thread as the kernel has them. The system calls themselves: some C
- * libraries only have stubs for a thread's own scheduling. */
-void worker_read_policy(pid_t tid, const char **policy, int *priority)
+/* The system calls themselves: some C libraries only have stubs for a thread's own scheduling. */
+bool worker_look(const struct worker *worker, struct worker_placement *found)
 {
-	struct sched_param param = { 0 };
+	struct sched_param param;
+	struct cpulist cpus = { { 0 } };
+	int policy = (int)syscall(SYS_sched_getscheduler, worker->tid);
 
-	*policy = worker_policy_name((int)syscall(SYS_sched_getscheduler, tid));
-	*priority = syscall(SYS_sched_getparam, tid, &param) ? 0 : param.sched_priority;
+	if (policy < 0 || syscall(SYS_sched_getparam, worker->tid, &param) ||
+	    syscall(SYS_sched_getaffinity, worker->tid, sizeof(cpus.bits), cpus.bits) < 0)
+		return false;
+	found->policy = worker_policy_name(policy);
+	found->priority = param.sched_priority;
+	found->strayed = worker->cpu >= 0 &&
+			 (cpulist_count(&cpus) != 1 || !cpulist_has(&cpus, worker->cpu));
+	return true;
 }
 
 /* Touch the stack that the loop will use, so that it does not fault later. */
@@ -97,56 +117,71 @@ static void *worker_main(void *arg)
 	}
 	if (worker->priority > 0)
 		syscall(SYS_sched_setscheduler, worker->tid, SCHED_FIFO, &param);
-	worker_read_policy(worker->tid, &worker->policy, &worker->effective_priority);
+	worker_look(worker, &worker->start);
 	worker_touch_stack();
 
-	__atomic_add_fetch(&run->ready, 1, __ATOMIC_RELEASE);
+	atomic_add_release(&run->ready, 1);
 	worker_futex_wake(&run->ready);
 	while (!atomic_load_acquire(&run->go))
 		worker_futex_wait(&run->go, 0);
 	if (!run_stopped(run))
 		worker->loop(worker);
+	worker_look(worker, &worker->end);
 	atomic_store_release(&worker->done, 1);
 	eventfd_write(run->ended_fd, 1);
 	return NULL;
 }
 
+static int worker_create(struct worker *worker)
+{
+	size_t size = worker_stack_size();
+	pthread_attr_t attr;
+	int err;
+
+	worker->stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (worker->stack == MAP_FAILED) {
+		worker->stack = NULL;
+		return -errno;
+	}
+	pthread_attr_init(&attr);
+	err = pthread_attr_setstack(&attr, worker->stack, size);
+	if (!err)
+		err = pthread_create(&worker->thread, &attr, worker_main, worker);
+	pthread_attr_destroy(&attr);
+	worker->created = !err;
+	return -err;
+}
+
 int workers_start(struct run *run)
 {
-	sigset_t all, before;
+	sigset_t mask, before;
+	uint32_t ready, created = 0;
 	int err = 0;
-	uint32_t ready;
 
 	/* signals go to the main thread, but for the one that ends a wait */
-	sigfillset(&all);
-	sigdelset(&all, WORKER_WAKE_SIGNAL);
-	sigdelset(&all, SIGXCPU);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
+	sigfillset(&mask);
+	sigdelset(&mask, WORKER_WAKE_SIGNAL);
+	sigdelset(&mask, SIGXCPU);
+	pthread_sigmask(SIG_SETMASK, &mask, &before);
 	for (int i = 0; i < run->worker_count && !err; i++) {
-		struct worker *worker = &run->workers[i];
-		pthread_attr_t attr;
-
-		worker->stack = mmap(NULL, WORKER_STACK, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-		if (worker->stack == MAP_FAILED) {
-			worker->stack = NULL;
-			err = errno;
-			break;
-		}
-		pthread_attr_init(&attr);
-		pthread_attr_setstack(&attr, worker->stack, WORKER_STACK);
-		err = pthread_create(&worker->thread, &attr, worker_main, worker);
-		pthread_attr_destroy(&attr);
-		worker->created = !err;
+		err = worker_create(&run->workers[i]);
+		created += !err;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	while ((ready = atomic_load_acquire(&run->ready)) < created)
+		worker_futex_wait(&run->ready, ready);
 	if (err)
 		return message_set(
-			&run->msg, -err,
-			"measure with fewer threads, or raise the limit of locked memory (ulimit -l)",
-			"cannot start %d measuring threads: %s", run->worker_count, strerror(err));
-	while ((ready = atomic_load_acquire(&run->ready)) < (uint32_t)run->worker_count)
-		worker_futex_wait(&run->ready, ready);
+			&run->msg, err,
+			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l)",
+			"cannot start %d measuring threads: %s", run->worker_count, strerror(-err));
+	for (int i = 0; i < run->worker_count; i++)
+		if (run->workers[i].start.strayed)
+			return message_set(&run->msg, -ENODEV,
+					   "keep the CPUs online, and in the cpuset of the caller",
+					   "cannot bind a measuring thread to CPU %d",
+					   run->workers[i].cpu);
 	return 0;
 }
 
@@ -180,19 +215,7 @@ void workers_join(struct run *run)
 			pthread_join(worker->thread, NULL);
 		worker->created = false;
 		if (worker->stack)
-			munmap(worker->stack, WORKER_STACK);
+			munmap(worker->stack, worker_stack_size());
 		worker->stack = NULL;
 	}
-}
-
-bool worker_is_pinned(const struct worker *worker)
-{
-	unsigned long bits[CPULIST_MAX / (8 * sizeof(unsigned long))] = { 0 };
-	struct cpulist now;
-	long size = syscall(SYS_sched_getaffinity, worker->tid, sizeof(bits), bits);
-
-	if (size < 0)
-		return true; /* it has just ended */
-	memcpy(now.bits, bits, sizeof(now.bits));
-	return cpulist_count(&now) == 1 && cpulist_has(&now, worker->cpu);
 }

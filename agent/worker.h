@@ -5,14 +5,17 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/types.h>
+#include <stddef.h>
 
 struct run;
 struct worker;
+struct worker_placement;
 
 /* Ends a worker's wait early; its handler does nothing. */
 #define WORKER_WAKE_SIGNAL SIGUSR1
 
+/* The memory that the stacks of all workers will take. */
+size_t workers_stacks_size(const struct run *run);
 /* Start all workers and wait until each is at the gate. 0 or -errno with a message; either way
  * workers_open_gate() and workers_join() are to follow. */
 int workers_start(struct run *run);
@@ -22,9 +25,7 @@ bool workers_done(const struct run *run);
 void workers_wake(struct run *run);
 void workers_join(struct run *run);
 
-/* Whether it still may run on its one CPU only. */
-bool worker_is_pinned(const struct worker *worker);
-const char *worker_policy_name(int policy);
-void worker_read_policy(pid_t tid, const char **policy, int *priority);
+/* Policy, priority and affinity as the kernel has them; false when the thread is gone. */
+bool worker_look(const struct worker *worker, struct worker_placement *found);
 
 #endif
