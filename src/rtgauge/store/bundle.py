@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from rtgauge.errors import StoreError, UsageError
+from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store.files import FolderLock, make_folder, store_error, store_errors, sync_folder
 from rtgauge.store.folder import DOCUMENT, ENVIRONMENT, step_path
 from rtgauge.store.foreign import JSON_LIMIT, check_run
@@ -222,7 +222,12 @@ def import_bundle(store: Store, path: Path) -> tuple[Bundle, bool]:
         with _new_folder(runs, bundle.run) as new:
             with store_errors("write", new):
                 reader.unpack(bundle, new)
-            check_run(new, bundle.run, reader.refuse)
+            try:
+                check_run(new, bundle.run, reader.refuse)
+            except RtgaugeError as error:
+                # Except for a newer version, what helps a run of this store does not help here.
+                remedy = error.remedy if "newer" in error.remedy else _AGAIN
+                raise StoreError(_one_line(error.message.replace(f"{new}/", "")), remedy) from error
             try:
                 os.rename(new, final)
                 sync_folder(runs)
@@ -319,7 +324,7 @@ class _Reader:
         self._file = file
 
     def refuse(self, why: str, remedy: str = _AGAIN) -> NoReturn:
-        raise StoreError(f"{self._path} is refused: {why}", remedy)
+        raise StoreError(f"{self._path} is refused: {_one_line(why)}", remedy)
 
     def manifest(self) -> Bundle:
         """The manifest, checked for all that can be known from it."""
@@ -449,6 +454,11 @@ class _Reader:
             parts.append(data)
             size -= len(data)
         return b"".join(parts)
+
+
+def _one_line(text: str) -> str:
+    """What others say of hostile bytes may quote them."""
+    return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def _shown(name: object) -> str:
