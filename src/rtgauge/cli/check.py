@@ -46,22 +46,25 @@ def check(target: str, strict: bool, as_json: bool) -> int:
         return int(ExitCode.OVER_BUDGET if bad and strict else ExitCode.DONE)
     columns = min(width(), 100)
     for finding in findings:
-        level = click.style(f"{finding.level:<8}", fg=LEVELS.get(finding.level), bold=bad)
-        click.echo(f"{level}{finding.check}: {finding.found}")
+        head = _wrapped(f"{finding.level:<8}{finding.check}: {finding.found}", columns, "")
+        level = click.style(head[:8], fg=LEVELS.get(finding.level), bold=bad)
+        click.echo(level + head[8:])
         if finding.level == "ok":
             continue
         for text in (finding.why, finding.remedy and f"remedy: {finding.remedy}"):
             if text:
-                click.echo(
-                    textwrap.fill(
-                        text,
-                        columns,
-                        initial_indent=" " * 8,
-                        subsequent_indent=" " * 8,
-                        break_long_words=False,
-                        break_on_hyphens=False,
-                    )
-                )
+                click.echo(_wrapped(text, columns, " " * 8))
     counts = {level: sum(f.level == level for f in findings) for level in LEVELS}
     click.echo(", ".join(f"{number} {level}" for level, number in counts.items() if number))
     return int(ExitCode.OVER_BUDGET if bad and strict else ExitCode.DONE)
+
+
+def _wrapped(text: str, columns: int, indent: str) -> str:
+    return textwrap.fill(
+        text,
+        columns,
+        initial_indent=indent,
+        subsequent_indent=" " * 8,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
