@@ -29,6 +29,20 @@ __attribute__((format(printf, 3, 4))) static inline bool tap_check(struct tap *t
 	return good;
 }
 
+/* A test that cannot be made here, and why. */
+__attribute__((format(printf, 3, 4))) static inline void
+tap_skip(struct tap *tap, const char *reason, const char *format, ...)
+{
+	va_list ap;
+
+	printf("ok %d - ", ++tap->tests);
+	va_start(ap, format);
+	vprintf(format, ap);
+	va_end(ap);
+	printf(" # SKIP %s\n", reason);
+	fflush(stdout);
+}
+
 static inline int tap_end(const struct tap *tap)
 {
 	printf("1..%d\n", tap->tests);

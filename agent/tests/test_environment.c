@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "tap.h"
 
 #define FACTS_MAX 20000
 #define FACT_MAX 60000
@@ -36,24 +37,7 @@ struct facts {
 	size_t stop; /* the sink refuses after so many */
 };
 
-static int tests;
-static int failures;
-
-static void check(bool good, const char *what)
-{
-	tests++;
-	if (!good)
-		failures++;
-	printf("%sok %d - %s\n", good ? "" : "not ", tests, what);
-	fflush(stdout);
-}
-
-static void skip(const char *what, const char *reason)
-{
-	tests++;
-	printf("ok %d - %s # SKIP %s\n", tests, what, reason);
-	fflush(stdout);
-}
+static struct tap tap;
 
 static int keep(void *arg, const struct fact *fact)
 {
@@ -177,9 +161,9 @@ static void in_child(const char *what, bool (*function)(void))
 	}
 	waitpid(child, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip(what, "this user may not");
+		tap_skip(&tap, "this user may not", "%s", what);
 	else
-		check(WIFEXITED(status) && WEXITSTATUS(status) == 0, what);
+		tap_check(&tap, WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", what);
 }
 
 /* In a child: say which expectation failed. */
@@ -200,25 +184,27 @@ static void test_this_machine(void)
 
 	uname(&uts);
 	clock_getres(CLOCK_MONOTONIC, &resolution);
-	check(collect(&facts, false) == 0, "collect");
-	check(collect(&all, true) == 0, "collect everything");
-	check(open_files() == before, "no file is left open");
-	check(well_formed(&facts) && well_formed(&all), "names are unique, values within limits");
-	check(is_text(&facts, "uname.release", uts.release), "release");
-	check(is_text(&facts, "uname.machine", uts.machine), "machine");
-	check(is_integer(&facts, "agent.clock_getres_ns",
-			 resolution.tv_sec * 1000000000LL + resolution.tv_nsec),
-	      "resolution of the clock");
-	check(is_integer(&facts, "agent.cpus_online", sysconf(_SC_NPROCESSORS_ONLN)),
-	      "number of CPUs");
-	check(is_integer(&facts, "agent.uid", geteuid()), "user");
-	check(find(&facts, "agent.fifo") != NULL, "SCHED_FIFO was tried");
+	tap_check(&tap, collect(&facts, false) == 0, "collect");
+	tap_check(&tap, collect(&all, true) == 0, "collect everything");
+	tap_check(&tap, open_files() == before, "no file is left open");
+	tap_check(&tap, well_formed(&facts) && well_formed(&all),
+		  "names are unique, values within limits");
+	tap_check(&tap, is_text(&facts, "uname.release", uts.release), "release");
+	tap_check(&tap, is_text(&facts, "uname.machine", uts.machine), "machine");
+	tap_check(&tap,
+		  is_integer(&facts, "agent.clock_getres_ns",
+			     resolution.tv_sec * 1000000000LL + resolution.tv_nsec),
+		  "resolution of the clock");
+	tap_check(&tap, is_integer(&facts, "agent.cpus_online", sysconf(_SC_NPROCESSORS_ONLN)),
+		  "number of CPUs");
+	tap_check(&tap, is_integer(&facts, "agent.uid", geteuid()), "user");
+	tap_check(&tap, find(&facts, "agent.fifo") != NULL, "SCHED_FIFO was tried");
 	/* musl's function for this is a stub */
-	check(syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER,
-	      "and the caller was left as it was");
-	check(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left");
-	check(!find(&facts, "/proc/config.gz") && find(&all, "/proc/config.gz"),
-	      "the configuration only with everything");
+	tap_check(&tap, syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER,
+		  "and the caller was left as it was");
+	tap_check(&tap, waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left");
+	tap_check(&tap, !find(&facts, "/proc/config.gz") && find(&all, "/proc/config.gz"),
+		  "the configuration only with everything");
 	drop(&facts);
 	drop(&all);
 }
@@ -227,8 +213,8 @@ static void test_stop(void)
 {
 	struct facts facts = { .stop = 17 };
 
-	check(collect(&facts, false) == 42 && facts.count == 17,
-	      "the sink's refusal ends it and is returned");
+	tap_check(&tap, collect(&facts, false) == 42 && facts.count == 17,
+		  "the sink's refusal ends it and is returned");
 	drop(&facts);
 }
 
@@ -558,6 +544,5 @@ int main(void)
 	in_child("a server of 128 CPUs", server);
 	in_child("files that hang, overflow or mislead", hostile);
 	in_child("no /proc, no /sys", nothing);
-	printf("1..%d\n", tests);
-	return failures ? 1 : 0;
+	return tap_end(&tap);
 }

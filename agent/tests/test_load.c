@@ -25,6 +25,7 @@
 
 #include "atomic.h"
 #include "clock.h"
+#include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define WATCHDOG_S 120 /* ends a test that hangs, and with it its loads */
@@ -58,21 +59,11 @@ struct board {
 };
 
 static struct board *board;
-static int tests;
-static int failures;
-
-static void check(bool good, const char *what)
-{
-	tests++;
-	if (!good)
-		failures++;
-	printf("%sok %d - %s\n", good ? "" : "not ", tests, what);
-	fflush(stdout); /* what is not written yet, a forked child would write once more */
-}
+static struct tap tap;
 
 static void check_message(const struct message *msg, const char *text)
 {
-	check(!strcmp(msg->text, text), text);
+	tap_check(&tap, !strcmp(msg->text, text), "%s", text);
 	if (strcmp(msg->text, text))
 		printf("# said: %s\n", msg->text);
 }
@@ -291,19 +282,23 @@ static void test_parse(void)
 		struct load_set *set;
 		struct message msg = { 0 };
 
-		check(!load_set_parse(&set, accepted[i], loads, &msg) && set && !msg.text[0],
-		      accepted[i]);
+		tap_check(&tap,
+			  !load_set_parse(&set, accepted[i], loads, &msg) && set && !msg.text[0],
+			  "%s", accepted[i]);
 		load_set_free(set);
 	}
 	for (size_t i = 0; i < COUNT(refused); i++) {
 		struct load_set *set;
 		struct message msg = { 0 };
 
-		check(load_set_parse(&set, refused[i].text, loads, &msg) == -EINVAL && !set,
-		      refused[i].text);
+		tap_check(&tap,
+			  load_set_parse(&set, refused[i].text, loads, &msg) == -EINVAL && !set,
+			  "%s", refused[i].text);
 		check_message(&msg, refused[i].message);
-		check(refused[i].remedy ? !strcmp(msg.remedy, refused[i].remedy) : msg.remedy[0],
-		      msg.remedy);
+		tap_check(&tap,
+			  refused[i].remedy ? !strcmp(msg.remedy, refused[i].remedy) :
+					      msg.remedy[0],
+			  "%s", msg.remedy);
 	}
 	load_set_free(NULL);
 }
@@ -381,25 +376,28 @@ static void test_count(uint32_t counters, uint32_t first, uint32_t add)
 		expected += (uint32_t)(add * (i + 1));
 	set = start("counting", NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	check(!load_set_check(set, now_ns, see_work, &seen, &msg) && !seen.count,
-	      "what was counted before it was ready is no work");
-	check(seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
-		      !strcmp(seen.load, "counting") && !strcmp(seen.unit, "steps"),
-	      "work is told with its load, unit and time");
+	tap_check(&tap, !load_set_check(set, now_ns, see_work, &seen, &msg) && !seen.count,
+		  "what was counted before it was ready is no work");
+	tap_check(&tap,
+		  seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
+			  !strcmp(seen.load, "counting") && !strcmp(seen.unit, "steps"),
+		  "work is told with its load, unit and time");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
-	check(!load_set_check(set, now_ns + 7, see_work, &seen, &msg), "the load goes on");
+	tap_check(&tap, !load_set_check(set, now_ns + 7, see_work, &seen, &msg),
+		  "the load goes on");
 	snprintf(what, sizeof(what), "%u counters from %u by %u: the sum is exact", counters, first,
 		 add);
-	check(seen.count == expected, what);
-	check(seen.from_ns == now_ns && seen.to_ns == now_ns + 7, "times join without a gap");
-	check(!load_set_check(set, now_ns + 8, see_work, &seen, &msg) && !seen.count,
-	      "work is counted once");
-	check(!load_set_stop(set), "it stops");
-	check(!load_set_check(set, now_ns + 9, see_work, &seen, &msg) && seen.calls == 3,
-	      "what was stopped is not checked");
+	tap_check(&tap, seen.count == expected, "%s", what);
+	tap_check(&tap, seen.from_ns == now_ns && seen.to_ns == now_ns + 7,
+		  "times join without a gap");
+	tap_check(&tap, !load_set_check(set, now_ns + 8, see_work, &seen, &msg) && !seen.count,
+		  "work is counted once");
+	tap_check(&tap, !load_set_stop(set), "it stops");
+	tap_check(&tap, !load_set_check(set, now_ns + 9, see_work, &seen, &msg) && seen.calls == 3,
+		  "what was stopped is not checked");
 	load_set_free(set);
 }
 
@@ -413,33 +411,33 @@ static void test_stall(void)
 	board->counters = 1;
 	set = start("counting", NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	load_set_check(set, 0, see_work, &seen, &msg);
 	ready_ns = seen.from_ns;
-	check(!load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
-	      "one long pause of the machine is no stall");
+	tap_check(&tap, !load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
+		  "one long pause of the machine is no stall");
 	load_set_free(set);
 
 	set = start("counting", NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	load_set_check(set, 0, see_work, &seen, &msg);
 	ready_ns = seen.from_ns;
 	for (int i = 1; i < 5; i++)
-		check(!load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
-		      "below 5 s without work it may go on");
-	check(!load_set_check(set, ready_ns + 5 * NSEC_PER_SEC - 1, NULL, NULL, &msg),
-	      "also 1 ns below 5 s");
-	check(load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
-	      "5 s without work are a stall");
+		tap_check(&tap, !load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
+			  "below 5 s without work it may go on");
+	tap_check(&tap, !load_set_check(set, ready_ns + 5 * NSEC_PER_SEC - 1, NULL, NULL, &msg),
+		  "also 1 ns below 5 s");
+	tap_check(&tap, load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
+		  "5 s without work are a stall");
 	check_message(&msg, "load counting has done nothing for 5 s");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
 	memset(&msg, 0, sizeof(msg));
-	check(!load_set_check(set, ready_ns + 6 * NSEC_PER_SEC, NULL, NULL, &msg),
-	      "with work it is none");
-	check(!load_set_check(set, ready_ns + 10 * NSEC_PER_SEC, NULL, NULL, &msg),
-	      "and the time begins anew");
+	tap_check(&tap, !load_set_check(set, ready_ns + 6 * NSEC_PER_SEC, NULL, NULL, &msg),
+		  "with work it is none");
+	tap_check(&tap, !load_set_check(set, ready_ns + 10 * NSEC_PER_SEC, NULL, NULL, &msg),
+		  "and the time begins anew");
 	load_set_free(set);
 }
 
@@ -456,16 +454,18 @@ static void test_failing(void)
 	struct message msg;
 	struct load_set *set;
 
-	check(!start("failing", NULL, &seen, &msg), "a load that cannot run does not start");
+	tap_check(&tap, !start("failing", NULL, &seen, &msg),
+		  "a load that cannot run does not start");
 	check_message(&msg, "load failing: there is no room");
-	check(!strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
-	check(no_children(), "nothing is left of it");
+	tap_check(&tap, !strcmp(msg.remedy, "make room"), "the load's own remedy is shown");
+	tap_check(&tap, no_children(), "nothing is left of it");
 	memset(&msg, 0, sizeof(msg));
-	check(!load_set_parse(&set, "family,failing", loads, &msg), "two loads, one of them fails");
+	tap_check(&tap, !load_set_parse(&set, "family,failing", loads, &msg),
+		  "two loads, one of them fails");
 	board->done = 0;
-	check(load_set_start(set, NULL, NULL, NULL, NULL, &msg) == -ENOSPC,
-	      "the error is the load's");
-	check(no_children(), "nothing is left of the other one either");
+	tap_check(&tap, load_set_start(set, NULL, NULL, NULL, NULL, &msg) == -ENOSPC,
+		  "the error is the load's");
+	tap_check(&tap, no_children(), "nothing is left of the other one either");
 	load_set_free(set);
 }
 
@@ -486,33 +486,33 @@ static void test_deaths(void)
 	struct load_set *set = start("leaving", NULL, &seen, &msg);
 
 	if (!set)
-		return check(false, msg.text);
-	check(!load_set_check(set, 0, NULL, NULL, &msg), "a load that runs is no error");
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, !load_set_check(set, 0, NULL, NULL, &msg), "a load that runs is no error");
 	atomic_store_release(&board->go, 1);
-	check(check_until_end(set, &msg) == -EIO, "a load that ends by itself is seen");
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a load that ends by itself is seen");
 	check_message(&msg, "load leaving ended by itself");
 	memset(&msg, 0, sizeof(msg));
-	check(load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
+	tap_check(&tap, load_set_check(set, 0, NULL, NULL, &msg) == -EIO, "and is seen again");
 	check_message(&msg, "load leaving ended by itself");
 	load_set_free(set);
 
 	set = start("family", NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	kill(seen.groups[0], SIGKILL);
-	check(check_until_end(set, &msg) == -EIO, "a leader that is killed is seen");
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a leader that is killed is seen");
 	check_message(&msg, "load family was killed by signal 9");
 	load_set_free(set);
-	check(no_children(), "its processes are gone");
+	tap_check(&tap, no_children(), "its processes are gone");
 
 	set = start("family", NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	kill(board->child, SIGTERM);
-	check(check_until_end(set, &msg) == -EIO, "a child that is killed is seen");
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a child that is killed is seen");
 	check_message(&msg, "load family: a process of it was killed by signal 15");
 	load_set_free(set);
-	check(no_children(), "all processes are gone");
+	tap_check(&tap, no_children(), "all processes are gone");
 }
 
 static void test_stop(void)
@@ -524,23 +524,26 @@ static void test_stop(void)
 
 	set = start("family,orphan", NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
-	check(seen.started == 2 && seen.groups[0] != seen.groups[1], "a group for each load");
-	check(getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, seen.started == 2 && seen.groups[0] != seen.groups[1],
+		  "a group for each load");
+	tap_check(&tap, getpgid(board->orphan) == seen.groups[1], "an orphan stays in its group");
 	prctl(PR_GET_CHILD_SUBREAPER, &reaper);
-	check(reaper == 1, "while loads run, orphans come to the agent");
-	check(!load_set_stop(set), "all are stopped");
-	check(kill(board->orphan, 0) && errno == ESRCH, "the orphan is gone, not a zombie");
-	check(kill(board->child, 0) && errno == ESRCH, "so is a leader's child");
-	check(kill(board->grandchild, 0) && errno == ESRCH, "and its grandchild");
-	check(no_children(), "none is left");
+	tap_check(&tap, reaper == 1, "while loads run, orphans come to the agent");
+	tap_check(&tap, !load_set_stop(set), "all are stopped");
+	tap_check(&tap, kill(board->orphan, 0) && errno == ESRCH,
+		  "the orphan is gone, not a zombie");
+	tap_check(&tap, kill(board->child, 0) && errno == ESRCH, "so is a leader's child");
+	tap_check(&tap, kill(board->grandchild, 0) && errno == ESRCH, "and its grandchild");
+	tap_check(&tap, no_children(), "none is left");
 	prctl(PR_GET_CHILD_SUBREAPER, &reaper);
-	check(reaper == 0, "afterwards orphans go where they went before");
-	check(!load_set_stop(set), "to stop twice does no harm");
+	tap_check(&tap, reaper == 0, "afterwards orphans go where they went before");
+	tap_check(&tap, !load_set_stop(set), "to stop twice does no harm");
 	board->done = 0;
-	check(!load_set_start(set, NULL, NULL, NULL, NULL, &msg), "and it can be started again");
+	tap_check(&tap, !load_set_start(set, NULL, NULL, NULL, NULL, &msg),
+		  "and it can be started again");
 	load_set_free(set);
-	check(no_children(), "to free it stops it");
+	tap_check(&tap, no_children(), "to free it stops it");
 }
 
 /* An agent that is killed with -9: its loads die with it. Their processes come to this one, which
@@ -566,11 +569,12 @@ static void test_killed_agent(void)
 	board->go = 0;
 	while (!atomic_load_acquire(&board->go))
 		sleep_ms(1);
-	check(board->forked == 2, "an agent started its loads");
+	tap_check(&tap, board->forked == 2, "an agent started its loads");
 	kill(agent, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		reaped++;
-	check(errno == ECHILD && reaped >= 1 + 3 + 5 + 2, "killed, it takes all of them along");
+	tap_check(&tap, errno == ECHILD && reaped >= 1 + 3 + 5 + 2,
+		  "killed, it takes all of them along");
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
@@ -605,19 +609,22 @@ static void test_state(void)
 	signal(SIGPIPE, SIG_DFL);
 	close(file);
 	if (!set)
-		return check(false, msg.text);
-	check(board->policy == SCHED_OTHER && board->nice == 0, "SCHED_OTHER, nice 0");
-	check(board->group == seen.groups[0], "in the group that was told");
-	check(board->forked == (uint32_t)board->group, "forked() was called in the child");
-	check(board->parent == getpid(), "a child of the agent");
-	check(!board->signals_changed && !board->signals_blocked, "signals at their defaults");
-	check(board->streams_null == 3, "standard streams at /dev/null");
-	check(!board->files_open, "no other file is open");
-	check(board->oom_score_adj == 1000, "first to go when memory runs out");
-	check(read_number_from("/proc/self/oom_score_adj") == adjusted, "unlike the agent");
-	check(board->death_signal == SIGKILL, "dies with the agent");
-	check(!memcmp(&board->cpus, &one, sizeof(one)), "on the CPUs of the load");
-	check(!strcmp(board->name, "load/state"), "named as the load");
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, board->policy == SCHED_OTHER && board->nice == 0, "SCHED_OTHER, nice 0");
+	tap_check(&tap, board->group == seen.groups[0], "in the group that was told");
+	tap_check(&tap, board->forked == (uint32_t)board->group,
+		  "forked() was called in the child");
+	tap_check(&tap, board->parent == getpid(), "a child of the agent");
+	tap_check(&tap, !board->signals_changed && !board->signals_blocked,
+		  "signals at their defaults");
+	tap_check(&tap, board->streams_null == 3, "standard streams at /dev/null");
+	tap_check(&tap, !board->files_open, "no other file is open");
+	tap_check(&tap, board->oom_score_adj == 1000, "first to go when memory runs out");
+	tap_check(&tap, read_number_from("/proc/self/oom_score_adj") == adjusted,
+		  "unlike the agent");
+	tap_check(&tap, board->death_signal == SIGKILL, "dies with the agent");
+	tap_check(&tap, !memcmp(&board->cpus, &one, sizeof(one)), "on the CPUs of the load");
+	tap_check(&tap, !strcmp(board->name, "load/state"), "named as the load");
 	load_set_free(set);
 }
 
@@ -628,9 +635,9 @@ static void test_cpus(void)
 	struct message msg;
 
 	cpulist_add(&list, CPULIST_MAX - 1);
-	check(!start("cpu", &list, &seen, &msg), "a CPU that is not online is refused");
+	tap_check(&tap, !start("cpu", &list, &seen, &msg), "a CPU that is not online is refused");
 	check_message(&msg, "the load cannot run on CPU 4095");
-	check(!strncmp(msg.remedy, "online are CPUs ", 16), msg.remedy);
+	tap_check(&tap, !strncmp(msg.remedy, "online are CPUs ", 16), "%s", msg.remedy);
 }
 
 /* ---- the loads themselves ---- */
@@ -702,22 +709,23 @@ static void test_sched(const char *transport, const char *kind, int groups, int 
 		 groups, fds, size, transport, kind);
 	set = start(text, NULL, &seen, &msg);
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	snprintf(what, sizeof(what), "%s: every receiver receives", text);
 	wait_for(&board->done);
-	check(true, what);
+	tap_check(&tap, true, "%s", what);
 	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
 		sleep_ms(1);
-	check(seen.count && !strcmp(seen.unit, "messages"), "its messages are counted");
+	tap_check(&tap, seen.count && !strcmp(seen.unit, "messages"), "its messages are counted");
 	snprintf(what, sizeof(what), "%d senders and receivers, a leader and the observer",
 		 members);
 	if (threads) /* a sanitizer may add a thread of its own */
-		check(processes_of(seen.groups[0], NULL, 0) == 2 &&
-			      threads_of(seen.groups[0]) >= members + 1,
-		      what);
+		tap_check(&tap,
+			  processes_of(seen.groups[0], NULL, 0) == 2 &&
+				  threads_of(seen.groups[0]) >= members + 1,
+			  "%s", what);
 	else
-		check(processes_of(seen.groups[0], NULL, 0) == members + 2, what);
-	check(!load_set_stop(set) && no_children(), "all of it stops");
+		tap_check(&tap, processes_of(seen.groups[0], NULL, 0) == members + 2, "%s", what);
+	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
 	load_set_free(set);
 }
 
@@ -730,16 +738,17 @@ static void test_sched_loses_one(void)
 	int count;
 
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
-	check(count == 5, "a leader, two senders, two receivers");
+	tap_check(&tap, count == 5, "a leader, two senders, two receivers");
 	kill(pids[count > 0 && pids[0] == seen.groups[0]], SIGKILL);
-	check(check_until_end(set, &msg) == -EIO, "one that is killed is missed");
-	check(!strncmp(msg.text, "load sched: a process of it ", 28), msg.text);
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "one that is killed is missed");
+	tap_check(&tap, !strncmp(msg.text, "load sched: a process of it ", 28), "%s", msg.text);
 	load_set_free(set);
-	check(no_children(), "all of it is gone");
+	tap_check(&tap, no_children(), "all of it is gone");
 
-	check(!start("sched:groups=2048:fds=2", NULL, &seen, &msg), "too many are refused");
+	tap_check(&tap, !start("sched:groups=2048:fds=2", NULL, &seen, &msg),
+		  "too many are refused");
 	check_message(&msg, "load sched: 2048 groups with 2 receivers each are more than 2048 "
 			    "receivers");
 }
@@ -756,11 +765,11 @@ static void test_cpu(void)
 	int cpus;
 
 	if (!set)
-		return check(false, msg.text);
+		return (void)tap_check(&tap, false, "%s", msg.text);
 	cpulist_allowed(&allowed);
 	cpus = cpulist_count(&allowed);
 	count = processes_of(seen.groups[0], pids, (int)COUNT(pids));
-	check(count == 2 * cpus + 1, "two processes for each CPU, and a leader");
+	tap_check(&tap, count == 2 * cpus + 1, "two processes for each CPU, and a leader");
 	for (int i = 0; i < count && i < (int)COUNT(pids); i++) {
 		cpu_set_t set_of;
 
@@ -768,12 +777,12 @@ static void test_cpu(void)
 		    !sched_getaffinity(pids[i], sizeof(set_of), &set_of))
 			pinned += CPU_COUNT(&set_of) == 1;
 	}
-	check(cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
+	tap_check(&tap, cpus > 31 || pinned == 2 * cpus, "each on one CPU alone");
 	seen.count = 0;
 	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
 		sleep_ms(1);
-	check(seen.count && !strcmp(seen.unit, "loops"), "its loops are counted");
-	check(!load_set_stop(set) && no_children(), "all of it stops");
+	tap_check(&tap, seen.count && !strcmp(seen.unit, "loops"), "its loops are counted");
+	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
 	load_set_free(set);
 }
 
@@ -806,6 +815,5 @@ int main(void)
 	test_sched("pipe", "process", 1, 1, 1);
 	test_sched_loses_one();
 	test_cpu();
-	printf("1..%d\n", tests);
-	return failures ? 1 : 0;
+	return tap_end(&tap);
 }

@@ -10,20 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tap.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 __extension__ typedef __int128 wide;
 
-static int tests;
-static int failures;
-
-static void check(bool good, const char *what)
-{
-	tests++;
-	if (!good)
-		failures++;
-	printf("%sok %d - %s\n", good ? "" : "not ", tests, what);
-}
+static struct tap tap;
 
 /* A generator of our own (Knuth's MMIX), so that every run tests the same numbers. */
 static uint64_t random_bits(uint64_t *state)
@@ -146,7 +139,7 @@ static void check_notation(int (*parse)(const char *text, int64_t *value), const
 	int err = parse(text, &found);
 
 	snprintf(name, sizeof(name), "%s '%.40s'", what, text);
-	check(err == result && found == value, name);
+	tap_check(&tap, err == result && found == value, "%s", name);
 }
 
 static void test_notations(void)
@@ -213,8 +206,8 @@ static void test_durations_at_random(void)
 			wrong++;
 		good += !result;
 	}
-	check(wrong == 0, "300000 random durations as rational arithmetic has them");
-	check(good > 50000, "a good part of them were exact");
+	tap_check(&tap, wrong == 0, "300000 random durations as rational arithmetic has them");
+	tap_check(&tap, good > 50000, "a good part of them were exact");
 }
 
 /* The length of the shortest notation of @ns: all units, all numbers of decimals, tried out. */
@@ -272,7 +265,7 @@ static void test_duration_formats(void)
 
 	for (size_t i = 0; i < COUNT(format_cases); i++) {
 		option_format_duration(format_cases[i].ns, buf, sizeof(buf));
-		check(!strcmp(buf, format_cases[i].text), format_cases[i].text);
+		tap_check(&tap, !strcmp(buf, format_cases[i].text), "%s", format_cases[i].text);
 	}
 	for (int i = 0; i < 200000; i++) {
 		int64_t ns = (int64_t)(random_bits(&state) >> (random_bits(&state) % 53)) + 1;
@@ -286,8 +279,8 @@ static void test_duration_formats(void)
 		if (strlen(buf) != shortest(ns))
 			longer++;
 	}
-	check(inexact == 0, "what is written is read back, to the nanosecond");
-	check(longer == 0, "no notation is shorter");
+	tap_check(&tap, inexact == 0, "what is written is read back, to the nanosecond");
+	tap_check(&tap, longer == 0, "no notation is shorter");
 }
 
 /* ---- the nearest name ---- */
@@ -357,8 +350,8 @@ static void test_nearest_at_random(void)
 		wrong += !nearest_by_rule(words[0], words + 1, found);
 		near += found != NULL;
 	}
-	check(wrong == 0, "the nearest of 4000 random names, as the definition has it");
-	check(near > 400 && near < 3600, "some were near, some were not");
+	tap_check(&tap, wrong == 0, "the nearest of 4000 random names, as the definition has it");
+	tap_check(&tap, near > 400 && near < 3600, "some were near, some were not");
 }
 
 static void test_nearest(void)
@@ -384,14 +377,16 @@ static void test_nearest(void)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const char *found = option_nearest(cases[i].name, names, buf, sizeof(buf));
 
-		check(cases[i].nearest ? found && !strcmp(found, cases[i].nearest) : !found,
-		      cases[i].name);
+		tap_check(&tap,
+			  cases[i].nearest ? found && !strcmp(found, cases[i].nearest) : !found,
+			  "%s", cases[i].name);
 	}
-	check(!option_nearest("cup", "", buf, sizeof(buf)), "no names, no nearest one");
-	check(!option_nearest("intervall", names, tiny, sizeof(tiny)), "a name that does not fit");
+	tap_check(&tap, !option_nearest("cup", "", buf, sizeof(buf)), "no names, no nearest one");
+	tap_check(&tap, !option_nearest("intervall", names, tiny, sizeof(tiny)),
+		  "a name that does not fit");
 	memset(buf, 'a', sizeof(buf) - 1);
 	buf[sizeof(buf) - 1] = '\0';
-	check(!option_nearest(buf, names, tiny, sizeof(tiny)), "a very long name");
+	tap_check(&tap, !option_nearest(buf, names, tiny, sizeof(tiny)), "a very long name");
 }
 
 /* ---- sets ---- */
@@ -479,15 +474,17 @@ static void test_accepted(void)
 		int err;
 
 		if (option_set_init(&set, table))
-			return check(false, "a set is made");
+			return (void)tap_check(&tap, false, "a set is made");
 		err = option_set_parse(&set, accepted[i].name, accepted[i].text, &msg);
 		value = option_get(&set, accepted[i].name);
 		snprintf(what, sizeof(what), "%s=%s is accepted", accepted[i].name,
 			 accepted[i].text);
-		check(!err && !msg.text[0] && value->given && value->number == accepted[i].number &&
-			      !strcmp(value->text, accepted[i].effective) &&
-			      !strcmp(value->asked, accepted[i].text),
-		      what);
+		tap_check(&tap,
+			  !err && !msg.text[0] && value->given &&
+				  value->number == accepted[i].number &&
+				  !strcmp(value->text, accepted[i].effective) &&
+				  !strcmp(value->asked, accepted[i].text),
+			  "%s", what);
 		option_set_free(&set);
 	}
 }
@@ -500,15 +497,18 @@ static void test_refused(void)
 		int err;
 
 		if (option_set_init(&set, table))
-			return check(false, "a set is made");
+			return (void)tap_check(&tap, false, "a set is made");
 		err = option_set_parse(&set, refused[i].name, refused[i].text, &msg);
-		check(err == -EINVAL && !strcmp(msg.text, refused[i].message), refused[i].message);
+		tap_check(&tap, err == -EINVAL && !strcmp(msg.text, refused[i].message), "%s",
+			  refused[i].message);
 		if (refused[i].remedy)
-			check(!strcmp(msg.remedy, refused[i].remedy), refused[i].remedy);
+			tap_check(&tap, !strcmp(msg.remedy, refused[i].remedy), "%s",
+				  refused[i].remedy);
 		else
-			check(msg.remedy[0], "with a remedy");
+			tap_check(&tap, msg.remedy[0], "with a remedy");
 		if (option_known(&set, refused[i].name))
-			check(!option_get(&set, refused[i].name)->given, "nothing was set");
+			tap_check(&tap, !option_get(&set, refused[i].name)->given,
+				  "nothing was set");
 		option_set_free(&set);
 	}
 }
@@ -519,39 +519,49 @@ static void test_sets(void)
 	struct message msg = { 0 };
 	char longest[1000];
 
-	check(!option_set_init(&set, table), "a set is made");
-	check(set.count == COUNT(table) - 1, "one value for each row");
-	check(option_number(&set, "interval") == 1000000, "the default is read");
-	check(!strcmp(option_text(&set, "interval"), "1ms"), "and stands in its shortest notation");
-	check(!option_get(&set, "interval")->given && !option_get(&set, "interval")->asked,
-	      "a default was not given");
-	check(option_known(&set, "cpu") && !option_known(&set, "cp"), "which names are known");
+	tap_check(&tap, !option_set_init(&set, table), "a set is made");
+	tap_check(&tap, set.count == COUNT(table) - 1, "one value for each row");
+	tap_check(&tap, option_number(&set, "interval") == 1000000, "the default is read");
+	tap_check(&tap, !strcmp(option_text(&set, "interval"), "1ms"),
+		  "and stands in its shortest notation");
+	tap_check(&tap,
+		  !option_get(&set, "interval")->given && !option_get(&set, "interval")->asked,
+		  "a default was not given");
+	tap_check(&tap, option_known(&set, "cpu") && !option_known(&set, "cp"),
+		  "which names are known");
 	option_set_parse(&set, "interval", "2ms", &msg);
-	check(!option_set_parse(&set, "interval", "3ms", &msg) &&
-		      option_number(&set, "interval") == 3000000,
-	      "the last of two wins");
-	check(option_set_parse(&set, "interval", "1us", &msg) == -EINVAL &&
-		      option_number(&set, "interval") == 3000000,
-	      "what is refused changes nothing");
-	check(!option_effective(&set, "interval", "4ms") &&
-		      !strcmp(option_text(&set, "interval"), "4ms") &&
-		      !strcmp(option_get(&set, "interval")->asked, "3ms") &&
-		      option_number(&set, "interval") == 3000000,
-	      "what took effect stands beside what was asked for");
+	tap_check(&tap,
+		  !option_set_parse(&set, "interval", "3ms", &msg) &&
+			  option_number(&set, "interval") == 3000000,
+		  "the last of two wins");
+	tap_check(&tap,
+		  option_set_parse(&set, "interval", "1us", &msg) == -EINVAL &&
+			  option_number(&set, "interval") == 3000000,
+		  "what is refused changes nothing");
+	tap_check(&tap,
+		  !option_effective(&set, "interval", "4ms") &&
+			  !strcmp(option_text(&set, "interval"), "4ms") &&
+			  !strcmp(option_get(&set, "interval")->asked, "3ms") &&
+			  option_number(&set, "interval") == 3000000,
+		  "what took effect stands beside what was asked for");
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	memset(&msg, 0, sizeof(msg));
-	check(option_set_parse(&set, longest, "1", &msg) == -EINVAL && strlen(msg.text) < 100,
-	      "a very long name is cut in the message");
+	tap_check(&tap,
+		  option_set_parse(&set, longest, "1", &msg) == -EINVAL && strlen(msg.text) < 100,
+		  "a very long name is cut in the message");
 	memset(&msg, 0, sizeof(msg));
-	check(option_set_parse(&set, "groups", longest, &msg) == -EINVAL && strlen(msg.text) < 120,
-	      "and so is a very long value");
+	tap_check(&tap,
+		  option_set_parse(&set, "groups", longest, &msg) == -EINVAL &&
+			  strlen(msg.text) < 120,
+		  "and so is a very long value");
 	option_set_free(&set);
-	check(!option_set_init(&set, NULL) && !set.count, "no table is an empty set");
+	tap_check(&tap, !option_set_init(&set, NULL) && !set.count, "no table is an empty set");
 	memset(&msg, 0, sizeof(msg));
-	check(option_set_parse(&set, "interval", "1ms", &msg) == -EINVAL &&
-		      !strcmp(msg.remedy, "there are no options here"),
-	      "which knows no option");
+	tap_check(&tap,
+		  option_set_parse(&set, "interval", "1ms", &msg) == -EINVAL &&
+			  !strcmp(msg.remedy, "there are no options here"),
+		  "which knows no option");
 	option_set_free(&set);
 }
 
@@ -565,6 +575,5 @@ int main(void)
 	test_accepted();
 	test_refused();
 	test_sets();
-	printf("1..%d\n", tests);
-	return failures ? 1 : 0;
+	return tap_end(&tap);
 }

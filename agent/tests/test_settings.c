@@ -17,20 +17,12 @@
 #include "journal.h"
 #include "procstat.h"
 #include "settings.h"
+#include "tap.h"
 #include "undo.h"
 #include "value.h"
 
-static int tests;
-static int failures;
+static struct tap tap;
 static char folder[64];
-
-static void check(bool good, const char *what)
-{
-	tests++;
-	if (!good)
-		failures++;
-	printf("%sok %d - %s\n", good ? "" : "not ", tests, what);
-}
 
 static const char *path_of(const char *name)
 {
@@ -96,22 +88,26 @@ static void test_values(void)
 		const char *path = put_file("value", contents[i].content);
 
 		snprintf(what, sizeof(what), "value number %zu is read", i);
-		check(!value_get(path, value, NULL) && !strcmp(value, contents[i].value), what);
+		tap_check(&tap, !value_get(path, value, NULL) && !strcmp(value, contents[i].value),
+			  "%s", what);
 	}
 	memset(longest, 'x', sizeof(longest));
 	longest[VALUE_MAX] = '\0';
-	check(value_get(put_file("value", longest), value, NULL) == -EFBIG, "too long to be kept");
-	check(value_put(path_of("value"), longest) == -EFBIG, "too long to be written");
+	tap_check(&tap, value_get(put_file("value", longest), value, NULL) == -EFBIG,
+		  "too long to be kept");
+	tap_check(&tap, value_put(path_of("value"), longest) == -EFBIG, "too long to be written");
 	longest[VALUE_MAX - 1] = '\0';
-	check(!value_get(put_file("value", longest), value, NULL) && !strcmp(value, longest),
-	      "just short enough");
-	check(!value_put(path_of("value"), "7") && holds("value", "7\n"),
-	      "a shorter value leaves nothing of the longer one");
-	check(value_get(path_of("missing"), value, NULL) == -ENOENT &&
-		      value_put(path_of("missing"), "1") == -ENOENT &&
-		      access(path_of("missing"), F_OK),
-	      "a missing file is not made");
-	check(value_get(folder, value, NULL) == -EISDIR, "a folder is no setting");
+	tap_check(&tap,
+		  !value_get(put_file("value", longest), value, NULL) && !strcmp(value, longest),
+		  "just short enough");
+	tap_check(&tap, !value_put(path_of("value"), "7") && holds("value", "7\n"),
+		  "a shorter value leaves nothing of the longer one");
+	tap_check(&tap,
+		  value_get(path_of("missing"), value, NULL) == -ENOENT &&
+			  value_put(path_of("missing"), "1") == -ENOENT &&
+			  access(path_of("missing"), F_OK),
+		  "a missing file is not made");
+	tap_check(&tap, value_get(folder, value, NULL) == -EISDIR, "a folder is no setting");
 }
 
 static void test_procstat(void)
@@ -119,11 +115,14 @@ static void test_procstat(void)
 	struct procstat self, child;
 	pid_t pid;
 
-	check(!procstat_read(getpid(), &self) && self.pgrp == getpgrp() &&
-		      self.session == getsid(0) && self.state == 'R',
-	      "a process is told");
-	check(procstat_alive(getpid(), self.started) && !procstat_alive(getpid(), self.started + 1),
-	      "by its start time");
+	tap_check(&tap,
+		  !procstat_read(getpid(), &self) && self.pgrp == getpgrp() &&
+			  self.session == getsid(0) && self.state == 'R',
+		  "a process is told");
+	tap_check(&tap,
+		  procstat_alive(getpid(), self.started) &&
+			  !procstat_alive(getpid(), self.started + 1),
+		  "by its start time");
 	pid = fork();
 	if (pid == 0) {
 		setpgid(0, 0);
@@ -131,16 +130,21 @@ static void test_procstat(void)
 			pause();
 	}
 	setpgid(pid, pid);
-	check(!procstat_read(pid, &child) && child.pgrp == pid, "a child of a group of its own");
-	check(!procstat_kill_group(pid, child.session, child.started + 1) &&
-		      !waitpid(pid, NULL, WNOHANG),
-	      "a group that started earlier is another one");
-	check(!procstat_kill_group(pid, child.session + 1, child.started) &&
-		      !waitpid(pid, NULL, WNOHANG),
-	      "so is one of another session");
-	check(!procstat_kill_group(pid, child.session, child.started), "the group is killed");
-	check(!procstat_alive(pid, child.started), "a zombie does not live");
-	check(waitpid(pid, NULL, 0) == pid && procstat_read(pid, &child) == -ESRCH, "and is gone");
+	tap_check(&tap, !procstat_read(pid, &child) && child.pgrp == pid,
+		  "a child of a group of its own");
+	tap_check(&tap,
+		  !procstat_kill_group(pid, child.session, child.started + 1) &&
+			  !waitpid(pid, NULL, WNOHANG),
+		  "a group that started earlier is another one");
+	tap_check(&tap,
+		  !procstat_kill_group(pid, child.session + 1, child.started) &&
+			  !waitpid(pid, NULL, WNOHANG),
+		  "so is one of another session");
+	tap_check(&tap, !procstat_kill_group(pid, child.session, child.started),
+		  "the group is killed");
+	tap_check(&tap, !procstat_alive(pid, child.started), "a zombie does not live");
+	tap_check(&tap, waitpid(pid, NULL, 0) == pid && procstat_read(pid, &child) == -ESRCH,
+		  "and is gone");
 }
 
 /* Journals */
@@ -208,11 +212,13 @@ static void test_journal(int state)
 	int fd;
 
 	fd = journal_create(state, name, &msg);
-	check(fd >= 0 && !fstat(fd, &st) && (st.st_mode & 07777) == 0600, "a journal is made");
-	check(journal_owner(name, &pid, &started) && pid == getpid() &&
-		      procstat_alive(pid, started),
-	      "and named after its process");
-	check(journal_open(state, name) == -EWOULDBLOCK, "and locked");
+	tap_check(&tap, fd >= 0 && !fstat(fd, &st) && (st.st_mode & 07777) == 0600,
+		  "a journal is made");
+	tap_check(&tap,
+		  journal_owner(name, &pid, &started) && pid == getpid() &&
+			  procstat_alive(pid, started),
+		  "and named after its process");
+	tap_check(&tap, journal_open(state, name) == -EWOULDBLOCK, "and locked");
 	end[0] = st.st_size;
 	for (size_t i = 0; i < count; i++) {
 		struct journal_lines one = { 0 };
@@ -222,7 +228,7 @@ static void test_journal(int state)
 		end[i + 1] = st.st_size;
 		journal_lines_free(&one);
 	}
-	check(good, "lines are appended");
+	tap_check(&tap, good, "lines are appended");
 	good = true;
 	for (off_t size = end[count]; size >= end[0]; size--) {
 		size_t whole = count;
@@ -233,11 +239,11 @@ static void test_journal(int state)
 			as_expected(&journal, whole);
 		journal_free(&journal);
 	}
-	check(good, "cut at any byte, it says what its whole lines say");
+	tap_check(&tap, good, "cut at any byte, it says what its whole lines say");
 	good = true;
 	for (off_t size = end[0] - 1; size >= 0; size--)
 		good &= !ftruncate(fd, size) && journal_load(fd, &journal) == -ENODATA;
-	check(good, "cut in its first line, it says nothing");
+	tap_check(&tap, good, "cut in its first line, it says nothing");
 	unlinkat(state, name, 0);
 	close(fd);
 }
@@ -278,49 +284,50 @@ static void test_undo(int state)
 	put_file("d", "y\n");
 	put_file("e", "2\n");
 	leave(state, NULL, body);
-	check(settings_undo(&msg) == 2, "two settings are put back");
-	check(holds("a", "1\n"), "the one that is as it was set");
-	check(holds("b", "old\n"), "the one that was being set");
-	check(holds("c", "7\n") && strstr(msg.text, path_of("c")) &&
-		      strstr(msg.text, "someone else"),
-	      "not the one that someone else set since, and it is told");
-	check(holds("d", "y\n"), "not the one that was put back before");
-	check(holds("e", "2\n"), "not the one whose entry is cut: it was not set yet");
-	check(!left(state), "the journal is gone");
+	tap_check(&tap, settings_undo(&msg) == 2, "two settings are put back");
+	tap_check(&tap, holds("a", "1\n"), "the one that is as it was set");
+	tap_check(&tap, holds("b", "old\n"), "the one that was being set");
+	tap_check(&tap,
+		  holds("c", "7\n") && strstr(msg.text, path_of("c")) &&
+			  strstr(msg.text, "someone else"),
+		  "not the one that someone else set since, and it is told");
+	tap_check(&tap, holds("d", "y\n"), "not the one that was put back before");
+	tap_check(&tap, holds("e", "2\n"), "not the one whose entry is cut: it was not set yet");
+	tap_check(&tap, !left(state), "the journal is gone");
 
 	leave(state, "rtgauge-journal\t1\t4194305\t1\tanother-boot\n", body);
 	put_file("a", "2\n");
 	memset(&msg, 0, sizeof(msg));
-	check(settings_undo(&msg) == 0 && holds("a", "2\n") && !left(state),
-	      "a journal of another boot is dropped");
+	tap_check(&tap, settings_undo(&msg) == 0 && holds("a", "2\n") && !left(state),
+		  "a journal of another boot is dropped");
 
 	leave(state, "rtgauge-journal\t99\t1\n", body);
-	check(settings_undo(&msg) == 0 && holds("a", "2\n") && left(state) && msg.text[0],
-	      "one of a newer version is kept and told");
+	tap_check(&tap, settings_undo(&msg) == 0 && holds("a", "2\n") && left(state) && msg.text[0],
+		  "one of a newer version is kept and told");
 
 	memset(&msg, 0, sizeof(msg));
 	snprintf(body, sizeof(body), "set\t%s\t1\t2\n", path_of("missing"));
 	leave(state, NULL, body);
-	check(settings_undo(&msg) == 0 && left(state) && strstr(msg.text, "missing"),
-	      "one that cannot be undone is kept and told");
+	tap_check(&tap, settings_undo(&msg) == 0 && left(state) && strstr(msg.text, "missing"),
+		  "one that cannot be undone is kept and told");
 	put_file("missing", "2\n");
 	memset(&msg, 0, sizeof(msg));
-	check(settings_undo(&msg) == 1 && !left(state) && holds("missing", "1\n"),
-	      "and undone when it can");
+	tap_check(&tap, settings_undo(&msg) == 1 && !left(state) && holds("missing", "1\n"),
+		  "and undone when it can");
 
 	snprintf(body, sizeof(body), "set\t%s\t1\t2\n", path_of("a"));
 	leave(state, NULL, body);
 	fchmodat(state, "journal-4194305-1", 0666, 0);
 	memset(&msg, 0, sizeof(msg));
-	check(settings_undo(&msg) == 0 && holds("a", "2\n") && msg.text[0],
-	      "one that others could have written is not believed");
+	tap_check(&tap, settings_undo(&msg) == 0 && holds("a", "2\n") && msg.text[0],
+		  "one that others could have written is not believed");
 	unlinkat(state, "journal-4194305-1", 0);
 	leave(state, NULL, body);
 	/* within the folder: settings_undo() may have moved this process to other mounts */
 	renameat(state, "journal-4194305-1", state, "elsewhere");
-	check(!symlinkat("elsewhere", state, "journal-4194305-1"), "(a link is laid)");
+	tap_check(&tap, !symlinkat("elsewhere", state, "journal-4194305-1"), "(a link is laid)");
 	memset(&msg, 0, sizeof(msg));
-	check(settings_undo(&msg) == 0 && holds("a", "2\n"), "a link is not followed");
+	tap_check(&tap, settings_undo(&msg) == 0 && holds("a", "2\n"), "a link is not followed");
 	unlinkat(state, "journal-4194305-1", 0);
 }
 
@@ -334,29 +341,30 @@ static void test_state_folder(void)
 	snprintf(other, sizeof(other), "%s/other", folder);
 	setenv("RTGAUGE_STATE", other, 1);
 	fd = journal_folder(&msg);
-	check(fd >= 0, "the state folder is made");
+	tap_check(&tap, fd >= 0, "the state folder is made");
 	close(fd);
 	chmod(other, 0777);
-	check(journal_folder(&msg) == -EPERM && strstr(msg.remedy, "RTGAUGE_STATE"),
-	      "one that others can write to is refused");
+	tap_check(&tap, journal_folder(&msg) == -EPERM && strstr(msg.remedy, "RTGAUGE_STATE"),
+		  "one that others can write to is refused");
 	rmdir(other);
-	check(!symlink(state, other) && journal_folder(&msg) < 0, "so is a link");
+	tap_check(&tap, !symlink(state, other) && journal_folder(&msg) < 0, "so is a link");
 	unlink(other);
 	put_file("other", "");
-	check(journal_folder(&msg) < 0, "so is a file");
+	tap_check(&tap, journal_folder(&msg) < 0, "so is a file");
 	unlink(other);
 	if (geteuid() == 0) {
 		mkdir(other, 0700);
-		check(!chown(other, 1, 1) && journal_folder(&msg) == -EPERM,
-		      "so is another user's folder");
+		tap_check(&tap, !chown(other, 1, 1) && journal_folder(&msg) == -EPERM,
+			  "so is another user's folder");
 		rmdir(other);
 	} else {
-		printf("ok %d # SKIP another user's folder: only root can make one\n", ++tests);
+		tap_skip(&tap, "only root can make one", "so is another user's folder");
 	}
 	snprintf(other, sizeof(other), "%s/no/where", folder);
 	setenv("RTGAUGE_STATE", other, 1);
 	memset(&msg, 0, sizeof(msg));
-	check(journal_folder(&msg) == -ENOENT && msg.remedy[0], "one that cannot be made is told");
+	tap_check(&tap, journal_folder(&msg) == -ENOENT && msg.remedy[0],
+		  "one that cannot be made is told");
 	setenv("RTGAUGE_STATE", state, 1);
 }
 
@@ -409,48 +417,61 @@ static void test_settings(void)
 
 	put_file("a", "1\n");
 	put_file("b", "on\n");
-	check(!settings_open(&s, &undone, &msg) && !undone && !settings_note(s), "open");
-	check(set_and_see(s, path_of("a"), "2", "1", "2", "") && holds("a", "2\n"), "set");
-	check(set_and_see(s, path_of("b"), "on", "on", "on", ""), "set to what it is");
-	check(set_and_see(s, path_of("a"), "33", "2", "33", "") && holds("a", "33\n"), "set again");
-	check(set_and_see(s, path_of("no"), "1", NULL, NULL, "does not have it"),
-	      "no such setting");
-	check(set_and_see(s, "relative", "1", NULL, NULL, "absolute"), "not a path");
-	check(set_and_see(s, path_of("a"), "4\n5", NULL, NULL, "one line") && holds("a", "33\n"),
-	      "not a value");
+	tap_check(&tap, !settings_open(&s, &undone, &msg) && !undone && !settings_note(s), "open");
+	tap_check(&tap, set_and_see(s, path_of("a"), "2", "1", "2", "") && holds("a", "2\n"),
+		  "set");
+	tap_check(&tap, set_and_see(s, path_of("b"), "on", "on", "on", ""), "set to what it is");
+	tap_check(&tap, set_and_see(s, path_of("a"), "33", "2", "33", "") && holds("a", "33\n"),
+		  "set again");
+	tap_check(&tap, set_and_see(s, path_of("no"), "1", NULL, NULL, "does not have it"),
+		  "no such setting");
+	tap_check(&tap, set_and_see(s, "relative", "1", NULL, NULL, "absolute"), "not a path");
+	tap_check(&tap,
+		  set_and_see(s, path_of("a"), "4\n5", NULL, NULL, "one line") &&
+			  holds("a", "33\n"),
+		  "not a value");
 	put_file("e", "one [two]\n");
-	check(set_and_see(s, path_of("e"), "two", "two", "two", ""),
-	      "a choice that stands already");
-	check(settings_verify(s, see_change, &seen) == 0 && seen.count == 0, "verified");
+	tap_check(&tap, set_and_see(s, path_of("e"), "two", "two", "two", ""),
+		  "a choice that stands already");
+	tap_check(&tap, settings_verify(s, see_change, &seen) == 0 && seen.count == 0, "verified");
 	put_file("a", "8\n");
-	check(settings_verify(s, see_change, &seen) == 1 && seen.count == 1 &&
-		      is(seen.name, path_of("a")) && is(seen.expected, "33") && is(seen.found, "8"),
-	      "a change underneath is seen");
-	check(settings_verify(s, see_change, &seen) == 1 && seen.count == 1, "and told once");
+	tap_check(&tap,
+		  settings_verify(s, see_change, &seen) == 1 && seen.count == 1 &&
+			  is(seen.name, path_of("a")) && is(seen.expected, "33") &&
+			  is(seen.found, "8"),
+		  "a change underneath is seen");
+	tap_check(&tap, settings_verify(s, see_change, &seen) == 1 && seen.count == 1,
+		  "and told once");
 	put_file("a", "9\n");
-	check(settings_verify(s, see_change, &seen) == 1 && seen.count == 2 && is(seen.found, "9"),
-	      "another one is told again");
+	tap_check(&tap,
+		  settings_verify(s, see_change, &seen) == 1 && seen.count == 2 &&
+			  is(seen.found, "9"),
+		  "another one is told again");
 	put_file("a", "33\n");
-	check(settings_verify(s, see_change, &seen) == 0 && seen.count == 2, "it is as set again");
-	check(settings_open(&second, &undone, &msg) == -EBUSY &&
-		      strstr(msg.text, "another agent") && strstr(msg.remedy, "kill"),
-	      "a second agent is refused");
-	check(settings_guard_group(s, getpgrp()) == -EINVAL &&
-		      settings_guard_group(s, 1) == -EINVAL,
-	      "the agent's own group is not to be killed");
-	check(settings_close(s) == 0 && holds("a", "1\n") && holds("b", "on\n"),
-	      "all is as before");
+	tap_check(&tap, settings_verify(s, see_change, &seen) == 0 && seen.count == 2,
+		  "it is as set again");
+	tap_check(&tap,
+		  settings_open(&second, &undone, &msg) == -EBUSY &&
+			  strstr(msg.text, "another agent") && strstr(msg.remedy, "kill"),
+		  "a second agent is refused");
+	tap_check(&tap,
+		  settings_guard_group(s, getpgrp()) == -EINVAL &&
+			  settings_guard_group(s, 1) == -EINVAL,
+		  "the agent's own group is not to be killed");
+	tap_check(&tap, settings_close(s) == 0 && holds("a", "1\n") && holds("b", "on\n"),
+		  "all is as before");
 
 	memset(&msg, 0, sizeof(msg));
-	check(!settings_open(&s, &undone, &msg) && !undone, "open again");
-	check(set_and_see(s, path_of("a"), "2", "1", "2", ""), "set");
-	check(set_and_see(s, path_of("b"), "off", "on", "off", ""), "set");
+	tap_check(&tap, !settings_open(&s, &undone, &msg) && !undone, "open again");
+	tap_check(&tap, set_and_see(s, path_of("a"), "2", "1", "2", ""), "set");
+	tap_check(&tap, set_and_see(s, path_of("b"), "off", "on", "off", ""), "set");
 	put_file("a", "8\n");
-	check(settings_put_back(s, &msg) == 1 && holds("a", "8\n") && holds("b", "on\n") &&
-		      strstr(msg.text, path_of("a")),
-	      "someone else's change stays and is told");
-	check(settings_close(s) == 1, "and counted");
-	check(waitpid(-1, NULL, 0) == -1 && errno == ECHILD, "no process is left");
+	tap_check(&tap,
+		  settings_put_back(s, &msg) == 1 && holds("a", "8\n") && holds("b", "on\n") &&
+			  strstr(msg.text, path_of("a")),
+		  "someone else's change stays and is told");
+	tap_check(&tap, settings_close(s) == 1, "and counted");
+	tap_check(&tap, waitpid(-1, NULL, 0) == -1 && errno == ECHILD, "no process is left");
 }
 
 int main(void)
@@ -476,7 +497,6 @@ int main(void)
 	test_state_folder();
 	test_settings();
 	close(fd);
-	printf("1..%d\n", tests);
 	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-	return system(command) || failures;
+	return tap_end(&tap) || system(command);
 }
