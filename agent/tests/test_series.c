@@ -107,8 +107,16 @@ static int64_t random_value(uint64_t *state)
 	}
 }
 
+/* As a ring is after so many words: its counters turn over after 2^32 of them. */
+static void start_at(struct series *s, uint32_t words)
+{
+	s->head = words;
+	s->tail = words;
+	s->room_until = words + s->mask + 1;
+}
+
 /* Puts, missed periods and drains in random order: what comes out is what went in. */
-static void test_model(struct tap *tap)
+static void test_model(struct tap *tap, uint32_t start)
 {
 	static struct seen seen;
 	struct series_sink sink = seen_sink(&seen);
@@ -118,6 +126,7 @@ static void test_model(struct tap *tap)
 	struct series s;
 
 	series_init(&s, 3, &grid_info, 1024);
+	start_at(&s, start);
 	s.info.first_due_ns = 12345;
 	while (points < POINTS - 2000) {
 		int64_t value = random_value(&state);
@@ -146,7 +155,8 @@ static void test_model(struct tap *tap)
 			 (sample && seen.value[i] != model[i]);
 		sum += sample;
 	}
-	tap_check(tap, seen.next == points, "every grid point comes out: %lld", (long long)points);
+	tap_check(tap, seen.next == points, "from word %u on every grid point comes out: %lld",
+		  start, (long long)points);
 	tap_check(tap, !seen.order_errors && !wrong, "in order, with its value, wide ones whole");
 	tap_check(tap, s.histogram.count == sum && s.missed == missed && s.lost == 0,
 		  "counters agree with the model");
@@ -155,7 +165,7 @@ static void test_model(struct tap *tap)
 }
 
 /* A ring that is never drained loses, counts, keeps the maximum, and goes on afterwards. */
-static void test_loss(struct tap *tap)
+static void test_loss(struct tap *tap, uint32_t start)
 {
 	static struct seen seen;
 	struct series_sink sink = seen_sink(&seen);
@@ -163,6 +173,7 @@ static void test_loss(struct tap *tap)
 	int64_t sampled = 0, missed = 0, lost = 0;
 
 	series_init(&s, 0, &grid_info, 1024);
+	start_at(&s, start);
 	for (int i = 0; i < 5000; i++) {
 		series_put(&s, i == 4000 ? 777777 : i);
 		if (i == 4500)
@@ -206,6 +217,62 @@ static void test_loss_at_the_end(struct tap *tap)
 	series_free(&s);
 }
 
+/*
+ * Every entry at every place of the ring, its end and that of the counters included, with every
+ * room that may be left: an escape is never cut, nor put over what was not taken out yet.
+ */
+static void test_every_place(struct tap *tap)
+{
+	static struct seen seen;
+	int64_t wrong = 0, wide = 0;
+
+	for (uint32_t place = 0; place < 1024 + 64; place++) {
+		uint32_t filled = 990 + place % 40;
+		struct series_sink sink = seen_sink(&seen);
+		struct series s;
+
+		series_init(&s, 0, &grid_info, 1024);
+		start_at(&s, UINT32_MAX - 1024 - 32 + place);
+		for (uint32_t i = 0; i < filled; i++)
+			series_put(&s, (int64_t)i);
+		series_missed(&s, 5);
+		series_put(&s, 1LL << 40);
+		series_put(&s, -7);
+		wrong += s.head - s.tail > 1024;
+		series_drain(&s, &sink);
+		series_put(&s, -(1LL << 40)); /* says what was lost and missed, if it was */
+		series_drain(&s, &sink);
+		wide += s.histogram.max == 1LL << 40 || s.lost_max == 1LL << 40;
+		wrong += s.histogram.count + s.lost != filled + 3 || s.missed != 5;
+		wrong += s.histogram.min != -(1LL << 40) || s.tail != s.head;
+		wrong += seen.order_errors || seen.next != filled + 3 + 5;
+		wrong += seen.value[seen.next - 1] != -(1LL << 40);
+		series_free(&s);
+	}
+	tap_check(tap, !wrong && wide == 1024 + 64, "any entry at any place, with any room");
+}
+
+/* A series without a grid: the time of a block stands before it. */
+static void test_times(struct tap *tap)
+{
+	static const struct series_info info = { .name = "test", .companion = -1 };
+	static struct seen seen;
+	struct series_sink sink = seen_sink(&seen);
+	struct series s;
+
+	series_init(&s, 0, &info, 1024);
+	start_at(&s, UINT32_MAX - 3); /* the time itself stands across the turn */
+	series_time(&s, 0x123456789abcdef0);
+	series_put(&s, 1);
+	series_drain(&s, &sink);
+	tap_check(tap, s.time_ns == 0x123456789abcdef0 && s.histogram.count == 1,
+		  "a time of 64 bits comes out whole");
+	series_touch(&s);
+	tap_check(tap, s.ring[(UINT32_MAX - 3) & s.mask] == SERIES_ESCAPE,
+		  "touching the ring leaves it as it is");
+	series_free(&s);
+}
+
 #define STRESS_SAMPLES 300000
 
 static void *stress_producer(void *arg)
@@ -230,6 +297,7 @@ static void test_threads(struct tap *tap)
 	struct series s;
 
 	series_init(&s, 0, &grid_info, 1024);
+	start_at(&s, UINT32_MAX - STRESS_SAMPLES / 2);
 	pthread_create(&producer, NULL, stress_producer, &s);
 	for (int i = 0; i < 3000; i++)
 		series_drain(&s, &sink);
@@ -342,8 +410,12 @@ int main(void)
 {
 	struct tap tap = { 0 };
 
-	test_model(&tap);
-	test_loss(&tap);
+	test_model(&tap, 0);
+	test_model(&tap, UINT32_MAX - 1000);
+	test_loss(&tap, 0);
+	test_loss(&tap, UINT32_MAX - 2000);
+	test_every_place(&tap);
+	test_times(&tap);
 	test_loss_at_the_end(&tap);
 	test_threads(&tap);
 	test_buckets(&tap);
