@@ -53,7 +53,7 @@ static void worker_futex_wake(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-const char *worker_policy_name(int policy)
+static const char *worker_policy_name(int policy)
 {
 	switch (policy & ~SCHED_RESET_ON_FORK) {
 	case SCHED_FIFO:
