@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from rtgauge.stream import (
@@ -204,6 +205,31 @@ def test_little_memory_is_locked(agent: str, tmp_path: Path) -> None:
     assert process.wait(timeout=30) == 4
     (locked_kib,) = [int(line.split()[1]) for line in status.splitlines() if "VmLck" in line]
     assert 0 < locked_kib <= 4096
+
+
+def test_dither_meets_every_phase_and_keeps_its_distance(agent: str, tmp_path: Path) -> None:
+    code, stream = run(
+        agent, tmp_path, "timer", "--for", "2s", "--interval", "200us", "--dither", "yes",
+        "--cpu", CPU,
+    )  # fmt: skip
+    assert code == 0
+    (companion,) = [info for info in stream.series if info.companion is not None]
+    blocks = [
+        record.values
+        for record in stream.records
+        if isinstance(record, Samples) and record.series == companion.series
+    ]
+    offsets = np.concatenate(blocks).astype(np.int64)
+    assert len(offsets) == 10_000
+    assert 0 <= offsets.min() < 2_000
+    assert 198_000 < offsets.max() < 200_000
+    apart = np.diff(offsets) + 200_000
+    assert apart.min() >= 0.94 * 200_000
+    assert apart.max() <= 1.06 * 200_000
+    # the phases that a disturbance of 1/50 of the rate meets are as even as all of them
+    for some in (offsets, offsets[::50]):
+        share = np.histogram(some, bins=10, range=(0, 200_000))[0] / len(some)
+        assert abs(share - 0.1).max() < 0.03
 
 
 def test_samples_end_the_step(agent: str, tmp_path: Path) -> None:
