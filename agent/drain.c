@@ -35,7 +35,7 @@ void drain_message(struct run *run, int64_t now_ns, const char *text)
 {
 	struct cbor *c = drain_event(run, "message", now_ns, 1);
 
-	cbor_put_text(c, "message", text);
+	cbor_put_text(c, "text", text);
 	drain_event_end(run);
 }
 
