@@ -56,7 +56,9 @@ def damaged(files: Mapping[str, bytes], rng: random.Random) -> bytes:
     if rng.random() < 0.4:
         data = bundles.pack(files)
         for _ in range(rng.choice((1, 1, 2, 3))):
-            if rng.random() < 0.5:  # in a header, and its checksum true again
+            if (
+                rng.random() < 0.5 and len(data) >= bundles.BLOCK
+            ):  # in a header, and its checksum true again
                 at = rng.randrange(len(data) // bundles.BLOCK) * bundles.BLOCK
                 head, place = data[at : at + bundles.BLOCK], rng.randrange(bundles.BLOCK)
                 data = data[:at] + bundles.altered(head, place, rng.randbytes(1)) + data[at + 512 :]
@@ -65,7 +67,9 @@ def damaged(files: Mapping[str, bytes], rng: random.Random) -> bytes:
         return data[:SIZE_LIMIT]
     manifest = None
     for _ in range(rng.choice((1, 1, 1, 2))):
-        name = rng.choice([*files, MANIFEST, "run.json"])
+        if not files:
+            break
+        name = rng.choice([*files, MANIFEST])
         if name == MANIFEST:
             manifest = bundles.damage_json(bundles.bundle_of(files).manifest, rng)
             if rng.random() < 0.5:
@@ -80,8 +84,6 @@ def damaged(files: Mapping[str, bytes], rng: random.Random) -> bytes:
                 files["steps/001/" + name.rpartition("/")[2]] = files[name]
             case _:
                 files[name] = _content(name, files[name], rng)
-        if not files:
-            break
     return bundles.pack(files, manifest=manifest)[:SIZE_LIMIT]
 
 

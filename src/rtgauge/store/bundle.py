@@ -247,9 +247,10 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise UsageError(
             f"cannot read {path}: {error.strerror}", "name a file that `rtgauge export` wrote"
         ) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{path} is no file", "name a file that `rtgauge export` wrote")
     with open(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UsageError(f"{path} is no file", "name a file that `rtgauge export` wrote")
         yield file
 
 
