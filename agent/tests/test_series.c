@@ -252,6 +252,90 @@ static void test_every_place(struct tap *tap)
 	tap_check(tap, !wrong && wide == 1024 + 64, "any entry at any place, with any room");
 }
 
+struct busy {
+	struct seen *seen;
+	int64_t put; /* samples so far */
+	int64_t missed;
+};
+
+/* Samples of every kind, told apart by their value. */
+static void busy_put(struct busy *busy, struct series *s, int count)
+{
+	for (int i = 0; i < count; i++) {
+		int64_t number = busy->put++;
+
+		if (number % 5 == 0) {
+			series_missed(s, 2);
+			busy->missed += 2;
+		}
+		series_put(s, number % 3 ? number : (1LL << 40) + number);
+	}
+}
+
+/* The measuring thread goes on while a block is being taken out: there is room for some. */
+static void busy_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+			 const int32_t *values, size_t count)
+{
+	struct busy *busy = arg;
+
+	seen_samples(busy->seen, s, index, due_ns, values, count);
+	busy_put(busy, s, 1 + (int)(index % 7));
+}
+
+static void busy_missed(void *arg, struct series *s, int64_t index, int64_t count)
+{
+	seen_missed(((struct busy *)arg)->seen, s, index, count);
+}
+
+static void busy_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
+{
+	seen_lost(((struct busy *)arg)->seen, s, index, count, max);
+}
+
+static void busy_wide(void *arg, struct series *s, int64_t index, int64_t value)
+{
+	seen_wide(((struct busy *)arg)->seen, s, index, value);
+}
+
+/* A ring that is nearly full all the time, with any room from none to a little. */
+static void test_little_room(struct tap *tap)
+{
+	static struct seen seen;
+	struct busy busy = { .seen = &seen };
+	const struct series_sink sink = { busy_samples, busy_missed, busy_lost, busy_wide, &busy };
+	int64_t kept = 0, wrong = 0, before = -1;
+	struct series s;
+
+	seen_sink(&seen);
+	series_init(&s, 0, &grid_info, 1024);
+	start_at(&s, UINT32_MAX - 50000);
+	busy_put(&busy, &s, 1200);
+	for (int i = 0; i < 300; i++)
+		series_drain(&s, &sink);
+	while (s.tail != s.head || s.lost_open || s.missed_open) {
+		const struct series_sink quiet = { seen_samples, seen_missed, seen_lost, seen_wide,
+						   &seen };
+
+		series_drain(&s, &quiet);
+		series_flush(&s);
+	}
+	for (int64_t i = 0; i < seen.next; i++) {
+		int64_t number = seen.value[i] & ((1LL << 40) - 1);
+
+		if (seen.kind[i] != POINT_SAMPLE)
+			continue;
+		kept++;
+		wrong += number <= before || seen.value[i] != number + (number % 3 ? 0 : 1LL << 40);
+		before = number;
+	}
+	tap_check(tap, !wrong && !seen.order_errors,
+		  "with little room nothing is put over another");
+	tap_check(tap, kept + s.lost == busy.put && s.missed == busy.missed && s.lost > 0,
+		  "%lld kept and %lld lost are all that were put", (long long)kept,
+		  (long long)s.lost);
+	series_free(&s);
+}
+
 /* A series without a grid: the time of a block stands before it. */
 static void test_times(struct tap *tap)
 {
@@ -415,6 +499,7 @@ int main(void)
 	test_loss(&tap, 0);
 	test_loss(&tap, UINT32_MAX - 2000);
 	test_every_place(&tap);
+	test_little_room(&tap);
 	test_times(&tap);
 	test_loss_at_the_end(&tap);
 	test_threads(&tap);
