@@ -47,7 +47,6 @@ class Case:
 
     transport: str
     kind: str
-    share: float  # of the pairs asked for
 
     @property
     def name(self) -> str:
@@ -69,10 +68,10 @@ class Case:
 
 
 CASES = [
-    Case("socket", "process", 1),
-    Case("pipe", "process", 1 / 3),
-    Case("socket", "thread", 1 / 3),
-    Case("pipe", "thread", 1 / 3),
+    Case("socket", "process"),
+    Case("pipe", "process"),
+    Case("socket", "thread"),
+    Case("pipe", "thread"),
 ]
 
 
@@ -123,7 +122,7 @@ def run_case(driver: Path, case: Case, pairs: int, seconds: float) -> dict[str, 
     rate = GROUPS * FDS * FDS * 100 / time_hackbench(case, 100)
     loops = max(1, round(seconds * rate / (GROUPS * FDS * FDS)))
     measured = run_pairs(
-        max(2, round(pairs * case.share)),
+        pairs,
         lambda: measure_load(driver, case, seconds),
         lambda: measure_hackbench(case, loops),
         case.name,
@@ -134,7 +133,7 @@ def run_case(driver: Path, case: Case, pairs: int, seconds: float) -> dict[str, 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=30, help="of the first case; others a third")
+    parser.add_argument("--pairs", type=int, default=30, help="of each case")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--output", type=Path, help="folder for the results file")
     arguments = parser.parse_args()
