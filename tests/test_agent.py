@@ -6,9 +6,17 @@ Nothing here asserts how long something took; counts, order and states are what 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import resource
+import select
+import shutil
 import signal
+import struct
 import subprocess
+import tempfile
+import termios
 import time
 from collections import Counter
 from pathlib import Path
@@ -401,3 +409,191 @@ def test_the_summary_is_for_people(agent: str) -> None:
     assert done.returncode == 0
     assert "median" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("how", ["signal", "order"])
+def test_a_reader_that_is_stuck_cannot_hold_it(agent: str, how: str) -> None:
+    """Nobody reads: what finds no room is lost and counted, and a stop is a stop."""
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--interval", "20us", "--output", "-", "--control"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdin is not None
+    wait_until_full(process.stdout.fileno())
+    if how == "signal":
+        process.send_signal(signal.SIGTERM)
+    else:
+        process.stdin.close()
+    try:
+        assert process.wait(timeout=30) == 4
+    finally:
+        process.kill()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def wait_until_full(pipe: int) -> None:
+    """Until a pipe that nobody reads holds all but less than one more write."""
+    size = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    held, give_up = 0, time.monotonic() + 30
+    while held < size - 2 * select.PIPE_BUF:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+        (held,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))
+
+
+def test_a_reader_that_was_stuck_gets_the_rest(agent: str, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--interval", "20us", "--output", "-", "--control"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    wait_until_full(process.stdout.fileno())
+    time.sleep(4)  # longer than the rings last and than threads may leave no time for a drain
+    out, _ = process.communicate(b"stop\n", timeout=30)
+    assert process.returncode == 4
+    (tmp_path / "stream.cbor").write_bytes(out)
+    stream = read(tmp_path / "stream.cbor")
+    assert stream.trailer is not None
+    assert stream.trailer.reason == "stopped on request"
+    lost = {event.series for event in stream.events if event.event == "lost"}
+    assert lost
+    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
+        assert stream.samples[info.series] + totals.lost == totals.count
+        due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
+        assert totals.count + totals.missed == due
+
+
+def minor_faults(process: int) -> dict[str, int]:
+    """Page faults so far of each measuring thread."""
+    faults = {}
+    for task in Path(f"/proc/{process}/task").iterdir():
+        if (task / "comm").read_text().strip() == "rtgauge-measure":
+            faults[task.name] = int((task / "stat").read_text().rpartition(")")[2].split()[7])
+    return faults
+
+
+def test_measuring_threads_do_not_fault(agent: str, tmp_path: Path) -> None:
+    """Neither memory that was not touched nor a copy to be made after a fork is met."""
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--interval", "100us", "--load", "cpu",
+         "--output", str(output)]
+    )  # fmt: skip
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 200_000:  # once around every ring
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    faults = minor_faults(process.pid)
+    process.terminate()
+    assert process.wait(timeout=30) == 4
+    assert faults
+    # a page that the kernel itself moves is a fault as well; not touched, each would have 16
+    assert max(faults.values()) < 8
+
+
+def test_standard_files_that_are_closed_take_nothing(agent: str, tmp_path: Path) -> None:
+    output = tmp_path / "stream.cbor"
+    command = f'exec "{agent}" run timer --for 50ms --load shed --output "{output}" <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command], timeout=60, check=False).returncode == 2
+    stream = read(output)
+    assert stream.trailer is not None
+    assert stream.trailer.state == "failed"
+    assert "shed" in stream.trailer.reason
+
+
+def test_nothing_was_due_when_nothing_was_measured(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "timer", "--load", "cpu", "--load-cpu", "4000")
+    assert code == 2
+    assert stream.trailer is not None
+    assert stream.series
+    assert_accounted(stream, 0)
+
+
+def test_signals_that_the_caller_blocked_or_ignored(agent: str, tmp_path: Path) -> None:
+    """A blocked wake-up would leave a thread asleep for its whole period; nohup is honoured."""
+    output = tmp_path / "stream.cbor"
+    blocked = {signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP}
+
+    def prepare() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--interval", "1h", "--output", str(output)],
+        preexec_fn=prepare,  # noqa: PLW1509
+    )
+    give_up = time.monotonic() + 30
+    while not output.exists() or output.stat().st_size < 1000:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 4
+
+
+def test_a_thread_that_strays_in_a_short_run_is_found(agent: str, tmp_path: Path) -> None:
+    """Between two looks of the draining thread, too."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU only: a thread's affinity cannot be changed")
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "600ms", "--cpu", CPU, "--output", str(output)]
+    )
+    give_up = time.monotonic() + 30
+    moved = False
+    while process.poll() is None and not moved:
+        assert time.monotonic() < give_up
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it may just have ended
+                status = (task / "status").read_text()
+                if "rtgauge-measure" in status and f"Cpus_allowed_list:\t{CPU}\n" in status:
+                    os.sched_setaffinity(int(task.name), os.sched_getaffinity(0))
+                    moved = True
+    assert moved
+    assert process.wait(timeout=30) == 1
+    stream = read(output)
+    assert stream.trailer is not None
+    assert "affinity" in stream.trailer.reason or "bind" in stream.trailer.reason
+
+
+@pytest.mark.parametrize("limit_kib", [0, 64, 1000, 3000])
+def test_little_memory_may_be_locked(agent: str, tmp_path: Path, limit_kib: int) -> None:
+    """Whatever the limit, it measures, and says whether its memory is locked."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a user without privilege")
+    folder = tmp_path / "open"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    copy = Path(shutil.copy(agent, tempfile.mkdtemp(dir="/tmp")))
+    copy.parent.chmod(0o755)
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit_kib << 10, limit_kib << 10))
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    try:
+        done = subprocess.run(
+            [copy, "run", "timer", "--for", "100ms", "--threads", "4", "--output", "-"],
+            capture_output=True, timeout=60, check=False, preexec_fn=prepare,
+            env={"RTGAUGE_STATE": f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"},
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(copy.parent)
+        shutil.rmtree(f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}", ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "stream.cbor").write_bytes(done.stdout)
+    stream = read(tmp_path / "stream.cbor")
+    assert_accounted(stream, 100)
+    (locked,) = [
+        record for record in stream.records
+        if isinstance(record, Setting) and record.name == "locked memory"
+    ]  # fmt: skip
+    assert (locked.effective == "all") == (not locked.reason)
+    if limit_kib < 1000:
+        assert locked.effective == "none"
