@@ -29,7 +29,7 @@ from bundles import RUN, altered, member, pack, with_json
 from conftest import SOURCES, Result
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import Store
-from rtgauge.store.bundle import export_run, header, import_bundle
+from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
 from rtgauge.store.pages import _page_header, check_parquet
 
 Files = dict[str, bytes]
@@ -389,7 +389,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "another order": (
         lambda files: pack(
             files,
-            manifest=bundles.Bundle(RUN, bundles.bundle_of(files).entries[::-1]).manifest,
+            manifest=Bundle(RUN, bundles.bundle_of(files).entries[::-1]).manifest,
         ),
         "not in order",
     ),
@@ -538,8 +538,8 @@ def test_limits_leave_room_for_long_runs() -> None:
     samples = 54 * 3600 * 50_000 * 64
     assert 2 * samples < rtgauge.store.bundle.SIZE_LIMIT
     assert rtgauge.store.bundle.FILES_LIMIT > 100 * (64 * 2 + 2)
-    entry = bundles.Entry("steps/000/series-100.parquet", 2**40, "0" * 64)
-    bundle = bundles.Bundle(RUN, (entry,) * rtgauge.store.bundle.FILES_LIMIT)
+    entry = Entry("steps/000/series-100.parquet", 2**40, "0" * 64)
+    bundle = Bundle(RUN, (entry,) * rtgauge.store.bundle.FILES_LIMIT)
     assert len(bundle.manifest) < rtgauge.store.bundle.MANIFEST_LIMIT
 
 

@@ -125,7 +125,7 @@ def cases_of(run: Document) -> RunCases:
     }
     target = plain(target_name(run)) or "localhost"
     return RunCases(
-        id=plain(run["id"]),
+        id=plain(run["id"]) or "unnamed",
         name=target + (f", {plain(run['label'])}" if run["label"] else ""),
         target=target,
         started=plain(run["started"]),
@@ -148,7 +148,9 @@ def _group(run: Document, step: Document) -> Group:
         judged.add(at)
         why = _sentences(verdict["evidence"], verdict["remedy"])
         if verdict["result"] == "inconclusive":
-            why = f"inconclusive: {why}"
+            why = f"inconclusive: {why}" if why else "inconclusive"
+        elif verdict["result"] != "pass":
+            why = why or verdict["result"]
         cases.append(
             Case(
                 plain(verdict["rule"]) + (f" ({names[at]})" if at in names else ""),
@@ -204,10 +206,11 @@ def _distinct(names: Iterable[str]) -> list[str]:
     found: list[str] = []
     seen: set[str] = set()
     for name in names:
-        one, number = name or "unnamed", 1
+        whole = name.strip() or "unnamed"
+        one, number = whole, 1
         while one in seen:
             number += 1
-            one = f"{name or 'unnamed'} ({number})"
+            one = f"{whole} ({number})"
         seen.add(one)
         found.append(one)
     return found
