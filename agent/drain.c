@@ -5,7 +5,6 @@
  */
 #include "drain.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -14,6 +13,7 @@
 #include "clock.h"
 #include "environment.h"
 #include "run.h"
+#include "value.h"
 #include "version.h"
 
 static struct cbor *drain_event(struct run *run, const char *event, int64_t time_ns, int more)
@@ -29,6 +29,19 @@ static struct cbor *drain_event(struct run *run, const char *event, int64_t time
 static void drain_event_end(struct run *run)
 {
 	stream_end(&run->stream, STREAM_EVENT);
+}
+
+/* What happened at @index of a series, as the number @key. */
+static void drain_series_event(struct run *run, const char *event, int64_t time_ns,
+			       const struct series *s, int64_t index, const char *key,
+			       int64_t number)
+{
+	struct cbor *c = drain_event(run, event, time_ns, 3);
+
+	cbor_put_int(c, "series", s->number);
+	cbor_put_int(c, "index", index);
+	cbor_put_int(c, key, number);
+	drain_event_end(run);
 }
 
 void drain_message(struct run *run, int64_t now_ns, const char *text)
@@ -61,14 +74,11 @@ void drain_load_event(struct run *run, int64_t now_ns, const char *message)
 
 void drain_threshold(struct run *run, int64_t now_ns)
 {
-	struct series *s = &run->series[run->threshold_series];
-	struct cbor *c = drain_event(run, "threshold", now_ns, 3);
+	const struct series *s = &run->series[run->threshold_series];
 
-	cbor_put_int(c, "series", run->threshold_series);
 	/* the thread ended with the sample that did it */
-	cbor_put_int(c, "index", s->next_index - 1);
-	cbor_put_int(c, "value", run->threshold_value);
-	drain_event_end(run);
+	drain_series_event(run, "threshold", now_ns, s, s->next_index - 1, "value",
+			   run->threshold_value);
 }
 
 void drain_work(struct run *run, const char *load, const char *unit, uint64_t count,
@@ -184,26 +194,15 @@ static void drain_parameters(struct run *run, struct cbor *c)
 	}
 }
 
-static void drain_boot_id(char *buf, size_t size)
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-
-	if (!file || !fgets(buf, (int)size, file))
-		buf[0] = '\0';
-	buf[strcspn(buf, "\n")] = '\0';
-	if (file)
-		fclose(file);
-}
-
 void drain_header(struct run *run)
 {
 	struct utsname uts;
-	char boot_id[64];
+	char boot_id[VALUE_MAX];
 	struct cbor *c;
 	/* before stream_begin(): takes 20 ms */
 	int64_t hz = clock_counter_hz();
 
-	drain_boot_id(boot_id, sizeof(boot_id));
+	value_read_boot_id(boot_id);
 	uname(&uts);
 	c = stream_begin(&run->stream);
 	cbor_map(c, 16);
@@ -266,12 +265,8 @@ static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_
 static void drain_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
 	struct drain_pass *pass = arg;
-	struct cbor *c = drain_event(pass->run, "missed", pass->now_ns, 3);
 
-	cbor_put_int(c, "series", s->number);
-	cbor_put_int(c, "index", index);
-	cbor_put_int(c, "count", count);
-	drain_event_end(pass->run);
+	drain_series_event(pass->run, "missed", pass->now_ns, s, index, "count", count);
 }
 
 static void drain_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
@@ -289,12 +284,20 @@ static void drain_lost(void *arg, struct series *s, int64_t index, int64_t count
 static void drain_wide(void *arg, struct series *s, int64_t index, int64_t value)
 {
 	struct drain_pass *pass = arg;
-	struct cbor *c = drain_event(pass->run, "wide", pass->now_ns, 3);
 
-	cbor_put_int(c, "series", s->number);
-	cbor_put_int(c, "index", index);
-	cbor_put_int(c, "value", value);
-	drain_event_end(pass->run);
+	drain_series_event(pass->run, "wide", pass->now_ns, s, index, "value", value);
+}
+
+static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
+{
+	const struct series_info *info = &s->info;
+
+	if (!s->max_is_new || info->companion >= 0)
+		return;
+	s->max_is_new = false;
+	if (info->interval_ns)
+		now_ns = info->first_due_ns + s->max_index * info->interval_ns;
+	drain_series_event(run, "maximum", now_ns, s, s->max_index, "value", s->histogram.max);
 }
 
 void drain_samples(struct run *run, int64_t now_ns)
@@ -309,22 +312,8 @@ void drain_samples(struct run *run, int64_t now_ns)
 	};
 
 	for (int i = 0; i < run->series_count; i++) {
-		struct series *s = &run->series[i];
-		struct cbor *c;
-
-		series_drain(s, &sink);
-		if (!s->max_is_new || s->info.companion >= 0)
-			continue;
-		s->max_is_new = false;
-		c = drain_event(run, "maximum",
-				s->info.interval_ns ?
-					s->info.first_due_ns + s->max_index * s->info.interval_ns :
-					now_ns,
-				3);
-		cbor_put_int(c, "series", s->number);
-		cbor_put_int(c, "index", s->max_index);
-		cbor_put_int(c, "value", s->histogram.max);
-		drain_event_end(run);
+		series_drain(&run->series[i], &sink);
+		drain_maximum(run, &run->series[i], now_ns);
 	}
 	stream_flush(&run->stream);
 }

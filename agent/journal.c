@@ -182,12 +182,6 @@ int journal_append(int fd, const struct journal_lines *lines)
 	return err;
 }
 
-static void read_boot_id(char *value)
-{
-	if (value_get("/proc/sys/kernel/random/boot_id", value, NULL))
-		strcpy(value, "unknown");
-}
-
 int journal_create(int folder, char name[JOURNAL_NAME], struct message *msg)
 {
 	char pid[16], started[24], boot_id[VALUE_MAX];
@@ -199,7 +193,7 @@ int journal_create(int folder, char name[JOURNAL_NAME], struct message *msg)
 	procstat_read(getpid(), &self);
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	snprintf(started, sizeof(started), "%llu", (unsigned long long)self.started);
-	read_boot_id(boot_id);
+	value_read_boot_id(boot_id);
 	snprintf(name, JOURNAL_NAME, JOURNAL_PREFIX "%s-%s", pid, started);
 	fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
 		    0600);
@@ -373,7 +367,7 @@ static int read_head(struct journal *journal, char *line)
 	if (split(line, field) != 5 || strcmp(field[0], JOURNAL_MAGIC) ||
 	    strcmp(field[1], JOURNAL_VERSION))
 		return -EPROTO;
-	read_boot_id(boot_id);
+	value_read_boot_id(boot_id);
 	journal->pid = (pid_t)strtol(field[2], NULL, 10);
 	journal->started = strtoull(field[3], NULL, 10);
 	journal->this_boot = !strcmp(field[4], boot_id);

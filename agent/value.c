@@ -61,6 +61,12 @@ int value_get(const char *path, char *value, int *keep)
 	return err;
 }
 
+void value_read_boot_id(char *value)
+{
+	if (value_get("/proc/sys/kernel/random/boot_id", value, NULL))
+		strcpy(value, "unknown");
+}
+
 int value_put(const char *path, const char *value)
 {
 	char line[VALUE_MAX + 1];

@@ -17,6 +17,9 @@ int value_read(int fd, char *value);
 /* The same for a path; the file stays open for value_read() when @keep is not NULL. */
 int value_get(const char *path, char *value, int *keep);
 
+/* What tells this start of the system from others; "unknown" where the kernel does not say. */
+void value_read_boot_id(char *value);
+
 /* Write @value to the file @path. 0 or -errno. */
 int value_put(const char *path, const char *value);
 
