@@ -389,6 +389,7 @@ def _budget_verdict(
         rate_per_hour=budget["rate_per_hour"],
         confidence=CONFIDENCE,
         unknown=figures.unknown + figures.lost - within - over,
+        counted="periods due" if figures.missed else "samples",
     )
     result, evidence, remedy = judged.result, judged.evidence, judged.remedy
     for doubt, help_ in _doubts(step, stored):

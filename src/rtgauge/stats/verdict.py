@@ -81,13 +81,15 @@ def verdict(
     rate_per_hour: float | None = None,
     confidence: float = 0.95,
     unknown: int = 0,
+    counted: str = "samples",
 ) -> BudgetVerdict:
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
     ``count`` is the number of samples of that distribution, ``duration_s`` the time observed.
     ``unknown`` is the number of samples that were due but whose value nobody knows (lost, or
     skipped without a known wake-up): they can prevent a pass, each as if it had exceeded, but
-    cause no failure. ValueError for negative numbers.
+    cause no failure. ``counted`` is what ``count`` counts, for the sentences. ValueError for
+    negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
@@ -106,7 +108,7 @@ def verdict(
     needed: float | None = 0.0
 
     seen = f"{budget} exceeded {_times(exceedances)}" if exceedances else f"{budget} never exceeded"
-    seen += f" in {number_text(count)} samples over {duration_text(duration_s)}"
+    seen += f" in {number_text(count)} {counted} over {duration_text(duration_s)}"
     if unknown:
         seen += f", {number_text(unknown)} more of unknown value"
     at_most = f"at most {rate_text(bound)} with {confidence * 100:.6g} % confidence"
