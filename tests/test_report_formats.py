@@ -273,9 +273,9 @@ def test_ktap() -> None:
     assert kinds(tests) == outcomes(document)
     check_parents(tests)
     steps = {step.name: step for step in tests[0].tests}
-    skipped = steps["step 2 round-robin, no load"]
+    skipped = steps["step 3 round-robin, no load added"]
     assert skipped.directive == "SKIP" and "no right to use real-time" in skipped.told
-    rules = {case.name: case for case in steps["step 3 clock-cost, no load"].tests}
+    rules = {case.name: case for case in steps["step 4 clock-cost, no load added"].tests}
     assert kind_of(rules["rule-fail"]) == "fail" and rules["rule-fail"].told == "seen fail; do fail"
     assert rules["rule-inconclusive"].told.startswith("inconclusive: seen")
 
@@ -310,7 +310,7 @@ def test_markdown() -> None:
     seen = words(text)
     run = document["runs"][0]
     for step in run["steps"]:
-        assert f"Step {step['step']} {step['measurement']}" in seen
+        assert f"Step {step['step'] + 1} {step['measurement']}" in seen
         if step["reason"]:
             assert f"{step['state'].capitalize()} : {step['reason']}" in seen
     for result in ("pass", "inconclusive", "skipped"):

@@ -28,11 +28,15 @@ def test_what_an_evaluation_says() -> None:
     text = summary(made.evaluation(2, 60_000), report="out/report.html")
     words = joined(text)
     for expected in (
-        "load sched, 41 200 messages/s",
+        "1 timer no load added",
+        "2 timer load sched, 41 200 messages/s",
         "49 007",
         "61",
         "The largest of",
-        "With 95 % confidence at most 1 in 20 000 further samples is larger",
+        "With 95 % confidence at most 1 in 20 000 further samples of each CPU is larger",
+        "calibration: ",
+        "PREEMPT_RT,",
+        "1 error and 2 warnings about the system limit",
         "fail budget 150 µs (CPU 1)",
         "skipped",
         "no right to use real-time priorities",
@@ -55,6 +59,43 @@ def test_it_fits_and_is_plain(width: int) -> None:
 def test_colour_is_only_there_when_asked() -> None:
     assert "\x1b[" in summary(made.evaluation(1, 3000), color=True)
     assert "\x1b" not in summary(made.evaluation(1, 3000))
+
+
+def test_the_corrected_column_differs_from_the_maximum() -> None:
+    """60 000 periods, one stall of 61 of them: corrected, the 99.9th percentile lies within it."""
+    run = made.evaluation(2, 60_000)
+    lines = joined(summary(run)).split(" 3 round-robin")[0]
+    one = model.build([run])["runs"][0]["series"][3]  # type: ignore[list-item]
+    shown = numbers.shown(one["corrected"]["percentiles"]["99.9"], "ns").text.replace(
+        numbers.GAP, " "
+    )
+    assert one["corrected"]["percentiles"]["99.9"] < one["max"]
+    assert "99.9 % 99.9 % corr. max" in lines
+    assert f" {shown} 49 007 " in lines
+
+
+def test_few_samples_have_the_highest_percentile_there_is() -> None:
+    words = joined(summary(made.run([made.step(0, [few(5000)])])))
+    assert "median 99 % max" in words and "too few samples" not in words
+    words = joined(summary(made.run([made.step(0, [few(5)])])))
+    assert "median 99.9 % max" in words and words.count("too few samples for this percentile") == 1
+
+
+def few(number: int) -> made.FakeSeries:
+    return made.FakeSeries(made.info(), np.arange(number), np.full(number, 5000, np.int32))
+
+
+def test_ordinary_priority_is_said_in_the_heading() -> None:
+    series = made.FakeSeries(made.info(policy="other"), np.arange(9), np.arange(9, dtype=np.int32))
+    words = joined(summary(made.run([made.step(0, [series])])))
+    assert "1 timer no load added SCHED_OTHER" in words
+
+
+def test_a_calibration_asked_for_alone_has_its_table() -> None:
+    aside = made.evaluation(2, 3000)
+    alone = made.run([step for step in aside.steps if step.document["role"] == "calibration"])
+    assert "cost (µs)" not in summary(aside)
+    assert "cost (µs)" in summary(alone)
 
 
 def test_an_old_terminal() -> None:

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import Level, bound_sentence, group_series, series_labels, target_name
+from rtgauge.report.labels import (
+    Level,
+    bound_sentence,
+    group_series,
+    load_text,
+    series_labels,
+    step_number,
+    tail_percentile,
+    target_name,
+)
 
 __all__ = ["Case", "Group", "RunCases", "cases_of", "plain", "series_names", "step_title"]
 
@@ -72,11 +81,8 @@ def plain(value: object) -> str:
 
 def step_title(step: Document) -> str:
     """What a step is called: its number, measurement and load."""
-    load = step["load"]["name"]
-    return plain(
-        f"step {step['step']} {step['measurement']}, "
-        + ("no load" if load == "idle" else f"load {load}")
-    )
+    number, load = step_number(step), load_text(step["load"]["name"])
+    return plain(f"step {number} {step['measurement']}, {load}")
 
 
 def series_names(run: Document, step: int) -> dict[int, str]:
@@ -99,7 +105,9 @@ def figures(one: Document) -> tuple[str, ...]:
     shown = {"min": one["min"], "median": one["percentiles"].get("50")}
     shown |= {"99.9 %": one["percentiles"].get("99.9"), "max": one["max"]}
     if one["missed"] and one["corrected"]:
-        shown["corrected max"] = one["corrected"]["max"]
+        corrected = one["corrected"]["percentiles"]
+        if name := tail_percentile([corrected]):
+            shown[f"corrected {name} %"] = corrected[name]
     text = ", ".join(
         f"{name} {numbers.shown(value, unit).full}"
         for name, value in shown.items()

@@ -29,10 +29,14 @@ from rtgauge import __version__
 from rtgauge.report import numbers, pictures
 from rtgauge.report.labels import (
     Level,
-    bound_sentence,
+    claim,
     group_series,
-    headline,
+    load_text,
+    ordinary_policies,
+    realtime_text,
     series_labels,
+    step_number,
+    tail_percentile,
     target_name,
     work_text,
     worst,
@@ -47,16 +51,11 @@ CARD_LIMIT: Final = 8
 ROW_LIMIT: Final = 12
 WORST_ROWS: Final = 6
 
-_REALTIME: Final = {
-    "preempt_rt": "PREEMPT_RT",
-    "full": "fully preemptible (no PREEMPT_RT)",
-    "lazy": "lazy preemption (no PREEMPT_RT)",
-    "voluntary": "voluntary preemption only",
-    "none": "no forced preemption",
-    "cobalt": "Xenomai Cobalt",
-    "evl": "Xenomai EVL",
-    "unknown": "unknown",
-}
+FEW_TIMES: Final = 5
+"""Fewer distinct times than these make no picture over time."""
+
+_OFF: Final = re.compile(r"0+(\.0+)? ?[a-z]*|no|")
+"""Values by which an option, as its default, asks for nothing."""
 
 
 @dataclass(frozen=True)
@@ -226,11 +225,11 @@ def _run(
     environment = run["environment"]
     kernel, build = _kernel(environment)
     cpu, cpus = _cpu(environment)
-    loads = list(dict.fromkeys(step["load"]["name"] for step in run["steps"]))
+    loads = list(dict.fromkeys(_added(step["load"]) for step in run["steps"]))
     facts = [
         Named("Target", run["target"], run["label"] or ""),
         Named("Kernel", kernel or "unknown", build),
-        Named("Real-time model", _REALTIME.get(environment["realtime"], "unknown")),
+        Named("Real-time model", realtime_text(environment)),
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown"),
         Named("Load", numbers.join(loads) or "none"),
@@ -284,6 +283,11 @@ def _run(
         ]
         + [Named("boot id", run["boot_id"] or "unknown"), Named("run id", run["id"])],
     }
+
+
+def _added(load: Document) -> str:
+    """The name of a load in a column or line that says load already."""
+    return "none added" if load["name"] == "idle" else str(load["name"])
 
 
 def _text(value: object) -> str:
@@ -344,7 +348,8 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             if bound["probability"] < 0.5:
                 more += (
                     ": with 95 % confidence at most "
-                    f"{numbers.probability(bound['probability'])} further ones is larger."
+                    f"{numbers.probability(bound['probability'])} further ones"
+                    f"{' of each series' if many else ''} is larger."
                 )
             else:
                 more += ": too few to say anything about further ones."
@@ -352,7 +357,14 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 {
                     "anchor": view["anchor"],
                     "what": view["short"] if len(view["groups"]) == 1 else group["title"],
-                    "load": f"load {view['step']['load']['name']}",
+                    "load": "; ".join(
+                        text
+                        for text in (
+                            load_text(view["step"]["load"]["name"]),
+                            ordinary_policies(run, view["step"]),
+                        )
+                        if text
+                    ),
                     "number": figure.text,
                     "unit": figure.unit,
                     "where": "observed maximum"
@@ -383,7 +395,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "anchor": view["anchor"],
         "name": f"{view['number']} {view['short']}",
-        "load": step["load"]["name"],
+        "load": _added(step["load"]),
         "state": step["state"],
         "cells": cells,
         "tags": _tags(run, step["step"]),
@@ -427,9 +439,10 @@ def _step(
     title = summary[:1].upper() + summary[1:]
     load = step["load"]["name"]
     if step["role"] == "measurement":
-        title += ", without load" if load == "idle" else f", under load {load}"
+        title += ", no load added" if load == "idle" else f", under load {load}"
     code = definition.get("code")
-    kicker = f"Step {step['step']} · {step['measurement']}" + (f" · {code}" if code else "")
+    number_shown = step_number(step)
+    kicker = f"Step {number_shown} · {step['measurement']}" + (f" · {code}" if code else "")
     if step["role"] == "calibration":
         kicker += " · calibration"
     meanings = {
@@ -438,13 +451,13 @@ def _step(
     return {
         "step": step,
         "anchor": anchor,
-        "number": step["step"],
+        "number": number_shown,
         "short": step["measurement"],
         "link": step["measurement"] + ("" if load == "idle" else f", {load}"),
         "title": title,
         "kicker": kicker,
         "trouble": _trouble(step),
-        "facts": _step_facts(step),
+        "facts": _step_facts(step, definition),
         "groups": groups,
         "tables": [
             _plain_table(table, meanings.get(table["name"], ""))
@@ -475,10 +488,19 @@ def _trouble(step: Document) -> dict[str, str] | None:
     }
 
 
-def _step_facts(step: Document) -> list[Named]:
-    load = step["load"]
-    facts = [Named("Load", load["name"], work_text(load))]
-    facts += [Named(name, value or "–") for name, value in step["parameters"].items()]
+def _step_facts(step: Document, definition: Mapping[str, Any]) -> list[Named]:
+    """Load, options, budget and length; an option that stands at a default which asks for nothing
+    (0, no, empty) is left out."""
+    facts = [Named("Load", _added(step["load"]), work_text(step["load"]))]
+    defaults = {
+        str(option.get("name")): str(option.get("default") or "")
+        for option in definition.get("options") or ()
+    }
+    facts += [
+        Named(name, value or "–")
+        for name, value in step["parameters"].items()
+        if not (_OFF.fullmatch(value) and _OFF.fullmatch(defaults.get(name, "?")))
+    ]
     if step["budget"] is not None:
         rate = step["budget"]["rate_per_hour"]
         facts.append(
@@ -659,6 +681,8 @@ def _group(
     views = []
     if drawn:
         picture = pictures.picture(figures, budget)
+        if _distinct_times(picture["time"]) < FEW_TIMES:
+            picture["time"] = None
         limit = step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None
         shown_unit = numbers.unit_name(unit)
         shared.data[name] = {
@@ -667,7 +691,7 @@ def _group(
             "raw_unit": unit,
             "div": numbers.divisor(unit),
             "quantity": series[0]["name"],
-            "file": f"{step['measurement']}-{series[0]['name']}-step-{step['step']}",
+            "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
             "max": [one["max"] for one in series],
             "budget": limit,
             "events": [[event["time_s"], event["text"]] for event in step["events"]],
@@ -683,7 +707,7 @@ def _group(
         "start": str(described.get("from") or ""),
         "end": str(described.get("to") or ""),
         "stages": [str(stage) for stage in described.get("stages") or ()],
-        "sentences": _sentences(series, labels),
+        "sentences": [claim(series, labels)],
         "table": table,
         "all": everything,
         "all_summary": f"All {len(series)} series",
@@ -692,12 +716,6 @@ def _group(
         "more_open": False,
         "figures": views,
     }
-
-
-def _sentences(series: Sequence[Document], labels: Sequence[str]) -> list[str]:
-    at = worst(series)
-    text = headline(series, labels)
-    return [text if at is None else f"{text} {bound_sentence(series[at])}"]
 
 
 _PERCENTILE_NAMES: Final = {"50": "Median"}
@@ -745,20 +763,21 @@ def _figures_table(
                 ),
             )
         )
+    corrected = [(one["corrected"] or {}).get("percentiles") or {} for one in series]
+    tail = tail_percentile(corrected)
+    if tail:
+        head = f"Corrected {_percentile_head(tail)}"
+        columns.append((head, _column([table.get(tail) for table in corrected], unit)))
     columns.append(("Max", _column([one["max"] for one in series], unit, cls="peak")))
-    columns.append(("Missed", [_counter(one["missed"]) for one in series]))
+    if any(one["interval_ns"] > 0 or one["missed"] for one in series):
+        columns.append(("Missed", [_counter(one["missed"]) for one in series]))
     columns.append(("Lost", [_counter(one["lost"]) for one in series]))
-    if any(one["corrected"] is not None for one in series):
-        columns.append(
-            (
-                "Corrected max",
-                _column([(one["corrected"] or {}).get("max") for one in series], unit),
-            )
-        )
     shown_unit = numbers.unit_name(unit)
     caption = (f"In {shown_unit}" if shown_unit else "Values") + which
     if names:
         caption += "; below each percentile its 95 % interval, for independent samples"
+        if any(name not in one["percentiles"] for one in series for name in names):
+            caption += "; –: too few samples for this percentile"
     return _grid("Results", "Series", labels, swatches, columns, caption + ".")
 
 
@@ -805,6 +824,14 @@ def _more_table(series: Sequence[Document], labels: Sequence[str], unit: str) ->
     shown_unit = numbers.unit_name(unit)
     caption = (f"In {shown_unit}. " if shown_unit else "") + "Rest: all samples but the first."
     return _grid("More figures", "Series", labels, [""] * len(series), columns, caption)
+
+
+def _distinct_times(time: Mapping[str, Any] | None) -> int:
+    """At how many places along the time there is a sample or a mark."""
+    if time is None:
+        return 0
+    filled = {at for row in time["high"] for at, value in enumerate(row) if value is not None}
+    return len(filled | {mark[0] for mark in time["marks"]})
 
 
 def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:

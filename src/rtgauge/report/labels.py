@@ -13,11 +13,17 @@ __all__ = [
     "ORDINARY",
     "Level",
     "bound_sentence",
+    "claim",
     "group_series",
     "headline",
+    "load_text",
     "ordinary",
+    "ordinary_policies",
+    "realtime_text",
     "representative",
     "series_labels",
+    "step_number",
+    "tail_percentile",
     "target_name",
     "work_text",
     "worst",
@@ -26,6 +32,16 @@ __all__ = [
 
 ORDINARY: Final = ("other", "batch", "idle")
 """Scheduling policies without real-time priority."""
+
+_REALTIME: Final = {
+    "preempt_rt": "PREEMPT_RT",
+    "full": "fully preemptible (no PREEMPT_RT)",
+    "lazy": "lazy preemption (no PREEMPT_RT)",
+    "voluntary": "voluntary preemption only",
+    "none": "no forced preemption",
+    "cobalt": "Xenomai Cobalt",
+    "evl": "Xenomai EVL",
+}
 
 
 class Level(enum.IntEnum):
@@ -79,17 +95,40 @@ def target_name(run: Mapping[str, Any]) -> str:
     return str(host) if run["target"] == "local" and host else str(run["target"])
 
 
-def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
-    """That a step was measured without real-time priority, if it was: then it is no measurement of
-    what real-time tasks meet."""
+def realtime_text(environment: Mapping[str, Any]) -> str:
+    """How far the kernel can be preempted, in words."""
+    return _REALTIME.get(environment["realtime"], "real-time model unknown")
+
+
+def step_number(step: Mapping[str, Any]) -> int:
+    """The number of a step as people count, from 1; the model counts from 0."""
+    return int(step["step"]) + 1
+
+
+def load_text(name: str) -> str:
+    """The load of a step, as it stands beside the name of what was measured."""
+    return "no load added" if name == "idle" else f"load {name}"
+
+
+def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """The policies without real-time priority that were in effect where a measurement has such a
+    priority: ``SCHED_OTHER``; empty if there were none."""
     policies = {
         one["policy"]
         for one in run["series"]
         if one["step"] == step["step"] and one["policy"] in ORDINARY
     }
-    if not policies or "priority" not in step["parameters"]:
+    if "priority" not in step["parameters"]:
         return ""
-    names = " and ".join(sorted(f"SCHED_{policy.upper()}" for policy in policies))
+    return " and ".join(sorted(f"SCHED_{policy.upper()}" for policy in policies))
+
+
+def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """That a step was measured without real-time priority, if it was: then it is no measurement of
+    what real-time tasks meet."""
+    names = ordinary_policies(run, step)
+    if not names:
+        return ""
     return f"measured without real-time priority ({names}): not what a real-time task meets"
 
 
@@ -134,8 +173,11 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     return text
 
 
-def bound_sentence(one: Mapping[str, Any]) -> str:
-    """What may be claimed of a series' maximum, for any distribution; empty without samples."""
+def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
+    """What may be claimed of a series' maximum, for any distribution; empty without samples.
+
+    ``each`` says of what the further samples are, where the claim holds for each of several.
+    """
     bound = one["bound"]
     if not bound["samples"]:
         return ""
@@ -143,7 +185,7 @@ def bound_sentence(one: Mapping[str, Any]) -> str:
         return "So few samples say almost nothing about further ones."
     text = (
         f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
-        f"{numbers.probability(bound['probability'])} further samples is larger, "
+        f"{numbers.probability(bound['probability'])} further samples{each} is larger, "
         "if samples are independent"
     )
     if bound["period_s"] > 0:
@@ -152,6 +194,27 @@ def bound_sentence(one: Mapping[str, Any]) -> str:
             f"{numbers.duration(bound['period_s'])}"
         )
     return text + "."
+
+
+def claim(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
+    """What was seen in a group of series, and what may be claimed: of several for each, by the
+    one with the weakest bound."""
+    filled = [one for one in series if one["bound"]["samples"]]
+    if not filled:
+        return headline(series, labels)
+    weakest = max(filled, key=lambda one: one["bound"]["probability"])
+    each = ""
+    if len(series) > 1:
+        by_cpu = len({one["cpu"] for one in series}) == len(series) and series[0]["cpu"] >= 0
+        each = " of each CPU" if by_cpu else " of each series"
+    return f"{headline(series, labels)} {bound_sentence(weakest, each)}"
+
+
+def tail_percentile(tables: Sequence[Mapping[str, Any]]) -> str:
+    """The percentile that stands for the tail where there is room for one: the 99.9th, else the
+    highest that one of the tables has; empty without any above the median."""
+    names = {name for table in tables for name in table if 50 < float(name) <= 99.9}
+    return max(names, key=float, default="")
 
 
 def representative(

@@ -17,13 +17,13 @@ from rtgauge.report import numbers
 from rtgauge.report.cases import plain, series_names, step_title
 from rtgauge.report.labels import (
     Level,
-    bound_sentence,
+    claim,
     group_series,
-    headline,
+    realtime_text,
     series_labels,
+    tail_percentile,
     target_name,
     work_text,
-    worst,
 )
 from rtgauge.report.points import Point, negative_points, positive_points, verdict_of_run
 
@@ -109,7 +109,7 @@ def _facts(run: Document) -> str:
         "Started": run["started"],
         "Length": numbers.duration(run["duration_s"]),
         "Kernel": " ".join(str(kernel.get(key) or "") for key in ("release", "version")).strip(),
-        "Real-time model": environment["realtime"].replace("_", " "),
+        "Real-time model": realtime_text(environment),
         "Processor": environment["cpu"].get("model"),
         "C library": environment["libc"],
     }
@@ -133,9 +133,7 @@ def _step(run: Document, step: Document) -> list[str]:
         series = [run["series"][place] for place in members]
         labels = series_labels(series)
         parts.append(_series(series, labels))
-        at = worst(series)
-        bound = bound_sentence(series[at]) if at is not None else ""
-        parts.append(escape_start(f"{headline(series, labels)} {bound}"))
+        parts.append(escape_start(claim(series, labels)))
     parts += [_table(one) for one in run["tables"] if one["step"] == step["step"]]
     parts.append(_verdicts(run, step))
     parts.append(
@@ -167,7 +165,11 @@ def _series(series: Sequence[Document], labels: Sequence[str]) -> str:
         if any(one[key] for one in series):
             columns[key] = [escape(numbers.count(one[key])) for one in series]
     if any(one["missed"] and one["corrected"] for one in series):
-        columns["corrected max"] = values([(one["corrected"] or {}).get("max") for one in series])
+        tables = [(one["corrected"] or {}).get("percentiles", {}) for one in series]
+        if name_of_tail := tail_percentile(tables):
+            columns[f"corrected {name_of_tail} %"] = values(
+                [table.get(name_of_tail) for table in tables]
+            )
     rows = list(zip(*columns.values(), strict=True))
     return table(list(columns), rows, range(1, len(columns)))
 

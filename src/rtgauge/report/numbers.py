@@ -136,5 +136,9 @@ def join(words: list[str]) -> str:
 
 
 def typeset(text: str) -> str:
-    """A sentence of evidence with its microseconds written as the figures beside it are."""
-    return re.sub(r"(?<=\d) us\b", f"{GAP}µs", text)
+    """A sentence of evidence with its microseconds and counts written as the figures beside it."""
+
+    def figure(found: re.Match[str]) -> str:
+        return f"{_grouped(found[1])}{found[2] or ''}{GAP}µs"
+
+    return re.sub(r"(\d+)(\.\d+)? us\b", figure, text.replace("\u00a0", GAP))

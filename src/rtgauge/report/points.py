@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import Level, group_series, ordinary, representative, series_labels
+from rtgauge.report.labels import (
+    Level,
+    group_series,
+    ordinary,
+    representative,
+    series_labels,
+    step_number,
+)
 
 __all__ = ["Point", "negative_points", "positive_points", "verdict_of_run"]
 
@@ -29,7 +36,7 @@ def _plural(number: int, one: str, many: str) -> str:
 
 
 def _where(step: Mapping[str, Any]) -> str:
-    return f"{step['measurement']} (step {step['step']})"
+    return f"{step['measurement']} (step {step_number(step)})"
 
 
 def verdict_of_run(run: Run) -> Point:
@@ -39,13 +46,7 @@ def verdict_of_run(run: Run) -> Point:
     failed, passed = results.count("fail"), results.count("pass")
     open_ones = results.count("inconclusive")
     broken = [step for step in run["steps"] if step["state"] == "failed"]
-    errors = sum(1 for finding in run["findings"] if finding["level"] == "error")
-    reserve = (
-        f" {_plural(errors, 'finding', 'findings')} about the system "
-        f"{'limits' if errors == 1 else 'limit'} what these numbers say."
-        if errors
-        else ""
-    )
+    reserve = _reserve(run)
     if run["state"] == "failed" or broken:
         reason = run["reason"] or (broken[0]["reason"] if broken else "")
         what = (
@@ -88,6 +89,21 @@ def verdict_of_run(run: Run) -> Point:
         "The numbers stand for themselves. With a budget (--budget) each series gets a verdict."
         + reserve,
     )
+
+
+def _reserve(run: Run) -> str:
+    """How many findings, of those listed, limit what the numbers say; empty if none."""
+    levels = [finding["level"] for finding in run["findings"]]
+    errors, warnings = levels.count("error"), levels.count("warning")
+    found = [
+        _plural(number, name, name + "s")
+        for number, name in ((errors, "error"), (warnings, "warning"))
+        if number
+    ]
+    if not found:
+        return ""
+    verb = "limits" if errors + warnings == 1 else "limit"
+    return f" {numbers.join(found)} about the system {verb} what these numbers say."
 
 
 def _sentence(text: str) -> str:

@@ -23,12 +23,16 @@ from rtgauge.facts import printable
 from rtgauge.report import numbers
 from rtgauge.report.labels import (
     Level,
-    bound_sentence,
+    claim,
     group_series,
-    headline,
+    load_text,
     ordinary,
+    ordinary_policies,
+    realtime_text,
     representative,
     series_labels,
+    step_number,
+    tail_percentile,
     target_name,
     work_text,
     worst,
@@ -38,6 +42,7 @@ from rtgauge.report.points import verdict_of_run
 __all__ = ["render", "text"]
 
 ROW_LIMIT: Final = 16
+TAIL: Final = "99.9"
 LEAST_WIDTH: Final = 40
 
 _STYLES: Final = {
@@ -82,7 +87,7 @@ def render(model: Mapping[str, Any], width: int = 80, report: str | None = None)
     for run in model["runs"]:
         if parts:
             parts.append(Text())
-        parts.extend(_run(run, max(width, LEAST_WIDTH)))
+        parts.extend(_run(run))
     if report is not None:
         parts += [Text(), _line(("Report: ", "dim"), (_safe(report), "bold"))]
     return Group(*parts)
@@ -132,12 +137,12 @@ def _indented(line: RenderableType, by: int = 2) -> Padding:
     return Padding(line, (0, 0, 0, by))
 
 
-def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
+def _run(run: Mapping[str, Any]) -> list[RenderableType]:
     environment = run["environment"]
     kernel = (environment.get("kernel") or {}).get("release") or ""
     facts = [
         str(kernel),
-        environment["realtime"].replace("_", " "),
+        realtime_text(environment),
         numbers.duration(run["duration_s"]),
     ]
     title = _safe(target_name(run)) + (f" · {_safe(run['label'])}" if run["label"] else "")
@@ -145,9 +150,18 @@ def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
         _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
         _line((f"run {_safe(run['id'])}", "dim")),
     ]
+    asked_for = any(step["role"] != "calibration" for step in run["steps"])
+    aside = [step for step in run["steps"] if asked_for and step["role"] == "calibration"]
     for step in run["steps"]:
+        if step not in aside:
+            parts.append(Text())
+            parts.extend(_step(run, step))
+    if any(_lacking(run, step) for step in run["steps"] if step not in aside):
+        parts += [Text(), Text("–  too few samples for this percentile", "dim")]
+    if aside:
         parts.append(Text())
-        parts.extend(_step(run, step, width))
+    for step in aside:
+        parts.extend(_calibration(run, step))
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     if findings:
         parts += [Text(), Text("What limits these numbers", "bold")]
@@ -164,6 +178,49 @@ def _run(run: Mapping[str, Any], width: int) -> list[RenderableType]:
     return parts
 
 
+def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
+    """A calibration beside what was asked for, in a line for each quantity, and what went wrong."""
+    parts: list[RenderableType] = []
+    name = f"{step_number(step)} {_safe(step['measurement'])}"
+    places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    for members in group_series(run["series"], places):
+        series = [run["series"][place] for place in members]
+        at = worst(series)
+        if at is None:
+            continue
+        unit = series[at]["unit"]
+        medians = [one["percentiles"]["50"] for one in series if "50" in one["percentiles"]]
+        words = f"{_safe(series[0]['name'])} max {numbers.shown(series[at]['max'], unit).full}"
+        if medians:
+            words += f", median {numbers.shown(max(medians), unit).full}"
+            words += " at most" if len(medians) > 1 else ""
+        parts.append(_line((f"{name}  ", "bold"), (f"calibration: {_safe(words)}", "")))
+    if step["state"] != "complete" or not parts:
+        parts.append(
+            _line(
+                (f"{name}  ", "bold"),
+                ("calibration: ", ""),
+                (f"{step['state']}", _STYLES[step["state"]]),
+            )
+        )
+        for words in (step["reason"], step["remedy"]):
+            if words:
+                parts.append(_indented(Text(_safe(words), _STYLES.get(step["state"], ""))))
+    parts += [_indented(line) for line in _counters(run, step)]
+    return parts + [_indented(line) for line in _verdicts(run, step)]
+
+
+def _lacking(run: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
+    """Whether a percentile is missing in the tables of a step."""
+    members = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    for places in group_series(run["series"], members):
+        tables = [run["series"][place]["percentiles"] for place in places]
+        name = tail_percentile(tables) or TAIL
+        if any(name not in table for table in tables):
+            return True
+    return False
+
+
 def _finding(finding: Mapping[str, Any]) -> RenderableType:
     words = _line(
         (f"{finding['level']:<8}", _STYLES.get(finding["level"], "")),
@@ -174,13 +231,14 @@ def _finding(finding: Mapping[str, Any]) -> RenderableType:
     return _indented(Group(words, _indented(Text(_safe(finding["remedy"]), "dim"), 8)))
 
 
-def _step(run: Mapping[str, Any], step: Mapping[str, Any], width: int) -> list[RenderableType]:
-    load = step["load"]["name"]
+def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     work = work_text(step["load"])
-    head = [(f"{step['step']} {_safe(step['measurement'])}", "bold")]
-    head.append((f"  {'no load' if load == 'idle' else 'load ' + _safe(load)}", ""))
+    head = [(f"{step_number(step)} {_safe(step['measurement'])}", "bold")]
+    head.append((f"  {_safe(load_text(step['load']['name']))}", ""))
     if work:
         head.append((f", {_safe(work)}", "dim"))
+    if policies := ordinary_policies(run, step):
+        head.append((f"  {policies}", _STYLES["error"]))
     if step["state"] != "complete":
         head.append((f"  {step['state']}", _STYLES[step["state"]]))
     parts: list[RenderableType] = [_line(*head)]
@@ -191,12 +249,8 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any], width: int) -> list[R
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         labels = series_labels(series)
-        parts.append(_table(series, labels, width))
-        at = worst(series)
-        sentence = headline(series, labels)
-        if at is not None:
-            sentence += " " + bound_sentence(series[at])
-        parts.append(_indented(Text(_safe(sentence))))
+        parts.append(_table(series, labels))
+        parts.append(_indented(Text(_safe(claim(series, labels)))))
     if words := ordinary(run, step):
         parts.append(_indented(Text(words, _STYLES["error"])))
     parts += [_indented(line) for line in _counters(run, step)]
@@ -245,7 +299,7 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
     return lines
 
 
-def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], width: int) -> Table:
+def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Table:
     unit = series[0]["unit"]
     shown_unit = numbers.unit_name(unit)
     name = _safe(series[0]["name"]) + (f" ({shown_unit})" if shown_unit else "")
@@ -256,18 +310,25 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], width: in
     columns: list[tuple[str, list[str]]] = [
         ("min", _aligned([series[at]["min"] for at in order], unit))
     ]
-    for head, key in (("median", "50"), ("99.9 %", "99.9")):
+    tail = tail_percentile([one["percentiles"] for one in series]) or TAIL
+    for head, key in (("median", "50"), (f"{tail} %", tail)):
         values = [series[at]["percentiles"].get(key) for at in order]
         columns.append((head, _aligned(values, unit)))
+    corrected = [(one["corrected"] or {}).get("percentiles", {}) for one in series]
+    if any(one["missed"] for one in series) and any(corrected):
+        key = tail if any(tail in table for table in corrected) else tail_percentile(corrected)
+        if key:
+            values = [corrected[at].get(key) for at in order]
+            columns.append((f"{key} % corr.", _aligned(values, unit)))
     columns.append(("max", _aligned([series[at]["max"] for at in order], unit)))
     columns.append(("samples", [numbers.count(series[at]["count"]) for at in order]))
+    on_grid = any(one["interval_ns"] > 0 for one in series)
     for key in ("missed", "lost"):
-        if key == "missed" or any(one["lost"] for one in series):
+        if any(one[key] for one in series) or (key == "missed" and on_grid):
             columns.append((key, [numbers.count(series[at][key]) for at in order]))
-    if any(one["missed"] and one["corrected"] for one in series):
-        values = [(series[at]["corrected"] or {}).get("max") for at in order]
-        columns.append(("corrected", _aligned(values, unit)))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False
+    )
     table.add_column(Text(name, "dim"), overflow="fold")
     columns = [_padded(head, cells) for head, cells in columns]
     for head, _ in columns:
