@@ -121,7 +121,7 @@ def test_a_run(store: Store) -> None:
     (row,) = store.runs()
     assert (row.id, row.label, row.study, row.target) == (run_id, "a label", "s", "local")
     assert (row.state, row.steps, row.started) == ("complete", 2, "2025-11-21T01:02:03Z")
-    assert row.headline == "timer latency: max 13.6 us of 42"
+    assert row.headline == "max 13.6 us (timer)"
     run = store.get(run_id)
     assert run.id == run_id
     assert run.document["format"] == "rtgauge-run"
@@ -135,7 +135,34 @@ def test_headline_is_the_largest_value(store: Store) -> None:
     run_id = finished(store)
     highest = max(streams.latencies(40).tolist())
     assert store.get(run_id).steps[0].series[0].histogram is not None
-    assert store.runs()[0].headline == f"timer latency: max {highest / 1000:.1f} us of 42"
+    assert store.runs()[0].headline == f"max {highest / 1000:.1f} us (timer)"
+
+
+def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
+    """Two steps of the same values: the budget of the second is exceeded; a companion with larger
+    values than any, and a calibration, do not count."""
+    steps = [
+        {"step": 0, "measurement": "timer", "role": "measurement", "budget_ns": 10**9},
+        {"step": 1, "measurement": "pendulum", "load": "sched", "budget_ns": 13_000},
+        {"step": 2, "measurement": "clock-cost", "role": "calibration"},
+    ]
+    with store.create(document(steps=steps)) as folder:
+        for step, most in enumerate((13_000, 13_500, 99_000)):
+            made = Builder().series(0, scale=1).series(1, companion=0, scale=1)
+            made.samples(0, 0, [5000, most]).samples(1, 0, [900_000, 1]).trailer()
+            with folder.append_stream(step) as stream:
+                stream.write(made.data)
+            folder.seal(step)
+        folder.write_document({**folder.document, "state": "complete"})
+        store.update(folder)
+    assert store.runs()[0].headline == "over 13 us: max 13.5 us (pendulum, sched)"
+
+
+def test_headline_of_a_failed_run_is_its_reason(store: Store) -> None:
+    finished(store)
+    with store.create(document(state="failed", reason="step 1 (timer): gone")):
+        pass
+    assert "step 1 (timer): gone" in {row.headline for row in store.runs()}
 
 
 def test_environment_and_document_are_kept(store: Store) -> None:

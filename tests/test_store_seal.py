@@ -277,7 +277,7 @@ def test_steps_that_are_not_there(tmp_path: Path) -> None:
     step = StoredStep(tmp_path, 3, {})
     assert (step.header, step.series, list(step.events()), step.sealed) == (None, [], [], False)
     assert step.end.reason == "the step was not carried out"
-    with pytest.raises(StoreError, match=r"step 3 of run .* has no stream"):
+    with pytest.raises(StoreError, match=r"step 4 of run .* has no stream"):
         seal_step(step.folder, RUN, 3)
 
 

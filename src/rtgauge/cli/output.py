@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,22 +64,26 @@ def width() -> int:
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
 
 
-def print_results(document: Mapping[str, Any], report: str | None = None) -> None:
-    """The summary of a results model on stdout; ``report``: where its report is."""
+def print_results(document: Mapping[str, Any]) -> None:
+    """The summary of a results model on stdout."""
     from rtgauge.report import terminal  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
-    click.echo(terminal.text(document, width(), report, color=color, encoding=encoding), nl=False)
+    click.echo(terminal.text(document, width(), color=color, encoding=encoding), nl=False)
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows in columns as wide as they need; the last column takes what is left."""
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> None:
+    """Rows in columns as wide as they need; the last one takes what is left of ``columns``, and
+    goes on in further lines where that is not enough."""
     rows = [[printable(" ".join(cell.split())) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
+    indent = sum(widths) + 2 * len(widths)
     for row in [head, *rows]:
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        line = "  ".join([*cells, row[-1]]).rstrip()
+        lines = textwrap.wrap(row[-1], max(columns - indent, 16), break_on_hyphens=False) or [""]
+        shown = ("\n" + " " * indent).join(lines)
+        line = "  ".join([*cells, shown]).rstrip()
         show(line, **({"bold": True} if row is head else {}))
 
 

@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rtgauge.cli.options import as_json, find_run, open_store, store_options
-from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say
+from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
 from rtgauge.errors import UsageError
+
+if TYPE_CHECKING:
+    from rtgauge.store import RunRow
 
 __all__ = ["delete", "report", "runs", "show"]
 
 ID_SHOWN = 13
+TARGET_SHOWN = 12
+LABEL_SHOWN = 12
 
 
 @click.command()
@@ -34,21 +41,34 @@ def runs(as_json: bool, store_url: str | None, data: Path | None) -> None:
     if not rows:
         say("there are no runs in the store yet")
         return
-    print_table(
-        ("RUN", "STARTED", "TARGET", "STATE", "TOOK", "LABEL", "RESULT"),
-        [
-            (
-                row.id[:ID_SHOWN],
-                str(row.started)[:16].replace("T", " "),
-                row.target,
-                row.state,
-                format_seconds(row.duration_s or 0.0),
-                row.label or "",
-                str(row.headline or ""),
-            )
-            for row in rows
-        ],
-    )
+    labelled = any(row.label for row in rows)
+    elsewhere = any(row.target != "local" for row in rows)
+    table = []
+    for row in rows:
+        result = row.headline if row.state == "complete" else row.state
+        if row.state != "complete" and row.headline:
+            result += f": {row.headline}"
+        cells = [row.id[:ID_SHOWN], str(row.started)[:16].replace("T", " "), _took(row)]
+        cells += [_cut(row.target, TARGET_SHOWN)] if elsewhere else []
+        cells += [_cut(row.label or "", LABEL_SHOWN)] if labelled else []
+        table.append([*cells, result])
+    head = ["RUN", "STARTED", "TOOK", *(["TARGET"] if elsewhere else [])]
+    print_table([*head, *(["LABEL"] if labelled else []), "RESULT"], table, width())
+
+
+def _took(row: RunRow) -> str:
+    """How long a run took; one that is being carried out, how long it has been."""
+    if row.state != "running":
+        return format_seconds(row.duration_s or 0.0)
+    try:
+        began = datetime.fromisoformat(row.started)
+        return format_seconds(max((datetime.now(UTC) - began).total_seconds(), 0.0))
+    except (TypeError, ValueError):  # a date that is none, or has no time zone
+        return ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @click.command()

@@ -130,7 +130,7 @@ def export_run(run: StoredRun, path: Path) -> Bundle:
     for step in run.steps:
         if step.folder.exists() and not step.sealed:
             raise StoreError(
-                f"step {step.number} of run {run.id} could not be sealed",
+                f"step {step.number + 1} of run {run.id} could not be sealed",
                 "free some space in the store, and see what `rtgauge show` says of the run",
             )
     bundle = _inventory(run.path, run.id, document)

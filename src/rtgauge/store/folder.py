@@ -352,7 +352,7 @@ def _interrupted(path: Path, document: dict[str, Any], left: list[int]) -> dict[
     outcome = {"state": "interrupted", "reason": _WRITER_GONE, "remedy": _AGAIN}
     for step in steps:
         if step.get("state") == "failed":
-            where = f"step {step['step']} ({step.get('measurement', '')}): "
+            where = f"step {step['step'] + 1} ({step.get('measurement', '')}): "
             outcome = {"state": "failed", "reason": where + str(step.get("reason", "")),
                        "remedy": str(step.get("remedy", ""))}  # fmt: skip
             break

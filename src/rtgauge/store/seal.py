@@ -63,7 +63,8 @@ def parquet_name(series: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SealedSeries:
-    """What a step's seal says of a series. ``max`` is None when no value is known."""
+    """What a step's seal says of a series. ``max`` is None when no value is known; ``companion``
+    is the series that this one only serves, if any."""
 
     series: int
     name: str
@@ -72,6 +73,7 @@ class SealedSeries:
     rows: int
     max: int | None
     totals: SeriesTotals
+    companion: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,9 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
     if not stream.exists():
         seal = read_seal(folder)
         if seal is None:
-            raise StoreError(f"step {step} of run {run} has no stream", "carry the step out again")
+            raise StoreError(
+                f"step {step + 1} of run {run} has no stream", "carry the step out again"
+            )
         return seal
     _remove_leftovers(folder)
     kept = _Kept()
@@ -114,6 +118,7 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
                 rows=series.rows,
                 max=highest,
                 totals=series.totals(scan.trailer),
+                companion=info.companion,
             )
         )
     seal = Seal(scan.end, _trailer_state(scan.trailer), sealed)

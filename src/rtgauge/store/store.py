@@ -18,7 +18,7 @@ from rtgauge.store.folder import DOCUMENT, RunFolder, read_document, recover, st
 from rtgauge.store.identity import is_run_id
 from rtgauge.store.index import Index, Stamp
 from rtgauge.store.samples import StoredRun
-from rtgauge.store.seal import read_seal
+from rtgauge.store.seal import SealedSeries, read_seal
 
 __all__ = ["RunRow", "Store"]
 
@@ -276,20 +276,38 @@ def _row(path: Path, stamp: Stamp) -> dict[str, Any]:
 
 
 def _headline(path: Path, document: dict[str, Any]) -> str:
-    """The largest value of the first measurement that has any."""
-    for step in document.get("steps", []):
-        if step.get("role", "measurement") != "measurement":
-            continue
-        try:
-            seal = read_seal(step_path(path, step["step"]))
-        except RtgaugeError:
-            continue
-        found = [one for one in seal.series if one.max is not None] if seal else []
-        if not found:
-            continue
-        worst = max(found, key=lambda one: (one.unit == "ns", (one.max or 0) * one.scale))
-        value = (worst.max or 0) * worst.scale
-        shown = f"{value / 1000:.1f} us" if worst.unit == "ns" else f"{value} {worst.unit}"
-        count = sum(one.totals.count for one in found if one.name == worst.name)
-        return f"{step.get('measurement', '')} {worst.name}: max {shown} of {count}".strip()
-    return ""
+    """What came of the run in a few words: why it failed, or the largest value of all that was
+    asked for, under which load, and whether it lies above the budget."""
+    if document.get("state") in ("failed", "skipped"):
+        return str(document.get("reason") or "")
+    found = [
+        (one.unit == "ns", (one.max or 0) * one.scale, one, step)
+        for step in document.get("steps", [])
+        if step.get("role", "measurement") == "measurement"
+        for one in _sealed(step_path(path, step["step"]))
+        if one.companion is None and one.max is not None
+    ]
+    if not found:
+        return ""
+    in_time, value, worst, step = max(found, key=lambda entry: entry[:2])
+    shown = f"{value / 1000:.1f} us" if in_time else f"{value} {worst.unit}".strip()
+    load = step.get("load") or "idle"
+    text = f"max {shown} ({step.get('measurement', '')}"
+    text += ")" if load == "idle" else f", {load})"
+    over = [
+        step["budget_ns"]
+        for is_time, value, _, step in found
+        if is_time and isinstance(step.get("budget_ns"), int) and value > step["budget_ns"]
+    ]
+    if not over:
+        return text
+    return f"over {min(over) / 1000:g} us: {text}"
+
+
+def _sealed(folder: Path) -> list[SealedSeries]:
+    """The series of a step, none where they cannot be read."""
+    try:
+        seal = read_seal(folder)
+    except RtgaugeError:
+        return []
+    return seal.series if seal else []
