@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,11 @@ import pytest
 import rtgauge as package
 from conftest import SOURCES, Result
 from rtgauge.cli.output import format_seconds
-from rtgauge.cli.progress import ConsoleProgress
+from rtgauge.cli.progress import ConsoleProgress, fitted
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import model
-from rtgauge.run import execute
-from rtgauge.store import Store
+from rtgauge.run import LiveStep, execute
+from rtgauge.store import Store, new_run_id
 from rtgauge.target import fake, open_target
 
 Run = Callable[..., Result]
@@ -105,6 +107,8 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "again"], "extra argument", "--help"),
         (["run", "none.toml", *QUICK], "none.toml cannot be read", ""),
         (["run", "wrong.toml", *QUICK], "wrong.toml, step 1 of 1, key 'intervall'", "'interval'"),
+        (["run", "near.toml", *QUICK], "unknown key 'measurment'", "'measurement'"),
+        (["run", "README.md", *QUICK], "README.md is not a plan", "TOML"),
         (["evaluate", "--target", "fake", "--for", "soon"], "'for': 'soon' is not a number", ""),
         (["describe", "tiemr", "--target", "fake"], "measurement or load 'tiemr'", "'timer'"),
         (["show", "last"], "no runs in the store", "rtgauge run"),
@@ -117,6 +121,8 @@ def test_wrong_usage_is_one_line_and_a_remedy(
     rtgauge: Run, words: list[str], message: str, remedy: str
 ) -> None:
     Path("wrong.toml").write_text('[[step]]\nmeasurement = "timer"\nintervall = "1ms"\n')
+    Path("near.toml").write_text('[[step]]\nmeasurment = "timer"\n')
+    Path("README.md").write_text("# What this is\n\nSome words.\n")
     done = rtgauge(*words)
     assert done.code == 2
     assert done.out == ""
@@ -369,15 +375,90 @@ def test_progress(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(None, Path("data")) as store:
         execute(plan, [open_target("fake")], store, ConsoleProgress(stream))
     written = stream.getvalue()
-    assert "[2/2] timer --for 2s, load sched: complete; latency min 2.0 mean 2.8 max " in written
-    assert written.endswith(" us, 4000 samples\n")
+    assert "[1/1] timer --for 2s, load sched: complete; latency max " in written
+    assert written.endswith(", mean 2.8, min 2.0, 4000 samples\n")
+    assert "calibration: clock-cost" in written
     live = [part for part in written.split("\r\x1b[K") if not part.endswith("\n")]
     if stream.isatty():
-        assert max(len(part) for part in live) <= 99
-        assert any("1.0 s left  latency min" in part for part in live)
+        assert max(len(part) for part in live) <= 96
+        assert any("1.0 s left  latency max" in part for part in live)
     else:
         assert live == []
         assert "\x1b" not in written
+
+
+@pytest.mark.parametrize("columns", range(20, 90))
+def test_a_field_of_progress_is_there_in_full_or_not_at_all(columns: int) -> None:
+    fields = ["latency max 3556 us", "mean 22.4", "min 9.4", "9994 samples"]
+    head = "[2/3] timer: 4.4 s left"
+    text = fitted(head, "  ", fields, columns)
+    assert len(text) <= columns
+    whole = [head + "  " + ", ".join(fields[:n]) for n in range(1, 5)]
+    assert text in (head, *whole) or (text.endswith("…") and head.startswith(text[:-1]))
+    assert text in (*whole, head) or columns < len(head)
+
+
+def test_what_is_typed_while_measuring_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtgauge.cli.progress.REFRESH_S", 0)
+    stream = Terminal()
+    progress = ConsoleProgress(stream)
+    progress.step_went_on(LiveStep(PlannedStep("timer"), 5.0))
+    stream.write("^C")
+    progress.message("stopping in order")
+    assert stream.getvalue().endswith("5.0 s left^C\n\r\x1b[Kstopping in order\n")
+
+
+def test_a_report_that_cannot_be_written_costs_no_result(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    Path("full").mkdir()
+    monkeypatch.setattr("rtgauge.report.tempfile.mkstemp", fails)
+    done = rtgauge("run", "timer", *QUICK, "-o", "full/r.html")
+    assert done.code == 1
+    assert "latency (µs)" in done.out and "Report:" not in done.out
+    assert "full/r.html: No space left on device" in done.err
+    assert "the run is kept" in done.err and "rtgauge report last -o FILE.html" in done.err
+
+
+@pytest.mark.parametrize("words", [["evaluate"], ["run", "timer", "-o", "r.html"]])
+def test_a_folder_that_may_not_be_written_is_found_before_measuring(
+    rtgauge: Run, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = str(Path.cwd())
+    may = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: str(Path(path).absolute()) != here and may(path, mode)
+    )
+    done = rtgauge(*words, "--target", "fake", "--for", "1s", "--data", "data")
+    assert (done.code, done.out) == (1, "")
+    assert f"no right to write into {here}" in done.err and "-o FILE" in done.err
+    assert rtgauge("runs", "--json", "--data", "data").json()["runs"] == []
+
+
+def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
+    load = ["--load", "sched:groups=4"]
+    rtgauge("run", "timer", *QUICK, *load, "--budget", "20us", "--label", "x" * 50)
+    rtgauge("run", "timer", "--for", "1s", "--target", "fake:fails")
+    text = rtgauge("runs").out
+    assert max(len(line) for line in text.splitlines()) <= 80
+    words = " ".join(text.split())
+    assert "over 20 us: max" in words
+    assert "failed: step 1 (timer):" in words
+    assert "xxxxxxxxxxx… " in words
+
+
+def test_a_running_run_shows_how_long_it_has_run(rtgauge: Run) -> None:
+    began = (datetime.now(UTC) - timedelta(hours=3)).isoformat(timespec="milliseconds")
+    rtgauge("run", "timer", *QUICK)
+    with Store.open() as store:
+        document = dict(store.get(store.runs()[0].id).document)
+        changes = {"state": "running", "started": began.replace("+00:00", "Z")}
+        with store.create({**document, **changes, "id": new_run_id()}):
+            listed = rtgauge("runs").out
+    assert " 3 h " in listed and "running" in listed
 
 
 def test_a_run_of_a_newer_version(rtgauge: Run) -> None:

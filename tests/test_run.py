@@ -243,7 +243,7 @@ def test_the_worst_state_wins_and_says_which_step(store: Store) -> None:
         store, "fake:fails", plan(("telescope", {}), ("timer", {"for": "1s", "load": "sched"}))
     )
     assert outcome.state == "failed"
-    assert outcome.reason == "step 1 (timer): CPU 1 went away"
+    assert outcome.reason == "step 2 (timer): CPU 1 went away"
 
 
 def test_runs_of_a_study_are_interleaved(store: Store) -> None:
@@ -388,7 +388,7 @@ def test_a_calibration_that_never_ends_is_ended(
     monkeypatch.setattr(target, "start", start_endless)
     limits = Limits(calibration_s=5.0, overtime_s=1.0)
     (outcome,) = execute(timer(), [target], store, limits=limits)
-    assert outcome.reason == "step 1 (clock-cost): the agent did not end in its time"
+    assert outcome.reason == "step 2 (clock-cost): the agent did not end in its time"
 
 
 def test_a_measurement_that_nobody_knows_is_run_stored_and_reported(store: Store) -> None:

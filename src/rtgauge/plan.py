@@ -8,6 +8,7 @@ catalogue of the target before anything is started there.
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -222,6 +223,10 @@ def read_plan(path: Path, catalogue: Catalogue) -> Plan:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
+        if path.suffix != ".toml":
+            raise UsageError(
+                f"{path} is not a plan", "a plan is a TOML file: see docs/plans.md"
+            ) from None
         raise UsageError(f"plan {path} is not TOML: {error}") from None
     return _plan(document, path, catalogue)
 
@@ -260,6 +265,10 @@ def _known_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> N
 
 def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> PlannedStep:
     name = entry.get("measurement")
+    if name is None:
+        for key in entry:
+            if difflib.get_close_matches(key, STEP_KEYS[:1], cutoff=0.6):
+                raise UsageError(f"{where}: unknown key '{key}'", nearest(key, STEP_KEYS[:1]))
     if not isinstance(name, str):
         problem = "is missing" if name is None else f"{name!r} is not a text"
         raise UsageError(
@@ -371,6 +380,8 @@ def describe_step(step: PlannedStep) -> str:
     text = " ".join(words)
     if step.load != "idle":
         text += f", load {step.load}"
+    elif step.role == "measurement":
+        text += ", no load added"
     if step.budget_ns is not None:
         text += f", budget {format_duration(step.budget_ns)}"
     return text

@@ -169,7 +169,7 @@ class Progress(Protocol):
         ...
 
     def step_started(self, live: LiveStep, number: int, total: int) -> None:
-        """A step begins, the ``number``-th carried out."""
+        """A step begins, the ``number``-th of the plan; 0 for a calibration added to it."""
         ...
 
     def step_went_on(self, live: LiveStep) -> None:
@@ -384,11 +384,11 @@ class _Run:
         order = [*range(len(self._plan.steps), len(steps)), *range(len(self._plan.steps))]
         try:
             self._folder.save_environment(environment)
-            for place, index in enumerate(order, 1):
+            for index in order:
                 if interruption.asked:
                     self._note(index, _Ended("skipped", "the run was stopped before this step"))
                     continue
-                ended = self._step(index, steps[index], place, len(order), interruption)
+                ended = self._step(index, steps[index], interruption)
                 self._wrong_usage = self._wrong_usage or ended.wrong_usage
             self._finish(began, *self._state(interruption))
         except OSError as error:
@@ -468,14 +468,13 @@ class _Run:
         self._folder.write_document(self._document)
         return entry
 
-    def _step(
-        self, index: int, step: PlannedStep, place: int, total: int, interruption: _Interruption
-    ) -> _Ended:
+    def _step(self, index: int, step: PlannedStep, interruption: _Interruption) -> _Ended:
         expected = expected_ns(step, self._catalogue)
         live = LiveStep(step, None if expected is None else expected / 1e9)
         self._document["steps"][index].update(state="running", reason="")
         self._folder.write_document(self._document)
-        self._progress.step_started(live, place, total)
+        total = len(self._plan.steps)
+        self._progress.step_started(live, index + 1 if index < total else 0, total)
         began = self._clock.monotonic()
         words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
         try:
@@ -502,7 +501,7 @@ class _Run:
         for state in ("failed", "interrupted"):
             for step in steps:
                 if step["state"] == state:
-                    where = f"step {step['step']} ({step['measurement']}): "
+                    where = f"step {step['step'] + 1} ({step['measurement']}): "
                     return state, where + step["reason"], step["remedy"]
         if interruption.asked:
             return "interrupted", "stopped from outside", ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import platform
 import re
 import sys
@@ -62,7 +63,8 @@ def _host_options() -> list[click.Option]:
         click.Option(
             ["--load"],
             metavar="LOADS",
-            help="What the target does meanwhile: NAME[:option=value…][,NAME…] (default idle).",
+            help="What the target does meanwhile: NAME[:option=value…][,NAME…] (default idle: "
+            "none added).",
         ),
         click.Option(["--load-cpu"], metavar="LIST", help="The CPUs of the load."),
         click.Option(
@@ -86,7 +88,7 @@ def _host_options() -> list[click.Option]:
             ["-o", "--report"],
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            help="Write a report as well: .html, .json.",
+            help="Write a report as well; its suffix says which kind.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the results as JSON."),
         click.Option(["--store", "store_url"], metavar="URL", help="The store's database."),
@@ -138,7 +140,7 @@ class _RunCommand(click.Command):
 def _common_options() -> list[click.Option]:
     """What most measurements have; shown where no measurement was named yet."""
     return [
-        click.Option(["--for"], metavar="TIME", help="How long to measure."),
+        click.Option(["--for"], metavar="TIME", help="How long to measure; 0: until Ctrl-C."),
         click.Option(["--samples"], metavar="N", help="How many samples of each series."),
         click.Option(["--interval"], metavar="TIME", help="The period, e.g. 100us."),
         click.Option(["--cpu"], metavar="LIST", help="The CPUs to measure on, e.g. 0-3,8."),
@@ -181,7 +183,7 @@ def _targets_of(words: Sequence[str]) -> list[str]:
 
 
 def _is_plan(word: str) -> bool:
-    return word.endswith(".toml") or "/" in word
+    return word.endswith(".toml") or "/" in word or Path(word).is_file()
 
 
 @click.command(
@@ -207,7 +209,7 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> int:
         known = [p for p in places if words[p] in catalogue.measurements or _is_plan(words[p])]
         place = known[0] if known else places[0]
         rest = [*words[:place], *words[place + 1 :]]
-        if _is_plan(words[place]):
+        if words[place] not in catalogue.measurements and _is_plan(words[place]):
             command = _plan_command(ctx, Path(words[place]), catalogue, targets)
         else:
             command = _measurement_command(ctx, words[place], catalogue, targets)
@@ -376,6 +378,11 @@ def _check_report(path: Path) -> None:
     format_of(path)
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent} for the report", "make it first")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise RtgaugeError(
+            f"the report cannot be written: no right to write into {path.parent.absolute()}",
+            "name a file elsewhere with -o FILE, or change to another folder",
+        )
 
 
 def _execute(plan: Plan, targets: Sequence[Target], store: Store) -> list[RunOutcome]:
@@ -393,14 +400,25 @@ def _results(
 
     stored = [store.get(outcome.id) for outcome in outcomes]
     document = model.build(stored)
-    if report is not None:
-        write(stored, report)
     if as_json:
         print_json(document)
-        if report is not None:
-            say(f"the report is in {report}")
     else:
-        print_results(document, str(report) if report else None)
+        print_results(document)
+    if report is not None:
+        try:
+            write(stored, report)
+        except RtgaugeError as error:
+            kept = "run is" if len(stored) == 1 else f"{len(stored)} runs are"
+            names = " ".join(["last"] if len(stored) == 1 else [one.id for one in stored])
+            raise RtgaugeError(
+                error.message,
+                f"the {kept} kept; write the report elsewhere: "
+                f"rtgauge report {names} -o FILE{report.suffix}",
+            ) from error
+        if as_json:
+            say(f"the report is in {report}")
+        else:
+            show(f"\nReport: {report}")
     for outcome in outcomes:
         if outcome.state != "complete":
             print_error(
@@ -428,7 +446,7 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
 
 @click.command()
 @target_option
-@click.option("--for", "for_", metavar="TIME", help="How long each step measures.")
+@click.option("--for", "for_", metavar="TIME", help="How long each step measures; 0: until Ctrl-C.")
 @click.option("--cpu", metavar="LIST", help="The CPUs to measure on.")
 @click.option("--priority", metavar="N", help="Real-time priority of the measuring threads.")
 @click.option("--load-cpu", metavar="LIST", help="The CPUs of the loads.")
@@ -476,8 +494,6 @@ def evaluate(  # noqa: PLR0913
         "budget": budget,
         "rate": rate,
     }
-    if report is not None:
-        _check_report(report)
     with contextlib.closing(open_target(target)) as opened:
         catalogue = Catalogue.from_json(opened.describe())
         plan = replace(
@@ -487,6 +503,7 @@ def evaluate(  # noqa: PLR0913
             label=label,
         )
         path = report or _free_name(target, opened.clock.now().date().isoformat())
+        _check_report(path)
         _announce(plan, catalogue, target)
         with open_store(store_url, data) as store:
             outcomes = _execute(plan, [opened], store)

@@ -78,25 +78,19 @@ def _safe(value: object) -> str:
     return printable(re.sub(r"\s+", " ", str(value).replace(numbers.GAP, "\u00a0")))
 
 
-def render(model: Mapping[str, Any], width: int = 80, report: str | None = None) -> RenderableType:
-    """The summary of a results model as something that a rich console prints.
-
-    ``report`` is the path of the report, if one was written.
-    """
+def render(model: Mapping[str, Any]) -> RenderableType:
+    """The summary of a results model as something that a rich console prints."""
     parts: list[RenderableType] = []
     for run in model["runs"]:
         if parts:
             parts.append(Text())
         parts.extend(_run(run))
-    if report is not None:
-        parts += [Text(), _line(("Report: ", "dim"), (_safe(report), "bold"))]
     return Group(*parts)
 
 
 def text(
     model: Mapping[str, Any],
     width: int = 80,
-    report: str | None = None,
     *,
     color: bool = False,
     encoding: str = "utf-8",
@@ -114,7 +108,7 @@ def text(
         markup=False,
         legacy_windows=False,
     )
-    console.print(render(model, width, report))
+    console.print(render(model))
     plain = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
     plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ")
     try:
