@@ -397,6 +397,15 @@ class Case:
     run: Mapping[str, str | None] | None = None
 
 
+LOCKED_DOWN: FactSet = {
+    FAIR + "cpu{0-3}/runtime": None,
+    "agent.debugfs": None,
+    "agent.debugfs.error": "Operation not permitted",
+    "agent.uid": 0,
+    "/sys/kernel/security/lockdown": "none [integrity] confidentiality",
+}
+
+
 def _dynamic(**change: Fact) -> dict[str, Fact]:
     facts: dict[str, Fact] = {
         "/sys/kernel/realtime": None,
@@ -822,6 +831,20 @@ CASES = [
         },
         "fair server unknown",
     ),
+    Case(
+        "throttling",
+        "note",
+        LOCKED_DOWN,
+        "fair server unknown",
+        "root, but the kernel is locked down (integrity, see /sys/kernel/security/lockdown)",
+    ),
+    Case("throttling", "note", LOCKED_DOWN | {"agent.uid": 1000}, remedy="run the check as root"),
+    Case(
+        "throttling",
+        "note",
+        LOCKED_DOWN | {"/sys/kernel/security/lockdown": "[none] integrity confidentiality"},
+        remedy="mount -t debugfs",
+    ),
     # isolation
     Case("isolation", "ok", {}, "CPUs 2-3 isolated", cpus=(2, 3)),
     Case("isolation", "ok", {}, "CPU 3 isolated", cpus=(3,), load=True),
@@ -928,7 +951,20 @@ CASES = [
         "unknown",
     ),
     # privileges
-    Case("privileges", "error", {"agent.fifo": 1}, "not permitted", "limits.conf"),
+    Case(
+        "privileges",
+        "error",
+        {"agent.fifo": 1, "agent.uid": 1000},
+        "not permitted",
+        "limits.conf",
+    ),
+    Case(
+        "privileges",
+        "error",
+        {"agent.fifo": 1, "agent.uid": 0},
+        "not permitted",
+        "without CAP_SYS_NICE; in a container: docker run --cap-add SYS_NICE",
+    ),
     Case("privileges", "error", {}, "container (docker)", "--cap-add SYS_NICE", base="container"),
     Case(
         "privileges",

@@ -84,6 +84,7 @@ _FAIR = "/sys/kernel/debug/sched/fair_server/cpu#/runtime"
 _EXT = "/sys/kernel/debug/sched/ext_server/cpu#/runtime"
 _RUNTIME = "/proc/sys/kernel/sched_rt_runtime_us"
 _PERIOD = "/proc/sys/kernel/sched_rt_period_us"
+_LOCKDOWN = "/sys/kernel/security/lockdown"
 
 
 def audit(
@@ -527,6 +528,20 @@ def _fair_servers(case: _Case) -> tuple[dict[int, int], bool]:
     return {cpu: value for cpu, value in values.items() if value is not None}, changed
 
 
+def _debugfs_remedy(facts: Facts) -> str:
+    """What it takes to read debugfs: to be root, and no kernel lockdown."""
+    if facts.integer("agent.uid") != 0:
+        return "run the check as root, without kernel lockdown"
+    lockdown = facts.text(_LOCKDOWN) or ""
+    active = re.search(r"\[(\w+)\]", lockdown)
+    if active is not None and active[1] != "none":
+        return (
+            f"root, but the kernel is locked down ({active[1]}, see {_LOCKDOWN}): boot without "
+            "lockdown (lockdown=none, or without secure boot)"
+        )
+    return "mount -t debugfs none /sys/kernel/debug, then check again"
+
+
 def _check_throttling(name: str, case: _Case) -> Finding:
     facts = case.facts
     release = facts.release
@@ -594,9 +609,7 @@ def _check_throttling(name: str, case: _Case) -> Finding:
             "note",
             text if runtime is not None else "unknown",
             "; ".join(unknown) + "; real-time tasks may be stopped for a part of each period",
-            "run the check as root, without kernel lockdown"
-            if has_server
-            else f"cat {_RUNTIME} {_PERIOD}",
+            _debugfs_remedy(facts) if has_server else f"cat {_RUNTIME} {_PERIOD}",
         )
     return _finding(name, "ok", text, "real-time tasks are not stopped for others")
 
@@ -783,6 +796,11 @@ def _fifo_remedy(facts: Facts) -> str:
         )
     if kind:
         return "start the container with the capabilities SYS_NICE and IPC_LOCK"
+    if facts.integer("agent.uid") == 0:
+        return (
+            "root, but without CAP_SYS_NICE; in a container:"
+            " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
+        )
     return (
         "run as root; or in /etc/security/limits.conf: USER - rtprio 99 and USER - memlock"
         " unlimited, then log in anew"
