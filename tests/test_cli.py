@@ -447,7 +447,7 @@ def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
     words = " ".join(text.split())
     assert "over 20 us: max" in words
     assert "failed: step 1 (timer):" in words
-    assert "xxxxxxxxxxx… " in words
+    assert "xxxxxxxxx… " in words
 
 
 def test_a_running_run_shows_how_long_it_has_run(rtgauge: Run) -> None:

@@ -81,7 +81,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int
     indent = sum(widths) + 2 * len(widths)
     for row in [head, *rows]:
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        lines = textwrap.wrap(row[-1], max(columns - indent, 16), break_on_hyphens=False) or [""]
+        lines = textwrap.wrap(row[-1], max(columns - indent, 10), break_on_hyphens=False) or [""]
         shown = ("\n" + " " * indent).join(lines)
         line = "  ".join([*cells, shown]).rstrip()
         show(line, **({"bold": True} if row is head else {}))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["delete", "report", "runs", "show"]
 
 ID_SHOWN = 13
-TARGET_SHOWN = 12
-LABEL_SHOWN = 12
+TARGET_SHOWN = 10
+LABEL_SHOWN = 10
 
 
 @click.command()
