@@ -4,6 +4,7 @@
  * clock, and do nothing with it. bench/timer.py compares with it.
  * usage: bare_loop INTERVAL_NS PERIODS PRIORITY CPU...
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct thread {
 	pthread_t id;
@@ -51,10 +53,15 @@ int main(int argc, char **argv)
 {
 	struct thread threads[64];
 	int count = argc - 4;
+	int latency = open("/dev/cpu_dma_latency", O_WRONLY);
+	int32_t none_us = 0;
 
 	if (count < 1 || count > 64)
 		return 2;
 	mlockall(MCL_CURRENT | MCL_FUTURE);
+	/* sleep states held, as the others do: they change what a wake-up costs */
+	if (latency < 0 || write(latency, &none_us, sizeof(none_us)) != sizeof(none_us))
+		fprintf(stderr, "bare_loop: sleep states are not held\n");
 	for (int i = 0; i < count; i++) {
 		threads[i] = (struct thread){ .cpu = atoi(argv[4 + i]),
 					      .priority = atoi(argv[3]),
