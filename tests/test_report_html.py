@@ -232,6 +232,48 @@ def test_the_figures_are_in_the_page(example: tuple[Page, str]) -> None:
         assert words in page.text, words
 
 
+def test_options_that_ask_for_nothing_are_left_out() -> None:
+    defaults = {"samples": "0", "for": "10s", "stop-above": "0", "threads": "1", "lock": "yes"}
+    options = [{"name": name, "default": text} for name, text in defaults.items()]
+    step = {
+        "load": {"name": "idle", "loads": []},
+        "budget": None,
+        "duration_s": 1.0,
+        "parameters": {**defaults, "for": "0", "lock": "no", "stop-above": "0s", "priority": "0"},
+    }
+    facts = {fact.name: fact.text for fact in html._step_facts(step, {"options": options})}
+    assert set(facts) == {"Load", "for", "threads", "lock", "priority", "Length"}
+    assert facts["Load"] == "none added"
+
+
+def test_a_series_without_a_grid_has_no_missed_periods_and_one_instant_no_line_of_time() -> None:
+    def shown(times: int, interval_ns: int) -> str:
+        """400 samples, all that are due at once in blocks, at so many times."""
+        due = np.repeat(np.arange(times) * 10_000_000, 400 // times)
+        values = np.arange(1000, 1000 + len(due), dtype=np.int32)
+        info = made.info(interval_ns=interval_ns)
+        series = made.FakeSeries(info, np.arange(len(due)), values, due=due)
+        return html.render(model.analyse([made.run([made.step(0, [series])])]))  # type: ignore[list-item]
+
+    column, figure = '<th scope="col" class="n">Missed', 'data-kind="time"'
+    assert shown(400, 10_000_000).count(column) == 2  # overview and series
+    assert shown(4, 0).count(column) == shown(400, 0).count(column) == 1
+    assert [figure in shown(times, 0) for times in (1, 4, 5, 400)] == [False, False, True, True]
+
+
+def test_without_real_time_priority_the_card_says_so() -> None:
+    values = np.arange(1000, 1400, dtype=np.int32)
+    series = made.FakeSeries(made.info(policy="other"), np.arange(400), values)
+    page = html.render(model.analyse([made.run([made.step(0, [series])])]))  # type: ignore[list-item]
+    assert '<span class="load">no load added; SCHED_OTHER</span>' in page
+    assert "Step 1 · timer" in page and "Step 0" not in page
+
+
+def test_the_corrected_percentile_stands_beside_the_maximum() -> None:
+    page = html.render(model.analyse([made.evaluation(2, 60_000)]))  # type: ignore[list-item]
+    assert "Corrected 99.9" in page and "Corrected max" not in page
+
+
 def test_every_counter_is_in_the_page() -> None:
     simple = made.simple()
     simple.series.lost = ((500, 7123, 912_000),)

@@ -225,7 +225,7 @@ def test_a_budget_is_never_passed_without_the_priority_asked_for(store: Store) -
     (finding,) = [one for one in found["fake:unprivileged"]["findings"] if one["level"] == "error"]
     assert finding["check"] == "privileges"
     summary = " ".join(terminal.text({"runs": [found["fake:unprivileged"]]}).split())
-    assert "measured without real-time priority (SCHED_OTHER)" in summary
+    assert "Measured without real-time priority (SCHED_OTHER)" in summary
     assert "All requirements were met" not in summary
     assert "SCHED_OTHER" not in terminal.text({"runs": [found["fake"]]})
     assert any("without real-time" in p.text for p in negative_points(found["fake:unprivileged"]))

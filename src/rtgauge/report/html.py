@@ -285,6 +285,10 @@ def _run(
     }
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _added(load: Document) -> str:
     """The name of a load in a column or line that says load already."""
     return "none added" if load["name"] == "idle" else str(load["name"])
@@ -478,7 +482,9 @@ def _trouble(step: Document) -> dict[str, str] | None:
         "interrupted": "This step was interrupted",
         "running": "This step has not ended",
     }[step["state"]]
-    text = ". ".join(part.rstrip(".") for part in (step["reason"], step["remedy"]) if part)
+    text = ". ".join(
+        _capital(part.rstrip(".")) for part in (step["reason"], step["remedy"]) if part
+    )
     failed = step["state"] == "failed"
     return {
         "cls": "is-fail" if failed else "is-warn",
@@ -541,7 +547,7 @@ def _remarks(run: Document, step: Document) -> list[Point]:
             remarks.append(Point("warn", text, note))
     for event in step["events"]:
         kind = "note" if event["event"] in ("message", "threshold") else "warn"
-        remarks.append(Point(kind, f"{event['text']}", f"at {numbers.duration(event['time_s'])}"))
+        remarks.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
     members = [one for one in run["series"] if one["step"] == step["step"]]
     overruns = sum(one["overruns"] for one in members)
     missed = sum(one["missed"] for one in members)
@@ -549,9 +555,10 @@ def _remarks(run: Document, step: Document) -> list[Point]:
         remarks.append(
             Point(
                 "warn",
-                f"{numbers.count(missed)} periods were missed in {numbers.count(overruns)} "
-                "overruns.",
-                "They had no sample of their own; the corrected figures say how late they were.",
+                f"{'1 period was' if missed == 1 else f'{numbers.count(missed)} periods were'} "
+                f"missed in {numbers.count(overruns)} overrun{'' if overruns == 1 else 's'}.",
+                "What was missed has no sample of its own; the corrected figures say how late it "
+                "was.",
             )
         )
     if any(one["source"] == "histogram" for one in members):
@@ -615,7 +622,7 @@ def _plain_table(table: Document, meaning: str) -> Grid:
         cells = [column[at] for column in shown]
         rows.append(Row(cells[0].text if cells else "", cells[1:]))
     title = table["name"][:1].upper() + table["name"][1:]
-    return Grid(label=title, heads=heads, rows=rows, title=title, meaning=meaning)
+    return Grid(label=title, heads=heads, rows=rows, title=title, meaning=_capital(meaning))
 
 
 def _column(
@@ -703,7 +710,7 @@ def _group(
         "places": list(members),
         "labels": labels,
         "title": title,
-        "meaning": str(described.get("meaning") or ""),
+        "meaning": _capital(str(described.get("meaning") or "")),
         "start": str(described.get("from") or ""),
         "end": str(described.get("to") or ""),
         "stages": [str(stage) for stage in described.get("stages") or ()],

@@ -216,13 +216,14 @@ def _lacking(run: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
 
 
 def _finding(finding: Mapping[str, Any]) -> RenderableType:
-    words = _line(
-        (f"{finding['level']:<8}", _STYLES.get(finding["level"], "")),
-        (f"{_safe(finding['check'])}: {_safe(finding['found'])}", ""),
-    )
-    if not finding["remedy"]:
-        return _indented(words)
-    return _indented(Group(words, _indented(Text(_safe(finding["remedy"]), "dim"), 8)))
+    words = Table.grid(padding=(0, 1))
+    level = Text(finding["level"], _STYLES.get(finding["level"], ""))
+    words.add_column(width=len("warning"), no_wrap=True)
+    words.add_column()
+    words.add_row(level, Text(f"{_safe(finding['check'])}: {_safe(finding['found'])}"))
+    if finding["remedy"]:
+        words.add_row("", Text(_safe(finding["remedy"]), "dim"))
+    return _indented(words)
 
 
 def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
@@ -246,7 +247,7 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
         parts.append(_table(series, labels))
         parts.append(_indented(Text(_safe(claim(series, labels)))))
     if words := ordinary(run, step):
-        parts.append(_indented(Text(words, _STYLES["error"])))
+        parts.append(_indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
     parts += [_indented(line) for line in _counters(run, step)]
     parts += [_indented(line) for line in _verdicts(run, step)]
     return parts

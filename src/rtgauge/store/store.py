@@ -293,7 +293,7 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     shown = f"{value / 1000:.1f} us" if in_time else f"{value} {worst.unit}".strip()
     load = step.get("load") or "idle"
     text = f"max {shown} ({step.get('measurement', '')}"
-    text += ")" if load == "idle" else f", {load})"
+    text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
     over = [
         step["budget_ns"]
         for is_time, value, _, step in found
