@@ -746,7 +746,7 @@ static int run_carry_out(struct run *run)
 	drain_histograms(run);
 	run_put_back(run);
 	run_close_stream(run);
-	if (!run->request->output && measured)
+	if (measured && (!run->request->output || strcmp(run->request->output, "-") != 0))
 		summary_print(run);
 	return run_exit_code(run, err);
 }

@@ -403,11 +403,16 @@ def test_a_full_disk_ends_it(agent: str) -> None:
     assert "written" in done.stderr
 
 
-def test_the_summary_is_for_people(agent: str) -> None:
+@pytest.mark.parametrize("more", [[], ["--output", "stream.cbor"]])
+def test_the_summary_is_for_people(agent: str, more: list[str]) -> None:
+    """Also beside a stream that goes into a file."""
     done = subprocess.run(
-        [agent, "run", "timer", "--for", "100ms"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [agent, "run", "timer", "--for", "100ms", *more],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0
     assert "median" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80

@@ -29,7 +29,8 @@ static const char *const timer_stages[] = { "timer interrupt", "handler",	 "wake
 					    "switch",	       "return to user", NULL };
 
 static const struct option_info timer_options[] = {
-	{ "for", OPTION_DURATION, "10s", 0, 0, NULL, "how long; 0: until the samples are there" },
+	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
+	  "how long; 0: until the samples are there, or it is stopped" },
 	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
 	  "samples of each series; 0: until the time is up" },
 	{ "interval", OPTION_DURATION, "1ms", 20 * NSEC_PER_USEC, 3600 * NSEC_PER_SEC, NULL,
