@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import stream
 from rtgauge.report import model
+from rtgauge.report.points import negative_points
 
 
 def only(run: made.FakeRun) -> dict[str, Any]:
@@ -167,6 +168,16 @@ def test_a_dead_load_fails_its_step() -> None:
     assert step["state"] == "failed"
     assert "sched" in step["reason"] and "all senders ended" in step["reason"]
     assert step["events"][0]["time_s"] == 5.0
+
+
+def test_a_setting_that_changed_underneath_speaks_against_the_run() -> None:
+    simple = made.simple()
+    assert not any("disturbed" in one.text for one in negative_points(only(simple.run)))
+    fields = {"name": "governor", "expected": "performance", "found": "powersave"}
+    simple.run.steps[0].told = [stream.Event(0, "setting", 5 * 10**9, None, fields)]
+    (point,) = [one for one in negative_points(only(simple.run)) if "disturbed" in one.text]
+    assert "1 setting changed" in point.text
+    assert "governor changed underneath from performance to powersave" in point.note
 
 
 def test_work_rates_of_several_loads() -> None:

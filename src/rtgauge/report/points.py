@@ -180,6 +180,16 @@ def negative_points(run: Run) -> list[Point]:
                     "taken.",
                 )
             )
+        changed = [one["text"] for one in step["events"] if one["event"] == "setting"]
+        if changed:
+            points.append(
+                Point(
+                    "warn",
+                    f"{_where(step)}: disturbed, "
+                    f"{_plural(len(changed), 'setting', 'settings')} changed while measuring.",
+                    changed[0],
+                )
+            )
         if stream is not None and (
             stream["lost_records"] or stream["dropped_bytes"] or not stream["complete"]
         ):
