@@ -148,13 +148,19 @@ def test_every_period_is_accounted_for_under_load(agent: str, tmp_path: Path) ->
     assert sum(record.count for record in work) > 0
 
 
+def wait_until_measuring(output: Path) -> None:
+    """Until the stream holds a block of samples."""
+    give_up = time.monotonic() + 30
+    while not (output.exists() and output.stat().st_size) or not any(
+        isinstance(record, Samples) for record in read_stream(output)
+    ):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
 def stop_for_50_ms(process: subprocess.Popen[bytes], output: Path) -> None:
     """Hold the whole process up, once it is measuring."""
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 1000:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-    time.sleep(0.5)
+    wait_until_measuring(output)
     os.kill(process.pid, signal.SIGSTOP)
     time.sleep(0.05)
     os.kill(process.pid, signal.SIGCONT)
@@ -206,10 +212,7 @@ def test_little_memory_is_locked(agent: str, tmp_path: Path) -> None:
         [agent, "run", "timer", "--for", "0", "--cpu", ",".join(map(str, cpus)),
          "--threads", str(2 // len(cpus)), "--output", str(output)],
     )  # fmt: skip
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 40_000:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    wait_until_measuring(output)
     status = Path(f"/proc/{process.pid}/status").read_text()
     process.terminate()
     assert process.wait(timeout=30) == 4
@@ -300,10 +303,7 @@ def test_killed_it_leaves_all_that_was_written(agent: str, tmp_path: Path) -> No
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--output", str(output), "--cpu", CPU]
     )
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 40_000:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    wait_until_measuring(output)
     process.kill()
     process.wait(timeout=30)
     stream = read(output)
@@ -319,10 +319,7 @@ def test_a_changed_affinity_fails_the_step(agent: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "30s", "--cpu", CPU, "--output", str(output)]
     )
-    give_up = time.monotonic() + 30
-    while not output.exists() or output.stat().st_size < 40_000:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    wait_until_measuring(output)
     for task in Path(f"/proc/{process.pid}/task").iterdir():
         if (task / "comm").read_text().strip() == "rtgauge-measure":
             os.sched_setaffinity(int(task.name), os.sched_getaffinity(0))
