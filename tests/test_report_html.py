@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import report, stats, stream
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report import html, model, pictures
+from rtgauge.report import html, model, pictures, steps
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028<!--"
@@ -241,7 +241,7 @@ def test_options_that_ask_for_nothing_are_left_out() -> None:
         "duration_s": 1.0,
         "parameters": {**defaults, "for": "0", "lock": "no", "stop-above": "0s", "priority": "0"},
     }
-    facts = {fact.name: fact.text for fact in html._step_facts(step, {"options": options})}
+    facts = {fact.name: fact.text for fact in steps.step_facts(step, {"options": options})}
     assert set(facts) == {"Load", "for", "threads", "lock", "priority", "Length"}
     assert facts["Load"] == "none added"
 

@@ -12,7 +12,9 @@ from rtgauge.report import numbers
 __all__ = [
     "ORDINARY",
     "Level",
+    "added_text",
     "bound_sentence",
+    "capital",
     "claim",
     "group_series",
     "headline",
@@ -103,6 +105,16 @@ def realtime_text(environment: Mapping[str, Any]) -> str:
 def step_number(step: Mapping[str, Any]) -> int:
     """The number of a step as people count, from 1; the model counts from 0."""
     return int(step["step"]) + 1
+
+
+def capital(text: str) -> str:
+    """The text with its first letter large, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def added_text(load: Mapping[str, Any]) -> str:
+    """The name of a load in a column or line that says load already."""
+    return "none added" if load["name"] == "idle" else str(load["name"])
 
 
 def load_text(name: str) -> str:

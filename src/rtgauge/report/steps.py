@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step in the HTML report: definition, tables, pictures, verdicts and remarks.
+
+Step 11 of the path of a sample: what the results model and ``pictures`` say of one step becomes
+what the template shows and, in ``Shared``, the data that static/report.js draws. What a measurement
+is called, means and spans comes from the catalogue that the run carries; none is known by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rtgauge.report import numbers, pictures
+from rtgauge.report.labels import (
+    added_text,
+    capital,
+    claim,
+    group_series,
+    series_labels,
+    step_number,
+    work_text,
+)
+from rtgauge.report.model import Analysis, Document
+from rtgauge.report.points import Point
+from rtgauge.report.tables import Named, figures_table, more_table, plain_table
+
+__all__ = ["Shared", "step_facts", "step_view"]
+
+ROW_LIMIT: Final = 12
+WORST_ROWS: Final = 6
+
+FEW_TIMES: Final = 5
+"""Fewer distinct times than these make no picture over time."""
+
+_OFF: Final = re.compile(r"0+(\.0+)? ?[a-z]*|no|")
+"""Values by which an option, as its default, asks for nothing."""
+
+
+@dataclass
+class Shared:
+    """What is collected while the page is built."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def step_view(
+    analysis: Analysis,
+    number: int,
+    step: Document,
+    definition: Mapping[str, Any],
+    shared: Shared,
+    budget: pictures.Budget,
+    prefix: str,
+) -> dict[str, Any]:
+    run = analysis.model["runs"][number]
+    anchor = f"{prefix}step-{step['step']}"
+    places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    groups = [
+        _group(analysis, number, step, definition, members, f"{anchor}-q{index}", shared, budget)
+        for index, members in enumerate(group_series(run["series"], places))
+    ]
+    summary = str(definition.get("summary") or "") or step["measurement"]
+    title = summary[:1].upper() + summary[1:]
+    load = step["load"]["name"]
+    if step["role"] == "measurement":
+        title += ", no load added" if load == "idle" else f", under load {load}"
+    code = definition.get("code")
+    number_shown = step_number(step)
+    kicker = f"Step {number_shown} · {step['measurement']}" + (f" · {code}" if code else "")
+    if step["role"] == "calibration":
+        kicker += " · calibration"
+    meanings = {
+        str(t.get("name")): str(t.get("meaning") or "") for t in definition.get("tables", ())
+    }
+    return {
+        "step": step,
+        "anchor": anchor,
+        "number": number_shown,
+        "short": step["measurement"],
+        "link": step["measurement"] + ("" if load == "idle" else f", {load}"),
+        "title": title,
+        "kicker": kicker,
+        "trouble": _trouble(step),
+        "facts": step_facts(step, definition),
+        "groups": groups,
+        "tables": [
+            plain_table(table, meanings.get(table["name"], ""))
+            for table in run["tables"]
+            if table["step"] == step["step"]
+        ],
+        "verdicts": _verdict_rows(run, step["step"]),
+        "remarks": _remarks(run, step),
+    }
+
+
+def _trouble(step: Document) -> dict[str, str] | None:
+    if step["state"] in ("complete",):
+        return None
+    title = {
+        "failed": "This step failed",
+        "skipped": "This step was skipped",
+        "interrupted": "This step was interrupted",
+        "running": "This step has not ended",
+    }[step["state"]]
+    text = ". ".join(capital(part.rstrip(".")) for part in (step["reason"], step["remedy"]) if part)
+    failed = step["state"] == "failed"
+    return {
+        "cls": "is-fail" if failed else "is-warn",
+        "sign": "fail!" if failed else "warn!",
+        "title": title,
+        "text": text + "." if text else "No reason was recorded.",
+    }
+
+
+def step_facts(step: Document, definition: Mapping[str, Any]) -> list[Named]:
+    """Load, options, budget and length; an option that stands at a default which asks for nothing
+    (0, no, empty) is left out."""
+    facts = [Named("Load", added_text(step["load"]), work_text(step["load"]))]
+    defaults = {
+        str(option.get("name")): str(option.get("default") or "")
+        for option in definition.get("options") or ()
+    }
+    facts += [
+        Named(name, value or "–")
+        for name, value in step["parameters"].items()
+        if not (_OFF.fullmatch(value) and _OFF.fullmatch(defaults.get(name, "?")))
+    ]
+    if step["budget"] is not None:
+        rate = step["budget"]["rate_per_hour"]
+        facts.append(
+            Named(
+                "Budget",
+                numbers.shown(step["budget"]["budget_ns"], "ns").full,
+                "must never be exceeded"
+                if not rate
+                else "may be exceeded once an hour"
+                if rate == 1
+                else f"may be exceeded {rate:g} times an hour",
+            )
+        )
+    facts.append(Named("Length", numbers.duration(step["duration_s"])))
+    return facts
+
+
+def _remarks(run: Document, step: Document) -> list[Point]:
+    remarks = []
+    stream = step["stream"]
+    if stream is not None:
+        if stream["lost_records"]:
+            remarks.append(
+                Point(
+                    "fail",
+                    f"{numbers.count(stream['lost_records'])} records of the stream were lost "
+                    "on the way.",
+                )
+            )
+        if stream["dropped_bytes"] or not stream["complete"]:
+            text = f"The stream is not complete: {stream['reason'] or 'it has no trailer'}."
+            note = (
+                f"{numbers.count(stream['dropped_bytes'])} bytes behind the last good record "
+                "were dropped."
+                if stream["dropped_bytes"]
+                else ""
+            )
+            remarks.append(Point("warn", text, note))
+    for event in step["events"]:
+        kind = "note" if event["event"] in ("message", "threshold") else "warn"
+        remarks.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
+    members = [one for one in run["series"] if one["step"] == step["step"]]
+    overruns = sum(one["overruns"] for one in members)
+    missed = sum(one["missed"] for one in members)
+    if missed:
+        remarks.append(
+            Point(
+                "warn",
+                f"{'1 period was' if missed == 1 else f'{numbers.count(missed)} periods were'} "
+                f"missed in {numbers.count(overruns)} overrun{'' if overruns == 1 else 's'}.",
+                "What was missed has no sample of its own; the corrected figures say how late it "
+                "was.",
+            )
+        )
+    if any(one["source"] == "histogram" for one in members):
+        remarks.append(
+            Point(
+                "note",
+                "Only histograms were sent: values other than the extremes are rounded up by at "
+                "most 1/128.",
+            )
+        )
+    return remarks
+
+
+def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
+    """The verdicts of a step, the gravest first; series with the same outcome share a row."""
+    places = [p for p, one in enumerate(run["series"]) if one["step"] == step]
+    names: dict[int, str] = {}
+    groups = group_series(run["series"], places)
+    for members in groups:
+        labels = series_labels([run["series"][p] for p in members])
+        prefix = f"{run['series'][members[0]]['name']}, " if len(groups) > 1 else ""
+        names.update({p: prefix + label for p, label in zip(members, labels, strict=True)})
+    keys = ("rule", "result", "evidence", "remedy")
+    same: dict[tuple[str, ...], list[str]] = {}
+    for verdict in run["verdicts"]:
+        if verdict["step"] == step:
+            whose = same.setdefault(tuple(verdict[key] for key in keys), [])
+            if verdict["series"] in names:
+                whose.append(names[verdict["series"]])
+    order = {"fail": 0, "inconclusive": 1, "skipped": 2, "pass": 3}
+    rows = []
+    for (rule, result, evidence, remedy), whose in sorted(
+        same.items(), key=lambda item: order[item[0][1]]
+    ):
+        everyone = len(whose) == len(places) > 2
+        rows.append(
+            {
+                "rule": numbers.typeset(rule),
+                "whose": f"all {len(whose)} series" if everyone else ", ".join(whose),
+                "result": result,
+                "evidence": numbers.typeset(evidence),
+                "remedy": numbers.typeset(remedy),
+            }
+        )
+    return rows
+
+
+def _group(
+    analysis: Analysis,
+    number: int,
+    step: Document,
+    definition: Mapping[str, Any],
+    members: Sequence[int],
+    name: str,
+    shared: Shared,
+    budget: pictures.Budget,
+) -> dict[str, Any]:
+    run = analysis.model["runs"][number]
+    series = [run["series"][place] for place in members]
+    labels = series_labels(series)
+    unit = series[0]["unit"]
+    described: Mapping[str, Any] = next(
+        (s for s in definition.get("series") or () if s.get("name") == series[0]["name"]), {}
+    )
+    title = series[0]["name"][:1].upper() + series[0]["name"][1:]
+    if series[0]["context"]:
+        title += f" in {series[0]['context']} context"
+    swatches = [f"{at} {len(series)}" if len(series) > 1 else "" for at in range(len(series))]
+    table = figures_table(series, labels, swatches, unit)
+    everything = None
+    if len(series) > ROW_LIMIT:
+        order = sorted(range(len(series)), key=lambda at: -(series[at]["max"] or 0))[:WORST_ROWS]
+        everything = table
+        table = figures_table(
+            [series[at] for at in order],
+            [labels[at] for at in order],
+            [swatches[at] for at in order],
+            unit,
+            f"; the {WORST_ROWS} series with the highest maxima of {len(series)}",
+        )
+    figures = [analysis.figures[number][analysis.places[number][place]] for place in members]
+    drawn = any(one.kept for one in figures)
+    views = []
+    if drawn:
+        picture = pictures.picture(figures, budget)
+        if _distinct_times(picture["time"]) < FEW_TIMES:
+            picture["time"] = None
+        limit = step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None
+        shown_unit = numbers.unit_name(unit)
+        shared.data[name] = {
+            "labels": labels,
+            "unit": shown_unit,
+            "raw_unit": unit,
+            "div": numbers.divisor(unit),
+            "quantity": series[0]["name"],
+            "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
+            "max": [one["max"] for one in series],
+            "budget": limit,
+            "events": [[event["time_s"], event["text"]] for event in step["events"]],
+            **picture,
+        }
+        views = _figures(picture, len(series))
+    return {
+        "id": name,
+        "places": list(members),
+        "labels": labels,
+        "title": title,
+        "meaning": capital(str(described.get("meaning") or "")),
+        "start": str(described.get("from") or ""),
+        "end": str(described.get("to") or ""),
+        "stages": [str(stage) for stage in described.get("stages") or ()],
+        "sentences": [claim(series, labels)],
+        "table": table,
+        "all": everything,
+        "all_summary": f"All {len(series)} series",
+        "more": more_table(series, labels, unit),
+        "more_summary": "More figures: without the first sample, corrected percentiles, scheduling",
+        "more_open": False,
+        "figures": views,
+    }
+
+
+def _distinct_times(time: Mapping[str, Any] | None) -> int:
+    """At how many places along the time there is a sample or a mark."""
+    if time is None:
+        return 0
+    filled = {at for row in time["high"] for at, value in enumerate(row) if value is not None}
+    return len(filled | {mark[0] for mark in time["marks"]})
+
+
+def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
+    corrected = any(row is not None for row in picture["ccdf"]["corrected"])
+    views: list[dict[str, Any]] = [
+        {
+            "kind": "histogram",
+            "full": False,
+            "title": "How often each value occurred",
+            "caption": "The body shows the usual case; single samples far to the right are "
+            "the ones that count.",
+        },
+        {
+            "kind": "ccdf",
+            "full": False,
+            "title": "Share of samples at least this large",
+            "caption": "A steep fall hints at a limit; a long flat tail means that worse is to be "
+            "expected in a longer run."
+            + (" Dashed: corrected for missed periods." if corrected else ""),
+        },
+    ]
+    if picture["time"] is not None:
+        marks = {kind for _, _, kind, _ in picture["time"]["marks"]}
+        look = "look for steps, slopes and peaks at a regular distance."
+        if series <= 2:
+            caption = (
+                "The line follows the largest sample of each bin, the dotted line its median, "
+                f"the band reaches down to the smallest: {look}"
+            )
+        elif series <= 8:
+            caption = (
+                "Each line follows the largest samples of one series, the band spans all samples "
+                f"of all; with one or two series shown, their medians appear: {look}"
+            )
+        else:
+            caption = (
+                "The line follows the largest sample of all series, each dot has the colour of the "
+                f"series it came from, the band reaches down to the smallest: {look}"
+            )
+        if marks:
+            caption += (
+                " Triangles: "
+                + numbers.join(
+                    [
+                        text
+                        for kind, text in (
+                            ("missed", "periods missed (red)"),
+                            ("lost", "samples lost (amber)"),
+                        )
+                        if kind in marks
+                    ]
+                )
+                + "."
+            )
+        views.append(
+            {"kind": "time", "full": True, "title": "Over the time of the step", "caption": caption}
+        )
+    return views
