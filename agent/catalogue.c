@@ -51,8 +51,8 @@ const char *catalogue_names(char *buf, size_t size)
 
 static const char *const type_names[] = {
 	[OPTION_DURATION] = "duration", [OPTION_INTEGER] = "integer", [OPTION_SIZE] = "size",
-	[OPTION_CPUS] = "cpus",		[OPTION_ENUM] = "enum",	      [OPTION_FLAG] = "flag",
-	[OPTION_TEXT] = "text",
+	[OPTION_CPUS] = "cpus",		[OPTION_ENUM] = "enum",	      [OPTION_ENUMS] = "enums",
+	[OPTION_FLAG] = "flag",		[OPTION_TEXT] = "text",
 };
 
 static void describe_limit(struct json *json, const char *key, const struct option_info *o,

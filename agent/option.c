@@ -366,24 +366,29 @@ static int refuse_notation(const struct option_info *info, const char *text, str
 			   notations[info->type].what);
 }
 
-static int refuse_value(const struct option_info *info, const char *text, struct message *msg)
+/* Values are refused one by one: @text is one of those given, of @size letters. */
+static int refuse_value(const struct option_info *info, const char *text, size_t size,
+			struct message *msg)
 {
 	char near[NAME_ROOM + 1];
 	char remedy[sizeof(msg->remedy)];
 	char typed[64];
+	char one[64];
 
-	if (option_nearest(text, info->values, near, sizeof(near)))
+	snprintf(one, sizeof(one), "%.*s", (int)size, text);
+	if (option_value_number(info->values, text, size) >= 0)
+		return message_set(msg, -EINVAL, "give it once", "%s has %s twice", info->name,
+				   one);
+	if (option_nearest(one, info->values, near, sizeof(near)))
 		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
 	else
 		snprintf(remedy, sizeof(remedy), "give one of: %s", info->values);
 	return message_set(msg, -EINVAL, remedy, "%s cannot be '%s'", info->name,
-			   shown(text, typed, sizeof(typed)));
+			   shown(one, typed, sizeof(typed)));
 }
 
-/* The number of @text among @values, or -1. */
-static int64_t value_number(const char *values, const char *text)
+int64_t option_value_number(const char *values, const char *text, size_t size)
 {
-	size_t size = strlen(text);
 	int64_t number = 0;
 
 	while (*values) {
@@ -396,6 +401,26 @@ static int64_t value_number(const char *values, const char *text)
 		number++;
 	}
 	return -1;
+}
+
+/* Read values separated by commas: how many, or -1 with *@text at the one that is wrong. */
+static int64_t read_values(const char *values, const char **text)
+{
+	uint64_t seen = 0;
+	int64_t count = 0;
+
+	for (;;) {
+		size_t size = strcspn(*text, ",");
+		int64_t number = option_value_number(values, *text, size);
+
+		if (number < 0 || seen >> number & 1)
+			return -1;
+		seen |= 1ULL << number;
+		count++;
+		if (!(*text)[size])
+			return count;
+		*text += size + 1;
+	}
 }
 
 /* Read @text into @number by the type alone; the limits are not looked at. */
@@ -416,10 +441,13 @@ static int read_value(const struct option_info *info, const char *text, int64_t 
 		*number = err ? 0 : cpulist_count(&cpus);
 		return err;
 	case OPTION_FLAG:
-		*number = value_number("no yes", text);
+		*number = option_value_number("no yes", text, strlen(text));
 		return *number < 0 ? -EINVAL : 0;
 	case OPTION_ENUM:
-		*number = value_number(info->values, text);
+		*number = option_value_number(info->values, text, strlen(text));
+		return *number < 0 ? -EINVAL : 0;
+	case OPTION_ENUMS:
+		*number = read_values(info->values, &text);
 		return *number < 0 ? -EINVAL : 0;
 	case OPTION_TEXT:
 		*number = 0;
@@ -446,7 +474,11 @@ static char *effective_text(const struct option_info *info, const char *text, in
 static int refuse(const struct option_info *info, const char *text, int err, struct message *msg)
 {
 	if (info->type == OPTION_ENUM)
-		return refuse_value(info, text, msg);
+		return refuse_value(info, text, strlen(text), msg);
+	if (info->type == OPTION_ENUMS) {
+		read_values(info->values, &text);
+		return refuse_value(info, text, strcspn(text, ","), msg);
+	}
 	if (err == -ERANGE)
 		return refuse_number(info, text, text[0] == '-' ? "too small" : "too large", msg);
 	return refuse_notation(info, text, msg);

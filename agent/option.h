@@ -18,6 +18,7 @@ enum option_type {
 	OPTION_SIZE,
 	OPTION_CPUS,
 	OPTION_ENUM,
+	OPTION_ENUMS, /* some of the values, separated by commas, each once, in the order given */
 	OPTION_FLAG,
 	OPTION_TEXT,
 };
@@ -29,7 +30,7 @@ struct option_info {
 	const char *def; /* default, in the notation of the command line; never NULL */
 	int64_t min;	 /* duration: ns; size: bytes; integer. Both 0: no limits. */
 	int64_t max;
-	const char *values; /* enum: the values, separated by single spaces */
+	const char *values; /* enum, enums: the values, separated by single spaces */
 	const char *help;
 };
 
@@ -37,9 +38,10 @@ struct option_info {
 struct option_value {
 	const struct option_info *info;
 	bool given;
-	char *asked; /* text as given, NULL if not given */
-	int64_t number; /* duration in ns, integer, size in bytes, flag 0/1, enum: number of the value */
-	char *text; /* in effect; settable by the measurement through option_effective() */
+	char *asked;	/* text as given, NULL if not given */
+	int64_t number; /* duration in ns, integer, size in bytes, flag 0/1, enum: number of the
+			 * value, enums: how many */
+	char *text;	/* in effect; settable by the measurement through option_effective() */
 };
 
 struct option_set {
@@ -63,6 +65,9 @@ const char *option_text(const struct option_set *set, const char *name);
 
 /* Record what took effect where it is not what was asked for. 0 or -ENOMEM. */
 int option_effective(struct option_set *set, const char *name, const char *text);
+
+/* The number of @text (@size letters) among @values, which single spaces separate, or -1. */
+int64_t option_value_number(const char *values, const char *text, size_t size);
 
 /* Single notations; 0 or -EINVAL/-ERANGE. option_parse_duration gives ns. */
 int option_parse_duration(const char *text, int64_t *ns);
