@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit: what of a target's configuration stands in the way of real time.
+
+Checks over the facts that the agent collected (docs/environment.md), one function each, in files by
+theme and in one table; docs/checks.md says what each looks at and why. A check never answers ``ok``
+where a fact that it needs is missing: then it is a note that says so.
+
+Sources: the kernel's own documentation (admin-guide/kernel-parameters, admin-guide/pm, scheduler/
+sched-rt-group, timers), and its source where that is silent, named at the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rtgauge.audit.case import Case, Finding, Level
+from rtgauge.audit.clocks import check_clock, check_timers
+from rtgauge.audit.isolation import check_isolation, check_smt
+from rtgauge.audit.machine import check_virtualisation
+from rtgauge.audit.power import check_frequency, check_sleep
+from rtgauge.audit.preemption import check_preemption
+from rtgauge.audit.privileges import check_privileges
+from rtgauge.audit.throttling import check_throttling
+from rtgauge.environment import Settings, environment_document, settings_document
+from rtgauge.facts import Fact, Facts
+from rtgauge.interpret import online_cpus, realtime_model
+
+__all__ = ["CHECKS", "Finding", "Level", "audit", "environment_document", "realtime_model"]
+
+
+#: The checks, in the order of their findings.
+CHECKS: Mapping[str, Callable[[str, Case], Finding]] = {
+    "preemption": check_preemption,
+    "timers": check_timers,
+    "clock-source": check_clock,
+    "frequency": check_frequency,
+    "sleep-states": check_sleep,
+    "throttling": check_throttling,
+    "isolation": check_isolation,
+    "smt": check_smt,
+    "virtualisation": check_virtualisation,
+    "privileges": check_privileges,
+}
+
+
+def audit(
+    facts: Mapping[str, Fact],
+    *,
+    cpus: Sequence[int] | None = None,
+    load_running: bool = False,
+    settings: Settings | None = None,
+) -> list[Finding]:
+    """The findings of all checks, in the order of their table.
+
+    ``cpus`` are those that are (to be) measured, all that are online if not given;
+    ``load_running``: a load is running beside the measurement; ``settings``: what a run changed,
+    so that what it lifted is not held against it.
+    """
+    known = Facts(facts)
+    changed = settings_document(settings)
+    case = Case(
+        known,
+        frozenset(cpus) if cpus is not None else online_cpus(known) or frozenset(),
+        cpus is not None,
+        load_running,
+        {name: entry["effective"] for name, entry in changed.items()},
+        bool(changed),
+    )
+    return [check(name, case) for name, check in CHECKS.items()]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the checks look at, and what one of them finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from rtgauge.facts import Facts, cpu_list, one_line
+
+__all__ = ["Case", "Finding", "Level", "by_value", "cpus_text", "finding", "time_text", "unknown"]
+
+
+Level: TypeAlias = Literal["ok", "note", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found: one line each; ``remedy`` is empty when all is well."""
+
+    check: str
+    found: str
+    level: Level
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the checks look at."""
+
+    facts: Facts
+    cpus: frozenset[int]  # those that are measured; all that are online if not told
+    chosen: bool  # whether they were told
+    load_running: bool
+    settings: dict[str, str | None] = field(default_factory=dict)
+    recorded: bool = False  # the settings are those of a run
+
+    def values(self, pattern: str) -> dict[int, str]:
+        """A file of each CPU, of the measured CPUs alone."""
+        values = self.facts.per_cpu(pattern)
+        return {cpu: values[cpu] for cpu in sorted(values) if not self.cpus or cpu in self.cpus}
+
+    def covers(self, values: Mapping[int, object]) -> bool:
+        """Whether something is known of each measured CPU."""
+        return bool(values) and self.cpus <= values.keys()
+
+
+def finding(check: str, level: Level, found: str, why: str, remedy: str = "") -> Finding:
+    return Finding(check, one_line(found), level, one_line(why, 400), one_line(remedy, 400))
+
+
+def unknown(check: str, missing: str, why: str, remedy: str) -> Finding:
+    return finding(check, "note", "unknown", f"{missing}; {why}", remedy)
+
+
+def time_text(ns: int) -> str:
+    for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")):
+        if ns >= size:
+            return f"{ns / size:g} {unit}"
+    return f"{ns} ns"
+
+
+def by_value(values: Mapping[int, str]) -> str:
+    """``powersave on CPUs 0-3, performance on CPU 4``; without CPUs if all are the same."""
+    groups: dict[str, list[int]] = {}
+    for cpu, value in values.items():
+        groups.setdefault(value, []).append(cpu)
+    if len(groups) == 1:
+        return next(iter(groups))
+    return ", ".join(f"{value} on {cpus_text(cpus)}" for value, cpus in groups.items())
+
+
+def cpus_text(cpus: Iterable[int]) -> str:
+    ordered = sorted(set(cpus))
+    return f"CPU{'' if len(ordered) == 1 else 's'} {cpu_list(ordered)}"

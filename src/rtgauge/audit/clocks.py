@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timers and clocks."""
+
+from __future__ import annotations
+
+from rtgauge.audit.case import Case, Finding, finding, time_text, unknown
+from rtgauge.facts import CLOCK
+
+__all__ = ["check_clock", "check_timers"]
+
+
+def check_timers(name: str, case: Case) -> Finding:
+    facts = case.facts
+    resolution = facts.integer("agent.clock_getres_ns")
+    why = "without them a sleeping task wakes at the next tick only"
+    if resolution is None or resolution <= 0:
+        return unknown(
+            name,
+            "the resolution of CLOCK_MONOTONIC was not collected",
+            why,
+            "run rtgauge check with the agent of this version",
+        )
+    # hrtimer_resolution: 1 ns once a CPU has switched to high resolution, a tick before
+    if resolution <= 1000:
+        return finding(
+            name,
+            "ok",
+            f"resolution {resolution} ns",
+            "timers expire when due, not at the next tick",
+        )
+    if facts.parameter("highres") == "off":
+        remedy = "remove highres=off from the kernel's parameters"
+    elif facts.parameter("nohz") == "off" and facts.config("HIGH_RES_TIMERS") == "y":
+        remedy = "look in dmesg for why the kernel did not switch to high-resolution mode"
+    elif facts.config("HIGH_RES_TIMERS") == "n":
+        remedy = "boot a kernel built with CONFIG_HIGH_RES_TIMERS=y"
+    else:
+        remedy = (
+            "boot a kernel built with CONFIG_HIGH_RES_TIMERS=y and a one-shot clock event device"
+        )
+    return finding(name, "error", f"resolution {time_text(resolution)}, a tick", why, remedy)
+
+
+#: Counters of the processor itself, read in some ten nanoseconds without leaving user space.
+_FAST = {
+    "tsc",
+    "arch_sys_counter",
+    "riscv_clocksource",
+    "timebase",
+    "tod",
+    "Constant",
+    "stick",
+    "tick",
+}
+_SLOW = {"hpet", "acpi_pm", "pit"}
+_PARAVIRTUAL = {
+    "kvm-clock",
+    "xen",
+    "hyperv_clocksource_tsc_page",
+    "hyperv_clocksource_msr",
+    "vmware-clock",
+}
+
+
+def check_clock(name: str, case: Case) -> Finding:
+    facts = case.facts
+    current = facts.text(CLOCK + "current_clocksource")
+    path = CLOCK + "current_clocksource"
+    if not current:
+        return unknown(
+            name,
+            "the current clock source could not be read",
+            "a slow one adds microseconds to every time stamp",
+            f"cat {path}",
+        )
+    available = (facts.text(CLOCK + "available_clocksource") or "").split()
+    switch = f"echo tsc > {path}"
+    tsc_lost = (
+        "dmesg | grep -i tsc says why the TSC was given up; mend the firmware or the hypervisor"
+        " (tsc=reliable only where it is known to be stable)"
+    )
+    if current in _FAST:
+        return finding(name, "ok", current, "read in user space, in some ten nanoseconds")
+    if current in ("jiffies", "refined-jiffies"):
+        return finding(
+            name,
+            "error",
+            current,
+            "time advances by whole ticks only: latencies below a tick cannot be seen",
+            "boot a kernel with a driver for this machine's timer",
+        )
+    if current in _SLOW:
+        return finding(
+            name,
+            "warning",
+            current,
+            "each time stamp is a system call and a slow device access of a microsecond or more",
+            switch if "tsc" in available else tsc_lost,
+        )
+    if current in _PARAVIRTUAL:
+        return finding(
+            name,
+            "note",
+            current,
+            "time is the hypervisor's: it may be adjusted when the virtual machine is moved or"
+            " paused, and a time stamp may be a system call",
+            switch if "tsc" in available else "give the virtual machine an invariant TSC",
+        )
+    if facts.is_x86:
+        return finding(
+            name,
+            "warning",
+            current,
+            "not the TSC, the only fast clock of this processor",
+            switch if "tsc" in available else tsc_lost,
+        )
+    return finding(
+        name,
+        "note",
+        current,
+        "a counter of this board, not known to this check; its cost is measured (clock-cost)",
+        "see the result of clock-cost: more than 1 us is a slow one",
+    )

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom the CPUs are shared with: other tasks, interrupts, the core's other thread."""
+
+from __future__ import annotations
+
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
+from rtgauge.facts import CPU, Facts, cpu_list, parse_cpus, parse_mask
+from rtgauge.interpret import hypervisor, isolated_cpus, online_cpus
+
+__all__ = ["check_isolation", "check_smt"]
+
+
+def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
+    wanted = case.cpus if case.chosen and case.cpus < online else frozenset({max(online)})
+    cpus, others = cpu_list(wanted), cpu_list(online - wanted)
+    return (
+        f"boot with isolcpus=managed_irq,domain,{cpus} nohz_full={cpus} rcu_nocbs={cpus}"
+        f" irqaffinity={others}, and measure there"
+    )
+
+
+def check_isolation(name: str, case: Case) -> Finding:
+    facts = case.facts
+    online = online_cpus(facts)
+    isolated = isolated_cpus(facts)
+    why = "tasks and interrupts that are none of its business delay a task on a CPU that is shared"
+    if online is None or isolated is None:
+        missing = "which CPUs are online" if online is None else "which CPUs are isolated"
+        return unknown(name, f"{missing} could not be read", why, f"cat {CPU}online {CPU}isolated")
+    if len(online) == 1:
+        return finding(
+            name,
+            "note",
+            "a single CPU",
+            "everything else runs on the same CPU; nothing can be kept off it",
+            "nothing but fewer tasks and interrupts, or a target with more CPUs",
+        )
+    measured = case.cpus or online
+    remedy = _isolation_parameters(case, online)
+    shared = measured - isolated
+    if shared:
+        if case.load_running:
+            why += "; here the load does so on purpose"
+        if not isolated:
+            return finding(name, "note", "no CPU is isolated", why, remedy)
+        return finding(
+            name,
+            "warning" if case.chosen else "note",
+            f"{cpus_text(isolated)} isolated; measured: {cpus_text(shared)} not isolated",
+            why,
+            f"measure on the isolated ones (--cpu {cpu_list(isolated)})"
+            if isolated & online
+            else remedy,
+        )
+    gaps = _isolation_gaps(facts, measured)
+    found = f"{cpus_text(measured)} isolated"
+    if gaps:
+        return finding(
+            name,
+            "note",
+            ", ".join([found, *(gap for gap, _ in gaps)]),
+            "what is left there still interrupts the task now and then",
+            "; ".join(remedy for _, remedy in gaps),
+        )
+    extra = ": a load reaches them only through what is shared" if case.load_running else ""
+    return finding(name, "ok", found, f"the scheduler places no other tasks there{extra}")
+
+
+def _isolation_gaps(facts: Facts, measured: frozenset[int]) -> list[tuple[str, str]]:
+    gaps: list[tuple[str, str]] = []
+    text = cpu_list(measured)
+    full = facts.cpus(CPU + "nohz_full")
+    if full is None:
+        value = facts.parameter("nohz_full")
+        full = parse_cpus(value) if value else frozenset()
+    if measured - (full or frozenset()):
+        gaps.append(("but with a tick", f"boot with nohz_full={text} rcu_nocbs={text}"))
+    affinity = parse_mask(facts.text("/proc/irq/default_smp_affinity") or "-")
+    if affinity is None:
+        gaps.append(("where interrupts go is unknown", "cat /proc/irq/default_smp_affinity"))
+    elif affinity & measured:
+        online = online_cpus(facts) or measured
+        others = cpu_list(online - measured)
+        gaps.append(
+            (
+                "but new interrupts go there",
+                f"boot with irqaffinity={others}" if others else "keep a CPU for interrupts",
+            )
+        )
+    return gaps
+
+
+def check_smt(name: str, case: Case) -> Finding:
+    facts = case.facts
+    online = online_cpus(facts)
+    why = "two threads of a core share its caches and units: what one does slows the other"
+    remedy = "echo off > /sys/devices/system/cpu/smt/control (or boot with nosmt)"
+    siblings = {
+        cpu: group
+        for cpu, text in case.values(CPU + "cpu#/topology/thread_siblings_list").items()
+        if (group := parse_cpus(text))
+    }
+    shared = {cpu: group for cpu, group in siblings.items() if len(group) > 1}
+    active = facts.text(CPU + "smt/active")
+    if shared:
+        cpu, group = next(iter(shared.items()))
+        more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+        if case.load_running:
+            why += "; a load may run on the sibling"
+        return finding(
+            name,
+            "warning",
+            f"on: CPU {cpu} shares its core (CPUs {cpu_list(group)}){more}",
+            why,
+            remedy,
+        )
+    known = case.covers(siblings)
+    if active == "1" and not known:
+        return finding(name, "warning", "on", why, remedy)
+    if active == "0" or known or (online is not None and len(online) == 1):
+        if hypervisor(facts):
+            return finding(
+                name,
+                "note",
+                "off as this virtual machine sees it",
+                "whether its virtual CPUs share the cores of the host cannot be seen from inside",
+                "on the host: pin each virtual CPU to a core of its own, with SMT off",
+            )
+        single = active is None and not siblings
+        found = "a single CPU" if single else "off"
+        return finding(name, "ok", found, "no CPU measured shares its core")
+    return unknown(name, "neither smt/active nor the siblings could be read", why, remedy)

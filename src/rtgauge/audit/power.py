@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frequency and sleep states of the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rtgauge.audit.case import Case, Finding, by_value, cpus_text, finding, unknown
+from rtgauge.facts import CPU, parse_integer
+from rtgauge.interpret import GOVERNOR, hypervisor
+
+__all__ = ["check_frequency", "check_sleep"]
+
+
+_SET_GOVERNOR = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+
+
+def check_frequency(name: str, case: Case) -> Finding:
+    governors = case.values(GOVERNOR)
+    why = "the first work after a pause runs at a low frequency, and the change itself takes time"
+    if not governors:
+        return _no_frequency(name, case, why)
+    low = case.values(CPU + "cpu#/cpufreq/scaling_min_freq")
+    high = case.values(CPU + "cpu#/cpufreq/scaling_max_freq")
+    changing = {
+        cpu: governor
+        for cpu, governor in governors.items()
+        if governor != "performance" and (cpu not in low or low[cpu] != high.get(cpu))
+    }
+    if changing:
+        if set(changing.values()) == {"userspace"}:
+            return finding(
+                name,
+                "note",
+                by_value(governors),
+                "the frequency is whatever a program has set, and that program may change it",
+                _SET_GOVERNOR,
+            )
+        drivers = case.values(CPU + "cpu#/cpufreq/scaling_driver")
+        lowest = [
+            cpu
+            for cpu, governor in changing.items()
+            # only these two drivers have a powersave that varies the frequency
+            if governor == "powersave"
+            and cpu in drivers
+            and drivers[cpu] not in ("intel_pstate", "amd-pstate-epp")
+        ]
+        if len(lowest) == len(changing):
+            why = "the processor always runs at its lowest frequency: everything takes longer"
+        return finding(name, "warning", by_value(governors), why, _SET_GOVERNOR)
+    if not case.covers(governors):
+        missing = case.cpus - governors.keys()
+        return unknown(name, f"nothing is known of {cpus_text(missing)}", why, _SET_GOVERNOR)
+    fixed = [cpu for cpu, governor in governors.items() if governor != "performance"]
+    found = by_value(governors) + (f", fixed frequency on {cpus_text(fixed)}" if fixed else "")
+    return finding(name, "ok", found, "the governor does not lower the frequency")
+
+
+def _no_frequency(name: str, case: Case, why: str) -> Finding:
+    facts = case.facts
+    if not facts.per_cpu_absent(GOVERNOR) and facts.config("CPU_FREQ") != "n":
+        error = facts.per_cpu_error(GOVERNOR)
+        return unknown(
+            name,
+            "the governors could not be read" + (f" ({error})" if error else ""),
+            why,
+            "run the check as root" if facts.integer("agent.uid") else _SET_GOVERNOR,
+        )
+    if hypervisor(facts):
+        return finding(
+            name,
+            "note",
+            "not under this kernel's control",
+            "the host of this virtual machine decides on the frequency",
+            f"on the host: {_SET_GOVERNOR}",
+        )
+    if facts.is_x86:
+        return finding(
+            name,
+            "note",
+            "not under the kernel's control",
+            "the kernel does not change the frequency, but the firmware may do so by itself",
+            "choose maximum performance (no power saving) in the firmware's settings",
+        )
+    return finding(name, "ok", "fixed", "the kernel does not change the frequency")
+
+
+_SLEEP_OK_US = 2
+_WHY_HALT = "a halted virtual CPU goes to the hypervisor, and returns when that schedules it again"
+_HALT_REMEDY = (
+    "while the application runs, hold /dev/cpu_dma_latency at 0; or boot with idle=poll"
+    " (where that is not x86: nohlt)"
+)
+_HOLD = (
+    "the application holds /dev/cpu_dma_latency open with the value 0 while it runs; or boot with "
+)
+
+
+def check_sleep(name: str, case: Case) -> Finding:
+    facts = case.facts
+    why = "a sleeping CPU needs that long before it can run the task that it was woken for"
+    boot = "processor.max_cstate=1 intel_idle.max_cstate=0" if facts.is_x86 else "cpuidle.off=1"
+    remedy = _HOLD + boot
+    held = parse_integer(case.settings.get("cpu_dma_latency"))
+    if held is None:
+        held = parse_integer(case.settings.get("/dev/cpu_dma_latency"))
+    if facts.parameter("idle") == "poll":
+        return finding(name, "ok", "idle=poll", "idle CPUs do not sleep")
+    states = _sleep_states(case)
+    if not states:
+        return _no_sleep_states(name, case, why, remedy)
+    deepest = _deepest(states)
+    if held is not None and held >= 0:
+        left = _sleep_states(case, held)
+        # without a state as shallow as asked for, the kernel takes the shallowest
+        found = f"held at {held} us during the run ({_deepest(left)[0] if left else 'none'} left)"
+        if not left or _deepest(left)[1] <= _SLEEP_OK_US:
+            return finding(name, "ok", found, f"not entered: {deepest[0]}")
+        return finding(name, "warning", found, why, remedy)
+    if deepest[1] <= _SLEEP_OK_US:
+        if not case.covers(states):
+            missing = cpus_text(case.cpus - states.keys())
+            return unknown(name, f"nothing is known of {missing}", why, remedy)
+        if deepest[1] > 0 and hypervisor(facts):
+            return finding(name, "note", f"deepest: {deepest[0]}", _WHY_HALT, _HALT_REMEDY)
+        return finding(name, "ok", f"deepest: {deepest[0]}", "waking takes next to no time")
+    if case.recorded:
+        why += "; the run could not hold /dev/cpu_dma_latency"
+    elif facts.integer("agent.dma_latency") == 0:
+        why += "; while rtgauge measures it keeps them off, an application must do so itself"
+    return finding(name, "warning", f"deepest: {deepest[0]}", why, remedy)
+
+
+def _deepest(states: Mapping[int, tuple[str, int]]) -> tuple[str, int]:
+    """The state of the longest exit latency, in words, and that latency."""
+    state = max(states.values(), key=lambda item: item[1])
+    cpus = [cpu for cpu, other in states.items() if other == state]
+    return f"{state[0] or 'a state'}, {state[1]} us, on {cpus_text(cpus)}", state[1]
+
+
+def _sleep_states(case: Case, held: int = 1 << 62) -> dict[int, tuple[str, int]]:
+    """Name and exit latency (us) of the deepest state that each measured CPU may enter."""
+    limits = case.values(CPU + "cpu#/power/pm_qos_resume_latency_us")
+    deepest: dict[int, tuple[str, int]] = {}
+    for number in range(10):
+        base = f"{CPU}cpu#/cpuidle/state{number}/"
+        names = case.values(base + "name")
+        disabled = case.values(base + "disable")
+        for cpu, text in case.values(base + "latency").items():
+            latency = parse_integer(text)
+            if latency is None or latency < 0 or disabled.get(cpu, "0") != "0":
+                continue
+            # admin-guide/pm/cpuidle: "n/a" allows no latency at all, 0 means no limit
+            own = 0 if limits.get(cpu) == "n/a" else parse_integer(limits.get(cpu)) or held
+            if latency <= min(own, held) and latency >= deepest.get(cpu, ("", 0))[1]:
+                deepest[cpu] = (names.get(cpu, ""), latency)
+    return deepest
+
+
+def _no_sleep_states(name: str, case: Case, why: str, remedy: str) -> Finding:
+    facts = case.facts
+    driver = facts.text(CPU + "cpuidle/current_driver")
+    absent = facts.absent(CPU + "cpuidle/current_driver") or facts.config("CPU_IDLE") == "n"
+    if driver != "none" and not absent and facts.parameter("cpuidle.off") != "1":
+        return unknown(name, "the sleep states could not be read", why, remedy)
+    if hypervisor(facts):
+        return finding(
+            name,
+            "note",
+            "the plain halt instruction",
+            _WHY_HALT,
+            _HALT_REMEDY,
+        )
+    return finding(
+        name, "ok", "the plain halt instruction", "no driver that could enter deeper states"
+    )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon the kernel can be pushed aside."""
+
+from __future__ import annotations
+
+from rtgauge.audit.case import Case, Finding, finding, unknown
+from rtgauge.facts import Facts
+from rtgauge.interpret import preemption
+
+__all__ = ["check_preemption"]
+
+
+_RT_KERNELS = {
+    "x86_64": "linux-image-rt-amd64",
+    "aarch64": "linux-image-rt-arm64",
+    "armv7l": "linux-image-rt-armmp",
+    "i686": "linux-image-rt-686-pae",
+}
+
+
+def _rt_remedy(facts: Facts) -> str:
+    version = (facts.text("uname.version") or "") + (facts.text("/proc/version") or "")
+    package = _RT_KERNELS.get(facts.machine)
+    if "Debian" in version and package:
+        return f"apt install {package}, and boot it"
+    if "Ubuntu" in version and facts.machine in ("x86_64", "aarch64"):
+        return "pro enable realtime-kernel, and boot it"
+    return "boot a kernel built with CONFIG_PREEMPT_RT=y (part of Linux from 6.12 on)"
+
+
+#: Debugging that costs a multiple of every lock or memory access.
+_DEBUGGING = ("PROVE_LOCKING", "LOCKDEP", "KASAN", "KCSAN", "DEBUG_ATOMIC_SLEEP")
+
+
+def check_preemption(name: str, case: Case) -> Finding:
+    facts = case.facts
+    state = preemption(facts)
+    remedy = _rt_remedy(facts)
+    if state.model == "preempt_rt":
+        debugging = [option for option in _DEBUGGING if facts.config(option) == "y"]
+        if debugging:
+            return finding(
+                name,
+                "warning",
+                f"PREEMPT_RT, debugging with {', '.join(debugging)}",
+                "such debugging makes every lock or memory access slower by a multiple",
+                "boot a kernel built without " + ", ".join(f"CONFIG_{o}" for o in debugging),
+            )
+        return finding(
+            name, "ok", state.found, "interrupt handlers and locks of the kernel can be preempted"
+        )
+    if state.model in ("cobalt", "evl"):
+        return finding(
+            name,
+            "note",
+            state.found,
+            "tasks of that core preempt Linux; what is measured here are tasks of Linux itself",
+            "measure tasks of the core with its own latency program (latency, latmus) besides",
+        )
+    if state.found == "unknown":
+        return unknown(
+            name,
+            "the kernel's version is missing",
+            "without PREEMPT_RT the kernel delays tasks without a bound",
+            remedy,
+        )
+    if state.model in ("none", "voluntary") or not state.preemptible:
+        first = "boot with preempt=full as a first step; " if state.dynamic else ""
+        return finding(
+            name,
+            "error",
+            state.found,
+            "a task waits until the kernel's current work is done, which may take milliseconds",
+            first + remedy,
+        )
+    why = "spinlocks, softirqs and interrupt handlers still delay every task without a bound"
+    if state.model == "unknown" and state.dynamic:
+        error = facts.error("/sys/kernel/debug/sched/preempt") or facts.error("agent.debugfs")
+        reason = f" ({error})" if error else ""
+        why = f"debugfs, which has the mode, could not be read{reason}; in any mode {why}"
+    return finding(name, "warning", state.found, why, remedy)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent may do."""
+
+from __future__ import annotations
+
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
+from rtgauge.facts import Facts, cpu_list, parse_cpus
+from rtgauge.interpret import CAP_IPC_LOCK, CAP_SYS_ADMIN, capable, container
+
+__all__ = ["check_privileges"]
+
+
+_EPERM = 1
+_LOCKED = "locked memory"  # the setting that a run records
+_MEMLOCK_ENOUGH = 64 << 20
+
+
+def _fifo_remedy(facts: Facts) -> str:
+    group = facts.integer("agent.cgroup.cpu.rt_runtime_us")
+    if group == 0:
+        # kernel/sched: with a global limit of -1 the groups' are not asked
+        return "sysctl -w kernel.sched_rt_runtime_us=-1 (this control group has no real-time time)"
+    kind = container(facts)
+    if kind in ("docker", "podman"):
+        return (
+            f"{kind} run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
+            " --ulimit memlock=-1 …"
+        )
+    if kind:
+        return "start the container with the capabilities SYS_NICE and IPC_LOCK"
+    if facts.integer("agent.uid") == 0:
+        return (
+            "root, but without CAP_SYS_NICE; in a container:"
+            " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
+        )
+    return (
+        "run as root; or in /etc/security/limits.conf: USER - rtprio 99 and USER - memlock"
+        " unlimited, then log in anew"
+    )
+
+
+def _memory_lock(case: Case) -> str | None:
+    """What stands in the way of locked memory: None if nothing, empty if that is not known."""
+    if _LOCKED in case.settings:  # a run says more than the limits
+        return None if case.settings[_LOCKED] == "all" else "memory not locked"
+    limit = case.facts.integer("agent.rlimit_memlock")
+    if limit is None:
+        return ""
+    if 0 <= limit < _MEMLOCK_ENOUGH and not capable(case.facts, CAP_IPC_LOCK):
+        return f"locked memory up to {limit >> 10} KiB"
+    return None
+
+
+def check_privileges(name: str, case: Case) -> Finding:
+    facts = case.facts
+    fifo = facts.integer("agent.fifo")
+    why_fifo = "without SCHED_FIFO every ordinary task competes with what is measured"
+    if fifo is None:
+        return unknown(name, "SCHED_FIFO was not tried", why_fifo, _fifo_remedy(facts))
+    if fifo != 0:
+        reason = "not permitted" if fifo == _EPERM else f"error {fifo}"
+        kind = container(facts)
+        place = f" in this container ({kind})" if kind else ""
+        if case.settings.get(_LOCKED, "all") != "all":
+            place += ", memory not locked"
+        return finding(name, "error", f"SCHED_FIFO {reason}{place}", why_fifo, _fifo_remedy(facts))
+    found: list[str] = []
+    why: list[str] = []
+    remedy: list[str] = []
+    unsure: list[str] = []
+
+    def missing(what: str, because: str, do: str) -> None:
+        found.append(what)
+        why.append(because)
+        remedy.append(do)
+
+    priority = facts.integer("agent.fifo_priority")
+    if priority is not None and priority < 99:
+        missing(
+            f"SCHED_FIFO up to priority {priority}",
+            "kernel threads of higher priority come first",
+            "prlimit --pid $$ --rtprio=99",
+        )
+    memory = _memory_lock(case)
+    if memory == "":
+        unsure.append("the limit of locked memory is not known")
+    elif memory is not None:
+        missing(
+            memory,
+            "memory that cannot be locked is paged in while measuring",
+            "prlimit --pid $$ --memlock=unlimited",
+        )
+    if (facts.integer("agent.rlimit_rttime") or 0) > 0:
+        missing(
+            f"real-time work ends after {facts.integer('agent.rlimit_rttime')} us",
+            "a real-time task that works so long without a pause is killed",
+            "prlimit --pid $$ --rttime=unlimited",
+        )
+    allowed = parse_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
+    forbidden = case.cpus - allowed if allowed is not None else frozenset[int]()
+    if forbidden:
+        missing(
+            f"{cpus_text(forbidden)} not allowed",
+            "nothing can be measured there",
+            f"taskset -c {cpu_list(case.cpus)} …, or widen the cpuset",
+        )
+    if found:
+        return finding(name, "warning", ", ".join(found), "; ".join(why), "; ".join(remedy))
+    latency = facts.integer("agent.dma_latency")
+    admin = capable(facts, CAP_SYS_ADMIN)
+    uid = facts.integer("agent.uid")
+    if latency is None or uid is None:
+        unsure.append("whether system settings can be changed is not known")
+    if unsure:
+        return finding(
+            name,
+            "note",
+            "SCHED_FIFO, the rest unknown",
+            "; ".join(unsure),
+            "run rtgauge check with the agent of this version",
+        )
+    kept: list[str] = []
+    if latency:
+        kept.append("sleep states")
+    if uid != 0 or admin is False:
+        kept.append("RT throttling, fair server")
+    if kept:
+        return finding(
+            name,
+            "note",
+            f"SCHED_FIFO, but no right to change: {', '.join(kept)}",
+            "what stands in the way of real time there stays as it is while measuring",
+            "run as root"
+            if uid
+            else "give the container the capability SYS_ADMIN and the device /dev/cpu_dma_latency",
+        )
+    return finding(
+        name, "ok", "SCHED_FIFO, locked memory, settings", "all that a measurement asks for"
+    )

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stops a real-time task so that others can run."""
+
+from __future__ import annotations
+
+import re
+
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text
+from rtgauge.facts import Facts, parse_integer
+from rtgauge.interpret import rt_group_sched
+
+__all__ = ["check_throttling"]
+
+
+_FAIR = "/sys/kernel/debug/sched/fair_server/cpu#/runtime"
+_EXT = "/sys/kernel/debug/sched/ext_server/cpu#/runtime"
+RT_RUNTIME = "/proc/sys/kernel/sched_rt_runtime_us"
+RT_PERIOD = "/proc/sys/kernel/sched_rt_period_us"
+_LOCKDOWN = "/sys/kernel/security/lockdown"
+
+
+def _effective(case: Case, name: str) -> tuple[str | None, bool]:
+    """A value as a run set it, else as it was found; and whether the run changed it."""
+    value = case.settings.get(name)
+    if value is not None:
+        return value, True
+    return case.facts.text(name), False
+
+
+def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
+    """Runtime in ns of the fair server of each measured CPU; whether a run set one."""
+    values = {cpu: parse_integer(text) for cpu, text in case.values(_FAIR).items()}
+    changed = False
+    for name, value in case.settings.items():
+        match = re.search(r"/fair_server/cpu(\d{1,4})/runtime$", name)
+        if (
+            match is not None
+            and value is not None
+            and (int(match[1]) in case.cpus or not case.cpus)
+        ):
+            values[int(match[1])] = parse_integer(value)
+            changed = True
+    return {cpu: value for cpu, value in values.items() if value is not None}, changed
+
+
+def _debugfs_remedy(facts: Facts) -> str:
+    """What it takes to read debugfs: to be root, and no kernel lockdown."""
+    if facts.integer("agent.uid") != 0:
+        return "run the check as root, without kernel lockdown"
+    lockdown = facts.text(_LOCKDOWN) or ""
+    active = re.search(r"\[(\w+)\]", lockdown)
+    if active is not None and active[1] != "none":
+        return (
+            f"root, but the kernel is locked down ({active[1]}, see {_LOCKDOWN}): boot without "
+            "lockdown (lockdown=none, or without secure boot)"
+        )
+    return "mount -t debugfs none /sys/kernel/debug, then check again"
+
+
+def check_throttling(name: str, case: Case) -> Finding:
+    facts = case.facts
+    release = facts.release
+    runtime_text, lifted = _effective(case, RT_RUNTIME)
+    runtime, period = parse_integer(runtime_text), facts.integer(RT_PERIOD) or 1_000_000
+    servers, lifted_server = _fair_servers(case)
+    # From 6.12 on ("sched/rt: Remove default bandwidth control") the setting bounds real-time
+    # tasks only together with RT_GROUP_SCHED; the fair server took its place.
+    has_server = bool(servers) or (release is not None and release >= (6, 12))
+    throttles = True if not has_server else rt_group_sched(facts)
+    found: list[str] = []
+    why: list[str] = []
+    remedy: list[str] = []
+    unsure: list[str] = []
+    if runtime is None:
+        unsure.append("sched_rt_runtime_us could not be read")
+    elif runtime < 0 or runtime >= period:
+        found.append("throttling off")
+    else:
+        share = f"{runtime} of {period} us"
+        found.append(
+            f"throttling at {share}" + (" (without effect here)" if throttles is False else "")
+        )
+        if throttles is None:
+            unsure.append("whether the kernel has RT_GROUP_SCHED, and so throttles, is not known")
+        if throttles:
+            why.append(f"real-time tasks that used {share} are stopped until the period ends")
+            remedy.append("sysctl -w kernel.sched_rt_runtime_us=-1")
+    if has_server:
+        positive = {cpu: value for cpu, value in servers.items() if value > 0}
+        if positive:
+            longest = time_text(max(positive.values()))
+            found.append(f"fair server up to {longest} a period on {cpus_text(positive)}")
+            why.append(f"ordinary tasks that starve run before real-time tasks, {longest} a period")
+            remedy.append(
+                "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
+            )
+        elif case.covers(servers):
+            found.append("fair server off")
+        else:
+            found.append("fair server unknown")
+            error = facts.per_cpu_error(_FAIR) or facts.error("agent.debugfs")
+            unsure.append(
+                "the fair server is only in debugfs, which could not be read"
+                + (f" ({error})" if error else "")
+            )
+        if facts.text("/sys/kernel/sched_ext/state") == "enabled" and any(
+            (parse_integer(value) or 0) > 0 for value in case.values(_EXT).values()
+        ):
+            found.append("server of sched_ext on")
+            why.append("tasks of the loaded sched_ext scheduler may run before real-time tasks")
+            remedy.append(
+                "for f in /sys/kernel/debug/sched/ext_server/cpu*/runtime; do echo 0 > $f; done"
+            )
+    elif release is None:
+        unsure.append("the kernel's release is not known")
+    text = ", ".join(found)
+    if lifted or lifted_server:
+        text = f"during the run: {text}"
+    if why:
+        return finding(name, "warning", text, "; ".join(why + unsure), "; ".join(remedy))
+    if unsure:
+        return finding(
+            name,
+            "note",
+            text if runtime is not None else "unknown",
+            "; ".join(unsure) + "; real-time tasks may be stopped for a part of each period",
+            _debugfs_remedy(facts) if has_server else f"cat {RT_RUNTIME} {RT_PERIOD}",
+        )
+    return finding(name, "ok", text, "real-time tasks are not stopped for others")
