@@ -23,11 +23,12 @@ const struct measurement *const catalogue_measurements[] = {
 
 extern const struct load load_sched;
 extern const struct load load_cpu;
+extern const struct load load_net;
+extern const struct load load_copy;
+extern const struct load load_walk;
 
 const struct load *const catalogue_loads[] = {
-	&load_sched,
-	&load_cpu,
-	NULL,
+	&load_sched, &load_cpu, &load_net, &load_copy, &load_walk, NULL,
 };
 
 const struct measurement *catalogue_find(const char *name)

@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "catalogue.h"
 #include "clock.h"
 #include "load.h"
-
-extern const struct load load_sched;
-extern const struct load load_cpu;
 
 static void print_work(void *arg, const char *load, const char *unit, uint64_t count,
 		       int64_t from_ns, int64_t to_ns)
@@ -32,7 +30,6 @@ static int sleep_and_check(struct load_set *set, int64_t ns, bool print, struct 
 
 int main(int argc, char **argv)
 {
-	static const struct load *const loads[] = { &load_sched, &load_cpu, NULL };
 	struct cpulist cpus;
 	struct message msg = { 0 };
 	struct load_set *set = NULL;
@@ -44,7 +41,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: load_driver LOADS DURATION [CPUS]\n");
 		return 2;
 	}
-	err = load_set_parse(&set, argv[1], loads, &msg);
+	err = load_set_parse(&set, argv[1], catalogue_loads, &msg);
 	if (!err)
 		err = load_set_start(set, argc > 3 ? &cpus : NULL, NULL, NULL, NULL, &msg);
 	if (!err)

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The load `copy`: /dev/zero is copied to /dev/null, without an end, on each CPU of the load: as
+ * many system calls as a CPU can make, with a block of memory cleared in each (docs/loads.md).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "loads/start.h"
+
+static const struct option_info copy_options[] = {
+	{ "size", OPTION_SIZE, "64KiB", 1, 16 << 20, NULL, "bytes in a copy" },
+	START_PER_CPU("1"),
+	{ 0 },
+};
+
+static int copy(volatile uint32_t *copies, const struct option_set *options)
+{
+	size_t size = (size_t)option_number(options, "size");
+	char *block = malloc(size);
+	int zero = open("/dev/zero", O_RDONLY);
+	int null = open("/dev/null", O_WRONLY);
+
+	if (!block)
+		return ENOMEM;
+	for (;;) {
+		ssize_t got = read(zero, block, size);
+
+		if (got <= 0 || write(null, block, (size_t)got) != got)
+			return errno;
+		++*copies;
+	}
+}
+
+static int copy_run(struct load_worker *worker, const struct option_set *options,
+		    struct message *msg)
+{
+	return start_on_each(worker, options, copy, msg);
+}
+
+const struct load load_copy = {
+	.name = "copy",
+	.summary = "copies of /dev/zero to /dev/null",
+	.unit = "copies",
+	.options = copy_options,
+	.run = copy_run,
+};

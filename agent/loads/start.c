@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Starting the processes of a load: what several loads share. */
+#include "loads/start.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+pid_t start_process(struct message *msg)
+{
+	pid_t pid = load_fork();
+
+	if (pid >= 0)
+		return pid;
+	pid = -errno;
+	return message_set(msg, pid, "raise the limit of processes (ulimit -u)",
+			   "cannot start a process: %s", strerror(-pid));
+}
+
+int start_on_each(struct load_worker *worker, const struct option_set *options,
+		  int (*work)(volatile uint32_t *done, const struct option_set *options),
+		  struct message *msg)
+{
+	const struct cpulist *cpus = load_cpus(worker);
+	unsigned int number = 0;
+
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
+		struct cpulist one = { 0 };
+		int err;
+
+		/* processes inherit the affinity that the leader takes for that */
+		cpulist_add(&one, cpu);
+		err = cpulist_apply(&one, 0);
+		if (err)
+			return message_set(msg, err, "give other CPUs with --load-cpu",
+					   "cannot run on CPU %d: %s", cpu, strerror(-err));
+		for (int64_t i = option_number(options, "per-cpu"); i > 0; i--) {
+			volatile uint32_t *done;
+			pid_t pid;
+
+			if (number >= LOAD_COUNTERS_MAX)
+				return message_set(msg, -EINVAL, "ask for fewer with per-cpu",
+						   "more than %d processes", LOAD_COUNTERS_MAX);
+			done = load_counter(worker, number++);
+			pid = start_process(msg);
+			if (!pid)
+				_exit(work(done, options));
+			if (pid < 0)
+				return pid;
+		}
+	}
+	cpulist_apply(cpus, 0);
+	load_ready(worker);
+	return load_watch(msg);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the processes of a load: what several loads share. */
+#ifndef RTGAUGE_START_H
+#define RTGAUGE_START_H
+
+#include "load.h"
+
+/* For the table of a load that calls start_on_each(). */
+#define START_PER_CPU(count)                                                           \
+	{                                                                              \
+		"per-cpu", OPTION_INTEGER, count, 1, 64, NULL, "processes on each CPU" \
+	}
+
+/* load_fork() that says in @msg what is wrong; then it returns -errno. */
+pid_t start_process(struct message *msg);
+
+/*
+ * The whole life of a load: as many processes as its option per-cpu says, each bound to its CPU,
+ * each calling @work with a counter of its own. @work never returns, or with what _exit() is to be
+ * given. Returns as load->run does.
+ */
+int start_on_each(struct load_worker *worker, const struct option_set *options,
+		  int (*work)(volatile uint32_t *done, const struct option_set *options),
+		  struct message *msg);
+
+#endif

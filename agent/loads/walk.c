@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The load `walk`: a tree of files is listed with metadata, as `ls -lR` and `find -ls` do, again
+ * and again: path look-ups, directory reads, and what they cost the disk (docs/loads.md).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "load.h"
+
+static const struct option_info walk_options[] = {
+	{ "path", OPTION_TEXT, "/", 0, 0, NULL, "where the tree begins" },
+	{ "cross", OPTION_FLAG, "no", 0, 0, NULL, "into other file systems too, /proc and /sys" },
+	{ 0 },
+};
+
+struct walk {
+	volatile uint32_t *entries;
+	dev_t device;
+	bool cross;
+};
+
+/* List @name in the folder @parent, and all below it; what cannot be read is left out. */
+static int walk_folder(const struct walk *walk, int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	struct stat of;
+	char link[256];
+
+	if (!folder) {
+		int err = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	++*walk->entries;
+	while ((entry = readdir(folder))) {
+		name = entry->d_name;
+		if (!strcmp(name, ".") || !strcmp(name, "..") ||
+		    fstatat(fd, name, &of, AT_SYMLINK_NOFOLLOW))
+			continue;
+		if (S_ISDIR(of.st_mode)) {
+			if (walk->cross || of.st_dev == walk->device)
+				walk_folder(walk, fd, name);
+			continue;
+		}
+		if (S_ISLNK(of.st_mode) && readlinkat(fd, name, link, sizeof(link)) < 0)
+			continue;
+		++*walk->entries;
+	}
+	closedir(folder);
+	return 0;
+}
+
+static int walk_run(struct load_worker *worker, const struct option_set *options,
+		    struct message *msg)
+{
+	const char *path = option_text(options, "path");
+	struct walk walk = {
+		.entries = load_counter(worker, 0),
+		.cross = option_number(options, "cross"),
+	};
+	struct stat of;
+	int err = 0;
+
+	if (chdir(path) || access(".", R_OK) || stat(".", &of)) {
+		err = -errno;
+	} else {
+		walk.device = of.st_dev;
+		load_ready(worker);
+	}
+	while (!err)
+		err = walk_folder(&walk, AT_FDCWD, ".");
+	return message_set(msg, err, "name a folder with path", "cannot list %.200s: %s", path,
+			   strerror(-err));
+}
+
+const struct load load_walk = {
+	.name = "walk",
+	.summary = "a tree of files listed with metadata, as ls -lR",
+	.unit = "entries",
+	.options = walk_options,
+	.run = walk_run,
+};

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tests of the loads in loads/ through load.c, as the agent runs them: each works and counts, ends
+ * when one of its processes does, refuses what cannot be, and leaves nothing. Prints TAP.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "atomic.h"
+#include "catalogue.h"
+#include "clock.h"
+#include "load.h"
+#include "tap.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define WATCHDOG_S 300 /* ends a test that hangs, and with it its loads */
+
+static const struct {
+	const char *text;
+	const char *unit;
+	bool children; /* its leader has any that stay */
+} works[] = {
+	{ "net", "KiB", true },
+	{ "net:burst=1ms:pause=1ms", "KiB", true },
+	{ "net:burst=10s:pause=0", "KiB", true },
+	{ "copy", "copies", true },
+	{ "copy:size=1:per-cpu=2", "copies", true },
+	{ "walk", "entries", false },
+	{ "walk:path=/proc/self:cross=yes", "entries", false },
+};
+
+static const struct {
+	const char *text;
+	const char *message;
+	const char *remedy; /* NULL: whatever it is, there is one */
+} refused[] = {
+	{ "net:pause=7", "load net: pause '7' is not a duration", NULL },
+	{ "net:peer=127.0.0.1", "load net: there is no peer '127.0.0.1'",
+	  "write ADDRESS/PORT, as in 192.168.0.10/9" },
+	{ "net:peer=127.0.0.1/0", "load net: there is no peer '127.0.0.1/0'", NULL },
+	{ "net:peer=127.0.0.1/65536", "load net: there is no peer '127.0.0.1/65536'", NULL },
+	{ "net:peer=127.0.0.1/9x", "load net: there is no peer '127.0.0.1/9x'", NULL },
+	{ "net:peer=127.0.0/9", "load net: there is no peer '127.0.0/9'", NULL },
+	{ "net:peer=1.2.3.4.5.6.7.8.9.10/9", "load net: there is no peer '1.2.3.4.5.6.7.8.9.10/9'",
+	  NULL },
+	{ "copy:size=0", "load copy: size 0 is below its minimum 1", NULL },
+	{ "walk:path=/nowhere", "load walk: cannot list /nowhere: No such file or directory",
+	  "name a folder with path" },
+	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
+};
+
+static struct tap tap;
+
+static void sleep_ms(int ms)
+{
+	struct timespec ts = clock_from_ns(ms * NSEC_PER_MSEC);
+
+	nanosleep(&ts, NULL);
+}
+
+static bool no_children(void)
+{
+	return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+}
+
+struct seen {
+	uint64_t count;
+	char unit[16];
+	pid_t group;
+};
+
+static void see_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
+		     int64_t to_ns)
+{
+	struct seen *seen = arg;
+
+	(void)load;
+	(void)from_ns;
+	(void)to_ns;
+	seen->count += count;
+	snprintf(seen->unit, sizeof(seen->unit), "%s", unit);
+}
+
+static void see_started(void *arg, pid_t pgid)
+{
+	struct seen *seen = arg;
+
+	seen->group = pgid;
+}
+
+/* Parse and start; NULL with the message if that failed. */
+static struct load_set *start(const char *text, const struct cpulist *cpus, struct seen *seen,
+			      struct message *msg)
+{
+	struct load_set *set;
+
+	memset(seen, 0, sizeof(*seen));
+	memset(msg, 0, sizeof(*msg));
+	if (load_set_parse(&set, text, catalogue_loads, msg))
+		return NULL;
+	if (!load_set_start(set, cpus, NULL, see_started, seen, msg))
+		return set;
+	load_set_free(set);
+	return NULL;
+}
+
+/* Until @more has been counted, or the load has ended. The time stands still: nothing stalls. */
+static int wait_for_work(struct load_set *set, struct seen *seen, uint64_t more,
+			 struct message *msg)
+{
+	int err = 0;
+
+	seen->count = 0;
+	while (seen->count < more && !err) {
+		sleep_ms(1);
+		err = load_set_check(set, 0, see_work, seen, msg);
+	}
+	return err;
+}
+
+/* One child of a process, 0 if it has none, -1 if this kernel does not tell. */
+static pid_t child_of(pid_t pid)
+{
+	char path[64];
+	FILE *file;
+	int child = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	file = fopen(path, "r");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &child) != 1)
+		child = 0;
+	fclose(file);
+	return child;
+}
+
+static void test_works(const char *text, const char *unit, bool children)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start(text, NULL, &seen, &msg);
+	pid_t child;
+	int err;
+
+	if (!set)
+		return (void)tap_check(&tap, false, "%s: %s", text, msg.text);
+	err = wait_for_work(set, &seen, 1, &msg);
+	if (!err)
+		err = wait_for_work(set, &seen, 1, &msg);
+	tap_check(&tap, !err && !strcmp(seen.unit, unit), "%s works, counted in %s%s%s", text, unit,
+		  err ? ": " : "", msg.text);
+	child = children ? child_of(seen.group) : -1;
+	tap_check(&tap, !children || child, "%s has processes of its own", text);
+	if (child > 0) {
+		kill(child, SIGKILL);
+		seen.count = 0;
+		while (!load_set_check(set, 0, NULL, NULL, &msg))
+			sleep_ms(1);
+		tap_check(&tap, true, "%s ends with one of them: %s", text, msg.text);
+	}
+	tap_check(&tap, !load_set_stop(set) && no_children(), "all of %s stops", text);
+	load_set_free(set);
+}
+
+static void test_refused(const char *text, const char *message, const char *remedy)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start(text, NULL, &seen, &msg);
+
+	tap_check(&tap, !set, "%s is refused", text);
+	tap_check(&tap, !strcmp(msg.text, message), "%s", message);
+	if (strcmp(msg.text, message))
+		printf("# said: %s\n", msg.text);
+	tap_check(&tap, remedy ? !strcmp(msg.remedy, remedy) : msg.remedy[0], "%s", msg.remedy);
+	load_set_free(set);
+	tap_check(&tap, no_children(), "and nothing of it is left");
+}
+
+/* Defaults of all loads at once, under an agent that is killed with -9: all of it dies. */
+static void test_killed_agent(void)
+{
+	char text[256] = "";
+	uint32_t *go =
+		mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int reaped = 0;
+	pid_t agent;
+
+	if (go == MAP_FAILED)
+		return (void)tap_check(&tap, false, "out of memory");
+	for (size_t i = 0; i < COUNT(works); i++) {
+		size_t used = strlen(text);
+
+		if (!strchr(works[i].text, ':'))
+			snprintf(text + used, sizeof(text) - used, "%s%s", used ? "," : "",
+				 works[i].text);
+	}
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	agent = fork();
+	if (!agent) {
+		struct seen seen;
+		struct message msg;
+		struct load_set *set = start(text, NULL, &seen, &msg);
+
+		if (!set)
+			printf("# %s\n", msg.text);
+		fflush(stdout);
+		atomic_store_release(go, set ? 2 : 1);
+		for (;;)
+			pause();
+	}
+	while (!atomic_load_acquire(go))
+		sleep_ms(1);
+	tap_check(&tap, *go == 2, "an agent started %s", text);
+	kill(agent, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		reaped++;
+	tap_check(&tap, errno == ECHILD && reaped > 1, "killed, it takes all of them along");
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+	munmap(go, sizeof(*go));
+}
+
+int main(void)
+{
+	alarm(WATCHDOG_S);
+	for (size_t i = 0; i < COUNT(works); i++)
+		test_works(works[i].text, works[i].unit, works[i].children);
+	for (size_t i = 0; i < COUNT(refused); i++)
+		test_refused(refused[i].text, refused[i].message, refused[i].remedy);
+	test_killed_agent();
+	return tap_end(&tap);
+}
