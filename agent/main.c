@@ -16,7 +16,7 @@
 
 static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
-	"                     [--load-cpu LIST] [--output FILE] [--keep-settings]\n"
+	"                     [--load-cpu LIST] [--output FILE] [--keep-settings | --prepare]\n"
 	"                     [--histogram-only] [--run ID] [--step N] [--control]\n"
 	"       rtgauge-agent list          measurements and loads\n"
 	"       rtgauge-agent help NAME     options of a measurement or load\n"
@@ -40,7 +40,7 @@ static int main_usage_error(const char *text, const char *detail)
 }
 
 /* Options of the run itself. */
-#define MAIN_FLAGS "control histogram-only keep-settings"
+#define MAIN_FLAGS "control histogram-only keep-settings prepare"
 #define MAIN_VALUES "output run load load-cpu step"
 
 static bool main_is_flag(struct run_request *request, const char *name)
@@ -51,6 +51,8 @@ static bool main_is_flag(struct run_request *request, const char *name)
 		request->histogram_only = true;
 	else if (!strcmp(name, "keep-settings"))
 		request->keep_settings = true;
+	else if (!strcmp(name, "prepare"))
+		request->prepare = true;
 	else
 		return false;
 	return true;
@@ -113,6 +115,9 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 					i + 1 < argc ? argv[i + 1] : NULL, msg);
 		i++;
 	}
+	if (!err && request->prepare && request->keep_settings)
+		return message_set(msg, -EINVAL, "leave out one of them",
+				   "--prepare changes settings, --keep-settings none");
 	return err;
 }
 

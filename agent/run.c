@@ -22,6 +22,7 @@
 #include "drain.h"
 #include "exitcode.h"
 #include "load.h"
+#include "prepare.h"
 #include "worker.h"
 
 /* A block closes after at most 250 ms; the rest is for being scheduled late. */
@@ -275,8 +276,17 @@ static int run_failure(int err)
 	return err == -EINVAL || err == -ERANGE ? -EIO : err;
 }
 
+static void run_measured_cpus(const struct run *run, struct cpulist *cpus)
+{
+	memset(cpus, 0, sizeof(*cpus));
+	for (int i = 0; i < run->worker_count; i++)
+		if (run->workers[i].cpu >= 0)
+			cpulist_add(cpus, run->workers[i].cpu);
+}
+
 static int run_settings(struct run *run)
 {
+	struct cpulist measured;
 	int undone = 0;
 	int err;
 
@@ -285,6 +295,9 @@ static int run_settings(struct run *run)
 	err = settings_open(&run->settings, &undone, &run->msg);
 	if (!err)
 		err = settings_prepare(run->settings, &run->msg);
+	run_measured_cpus(run, &measured);
+	if (!err && run->request->prepare)
+		err = prepare_apply(run->settings, &measured, &run->msg);
 	run->undone = undone;
 	return run_failure(err);
 }

@@ -67,6 +67,7 @@ struct run_request {
 	bool control;
 	bool histogram_only;
 	bool keep_settings;
+	bool prepare;
 };
 
 struct run {

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpulist.h"
 #include "guardian.h"
 #include "journal.h"
 #include "procstat.h"
@@ -28,7 +29,10 @@
 #define FAIR_SERVER DEBUGFS "/sched/fair_server"
 #define DMA_LATENCY "cpu_dma_latency"
 
+#define IRQ "/proc/irq/"
+
 #define KEPT_MAX 64	 /* files of settings kept open for settings_verify() */
+#define VERIFY_MAX 32	 /* settings that it reads in one call */
 #define LOCK_ROUNDS 1000 /* how long the guardian of a killed agent is waited for */
 #define ALIVE_ROUNDS 50	 /* and an agent that may just be about to end */
 #define LOCK_PAUSE_NS 10000000
@@ -55,6 +59,7 @@ struct settings {
 	bool guardian_missed;
 	struct record *records;
 	size_t count;
+	size_t verified; /* where settings_verify() goes on */
 	int kept;
 	int dma;
 	struct message note;
@@ -218,8 +223,7 @@ static void record_clear(struct record *record)
 }
 
 /* Room for @count more records, each with its name; -ENOMEM: nothing was added. */
-static int add_records(struct settings *s, const char *const *names, size_t count,
-		       const char *asked)
+static int add_records(struct settings *s, const struct setting_wish *wishes, size_t count)
 {
 	struct record *record;
 	size_t i;
@@ -234,8 +238,8 @@ static int add_records(struct settings *s, const char *const *names, size_t coun
 		memset(record, 0, sizeof(*record));
 		record->fd = -1;
 		record->reason = "";
-		record->name = strdup(names[i]);
-		record->asked = strdup(asked);
+		record->name = strdup(wishes[i].path);
+		record->asked = strdup(wishes[i].value);
 		failed |= !record->name || !record->asked;
 	}
 	for (i = 0; failed && i < count; i++)
@@ -246,24 +250,76 @@ static int add_records(struct settings *s, const char *const *names, size_t coun
 	return 0;
 }
 
-/* A setting that cannot even be tried. */
-static int add_refused(struct settings *s, const char *name, const char *asked, const char *reason)
+int settings_refuse(struct settings *settings, const char *name, const char *asked,
+		    const char *reason, struct message *msg)
 {
-	int err = add_records(s, &name, 1, asked);
+	const struct setting_wish wish = { name, asked };
 
-	if (!err)
-		s->records[s->count - 1].reason = reason;
-	return err;
+	if (add_records(settings, &wish, 1))
+		return message_set(msg, -ENOMEM, "", "out of memory");
+	settings->records[settings->count - 1].reason = reason;
+	return 0;
+}
+
+/* The number of the interrupt whose setting it is, or -1 (also where no cpulist can hold it). */
+static int interrupt_of(const struct record *record)
+{
+	long number;
+	char *end;
+
+	if (strncmp(record->name, IRQ, strlen(IRQ)))
+		return -1;
+	number = strtol(record->name + strlen(IRQ), &end, 10);
+	return *end == '/' && number < CPULIST_MAX ? (int)number : -1;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a && b && !strcmp(a, b);
+}
+
+static bool same_fate(const struct record *a, const struct record *b)
+{
+	return interrupt_of(a) >= 0 && interrupt_of(b) >= 0 && same(a->asked, b->asked) &&
+	       same(a->before, b->before) && same(a->effective, b->effective) &&
+	       same(a->reason, b->reason);
+}
+
+/* The name of record @i and of those after it that share its fate; NULL: told before. */
+static const char *name_together(const struct settings *s, size_t i, char *name, size_t room)
+{
+	const struct record *record = &s->records[i];
+	struct cpulist numbers = { 0 };
+	char list[4096];
+	size_t j;
+
+	if (interrupt_of(record) < 0)
+		return record->name;
+	for (j = 0; j < s->count; j++) {
+		if (!same_fate(&s->records[j], record))
+			continue;
+		if (j < i)
+			return NULL;
+		cpulist_add(&numbers, interrupt_of(&s->records[j]));
+	}
+	if (cpulist_count(&numbers) < 2)
+		return record->name;
+	snprintf(name, room, IRQ "{%s}%s", cpulist_format(&numbers, list, sizeof(list)),
+		 strchr(record->name + strlen(IRQ), '/'));
+	return name;
 }
 
 void settings_each(const struct settings *settings,
 		   void (*record)(void *arg, const struct setting_record *record), void *arg)
 {
+	char name[4096 + 64];
 	struct setting_record one;
 	size_t i;
 
 	for (i = 0; i < settings->count; i++) {
-		one.name = settings->records[i].name;
+		one.name = name_together(settings, i, name, sizeof(name));
+		if (!one.name)
+			continue;
 		one.asked = settings->records[i].asked;
 		one.before = settings->records[i].before;
 		one.effective = settings->records[i].effective;
@@ -273,11 +329,6 @@ void settings_each(const struct settings *settings,
 }
 
 /* Setting */
-
-static bool same(const char *a, const char *b)
-{
-	return a && b && !strcmp(a, b);
-}
 
 static int append(struct settings *s, const struct journal_lines *lines)
 {
@@ -316,7 +367,7 @@ static bool save(struct settings *s, struct record *record)
 		record->reason = "out of memory";
 		return false;
 	}
-	if (!same(record->before, record->asked)) {
+	if (!value_same(record->name, record->before, record->asked)) {
 		if (!access(record->name, W_OK))
 			return true;
 		record->reason = value_reason(-errno);
@@ -335,11 +386,13 @@ static void write_and_read_back(struct record *record)
 				     value_get(record->name, value, NULL);
 	if (!err_read)
 		record->effective = strdup(value);
-	if (err)
+	if ((err == -EIO || err == -EPERM) && interrupt_of(record) >= 0)
+		record->reason = "the kernel keeps it there (a managed or per-CPU interrupt)";
+	else if (err)
 		record->reason = value_reason(err);
 	else if (err_read)
 		record->reason = "it was written, but cannot be read back";
-	else if (!same(record->effective, record->asked))
+	else if (!record->effective || !value_same(record->name, record->effective, record->asked))
 		record->reason = "the kernel made it another value";
 }
 
@@ -352,8 +405,8 @@ static void supersede(struct settings *s, size_t before, const char *name)
 			s->records[i].superseded = true;
 }
 
-int settings_set_all(struct settings *settings, const char *const *paths, size_t count,
-		     const char *value, struct message *msg)
+int settings_set_all(struct settings *settings, const struct setting_wish *wishes, size_t count,
+		     struct message *msg)
 {
 	struct journal_lines lines = { 0 };
 	struct record *record;
@@ -364,7 +417,7 @@ int settings_set_all(struct settings *settings, const char *const *paths, size_t
 	if (!count)
 		return 0;
 	wanted = calloc(count, sizeof(*wanted));
-	if (!wanted || add_records(settings, paths, count, value)) {
+	if (!wanted || add_records(settings, wishes, count)) {
 		err = message_set(msg, -ENOMEM, "", "out of memory");
 		goto out_free;
 	}
@@ -413,7 +466,9 @@ out_free:
 int settings_set(struct settings *settings, const char *path, const char *value,
 		 struct message *msg)
 {
-	return settings_set_all(settings, &path, 1, value, msg);
+	const struct setting_wish wish = { path, value };
+
+	return settings_set_all(settings, &wish, 1, msg);
 }
 
 static int read_dma_latency(int fd, char *value)
@@ -430,14 +485,14 @@ static int read_dma_latency(int fd, char *value)
 
 int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg)
 {
-	static const char *const name = DMA_LATENCY;
 	char value[VALUE_MAX], asked[16];
+	const struct setting_wish wish = { DMA_LATENCY, asked };
 	struct record *record;
 	int32_t word = us;
 	int err;
 
 	snprintf(asked, sizeof(asked), "%d", us);
-	if (add_records(settings, &name, 1, asked))
+	if (add_records(settings, &wish, 1))
 		return message_set(msg, -ENOMEM, "", "out of memory");
 	record = &settings->records[settings->count - 1];
 	if (settings->dma < 0)
@@ -446,7 +501,7 @@ int settings_hold_dma_latency(struct settings *settings, int us, struct message 
 		record->reason = value_reason(-errno);
 		return 0;
 	}
-	supersede(settings, settings->count - 1, name);
+	supersede(settings, settings->count - 1, DMA_LATENCY);
 	if (!read_dma_latency(settings->dma, value))
 		record->before = strdup(value);
 	if (write(settings->dma, &word, sizeof(word)) != sizeof(word)) {
@@ -515,29 +570,29 @@ static int stop_fair_servers(struct settings *s, struct message *msg)
 	struct {
 		char path[sizeof(FAIR_SERVER) + 32];
 	} *text = NULL;
-	const char **paths = NULL;
+	struct setting_wish *wishes = NULL;
 	int *cpus = NULL;
 	int count, i, err;
 
 	count = fair_servers(&cpus);
 	if (count <= 0) {
-		err = add_refused(s, FAIR_SERVER "/cpu*/runtime", "0", unreachable(s));
+		err = settings_refuse(s, FAIR_SERVER "/cpu*/runtime", "0", unreachable(s), msg);
 		goto out_free;
 	}
 	text = calloc((size_t)count, sizeof(*text));
-	paths = calloc((size_t)count, sizeof(*paths));
-	if (!text || !paths) {
+	wishes = calloc((size_t)count, sizeof(*wishes));
+	if (!text || !wishes) {
 		err = -ENOMEM;
 		goto out_free;
 	}
 	for (i = 0; i < count; i++) {
 		snprintf(text[i].path, sizeof(text[i].path), FAIR_SERVER "/cpu%d/runtime", cpus[i]);
-		paths[i] = text[i].path;
+		wishes[i] = (struct setting_wish){ text[i].path, "0" };
 	}
-	err = settings_set_all(s, paths, (size_t)count, "0", msg);
+	err = settings_set_all(s, wishes, (size_t)count, msg);
 
 out_free:
-	free(paths);
+	free(wishes);
 	free(text);
 	free(cpus);
 	return err ? message_set(msg, err, "", "out of memory") : 0;
@@ -557,44 +612,56 @@ int settings_prepare(struct settings *settings, struct message *msg)
 
 /* While measuring */
 
+/* Whether a record is not (or no longer) what took effect; what it is now is told once. */
+static void verify_one(struct settings *s, struct record *record,
+		       void (*changed)(void *arg, const char *name, const char *expected,
+				       const char *found),
+		       void *arg)
+{
+	char value[VALUE_MAX];
+	int err;
+
+	if (!strcmp(record->name, DMA_LATENCY))
+		err = read_dma_latency(s->dma, value);
+	else if (record->fd >= 0)
+		err = value_read(record->fd, value);
+	else
+		err = value_get(record->name, value, NULL);
+	if (err)
+		strcpy(value, "unreadable");
+	if (same(value, record->found))
+		return;
+	free(record->found);
+	record->found = NULL;
+	if (value_same(record->name, value, record->effective))
+		return;
+	record->found = strdup(value);
+	changed(arg, record->name, record->effective, value);
+}
+
 int settings_verify(struct settings *settings,
 		    void (*changed)(void *arg, const char *name, const char *expected,
 				    const char *found),
 		    void *arg)
 {
 	struct record *record;
-	char value[VALUE_MAX];
-	int err, count = 0;
+	int count = 0, looked = 0;
 	size_t i;
 
 	if (!settings->guardian_missed && !guardian_lives(&settings->guardian)) {
 		settings->guardian_missed = true;
 		changed(arg, "guardian", "running", "gone");
 	}
-	for (i = 0; i < settings->count; i++) {
-		record = &settings->records[i];
+	for (i = 0; i < settings->count && looked < VERIFY_MAX; i++) {
+		record = &settings->records[settings->verified++ % settings->count];
 		if (!record->effective || record->superseded)
 			continue;
-		if (!strcmp(record->name, DMA_LATENCY))
-			err = read_dma_latency(settings->dma, value);
-		else if (record->fd >= 0)
-			err = value_read(record->fd, value);
-		else
-			err = value_get(record->name, value, NULL);
-		if (err)
-			strcpy(value, "unreadable");
-		if (same(value, record->effective)) {
-			free(record->found);
-			record->found = NULL;
-			continue;
-		}
-		count++;
-		if (same(value, record->found))
-			continue;
-		free(record->found);
-		record->found = strdup(value);
-		changed(arg, record->name, record->effective, value);
+		looked++;
+		verify_one(settings, record, changed, arg);
 	}
+	settings->verified %= settings->count ? settings->count : 1;
+	for (i = 0; i < settings->count; i++)
+		count += settings->records[i].found && !settings->records[i].superseded;
 	return count;
 }
 

@@ -50,9 +50,18 @@ int settings_undo(struct message *msg);
 int settings_set(struct settings *settings, const char *path, const char *value,
 		 struct message *msg);
 
-/* The same for many files and one value, with one wait for the journal. */
-int settings_set_all(struct settings *settings, const char *const *paths, size_t count,
-		     const char *value, struct message *msg);
+struct setting_wish {
+	const char *path;
+	const char *value;
+};
+
+/* The same for many files, with one wait for the journal. */
+int settings_set_all(struct settings *settings, const struct setting_wish *wishes, size_t count,
+		     struct message *msg);
+
+/* Record a setting that cannot even be tried; @reason stays valid. 0 or -ENOMEM. */
+int settings_refuse(struct settings *settings, const char *name, const char *asked,
+		    const char *reason, struct message *msg);
 
 /* Hold /dev/cpu_dma_latency at @us microseconds until settings_close(). */
 int settings_hold_dma_latency(struct settings *settings, int us, struct message *msg);
@@ -61,13 +70,14 @@ int settings_hold_dma_latency(struct settings *settings, int us, struct message 
  * debugfs in a mount namespace of the agent's own where it is not mounted), sleep states held. */
 int settings_prepare(struct settings *settings, struct message *msg);
 
-/* Call @record for every setting so far. */
+/* Call @record for every setting so far. Interrupts of which the same is to be said are told
+ * together, under the name /proc/irq/{24,26-31}/smp_affinity_list. */
 void settings_each(const struct settings *settings,
 		   void (*record)(void *arg, const struct setting_record *record), void *arg);
 
-/* Read all settings again; calls @changed for those that no longer are what took effect, once
- * for each value found. Cheap enough for once a second. Returns the number of those that now are
- * not what took effect. That the guardian is gone is told too (name "guardian"), not counted. */
+/* Read settings again, all in turn, a few dozen in each call, so that it is cheap enough for once
+ * a second; calls @changed for those that no longer are what took effect, once for each value
+ * found. Returns the number of those that, when last read, were not what took effect. That the guardian is gone is told too (name "guardian"), not counted. */
 int settings_verify(struct settings *settings,
 		    void (*changed)(void *arg, const char *name, const char *expected,
 				    const char *found),

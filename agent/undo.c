@@ -37,18 +37,27 @@ static enum state failed(struct undo_report *report, const struct journal_entry 
 	return STATE_FAILED;
 }
 
+/* What comes and goes with its device needs no putting back once it is gone. */
+static bool gone(const struct journal_entry *entry, int err)
+{
+	return err == -ENOENT && (!strncmp(entry->path, "/proc/irq/", 10) ||
+				  !strncmp(entry->path, "/sys/devices/", 13));
+}
+
 static enum state look(const struct journal_entry *entry, struct undo_report *report)
 {
 	char value[VALUE_MAX];
 	int err;
 
 	err = value_get(entry->path, value, NULL);
+	if (gone(entry, err))
+		return STATE_DONE;
 	if (err)
 		return failed(report, entry, err);
-	if (!strcmp(value, entry->before))
+	if (value_same(entry->path, value, entry->before))
 		return STATE_DONE;
 	/* without a known effect the agent was killed while it changed this very setting */
-	if (!entry->effective || !strcmp(value, entry->effective))
+	if (!entry->effective || value_same(entry->path, value, entry->effective))
 		return STATE_OURS;
 	report->left++;
 	message_set(&report->note, 0, "look whether it is as it should be",
@@ -72,7 +81,7 @@ static enum state put_back(const struct journal_entry *entry, struct undo_report
 	}
 	if (!err)
 		err = value_get(entry->path, value, NULL);
-	if (err || strcmp(value, entry->before))
+	if (err || !value_same(entry->path, value, entry->before))
 		return failed(report, entry, err);
 	report->put++;
 	return STATE_DONE;

@@ -4,10 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "cpulist.h"
 
 /* O_NONBLOCK: a path that is a FIFO by mistake must not hang the agent */
 #define VALUE_FLAGS (O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
@@ -95,6 +96,27 @@ int value_put(const char *path, const char *value)
 		err = 0;
 	close(fd);
 	return err;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+	size_t size = strlen(text), of = strlen(end);
+
+	return size >= of && !strcmp(text + size - of, end);
+}
+
+bool value_same(const char *path, const char *a, const char *b)
+{
+	struct cpulist list_a, list_b;
+
+	if (!strcmp(a, b))
+		return true;
+	if (ends_in(path, "_affinity_list"))
+		return !cpulist_parse(&list_a, a) && !cpulist_parse(&list_b, b) &&
+		       !memcmp(&list_a, &list_b, sizeof(list_a));
+	/* masks: without what only fills them up */
+	return (ends_in(path, "cpumask") || ends_in(path, "_affinity")) &&
+	       !strcmp(a + strspn(a, "0,"), b + strspn(b, "0,"));
 }
 
 const char *value_reason(int err)

@@ -7,6 +7,7 @@
 #ifndef RTGAUGE_VALUE_H
 #define RTGAUGE_VALUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define VALUE_MAX 1024 /* room for a value and its end */
@@ -22,6 +23,10 @@ void value_read_boot_id(char *value);
 
 /* Write @value to the file @path. 0 or -errno. */
 int value_put(const char *path, const char *value);
+
+/* Whether two values of the file @path are the same: a list or a mask of CPUs can be written in
+ * several ways. */
+bool value_same(const char *path, const char *a, const char *b);
 
 /* Why a value could not be read or written, for people. */
 const char *value_reason(int err);

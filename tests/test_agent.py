@@ -366,6 +366,19 @@ def test_settings_are_recorded_and_put_back(agent: str, tmp_path: Path) -> None:
         assert throttling.reason
 
 
+def test_more_is_prepared_where_asked(agent: str, tmp_path: Path) -> None:
+    path = Path("/proc/sys/vm/stat_interval")
+    before = path.read_text().strip()
+    _, usual = run(agent, tmp_path, "timer", "--for", "100ms")
+    _, stream = run(agent, tmp_path, "timer", "--for", "100ms", "--cpu", "0", "--prepare")
+    names = {record.name for record in usual.records if isinstance(record, Setting)}
+    settings = {record.name: record for record in stream.records if isinstance(record, Setting)}
+    assert names < set(settings) and str(path) not in names
+    assert settings[str(path)].before == before
+    assert settings[str(path)].effective == "120" or settings[str(path)].reason
+    assert path.read_text().strip() == before
+
+
 @pytest.mark.parametrize(
     ("words", "names"),
     [
@@ -381,6 +394,7 @@ def test_settings_are_recorded_and_put_back(agent: str, tmp_path: Path) -> None:
         (["run", "timer", "--load", "shed"], "sched"),
         (["run", "timer", "--for", "1us"], "period"),
         (["run", "timer", "stray"], "stray"),
+        (["run", "timer", "--prepare", "--keep-settings"], "--keep-settings"),
         (["walk"], "walk"),
         ([], "usage"),
     ],

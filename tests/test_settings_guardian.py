@@ -27,7 +27,10 @@ from typing import Any, Final
 import pytest
 
 AGENT: Final = Path(__file__).resolve().parents[1] / "agent"
-SOURCES: Final = ("settings", "guardian", "undo", "journal", "value", "procstat", "message")
+SOURCES: Final = (
+    *("settings", "prepare", "guardian", "undo", "journal", "value", "cpulist", "procstat"),
+    "message",
+)
 WRAPPED: Final = ("write", "fdatasync", "ftruncate", "unlinkat", "fsync")
 TIMEOUT_S: Final = 60
 NOBODY: Final = 65534
@@ -604,6 +607,158 @@ def test_fair_servers(bench: Bench, tmp_path: Path, who: str) -> None:
     assert bench.undo(prefix)["text"] == ""
     assert [runtime.read_text() for runtime in runtimes] == ["50000000\n"] * 4
     bench.check_clean(holder)
+
+
+class FakeTree:
+    """Plain files in the place of those of /proc and /sys that ``--prepare`` changes, bound over
+    the true ones in a mount namespace: four CPUs, two of them with one frequency."""
+
+    MASK: Final = "0000000f"
+
+    def __init__(self, folder: Path, interrupts: int = 300) -> None:
+        self.folder = folder
+        self.files = {
+            "cpu/online": "0-3",
+            "cpu/nohz_full": "",
+            "workqueue/cpumask": self.MASK,
+            "irq/default_smp_affinity": self.MASK,
+            "mm/transparent_hugepage/enabled": "always [madvise] never",
+            "mm/ksm/run": "1",
+            "vm/stat_interval": "1",
+            "vm/compaction_proactiveness": "20",
+            "kernel/soft_watchdog": "1",
+            "kernel/nmi_watchdog": "0",
+            "kernel/numa_balancing": "1",
+            "kernel/timer_migration": "1",
+            "kernel/sched_rt_runtime_us": "950000",
+        }
+        for policy in (0, 2):
+            place = f"cpu/cpufreq/policy{policy}"
+            self.files[f"{place}/scaling_governor"] = "powersave"
+            self.files[f"{place}/energy_performance_preference"] = "balance_performance"
+        for number in range(interrupts):
+            affinity = ("0-3", "0,1", "2", "3")[number % 4]
+            self.files[f"irq/{number}/smp_affinity_list"] = affinity
+        for name, text in self.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+        # a plain file shows no choice: it keeps the word that was put back
+        self.files["mm/transparent_hugepage/enabled"] = "madvise"
+        for cpu in range(4):
+            (folder / f"cpu/cpu{cpu}").mkdir()
+            (folder / f"cpu/cpu{cpu}/cpufreq").symlink_to(f"../cpufreq/policy{cpu // 2 * 2}")
+        self.prefix = [
+            *("unshare", "-m" if IS_ROOT else "-Urm", "sh", "-c"),
+            "for place in cpu:/sys/devices/system/cpu workqueue:/sys/devices/virtual/workqueue "
+            "irq:/proc/irq mm:/sys/kernel/mm vm:/proc/sys/vm kernel:/proc/sys/kernel; do "
+            'mount --bind "$0/${place%%:*}" "${place#*:}" || exit 9; done; exec "$@"',
+            str(folder),
+        ]
+
+    def usable(self) -> bool:
+        done = subprocess.run([*self.prefix, "true"], timeout=TIMEOUT_S, check=False)
+        return done.returncode == 0
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text().strip()
+
+    def values(self) -> dict[str, str]:
+        return {name: self.read(name) for name in self.files}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FakeTree:
+    made = FakeTree(tmp_path / "tree")
+    if not made.usable():
+        pytest.skip("mount namespaces are not permitted here")
+    return made
+
+
+@pytest.mark.parametrize("who", ["nobody", "agent", "agent and guardian"])
+def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
+    holder = bench.hold("CPUS=1-2", command=[*tree.prefix, str(bench.driver)])
+    records = {record["name"]: record for record in holder.read_until("ready")["ready"]}
+    for name, value in {
+        "cpu/cpufreq/policy0/scaling_governor": "performance",
+        "cpu/cpufreq/policy0/energy_performance_preference": "performance",
+        "cpu/cpufreq/policy2/scaling_governor": "performance",
+        "workqueue/cpumask": "00000009",
+        "irq/default_smp_affinity": "00000009",
+        "mm/transparent_hugepage/enabled": "never",
+        "mm/ksm/run": "0",
+        "vm/stat_interval": "120",
+        "vm/compaction_proactiveness": "0",
+        "kernel/soft_watchdog": "0",
+        "kernel/numa_balancing": "0",
+        "kernel/timer_migration": "0",
+        "irq/0/smp_affinity_list": "0,3",
+        "irq/1/smp_affinity_list": "0",
+        "irq/2/smp_affinity_list": "0,3",
+        "irq/3/smp_affinity_list": "3",
+    }.items():
+        assert tree.read(name) == value, name
+    # what is the same is told once: those that were everywhere, on 0 and 1, on 2; not those on 3
+    told = {name: record for name, record in records.items() if name.startswith("/proc/irq/{")}
+    assert sorted(record["before"] for record in told.values()) == ["0,1", "0-3", "2"]
+    (name,) = (name for name, record in told.items() if record["before"] == "2")
+    numbers = ",".join(str(number) for number in range(2, 300, 4))
+    assert name == f"/proc/irq/{{{numbers}}}/smp_affinity_list"
+    assert {record["reason"] for record in records.values()} == {""}
+    # the same places in another notation are no change; another place is, found within some looks
+    (tree.folder / "irq/2/smp_affinity_list").write_text("0,3\n")
+    (tree.folder / "irq/298/smp_affinity_list").write_text("3,0\n")
+    (tree.folder / "irq/default_smp_affinity").write_text("9\n")
+    changed = []
+    for _ in range(12):
+        holder.tell("verify")
+        changed += holder.read_until("changed")["changed"]
+    assert changed == []
+    (tree.folder / "irq/296/smp_affinity_list").write_text("1\n")
+    for _ in range(12):
+        holder.tell("verify")
+        answer = holder.read_until("changed")
+        changed += answer["changed"]
+    assert changed == [["/proc/irq/296/smp_affinity_list", "0,3", "1"]]
+    assert answer["count"] == 1
+    (tree.folder / "irq/296/smp_affinity_list").write_text("0,3\n")
+    # a device that goes away needs no putting back
+    (tree.folder / "irq/100/smp_affinity_list").unlink()
+    del tree.files["irq/100/smp_affinity_list"]
+    if who == "nobody":
+        holder.tell("close")
+        assert holder.read_until("remaining")["remaining"] == [0, 0]
+    if who == "agent and guardian":
+        holder.kill_guardian()
+    if who != "nobody":
+        holder.kill()
+    holder.wait()
+    assert bench.undo(tree.prefix)["text"] == ""
+    assert tree.values() == tree.files
+    assert bench.journals() == []
+
+
+def test_prepared_where_every_cpu_is_measured(bench: Bench, tree: FakeTree) -> None:
+    holder = bench.hold("CPUS=0-3", command=[*tree.prefix, str(bench.driver)])
+    records = {record["name"]: record for record in holder.read_until("ready")["ready"]}
+    refused = records["/proc/irq/*/smp_affinity_list"]
+    assert refused["effective"] is None and "every CPU is measured" in refused["reason"]
+    assert tree.read("irq/0/smp_affinity_list") == "0-3"
+    assert tree.read("workqueue/cpumask") == tree.MASK
+    assert tree.read("vm/stat_interval") == "120"
+    holder.tell("close")
+    holder.wait()
+    assert tree.values() == tree.files
+
+
+def test_prepared_keeps_timers_where_a_cpu_has_no_tick(bench: Bench, tree: FakeTree) -> None:
+    (tree.folder / "cpu/nohz_full").write_text("2-3\n")
+    holder = bench.hold("CPUS=2", command=[*tree.prefix, str(bench.driver)])
+    holder.read_until("ready")
+    assert tree.read("kernel/timer_migration") == "1"
+    assert tree.read("kernel/numa_balancing") == "0"
+    holder.tell("close")
+    holder.wait()
 
 
 def test_a_journal_of_another_boot_is_dropped(bench: Bench) -> None:

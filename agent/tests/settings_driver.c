@@ -6,8 +6,9 @@
  *                    take what the line says ("close": put back and end; "verify": look), end
  *   undo             undo what dead agents left, print the number put back and the note
  *
- * Steps: PATH=VALUE; FOLDER/@=VALUE is every file 0, 1, … of it at once; "prepare"; "group" starts
- * a process group that is to be killed with the agent.
+ * Steps: PATH=VALUE; FOLDER/@=VALUE is every file 0, 1, … of it at once; "prepare"; CPUS=LIST what
+ * --prepare changes for measuring there; "group" starts a process group that is to be killed with
+ * the agent.
  * Everything printed is one JSON document a line.
  *
  * Crashes: CRASH_AT=N kills this process before its N-th system call that matters (with --wrap,
@@ -25,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "prepare.h"
 #include "settings.h"
 
 #define FILES_MAX 64
@@ -174,17 +176,25 @@ static int set_folder(struct settings *settings, const char *folder, const char 
 		      struct message *msg)
 {
 	static char path[FILES_MAX][256];
-	const char *paths[FILES_MAX];
+	struct setting_wish wishes[FILES_MAX];
 	struct stat st;
 	size_t count;
 
 	for (count = 0; count < FILES_MAX; count++) {
 		snprintf(path[count], sizeof(path[count]), "%s/%zu", folder, count);
-		paths[count] = path[count];
+		wishes[count] = (struct setting_wish){ path[count], value };
 		if (stat(path[count], &st))
 			break;
 	}
-	return settings_set_all(settings, paths, count, value, msg);
+	return settings_set_all(settings, wishes, count, msg);
+}
+
+static int prepare_for(struct settings *settings, const char *list, struct message *msg)
+{
+	struct cpulist measured;
+	int err = cpulist_parse(&measured, list);
+
+	return err ? err : prepare_apply(settings, &measured, msg);
 }
 
 static int step(struct settings *settings, char *what, struct message *msg)
@@ -199,6 +209,8 @@ static int step(struct settings *settings, char *what, struct message *msg)
 	if (!value)
 		return -EINVAL;
 	*value++ = '\0';
+	if (!strcmp(what, "CPUS"))
+		return prepare_for(settings, value, msg);
 	size = strlen(what);
 	if (size > 2 && !strcmp(what + size - 2, "/@")) {
 		what[size - 2] = '\0';
