@@ -148,6 +148,7 @@ def test_values_are_brought_into_their_shortest_form() -> None:
     assert timer.normalise("cpu", "1,0,2,9") == "0-2,9"
     assert timer.normalise("priority", "+07") == "7"
     assert timer.normalise("dither", "true") == "yes"
+    assert timer.normalise("method", "timerfd, nanosleep") == "timerfd,nanosleep"
     assert catalogue().measurement("pendulum").normalise("string", "2048") == "2KiB"
 
 
@@ -162,6 +163,9 @@ def test_values_are_brought_into_their_shortest_form() -> None:
         ("priority", "high", "not a whole number"),
         ("cpu", "first", "not a list of CPUs"),
         ("method", "nanoslep", "did you mean 'nanosleep'?"),
+        ("method", "timer,nanoslep", "did you mean 'nanosleep'?"),
+        ("method", "timer,", "'' is not one of its values"),
+        ("method", "timer,itimer,timer", "'timer' is named twice"),
         ("dither", "maybe", "neither yes nor no"),
     ],
 )
@@ -178,6 +182,8 @@ def test_unknown_names_suggest_the_nearest() -> None:
         (lambda: catalogue().load("shced"), "sched"),
         (lambda: catalogue().measurement("timer").option("intervall"), "interval"),
         (lambda: catalogue().normalise_load("sched:grups=3"), "groups"),
+        (lambda: catalogue().normalise_load("sched:retsart=3s"), "restart"),
+        (lambda: catalogue().normalise_load("cpu,dolaod"), "doload"),
     ):
         with pytest.raises(UsageError) as caught:
             call()
@@ -190,9 +196,28 @@ def test_loads() -> None:
     assert known.normalise_load("sched:groups=04:transport=pipe,cpu") == (
         "sched:groups=4:transport=pipe,cpu"
     )
+    assert known.normalise_load("cpu:restart=5000ms:cycle=60s:from=0s:until=30s, doload") == (
+        "cpu:restart=5s:cycle=1m:from=0:until=30s,doload"
+    )
+    assert known.normalise_load("cpu:cycle=10s:from=5s") == "cpu:cycle=10s:from=5s"
 
 
-@pytest.mark.parametrize("text", ["sched,", "sched:groups", "sched,idle", "sched:groups=0", ":"])
+def test_a_catalogue_without_profiles_and_common_options() -> None:
+    older = document()
+    del older["profiles"], older["load_options"]
+    known = Catalogue.from_document(older)
+    assert (known.load_options, dict(known.profiles)) == ((), {})
+    for text in ("doload", "sched:restart=5s"):
+        with pytest.raises(UsageError):
+            known.normalise_load(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sched,", "sched:groups", "sched,idle", "sched:groups=0", ":", "doload:restart=1s",
+     "sched:groups=1:groups=2", "sched:restart=soon", "cpu:from=1s", "cpu:until=1s",
+     "cpu:cycle=10s:from=5s:until=5s", "cpu:cycle=10s:from=10s", "cpu:cycle=10s:until=11s"],
+)  # fmt: skip
 def test_no_load(text: str) -> None:
     with pytest.raises(UsageError):
         catalogue().normalise_load(text)
@@ -228,6 +253,10 @@ def broken() -> list[tuple[str, Any]]:
     role["measurements"][0]["role"] = "decoration"
     context = document()
     context["measurements"][0]["contexts"] = ["hypervisor"]
+    load_options = document()
+    load_options["loads"][0]["options"].append(load_options["load_options"][0])
+    profiles = document()
+    profiles["profiles"] *= 2
     evaluation = document()
     evaluation["measurements"][0]["evaluate"] = [{"parameters": {"for": 20}}]
     return [
@@ -237,6 +266,12 @@ def broken() -> list[tuple[str, Any]]:
         ("role", role),
         ("context", context),
         ("parameters", evaluation),
+        ("one that every load has", load_options),
+        ("profile 'doload' twice", profiles),
+        ("no list", {**document(), "profiles": {}}),
+        ("no list", {**document(), "load_options": "restart"}),
+        ("default of 'extra'", with_option(type="enums", values=["a", "b"], default="a,c")),
+        ("reserved", with_option(name="prepare")),
         ("not a map", []),
         ("no list", {**document(), "loads": {}}),
         ("measurements 0", {**document(), "measurements": [3]}),
@@ -262,7 +297,8 @@ def test_wrong_descriptions_are_refused_in_one_line(part: str, wrong: Any) -> No
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(
         st.sampled_from(["format", "version", "measurements", "loads", "name", "options", "type",
-                         "default", "agent", "libc"]), inner, max_size=6),
+                         "default", "agent", "libc", "profiles", "load_options"]), inner,
+        max_size=6),
     max_leaves=20,
 ))  # fmt: skip
 def test_no_description_crashes(wrong: Any) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -29,6 +29,7 @@ __all__ = [
     "Load",
     "Measurement",
     "Option",
+    "Profile",
     "Rule",
     "Series",
     "Table",
@@ -55,7 +56,7 @@ _DURATIONS: Final = {
     "d": 86400 * 10**9,
 }
 _SIZES: Final = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "flag", "text")
+_TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
 _CONTEXTS: Final = ("irq", "kernel", "user")
 
 # Words that a step of a plan and the command line use themselves: a measurement's option by one of
@@ -67,17 +68,21 @@ _RESERVED: Final = frozenset(
         "data",
         "help",
         "histogram-only",
+        "hours",
         "json",
         "keep-settings",
         "label",
         "load",
+        "load-cmd",
         "load-cpu",
         "measurement",
         "output",
+        "prepare",
         "rate",
         "repeat",
         "report",
         "run",
+        "share",
         "step",
         "store",
         "target",
@@ -230,6 +235,8 @@ class Option:
         """The value as it is kept and passed on. Raises ValueError, its text made to be shown."""
         if self.type == "enum":
             return self._enum(text)
+        if self.type == "enums":
+            return ",".join(self._enums(text))
         if self.type == "flag":
             return self._flag(text)
         if self.type == "cpus":
@@ -250,8 +257,8 @@ class Option:
 
     def notation(self) -> str:
         """What a value looks like, for a help text: ``20us…1h``, ``one|other``, ``LIST``."""
-        if self.type == "enum":
-            return "|".join(self.values)
+        if self.type in ("enum", "enums"):
+            return "|".join(self.values) + (",…" if self.type == "enums" else "")
         if self.type == "flag":
             return "yes|no"
         if self.max == str(INT64_MAX):
@@ -264,6 +271,15 @@ class Option:
         if text not in self.values:
             raise ValueError(f"'{text}' is not one of its values; {nearest(text, self.values)}")
         return text
+
+    def _enums(self, text: str) -> list[str]:
+        found: list[str] = []
+        for word in text.split(","):
+            value = self._enum(word.strip())
+            if value in found:
+                raise ValueError(f"'{value}' is named twice")
+            found.append(value)
+        return found
 
     @staticmethod
     def _flag(text: str) -> str:
@@ -352,6 +368,15 @@ class Load(_Named):
 
 
 @dataclass(frozen=True)
+class Profile:
+    """A mix of loads under one name; ``mix`` is the text of the loads that it stands for."""
+
+    name: str
+    summary: str
+    mix: str
+
+
+@dataclass(frozen=True)
 class Measurement(_Named):
     """One thing that can be measured. ``role`` is ``measurement`` or ``calibration``."""
 
@@ -368,12 +393,17 @@ class Measurement(_Named):
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything an agent can do; ``document`` is its description as it came."""
+    """Everything an agent can do; ``document`` is its description as it came.
+
+    ``load_options`` are those that every load has besides its own.
+    """
 
     agent: str
     libc: str
     measurements: Mapping[str, Measurement]
     loads: Mapping[str, Load]
+    load_options: tuple[Option, ...]
+    profiles: Mapping[str, Profile]
     document: Mapping[str, Any]
 
     def measurement(self, name: str) -> Measurement:
@@ -383,35 +413,65 @@ class Catalogue:
         return self.measurements[name]
 
     def load(self, name: str) -> Load:
-        """The load of that name; UsageError with the nearest one if there is none."""
+        """The load of that name, with the options of every load after its own; UsageError with the
+        nearest load or profile if there is none."""
         if name not in self.loads:
-            raise UsageError(f"unknown load '{name}'", nearest(name, [*self.loads, "idle"]))
-        return self.loads[name]
+            known = [*self.loads, *self.profiles, "idle"]
+            raise UsageError(f"unknown load '{name}'", nearest(name, known))
+        load = self.loads[name]
+        return replace(load, options=(*load.options, *self.load_options))
 
     def normalise_load(self, text: str) -> str:
-        """Check ``NAME[:option=value…][,NAME…]`` and bring its values into their shortest form."""
+        """Check ``NAME[:option=value…][,NAME…]``, where a profile's name may stand for a load's,
+        and bring its values into their shortest form. Raises UsageError."""
         text = text.strip()
         if text in ("", "idle"):
             return "idle"
-        parts = []
-        for part in text.split(","):
-            name, *pairs = part.split(":")
-            if name == "idle":
+        return ",".join(self._normalise_part(text, part.strip()) for part in text.split(","))
+
+    def _normalise_part(self, text: str, part: str) -> str:
+        name, *pairs = part.split(":")
+        if name == "idle":
+            raise UsageError(f"load '{text}': idle is no load beside others", "leave 'idle' out")
+        if name in self.profiles and name not in self.loads:
+            if pairs:
                 raise UsageError(
-                    f"load '{text}': idle is no load beside others", "leave 'idle' out"
+                    f"load '{text}': '{name}' is a profile, which takes no options",
+                    f"give them to its loads: {self.profiles[name].mix}",
                 )
-            load = self.load(name)
-            words = [name]
-            for pair in pairs:
-                option, equals, value = pair.partition("=")
-                if not equals:
-                    raise UsageError(
-                        f"load '{text}': '{pair}' is not option=value",
-                        f"write it as {name}:OPTION=VALUE",
-                    )
-                words.append(f"{option}={load.normalise(option, value)}")
-            parts.append(":".join(words))
-        return ",".join(parts)
+            return name
+        load = self.load(name)
+        given: dict[str, str] = {}
+        for pair in pairs:
+            option, equals, value = pair.partition("=")
+            if not equals:
+                raise UsageError(
+                    f"load '{text}': '{pair}' is not option=value",
+                    f"write it as {name}:OPTION=VALUE",
+                )
+            if option in given:
+                raise UsageError(f"load '{text}': '{option}' is given twice for {name}")
+            given[option] = load.normalise(option, value)
+        self._check_cycle(text, name, given)
+        return ":".join([name, *(f"{option}={value}" for option, value in given.items())])
+
+    def _check_cycle(self, text: str, name: str, given: Mapping[str, str]) -> None:
+        """A load works from one moment of a cycle to a later one, within it."""
+        words = ("cycle", "from", "until")
+        known = {option.name: option for option in self.load_options if option.name in words}
+        if len(known) < len(words):
+            return
+        cycle, start, end = (known[word].number(given.get(word) or "0") for word in words)
+        if cycle == 0 and (start or end):
+            raise UsageError(
+                f"load '{text}': {name} is to work in a part of a cycle, but has none",
+                f"give its length as well: {name}:cycle=65s:…",
+            )
+        if start >= (end or cycle) > 0 or end > cycle:
+            raise UsageError(
+                f"load '{text}': {name} never works, or beyond its cycle",
+                "choose from < until <= cycle (until 0: the cycle's end)",
+            )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Catalogue:
@@ -438,17 +498,22 @@ class Catalogue:
                 "install an rtgauge of the agent's version",
             )
         measurements = [_measurement(entry) for entry in top.maps("measurements")]
-        loads = [_load(entry) for entry in top.maps("loads")]
+        load_options = _options(top, frozenset(), "load_options")
+        common = frozenset(option.name for option in load_options)
+        loads = [_load(entry, common) for entry in top.maps("loads")]
+        profiles = [_profile(entry) for entry in top.maps("profiles")]
         return cls(
             agent=top.text("agent"),
             libc=top.text("libc"),
             measurements=_unique("measurement", measurements),
             loads=_unique("load", loads),
+            load_options=load_options,
+            profiles=_unique("profile", profiles),
             document=MappingProxyType(dict(top.document)),
         )
 
 
-_T = TypeVar("_T", bound=_Named)
+_T = TypeVar("_T", bound=_Named | Profile)
 
 
 def _unique(kind: str, entries: list[_T]) -> Mapping[str, _T]:
@@ -531,12 +596,14 @@ def _option(entry: _Reader) -> Option:
     return option
 
 
-def _options(entry: _Reader, reserved: frozenset[str]) -> tuple[Option, ...]:
-    options = tuple(_option(item) for item in entry.maps("options"))
+def _options(
+    entry: _Reader, taken: frozenset[str], key: str = "options", why: str = "reserved for the host"
+) -> tuple[Option, ...]:
+    options = tuple(_option(item) for item in entry.maps(key))
     names = [option.name for option in options]
     for name in names:
-        if names.count(name) > 1 or name in reserved:
-            problem = "reserved for the host" if name in reserved else "there twice"
+        if names.count(name) > 1 or name in taken:
+            problem = why if name in taken else "there twice"
             raise TargetError(
                 f"the agent's description is wrong: {entry.where}: option '{name}' is {problem}"
             )
@@ -581,11 +648,15 @@ def _measurement(entry: _Reader) -> Measurement:
     )
 
 
-def _load(entry: _Reader) -> Load:
+def _load(entry: _Reader, common: frozenset[str]) -> Load:
     name = entry.name()
     return Load(
         name=name,
         summary=entry.text("summary", ""),
-        options=_options(entry, frozenset()),
+        options=_options(entry, common, why="one that every load has"),
         unit=entry.text("unit", ""),
     )
+
+
+def _profile(entry: _Reader) -> Profile:
+    return Profile(entry.name(), entry.text("summary", ""), entry.text("mix", ""))

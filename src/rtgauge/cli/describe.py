@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import click
 
-from rtgauge.catalogue import Catalogue, Load, Measurement
+from rtgauge.catalogue import Catalogue, Load, Measurement, Option, Profile
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import print_json, show
 from rtgauge.errors import UsageError, nearest
 
 __all__ = ["describe"]
+
+COLUMN = 30
+LONGEST = 60
 
 
 @click.command()
@@ -28,7 +32,11 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
 
     with contextlib.closing(open_target(target)) as opened:
         catalogue = Catalogue.from_json(opened.describe())
-    entries: dict[str, Measurement | Load] = {**catalogue.loads, **catalogue.measurements}
+    entries: dict[str, Measurement | Load | Profile] = {
+        **catalogue.profiles,
+        **catalogue.loads,
+        **catalogue.measurements,
+    }
     if name is not None and name not in entries:
         raise UsageError(f"unknown measurement or load '{name}'", nearest(name, entries))
     if as_json:
@@ -38,7 +46,7 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     if name is None:
         _overview(catalogue, formatter)
     else:
-        _details(entries[name], formatter)
+        _details(entries[name], catalogue, formatter)
     show(formatter.getvalue().rstrip())
 
 
@@ -46,8 +54,9 @@ def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:
     """The catalogue; of one name: the catalogue with that entry alone."""
     document = dict(catalogue.document)
     if name is not None:
-        for key in ("measurements", "loads"):
-            document[key] = [entry for entry in document[key] if entry["name"] == name]
+        for key in ("measurements", "loads", "profiles"):
+            if key in document:
+                document[key] = [entry for entry in document[key] if entry["name"] == name]
     return document
 
 
@@ -59,25 +68,43 @@ def _overview(catalogue: Catalogue, formatter: click.HelpFormatter) -> None:
             (m.name, m.summary) for m in everything if m.role == "calibration"
         ],
         "Loads": [(load.name, load.summary) for load in catalogue.loads.values()],
+        "Profiles: loads under one name": [
+            (profile.name, profile.summary) for profile in catalogue.profiles.values()
+        ],
+        "Options that every load has, as in sched:restart=5s": _rows(catalogue.load_options),
     }
     for title, rows in groups.items():
         if rows:
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl(rows, col_max=COLUMN)
 
 
-def _details(entry: Measurement | Load, formatter: click.HelpFormatter) -> None:
+def _rows(options: Sequence[Option]) -> list[tuple[str, str]]:
+    rows = []
+    for option in options:
+        name, text = f"{option.name} ({option.notation()})", option.help
+        if len(name) > LONGEST:  # click breaks the second column only
+            name, text = option.name, f"{text} [{option.notation().replace('|', ' | ')}]"
+        rows.append((name, text + (f" (default {option.default})" if option.default else "")))
+    return rows
+
+
+def _details(
+    entry: Measurement | Load | Profile, catalogue: Catalogue, formatter: click.HelpFormatter
+) -> None:
     code = f" [{entry.code}]" if isinstance(entry, Measurement) and entry.code else ""
     formatter.write_text(f"{entry.name}{code}: {entry.summary}")
-    sections: dict[str, list[tuple[str, str]]] = {
-        "Options": [
-            (
-                f"{option.name} ({option.notation()})",
-                option.help + (f" (default {option.default})" if option.default else ""),
-            )
-            for option in entry.options
+    sections: dict[str, list[tuple[str, str]]] = {}
+    if isinstance(entry, Profile):
+        sections["Its loads"] = [
+            (name, catalogue.loads[name].summary if name in catalogue.loads else "")
+            for name in dict.fromkeys(part.partition(":")[0] for part in entry.mix.split(","))
+            if name
         ]
-    }
+    else:
+        sections["Options"] = _rows(entry.options)
+    if isinstance(entry, Load):
+        sections["Options that every load has"] = _rows(catalogue.load_options)
     if isinstance(entry, Measurement):
         sections["Series"] = [
             (f"{s.name} ({s.unit})", " → ".join(s.stages) or s.meaning) for s in entry.series
@@ -88,3 +115,6 @@ def _details(entry: Measurement | Load, formatter: click.HelpFormatter) -> None:
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)
+    if isinstance(entry, Profile):
+        with formatter.section("The same, written out"):
+            formatter.write_text(f"--load '{entry.mix.replace(',', ', ')}'")

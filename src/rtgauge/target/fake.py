@@ -9,8 +9,10 @@ waiting, and comes out the same each time. Faults are put in by name: ``fake:cut
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import math
+import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +37,7 @@ INT32: Final = 2**31
 
 FAULTS: Final = {
     "babbles": "half way the stream turns into noise without end, until told to stop",
+    "cpus": "cpus=N: the target has N CPUs, not 2",
     "cut": "the stream breaks off inside a record and the agent is killed",
     "exit": "exit=N: the agent writes nothing and ends with code N",
     "fails": "the step fails half way, with a reason",
@@ -85,8 +88,10 @@ CATALOGUE: Final[Mapping[str, Any]] = {
                 *_COMMON,
                 {"name": "interval", "type": "duration", "default": "1ms", "min": "20us",
                  "max": "1h", "help": "period of the timer"},
-                {"name": "method", "type": "enum", "default": "clock_nanosleep",
-                 "values": ["clock_nanosleep", "nanosleep"], "help": "how the task waits"},
+                {"name": "method", "type": "enums", "default": "clock_nanosleep",
+                 "values": ["clock_nanosleep", "nanosleep", "timer", "itimer", "timerfd",
+                            "deadline"],
+                 "help": "how the task waits; several: side by side"},
                 {"name": "dither", "type": "flag", "default": "no",
                  "help": "move the due times about"},
             ],
@@ -155,7 +160,24 @@ CATALOGUE: Final[Mapping[str, Any]] = {
                       "max": "1000", "help": "how many groups"},
                      {"name": "transport", "type": "enum", "default": "socket",
                       "values": ["socket", "pipe"], "help": "what the messages go through"}]},
-        {"name": "cpu", "summary": "made-up loops", "unit": "loops", "options": []},
+        *({"name": name, "summary": summary, "unit": unit, "options": []}
+          for name, summary, unit in (
+              ("cpu", "made-up loops", "loops"), ("net", "made-up packets", "bytes"),
+              ("copy", "made-up copies", "bytes"), ("walk", "made-up listings", "files"))),
+    ],
+    "load_options": [
+        {"name": "restart", "type": "duration", "default": "0", "min": "0", "max": "1d",
+         "help": "kill and start it anew so often; 0: never"},
+        {"name": "cycle", "type": "duration", "default": "0", "min": "0", "max": "1d",
+         "help": "length of a cycle in which it works from … until; 0: none"},
+        {"name": "from", "type": "duration", "default": "0", "min": "0", "max": "1d",
+         "help": "works from this moment of the cycle on"},
+        {"name": "until", "type": "duration", "default": "0", "min": "0", "max": "1d",
+         "help": "works until this moment of the cycle; 0: its end"},
+    ],
+    "profiles": [
+        {"name": "doload", "summary": "messages in restarts, packets in trains, copies, listings",
+         "mix": "sched:restart=5s:cycle=65s,net:cycle=14s:until=7s,copy,walk"},
     ],
 }  # fmt: skip
 
@@ -229,8 +251,8 @@ def _faults(detail: str) -> dict[str, str]:
         name, _, value = word.partition("=")
         if name not in FAULTS:
             raise UsageError(f"target 'fake' knows no fault '{name}'", nearest(name, FAULTS))
-        if name == "exit" and not value.isdecimal():
-            raise UsageError("target 'fake': the fault exit takes a number", "write fake:exit=1")
+        if name in ("cpus", "exit") and not re.fullmatch("[0-9]{1,4}", value):
+            raise UsageError(f"target 'fake': {name} takes a number", f"write fake:{name}=1")
         faults[name] = value
     return faults
 
@@ -272,8 +294,9 @@ class FakeTarget:
         """Start a made-up agent; calibrations have no faults, so that each comes but once."""
         request = self._request(list(arguments))
         faults = self._faults if request.measurement.role == "measurement" else {}
-        if "unprivileged" in self._faults:
-            faults = {**faults, "unprivileged": ""}
+        for always in ("unprivileged", "cpus"):
+            if always in self._faults:
+                faults = {**faults, always: self._faults[always]}
         return FakeAgent(request, faults, self.clock, self._facts())
 
     def close(self) -> None:
@@ -283,6 +306,9 @@ class FakeTarget:
         facts = dict(_FACTS)
         if "unprivileged" in self._faults:
             facts.update(_UNPRIVILEGED)
+        if "cpus" in self._faults:
+            cpus = max(1, int(self._faults["cpus"]))
+            facts.update({_CPU + "online": f"0-{cpus - 1}", "agent.cpus_online": cpus})
         return facts
 
     def _request(self, words: list[str]) -> _Request:
@@ -291,7 +317,7 @@ class FakeTarget:
         catalogue = Catalogue.from_document(dict(self._catalogue))
         measurement = catalogue.measurement(words[1])
         given: dict[str, str] = {}
-        flags = ("--histogram-only", "--keep-settings", "--control")
+        flags = ("--histogram-only", "--keep-settings", "--prepare", "--control")
         rest = [word for word in words[2:] if word not in flags]
         for name, value in zip(rest[::2], rest[1::2], strict=True):
             given[name.removeprefix("--")] = value
@@ -300,7 +326,8 @@ class FakeTarget:
             {option.name: given.get(option.name, option.default) for option in measurement.options},
             {name for name in given if measurement.has(name)},
             catalogue.normalise_load(given.get("load", "idle")),
-            {load.name: load.unit for load in catalogue.loads.values()},
+            _parts_of_load(catalogue, given.get("load", "idle"), given.get("load-cmd", "")),
+            given.get("load-cmd", ""),
             given.get("run", ""),
             int(given.get("step", "0")),
             "--histogram-only" in words,
@@ -315,7 +342,8 @@ class _Request:
     parameters: Mapping[str, str]
     given: set[str]
     load: str
-    units: Mapping[str, str]
+    loads: Mapping[str, str]
+    command: str
     run: str
     step: int
     histogram_only: bool
@@ -324,6 +352,17 @@ class _Request:
         if not self.measurement.has(name):
             return 0
         return self.measurement.option(name).number(self.parameters[name])
+
+
+def _parts_of_load(catalogue: Catalogue, text: str, command: str) -> dict[str, str]:
+    """The loads that are at work, each with its unit; profiles taken apart."""
+    names = [] if text == "idle" else [part.partition(":")[0] for part in text.split(",")]
+    units = {}
+    for name in names:
+        profile = catalogue.profiles.get(name)
+        mix = [part.partition(":")[0] for part in profile.mix.split(",")] if profile else [name]
+        units.update({one: catalogue.load(one).unit for one in mix})
+    return {**units, "command": "ms"} if command else units
 
 
 class _Writer:
@@ -539,6 +578,8 @@ class FakeAgent:
             self._clock, request.run, request.step, request.measurement.name, parameters,
             request.load, privileged,
         )  # fmt: skip
+        if request.command:
+            header["load_command"] = request.command
         if "newer" in self._faults:
             header["version"] = 99
         setting = {
@@ -588,7 +629,7 @@ class FakeAgent:
             data = b"".join(self._block(one, done, size, interval) for one in series)
             done += size
             now = done * interval
-            if request.load != "idle":
+            if request.loads:
                 data += self._work(now - size * interval, now)
             if now >= snapshot:
                 snapshot += SNAPSHOT_NS
@@ -615,15 +656,17 @@ class FakeAgent:
     def _series(self) -> list[_FakeSeries]:
         request = self._request
         privileged = "unprivileged" not in self._faults
-        cpus = sorted(parse_cpus(request.parameters.get("cpu", "all")) or range(CPUS))
-        labels = {
-            name: text
-            for name, text in request.parameters.items()
-            if request.measurement.option(name).type == "enum"
-        }
+        every = range(max(1, int(self._faults.get("cpus", CPUS))))
+        cpus = sorted(parse_cpus(request.parameters.get("cpu", "all")) or every)
+        choices = [
+            [(option.name, value) for value in request.parameters[option.name].split(",")]
+            for option in request.measurement.options
+            if option.type in ("enum", "enums")
+        ]
         series: list[_FakeSeries] = []
         for entry in request.measurement.series:
-            for thread, cpu in enumerate(cpus):
+            threads = itertools.product(cpus, itertools.product(*choices))
+            for thread, (cpu, labels) in enumerate(threads):
                 number = len(series)
                 declaration = {
                     "series": number,
@@ -633,7 +676,7 @@ class FakeAgent:
                     "thread": thread,
                     "policy": "fifo" if privileged else "other",
                     "priority": request.number("priority") if privileged else 0,
-                    "labels": labels,
+                    "labels": dict(labels),
                     "unit": entry.unit,
                     "scale": 1,
                     "interval_ns": request.number("interval"),
@@ -705,9 +748,8 @@ class FakeAgent:
 
     def _work(self, start: int, end: int) -> bytes:
         records = b""
-        for part in self._request.load.split(","):
-            name = part.partition(":")[0]
-            body = {"load": name, "unit": self._request.units[name],
+        for name, unit in self._request.loads.items():
+            body = {"load": name, "unit": unit,
                     "count": (end - start) // 10_000, "from_ns": start, "to_ns": end}  # fmt: skip
             records += self._writer.record(RecordType.WORK, body)
         return records
