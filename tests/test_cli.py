@@ -18,6 +18,7 @@ import pytest
 
 import rtgauge as package
 from conftest import SOURCES, Result
+from rtgauge.catalogue import parse_duration
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import ConsoleProgress, fitted
 from rtgauge.plan import Plan, PlannedStep
@@ -55,7 +56,8 @@ def test_help_is_there_without_the_heavy_modules() -> None:
      ["run", "--help"], ["run", "--help", "--target", "fake"],
      ["run", "timer", "--help", "--target", "fake"], ["run", "pendulum", "--target=fake", "-h"],
      ["describe", "--target", "fake"], ["describe", "timer", "--target", "fake"],
-     ["describe", "sched", "--target", "fake"], ["check", "--target", "fake"]],
+     ["describe", "sched", "--target", "fake"], ["describe", "doload", "--target", "fake"],
+     ["run", "timer-study", "--help", "--target", "fake"], ["check", "--target", "fake"]],
 )  # fmt: skip
 def test_help_and_descriptions_fit_80_columns(rtgauge: Run, words: list[str]) -> None:
     done = rtgauge(*words)
@@ -82,7 +84,8 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["runs", "surplus"], "unexpected extra argument", "--help"),
         (["show"], "missing argument", "--help"),
         (["run", "--target", "fake"], "neither a measurement nor a plan", "describe"),
-        (["run", "tiemr", "--target", "fake"], "unknown measurement 'tiemr'", "'timer'"),
+        (["run", "tiemr", "--target", "fake"], "unknown measurement or plan 'tiemr'", "'timer'"),
+        (["run", "timer-sudty", "--target", "fake"], "plan 'timer-sudty'", "'timer-study'"),
         (["run", "timer", "--target", "fkae"], "unknown target 'fkae'", "'fake'"),
         (["run", "timer", "--target", "fake:hnag"], "no fault 'hnag'", "'hang'"),
         (["run", "timer", *QUICK, "--intervall", "1ms"], "option '--intervall'", "'--interval'"),
@@ -98,6 +101,18 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "--method", "nanoslep"], "'nanoslep'", ""),
         (["run", "timer", *QUICK, "--load", "shced"], "unknown load 'shced'", "'sched'"),
         (["run", "timer", *QUICK, "--load", "sched:grups=1"], "no option 'grups'", "'groups'"),
+        (["run", "timer", *QUICK, "--load", "dolaod"], "unknown load 'dolaod'", "'doload'"),
+        (["run", "timer", *QUICK, "--load", "doload:cycle=1s"], "is a profile", "sched:restart=5s"),
+        (["run", "timer", *QUICK, "--load-cmd", " "], "'load-cmd': a command has one line", ""),
+        (["run", "timer", *QUICK, "--method", "nanosleep,nanosleep"], "named twice", ""),
+        (["run", "timer", *QUICK, "--prepare", "--keep-settings"], "left as it is", "leave one"),
+        (["run", "timer", *QUICK, "--hours", "1"], "unknown option '--hours'", ""),
+        (["run", "timer-quick", "--target", "fake", "--hours", "1"], "no step", "share = 1"),
+        (["run", "timer-study", *QUICK, "--hours", "1"], "both --hours and --for", "leave one"),
+        (["run", "timer-study", "--target", "fake", "--hours", "0"], "0 hours are none", "0.5"),
+        (["run", "timer-study", "--target", "fake", "--hours", "nan"], "nan hours are none", ""),
+        (["run", "timer-study", "--target", "fake", "--hours", "x"], "'--hours'", "--help"),
+        (["run", "timer-study", "--target", "fake", "--hours", "1e-7"], "leave nothing for", ""),
         (["run", "timer", *QUICK, "--budget", "150"], "'budget': '150' has no unit", "150us"),
         (["run", "timer", *QUICK, "--rate", "1/h"], "no budget", "--budget"),
         (["run", "timer", *QUICK, "--budget", "1ms", "--rate", "1"], "per what", "1/h"),
@@ -276,12 +291,65 @@ def test_a_plan_and_options_over_it(rtgauge: Run) -> None:
 
 
 def test_an_option_given_twice_makes_two_steps(rtgauge: Run) -> None:
-    done = rtgauge("run", *QUICK, "--method", "nanosleep", "timer", "--json",
-                   "--method=clock_nanosleep")  # fmt: skip
+    done = rtgauge("run", *QUICK, "--medium", "honey", "pendulum", "--json", "--medium=air")
     steps: list[dict[str, Any]] = done.json()["runs"][0]["steps"]
-    assert [one["parameters"].get("method") for one in steps[:2]] == [
-        "nanosleep", "clock_nanosleep",
+    assert [one["parameters"].get("medium") for one in steps[:2]] == ["honey", "air"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--method", "nanosleep", "--method=timerfd"], ["--method", "nanosleep,timerfd"]]
+)
+def test_values_that_go_side_by_side_make_one_step(rtgauge: Run, words: list[str]) -> None:
+    run = rtgauge("run", "timer", *QUICK, "--json", *words).json()["runs"][0]
+    assert run["plan"]["steps"][0]["parameters"]["method"] == "nanosleep,timerfd"
+    of_step = [one for one in run["series"] if one["step"] == 0]
+    assert [(one["cpu"], one["labels"]["method"]) for one in of_step] == [
+        (0, "nanosleep"), (0, "timerfd"), (1, "nanosleep"), (1, "timerfd"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("load", [["--load", "idle"], [], ["--load", "sched"]])
+def test_a_command_as_load(rtgauge: Run, load: list[str]) -> None:
+    words = ("run", "timer", *QUICK, *load, "--load-cmd", "stress-ng --vm 2")
+    done = rtgauge(*words, "--json")
+    model.validate(done.json())
+    run = done.json()["runs"][0]
+    assert run["plan"]["steps"][0]["load_command"] == "stress-ng --vm 2"
+    found = run["steps"][0]["load"]
+    name = "sched,command" if "sched" in load else "command"
+    assert (found["name"], found["command"]) == (name, "stress-ng --vm 2")
+    assert {one["name"]: one["unit"] for one in found["loads"]}["command"] == "ms"
+    assert "command" not in run["steps"][-1]["load"]
+    assert name.replace(",", ", ") in " ".join(rtgauge("runs").out.split())
+
+
+def test_a_profile_as_load_and_a_target_that_is_prepared(rtgauge: Run) -> None:
+    run = rtgauge("run", "timer", *QUICK, "--load", "doload,cpu", "--prepare", "--json")
+    (run,) = run.json()["runs"]
+    assert run["plan"]["steps"][0]["prepare"] is True
+    load = run["steps"][0]["load"]
+    assert load["name"] == "doload,cpu"
+    assert [one["name"] for one in load["loads"]] == ["sched", "net", "copy", "walk", "cpu"]
+
+
+@pytest.mark.parametrize("name", ["timer-study", "timer-study.toml", "plans/timer-study.toml"])
+def test_a_ready_plan_by_its_name(rtgauge: Run, name: str) -> None:
+    (run,) = rtgauge("run", name, "--target", "fake", "--json", "--hours", "0.01").json()["runs"]
+    assert run["plan"]["hours"] == 0.01
+    planned = run["plan"]["steps"]
+    assert [one["parameters"]["method"] for one in planned] == [
+        "clock_nanosleep", "nanosleep", "timer", "itimer",
+    ]  # fmt: skip
+    assert {one["load"] for one in planned} == {"doload"}
+    lengths = [parse_duration(one["parameters"]["for"]) for one in planned]
+    assert sum(lengths) == pytest.approx(36e9, abs=2e9)
+    assert lengths[2] / lengths[0] == pytest.approx(54.5 / 44.5, rel=0.1)
+
+
+def test_a_plan_of_ones_own_goes_before_a_ready_one(rtgauge: Run) -> None:
+    Path("timer-quick.toml").write_text('[[step]]\nmeasurement = "pendulum"\nfor = "1s"\n')
+    (run,) = rtgauge("run", "timer-quick.toml", "--target", "fake", "--json").json()["runs"]
+    assert run["steps"][0]["measurement"] == "pendulum"
 
 
 def test_flags_of_measurements_with_and_without_a_value(rtgauge: Run) -> None:
@@ -314,6 +382,14 @@ def test_check(rtgauge: Run) -> None:
     assert levels["privileges"] == "error"
     assert strict.code == 3
     assert rtgauge("check", "--target", "fake", "--strict").code == (3 if bad else 0)
+
+
+def test_describe_shows_profiles_and_the_options_of_every_load(rtgauge: Run) -> None:
+    overview = rtgauge("describe", "--target", "fake").out
+    assert "doload" in overview and "restart" in overview
+    assert "restart" in rtgauge("describe", "cpu", "--target", "fake").out
+    profile = rtgauge("describe", "doload", "--target", "fake").out
+    assert "made-up listings" in profile and "sched:restart=5s:cycle=65s" in profile
 
 
 def test_describe_as_json(rtgauge: Run) -> None:

@@ -17,12 +17,19 @@ from rtgauge.plan import (
     calibration_steps,
     evaluation_plan,
     expected_ns,
+    plan_summary,
     planned_step,
     read_plan,
+    scaled,
+    shipped_plans,
 )
 from rtgauge.target.fake import CATALOGUE
 
 PLANS = Path(__file__).resolve().parent.parent / "plans"
+
+
+STEP = '[[step]]\nmeasurement = "timer"\n'
+HOURS = "[plan]\nhours = 2\n"
 
 
 @pytest.fixture
@@ -54,10 +61,12 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
             load-cpu = "0"
             budget = "150us"
             rate = "2/d"
+            load-cmd = "stress-ng --vm 2"
             histogram-only = true
             keep-settings = true
             [[step]]
             measurement = "pendulum"
+            prepare = true
             """
         ),
         catalogue,
@@ -68,17 +77,32 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
     assert (first.budget_ns, first.rate_per_hour) == (150_000, 2 / 24)
     assert first.arguments() == [
         "run", "timer", "--interval", "1ms", "--priority", "80", "--dither", "yes", "--cpu", "1",
-        "--load", "sched:groups=2", "--load-cpu", "0", "--histogram-only", "--keep-settings",
+        "--load", "sched:groups=2", "--load-cpu", "0", "--load-cmd", "stress-ng --vm 2",
+        "--histogram-only", "--keep-settings",
     ]  # fmt: skip
-    assert second == PlannedStep("pendulum", parameters=second.parameters)
-    assert second.arguments() == ["run", "pendulum", "--load", "idle"]
+    assert second == PlannedStep("pendulum", parameters=second.parameters, prepare=True)
+    assert second.arguments() == ["run", "pendulum", "--load", "idle", "--prepare"]
+    assert first.loads == "sched:groups=2,command"
+
+
+@pytest.mark.parametrize("method", ['["nanosleep", "timerfd"]', '"nanosleep,timerfd"'])
+def test_values_side_by_side(catalogue: Catalogue, method: str) -> None:
+    (step,) = read_plan(write(STEP + f"method = {method}"), catalogue).steps
+    assert step.parameters == {"method": "nanosleep,timerfd"}
+
+
+def test_hours_are_shared(catalogue: Catalogue) -> None:
+    text = HOURS + STEP + "share = 1\n" + STEP + "for = '5s'\n" + STEP + "share = 1.5\n" + STEP
+    plan = read_plan(write(text), catalogue)
+    assert [step.parameters.get("for") for step in plan.steps] == ["48m", "5s", "72m", None]
+    shorter = scaled(plan, 0.001, catalogue)
+    assert [step.parameters.get("for") for step in shorter.steps] == ["1.44s", "5s", "2.16s", None]
+    assert (plan.document()["hours"], shorter.document()["hours"]) == (2.0, 0.001)
+    assert plan.document()["steps"][2]["share"] == 1.5
 
 
 def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
     assert read_plan(write('[[step]]\nmeasurement = "timer"'), catalogue).name == "plan"
-
-
-STEP = '[[step]]\nmeasurement = "timer"\n'
 
 
 @pytest.mark.parametrize(
@@ -112,6 +136,26 @@ STEP = '[[step]]\nmeasurement = "timer"\n'
         (STEP + "budget = '1us'\nrate = '0'", "rate", ""),
         (STEP + "rate = '1/h'", "no budget", "--budget"),
         (STEP + "keep-settings = 'perhaps'", "key 'keep-settings'", ""),
+        (STEP + "prepare = 1", "key 'prepare'", ""),
+        (STEP + "prepare = true\nkeep-settings = true", "left as it is", "leave one"),
+        (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
+        (STEP + 'load-cmd = "a\\nb"', "'load-cmd': a command", ""),
+        (STEP + "method = []", "key 'method'", ""),
+        (STEP + "method = ['timer', 'nanoslep']", "key 'method'", "how the task waits"),
+        (STEP + "method = [['timer']]", "key 'method'", ""),
+        (STEP + "cpu = ['0', '1']", "key 'cpu'", ""),
+        (STEP + "share = 1", "no hours to be shared", "hours = 8"),
+        (STEP + "shrae = 1", "key 'shrae'", "'share'"),
+        (HOURS + STEP, "no step of the plan has a share", "share = 1"),
+        (HOURS + STEP + "share = 1\nfor = '1s'", "both 'share' and 'for'", "leave one"),
+        (HOURS + STEP + "share = 0", "key 'share': 0 is not", ""),
+        (HOURS + STEP + "share = true", "key 'share': True is not", ""),
+        (HOURS + STEP + "share = nan", "key 'share': nan is not", ""),
+        (HOURS + "[[step]]\nmeasurement = 'clock-cost'\nshare = 1", "takes as long", "'share'"),
+        ("[plan]\nhours = 0\n" + STEP, "[plan], key 'hours'", ""),
+        ("[plan]\nhours = nan\n" + STEP, "[plan], key 'hours'", ""),
+        ("[plan]\nhours = '2'\n" + STEP, "[plan], key 'hours'", ""),
+        ("[plan]\nhours = 8000\n" + STEP + "share = 1", "too large; the range is", ""),
     ],
 )
 def test_wrong_plans_name_file_step_and_key(
@@ -197,3 +241,11 @@ def test_how_long_a_step_takes(
 def test_the_plans_that_ship_can_be_read(catalogue: Catalogue, path: Path) -> None:
     plan = read_plan(path, catalogue)
     assert plan.name == path.stem
+    assert 20 < len(plan_summary(path)) < 100
+    assert shipped_plans()[path.stem].read_bytes() == path.read_bytes()
+
+
+def test_a_prepared_plan_has_its_calibration_prepared(catalogue: Catalogue) -> None:
+    plan = Plan("x", (planned_step(catalogue, "timer", {"prepare": "yes"}),))
+    (calibration,) = calibration_steps(plan, catalogue)
+    assert calibration.prepare

@@ -16,9 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import rtgauge
 from rtgauge.catalogue import (
     Catalogue,
     Measurement,
+    Option,
     format_cpus,
     format_duration,
     parse_cpus,
@@ -37,24 +39,33 @@ __all__ = [
     "describe_step",
     "evaluation_plan",
     "expected_ns",
+    "plan_summary",
     "planned_step",
     "read_plan",
+    "scaled",
+    "shipped_plans",
 ]
 
 # With a budget and no rate: exceeded less often than once an hour.
 DEFAULT_RATE_PER_HOUR: Final = 1.0
 
-_PLAN_KEYS: Final = ("name", "label", "repeat")
+_PLAN_KEYS: Final = ("name", "summary", "label", "repeat", "hours")
 STEP_KEYS: Final = (
     "measurement",
     "load",
     "load-cpu",
+    "load-cmd",
     "budget",
     "rate",
     "histogram-only",
     "keep-settings",
+    "prepare",
 )
+# What a step of a file may have besides: it says nothing for a step alone.
+_FILE_KEYS: Final = (*STEP_KEYS, "share")
 REPEAT_MAX: Final = 10_000
+HOURS_MAX: Final = 24.0 * 366
+_HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -62,18 +73,30 @@ class PlannedStep:
     """One measurement with its parameters under one load.
 
     ``parameters`` holds the options that were given, in their shortest notation; the others stand
-    at the agent's defaults. ``budget_ns`` and ``rate_per_hour`` are the requirement, if any.
+    at the agent's defaults. ``load_command`` is a shell command that is a load of its own.
+    ``budget_ns`` and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of
+    the plan's hours.
     """
 
     measurement: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     load: str = "idle"
     load_cpu: str = ""
+    load_command: str = ""
     budget_ns: int | None = None
     rate_per_hour: float | None = None
     role: str = "measurement"
     histogram_only: bool = False
     keep_settings: bool = False
+    prepare: bool = False
+    share: float | None = None
+
+    @property
+    def loads(self) -> str:
+        """All that the target is to do meanwhile, as its loads are named: ``sched,command``."""
+        if not self.load_command:
+            return self.load
+        return "command" if self.load == "idle" else f"{self.load},command"
 
     def arguments(self) -> list[str]:
         """The agent's arguments for this step, without those that belong to the run."""
@@ -83,10 +106,14 @@ class PlannedStep:
         words += ["--load", self.load]
         if self.load_cpu:
             words += ["--load-cpu", self.load_cpu]
+        if self.load_command:
+            words += ["--load-cmd", self.load_command]
         if self.histogram_only:
             words.append("--histogram-only")
         if self.keep_settings:
             words.append("--keep-settings")
+        if self.prepare:
+            words.append("--prepare")
         return words
 
     def document(self) -> dict[str, Any]:
@@ -96,11 +123,14 @@ class PlannedStep:
             "parameters": dict(self.parameters),
             "load": self.load,
             "load_cpu": self.load_cpu,
+            "load_command": self.load_command,
             "budget_ns": self.budget_ns,
             "rate_per_hour": self.rate_per_hour,
             "role": self.role,
             "histogram_only": self.histogram_only,
             "keep_settings": self.keep_settings,
+            "prepare": self.prepare,
+            "share": self.share,
         }
 
 
@@ -112,6 +142,7 @@ class Plan:
     steps: tuple[PlannedStep, ...]
     label: str = ""
     repeat: int = 1
+    hours: float | None = None
 
     def document(self) -> dict[str, Any]:
         """The plan as run.json holds it."""
@@ -119,6 +150,7 @@ class Plan:
             "name": self.name,
             "label": self.label,
             "repeat": self.repeat,
+            "hours": self.hours,
             "steps": [step.document() for step in self.steps],
         }
 
@@ -139,7 +171,7 @@ def planned_step(
         elif entry.has(name):
             parameters[name] = entry.normalise(name, text)
         else:
-            known = [*(option.name for option in entry.options), *STEP_KEYS[1:]]
+            known = [*(option.name for option in entry.options), *_FILE_KEYS[1:]]
             raise UsageError(
                 f"measurement '{measurement}' has no option '{name}'", nearest(name, known)
             )
@@ -150,6 +182,11 @@ def planned_step(
         )
     if common.get("budget_ns") is not None:
         common.setdefault("rate_per_hour", DEFAULT_RATE_PER_HOUR)
+    if common.get("prepare") and common.get("keep_settings"):
+        raise UsageError(
+            f"measurement '{measurement}': the target is to be prepared, and left as it is",
+            "leave one of prepare and keep-settings out",
+        )
     return PlannedStep(
         measurement=measurement,
         parameters=MappingProxyType(parameters),
@@ -173,11 +210,13 @@ def _common_setting(
         case "load-cpu":
             cpus = value(parse_cpus, "name the CPUs of the load as in 0-3,8")
             return {"load_cpu": "all" if cpus is None else format_cpus(cpus)}
+        case "load-cmd":
+            return {"load_command": value(_command, "give one line, as for a shell")}
         case "budget":
             return {"budget_ns": value(_budget, "give the latency allowed, e.g. 150us")}
         case "rate":
             return {"rate_per_hour": value(_rate, "give how often it may be exceeded, e.g. 1/h")}
-        case "histogram-only" | "keep-settings":
+        case "histogram-only" | "keep-settings" | "prepare":
             if text not in ("yes", "no"):
                 raise UsageError(f"'{name}': '{text}' is neither yes nor no")
             return {name.replace("-", "_"): text == "yes"}
@@ -198,8 +237,17 @@ def _rate(text: str) -> float:
     return rate
 
 
-def _text(value: object) -> str:
+def _command(text: str) -> str:
+    text = text.strip()
+    if not text or "\n" in text or "\0" in text:
+        raise ValueError("a command has one line, with something in it")
+    return text
+
+
+def _text(value: object, option: Option | None) -> str:
     """A value of a TOML file as the text that an option takes; ValueError if it is none."""
+    if isinstance(value, list) and option is not None and option.type == "enums":
+        return ",".join(_text(one, None) for one in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -214,6 +262,19 @@ def read_plan(path: Path, catalogue: Catalogue) -> Plan:
 
     Raises UsageError: one line that names file, step and key.
     """
+    return _plan(_document(path), path, catalogue)
+
+
+def plan_summary(path: Path) -> str:
+    """What a plan says of itself in a line; empty if it says nothing, or is no plan."""
+    try:
+        summary = _document(path)["plan"]["summary"]
+    except (UsageError, KeyError, TypeError):
+        return ""
+    return summary if isinstance(summary, str) else ""
+
+
+def _document(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode()
     except OSError as error:
@@ -221,14 +282,13 @@ def read_plan(path: Path, catalogue: Catalogue) -> Plan:
     except UnicodeDecodeError:
         raise UsageError(f"plan {path} is not UTF-8 text", "a plan is a TOML file") from None
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         if path.suffix != ".toml":
             raise UsageError(
                 f"{path} is not a plan", "a plan is a TOML file: see docs/plans.md"
             ) from None
         raise UsageError(f"plan {path} is not TOML: {error}") from None
-    return _plan(document, path, catalogue)
 
 
 def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan:
@@ -237,13 +297,18 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     if not isinstance(head, dict):
         raise UsageError(f"{path}: 'plan' is not a table", "write [plan]")
     _known_keys(head, _PLAN_KEYS, f"{path}, [plan]")
-    for key in ("name", "label"):
+    for key in ("name", "summary", "label"):
         if not isinstance(head.get(key, ""), str):
             raise UsageError(f"{path}, [plan], key '{key}': {head[key]!r} is not a text")
     repeat = head.get("repeat", 1)
     if type(repeat) is not int or not 1 <= repeat <= REPEAT_MAX:
         raise UsageError(
             f"{path}, [plan], key 'repeat': {repeat!r} is not a whole number from 1 to {REPEAT_MAX}"
+        )
+    hours = head.get("hours")
+    if hours is not None and not _positive(hours, HOURS_MAX):
+        raise UsageError(
+            f"{path}, [plan], key 'hours': {hours!r} is not a number up to {HOURS_MAX:.0f}"
         )
     entries = document.get("step", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -254,7 +319,64 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
         _file_step(entry, f"{path}, step {number} of {len(entries)}", catalogue)
         for number, entry in enumerate(entries, 1)
     )
-    return Plan(head.get("name") or path.stem, steps, head.get("label", ""), repeat)
+    plan = Plan(head.get("name") or path.stem, steps, head.get("label", ""), repeat)
+    if hours is None and any(step.share is not None for step in steps):
+        raise UsageError(
+            f"{path}: steps have a share, but the plan has no hours to be shared",
+            "give the plan its length: hours = 8 below [plan]",
+        )
+    try:
+        return plan if hours is None else scaled(plan, float(hours), catalogue)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}", error.remedy) from None
+
+
+def _positive(value: object, limit: float) -> bool:
+    return type(value) in (int, float) and 0 < value <= limit  # type: ignore[operator]
+
+
+def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
+    """The plan with ``hours`` divided among its steps by their shares; steps without a share keep
+    their length. Raises UsageError if no step has one, or a step would be too short."""
+    total = sum(step.share or 0 for step in plan.steps)
+    if not total:
+        raise UsageError(
+            "no step of the plan has a share of its hours", "give each its part, as in share = 1"
+        )
+    if not _positive(hours, HOURS_MAX):
+        raise UsageError(f"{hours:g} hours are none that a plan can last", "give 8, or 0.5")
+    steps = []
+    for step in plan.steps:
+        if step.share is None:
+            steps.append(step)
+            continue
+        length = _rounded(hours * step.share / total)
+        if length == "0":
+            raise UsageError(f"{hours:g} hours leave nothing for {step.measurement}")
+        entry = catalogue.measurement(step.measurement)
+        lasting = {**step.parameters, "for": entry.normalise("for", length)}
+        steps.append(replace(step, parameters=MappingProxyType(lasting)))
+    return replace(plan, steps=tuple(steps), hours=hours)
+
+
+def _rounded(hours: float) -> str:
+    """A length as someone would give it: in whole minutes, seconds or milliseconds."""
+    milliseconds = round(hours * _HOUR_MS)
+    for unit, least in ((60_000, _HOUR_MS), (1000, 60_000)):
+        if milliseconds >= least:
+            milliseconds = round(milliseconds / unit) * unit
+            break
+    return format_duration(milliseconds * 10**6)
+
+
+def shipped_plans() -> dict[str, Path]:
+    """The ready plans that came with this program, by name: in the package, or in the clone."""
+    package = Path(rtgauge.__file__).parent
+    for folder in (package / "plans", package.parent.parent / "plans"):
+        found = sorted(folder.glob("*.toml"))
+        if found:
+            return {path.stem: path for path in found}
+    return {}
 
 
 def _known_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
@@ -274,13 +396,20 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
         raise UsageError(
             f"{where}: key 'measurement' {problem}", nearest("", catalogue.measurements)
         )
+    share = entry.get("share")
+    if share is not None and not _positive(share, float("inf")):
+        raise UsageError(f"{where}, key 'share': {share!r} is not a number above 0")
+    if share is not None and "for" in entry:
+        raise UsageError(
+            f"{where}: both 'share' and 'for' say how long it lasts", "leave one of them out"
+        )
     settings: dict[str, str] = {}
     step = None
     for key, value in entry.items():
-        if key == "measurement":
+        if key in ("measurement", "share"):
             continue
         try:
-            settings[key] = _text(value)
+            settings[key] = _text(value, _option(catalogue, name, key))
             if key != "rate":  # a rate is checked together with its budget
                 planned_step(catalogue, name, {key: settings[key]})
         except (UsageError, ValueError) as error:
@@ -290,7 +419,16 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
         step = planned_step(catalogue, name, settings)
     except UsageError as error:
         raise UsageError(f"{where}: {error}", error.remedy) from None
-    return step
+    if share is not None and not catalogue.measurement(name).has("for"):
+        raise UsageError(
+            f"{where}: measurement '{name}' takes as long as it takes", "leave 'share' out"
+        )
+    return replace(step, share=None if share is None else float(share))
+
+
+def _option(catalogue: Catalogue, measurement: str, name: str) -> Option | None:
+    entry = catalogue.measurements.get(measurement)
+    return entry.option(name) if entry is not None and entry.has(name) else None
 
 
 def evaluation_plan(catalogue: Catalogue, *, settings: Mapping[str, str] | None = None) -> Plan:
@@ -332,6 +470,8 @@ def calibration_steps(plan: Plan, catalogue: Catalogue) -> tuple[PlannedStep, ..
             step = replace(step, parameters=MappingProxyType({"cpu": cpus}))
         if any(planned.keep_settings for planned in plan.steps):
             step = replace(step, keep_settings=True)
+        elif any(planned.prepare for planned in plan.steps):
+            step = replace(step, prepare=True)  # what is subtracted has to be as what it is from
         steps.append(step)
     return tuple(steps)
 
@@ -378,8 +518,8 @@ def describe_step(step: PlannedStep) -> str:
     words = [step.measurement]
     words += [f"--{name} {value}" for name, value in step.parameters.items()]
     text = " ".join(words)
-    if step.load != "idle":
-        text += f", load {step.load}"
+    if step.loads != "idle":
+        text += f", load {step.loads}"
     elif step.role == "measurement":
         text += ", no load added"
     if step.budget_ns is not None:

@@ -437,6 +437,7 @@ class _Run:
                     "measurement": step.measurement,
                     "parameters": dict(step.parameters),
                     "load": step.load,
+                    "load_command": step.load_command,
                     "budget_ns": step.budget_ns,
                     "rate_per_hour": step.rate_per_hour,
                     "role": step.role,
@@ -453,7 +454,7 @@ class _Run:
 
     def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
         """The audit's findings for what is measured here, and with what the run itself set."""
-        loaded = any(step.load != "idle" for step in self._plan.steps)
+        loaded = any(step.loads != "idle" for step in self._plan.steps)
         found = audit(self._facts, cpus=self._cpus, load_running=loaded, settings=settings)
         return [asdict(finding) for finding in found]
 

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ import click
 from rtgauge.catalogue import Catalogue, Option, format_duration
 from rtgauge.cli.options import as_json, open_store, store_options, target_option
 from rtgauge.cli.output import format_seconds, print_error, print_json, print_results, say, show
-from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 from rtgauge.plan import (
     REPEAT_MAX,
     STEP_KEYS,
@@ -36,8 +37,11 @@ from rtgauge.plan import (
     describe_step,
     evaluation_plan,
     expected_ns,
+    plan_summary,
     planned_step,
     read_plan,
+    scaled,
+    shipped_plans,
 )
 
 if TYPE_CHECKING:
@@ -64,9 +68,14 @@ def _host_options() -> list[click.Option]:
             ["--load"],
             metavar="LOADS",
             help="What the target does meanwhile: NAME[:option=value…][,NAME…] (default idle: "
-            "none added).",
+            "none added). A profile is a name too.",
         ),
         click.Option(["--load-cpu"], metavar="LIST", help="The CPUs of the load."),
+        click.Option(
+            ["--load-cmd"],
+            metavar="COMMAND",
+            help="A shell command of the target as a load: 'stress-ng --vm 2'.",
+        ),
         click.Option(
             ["--budget"], metavar="TIME", help="The largest value allowed: gives a verdict."
         ),
@@ -85,6 +94,11 @@ def _host_options() -> list[click.Option]:
             ["--keep-settings"], is_flag=True, help="Change none of the target's settings."
         ),
         click.Option(
+            ["--prepare"],
+            is_flag=True,
+            help="Set for the run what real time needs and can be set; all is put back.",
+        ),
+        click.Option(
             ["-o", "--report"],
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
@@ -101,9 +115,21 @@ def _host_options() -> list[click.Option]:
     ]
 
 
+def _plan_options() -> list[click.Option]:
+    """The options of ``run`` that a plan alone has."""
+    return [
+        click.Option(
+            ["--hours"],
+            type=click.FLOAT,
+            metavar="H",
+            help="How long its steps with a share last together.",
+        ),
+    ]
+
+
 def _measurement_option(option: Option) -> click.Option:
     """One option of a measurement for the command line."""
-    several = option.type == "enum"
+    several = option.type in ("enum", "enums")
     flag: dict[str, Any] = {}
     if option.type == "flag":
         flag = {"is_flag": False, "flag_value": "yes"}
@@ -153,7 +179,7 @@ def _words_of_host() -> tuple[set[str], set[str]]:
     """The host's options that take a value, and those that do not."""
     values: set[str] = set()
     flags: set[str] = set()
-    for option in _host_options():
+    for option in [*_host_options(), *_plan_options()]:
         (flags if option.is_flag else values).update(option.opts)
     for option in _common_options():
         values.update(option.opts)
@@ -182,8 +208,19 @@ def _targets_of(words: Sequence[str]) -> list[str]:
     return names or ["local"]
 
 
-def _is_plan(word: str) -> bool:
-    return word.endswith(".toml") or "/" in word or Path(word).is_file()
+def _plan_path(word: str) -> Path | None:
+    """The plan that the word means: a file, else a ready plan by its name; None if it is neither.
+
+    A file that is not there is meant where the word has the looks of one.
+    """
+    path = Path(word)
+    if path.is_file():
+        return path
+    stem = path.stem if path.suffix == ".toml" and path.parent.name in ("", "plans") else word
+    shipped = shipped_plans().get(stem)
+    if shipped is not None:
+        return shipped
+    return path if path.suffix == ".toml" or "/" in word else None
 
 
 @click.command(
@@ -206,12 +243,19 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> int:
             targets.append(open_target(name))
             stack.callback(targets[-1].close)
         catalogue = Catalogue.from_json(targets[0].describe())
-        known = [p for p in places if words[p] in catalogue.measurements or _is_plan(words[p])]
+        known = [p for p in places if words[p] in catalogue.measurements or _plan_path(words[p])]
         place = known[0] if known else places[0]
         rest = [*words[:place], *words[place + 1 :]]
-        if words[place] not in catalogue.measurements and _is_plan(words[place]):
-            command = _plan_command(ctx, Path(words[place]), catalogue, targets)
+        path = None if words[place] in catalogue.measurements else _plan_path(words[place])
+        if path is not None:
+            command = _plan_command(ctx, path, catalogue, targets)
         else:
+            if words[place] not in catalogue.measurements:
+                known_names = [*catalogue.measurements, *shipped_plans()]
+                raise UsageError(
+                    f"unknown measurement or plan '{words[place]}'",
+                    nearest(words[place], known_names),
+                )
             command = _measurement_command(ctx, words[place], catalogue, targets)
         with command.make_context(f"{ctx.command_path} {words[place]}", rest) as inner:
             code = command.invoke(inner)
@@ -238,13 +282,19 @@ def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
         Examples:
           rtgauge run timer --for 60s --interval 200us --load sched
           rtgauge run timer --cpu 1 --priority 98 --budget 150us --rate 1/h
-          rtgauge run plans/timer-quick.toml --label "before the update"
+          rtgauge run timer --method nanosleep,timerfd --load doload --prepare
+          rtgauge run timer-quick --label "before the update"
+          rtgauge run timer-study --hours 8
         """,
         epilog="'rtgauge run MEASUREMENT --help' shows all options of one measurement.",
-        options_metavar="MEASUREMENT|PLAN.toml [OPTIONS]",
+        options_metavar="MEASUREMENT|PLAN [OPTIONS]",
     )
     with click.Context(command, info_name=ctx.command_path, max_content_width=80) as inner:
         show(command.get_help(inner))
+    formatter = click.HelpFormatter(width=80)
+    with formatter.section("\nReady plans (a file of your own is a plan too)"):
+        formatter.write_dl([(name, plan_summary(path)) for name, path in shipped_plans().items()])
+    show(formatter.getvalue().rstrip())
     try:
         name = _targets_of(words)[0]
         with contextlib.closing(open_target(name)) as target:
@@ -265,7 +315,7 @@ def _measurement_command(
     entry = catalogue.measurement(name)
 
     def carry_out(**given: Any) -> int:
-        settings = _settings(given, [option.name for option in entry.options])
+        settings = _settings(given, {option.name: option for option in entry.options})
         steps = [planned_step(catalogue, name, one) for one in _combinations(settings)]
         plan = Plan(name, tuple(steps), given["label"] or "", given["repeat"] or 1)
         return _carry_out(plan, targets, given)
@@ -293,43 +343,64 @@ def _plan_command(
 
     def carry_out(**given: Any) -> int:
         settings = _settings(given, options)
+        hours = given["hours"]
+        if hours is not None and "for" in settings:
+            raise UsageError(
+                "both --hours and --for say how long the plan lasts", "leave one of them out"
+            )
         several = [name for name, values in settings.items() if len(values) > 1]
         if several:
             raise UsageError(
                 f"--{several[0]} is given more than once for a plan", "write the steps in the plan"
             )
         wanted = {name: values[0] for name, values in settings.items()}
+        sized = plan if hours is None else scaled(plan, hours, catalogue)
         changed = replace(
-            plan,
-            steps=tuple(_override(step, catalogue, wanted) for step in plan.steps),
+            sized,
+            steps=tuple(_override(step, catalogue, wanted) for step in sized.steps),
             label=plan.label if given["label"] is None else given["label"],
             repeat=given["repeat"] or plan.repeat,
         )
         return _carry_out(changed, targets, given)
 
-    listing = "\n".join(f"  {describe_step(step)}" for step in plan.steps)
+    summary = plan_summary(path)
+    summary = f"{summary}\n\n" if summary else ""
+    lines = [
+        line
+        for step in plan.steps
+        for line in textwrap.wrap(
+            describe_step(step),
+            76,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+    ]
+    listing = "\n".join(lines)
     return _RunCommand(
         "Options that override those of every step that has them",
-        [_measurement_option(option) for option in options.values()],
+        [*_plan_options(), *(_measurement_option(option) for option in options.values())],
         name=plan.name,
         callback=carry_out,
-        help=f"Carry out the plan {path}.\n\n\b\nIts steps:\n{listing}",
+        help=f"Carry out the plan {path}.\n\n{summary}\b\nIts steps:\n{listing}",
         context_settings=ctx.parent.command.context_settings if ctx.parent else {},
     )
 
 
-def _settings(given: Mapping[str, Any], names: Any) -> dict[str, list[str]]:
-    """What was given for a step, as texts: several only where an option may be repeated."""
+def _settings(given: Mapping[str, Any], options: Mapping[str, Option]) -> dict[str, list[str]]:
+    """What was given for a step, as texts: several only where each makes a step of its own."""
     settings: dict[str, list[str]] = {}
-    for name in [*names, *STEP_KEYS[1:]]:
+    for name in [*options, *STEP_KEYS[1:]]:
         key = name if name in given else name.replace("-", "_")
         value = given.get(key)
         if value is None or value == () or value is False:
             continue
-        if isinstance(value, tuple):
-            settings[name] = [str(one) for one in value]
-        else:
+        if not isinstance(value, tuple):
             settings[name] = ["yes" if value is True else str(value)]
+        elif options[name].type == "enums":
+            settings[name] = [",".join(map(str, value))]
+        else:
+            settings[name] = [str(one) for one in value]
     return settings
 
 
@@ -355,10 +426,12 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
         parameters=MappingProxyType({**step.parameters, **changed.parameters}),
         load=changed.load if "load" in given else step.load,
         load_cpu=changed.load_cpu if "load-cpu" in given else step.load_cpu,
+        load_command=changed.load_command if "load-cmd" in given else step.load_command,
         budget_ns=changed.budget_ns if "budget" in given else step.budget_ns,
         rate_per_hour=changed.rate_per_hour if "budget" in given else step.rate_per_hour,
         histogram_only=step.histogram_only or changed.histogram_only,
-        keep_settings=step.keep_settings or changed.keep_settings,
+        keep_settings=(step.keep_settings or changed.keep_settings) and not changed.prepare,
+        prepare=(step.prepare or changed.prepare) and not changed.keep_settings,
     )
 
 
@@ -450,6 +523,9 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
 @click.option("--cpu", metavar="LIST", help="The CPUs to measure on.")
 @click.option("--priority", metavar="N", help="Real-time priority of the measuring threads.")
 @click.option("--load-cpu", metavar="LIST", help="The CPUs of the loads.")
+@click.option(
+    "--prepare", is_flag=True, help="Set for the run what real time needs; all is put back."
+)
 @click.option("--budget", metavar="TIME", help="The largest value allowed: gives a verdict.")
 @click.option("--rate", metavar="RATE", help="How often it may be exceeded (default 1/h).")
 @click.option("--label", metavar="TEXT", default="", help="A name for the run, to find it by.")
@@ -469,6 +545,7 @@ def evaluate(  # noqa: PLR0913
     cpu: str | None,
     priority: str | None,
     load_cpu: str | None,
+    prepare: bool,
     budget: str | None,
     rate: str | None,
     label: str,
@@ -491,6 +568,7 @@ def evaluate(  # noqa: PLR0913
         "cpu": cpu,
         "priority": priority,
         "load-cpu": load_cpu,
+        "prepare": "yes" if prepare else None,
         "budget": budget,
         "rate": rate,
     }

@@ -276,8 +276,13 @@ def _load(step: StoredStep) -> Document:
         for load, (unit, done, start, stop) in sums.items()
     ]
     first = loads[0] if loads else {"work_rate": None, "unit": ""}
+    name = str(name or "idle")
+    command = step.document.get("load_command")
+    if command:
+        name = "command" if name == "idle" else f"{name},command"
     return {
-        "name": str(name or "idle"),
+        "name": name,
+        **({"command": str(command)} if command else {}),
         "work_rate": first["work_rate"],
         "unit": first["unit"],
         "loads": loads,

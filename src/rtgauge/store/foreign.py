@@ -65,6 +65,7 @@ _STEP: Mapping[str, tuple[type, ...]] = {
     "measurement": _MAYBE_TEXT,
     "parameters": (dict, _NONE),
     "load": _MAYBE_TEXT,
+    "load_command": _MAYBE_TEXT,
     "budget_ns": (int, _NONE),
     "rate_per_hour": _MAYBE_NUMBER,
     "role": _TEXT,

@@ -292,6 +292,8 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     in_time, value, worst, step = max(found, key=lambda entry: entry[:2])
     shown = f"{value / 1000:.1f} us" if in_time else f"{value} {worst.unit}".strip()
     load = step.get("load") or "idle"
+    if step.get("load_command"):
+        load = "command" if load == "idle" else f"{load},command"
     text = f"max {shown} ({step.get('measurement', '')}"
     text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
     over = [
