@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import report, stats, stream
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report import html, model, pictures, steps
+from rtgauge.report import gather, html, model, packed, pictures, steps
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028<!--"
@@ -316,6 +316,106 @@ def test_data_of_the_pictures_hold_every_sample() -> None:
     assert sum(m[3] for m in missed) == 61 and {m[1] for m in missed} == {1}
 
 
+@pytest.mark.parametrize(("cpus", "samples"), [(1, 5000), (3, 8000), (6, 3000)])
+def test_heat_maps_hold_every_sample(cpus: int, samples: int) -> None:
+    run = made.evaluation(cpus, samples)
+    page, _ = page_of(run)
+    data, series = page.data["step-1-q0"], run.steps[1].series
+    heat = data["heat"]
+    maps = [packed.unpack(text) for text in heat["maps"]]
+    shared = [[one] for one in series] if cpus <= pictures.APART else [series]
+    assert len(maps) == len(shared)
+    assert all(b == a + 1 for a, b in zip(heat["high"], heat["low"][1:], strict=False))
+    for found, members in zip(maps, shared, strict=True):
+        expected = [0] * (heat["columns"] * len(heat["low"]))
+        for one in members:
+            for due, value in zip(one.due_ns.tolist(), one.value.tolist(), strict=True):
+                column = (due - heat["start_ns"]) // heat["bin_ns"]
+                (row,) = [
+                    r
+                    for r, (low, high) in enumerate(zip(heat["low"], heat["high"], strict=True))
+                    if low <= value <= high
+                ]
+                expected[column * len(heat["low"]) + row] += 1
+        assert found == expected
+
+
+def test_heat_maps_of_other_scales_and_of_few_cells() -> None:
+    random = np.random.default_rng(4)
+    values = [random.integers(-300, 9000, 4000).astype(np.int32) for _ in range(3)]
+    members = [
+        made.FakeSeries(made.info(n, n, scale=1 if n else 4), np.arange(4000), v)
+        for n, v in enumerate(values)
+    ]
+    run = made.run([made.step(0, members)])
+    figures = list(model.analyse([run]).figures[0].values())  # type: ignore[list-item]
+    budget = pictures.Budget(40, 40, 40, columns=7, rows=40)
+    heat = pictures.picture(figures, budget)["heat"]
+    assert heat["columns"] <= 7 and len(heat["low"]) <= 40
+    maps = [packed.unpack(text) for text in heat["maps"]]
+    assert [sum(found) for found in maps] == [4000] * 3
+    rows = np.array(maps[1]).reshape(heat["columns"], -1).sum(axis=0).tolist()
+    assert rows == [
+        sum(low <= value <= high for value in values[1].tolist())
+        for low, high in zip(heat["low"], heat["high"], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("chunk_rows", [200, 1000, 100_000])
+@pytest.mark.parametrize("place", [0, 1, 199, 200, 1000, 2400, 2798, 2799])
+def test_windows_show_the_samples_around_the_largest(place: int, chunk_rows: int) -> None:
+    values = np.random.default_rng(place).integers(1000, 5000, 2800).astype(np.int32)
+    values[place] = 70_000
+    if place < 2000:
+        values[place + 300] = 70_000  # the first of equals counts
+    index = np.arange(2800, dtype=np.int64)
+    index[place + 1 :] += 7  # periods missed
+    series = made.FakeSeries(made.info(), index, values, chunk_rows=chunk_rows)
+    data = page_of(made.run([made.step(0, [series])]))[0].data["step-0-q0"]["window"]
+    (around,), (begin,) = data["around"], data["begin"]
+    part = slice(max(place - 200, 0), place + 201)
+    assert packed.unpack_signed(around["value"]) == values[part].tolist()
+    assert packed.unpack_steps(around["index"]) == index[part].tolist()
+    assert packed.unpack_steps(around["due_ns"]) == (index[part] * made.MS).tolist()
+    assert around["at"] == min(place, 200)
+    assert packed.unpack_signed(begin["value"]) == values[:100].tolist()
+    assert packed.unpack_steps(begin["due_ns"]) == (index[:100] * made.MS).tolist()
+
+
+@given(st.permutations(range(6)), st.integers(0, 5), st.integers(0, 299))
+@settings(max_examples=60)
+def test_windows_do_not_depend_on_the_order_of_chunks(
+    order: list[int], chunk: int, place: int
+) -> None:
+    values = np.arange(1800, dtype=np.int64) % 7
+    values[chunk * 300 + place] = values[-1 - chunk] = 99
+    peak = gather._Peak()
+    for number in range(6):
+        peak.expect(number)
+    for number in order:
+        part = np.arange(number * 300, number * 300 + 300)
+        peak.add(number, made.FakeChunk(part, part * 10, values[part]))  # type: ignore[arg-type]
+    at = int(np.flatnonzero(values == 99)[0])
+    window = peak.around(2)
+    assert window is not None
+    assert window.index.tolist() == list(range(max(at - 200, 0), min(at + 201, 1800)))
+    assert window.value.tolist() == (2 * values[window.index]).tolist()
+    assert int(window.index[window.at]) == at
+
+
+@given(st.lists(st.integers(-(2**50), 2**50) | st.just(0), max_size=40))
+def test_packed_numbers_read_back(numbers: list[int]) -> None:
+    array = np.array(numbers, np.int64)
+    assert packed.unpack(packed.pack(abs(array))) == [abs(number) for number in numbers]
+    assert packed.unpack_signed(packed.pack_signed(array)) == numbers
+    assert packed.unpack_steps(packed.pack_steps(array)) == numbers
+
+
+def test_negative_numbers_are_not_packed_as_others() -> None:
+    with pytest.raises(ValueError, match="from 0 on"):
+        packed.pack(np.array([3, -1]))
+
+
 @given(
     st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=30), min_size=1, max_size=4),
     st.integers(2, 60),
@@ -420,6 +520,17 @@ def test_the_controls_work(browser: str, tmp_path: Path) -> None:
     for (const u of document.querySelectorAll(".uplot"))
         for (const key of ["+", "+", "ArrowLeft", "ArrowRight", "-", "0"])
             u.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    for (const s of document.querySelectorAll("figure select")) {
+        s.selectedIndex = s.options.length - 1;
+        s.dispatchEvent(new Event("change"));
+    }
+    for (const o of document.querySelectorAll(".u-over")) {
+        const box = o.getBoundingClientRect();
+        for (const part of [0.02, 0.5, 0.97])
+            for (const kind of ["mouseenter", "mousemove"])
+                o.dispatchEvent(new MouseEvent(kind, { bubbles: true,
+                    clientX: box.left + part * box.width, clientY: box.top + part * box.height }));
+    }
     for (const b of document.querySelectorAll(".legend .all")) press("click", b);
     document.title = [...document.querySelectorAll("[aria-pressed]")]
         .map(b => b.getAttribute("aria-pressed") === "true" ? "+" : "-").join("");

@@ -28,12 +28,20 @@ from rtgauge.stats import Counts
 if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
 
-__all__ = ["Figures", "TimeBins", "gather"]
+__all__ = ["Figures", "Heat", "TimeBins", "Window", "gather"]
 
 Int64 = NDArray[np.int64]
 
 THREADS: Final = min(4, max(2, os.cpu_count() or 1))
 BINS: Final = 600
+HEAT_COLUMNS: Final = 300
+HEAT_ROWS: Final = 120
+
+REACH: Final = 200
+"""So many samples before the largest one, and after it, are shown one by one."""
+
+FIRST: Final = 100
+"""So many samples of the beginning are shown one by one."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,36 @@ class TimeBins:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """Where samples are in time x value: the filled cells of the series' heat map.
+
+    Columns begin at ``start_ns`` and are ``bin_ns`` wide; row r holds the samples whose value,
+    before it is multiplied with ``scale``, lies from ``low[r]`` to ``high[r]``, inclusive.
+    """
+
+    start_ns: int
+    bin_ns: int
+    columns: int
+    low: Int64
+    high: Int64
+    scale: int
+    column: NDArray[np.int32]
+    row: NDArray[np.int32]
+    count: Int64
+
+
+@dataclass(frozen=True)
+class Window:
+    """Samples that follow each other: index, due time and value; ``at`` is the place among them
+    of the one that they are about."""
+
+    index: Int64
+    due_ns: Int64
+    value: Int64
+    at: int
+
+
+@dataclass(frozen=True)
 class Figures:
     """All that the samples of one series say.
 
@@ -58,7 +96,8 @@ class Figures:
     includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
     samples. ``unknown``: periods skipped after a sample that was lost, so that nobody knows when
     the task woke up. ``corrected`` is None without a time grid, or where the values before
-    the gaps are not known.
+    the gaps are not known. ``around``: the samples around the largest one that was kept, the
+    earliest of equals; ``begin``: the first ones.
     """
 
     counts: Counts
@@ -75,6 +114,9 @@ class Figures:
     rest: dict[str, int | float | None]
     duration_s: float
     timeline: TimeBins | None
+    heat: Heat | None = None
+    around: Window | None = None
+    begin: Window | None = None
 
 
 def gather(
@@ -135,6 +177,8 @@ def _figures(
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
     lost_runs = tuple((loss.count, loss.largest * info.scale) for loss in losses)
     timeline: TimeBins | None = None
+    heat: Heat | None = None
+    around = begin = None
     if info.histogram_only:
         counts = _from_histogram(series)
         first = None
@@ -145,8 +189,10 @@ def _figures(
         scan = _Pass(series, gap_index, bins)
         scan.run(share)
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
-        if bins is not None:
-            timeline = _time_bins(series, scan, losses, gap_index, gap_count)
+        if bins is not None and (line := scan.timeline()) is not None:
+            timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
+            heat = _heat(line, info.scale)
+            around, begin = scan.around(), scan.begin()
 
     corrected, uncorrectable = None, 0
     if info.interval_ns > 0:
@@ -180,6 +226,9 @@ def _figures(
         rest=_rest(counts, first),
         duration_s=_duration_s(series, step),
         timeline=timeline,
+        heat=heat,
+        around=around,
+        begin=begin,
     )
 
 
@@ -270,6 +319,8 @@ class _Pass:
         self._lock = threading.Lock()
         self._bins = bins
         self._wanted = wanted
+        self._peak = _Peak() if bins is not None else None
+        self._taken = 0
         self._line: stats.TimelineBuilder | None = None
         self.before: Int64 = np.zeros(len(wanted), np.int64)
         self.known = np.zeros(len(wanted), np.bool_)
@@ -296,26 +347,34 @@ class _Pass:
             tables = [part.build() for part in parts if isinstance(part, stats.CountsBuilder)]
             self.counts = Counts.merged(tables)
 
-    def _next(self) -> Chunk | None:
+    def _next(self) -> tuple[int, Chunk] | None:
+        """The next chunk that is not empty, and its number."""
         with self._lock:
-            chunk = next(self._chunks, None)
-            if chunk is not None and self.first is None and len(chunk.value):
+            chunk = next((one for one in self._chunks if len(one.value)), None)
+            if chunk is None:
+                return None
+            if self.first is None:
                 self.first = int(chunk.value[0])
                 self.origin = (int(chunk.index[0]), int(chunk.due_ns[0]))
-            return chunk
+            number, self._taken = self._taken, self._taken + 1
+            if self._peak is not None:
+                self._peak.expect(number)
+            return number, chunk
 
     def _work(self) -> stats.TimelineBuilder | stats.CountsBuilder:
         if self._bins is None:
             table = stats.CountsBuilder()
-            while (chunk := self._next()) is not None:
-                table.add(chunk.value)
-                self._pick(chunk)
+            while (taken := self._next()) is not None:
+                table.add(taken[1].value)
+                self._pick(taken[1])
             return table
         line = self._bins.builder()
-        while (chunk := self._next()) is not None:
-            if len(chunk.value):
-                line.add(self._due(chunk), chunk.value)
-                self._pick(chunk)
+        assert self._peak is not None
+        while (taken := self._next()) is not None:
+            number, chunk = taken
+            line.add(self._due(chunk), chunk.value)
+            self._pick(chunk)
+            self._peak.add(number, chunk)
         return line
 
     def _due(self, chunk: Chunk) -> Int64 | range:
@@ -342,6 +401,102 @@ class _Pass:
         line, self._line = self._line, None
         return None if line is None else line.timeline()
 
+    def around(self) -> Window | None:
+        """The samples around the largest one."""
+        return None if self._peak is None else self._peak.around(self._info.scale)
+
+    def begin(self) -> Window | None:
+        """The first samples."""
+        return None if self._peak is None else self._peak.begin(self._info.scale)
+
+
+_Part = tuple[Int64, Int64, Int64]
+"""Index, due time and value of samples that follow each other."""
+
+
+def _part(chunk: Chunk, start: int, stop: int) -> _Part:
+    part = slice(max(start, 0), stop)
+    return (
+        chunk.index[part].astype(np.int64),
+        chunk.due_ns[part].astype(np.int64),
+        chunk.value[part].astype(np.int64),
+    )
+
+
+class _Peak:
+    """Finds the largest sample and keeps those around it, in whatever order chunks are done.
+
+    Of each chunk its ends are kept until no neighbour can hold the largest sample any more; all
+    chunks but the last must have ``REACH`` samples at least (those of the store have a million).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._expected: set[int] = set()
+        self._ends: dict[int, tuple[_Part, _Part]] = {}
+        self._first: _Part | None = None
+        self._best: tuple[int, int] | None = None
+        """The largest value, and minus the number of its chunk: the earlier of equals counts."""
+        self._middle: tuple[_Part, int, int] | None = None
+        """The samples of that chunk, the place among them, and how many of the chunk follow."""
+
+    def expect(self, number: int) -> None:
+        """A chunk was handed out that will be added."""
+        with self._lock:
+            self._expected.add(number)
+
+    def add(self, number: int, chunk: Chunk) -> None:
+        """Look through a chunk."""
+        size = len(chunk.value)
+        at = int(chunk.value.argmax())
+        rank = (int(chunk.value[at]), -number)
+        with self._lock:
+            self._expected.discard(number)
+            if number == 0:
+                self._first = _part(chunk, 0, FIRST)
+            if self._best is None or rank > self._best:
+                self._best = rank
+                part = _part(chunk, at - REACH, at + REACH + 1)
+                self._middle = (part, min(at, REACH), size - 1 - at)
+            self._ends[number] = (_part(chunk, 0, REACH), _part(chunk, size - REACH, size))
+            best, low = -self._best[1], min(self._expected, default=number + 1)
+            for known in [k for k in self._ends if k < low - 1 and abs(k - best) > 1]:
+                del self._ends[known]
+
+    def around(self, scale: int) -> Window | None:
+        """The samples around the largest one, ``REACH`` on either side where there are so many."""
+        if self._middle is None or self._best is None:
+            return None
+        middle, at, following = self._middle
+        best = -self._best[1]
+        parts = [middle]
+        if at < REACH and best - 1 in self._ends:
+            tail = self._ends[best - 1][1]
+            lacking = min(REACH - at, len(tail[0]))
+            parts.insert(0, _last(tail, lacking))
+            at += lacking
+        if following < REACH and best + 1 in self._ends:
+            parts.append(_leading(self._ends[best + 1][0], REACH - following))
+        return _window(parts, at, scale)
+
+    def begin(self, scale: int) -> Window | None:
+        """The first samples of the series."""
+        return None if self._first is None else _window([self._first], 0, scale)
+
+
+def _last(part: _Part, number: int) -> _Part:
+    start = len(part[0]) - number
+    return part[0][start:], part[1][start:], part[2][start:]
+
+
+def _leading(part: _Part, number: int) -> _Part:
+    return part[0][:number], part[1][:number], part[2][:number]
+
+
+def _window(parts: Sequence[_Part], at: int, scale: int) -> Window:
+    index, due_ns, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Window(index, due_ns, value * scale, at)
+
 
 def _offsets(series: StoredSeries, index: Int64, count: Int64) -> stats.GapOffsets | None:
     companion = series.companion
@@ -351,18 +506,37 @@ def _offsets(series: StoredSeries, index: Int64, count: Int64) -> stats.GapOffse
     return stats.GapOffsets(chunks, index, count)
 
 
+def _heat(line: stats.Timeline, scale: int) -> Heat:
+    """The filled cells of the heat map: few of the many, where there are many series."""
+    found = line.heat(HEAT_COLUMNS, HEAT_ROWS)
+    column, row = np.nonzero(found.counts)
+    return Heat(
+        start_ns=int(found.edges_ns[0]),
+        bin_ns=int(found.edges_ns[1] - found.edges_ns[0]),
+        columns=len(found.edges_ns) - 1,
+        low=found.low,
+        high=found.high,
+        scale=scale,
+        column=column.astype(np.int32),
+        row=row.astype(np.int32),
+        count=found.counts[column, row],
+    )
+
+
 def _time_bins(
-    series: StoredSeries, scan: _Pass, losses: Sequence[_Loss], index: Int64, count: Int64
-) -> TimeBins | None:
+    series: StoredSeries,
+    line: stats.Timeline,
+    origin: tuple[int, int],
+    losses: Sequence[_Loss],
+    index: Int64,
+    count: Int64,
+) -> TimeBins:
     """The series' time bins with the periods missed and the samples lost in each."""
-    line = scan.timeline()
-    if line is None:
-        return None
     edges, info = line.edges_ns, series.info
     many = np.array([loss.count for loss in losses], np.int64)
     if info.interval_ns > 0:
         where = np.array([loss.index for loss in losses], np.int64)
-        lost_row = _spread(edges, scan.origin, info.interval_ns, where, many)
+        lost_row = _spread(edges, origin, info.interval_ns, where, many)
     else:
         lost_row = np.zeros(len(edges) - 1, np.int64)
         times = np.array([loss.time_ns for loss in losses], np.int64)
@@ -375,7 +549,7 @@ def _time_bins(
         low=line.min * info.scale,
         middle=line.quantile(0.5) * info.scale,
         high=line.max * info.scale,
-        missed=_spread(edges, scan.origin, info.interval_ns, index + 1, count),
+        missed=_spread(edges, origin, info.interval_ns, index + 1, count),
         lost=lost_row,
     )
 

@@ -29,6 +29,7 @@ from rtgauge.report import numbers, pictures
 from rtgauge.report.labels import (
     Level,
     added_text,
+    group_series,
     load_text,
     ordinary_policies,
     realtime_text,
@@ -58,8 +59,17 @@ def render(analysis: Analysis) -> str:
     """The report on the runs of an analysis, as one HTML document."""
     shared = Shared()
     many = len(analysis.runs) > 1
-    total = sum(len(run["series"]) for run in analysis.model["runs"])
-    budget = pictures.Budget.of(total)
+    groups = [
+        len(members)
+        for run in analysis.model["runs"]
+        for step in run["steps"]
+        for members in group_series(
+            run["series"],
+            [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]],
+        )
+    ]
+    maps = sum(number if number <= pictures.APART else 1 for number in groups)
+    budget = pictures.Budget.of(sum(groups), maps)
     runs = [
         _run(analysis, number, shared, budget, f"r{number + 1}-" if many else "")
         for number in range(len(analysis.runs))

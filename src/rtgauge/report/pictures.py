@@ -8,6 +8,10 @@ step, on shared axes. Every maximum is among the points: bins are merged, nothin
     histogram   counts between shared edges, logarithmic or (with values <= 0) by asinh
     ccdf        how many samples are at least x, at shared x and at every maximum
     time        least, median and largest value of each time bin; what was missed or lost in it
+    heat        how many samples are in each cell of time x value
+    window      samples one by one: around each series' largest, and its first
+
+``heat`` and ``window`` are packed (``packed``): few of their numbers are large.
 """
 
 from __future__ import annotations
@@ -19,33 +23,53 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.report.gather import Figures
-from rtgauge.stats import Counts
+from rtgauge.report.gather import HEAT_COLUMNS, HEAT_ROWS, REACH, Figures, Heat, Window
+from rtgauge.report.packed import pack, pack_signed, pack_steps
+from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
+from rtgauge.stats.counts import SUB_BITS
 
-__all__ = ["Budget", "edges_of", "picture"]
+__all__ = ["APART", "Budget", "edges_of", "picture"]
 
 Int64 = NDArray[np.int64]
 
 KNEE: Final = 1000
 """Below this size an axis that has to show values <= 0 becomes linear (1 us for latencies)."""
 
+APART: Final = 4
+"""Up to so many series of a quantity have heat maps of their own; more share one."""
+
+_MAPS: Final = 500_000
+_WINDOWS: Final = 80_000
+
 
 @dataclass(frozen=True)
 class Budget:
-    """How many points a series may have, so that the report stays small whatever their number."""
+    """How many points a series may have, so that the report stays small whatever their number.
+
+    ``columns`` and ``rows`` are those of a heat map, ``reach`` the samples shown one by one on
+    either side of the largest.
+    """
 
     histogram: int
     ccdf: int
     time: int
+    columns: int = HEAT_COLUMNS
+    rows: int = HEAT_ROWS
+    reach: int = REACH
 
     @staticmethod
-    def of(series: int) -> Budget:
-        """The points for each of ``series`` series: about 250 000 in all, within limits."""
+    def of(series: int, maps: int = 1) -> Budget:
+        """The points for each of ``series`` series, which have ``maps`` heat maps: about 250 000
+        in all, within limits, and 500 000 cells of the maps."""
         share = 250_000 // max(series, 1)
+        columns = int((_MAPS / max(maps, 1) * HEAT_COLUMNS / HEAT_ROWS) ** 0.5)
         return Budget(
             histogram=min(max(share // 6, 40), 280),
             ccdf=min(max(share // 6, 40), 240),
             time=min(max(share // 6, 32), 600),
+            columns=min(max(columns, 60), HEAT_COLUMNS),
+            rows=min(max(columns * HEAT_ROWS // HEAT_COLUMNS, 40), HEAT_ROWS),
+            reach=min(max(_WINDOWS // max(series, 1) // 2, 20), REACH),
         )
 
 
@@ -150,6 +174,74 @@ def _listed(row: Int64, counts: Int64) -> list[int | None]:
     return [int(v) if n else None for v, n in zip(row, counts, strict=True)]
 
 
+def _row_bits(low: int, high: int, rows: int) -> int:
+    """How finely values from low to high are told apart on at most ``rows`` log-linear rows."""
+    for bits in range(SUB_BITS, 0, -1):
+        if int(bucket_of(high, bits)) - int(bucket_of(low, bits)) < rows:
+            return bits
+    return 0
+
+
+def _heat(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
+    """The heat maps of the series, or the sum of all, on rows and columns that they share.
+
+    The rows of a series are finer than the shared ones, or the same: log-linear rows nest.
+    """
+    maps = [one.heat for one in figures]
+    filled = [one for one in maps if one is not None and len(one.low)]
+    if not filled:
+        return None
+    scale = filled[0].scale if len({one.scale for one in filled}) == 1 else 1
+
+    def ends(one: Heat, row: Int64) -> Int64:
+        return row * (one.scale // scale)
+
+    low = min(int(ends(one, one.low)[0]) for one in filled)
+    high = max(int(ends(one, one.high)[-1]) for one in filled)
+    bits = _row_bits(low, high, budget.rows)
+    first = int(bucket_of(low, bits))
+    rows = np.arange(first, int(bucket_of(high, bits)) + 1)
+    step = -(-filled[0].columns // budget.columns)
+    columns = -(-filled[0].columns // step)
+    apart = len(figures) <= APART
+    tables = np.zeros((len(figures) if apart else 1, columns, len(rows)), np.int64)
+    for number, one in enumerate(maps):
+        if one is not None and len(one.low):
+            row = bucket_of(ends(one, one.high), bits) - first
+            table = tables[number if apart else 0]
+            np.add.at(table, (one.column // step, row[one.row]), one.count)
+    return {
+        "start_ns": filled[0].start_ns,
+        "bin_ns": filled[0].bin_ns * step,
+        "columns": columns,
+        "low": (bucket_low(rows, bits) * scale).tolist(),
+        "high": (bucket_high(rows, bits) * scale).tolist(),
+        "maps": [pack(table.ravel()) for table in tables],
+    }
+
+
+def _cut(window: Window | None, before: int, after: int) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    start = max(window.at - before, 0)
+    part = slice(start, window.at + after + 1)
+    return {
+        "at": window.at - start,
+        "index": pack_steps(window.index[part]),
+        "due_ns": pack_steps(window.due_ns[part]),
+        "value": pack_signed(window.value[part]),
+    }
+
+
+def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
+    if all(one.around is None for one in figures):
+        return None
+    return {
+        "around": [_cut(one.around, budget.reach, budget.reach) for one in figures],
+        "begin": [_cut(one.begin, 0, max(budget.reach // 2, 1) - 1) for one in figures],
+    }
+
+
 def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
     """The arrays behind the pictures of one quantity; one entry for each of its series."""
     tables = [one.counts for one in figures]
@@ -157,4 +249,6 @@ def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
         "histogram": _histogram(tables, budget.histogram),
         "ccdf": _ccdf(tables, [one.corrected for one in figures], budget.ccdf),
         "time": _time(figures),
+        "heat": _heat(figures, budget),
+        "window": _windows(figures, budget),
     }

@@ -32,6 +32,9 @@ __all__ = ["Shared", "step_facts", "step_view"]
 ROW_LIMIT: Final = 12
 WORST_ROWS: Final = 6
 
+CROWD: Final = 8
+"""More series than these cannot be told apart by colour."""
+
 FEW_TIMES: Final = 5
 """Fewer distinct times than these make no picture over time."""
 
@@ -266,7 +269,7 @@ def _group(
     if drawn:
         picture = pictures.picture(figures, budget)
         if _distinct_times(picture["time"]) < FEW_TIMES:
-            picture["time"] = None
+            picture["time"] = picture["heat"] = None
         limit = step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None
         shown_unit = numbers.unit_name(unit)
         shared.data[name] = {
@@ -364,5 +367,47 @@ def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
             )
         views.append(
             {"kind": "time", "full": True, "title": "Over the time of the step", "caption": caption}
+        )
+    if picture["heat"] is not None:
+        together = series > len(picture["heat"]["maps"])
+        caption = (
+            "The darker a cell (in the dark: the lighter), the more samples fell into it"
+            + (", those of all series together" if together else "")
+            + ". The line joins the largest samples: no maximum is averaged away. Look for bands "
+            "apart from the body, and for what begins, ends or comes back."
+        )
+        views.append(
+            {"kind": "heat", "full": True, "title": "Where the samples are", "caption": caption}
+        )
+    if series > CROWD:
+        views.append(
+            {
+                "kind": "series",
+                "full": True,
+                "title": "Series beside each other",
+                "caption": "A column for each series, its cells the darker (in the dark: the "
+                "lighter) the more samples they hold; the dot is its maximum. Look for columns "
+                "that differ from their neighbours.",
+            }
+        )
+    if picture["window"] is not None:
+        views.append(
+            {
+                "kind": "around",
+                "full": False,
+                "title": "Around the largest sample",
+                "caption": "Every sample before and after the largest, at the time it was due: "
+                "look for what announced it, how long it lasted, and for gaps, where periods were "
+                "missed.",
+            }
+        )
+        views.append(
+            {
+                "kind": "begin",
+                "full": False,
+                "title": "The first samples",
+                "caption": "Each dot is a sample at the time it was due: caches and pages are cold "
+                "at first; look for how soon that wears off.",
+            }
         )
     return views

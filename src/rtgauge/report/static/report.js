@@ -35,6 +35,40 @@ const colour = (i, n, alpha) => {
 	return `hsla(${hue % 360}, ${isDark() ? "62%, 68%" : "58%, 42%"}, ${alpha === undefined ? 1 : alpha})`;
 };
 
+/* Sequential, told apart without red and green; the least count stands out from the paper. */
+const RAMP = { light: ["#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264"],
+	dark: ["#2f5876", "#3d80ab", "#63aed4", "#a9d8e6", "#fdf6cf"] };
+const ramp = part => {
+	const stops = RAMP[isDark() ? "dark" : "light"], at = Math.min(Math.max(part, 0), 1) * (stops.length - 1);
+	const k = Math.min(Math.floor(at), stops.length - 2), f = at - k;
+	const rgb = i => [1, 3, 5].map(o => parseInt(stops[i].slice(o, o + 2), 16));
+	const a = rgb(k), b = rgb(k + 1);
+	return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * f)).join(",")})`;
+};
+/* The colours of the counts 1 to most, on a logarithmic scale. */
+const ramped = most => {
+	const steps = Array.from({ length: 65 }, (_, k) => ramp(k / 64)), full = Math.log(Math.max(most, 2));
+	return count => steps[Math.round(64 * Math.log(count) / full)];
+};
+
+/* --- packed numbers (packed.py) --- */
+const unpack = text => {
+	const bytes = atob(text), out = [];
+	let number = 0, weight = 1, zeros = false;
+	for (let i = 0; i < bytes.length; i++) {
+		const b = bytes.charCodeAt(i);
+		number += (b & 127) * weight;
+		if (b & 128) { weight *= 128; continue; }
+		if (zeros) { for (; number > 0; number--) out.push(0); zeros = false; }
+		else if (number === 0) zeros = true;
+		else out.push(number);
+		number = 0; weight = 1;
+	}
+	return out;
+};
+const unpackSigned = text => unpack(text).map(v => v % 2 ? -(v + 1) / 2 : v / 2);
+const unpackSteps = text => { let step = 0, at = 0; return unpackSigned(text).map(v => at += step += v); };
+
 /* --- numbers --- */
 const NARROW = "\u202f", MINUS = "\u2212";
 const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
@@ -160,19 +194,31 @@ const hline = (u, value, text, stroke) => {
 	c.restore();
 };
 
+/* A quantity over time or series may reach over decades, or below zero: how its axis is laid. */
+const spread = (lo, hi, linear) => linear || lo <= 0 || hi / lo < 8
+	? { kind: "linear", scale: { range: [Math.min(0, lo * 1.05), hi * 1.08 || 1] } }
+	: { kind: "log", scale: { distr: 3, log: 10, range: [lo * 0.8, hi * 1.25] } };
+
+/* Kinds of pictures that share the step's time. */
+const TIMED = ["time", "heat"];
+
 /* --- one quantity of one step: a legend and its pictures --- */
 class Group {
 	constructor(box, data) {
 		this.box = box; this.data = data;
 		this.n = data.labels.length;
 		this.on = data.labels.map(() => true);
-		this.linear = false;
+		this.linear = {};
+		this.chosen = null;
 		this.unit = data.unit;
 		this.show = v => show(v, data.div === 1);
 		this.charts = [];
 		const top = data.max.map(v => v === null ? -Infinity : v);
 		this.worst = top.indexOf(Math.max(...top));
 		this.legend();
+		this.maps = data.heat ? data.heat.maps.map(unpack) : [];
+		const opened = w => w && { at: w.at, index: unpackSteps(w.index), due: unpackSteps(w.due_ns), value: unpackSigned(w.value) };
+		this.window = data.window && { around: data.window.around.map(opened), begin: data.window.begin.map(opened) };
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
 		this.draw();
 	}
@@ -208,8 +254,7 @@ class Group {
 		this.charts = [];
 		if (this.buttons) this.buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(this.on[i])));
 		for (const figure of this.box.querySelectorAll("figure[data-kind]")) {
-			const make = { histogram: () => this.histogram(figure), ccdf: () => this.ccdf(figure), time: () => this.time(figure) }[figure.dataset.kind];
-			const u = make();
+			const u = this[figure.dataset.kind](figure);
 			if (u) { this.charts.push(u); keys(u, u.root); }
 		}
 	}
@@ -232,11 +277,22 @@ class Group {
 			setCursor: [u => { readout.textContent = u.cursor.idx === null || u.cursor.idx === undefined || u.cursor.left < 0 ? "" : extra.tell(u, u.cursor.idx); }],
 			setSeries: [(u, i) => { u.focused = i; }],
 		});
+		if (TIMED.includes(figure.dataset.kind)) {
+			o.cursor.sync = { key: this.box.dataset.group, setSeries: false, scales: ["x", null] };
+			o.hooks.setScale = [(u, key) => { if (key === "x") this.together(u); }];
+		}
 		const u = new uPlot(o, extra.data, box);
+		u.timed = TIMED.includes(figure.dataset.kind);
 		u.root.tabIndex = 0;
 		u.root.setAttribute("role", "img");
 		u.root.setAttribute("aria-label", figure.querySelector("h4").textContent + ". " + figure.querySelector(".says").textContent);
 		return u;
+	}
+	/* What is enlarged in one picture over time is enlarged in the others. */
+	together(u) {
+		if (!this.charts.includes(u)) return;
+		const { min, max } = u.scales.x;
+		for (const other of this.charts) if (other !== u && other.timed && (other.scales.x.min !== min || other.scales.x.max !== max)) other.setScale("x", { min, max });
 	}
 	kind(values) { return values.some(v => v !== null && v <= 0) ? "asinh" : "log"; }
 	line(i, more) {
@@ -341,8 +397,7 @@ class Group {
 		if (!Number.isFinite(lo)) return null;
 		const budget = this.value(this.data.budget);
 		if (budget !== null) hi = Math.max(hi, Math.min(budget, hi * 4));
-		const kind = this.linear || lo <= 0 || hi / lo < 8 ? "linear" : "log";
-		const range = kind === "log" ? [lo * 0.8, hi * 1.25] : [Math.min(0, lo * 1.05), hi * 1.08 || 1];
+		const { kind, scale } = spread(lo, hi, this.linear.time);
 		/* Of a crowd only the highest of each bin is drawn, as a dot in the colour of its series. */
 		const who = crowd ? x.map((_, k) => { let w = null; for (const i of vis) { const v = t.high[i][k]; if (v !== null && v !== undefined && (w === null || v > t.high[w][k])) w = i; } return w; }) : null;
 		const marks = t.marks.filter(m => this.on[m[1]]);
@@ -350,7 +405,7 @@ class Group {
 			data,
 			options: {
 				bands,
-				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: kind === "log" ? { distr: 3, log: 10, range } : { range } },
+				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: scale },
 				axes: [Object.assign(axisBase(), { label: "time since the step began (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series,
 			},
@@ -395,6 +450,154 @@ class Group {
 			},
 		});
 	}
+	/* Cells under the lines of a picture: cell(k) gives [x from, x to, row, count]. */
+	cells(u, cells, low, high, hue) {
+		const c = u.ctx, b = u.bbox, r = devicePixelRatio, s = u.scales.y;
+		const y = v => Math.round(u.valToPos(Math.min(Math.max(v, s.min), s.max), "y", true));
+		const base = low.map((v, k) => [y(this.value(v)), y(this.value(high[k] + 1)), this.value(high[k] + 1) < s.min || this.value(v) > s.max]);
+		c.save();
+		c.beginPath(); c.rect(b.left, b.top, b.width, b.height); c.clip();
+		for (const [from, to, row, count] of cells) {
+			const [bottom, top, outside] = base[row];
+			if (outside || to < u.scales.x.min || from > u.scales.x.max) continue;
+			const left = Math.round(u.valToPos(from, "x", true)), right = Math.round(u.valToPos(to, "x", true));
+			c.fillStyle = hue(count);
+			c.fillRect(left, Math.min(top, bottom - 2 * r), Math.max(right - left, r), Math.max(bottom - top, 2 * r));
+		}
+		c.restore();
+	}
+	/* The bar that says which colour is how many. */
+	bar(figure, most, what) {
+		let box = figure.querySelector(".ramp");
+		if (!box) { box = el("div", "ramp"); figure.querySelector(".canvas").after(box); }
+		box.replaceChildren();
+		const strip = el("span", "strip");
+		strip.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, k) => ramp(k / 8)).join(",")})`;
+		for (const [at, text] of [[0, "1"], ...(most > 30 ? [[50, show(Math.round(Math.sqrt(most)), true)]] : []), ...(most > 1 ? [[100, show(most, true)]] : [])]) {
+			const mark = el("span", "mark", text);
+			mark.style.left = at + "%";
+			strip.append(mark);
+		}
+		box.append(strip, el("span", "", what));
+	}
+	row(v) { const h = this.data.heat; let a = 0, b = h.low.length - 1; while (a < b) { const m = (a + b + 1) >> 1; if (h.low[m] <= v) a = m; else b = m - 1; } return v >= h.low[a] && v <= h.high[a] + 1 ? a : -1; }
+	heat(figure) {
+		const h = this.data.heat, t = this.data.time, rows = h.low.length, apart = h.maps.length === this.n;
+		const vis = apart ? this.visible() : this.data.labels.map((_, i) => i);
+		if (!vis.length) return null;
+		const sums = new Array(h.columns * rows).fill(0);
+		for (const m of apart ? vis : [0]) this.maps[m].forEach((v, k) => { sums[k] += v; });
+		const x = Array.from({ length: Math.max(...t.high.map(r => r.length)) }, (_, k) => (t.start_ns + t.bin_ns * (k + 0.5)) / 1e9);
+		const over = (rows, f) => x.map((_, k) => { let r = null; for (const i of vis) { const v = rows[i][k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
+		const line = over(t.high, Math.max), least = over(t.low, Math.min).filter(v => v !== null);
+		if (!least.length) return null;
+		const lo = least.reduce((a, b) => Math.min(a, b)), hi = line.reduce((a, b) => Math.max(a, b === null ? a : b), lo);
+		const { kind, scale } = spread(lo, hi, this.linear.heat);
+		const cells = [];
+		let most = 1;
+		sums.forEach((count, k) => {
+			if (!count) return;
+			const column = Math.floor(k / rows), from = (h.start_ns + column * h.bin_ns) / 1e9;
+			cells.push([from, from + h.bin_ns / 1e9, k % rows, count]);
+			most = Math.max(most, count);
+		});
+		const hue = ramped(most), warm = isDark() ? "#f2a36b" : "#b8541c";
+		this.bar(figure, most, `samples in a cell, logarithmic; a cell is ${seconds(h.bin_ns / 1e9)} wide`);
+		return this.base(figure, {
+			data: [x, line],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: scale },
+				axes: [Object.assign(axisBase(), { label: "time since the step began (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				series: [{}, { stroke: warm, width: 1, points: { show: false } }],
+				focus: { alpha: 1 },
+			},
+			hooks: { drawAxes: [u => this.cells(u, cells, h.low, h.high, hue)] },
+			tell: (u, idx) => {
+				const parts = [];
+				if (u.cursor.top >= 0) {
+					const column = Math.floor((u.posToVal(u.cursor.left, "x") * 1e9 - h.start_ns) / h.bin_ns), row = this.row(u.posToVal(u.cursor.top, "y") * this.data.div);
+					if (column >= 0 && column < h.columns && row >= 0) parts.push(`${this.show(this.value(h.low[row]))} to ${this.show(this.value(h.high[row] + 1))}${NARROW}${this.unit}: ${group(String(sums[column * rows + row]))} samples`);
+				}
+				return [seconds(x[idx]), ...parts, `max ${this.show(line[idx])}${NARROW}${this.unit}`].join(" · ");
+			},
+		});
+	}
+	/* All series of a crowd: a column for each. */
+	series(figure) {
+		const { edges, counts } = this.data.histogram, n = this.n;
+		if (edges.length < 2) return null;
+		const x = counts.map((_, i) => i), tops = this.data.max.map(v => this.value(v));
+		const low = edges.slice(0, -1), high = edges.slice(1).map(v => v - 1);
+		const cells = [];
+		let most = 1;
+		counts.forEach((row, i) => row.forEach((count, k) => { if (count) { cells.push([i - 0.46, i + 0.46, k, count]); most = Math.max(most, count); } }));
+		const lo = this.value(edges[0]), hi = Math.max(this.value(edges[edges.length - 1]), ...tops.filter(v => v !== null));
+		const { kind, scale } = spread(lo, hi, this.linear.series);
+		const hue = ramped(most), warm = isDark() ? "#f2a36b" : "#b8541c";
+		const words = this.data.labels.map(l => l.replace(/^CPU /, ""));
+		const room = 8 + 6.5 * Math.max(...words.map(w => w.length));
+		const whole = this.data.labels.every(l => /^CPU \d+$/.test(l)) ? "CPU" : "series";
+		this.bar(figure, most, "samples in a cell, logarithmic");
+		return this.base(figure, {
+			data: [x, tops],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => a === null || b - a < 1 ? [-0.6, n - 0.4] : [Math.max(a, 0) - 0.6, Math.min(b, n - 1) + 0.6] }, y: scale },
+				axes: [Object.assign(axisBase(), { label: whole, size: 34, grid: { show: false },
+					splits: (u, i, a, b) => { const every = Math.max(1, Math.ceil(room * (b - a) / (u.bbox.width / devicePixelRatio))), out = []; for (let k = Math.max(0, Math.ceil(a)); k <= Math.min(n - 1, b); k++) if (k % every === 0) out.push(k); return out; },
+					values: (u, splits) => splits.map(k => words[k]) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				series: [{}, { stroke: warm, width: 0, paths: () => null, points: { show: true, size: 6, fill: warm } }],
+				focus: { alpha: 1 },
+			},
+			hooks: { drawAxes: [u => this.cells(u, cells, low, high, hue)], draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
+			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.show(tops[idx])}${NARROW}${this.unit}, ${group(String(this.data.ccdf.total[idx]))} samples`,
+		});
+	}
+	dots(i, more) { return Object.assign({ stroke: colour(i, this.n), width: 0, paths: () => null, points: { show: true, size: 4.5, width: 1, fill: colour(i, this.n, 0.75) } }, more); }
+	/* The samples around the largest of one series. */
+	around(figure) {
+		const there = this.visible().filter(i => this.window.around[i]);
+		const i = there.includes(this.chosen) ? this.chosen : there.includes(this.worst) ? this.worst : there[0];
+		const choice = figure.querySelector("select");
+		if (choice) choice.value = String(i);
+		if (i === undefined) return null;
+		const w = this.window.around[i], middle = w.due[w.at], x = w.due.map(v => (v - middle) / 1e6), y = w.value.map(v => this.value(v));
+		const lo = y.reduce((a, b) => Math.min(a, b)), hi = y.reduce((a, b) => Math.max(a, b));
+		const { kind, scale } = spread(lo, hi, this.linear.around);
+		return this.base(figure, {
+			data: [x, y],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => { const room = (b - a) * 0.015 || 0.5; return a === null ? [0, 1] : a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
+				axes: [Object.assign(axisBase(), { label: "due, from when the largest was due (ms)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				series: [{}, this.dots(i)],
+				focus: { alpha: 1 },
+			},
+			hooks: { draw: [u => {
+				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
+				vline(u, 0, `${this.show(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
+			}] },
+			tell: (u, idx) => `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due[idx] / 1e6).toFixed(3))}${NARROW}ms · sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
+		});
+	}
+	begin(figure) {
+		const vis = this.ordered().filter(i => this.window.begin[i] && this.window.begin[i].due.length);
+		if (!vis.length) return null;
+		const tables = vis.map(i => { const w = this.window.begin[i]; return [w.due.map((v, k) => [v / 1e6, this.value(w.value[k])])]; });
+		const x = [...new Set(tables.flatMap(t => t[0].map(p => p[0])))].sort((a, b) => a - b);
+		const place = new Map(x.map((v, k) => [v, k]));
+		let lo = Infinity, hi = -Infinity;
+		const ys = tables.map(t => { const row = new Array(x.length).fill(null); for (const [at, v] of t[0]) { row[place.get(at)] = v; lo = Math.min(lo, v); hi = Math.max(hi, v); } return row; });
+		const { kind, scale } = spread(lo, hi, this.linear.begin);
+		return this.base(figure, {
+			data: [x, ...ys],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => { const room = (x[x.length - 1] - x[0]) * 0.015 || 0.5; return a === null || a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
+				axes: [Object.assign(axisBase(), { label: "due, since the step began (ms)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				series: [{}, ...vis.map(i => this.dots(i))],
+			},
+			hooks: { draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
+			tell: (u, idx) => { const s = u.focused || 1 + ys.findIndex(r => r[idx] !== null); return s < 1 || ys[s - 1] === undefined || ys[s - 1][idx] === null ? "" : `due at ${show(x[idx])}${NARROW}ms: ${this.show(ys[s - 1][idx])}${NARROW}${this.unit}` + (this.n > 1 ? `, ${this.data.labels[vis[s - 1]]}` : ""); },
+		});
+	}
 	tools(figure) {
 		const box = figure.querySelector(".tools");
 		const link = el("button", "", "Download the data (CSV)");
@@ -407,11 +610,19 @@ class Group {
 			setTimeout(() => URL.revokeObjectURL(a.href), 1000);
 		});
 		box.append(link);
-		if (figure.dataset.kind === "time") {
+		const kind = figure.dataset.kind;
+		if (kind !== "histogram" && kind !== "ccdf") {
 			const b = el("button", "", "Linear scale");
 			b.type = "button";
-			b.addEventListener("click", () => { this.linear = !this.linear; b.textContent = this.linear ? "Logarithmic scale" : "Linear scale"; this.draw(); });
+			b.addEventListener("click", () => { this.linear[kind] = !this.linear[kind]; b.textContent = this.linear[kind] ? "Logarithmic scale" : "Linear scale"; this.draw(); });
 			box.append(" · ", b);
+		}
+		if (kind === "around" && this.n > 1) {
+			const choice = el("select");
+			choice.setAttribute("aria-label", "Series whose largest sample is shown");
+			this.data.labels.forEach((text, i) => { if (this.window.around[i]) { const o = el("option", "", text); o.value = String(i); choice.append(o); } });
+			choice.addEventListener("change", () => { this.chosen = Number(choice.value); this.on[this.chosen] = true; this.redraw(); });
+			box.append(" · ", choice);
 		}
 	}
 	csv(kind) {
@@ -419,7 +630,17 @@ class Group {
 		/* A cell that a spreadsheet could take for a formula is led by an apostrophe. */
 		const cell = v => { let s = v === null || v === undefined ? "" : String(v); if (typeof v === "string" && /^[=+\-@\t\r]/.test(s)) s = "'" + s; return /[",\n\r]/.test(s) ? '"' + s.replace(/"/g, '""') + '"' : s; };
 		const unit = d.raw_unit;
-		if (kind === "histogram") {
+		if (kind === "heat") {
+			const h = d.heat, n = h.low.length, apart = h.maps.length === this.n;
+			rows.push(["from (ns)", "below (ns)", `at least (${unit})`, `at most (${unit})`, ...(apart ? d.labels : ["all series"])]);
+			for (let k = 0; k < h.columns * n; k++) if (this.maps.some(m => m[k])) {
+				const from = h.start_ns + Math.floor(k / n) * h.bin_ns;
+				rows.push([from, from + h.bin_ns, h.low[k % n], h.high[k % n], ...this.maps.map(m => m[k])]);
+			}
+		} else if (kind === "around" || kind === "begin") {
+			rows.push(["series", "sample", "due (ns)", `${d.quantity} (${unit})`]);
+			this.window[kind].forEach((w, i) => { if (w) w.due.forEach((due, k) => rows.push([d.labels[i], w.index[k], due, w.value[k]])); });
+		} else if (kind === "histogram" || kind === "series") {
 			rows.push([`from (${unit})`, `below (${unit})`, ...d.labels]);
 			for (let k = 0; k + 1 < d.histogram.edges.length; k++) rows.push([d.histogram.edges[k], d.histogram.edges[k + 1], ...d.histogram.counts.map(c => c[k])]);
 		} else if (kind === "ccdf") {
@@ -463,6 +684,10 @@ for (const g of groups) {
 	if (made !== due) problems.push(`${g.data.file}: ${made} of ${due} pictures`);
 	const kept = g.data.ccdf.total;
 	g.data.histogram.counts.forEach((c, i) => { const sum = c.reduce((a, b) => a + b, 0); if (sum !== kept[i]) problems.push(`${g.data.file}: histogram of ${g.data.labels[i]} has ${sum} of ${kept[i]}`); });
+	const all = g.data.ccdf.total.reduce((a, n, i) => a + (g.data.time && g.data.time.high[i].length ? n : 0), 0);
+	const shown = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
+	if (g.maps.length && shown !== all) problems.push(`${g.data.file}: heat map has ${shown} of ${all}`);
+	if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
 	for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind).length < 10) problems.push("empty data");
 }
 report();
