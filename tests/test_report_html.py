@@ -232,6 +232,26 @@ def test_the_figures_are_in_the_page(example: tuple[Page, str]) -> None:
         assert words in page.text, words
 
 
+def test_the_stage_bar_marks_what_a_sample_spans_on_the_whole_way() -> None:
+    way = steps._way(["timer interrupt", "handler", "wake-up"])
+    assert way is not None
+    assert [(stage.text, stage.inside) for stage in way.stages] == [
+        ("event", False),
+        ("timer interrupt", True),
+        ("handler", True),
+        ("wake-up", True),
+        ("switch", False),
+        ("task", False),
+    ]
+    assert (way.start, way.stop) == (2, 5)
+    other = steps._way(["lock", "handler", "unlock"])
+    assert other is not None and all(stage.inside for stage in other.stages)
+    assert (other.start, other.stop, len(other.stages)) == (1, 4, 3)
+    backwards = steps._way(["switch", "handler"])
+    assert backwards is not None and len(backwards.stages) == 2
+    assert steps._way([]) is None
+
+
 def test_options_that_ask_for_nothing_are_left_out() -> None:
     defaults = {"samples": "0", "for": "10s", "stop-above": "0", "threads": "1", "lock": "yes"}
     options = [{"name": name, "default": text} for name, text in defaults.items()]

@@ -8,6 +8,7 @@ is called, means and spans comes from the catalogue that the run carries; none i
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -293,7 +294,7 @@ def _group(
         "meaning": capital(str(described.get("meaning") or "")),
         "start": str(described.get("from") or ""),
         "end": str(described.get("to") or ""),
-        "stages": [str(stage) for stage in described.get("stages") or ()],
+        "way": _way([str(stage) for stage in described.get("stages") or ()]),
         "sentences": [claim(series, labels)],
         "table": table,
         "all": everything,
@@ -303,6 +304,55 @@ def _group(
         "more_open": False,
         "figures": views,
     }
+
+
+_WAY: Final = (
+    ("event", ("event",)),
+    ("interrupt", ("interrupt",)),
+    ("handler", ("handler",)),
+    ("wake-up", ("wake",)),
+    ("switch", ("switch",)),
+    ("task", ("task", "user")),
+)
+"""The whole way from an event to the task that answers it, and the words by which the stages of a
+catalogue are found on it."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the way; ``inside``: a sample spans it."""
+
+    text: str
+    inside: bool
+
+
+@dataclass(frozen=True)
+class Way:
+    """The stages in order, and which columns the sample spans: from ``start`` to before ``stop``,
+    counted from 1."""
+
+    stages: Sequence[Stage]
+    start: int
+    stop: int
+
+
+def _way(stages: Sequence[str]) -> Way | None:
+    """The stages that a sample spans, marked on the whole way where that is the one they are on."""
+    if not stages:
+        return None
+    found = [
+        next((at for at, (_, words) in enumerate(_WAY) if any(w in stage for w in words)), -1)
+        for stage in stages
+    ]
+    if -1 in found or any(b != a + 1 for a, b in itertools.pairwise(found)):
+        return Way([Stage(stage, True) for stage in stages], 1, len(stages) + 1)
+    names = [name for name, _ in _WAY]
+    names[found[0] : found[-1] + 1] = stages
+    return Way(
+        [Stage(name, found[0] <= at <= found[-1]) for at, name in enumerate(names)],
+        found[0] + 1,
+        found[-1] + 2,
+    )
 
 
 def _distinct_times(time: Mapping[str, Any] | None) -> int:
