@@ -3,8 +3,9 @@
  * The facts of the target, read and passed on as they stand: the host makes sense of them.
  * docs/environment.md lists them. Before the first sample: they are the second record of a stream.
  *
- * One table says what is collected and how. Where a file exists once for each CPU, the CPUs with
- * the same content share one fact, its name holding their list: ".../cpu{0-3,8}/...".
+ * A tree of the files' names, and a table of functions for what no file says. Where a file exists
+ * once for each CPU, the CPUs with the same content share one fact, its name holding their list:
+ * ".../cpu{0-3,8}/...".
  */
 #include "environment.h"
 
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,7 @@
 
 #define FACT_MAX 60000
 #define PATH_ROOM 512
+#define DEPTH_MAX 8	      /* of the tree */
 #define FIRST_BLOCK_MAX 16384 /* one processor's block is about 4 kB at most */
 #define LINE_ROOM 1024
 #define CPU_VALUE_MAX 256
@@ -45,13 +48,6 @@ struct collector {
 	struct cpulist cpus; /* possible ones */
 	struct utsname uts;
 	int debugfs; /* root of a debugfs that is mounted nowhere, or -1 */
-};
-
-struct row {
-	const char *name;
-	int (*collect)(struct collector *c, const struct row *row);
-	const char *detail;
-	bool large; /* only with everything */
 };
 
 static int put(struct collector *c, const char *name, enum fact_type type, const char *data,
@@ -82,10 +78,10 @@ static bool is_text(const char *data, size_t size)
 	return true;
 }
 
-/* A text, or bytes where it is not UTF-8, without the newlines and zero bytes at its end. */
+/* A text, or bytes where it is not UTF-8, without the newlines at its end. */
 static int put_text(struct collector *c, const char *name, const char *data, size_t size)
 {
-	while (size && (data[size - 1] == '\n' || data[size - 1] == '\0'))
+	while (size && data[size - 1] == '\n')
 		size--;
 	return put(c, name, is_text(data, size) ? FACT_TEXT : FACT_BYTES, data, size, 0);
 }
@@ -107,24 +103,31 @@ static int put_null(struct collector *c, const char *name, int err)
 	return put_string(c, full, strerror(-err));
 }
 
-/* @size is what was read into the buffer, one byte more than a fact holds if there was more. */
-static int put_content(struct collector *c, const char *name, ssize_t size, bool binary)
+/*
+ * @size is what was read into the buffer, one byte more than a fact holds if there was more. Texts
+ * that each end in a zero byte, as the device tree has them, stand on a line each.
+ */
+static int put_content(struct collector *c, const char *name, ssize_t size)
 {
 	char full[PATH_ROOM + 8];
-	bool cut = size > FACT_MAX;
+	ssize_t whole = size, text;
 	int result;
 
 	if (size < 0)
 		return put_null(c, name, (int)size);
-	if (cut) {
+	if (size > FACT_MAX)
 		size = FACT_MAX;
-		/* not in the middle of a character */
-		for (int i = 0; !binary && i < 4 && !is_text(c->buffer, size); i++)
-			size--;
+	/* a text is not cut in the middle of a character */
+	text = size;
+	while (whole > FACT_MAX && text > size - 4 && !is_text(c->buffer, text))
+		text--;
+	if (is_text(c->buffer, text)) {
+		size = text;
+		for (ssize_t i = 0; i < size; i++)
+			c->buffer[i] = c->buffer[i] ?: '\n';
 	}
-	result = binary ? put(c, name, FACT_BYTES, c->buffer, size, 0) :
-			  put_text(c, name, c->buffer, size);
-	if (result || !cut)
+	result = put_text(c, name, c->buffer, size);
+	if (result || whole <= FACT_MAX)
 		return result;
 	snprintf(full, sizeof(full), "%s.cut", name);
 	return put_integer(c, full, size);
@@ -174,8 +177,10 @@ static ssize_t read_file(const struct collector *c, const char *path, char *data
 	return used;
 }
 
-/* The lines that begin with one of @prefixes ("a|b"), into the buffer. */
-static ssize_t read_lines(struct collector *c, const char *path, const char *prefixes)
+/*
+ * The lines that have one of @prefixes ("a|b") after their first @skip characters, into the buffer.
+ */
+static ssize_t read_lines(struct collector *c, const char *path, const char *prefixes, size_t skip)
 {
 	char chunk[2048], line[LINE_ROOM];
 	size_t used = 0, length = 0;
@@ -195,7 +200,7 @@ static ssize_t read_lines(struct collector *c, const char *path, const char *pre
 			for (bool more = true; more;) {
 				size_t size = strcspn(prefix, "|");
 
-				if (size <= length && !memcmp(line, prefix, size) &&
+				if (size + skip <= length && !memcmp(line + skip, prefix, size) &&
 				    used + length <= FACT_MAX + 1) {
 					memcpy(c->buffer + used, line, length);
 					used += length;
@@ -213,34 +218,30 @@ static ssize_t read_lines(struct collector *c, const char *path, const char *pre
 	return used;
 }
 
-/* The ways of collecting a row of the table. */
-
-static int text(struct collector *c, const struct row *row)
+/* Append a line to the buffer, after @used bytes (negative: none yet), as far as a fact goes. */
+__attribute__((format(printf, 3, 4))) static void put_line(struct collector *c, ssize_t *used,
+							   const char *format, ...)
 {
-	return put_content(c, row->name, read_file(c, row->name, c->buffer, FACT_MAX + 1), false);
+	va_list arguments;
+
+	if (*used < 0)
+		*used = 0;
+	va_start(arguments, format);
+	*used += vsnprintf(c->buffer + *used, FACT_MAX + 2 - *used, format, arguments);
+	va_end(arguments);
+	if (*used > FACT_MAX)
+		*used = FACT_MAX + 1;
 }
 
-/* Texts that each end in a zero byte, as the device tree has them: one on each line. */
-static int strings(struct collector *c, const struct row *row)
+static int put_file(struct collector *c, const char *path)
 {
-	ssize_t size = read_file(c, row->name, c->buffer, FACT_MAX + 1);
-
-	for (ssize_t i = 0; i + 1 < size; i++) {
-		if (!c->buffer[i])
-			c->buffer[i] = '\n';
-	}
-	return put_content(c, row->name, size, false);
-}
-
-static int lines(struct collector *c, const struct row *row)
-{
-	return put_content(c, row->name, read_lines(c, row->name, row->detail), false);
+	return put_content(c, path, read_file(c, path, c->buffer, FACT_MAX + 1));
 }
 
 /* /proc/cpuinfo up to the second processor. */
-static int first_block(struct collector *c, const struct row *row)
+static int first_block(struct collector *c, const char *path)
 {
-	ssize_t size = read_file(c, row->name, c->buffer, FIRST_BLOCK_MAX);
+	ssize_t size = read_file(c, path, c->buffer, FIRST_BLOCK_MAX);
 
 	if (size > 0) {
 		char *end;
@@ -250,132 +251,56 @@ static int first_block(struct collector *c, const struct row *row)
 		if (end)
 			size = end - c->buffer;
 	}
-	return put_content(c, row->name, size, false);
+	return put_content(c, path, size);
 }
 
-/* 1 if it is there, whatever it is; it is not opened. */
-static int exists(struct collector *c, const struct row *row)
+/*
+ * The files that match @pattern, one of whose parts ends in a star: a fact for each, null for the
+ * pattern itself if there is none. @together: one fact with a line "MATCH=content" for each, named
+ * as the pattern is or, where the star stands for a file, as the folder.
+ */
+static int matching(struct collector *c, char *pattern, bool together)
 {
-	if (faccessat(AT_FDCWD, row->name, F_OK, 0))
-		return put_null(c, row->name, -errno);
-	return put_integer(c, row->name, 1);
-}
-
-static int link_text(struct collector *c, const struct row *row)
-{
-	ssize_t size = readlink(row->name, c->buffer, FACT_MAX);
-
-	return put_content(c, row->name, size < 0 ? -errno : size, false);
-}
-
-/* The names in the folder of @pattern ("/folder/sched_*...") that match it, sorted. */
-static ssize_t list_folder(const char *pattern, char ***names)
-{
-	const char *star = strchr(pattern, '*');
-	const char *slash = star;
-	char folder[PATH_ROOM];
+	char path[PATH_ROOM], content[LINE_ROOM];
+	char *star = strchr(pattern, '*');
+	char *match = star;
 	struct dirent *entry;
-	size_t prefix, count = 0;
+	ssize_t used = -ENOENT, size;
+	int result = 0;
 	DIR *dir;
 
-	while (*slash != '/')
-		slash--;
-	prefix = star - slash - 1;
-	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - pattern), pattern);
-	*names = NULL;
-	dir = opendir(folder);
+	while (match[-1] != '/')
+		match--;
+	snprintf(path, sizeof(path), "%.*s", (int)(match - pattern), pattern);
+	dir = opendir(path);
 	if (!dir)
-		return -errno;
-	while ((entry = readdir(dir))) {
-		char **grown, *name;
-		size_t at;
-
-		if (entry->d_name[0] == '.' || strncmp(entry->d_name, slash + 1, prefix))
+		used = -errno;
+	while (dir && !result && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || strncmp(entry->d_name, match, star - match))
 			continue;
-		grown = realloc(*names, (count + 1) * sizeof(**names));
-		if (!grown)
-			break;
-		*names = grown;
-		name = strdup(entry->d_name);
-		if (!name)
-			break;
-		/* they are few, and qsort() would be a thirtieth of the agent */
-		for (at = count++; at && strcmp(grown[at - 1], name) > 0; at--)
-			grown[at] = grown[at - 1];
-		grown[at] = name;
-	}
-	closedir(dir);
-	return count;
-}
-
-static void free_names(char **names, ssize_t count)
-{
-	for (ssize_t i = 0; i < count; i++)
-		free(names[i]);
-	free(names);
-}
-
-/* The path of @pattern with the matching @name in the place of the component with the star. */
-static void match_path(char *path, size_t size, const char *pattern, const char *name)
-{
-	const char *star = strchr(pattern, '*');
-	const char *slash = star;
-
-	while (*slash != '/')
-		slash--;
-	snprintf(path, size, "%.*s%s%s", (int)(slash + 1 - pattern), pattern, name, star + 1);
-}
-
-/* One fact for each file that matches; null for the pattern itself if none does. */
-static int each(struct collector *c, const struct row *row)
-{
-	char **names;
-	ssize_t count = list_folder(row->name, &names);
-	int result = 0;
-
-	if (count <= 0)
-		result = put_null(c, row->name, count < 0 ? (int)count : -ENOENT);
-	for (ssize_t i = 0; i < count && !result; i++) {
-		char path[PATH_ROOM];
-
-		match_path(path, sizeof(path), row->name, names[i]);
-		result = put_content(c, path, read_file(c, path, c->buffer, FACT_MAX + 1), false);
-	}
-	free_names(names, count);
-	return result;
-}
-
-/* All files of a folder in one fact named @detail: a line "name=content" for each. */
-static int joined(struct collector *c, const struct row *row)
-{
-	char **names;
-	ssize_t count = list_folder(row->name, &names);
-	size_t used = 0;
-	int result;
-
-	for (ssize_t i = 0; i < count; i++) {
-		char path[PATH_ROOM], content[LINE_ROOM];
-		ssize_t size;
-
-		match_path(path, sizeof(path), row->name, names[i]);
-		size = read_file(c, path, content, sizeof(content));
-		if (size < 0)
+		snprintf(path, sizeof(path), "%.*s%s%s", (int)(match - pattern), pattern,
+			 entry->d_name, star + 1);
+		if (!together) {
+			used = 0;
+			result = put_file(c, path);
 			continue;
-		while (size && content[size - 1] == '\n')
-			size--;
-		if (used + strlen(names[i]) + size + 2 > FACT_MAX)
-			break;
-		used += sprintf(c->buffer + used, "%s=", names[i]);
-		memcpy(c->buffer + used, content, size);
-		used += size;
-		c->buffer[used++] = '\n';
+		}
+		size = read_file(c, path, content, sizeof(content) - 1);
+		if (size < 0) {
+			used = used < 0 ? size : used;
+			continue;
+		}
+		content[size] = '\0';
+		content[strcspn(content, "\n")] = '\0';
+		put_line(c, &used, "%s=%s\n", entry->d_name, content);
 	}
-	if (count > 0)
-		result = put_content(c, row->detail, used, false);
-	else
-		result = put_null(c, row->detail, count < 0 ? (int)count : -ENOENT);
-	free_names(names, count);
-	return result;
+	if (dir)
+		closedir(dir);
+	if (!together && !used)
+		return result;
+	if (together && !star[1])
+		star[-1] = '\0';
+	return put_content(c, pattern, used);
 }
 
 struct cpu_value {
@@ -470,89 +395,215 @@ static int per_cpu_pattern(struct collector *c, const char *pattern, bool always
 	return result;
 }
 
-/* A file of each CPU, '#' being its number. */
-static int per_cpu(struct collector *c, const struct row *row)
-{
-	bool found = false;
-
-	return per_cpu_pattern(c, row->name, true, &found);
-}
-
 /* A file of each idle state of each CPU, '@' being the state's number. */
-static int per_state(struct collector *c, const struct row *row)
+static int per_state(struct collector *c, char *pattern)
 {
+	char *mark = strchr(pattern, '@');
 	bool found = true;
 	int result = 0;
 
 	for (int state = 0; state < IDLE_STATES_MAX && found && !result; state++) {
-		char pattern[PATH_ROOM];
-
-		snprintf(pattern, sizeof(pattern), "%s", row->name);
-		*strchr(pattern, '@') = (char)('0' + state);
+		*mark = (char)('0' + state);
 		found = false;
 		result = per_cpu_pattern(c, pattern, state == 0, &found);
 	}
 	return result;
 }
 
-/* The kernel's configuration: what of it matters to real time, where it is not compressed. */
-static int configuration(struct collector *c, const struct row *row)
+/*
+ * What is read, as a tree: NAME{BRANCH,BRANCH,...}. In a name '#' is the number of each CPU, '@' of
+ * each idle state, '*' whatever is there. A mark at its end says how it is read:
+ *	!	only with everything; before the other marks
+ *	?	1 if it is there, whatever it is; it is not opened
+ *	>	where the link leads to
+ *	+	what the star stands for, all in one fact
+ *	^	the first block
+ *	|A|B	the lines that begin with A or B
+ */
+static const char tree[] =
+	"/{"
+	"proc/{"
+	/* the kernel */
+	"version,cmdline,uptime,loadavg,config.gz!,xenomai/version,"
+	"sys/{kernel/{tainted,random/boot_id,sched_*,timer_migration,numa_balancing,watchdog,"
+	"nmi_watchdog,soft_watchdog,stack_tracer_enabled,latencytop},"
+	"vm/{stat_interval,compaction_proactiveness}},"
+	/* the processor, interrupts, memory */
+	"cpuinfo^,irq/{default_smp_affinity,*/{smp_affinity_list!+,effective_affinity_list!+}},"
+	"meminfo|MemTotal:|MemAvailable:|Swap|HugePages_Total:|Hugepagesize:,swaps,stat|cpu,"
+	"device-tree/{model,compatible,hypervisor/compatible},"
+	/* containers, and what the agent may */
+	"1/{comm,cgroup},"
+	"self/{ns/{pid>,user>},"
+	"status|CapEff:|CapBnd:|NoNewPrivs:|Seccomp:|Cpus_allowed_list:}},"
+	"sys/{"
+	"kernel/{realtime,rcu_normal,rcu_expedited,irq/*/actions!+,security/lockdown,"
+	"debug/sched/{preempt,features,fair_server/cpu#/{runtime,period},ext_server/cpu#/runtime},"
+	"tracing/{current_tracer,tracing_on,events/enable!},"
+	"sched_ext/state,mm/{transparent_hugepage/{enabled,defrag},ksm/run}},"
+	"devices/{"
+	"system/{"
+	"clocksource/clocksource0/{current_clocksource,available_clocksource},"
+	"clockevents/clockevent#/current_device,"
+	"node/online,"
+	"cpu/{online,possible,isolated,nohz_full,smt/{control,active},vulnerabilities/*+,"
+	"intel_pstate/{status,no_turbo},amd_pstate/status,cpufreq/boost,"
+	"cpuidle/current_{driver,governor,governor_ro},"
+	"cpu#/{topology/thread_siblings_list,cpu_capacity,"
+	/* on some kernels cur_freq interrupts its CPU and sleeps for 10 ms */
+	"cpufreq/scaling_{driver,governor,min_freq,max_freq,cur_freq!},"
+	"cpuidle/state@/{name,latency,disable},power/pm_qos_resume_latency_us,"
+	"thermal_throttle/{core_throttle_count,package_throttle_count}}}},"
+	"virtual/workqueue/cpumask},"
+	"class/{thermal/thermal_zone*/{type,temp},"
+	"dmi/id/{sys_vendor,product_name,board_name,bios_{vendor,version,date}}},"
+	"fs/cgroup/cpuset.cpus.isolated,hypervisor/type},"
+	"run/{systemd/container,.containerenv?},.dockerenv?,dev/evl/control?}";
+
+static int exists(struct collector *c, const char *path)
+{
+	if (faccessat(AT_FDCWD, path, F_OK, 0))
+		return put_null(c, path, -errno);
+	return put_integer(c, path, 1);
+}
+
+static int link_text(struct collector *c, const char *path)
+{
+	ssize_t size = readlink(path, c->buffer, FACT_MAX);
+
+	return put_content(c, path, size < 0 ? -errno : size);
+}
+
+/* A leaf of the tree: a path of @length characters with its marks. */
+static int leaf(struct collector *c, char *path, size_t length)
+{
+	char *lines = strchr(path, '|');
+	char *mark = path + length - 1;
+	bool found = false;
+	char how;
+
+	if (lines) {
+		*lines = '\0';
+		return put_content(c, path, read_lines(c, path, lines + 1, 0));
+	}
+	how = strchr("?>+^", *mark) ? *mark : '\0';
+	if (how)
+		*mark-- = '\0';
+	if (*mark == '!') {
+		if (!c->everything)
+			return 0;
+		*mark = '\0';
+	}
+	if (strchr(path, '*'))
+		return matching(c, path, how);
+	if (strchr(path, '@'))
+		return per_state(c, path);
+	if (strchr(path, '#'))
+		return per_cpu_pattern(c, path, true, &found);
+	if (how == '?')
+		return exists(c, path);
+	if (how == '>')
+		return link_text(c, path);
+	return how ? first_block(c, path) : put_file(c, path);
+}
+
+static int files_word(struct collector *c)
+{
+	char path[PATH_ROOM], copy[PATH_ROOM];
+	size_t branches[DEPTH_MAX] = { 0 }, length = 0;
+	int depth = 0, result = 0;
+
+	for (const char *s = tree; *s && !result; s++) {
+		if (*s == '{') {
+			branches[depth++] = length;
+			continue;
+		}
+		if (*s != ',' && *s != '}') {
+			path[length++] = *s;
+			continue;
+		}
+		if (s[-1] != '}') {
+			path[length] = '\0';
+			strcpy(copy, path);
+			result = leaf(c, copy, length);
+		}
+		if (*s == '}')
+			depth--;
+		length = depth ? branches[depth - 1] : 0;
+	}
+	return result;
+}
+
+/* The kernel's configuration where it is not compressed: what of it matters to real time. */
+static int configuration_word(struct collector *c)
 {
 	static const char *const texts[] = { "/boot/config-%s", "/lib/modules/%s/config" };
-	int result =
-		put_content(c, row->name, read_file(c, row->name, c->buffer, FACT_MAX + 1), true);
+	static const char options[] =
+		"PREEMPT|HZ|NO_HZ|HIGH_RES|TICK|GENERIC_CLOCK|RCU|RT_|SCHED|FAIR_|CFS_|CPU_|"
+		"CPUSETS|IRQ|SMP|NUMA|LOCK|DEBUG_|PROVE|KASAN|KCSAN|KMSAN|UBSAN|FUNCTION|FTRACE|"
+		"OSNOISE|TIMERLAT|HWLAT|PARAVIRT|KVM_GUEST|HYPERVISOR|TRANSPARENT|X86_|"
+		"INTEL_IDLE|GPIO_CDEV|GPIO_SIM|XENO|EVL|DOVETAIL|IPIPE|CC_VERSION|LOCALVERSION|"
+		"SLUB_DEBUG|PAGE_POISON|KSM|SOFTLOCKUP|HARDLOCKUP|WQ_|LATENCYTOP|TRACE_IRQFLAGS|"
+		"FAULT_INJECTION|GCOV|KCOV|PANIC|SWAP";
+	int result = 0;
 
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !result; i++) {
+	for (size_t i = 0; c->everything && i < 2 && !result; i++) {
 		char path[PATH_ROOM];
 
 		snprintf(path, sizeof(path), texts[i], c->uts.release);
-		result = put_content(c, path, read_lines(c, path, row->detail), false);
+		result = put_content(c, path, read_lines(c, path, options, sizeof("CONFIG_") - 1));
 	}
 	return result;
 }
 
 /* The words of the agent: what no file says. */
 
-static int uname_word(struct collector *c, const struct row *row)
+static int uname_word(struct collector *c)
 {
-	(void)row;
 	return put_string(c, "uname.sysname", c->uts.sysname)		?:
 		       put_string(c, "uname.nodename", c->uts.nodename) ?:
 		       put_string(c, "uname.release", c->uts.release)	?:
 		       put_string(c, "uname.version", c->uts.version)	?:
-		       put_string(c, "uname.machine", c->uts.machine);
+		       put_string(c, "uname.machine", c->uts.machine)	?:
+		       put_string(c, "agent.libc", version_libc())	?:
+		       put_integer(c, "agent.uid", geteuid());
 }
 
-static int libc_word(struct collector *c, const struct row *row)
+static int cpus_word(struct collector *c)
 {
-	return put_string(c, row->name, version_libc());
-}
-
-static int cpus_word(struct collector *c, const struct row *row)
-{
+	const char *name = "agent.cpus_online";
 	struct cpulist online;
 
 	if (cpulist_online(&online))
-		return put_null(c, row->name, -ENOENT);
-	return put_integer(c, row->name, cpulist_count(&online));
+		return put_null(c, name, -ENOENT);
+	return put_integer(c, name, cpulist_count(&online));
 }
 
 /*
  * The resolution that timers really have: 1 ns with high-resolution timers in use, a tick
  * without. The coarse clock's is always the tick.
  */
-static int clock_word(struct collector *c, const struct row *row)
+static int clock_word(struct collector *c)
 {
-	const clockid_t clock = row->detail ? CLOCK_MONOTONIC_COARSE : CLOCK_MONOTONIC;
-	struct timespec resolution;
+	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE };
+	static const char *const names[] = { "agent.clock_getres_ns",
+					     "agent.clock_getres_coarse_ns" };
+	int result = 0;
 
-	if (clock_getres(clock, &resolution))
-		return put_null(c, row->name, -errno);
-	return put_integer(c, row->name,
-			   resolution.tv_sec * (int64_t)1000000000 + resolution.tv_nsec);
+	for (size_t i = 0; i < 2 && !result; i++) {
+		struct timespec resolution;
+
+		if (clock_getres(clocks[i], &resolution))
+			result = put_null(c, names[i], -errno);
+		else
+			result = put_integer(c, names[i],
+					     resolution.tv_sec * (int64_t)1000000000 +
+						     resolution.tv_nsec);
+	}
+	return result;
 }
 
-static int limits_word(struct collector *c, const struct row *row)
+static int limits_word(struct collector *c)
 {
 	static const struct {
 		const char *name;
@@ -562,7 +613,6 @@ static int limits_word(struct collector *c, const struct row *row)
 		       { "rttime", RLIMIT_RTTIME } };
 	int result = 0;
 
-	(void)row;
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]) && !result; i++) {
 		struct rlimit limit;
 		char name[64];
@@ -581,25 +631,21 @@ static int limits_word(struct collector *c, const struct row *row)
 	return result;
 }
 
-static int user_word(struct collector *c, const struct row *row)
-{
-	return put_integer(c, row->name, geteuid());
-}
-
 /*
  * Whether SCHED_FIFO can really be had, tried in a child: agent.fifo is 0 or the error number,
  * agent.fifo_priority the highest priority that was granted. By system call: musl's function
  * always fails. The child borrows our memory: fork() would make a copy of it on write, and the
  * measuring threads, whose rings have been touched by now, would fault once more on every page.
  */
-static int fifo_word(struct collector *c, const struct row *row)
+static int fifo_word(struct collector *c)
 {
+	static const char *const name = "agent.fifo";
 	enum { NO_PRIORITY = 100 }; /* exit status: a priority, or this plus the error */
 	int status, err, result;
 	pid_t child = vfork();
 
 	if (child < 0)
-		return put_null(c, row->name, -errno);
+		return put_null(c, name, -errno);
 	if (!child) {
 		err = EINVAL;
 		for (int priority = 99; priority > 0; priority--) {
@@ -615,36 +661,38 @@ static int fifo_word(struct collector *c, const struct row *row)
 		result = waitpid(child, &status, 0);
 	} while (result < 0 && errno == EINTR);
 	if (result < 0 || !WIFEXITED(status))
-		return put_null(c, row->name, -EIO);
+		return put_null(c, name, -EIO);
 	status = WEXITSTATUS(status);
-	result = put_integer(c, row->name, status < NO_PRIORITY ? 0 : status - NO_PRIORITY);
+	result = put_integer(c, name, status < NO_PRIORITY ? 0 : status - NO_PRIORITY);
 	if (result || status >= NO_PRIORITY)
 		return result;
 	return put_integer(c, "agent.fifo_priority", status);
 }
 
 /* Opening it asks for nothing yet: only a written value holds the sleep states. */
-static int dma_latency_word(struct collector *c, const struct row *row)
+static int dma_latency_word(struct collector *c)
 {
+	static const char *const name = "agent.dma_latency";
 	int fd = open("/dev/cpu_dma_latency", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
-		return put_integer(c, row->name, errno);
+		return put_integer(c, name, errno);
 	close(fd);
-	return put_integer(c, row->name, 0);
+	return put_integer(c, name, 0);
 }
 
 /*
  * The scheduler shows the running preemption mode and the fair server only in debugfs. Where that
  * is not mounted, one is opened that is mounted nowhere, and gone when it is closed.
  */
-static int debugfs_word(struct collector *c, const struct row *row)
+static int debugfs_word(struct collector *c)
 {
+	static const char *const name = "agent.debugfs";
 	struct statfs status;
 	int err = ENOSYS;
 
 	if (!statfs(DEBUGFS, &status) && (unsigned long)status.f_type == DEBUGFS_MAGIC)
-		return put_string(c, row->name, "mounted");
+		return put_string(c, name, "mounted");
 #ifdef SYS_fsopen
 	int fs = (int)syscall(SYS_fsopen, "debugfs", 1 /* FSOPEN_CLOEXEC */);
 
@@ -656,22 +704,23 @@ static int debugfs_word(struct collector *c, const struct row *row)
 		close(fs);
 	}
 #endif
-	return c->debugfs >= 0 ? put_string(c, row->name, "opened") : put_null(c, row->name, -err);
+	return c->debugfs >= 0 ? put_string(c, name, "opened") : put_null(c, name, -err);
 }
 
 /*
  * The files of our own control group: of the cpu controller of version 1, and of version 2. In a
  * container the path may be the host's, then those of the root of what is mounted.
  */
-static int cgroup_word(struct collector *c, const struct row *row)
+static int cgroup_word(struct collector *c)
 {
+	static const char *const name = "/proc/self/cgroup";
 	static const char *const files[] = { "cpu.rt_runtime_us", "cpu.rt_period_us", "cpu.max",
 					     "cpuset.cpus.effective", "cpuset.cpus.partition" };
 	ssize_t size = read_file(c, "/proc/self/cgroup", c->buffer, FACT_MAX);
 	char path[PATH_ROOM], group[2][256] = { "", "" };
 	int result;
 
-	result = put_content(c, row->name, size, false);
+	result = put_content(c, name, size);
 	if (size <= 0 || result)
 		return result;
 	c->buffer[size] = '\0';
@@ -700,7 +749,7 @@ static int cgroup_word(struct collector *c, const struct row *row)
 			second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu",
 			second ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup/cpu,cpuacct",
 		};
-		char name[64];
+		char fact[64];
 
 		size = -ENOENT;
 		for (int try = 0; try < 4 && size < 0; try++) {
@@ -708,129 +757,77 @@ static int cgroup_word(struct collector *c, const struct row *row)
 				 try < 2 ? group[second] : "", files[i]);
 			size = read_file(c, path, c->buffer, FACT_MAX);
 		}
-		snprintf(name, sizeof(name), "agent.cgroup.%s", files[i]);
-		result = put_content(c, name, size, false);
+		snprintf(fact, sizeof(fact), "agent.cgroup.%s", files[i]);
+		result = put_content(c, fact, size);
 	}
 	return result;
 }
 
-#define CPU "/sys/devices/system/cpu/"
-#define KERNEL "/proc/sys/kernel/"
+/*
+ * Who else runs in real time: a line "POLICY PRIORITY PARENT NAME" for each process whose policy is
+ * not SCHED_OTHER's kind, interrupt threads (children of process 2) among them. Other threads of a
+ * process are not looked at.
+ */
+static int tasks_word(struct collector *c)
+{
+	enum { PARENT = 4, PRIORITY = 40, POLICY = 41 }; /* fields of /proc/PID/stat, proc(5) */
+	ssize_t used = -ENOENT;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc");
 
-static const struct row table[] = {
-	/* the kernel */
-	{ "uname", uname_word, NULL, false },
-	{ "/proc/version", text, NULL, false },
-	{ "/proc/cmdline", text, NULL, false },
-	{ "/sys/kernel/realtime", text, NULL, false },
-	{ "agent.debugfs", debugfs_word, NULL, false },
-	{ "/sys/kernel/debug/sched/preempt", text, NULL, false },
-	{ "/proc/config.gz", configuration,
-	  "CONFIG_PREEMPT|CONFIG_HZ|CONFIG_NO_HZ|CONFIG_HIGH_RES|CONFIG_TICK|CONFIG_GENERIC_CLOCK|"
-	  "CONFIG_RCU|CONFIG_RT_|CONFIG_SCHED|CONFIG_FAIR_|CONFIG_CFS_|CONFIG_CPU_|CONFIG_CPUSETS|"
-	  "CONFIG_IRQ|CONFIG_SMP|CONFIG_NUMA|CONFIG_LOCK|CONFIG_DEBUG_|CONFIG_PROVE|CONFIG_KASAN|"
-	  "CONFIG_KCSAN|CONFIG_UBSAN|CONFIG_FUNCTION|CONFIG_FTRACE|CONFIG_OSNOISE|CONFIG_TIMERLAT|"
-	  "CONFIG_HWLAT|CONFIG_PARAVIRT|CONFIG_KVM_GUEST|CONFIG_HYPERVISOR|CONFIG_TRANSPARENT|"
-	  "CONFIG_X86_|CONFIG_INTEL_IDLE|CONFIG_GPIO_CDEV|CONFIG_GPIO_SIM|CONFIG_XENO|CONFIG_EVL|"
-	  "CONFIG_DOVETAIL|CONFIG_IPIPE|CONFIG_CC_VERSION|CONFIG_LOCALVERSION",
-	  true },
-	{ KERNEL "tainted", text, NULL, false },
-	{ KERNEL "random/boot_id", text, NULL, false },
-	{ "/proc/uptime", text, NULL, false },
-	{ "/proc/loadavg", text, NULL, false },
-	{ "/sys/kernel/security/lockdown", text, NULL, false },
-	{ "/proc/xenomai/version", text, NULL, false },
-	{ "/dev/evl/control", exists, NULL, false },
-	/* the scheduler */
-	{ KERNEL "sched_*", each, NULL, false },
-	{ "/sys/kernel/debug/sched/fair_server/cpu#/runtime", per_cpu, NULL, false },
-	{ "/sys/kernel/debug/sched/fair_server/cpu#/period", per_cpu, NULL, false },
-	{ "/sys/kernel/debug/sched/ext_server/cpu#/runtime", per_cpu, NULL, false },
-	{ "/sys/kernel/sched_ext/state", text, NULL, false },
-	{ KERNEL "timer_migration", text, NULL, false },
-	{ KERNEL "numa_balancing", text, NULL, false },
-	{ KERNEL "watchdog", text, NULL, false },
-	{ KERNEL "nmi_watchdog", text, NULL, false },
-	/* clocks and timers */
-	{ "agent.clock_getres_ns", clock_word, NULL, false },
-	{ "agent.clock_getres_coarse_ns", clock_word, "coarse", false },
-	{ "/sys/devices/system/clocksource/clocksource0/current_clocksource", text, NULL, false },
-	{ "/sys/devices/system/clocksource/clocksource0/available_clocksource", text, NULL, false },
-	{ "/sys/devices/system/clockevents/clockevent#/current_device", per_cpu, NULL, false },
-	/* the processor */
-	{ "/proc/cpuinfo", first_block, NULL, false },
-	{ "agent.cpus_online", cpus_word, NULL, false },
-	{ CPU "online", text, NULL, false },
-	{ CPU "possible", text, NULL, false },
-	{ CPU "isolated", text, NULL, false },
-	{ CPU "nohz_full", text, NULL, false },
-	{ "/proc/irq/default_smp_affinity", text, NULL, false },
-	{ "/sys/devices/virtual/workqueue/cpumask", text, NULL, false },
-	{ "/sys/fs/cgroup/cpuset.cpus.isolated", text, NULL, false },
-	{ CPU "smt/control", text, NULL, false },
-	{ CPU "smt/active", text, NULL, false },
-	{ CPU "cpu#/topology/thread_siblings_list", per_cpu, NULL, false },
-	{ CPU "cpu#/cpu_capacity", per_cpu, NULL, false },
-	{ "/sys/devices/system/node/online", text, NULL, false },
-	{ CPU "vulnerabilities/*", joined, CPU "vulnerabilities", false },
-	/* frequency and sleep */
-	{ CPU "cpu#/cpufreq/scaling_driver", per_cpu, NULL, false },
-	{ CPU "cpu#/cpufreq/scaling_governor", per_cpu, NULL, false },
-	{ CPU "cpu#/cpufreq/scaling_min_freq", per_cpu, NULL, false },
-	{ CPU "cpu#/cpufreq/scaling_max_freq", per_cpu, NULL, false },
-	/* on some kernels each of these interrupts its CPU and sleeps for 10 ms */
-	{ CPU "cpu#/cpufreq/scaling_cur_freq", per_cpu, NULL, true },
-	{ CPU "intel_pstate/status", text, NULL, false },
-	{ CPU "intel_pstate/no_turbo", text, NULL, false },
-	{ CPU "amd_pstate/status", text, NULL, false },
-	{ CPU "cpufreq/boost", text, NULL, false },
-	{ CPU "cpuidle/current_driver", text, NULL, false },
-	{ CPU "cpuidle/current_governor", text, NULL, false },
-	{ CPU "cpuidle/current_governor_ro", text, NULL, false },
-	{ CPU "cpu#/cpuidle/state@/name", per_state, NULL, false },
-	{ CPU "cpu#/cpuidle/state@/latency", per_state, NULL, false },
-	{ CPU "cpu#/cpuidle/state@/disable", per_state, NULL, false },
-	{ CPU "cpu#/power/pm_qos_resume_latency_us", per_cpu, NULL, false },
-	{ "agent.dma_latency", dma_latency_word, NULL, false },
-	{ "/sys/class/thermal/thermal_zone*/type", each, NULL, false },
-	{ "/sys/class/thermal/thermal_zone*/temp", each, NULL, false },
-	/* memory */
-	{ "/proc/meminfo", lines,
-	  "MemTotal:|MemAvailable:|SwapTotal:|HugePages_Total:|Hugepagesize:", false },
-	{ "/proc/swaps", text, NULL, false },
-	{ "/sys/kernel/mm/transparent_hugepage/enabled", text, NULL, false },
-	/* the machine, or what poses as one */
-	{ "/sys/class/dmi/id/sys_vendor", text, NULL, false },
-	{ "/sys/class/dmi/id/product_name", text, NULL, false },
-	{ "/sys/class/dmi/id/board_name", text, NULL, false },
-	{ "/sys/class/dmi/id/bios_vendor", text, NULL, false },
-	{ "/sys/class/dmi/id/bios_version", text, NULL, false },
-	{ "/sys/class/dmi/id/bios_date", text, NULL, false },
-	{ "/proc/device-tree/model", strings, NULL, false },
-	{ "/proc/device-tree/compatible", strings, NULL, false },
-	{ "/proc/device-tree/hypervisor/compatible", strings, NULL, false },
-	{ "/sys/hypervisor/type", text, NULL, false },
-	{ "/proc/stat", lines, "cpu", false },
-	/* containers */
-	{ "/run/systemd/container", text, NULL, false },
-	{ "/.dockerenv", exists, NULL, false },
-	{ "/run/.containerenv", exists, NULL, false },
-	{ "/proc/1/comm", text, NULL, false },
-	{ "/proc/1/cgroup", text, NULL, false },
-	{ "/proc/self/ns/pid", link_text, NULL, false },
-	{ "/proc/self/ns/user", link_text, NULL, false },
-	/* the agent, and what it may */
-	{ "agent.libc", libc_word, NULL, false },
-	{ "agent.uid", user_word, NULL, false },
-	{ "agent.fifo", fifo_word, NULL, false },
-	{ "agent.rlimit", limits_word, NULL, false },
-	{ "/proc/self/status", lines,
-	  "CapEff:|CapBnd:|NoNewPrivs:|Seccomp:|Cpus_allowed_list:", false },
-	{ "/proc/self/cgroup", cgroup_word, NULL, false },
-};
+	while (dir && c->everything && (entry = readdir(dir))) {
+		char path[PATH_ROOM], stat[LINE_ROOM];
+		long fields[POLICY + 1] = { 0 };
+		char *end, *name;
+		ssize_t size;
+
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+		size = read_file(c, path, stat, sizeof(stat) - 1);
+		stat[size > 0 ? size : 0] = '\0';
+		name = strchr(stat, '(');
+		end = strrchr(stat, ')');
+		if (!name || !end)
+			continue;
+		*end = '\0';
+		used = used < 0 ? 0 : used; /* /proc shows processes */
+		end += 3;		    /* field 3, a letter */
+		for (int field = PARENT; field <= POLICY && *end; field++)
+			fields[field] = strtol(end + 1, &end, 10);
+		if (fields[POLICY] != SCHED_FIFO && fields[POLICY] != SCHED_RR &&
+		    fields[POLICY] != SCHED_DEADLINE)
+			continue;
+		name[strcspn(name, "\n")] = '\0';
+		put_line(c, &used, "%ld %ld %ld %s\n", fields[POLICY], fields[PRIORITY],
+			 fields[PARENT], name + 1);
+	}
+	if (dir)
+		closedir(dir);
+	return c->everything ? put_content(c, "agent.realtime_tasks", used) : 0;
+}
+
+/* System management interrupts since the start: MSR_SMI_COUNT of Intel's processors. */
+static int smi_word(struct collector *c)
+{
+	static const char *const name = "agent.smi_count";
+	uint64_t count = 0;
+	int fd = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
+	int err = fd < 0 || pread(fd, &count, sizeof(count), 0x34) < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return err ? put_null(c, name, err) : put_integer(c, name, (uint32_t)count);
+}
 
 int environment_collect(bool everything, int (*sink)(void *arg, const struct fact *fact), void *arg)
 {
+	/* debugfs first: files are read through it */
+	static int (*const words[])(struct collector * c) = {
+		uname_word, debugfs_word, files_word,	    configuration_word,
+		cpus_word,  clock_word,	  dma_latency_word, limits_word,
+		fifo_word,  cgroup_word,  tasks_word,	    smi_word,
+	};
 	struct collector c = { .sink = sink, .arg = arg, .everything = everything, .debugfs = -1 };
 	ssize_t size;
 	int result = 0;
@@ -839,15 +836,13 @@ int environment_collect(bool everything, int (*sink)(void *arg, const struct fac
 	if (!c.buffer)
 		return -ENOMEM;
 	uname(&c.uts);
-	size = read_file(&c, CPU "possible", c.buffer, FACT_MAX);
+	size = read_file(&c, "/sys/devices/system/cpu/possible", c.buffer, FACT_MAX);
 	c.buffer[size > 0 ? size : 0] = '\0';
 	c.buffer[strcspn(c.buffer, "\n")] = '\0';
 	if (cpulist_parse(&c.cpus, c.buffer) && cpulist_online(&c.cpus))
 		cpulist_add(&c.cpus, 0);
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]) && !result; i++) {
-		if (!table[i].large || everything)
-			result = table[i].collect(&c, &table[i]);
-	}
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !result; i++)
+		result = words[i](&c);
 	if (c.debugfs >= 0)
 		close(c.debugfs);
 	free(c.buffer);

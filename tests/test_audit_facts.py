@@ -12,22 +12,37 @@ from test_audit import SYSTEMS
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def _leaves(tree: str) -> list[str]:
+    """The paths of the agent's tree, without their marks."""
+    leaves, branches, path = [], [""], ""
+    for before, character in zip(" " + tree, tree, strict=False):
+        if character == "{":
+            branches.append(path)
+        elif character in ",}":
+            if before != "}":
+                leaves.append(path)
+            if character == "}":
+                branches.pop()
+            path = branches[-1]
+        else:
+            path += character
+    return [leaf.partition("|")[0].rstrip("!?>+^") for leaf in leaves]
+
+
 def _collected() -> list[str]:
-    """The names in the agent's table, with # and @ as there."""
+    """The names that the agent gives its facts, with # and @ as in its tree."""
     source = (ROOT / "agent" / "environment.c").read_text("utf-8")
-    macros = dict(re.findall(r'^#define (CPU|KERNEL) "([^"]+)"', source, re.M))
-    table = source[source.index("struct row table[]") :]
-    rows = re.findall(r'\{\s*(?:(CPU|KERNEL) )?"([^"]+)",\s*(\w+),', table)
-    assert len(rows) > 80
-    names = [macros.get(macro, "") + name for macro, name, _ in rows]
-    # rows that give several facts, or another name
-    names += [f"uname.{word}" for word in re.findall(r'"uname\.(\w+)"', source)]
+    start = source.index("char tree[] =")
+    table = re.sub(r"/\* .*? \*/", "", source[start : source.index('";', start) + 1], flags=re.S)
+    names = _leaves("".join(re.findall(r'"([^"]*)"', table)))
+    assert len(names) > 90
+    names[names.index("/sys/devices/system/cpu/vulnerabilities/*")] = (
+        "/sys/devices/system/cpu/vulnerabilities"
+    )
+    names += re.findall(r'"((?:agent|uname)\.[a-z_.]+)"', source)
     names += [f"agent.rlimit_{word}" for word in ("rtprio", "memlock", "rttime")]
-    names += [
-        f"agent.cgroup.{word}"
-        for word in re.findall(r'"(cpu(?:set)?\.[\w.]+)"', source[: source.index("row table")])
-    ]
-    return [*names, "agent.fifo_priority", "/boot/config-*", macros["CPU"] + "vulnerabilities"]
+    names += [f"agent.cgroup.{word}" for word in re.findall(r'"(cpu(?:set)?\.[\w.]+)"', source)]
+    return [*names, "/proc/self/cgroup", "/boot/config-*"]
 
 
 def _general(name: str) -> str:

@@ -355,6 +355,19 @@ static bool in_root(void (*fill)(const char *root), bool (*look)(void))
 
 #define CPU "/sys/devices/system/cpu/"
 
+/* A process as proc(5) has it, field by field. */
+static void put_task(const char *root, int pid, const char *name, int parent, int priority,
+		     int policy)
+{
+	char path[64], between[256] = "";
+
+	for (int field = 5; field < 40; field++)
+		strcat(between, field % 2 ? "4194560 " : "-1 ");
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	put_line(root, path, "%d (%s) S %d %s%d %d 0 0 0", pid, name, parent, between, priority,
+		 policy);
+}
+
 static void fill_server(const char *root)
 {
 	static const char *const states[] = { "POLL", "C1", "C1E", "C6" };
@@ -368,6 +381,8 @@ static void fill_server(const char *root)
 		put_line(root, path, "%s", cpu == 3 ? "performance" : "schedutil");
 		snprintf(path, sizeof(path), CPU "cpu%d/cpufreq/scaling_cur_freq", cpu);
 		put_line(root, path, "%d", 2000000 + 1000 * cpu);
+		snprintf(path, sizeof(path), CPU "cpu%d/thermal_throttle/core_throttle_count", cpu);
+		put_line(root, path, "9");
 		snprintf(path, sizeof(path), CPU "cpu%d/topology/thread_siblings_list", cpu);
 		put_line(root, path, "%d,%d", cpu % 64, cpu % 64 + 64);
 		for (int state = 0; state < 4; state++) {
@@ -389,6 +404,17 @@ static void fill_server(const char *root)
 	put_line(root, "/proc/sys/kernel/other", "x");
 	put_line(root, CPU "vulnerabilities/meltdown", "Not affected");
 	put_line(root, CPU "vulnerabilities/l1tf", "Mitigation: PTE Inversion");
+	put_line(root, "/proc/irq/7/smp_affinity_list", "0-3");
+	put_line(root, "/proc/irq/24/smp_affinity_list", "2");
+	put_line(root, "/proc/irq/default_smp_affinity", "f");
+	put_line(root, "/sys/kernel/irq/24/actions", "eth0-rx,eth1");
+	put_task(root, 2, "kthreadd", 0, 0, 0);
+	put_task(root, 31, "irq/24-a) b (c", 2, 50, SCHED_FIFO);
+	put_task(root, 32, "deadline", 1, 0, SCHED_DEADLINE);
+	put_task(root, 33, "two\nlines", 7, 1, SCHED_RR);
+	put_task(root, 34, "batch", 7, 0, SCHED_BATCH);
+	put_line(root, "/proc/35/stat", "35 (cut short) S 2 0");
+	put_line(root, "/proc/36/stat", ")(");
 	put_line(root, "/proc/meminfo", "MemTotal: 1 kB\nMemFree: 2 kB\nSwapTotal: 3 kB");
 	put_line(root, "/proc/stat", "cpu  1 2\ncpu0 1 2\nintr %02000d\nctxt 5", 0);
 }
@@ -397,7 +423,7 @@ static bool look_at_server(void)
 {
 	struct facts facts = { 0 };
 	char name[128];
-	const struct fact *cpuinfo;
+	const struct fact *cpuinfo, *fact;
 	bool good = EXPECT(collect(&facts, true) == 0) && EXPECT(well_formed(&facts)) &&
 		    EXPECT(facts.size < 100000);
 
@@ -422,11 +448,21 @@ static bool look_at_server(void)
 	       EXPECT(!find(&facts, CPU "cpu{0-127}/cpuidle/state4/name")) &&
 	       EXPECT(is_null(&facts, CPU "cpu{0-127}/cpuidle/state0/latency")) &&
 	       EXPECT(is_text(&facts, "/proc/sys/kernel/sched_aa", "a")) &&
-	       EXPECT(find(&facts, "/proc/sys/kernel/sched_aa") <
-		      find(&facts, "/proc/sys/kernel/sched_rt_runtime_us")) &&
+	       EXPECT(is_text(&facts, "/proc/sys/kernel/sched_rt_runtime_us", "-1")) &&
 	       EXPECT(!find(&facts, "/proc/sys/kernel/other")) &&
-	       EXPECT(is_text(&facts, CPU "vulnerabilities",
-			      "l1tf=Mitigation: PTE Inversion\nmeltdown=Not affected")) &&
+	       EXPECT((fact = find(&facts, CPU "vulnerabilities")) &&
+		      strstr(fact->data, "l1tf=Mitigation: PTE Inversion") &&
+		      strstr(fact->data, "meltdown=Not affected") && fact->size == 52) &&
+	       EXPECT((fact = find(&facts, "/proc/irq/*/smp_affinity_list")) &&
+		      strstr(fact->data, "7=0-3") && strstr(fact->data, "24=2") &&
+		      !strstr(fact->data, "default") && fact->size == 10) &&
+	       EXPECT(is_null(&facts, "/proc/irq/*/effective_affinity_list")) &&
+	       EXPECT(is_text(&facts, "/sys/kernel/irq/*/actions", "24=eth0-rx,eth1")) &&
+	       EXPECT(is_text(&facts, CPU "cpu{0-127}/thermal_throttle/core_throttle_count",
+			      "9")) &&
+	       EXPECT((fact = find(&facts, "agent.realtime_tasks")) && fact->size == 46 &&
+		      strstr(fact->data, "1 50 2 irq/24-a) b (c") &&
+		      strstr(fact->data, "6 0 1 deadline") && strstr(fact->data, "2 1 7 two")) &&
 	       EXPECT(is_text(&facts, "/proc/meminfo", "MemTotal: 1 kB\nSwapTotal: 3 kB")) &&
 	       EXPECT(is_text(&facts, "/proc/stat", "cpu  1 2\ncpu0 1 2")) && good;
 }
@@ -460,6 +496,7 @@ static void fill_hostile(const char *root)
 	memset(big, 'x', sizeof(big));
 	memcpy(big + FACT_MAX - 1, "\xe2\x82\xac", 3);
 	put_file(root, "/sys/class/dmi/id/product_name", big, sizeof(big));
+	memcpy(big, "\x1f\x8b", 2);
 	put_file(root, "/proc/config.gz", big, sizeof(big));
 	/* lines without end, and far more of them than a fact holds */
 	memcpy(big, "cpu", 3);
