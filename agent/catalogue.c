@@ -26,9 +26,17 @@ extern const struct load load_cpu;
 extern const struct load load_net;
 extern const struct load load_copy;
 extern const struct load load_walk;
+extern const struct load load_list;
+extern const struct load load_cache;
+extern const struct load load_memory;
+extern const struct load load_fork_exit;
+extern const struct load load_disk;
+extern const struct load load_timer;
+extern const struct load load_irq;
 
 const struct load *const catalogue_loads[] = {
-	&load_sched, &load_cpu, &load_net, &load_copy, &load_walk, NULL,
+	&load_sched,  &load_cpu,       &load_net,  &load_copy,	&load_walk, &load_list, &load_cache,
+	&load_memory, &load_fork_exit, &load_disk, &load_timer, &load_irq,  NULL,
 };
 
 const struct measurement *catalogue_find(const char *name)

@@ -16,7 +16,7 @@ static const struct option_info copy_options[] = {
 	{ 0 },
 };
 
-static int copy(volatile uint32_t *copies, const struct option_set *options)
+static int copy(volatile uint32_t *copies, const void *options)
 {
 	size_t size = (size_t)option_number(options, "size");
 	char *block = malloc(size);
@@ -37,7 +37,7 @@ static int copy(volatile uint32_t *copies, const struct option_set *options)
 static int copy_run(struct load_worker *worker, const struct option_set *options,
 		    struct message *msg)
 {
-	return start_on_each(worker, options, copy, msg);
+	return start_on_each(worker, option_number(options, "per-cpu"), copy, options, msg);
 }
 
 const struct load load_copy = {

@@ -29,13 +29,13 @@ static void compute(uint32_t *bits, double *number)
 	*number = y;
 }
 
-static int burn(volatile uint32_t *loops, const struct option_set *options)
+static int __attribute__((noreturn)) burn(volatile uint32_t *loops, const void *nothing)
 {
 	volatile double kept; /* so that nothing is computed in vain */
 	uint32_t bits = 1;
 	double number = 0;
 
-	(void)options;
+	(void)nothing;
 	for (;;) {
 		compute(&bits, &number);
 		kept = number;
@@ -47,7 +47,7 @@ static int burn(volatile uint32_t *loops, const struct option_set *options)
 static int cpu_run(struct load_worker *worker, const struct option_set *options,
 		   struct message *msg)
 {
-	return start_on_each(worker, options, burn, msg);
+	return start_on_each(worker, option_number(options, "per-cpu"), burn, NULL, msg);
 }
 
 const struct load load_cpu = {

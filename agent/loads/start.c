@@ -17,8 +17,8 @@ pid_t start_process(struct message *msg)
 			   "cannot start a process: %s", strerror(-pid));
 }
 
-int start_on_each(struct load_worker *worker, const struct option_set *options,
-		  int (*work)(volatile uint32_t *done, const struct option_set *options),
+int start_on_each(struct load_worker *worker, int64_t per_cpu,
+		  int (*work)(volatile uint32_t *done, const void *arg), const void *arg,
 		  struct message *msg)
 {
 	const struct cpulist *cpus = load_cpus(worker);
@@ -34,7 +34,7 @@ int start_on_each(struct load_worker *worker, const struct option_set *options,
 		if (err)
 			return message_set(msg, err, "give other CPUs with --load-cpu",
 					   "cannot run on CPU %d: %s", cpu, strerror(-err));
-		for (int64_t i = option_number(options, "per-cpu"); i > 0; i--) {
+		for (int64_t i = 0; i < per_cpu; i++) {
 			volatile uint32_t *done;
 			pid_t pid;
 
@@ -44,7 +44,7 @@ int start_on_each(struct load_worker *worker, const struct option_set *options,
 			done = load_counter(worker, number++);
 			pid = start_process(msg);
 			if (!pid)
-				_exit(work(done, options));
+				_exit(work(done, arg));
 			if (pid < 0)
 				return pid;
 		}

@@ -15,12 +15,11 @@
 pid_t start_process(struct message *msg);
 
 /*
- * The whole life of a load: as many processes as its option per-cpu says, each bound to its CPU,
- * each calling @work with a counter of its own. @work never returns, or with what _exit() is to be
- * given. Returns as load->run does.
+ * The whole life of a load: @per_cpu processes bound to each CPU, each calling @work with a counter
+ * of its own. @work never returns, or with what _exit() is to be given. Returns as load->run does.
  */
-int start_on_each(struct load_worker *worker, const struct option_set *options,
-		  int (*work)(volatile uint32_t *done, const struct option_set *options),
+int start_on_each(struct load_worker *worker, int64_t per_cpu,
+		  int (*work)(volatile uint32_t *done, const void *arg), const void *arg,
 		  struct message *msg);
 
 #endif

@@ -3,15 +3,18 @@
  * Tests of the loads in loads/ through load.c, as the agent runs them: each works and counts, ends
  * when one of its processes does, refuses what cannot be, and leaves nothing. Prints TAP.
  */
-#include <dirent.h>
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/magic.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,10 +35,20 @@ static const struct {
 	{ "net", "KiB", true },
 	{ "net:burst=1ms:pause=1ms", "KiB", true },
 	{ "net:burst=10s:pause=0", "KiB", true },
+	{ "net:burst=1ms:pause=1h", "KiB", true }, /* a pause is not silent, so no stall */
 	{ "copy", "copies", true },
 	{ "copy:size=1:per-cpu=2", "copies", true },
 	{ "walk", "entries", false },
 	{ "walk:path=/proc/self:cross=yes", "entries", false },
+	{ "list", "programs", false },
+	{ "list:program=/bin/sh", "programs", false },
+	{ "cache", "lines", true },
+	{ "cache:size=64KiB:per-cpu=2", "lines", true },
+	{ "memory", "pages", true },
+	{ "memory:size=64KiB", "pages", true },
+	{ "fork", "processes", true },
+	{ "timer", "timers", true },
+	{ "timer:interval=1us:per-cpu=1", "timers", true },
 };
 
 static const struct {
@@ -55,6 +68,14 @@ static const struct {
 	{ "copy:size=0", "load copy: size 0 is below its minimum 1", NULL },
 	{ "walk:path=/nowhere", "load walk: cannot list /nowhere: No such file or directory",
 	  "name a folder with path" },
+	{ "list:program=/nowhere", "load list: /nowhere does not run",
+	  "name a program by its path" },
+	{ "list:program=/", "load list: / does not run", NULL },
+	{ "cache:size=1KiB", "load cache: size 1KiB is below its minimum 64KiB", NULL },
+	{ "fork:size=1KiB", "load fork: unknown option 'size'", "known are: per-cpu" },
+	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",
+	  "ask for less with size, or for another folder with path" },
+	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'", "there are no options here" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
 };
 
@@ -172,11 +193,12 @@ static void test_works(const char *text, const char *unit, bool children)
 	load_set_free(set);
 }
 
-static void test_refused(const char *text, const char *message, const char *remedy)
+static void test_refused_on(const struct cpulist *cpus, const char *text, const char *message,
+			    const char *remedy)
 {
 	struct seen seen;
 	struct message msg;
-	struct load_set *set = start(text, NULL, &seen, &msg);
+	struct load_set *set = start(text, cpus, &seen, &msg);
 
 	tap_check(&tap, !set, "%s is refused", text);
 	tap_check(&tap, !strcmp(msg.text, message), "%s", message);
@@ -185,6 +207,91 @@ static void test_refused(const char *text, const char *message, const char *reme
 	tap_check(&tap, remedy ? !strcmp(msg.remedy, remedy) : msg.remedy[0], "%s", msg.remedy);
 	load_set_free(set);
 	tap_check(&tap, no_children(), "and nothing of it is left");
+}
+
+static void test_refused(const char *text, const char *message, const char *remedy)
+{
+	test_refused_on(NULL, text, message, remedy);
+}
+
+static void test_irq(void)
+{
+	struct cpulist allowed;
+	struct cpulist one = { 0 };
+
+	cpulist_allowed(&allowed);
+	cpulist_add(&one, cpulist_next(&allowed, 0));
+	test_refused_on(&one, "irq", "load irq: interrupts from CPU to CPU need two of them",
+			"give it two CPUs or more with --load-cpu");
+	if (cpulist_count(&allowed) < 2)
+		return tap_skip(&tap, "there is one CPU", "the load irq works");
+	test_works("irq", "barriers", true);
+}
+
+static bool in_memory(const char *path)
+{
+	struct statfs fs;
+
+	return !statfs(path, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+static void test_disk(void)
+{
+	if (!in_memory("/dev/shm") || access("/dev/shm", W_OK))
+		tap_skip(&tap, "/dev/shm is none", "a file system in memory is refused");
+	else
+		test_refused("disk:path=/dev/shm",
+			     "load disk: /dev/shm lies in memory, not on a disk",
+			     "name a folder on a disk with path");
+	if (in_memory("/var/tmp") || access("/var/tmp", W_OK))
+		return tap_skip(&tap, "/var/tmp is not on a disk", "the load disk works");
+	test_works("disk:size=1MiB", "KiB", false);
+	test_works("disk:size=100000:sync=64KiB", "KiB", false);
+	test_refused("disk:size=1048576GiB",
+		     "load disk: cannot write in /var/tmp: No space left on device",
+		     "ask for less with size, or for another folder with path");
+}
+
+/* A peer that takes a connection, discards a little, and closes it. */
+static void test_peer(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	struct load_set *set;
+	struct seen seen;
+	struct message msg;
+	char text[64];
+	char said[128];
+	char block[4096];
+	int taken;
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) ||
+	    getsockname(fd, (struct sockaddr *)&address, &size))
+		return (void)tap_check(&tap, false, "no port to listen on");
+	snprintf(text, sizeof(text), "net:peer=127.0.0.1/%d", ntohs(address.sin_port));
+	snprintf(said, sizeof(said), "load net: cannot connect to %s: Connection refused",
+		 text + strlen("net:peer="));
+	test_refused(text, said, "start a server there that discards");
+	listen(fd, 1);
+	set = start(text, NULL, &seen, &msg);
+	taken = set ? accept(fd, NULL, NULL) : -1;
+	if (taken < 0) {
+		load_set_free(set);
+		return (void)tap_check(&tap, false, "%s: %s", text, msg.text);
+	}
+	for (int i = 0; i < 1000; i++)
+		if (recv(taken, block, sizeof(block), 0) <= 0)
+			break;
+	tap_check(&tap, !wait_for_work(set, &seen, 1, &msg), "%s works", text);
+	close(taken);
+	tap_check(&tap, wait_for_work(set, &seen, UINT64_MAX, &msg) == -EIO,
+		  "it ends with its peer");
+	tap_check(&tap, !strncmp(msg.text, "load net: the connection ended: ", 32), "%s", msg.text);
+	load_set_free(set);
+	tap_check(&tap, no_children(), "and nothing of it is left");
+	close(fd);
 }
 
 /* Defaults of all loads at once, under an agent that is killed with -9: all of it dies. */
@@ -230,13 +337,18 @@ static void test_killed_agent(void)
 	munmap(go, sizeof(*go));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1) /* started by the load `list` in the agent's place */
+		return strcmp(argv[1], "version");
 	alarm(WATCHDOG_S);
 	for (size_t i = 0; i < COUNT(works); i++)
 		test_works(works[i].text, works[i].unit, works[i].children);
 	for (size_t i = 0; i < COUNT(refused); i++)
 		test_refused(refused[i].text, refused[i].message, refused[i].remedy);
+	test_irq();
+	test_disk();
+	test_peer();
 	test_killed_agent();
 	return tap_end(&tap);
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The load `disk`: a file is written and forced onto the disk piece by piece, and begun anew when it
+ * is full. It has no name: nothing of it stays, whatever ends the load (docs/loads.md).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "load.h"
+
+#define BLOCK_SIZE (64 * 1024)
+
+static const struct option_info disk_options[] = {
+	{ "path", OPTION_TEXT, "/var/tmp", 0, 0, NULL, "a folder on the disk" },
+	{ "size", OPTION_SIZE, "100MiB", BLOCK_SIZE, 1LL << 50, NULL, "of the file" },
+	{ "sync", OPTION_SIZE, "4MiB", BLOCK_SIZE, 1LL << 50, NULL, "written between two fsync" },
+	{ 0 },
+};
+
+/* A new file without a name. */
+static int disk_open(const char *path)
+{
+	char name[512];
+	int fd = open(path, O_TMPFILE | O_WRONLY, 0600);
+
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+		return fd < 0 ? -errno : fd;
+	snprintf(name, sizeof(name), "%s/rtgauge-XXXXXX", path);
+	fd = mkstemp(name);
+	if (fd < 0)
+		return -errno;
+	unlink(name);
+	return fd;
+}
+
+/* -ENODEV: it lies in memory; -ENOSPC: less than twice the file's size would be left. */
+static int disk_check(int fd, int64_t size)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return -errno;
+	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		return -ENODEV;
+	return (int64_t)fs.f_bavail < 2 * size / (int64_t)fs.f_bsize ? -ENOSPC : 0;
+}
+
+/* Write the file once, in pieces of @sync bytes. */
+static int disk_write(int fd, int64_t size, int64_t sync, volatile uint32_t *done)
+{
+	char block[BLOCK_SIZE];
+	int64_t rest = 0; /* not synced yet */
+	uint32_t bits = 1;
+
+	for (size_t i = 0; i < sizeof(block); i++) { /* so that it cannot be made smaller */
+		bits = bits * 1664525 + 1013904223;
+		block[i] = (char)(bits >> 24);
+	}
+	if (ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET))
+		return -errno;
+	while (size > 0) {
+		ssize_t wrote = write(fd, block, sizeof(block));
+
+		if (wrote < 0)
+			return -errno;
+		size -= wrote;
+		rest += wrote;
+		if (rest < sync && size > 0)
+			continue;
+		if (fsync(fd))
+			return -errno;
+		*done += (uint32_t)(rest / 1024);
+		rest = 0;
+	}
+	return 0;
+}
+
+static int disk_run(struct load_worker *worker, const struct option_set *options,
+		    struct message *msg)
+{
+	const char *path = option_text(options, "path");
+	int64_t size = option_number(options, "size");
+	volatile uint32_t *done = load_counter(worker, 0);
+	int fd = disk_open(path);
+	int err = fd < 0 ? fd : disk_check(fd, size);
+
+	if (err == -ENODEV)
+		return message_set(msg, err, "name a folder on a disk with path",
+				   "%.200s lies in memory, not on a disk", path);
+	if (!err)
+		load_ready(worker);
+	while (!err)
+		err = disk_write(fd, size, option_number(options, "sync"), done);
+	return message_set(msg, err, "ask for less with size, or for another folder with path",
+			   "cannot write in %.200s: %s", path, strerror(-err));
+}
+
+const struct load load_disk = {
+	.name = "disk",
+	.summary = "a file written and forced onto the disk",
+	.unit = "KiB",
+	.options = disk_options,
+	.run = disk_run,
+};
