@@ -306,7 +306,11 @@ def words(text: str) -> str:
 def test_markdown() -> None:
     document = evaluation()
     text = markdown.render(document)
-    assert re.findall("^# .*", text, re.MULTILINE) == ["# local: bench board", "# local"]
+    assert re.findall("^# .*", text, re.MULTILINE) == [
+        "# 2 runs side by side",
+        "# local: bench board",
+        "# local",
+    ]
     seen = words(text)
     run = document["runs"][0]
     for step in run["steps"]:

@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report import numbers, pictures
+from rtgauge.report.comparison import runs_view, steps_view
 from rtgauge.report.labels import (
     Level,
     added_text,
@@ -39,7 +40,7 @@ from rtgauge.report.labels import (
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import negative_points, positive_points, verdict_of_run
 from rtgauge.report.steps import Shared, step_view
-from rtgauge.report.tables import Cell, Named, counter, span
+from rtgauge.report.tables import Cell, Named, counter, span, tags
 
 __all__ = ["embedded", "render"]
 
@@ -85,6 +86,7 @@ def render(analysis: Analysis) -> str:
         title=_title(analysis.model),
         head=_head(analysis),
         runs=runs,
+        beside=runs_view(analysis, shared, budget),
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
@@ -128,6 +130,10 @@ def _head(analysis: Analysis) -> dict[str, str]:
     when = str(first.get("started", "")).replace("T", " ").split(".")[0].removesuffix("Z")
     labels = [run["label"] for run in runs if run.get("label")]
     environment = first.get("environment", {})
+    if len(runs) > 1:
+        kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
+        labels = [f"{len(runs)} runs", *list(kernels)[:4]]
+        environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
     agent = next(
         (step.header.agent for run in analysis.runs for step in run.steps if step.header), ""
@@ -210,6 +216,7 @@ def _run(
         "negative": negative_points(run),
         "steps": views,
         "overview": [_overview(run, view) for view in views],
+        "beside": steps_view(analysis, number),
         "skipped": [
             {
                 "anchor": view["anchor"],
@@ -254,21 +261,6 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
             yield name, "yes" if value else "no"
         else:
             yield name, _text(value) or "–"
-
-
-def _tags(run: Document, step: int, members: set[int] | None = None) -> list[dict[str, str]]:
-    results = [
-        v["result"]
-        for v in run["verdicts"]
-        if v["step"] == step and (members is None or v["series"] in members)
-    ]
-    tags = []
-    for result in ("fail", "inconclusive", "pass", "skipped"):
-        found = results.count(result)
-        if found:
-            text = result if len(results) == 1 else f"{found} {result}"
-            tags.append({"cls": result, "text": text})
-    return tags
 
 
 def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -317,7 +309,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     + (f", on {group['labels'][at]} of {len(members)} series" if many else ""),
                     "more": more,
                     "missed": f"{numbers.count(missed)} missed" if missed else "",
-                    "tags": _tags(run, view["step"]["step"], set(group["places"])),
+                    "tags": tags(run, view["step"]["step"], set(group["places"])),
                 }
             )
     return cards[:CARD_LIMIT]
@@ -344,6 +336,6 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         "load": added_text(step["load"]),
         "state": step["state"],
         "cells": cells,
-        "tags": _tags(run, step["step"]),
+        "tags": tags(run, step["step"]),
         "none": "none asked" if step["state"] == "complete" else "–",
     }

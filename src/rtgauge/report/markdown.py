@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from rtgauge.report import numbers
+from rtgauge.report import beside, numbers, sketch
 from rtgauge.report.cases import plain, series_names, step_title
 from rtgauge.report.labels import (
     Level,
@@ -49,8 +49,9 @@ def escape_start(value: object) -> str:
 def render(model: Document) -> str:
     """The Markdown text of a results model."""
     parts: list[str] = []
-    for run in model["runs"]:
-        parts += _run(run)
+    parts += _runs(model)
+    for number, run in enumerate(model["runs"]):
+        parts += _run(run, beside.within(model, number))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -71,7 +72,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[in
     return "\n".join([line(head), line(rule), *(line(row) for row in rows)])
 
 
-def _run(run: Document) -> list[str]:
+def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
     title = escape(target_name(run)) + (f": {escape(run['label'])}" if run["label"] else "")
     verdict = verdict_of_run(run)
     parts = [
@@ -85,10 +86,66 @@ def _run(run: Document) -> list[str]:
     ):
         if points:
             parts += [f"## {name}", "\n".join(_point(point) for point in points)]
+    if tables:
+        parts += ["## Side by side", *(part for one in tables for part in _beside(one, True))]
+        parts.append(beside.CAUTION)
     for step in run["steps"]:
         parts += _step(run, step)
     parts += _findings(run)
     parts += _settings(run)
+    return parts
+
+
+def _runs(model: Document) -> list[str]:
+    """What several runs are, and the quantities that they share."""
+    runs = model["runs"]
+    if len(runs) < 2:
+        return []
+    head = ("run", "label", "target", "kernel", "outcome")
+    rows = [
+        (
+            str(number + 1),
+            escape(run["label"] or "–"),
+            escape(target_name(run)),
+            escape(str((run["environment"].get("kernel") or {}).get("release") or "unknown")),
+            escape(verdict_of_run(run).text),
+        )
+        for number, run in enumerate(runs)
+    ]
+    parts = [f"# {len(runs)} runs side by side", table(head, rows, [0])]
+    tables = beside.across(model)
+    if tables:
+        parts += [part for one in tables for part in _beside(one, False)]
+        parts.append(beside.CAUTION)
+    return parts
+
+
+def _beside(found: beside.Table, commands: bool) -> list[str]:
+    """The figures as studies publish them, and the command of each row below the table."""
+    rows, unit = found.rows, found.unit
+    ends = sketch.extent([row.histogram for row in rows])
+    columns: dict[str, list[str]] = {
+        escape(beside.title(found)): [escape(row.what) for row in rows],
+        "time": [escape(numbers.duration(row.duration_s)) for row in rows],
+        "samples": [escape(numbers.count(row.count)) for row in rows],
+    }
+    for head, values in (
+        ("min", [row.min for row in rows]),
+        ("average", [row.mean for row in rows]),
+        ("max", [row.max for row in rows]),
+    ):
+        columns[head] = [escape(numbers.shown(value, unit).text) for value in values]
+    if any(row.missed for row in rows):
+        columns["missed"] = [escape(numbers.count(row.missed)) for row in rows]
+    last = len(columns)
+    columns["histogram"] = [
+        sketch.blocks(row.histogram, ends).replace(" ", "\u2007") for row in rows
+    ]
+    parts = [table(list(columns), list(zip(*columns.values(), strict=True)), range(1, last))]
+    if commands:
+        parts.append(
+            "\n".join(f"- {escape_start(row.what)}: {escape(row.command)}" for row in rows)
+        )
     return parts
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtgauge import stats
 from rtgauge.report import gather
 from rtgauge.report.labels import ORDINARY
+from rtgauge.report.sketch import sketch_of
 from rtgauge.store import load_failure
 
 if TYPE_CHECKING:
@@ -234,6 +235,7 @@ def _step(step: StoredStep) -> Document:
         "measurement": _measurement(step),
         "role": source.get("role", "measurement"),
         "parameters": parameters,
+        "asked": {str(k): str(v) for k, v in (source.get("parameters") or {}).items()},
         "load": _load(step),
         "state": state,
         "reason": reason,
@@ -373,6 +375,7 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
             "period_s": bound.period_s,
         },
         "source": "samples" if counts.exact else "histogram",
+        "histogram": sketch_of(counts),
     }
 
 

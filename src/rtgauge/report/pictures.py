@@ -28,7 +28,7 @@ from rtgauge.report.packed import pack, pack_signed, pack_steps
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
 
-__all__ = ["APART", "Budget", "edges_of", "picture"]
+__all__ = ["APART", "Budget", "edges_of", "overlay", "picture"]
 
 Int64 = NDArray[np.int64]
 
@@ -239,6 +239,17 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
     return {
         "around": [_cut(one.around, budget.reach, budget.reach) for one in figures],
         "begin": [_cut(one.begin, 0, max(budget.reach // 2, 1) - 1) for one in figures],
+    }
+
+
+def overlay(tables: Sequence[Counts], budget: Budget) -> dict[str, Any]:
+    """The arrays behind distributions laid over each other."""
+    return {
+        "histogram": _histogram(tables, budget.histogram),
+        "ccdf": _ccdf(tables, [None] * len(tables), budget.ccdf),
+        "time": None,
+        "heat": None,
+        "window": None,
     }
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "more_table",
     "plain_table",
     "span",
+    "tags",
 ]
 
 
@@ -221,3 +222,19 @@ def span(values: Sequence[int], unit: str) -> str:
     if low.text == high.text:
         return low.full
     return f"{low.text} to {high.full}"
+
+
+def tags(run: Document, step: int, members: set[int] | None = None) -> list[dict[str, str]]:
+    """The verdicts of a step, or of some of its series, as words with a colour each."""
+    results = [
+        v["result"]
+        for v in run["verdicts"]
+        if v["step"] == step and (members is None or v["series"] in members)
+    ]
+    tags = []
+    for result in ("fail", "inconclusive", "pass", "skipped"):
+        found = results.count(result)
+        if found:
+            text = result if len(results) == 1 else f"{found} {result}"
+            tags.append({"cls": result, "text": text})
+    return tags

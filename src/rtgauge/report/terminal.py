@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rtgauge.facts import printable
-from rtgauge.report import numbers
+from rtgauge.report import beside, numbers, sketch
 from rtgauge.report.labels import (
     Level,
     claim,
@@ -44,6 +44,7 @@ __all__ = ["render", "text"]
 ROW_LIMIT: Final = 16
 TAIL: Final = "99.9"
 LEAST_WIDTH: Final = 40
+SPARK: Final = 12
 
 _STYLES: Final = {
     "pass": "green",
@@ -70,6 +71,7 @@ _PLAIN: Final = {
     "…": "...",
     "\u202f": " ",
     "\u00a0": " ",
+    **dict(zip(sketch.BLOCKS, "_.-=+*#@", strict=True)),
 }
 
 
@@ -81,10 +83,15 @@ def _safe(value: object) -> str:
 def render(model: Mapping[str, Any]) -> RenderableType:
     """The summary of a results model as something that a rich console prints."""
     parts: list[RenderableType] = []
-    for run in model["runs"]:
+    for number, run in enumerate(model["runs"]):
         if parts:
             parts.append(Text())
-        parts.extend(_run(run))
+        parts.extend(_run(run, beside.within(model, number)))
+    tables = beside.across(model)
+    if tables:
+        parts += [Text(), Text(f"{len(model['runs'])} runs side by side", "bold")]
+        parts += _beside(tables)
+        parts.append(Text(beside.CAUTION, "dim"))
     return Group(*parts)
 
 
@@ -131,7 +138,7 @@ def _indented(line: RenderableType, by: int = 2) -> Padding:
     return Padding(line, (0, 0, 0, by))
 
 
-def _run(run: Mapping[str, Any]) -> list[RenderableType]:
+def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[RenderableType]:
     environment = run["environment"]
     kernel = (environment.get("kernel") or {}).get("release") or ""
     facts = [
@@ -156,6 +163,7 @@ def _run(run: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text())
     for step in aside:
         parts.extend(_calibration(run, step))
+    parts += _beside(tables)
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     if findings:
         parts += [Text(), Text("What limits these numbers", "bold")]
@@ -169,6 +177,39 @@ def _run(run: Mapping[str, Any]) -> list[RenderableType]:
             (_safe(verdict.note).strip(), ""),
         ),
     ]
+    return parts
+
+
+def _beside(tables: Sequence[beside.Table]) -> list[RenderableType]:
+    """What stands side by side: the figures as studies publish them, with a small histogram."""
+    parts: list[RenderableType] = []
+    for found in tables:
+        rows, unit = found.rows, found.unit
+        ends = sketch.extent([row.histogram for row in rows])
+        columns = [
+            ("time", [numbers.duration(row.duration_s) for row in rows]),
+            ("samples", [numbers.count(row.count) for row in rows]),
+            ("min", _aligned([row.min for row in rows], unit)),
+            ("average", _aligned([row.mean for row in rows], unit)),
+            ("max", _aligned([row.max for row in rows], unit)),
+        ]
+        if any(row.missed for row in rows):
+            columns.append(("missed", [numbers.count(row.missed) for row in rows]))
+        table = Table(
+            box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False
+        )
+        table.add_column(Text("side by side", "dim"), overflow="fold", min_width=12)
+        columns = [_padded(head, cells) for head, cells in columns]
+        for head, _ in columns:
+            table.add_column(Text(head, "dim"), no_wrap=True)
+        table.add_column(Text("histogram", "dim"), no_wrap=True)
+        for at, row in enumerate(rows):
+            cells = [
+                Text(cells[at], "bold" if head.strip() == "max" else "") for head, cells in columns
+            ]
+            small = sketch.blocks(row.histogram, ends, SPARK)
+            table.add_row(Text(_safe(row.what)), *cells, Text(small))
+        parts += [Text(), Text(_safe(beside.title(found)), "bold"), table]
     return parts
 
 

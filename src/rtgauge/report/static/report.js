@@ -242,7 +242,7 @@ class Group {
 		});
 		const some = (text, f) => { const b = el("button", "all", text); b.type = "button"; b.addEventListener("click", () => { this.on = this.data.labels.map((_, i) => f(i)); this.redraw(); }); box.append(b); };
 		if (this.n > 8) box.classList.add("many");
-		some("Only the worst", i => i === this.worst);
+		if (!this.data.compare) some("Only the worst", i => i === this.worst);
 		some("All", () => true);
 	}
 	redraw() {
@@ -324,7 +324,7 @@ class Group {
 	}
 	lines(u) {
 		const vis = this.visible();
-		if (!vis.length) return;
+		if (!vis.length || this.data.compare) return;
 		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
 		if (Number.isFinite(highest)) vline(u, this.value(highest), "max " + this.show(this.value(highest)), css("--ink"), [2, 3], 0);
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods, steps and runs side by side: figures against brute force, and nothing ranked."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import report_runs as made
+from rtgauge import stats, stream
+from rtgauge.report import beside, html, markdown, model, sketch, terminal
+
+VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
+
+
+def counts_of(values: list[int]) -> stats.Counts:
+    return stats.Counts.from_arrays([np.array(values, np.int64)])
+
+
+def tallied(rows: sketch.Sketch, values: list[int]) -> None:
+    """Each bin holds what lies in it; bins rise and hold all."""
+    for low, high, count in rows:
+        assert count == sum(low <= value <= high for value in values) > 0
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(rows))
+    assert sum(row[2] for row in rows) == len(values)
+
+
+@given(st.lists(VALUES, max_size=4))
+def test_small_histograms_hold_every_sample_and_can_be_added(lists: list[list[int]]) -> None:
+    found = [sketch.sketch_of(counts_of(values)) for values in lists]
+    for rows, values in zip(found, lists, strict=True):
+        tallied(rows, values)
+        assert len(rows) <= 50
+    tallied(sketch.added(found), [value for values in lists for value in values])
+
+
+@given(st.lists(VALUES.filter(bool), min_size=1, max_size=3), st.integers(4, 30))
+def test_every_bin_is_seen(lists: list[list[int]], columns: int) -> None:
+    rows = [sketch.sketch_of(counts_of(values)) for values in lists]
+    ends = sketch.extent(rows)
+    for one in rows:
+        text = sketch.blocks(one, ends, columns)
+        assert len(text) == columns and text.strip() and "█" in text
+        drawn, peak = sketch.path(one, ends)
+        assert drawn.startswith("M") and peak is not None and -0.1 <= peak <= 96.1
+    assert sketch.blocks([], ends, columns) == " " * columns
+    assert sketch.path([], ends) == ("", None)
+
+
+def methods_run(label: str, seed: int = 1) -> made.FakeRun:
+    """Two methods on two CPUs in one step, then one of them under a load."""
+    random = np.random.default_rng(seed)
+
+    def series(methods: list[str]) -> list[made.FakeSeries]:
+        return [
+            made.FakeSeries(
+                made.info(n, n % 2, labels={"method": method}),
+                np.arange(900, dtype=np.int64),
+                random.integers(2000, 9000 + n * 5000, 900).astype(np.int32),
+            )
+            for n, method in enumerate(method for method in methods for _ in range(2))
+        ]
+
+    asked = {"interval": "500us", "method": "nanosleep,timer fd"}
+    header = made.header(0, "timer", "idle")
+    method = stream.Parameter(asked["method"], asked["method"])
+    header = dataclasses.replace(header, parameters={**header.parameters, "method": method})
+    return made.run(
+        [
+            made.step(0, series(["nanosleep", "timer fd"]), parameters=asked, header=header),
+            made.step(
+                1,
+                series(["nanosleep"]),
+                parameters={"interval": "500us"},
+                load="sched",
+                load_command="stress; x",
+            ),
+            made.step(2, [], "round-robin", state="skipped"),
+        ],
+        label=label,
+    )
+
+
+def test_methods_and_steps_stand_side_by_side() -> None:
+    run = methods_run("bench")
+    document = model.build([run])  # type: ignore[list-item]
+    model.validate(document)
+    (table,) = beside.within(document, 0)
+    assert (table.measurement, table.name) == ("timer", "latency")
+    texts = [row.what for row in table.rows]
+    assert len(set(texts)) == 3
+    assert "timer fd" in texts[1] and "load sched" in texts[2]
+    groups = [run.steps[0].series[:2], run.steps[0].series[2:], run.steps[1].series]
+    for row, members in zip(table.rows, groups, strict=True):
+        values = [v for one in members for v in one.value.tolist()]
+        assert (row.count, row.min, row.max) == (len(values), min(values), max(values))
+        assert row.mean == pytest.approx(sum(values) / len(values), rel=1e-12)
+        tallied(row.histogram, values)
+    assert [shlex.split(row.command)[2:] for row in table.rows] == [
+        ["timer", "--interval", "500us", "--method", "nanosleep"],
+        ["timer", "--interval", "500us", "--method", "timer fd"],
+        ["timer", "--interval", "500us", "--load", "sched", "--load-cmd", "stress; x"],
+    ]
+
+
+def test_one_row_is_not_beside_anything() -> None:
+    document = model.build([made.simple().run])
+    assert beside.within(document, 0) == beside.across(document) == []
+    assert "side by side" not in html.render(model.analyse([made.simple().run]))
+
+
+def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
+    runs = [methods_run("first", 1), methods_run("second", 2), made.simple().run]
+    analysis = model.analyse(runs)
+    tables = beside.across(analysis.model)
+    assert [table.shared for table in tables] == [
+        "nanosleep, no load added",
+        "timer fd, no load added",
+        "nanosleep, load sched,command",
+    ]
+    assert [[row.run for row in table.rows] for table in tables] == [[0, 1]] * 3
+    assert [row.what for row in tables[0].rows] == ["run 1, first", "run 2, second"]
+    page = html.render(analysis)
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])
+    drawn = data["beside-0"]
+    assert drawn["labels"] == ["run 1, first", "run 2, second"]
+    for place, run in enumerate(runs[:2]):
+        values = [v for one in run.steps[0].series[:2] for v in one.value.tolist()]
+        edges = drawn["histogram"]["edges"]
+        assert drawn["histogram"]["counts"][place] == [
+            sum(low <= v < high for v in values) for low, high in itertools.pairwise(edges)
+        ]
+        reached = drawn["ccdf"]["reached"][place]
+        assert reached == [
+            sum(v >= x for v in values) for x in drawn["ccdf"]["x"] if x <= max(values)
+        ]
+    assert "a single one proves nothing" in page and "3 runs side by side" in page
+
+
+def test_the_same_in_eighty_columns_and_in_markdown() -> None:
+    runs = [methods_run("first", 1), methods_run("second", 2)]
+    document = model.build(runs)  # type: ignore[arg-type]
+    for encoding in ("utf-8", "ascii"):
+        text = terminal.text(document, 80, encoding=encoding)
+        assert max(len(line) for line in text.splitlines()) <= 80
+        text.encode(encoding)
+        assert "2 runs side by side" in text and "proves nothing" in text
+    text = markdown.render(document)
+    assert text.startswith("# 2 runs side by side")
+    assert r"--method 'timer fd'" in text
+    assert text.count("## Side by side") == 2
