@@ -9,6 +9,7 @@
 #include "option.h"
 
 struct run;
+struct worker;
 struct load;
 
 /* A series as the catalogue describes it; ends with a NULL name. */
@@ -46,6 +47,9 @@ struct measurement {
 	const struct catalogue_evaluate *evaluate;
 	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
 	int (*setup)(struct run *run);
+	/* A worker's prepare() was refused (worker->refused). 0: the others go on without it; else
+	 * -errno or RUN_SKIPPED with the run's message. NULL if there is no prepare(). */
+	int (*refused)(struct run *run, const struct worker *worker);
 	/* After all workers have ended: tables and verdicts. May be NULL. 0 or -errno. */
 	int (*finish)(struct run *run);
 	void (*cleanup)(struct run *run); /* may be NULL */

@@ -401,7 +401,8 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 		cbor_put_int(c, "last_due_ns", s->info.first_due_ns + last * interval_ns);
 	}
 	cbor_put_int(c, "cpu_ns",
-		     (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
+		     run->processes_ns +
+			     (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
 			     (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC);
 	stream_end(&run->stream, STREAM_TRAILER);
 	stream_flush(&run->stream);

@@ -23,6 +23,7 @@
 #include "exitcode.h"
 #include "load.h"
 #include "prepare.h"
+#include "shared.h"
 #include "worker.h"
 
 /* A block closes after at most 250 ms; the rest is for being scheduled late. */
@@ -72,22 +73,6 @@ static void run_signals(void)
 
 /* --- for measurements --- */
 
-/* An array that grows by doubling, from the first @count items of @old. NULL: out of memory. */
-static void *run_grow(void *old, int count, size_t size)
-{
-	void *grown;
-
-	if (count & (count - 1) || count == 1)
-		return old; /* there is room up to the next power of two; the first gets two */
-	if (posix_memalign(&grown, 64, (count ? 2 * (size_t)count : 2) * size))
-		return NULL;
-	memset(grown, 0, (count ? 2 * (size_t)count : 2) * size);
-	if (old)
-		memcpy(grown, old, (size_t)count * size);
-	free(old);
-	return grown;
-}
-
 int run_add_series(struct run *run, const struct series_info *info, size_t words)
 {
 	struct series *grown;
@@ -96,7 +81,7 @@ int run_add_series(struct run *run, const struct series_info *info, size_t words
 	if (run->series_count == RUN_SERIES_MAX)
 		return message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
 				   "more than %d series in one step", RUN_SERIES_MAX);
-	grown = run_grow(run->series, run->series_count, sizeof(*grown));
+	grown = shared_grow(run->series, run->series_count, sizeof(*grown));
 	if (grown)
 		run->series = grown;
 	err = grown ? series_init(&grown[run->series_count], run->series_count, info, words) :
@@ -115,7 +100,7 @@ int run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *s
 	if (run->worker_count == RUN_WORKERS_MAX)
 		return message_set(&run->msg, -E2BIG, "measure fewer CPUs or threads",
 				   "more than %d measuring threads", RUN_WORKERS_MAX);
-	grown = run_grow(run->workers, run->worker_count, sizeof(*grown));
+	grown = shared_grow(run->workers, run->worker_count, sizeof(*grown));
 	if (!grown)
 		return message_set(&run->msg, -ENOMEM, "measure fewer CPUs or threads",
 				   "no memory for %d threads", run->worker_count + 1);
@@ -222,6 +207,12 @@ void run_table_end(struct run *run)
 	stream_end(&run->stream, STREAM_TABLE);
 }
 
+/* For people, unless the stream goes where it would. */
+static bool run_has_summary(const struct run *run)
+{
+	return !run->request->output || strcmp(run->request->output, "-");
+}
+
 void run_verdict(struct run *run, const char *rule, const char *result, const char *evidence,
 		 const char *remedy)
 {
@@ -233,13 +224,15 @@ void run_verdict(struct run *run, const char *rule, const char *result, const ch
 	cbor_put_text(c, "evidence", evidence);
 	cbor_put_text(c, "remedy", remedy);
 	stream_end(&run->stream, STREAM_VERDICT);
+	if (strcmp(result, "pass") && run_has_summary(run))
+		printf("%s: %s\n  %s\n", result, evidence, remedy);
 	if (!strcmp(result, "fail"))
 		run->verdict_failed = true;
 }
 
 /* --- before --- */
 
-static void run_forked(void *arg)
+void run_forked(void *arg)
 {
 	struct run *run = arg;
 
@@ -354,7 +347,7 @@ static void run_lock_memory(struct run *run)
 		run->memory_unlocked = ENOMEM;
 		munlockall();
 	}
-	/* at least no page of the rings is a copy to be made, since the loads were forked */
+	/* at least the rings are there */
 	for (int i = 0; i < run->series_count; i++)
 		series_touch(&run->series[i]);
 }
@@ -385,9 +378,14 @@ static void run_effective_policies(struct run *run)
 		info->policy = run->workers[info->thread].start.policy;
 		info->priority = run->workers[info->thread].start.priority;
 	}
-	if (run->worker_count && run->workers[0].priority != run->workers[0].start.priority) {
-		snprintf(text, sizeof(text), "%d", run->workers[0].start.priority);
+	for (int i = 0; i < run->worker_count; i++) {
+		const struct worker *worker = &run->workers[i];
+
+		if (worker->priority == worker->start.priority)
+			continue;
+		snprintf(text, sizeof(text), "%d", worker->start.priority);
 		option_effective(&run->options, "priority", text);
+		break;
 	}
 }
 
@@ -570,6 +568,16 @@ static void run_check_stream(struct run *run)
 	run_end(run, "failed", text, "make room where it is written, or keep its reader alive");
 }
 
+static void run_check_processes(struct run *run, int64_t now_ns)
+{
+	struct message msg = { { 0 }, { 0 } };
+
+	if (!workers_check(run, &msg))
+		return;
+	drain_message(run, now_ns, msg.text);
+	run_end(run, "failed", msg.text, msg.remedy);
+}
+
 static void run_drain_loop(struct run *run)
 {
 	struct run_clocks clocks = { .second_ns = run->start_ns + NSEC_PER_SEC,
@@ -589,6 +597,7 @@ static void run_drain_loop(struct run *run)
 				drain_histograms(run);
 		}
 		drain_samples(run, now_ns - run->start_ns);
+		run_check_processes(run, now_ns - run->start_ns);
 		run_check_stream(run);
 		if (run_stopped(run))
 			workers_wake(run);
@@ -720,8 +729,8 @@ static void run_free(struct run *run)
 		load_set_free(run->loads);
 	for (int i = 0; i < run->series_count; i++)
 		series_free(&run->series[i]);
-	free(run->series);
-	free(run->workers);
+	shared_free_array(run->series, run->series_count, sizeof(*run->series));
+	shared_free_array(run->workers, run->worker_count, sizeof(*run->workers));
 	stream_free(&run->stream);
 }
 
@@ -747,6 +756,7 @@ static int run_carry_out(struct run *run)
 
 	if (!err)
 		err = run_measure(run);
+	measured = measured && err != RUN_SKIPPED;
 	if (!run->stream.records)
 		drain_header(run);
 	run_stop_loads(run);
@@ -759,32 +769,40 @@ static int run_carry_out(struct run *run)
 	drain_histograms(run);
 	run_put_back(run);
 	run_close_stream(run);
-	if (measured && (!run->request->output || strcmp(run->request->output, "-") != 0))
+	if (measured && run_has_summary(run))
 		summary_print(run);
 	return run_exit_code(run, err);
 }
 
 int run_execute(const struct run_request *request, struct option_set *options)
 {
-	struct run run = { .request = request, .options = *options, .ended_fd = -1 };
+	struct run *run = shared_alloc(sizeof(*run));
 	int code = EXITCODE_FAILED;
 	int fd;
 
-	run.start_ns = clock_now_ns(CLOCK_MONOTONIC);
-	run_signals();
-	fd = run_open_output(request, &run.msg);
-	if (!run.msg.text[0] && stream_init(&run.stream, fd))
-		message_set(&run.msg, -ENOMEM, "free some memory", "no memory for the stream");
-	if (run.msg.text[0]) {
-		run_say(run.msg.text, run.msg.remedy);
-	} else {
-		run.stream.wait_more = run_wait_for_reader;
-		run.stream.wait_arg = &run;
-		code = run_carry_out(&run);
-		if (code != EXITCODE_DONE && code != EXITCODE_VERDICT)
-			run_say(run.reason, run.remedy);
+	if (!run) {
+		run_say("no memory for the step", "free some memory");
+		return code;
 	}
-	run_free(&run);
+	run->request = request;
+	run->options = *options;
+	run->ended_fd = -1;
+	run->start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	run_signals();
+	fd = run_open_output(request, &run->msg);
+	if (!run->msg.text[0] && stream_init(&run->stream, fd))
+		message_set(&run->msg, -ENOMEM, "free some memory", "no memory for the stream");
+	if (run->msg.text[0]) {
+		run_say(run->msg.text, run->msg.remedy);
+	} else {
+		run->stream.wait_more = run_wait_for_reader;
+		run->stream.wait_arg = run;
+		code = run_carry_out(run);
+		if (code != EXITCODE_DONE && code != EXITCODE_VERDICT)
+			run_say(run->reason, run->remedy);
+	}
+	run_free(run);
+	shared_free(run, sizeof(*run));
 	return code;
 }
 

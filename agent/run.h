@@ -37,13 +37,16 @@ struct worker_placement {
 	bool strayed; /* it may run on other CPUs than its own */
 };
 
-/* A measuring thread. */
+/* A measuring thread, or a process of its own. */
 struct worker {
 	struct run *run;
 	void (*loop)(struct worker *worker); /* the measuring loop */
-	void *state;			     /* the measurement's own */
-	int cpu;			     /* pinned to it; -1: not pinned */
-	int priority;			     /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
+	/* In the worker, before the gate: what may be refused. NULL, or 0 or -errno. */
+	int (*prepare)(struct worker *worker);
+	void *state;  /* the measurement's own */
+	bool process; /* a process; it shares struct run, the workers and the series, no more */
+	int cpu;      /* pinned to it; -1: not pinned */
+	int priority; /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
 	int number;
 
 	struct worker_placement start; /* in effect, filled before loop() is called */
@@ -52,6 +55,7 @@ struct worker {
 	pid_t tid;
 	bool created;
 	bool changed; /* its CPUs or policy were changed underneath; said once */
+	int refused;  /* what prepare() returned; if not 0, loop() is not called */
 	uint32_t done;
 	void *stack;
 };
@@ -70,6 +74,8 @@ struct run_request {
 	bool prepare;
 };
 
+/* In shared memory, like the series and the workers: measuring processes have it too. They read
+ * it; written by them are their worker and series, and the words that atomic.h is used for. */
 struct run {
 	const struct run_request *request;
 	struct option_set options;
@@ -96,9 +102,10 @@ struct run {
 
 	/* how it went, for the summary and the trailer */
 	bool verdict_failed;
-	int memory_unlocked; /* errno of mlockall(), 0: memory is locked */
-	int undone;	     /* settings that were put back for an agent that died earlier */
-	int disturbed;	     /* settings that changed underneath */
+	int memory_unlocked;  /* errno of mlockall(), 0: memory is locked */
+	int undone;	      /* settings that were put back for an agent that died earlier */
+	int disturbed;	      /* settings that changed underneath */
+	int64_t processes_ns; /* CPU time of measuring processes */
 	int64_t duration_ns;
 	int64_t asked_ns; /* CLOCK_MONOTONIC at which a signal or the host asked for the end; 0: no */
 	bool control_ended; /* the host has given its one order, or has gone */
@@ -154,6 +161,11 @@ struct cbor *run_table_begin(struct run *run, const char *name, const struct run
 void run_table_end(struct run *run);
 void run_verdict(struct run *run, const char *rule, const char *result, const char *evidence,
 		 const char *remedy);
+
+/* --- for what forks --- */
+
+/* In the child: let go of what keeps the agent's settings and its stream. @arg: the run. */
+void run_forked(void *arg);
 
 /* Carry the request out. An exit code. @options is taken over. */
 int run_execute(const struct run_request *request, struct option_set *options);

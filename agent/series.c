@@ -6,7 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared.h"
+
 enum escape { ESCAPE_MISSED = 1, ESCAPE_LOST, ESCAPE_WIDE, ESCAPE_TIME };
+
+/* The histogram lies behind the ring, in the same piece of shared memory. */
+static size_t series_memory(size_t words)
+{
+	return words * sizeof(int32_t) + 2 * SERIES_BUCKETS * sizeof(uint64_t);
+}
 
 int series_init(struct series *s, int number, const struct series_info *info, size_t words)
 {
@@ -15,18 +23,15 @@ int series_init(struct series *s, int number, const struct series_info *info, si
 	while (size < words)
 		size *= 2;
 	memset(s, 0, sizeof(*s));
-	s->ring = malloc(size * sizeof(*s->ring));
-	s->histogram.buckets = malloc(2 * SERIES_BUCKETS * sizeof(*s->histogram.buckets));
-	if (!s->ring || !s->histogram.buckets) {
-		series_free(s);
+	s->ring = shared_alloc(series_memory(size));
+	if (!s->ring)
 		return -ENOMEM;
-	}
-	memset(s->ring, 0, size * sizeof(*s->ring));
-	memset(s->histogram.buckets, 0, 2 * SERIES_BUCKETS * sizeof(*s->histogram.buckets));
+	s->histogram.buckets = (uint64_t *)(s->ring + size);
 	s->mask = size - 1;
 	s->room_until = size;
 	s->number = number;
 	s->info = *info;
+	series_touch(s);
 	return 0;
 }
 
@@ -40,8 +45,7 @@ void series_touch(struct series *s)
 
 void series_free(struct series *s)
 {
-	free(s->ring);
-	free(s->histogram.buckets);
+	shared_free(s->ring, series_memory((size_t)s->mask + 1));
 	memset(s, 0, sizeof(*s));
 }
 

@@ -40,7 +40,8 @@ struct series_info {
 	int priority;
 	int64_t interval_ns;  /* 0: no time grid */
 	int64_t first_due_ns; /* of grid point 0: in setup() from the opening of the gate, then
-			       * from the start of the step */
+			       * from the start of the step; a loop that cannot choose it says
+			       * it before its first sample */
 	int companion;	      /* number of the series whose due times this one offsets, or -1 */
 	struct series_label labels[SERIES_LABELS];
 };
@@ -88,10 +89,11 @@ struct series_sink {
 	void *arg;
 };
 
-/* A ring of at least @words words (a power of two is made of it), all pages touched. 0, -ENOMEM. */
+/* A ring of at least @words words (a power of two is made of it), all pages touched, in memory
+ * that a measuring process shares with the agent. 0, -ENOMEM. */
 int series_init(struct series *s, int number, const struct series_info *info, size_t words);
 void series_free(struct series *s);
-/* Write to every page of the ring, before the measuring thread starts. */
+/* Write to every page of the ring, before the measuring thread or process starts. */
 void series_touch(struct series *s);
 
 /* The measuring thread, when series_put() found no room or something out of the ordinary. */

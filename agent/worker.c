@@ -2,6 +2,7 @@
 /*
  * Measuring threads: each is pinned, given its priority, has its stack touched, and waits at a
  * gate, so that all of them start together and what took effect is known before the first sample.
+ * A process is the same for what a process can have but once; it is forked before any thread is.
  */
 #include "worker.h"
 
@@ -13,9 +14,13 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "load.h"
 #include "run.h"
 
 /* Enough for a measuring loop and the C library below it; all of it is locked. The thread
@@ -43,14 +48,10 @@ size_t workers_stacks_size(const struct run *run)
 	return (size_t)run->worker_count * worker_stack_size();
 }
 
-static void worker_futex_wait(uint32_t *word, uint32_t value)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
+/* Not the private kind: processes wait for these words, too. */
 static void worker_futex_wake(uint32_t *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 static const char *worker_policy_name(int policy)
@@ -117,19 +118,58 @@ static void *worker_main(void *arg)
 	}
 	if (worker->priority > 0)
 		syscall(SYS_sched_setscheduler, worker->tid, SCHED_FIFO, &param);
-	worker_look(worker, &worker->start);
 	worker_touch_stack();
+	if (worker->prepare)
+		worker->refused = worker->prepare(worker);
+	worker_look(worker, &worker->start);
 
 	atomic_add_release(&run->ready, 1);
 	worker_futex_wake(&run->ready);
 	while (!atomic_load_acquire(&run->go))
-		worker_futex_wait(&run->go, 0);
-	if (!run_stopped(run))
+		syscall(SYS_futex, &run->go, FUTEX_WAIT, 0, NULL, NULL, 0);
+	if (!run_stopped(run) && !worker->refused)
 		worker->loop(worker);
 	worker_look(worker, &worker->end);
 	atomic_store_release(&worker->done, 1);
 	eventfd_write(run->ended_fd, 1);
 	return NULL;
+}
+
+/* The life of a measuring process; locks on memory do not come through fork(). */
+static void __attribute__((noreturn)) worker_live(struct worker *worker)
+{
+	struct run *run = worker->run;
+
+	signal(SIGXCPU, SIG_DFL);
+	run_forked(run);
+	if (!run->memory_unlocked && mlockall(MCL_CURRENT | MCL_FUTURE))
+		run->memory_unlocked = errno;
+	for (int i = 0; i < run->series_count; i++)
+		if (run->series[i].info.thread == worker->number)
+			series_touch(&run->series[i]);
+	worker_main(worker);
+	_exit(0);
+}
+
+/* All in one process group, that of the first, so that the guardian can end them as one. */
+static int worker_fork(struct worker *worker, pid_t *group)
+{
+	struct run *run = worker->run;
+	pid_t pid = load_fork();
+
+	if (!pid)
+		worker_live(worker);
+	if (pid < 0)
+		return -errno;
+	worker->tid = pid;
+	worker->created = true;
+	setpgid(pid, *group);
+	if (*group)
+		return 0;
+	*group = pid;
+	if (run->settings)
+		settings_guard_group(run->settings, pid);
+	return 0;
 }
 
 static int worker_create(struct worker *worker)
@@ -153,36 +193,83 @@ static int worker_create(struct worker *worker)
 	return -err;
 }
 
+/* Processes first: what is forked from several threads has the locks of all of them. */
+static int workers_create(struct run *run, uint32_t *created)
+{
+	pid_t group = 0;
+	int err = 0;
+
+	for (int i = 0; i < run->worker_count && !err; i++) {
+		if (!run->workers[i].process)
+			continue;
+		err = worker_fork(&run->workers[i], &group);
+		*created += !err;
+	}
+	for (int i = 0; i < run->worker_count && !err; i++) {
+		if (run->workers[i].process)
+			continue;
+		err = worker_create(&run->workers[i]);
+		*created += !err;
+	}
+	return err;
+}
+
+/* Until @created workers are at the gate, or a process of them has died before it. */
+static int workers_await(struct run *run, uint32_t created)
+{
+	const struct timespec look = { .tv_nsec = 100 * NSEC_PER_MSEC };
+	uint32_t ready;
+
+	while ((ready = atomic_load_acquire(&run->ready)) < created) {
+		int err = workers_check(run, &run->msg);
+
+		if (err)
+			return err;
+		syscall(SYS_futex, &run->ready, FUTEX_WAIT, ready, &look, NULL, 0);
+	}
+	return 0;
+}
+
+static int workers_verify(struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++) {
+		const struct worker *worker = &run->workers[i];
+		int err = 0;
+
+		if (worker->start.strayed)
+			return message_set(&run->msg, -ENODEV,
+					   "keep the CPUs online, and in the cpuset of the caller",
+					   "cannot bind a measuring thread to CPU %d", worker->cpu);
+		if (worker->refused)
+			err = run->request->measurement->refused(run, worker);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 int workers_start(struct run *run)
 {
 	sigset_t mask, before;
-	uint32_t ready, created = 0;
-	int err = 0;
+	uint32_t created = 0;
+	int err;
 
 	/* signals go to the main thread, but for the one that ends a wait */
 	sigfillset(&mask);
 	sigdelset(&mask, WORKER_WAKE_SIGNAL);
 	sigdelset(&mask, SIGXCPU);
 	pthread_sigmask(SIG_SETMASK, &mask, &before);
-	for (int i = 0; i < run->worker_count && !err; i++) {
-		err = worker_create(&run->workers[i]);
-		created += !err;
-	}
+	err = workers_create(run, &created);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	while ((ready = atomic_load_acquire(&run->ready)) < created)
-		worker_futex_wait(&run->ready, ready);
 	if (err)
-		return message_set(
+		message_set(
 			&run->msg, err,
 			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l)",
 			"cannot start %d measuring threads: %s", run->worker_count, strerror(-err));
-	for (int i = 0; i < run->worker_count; i++)
-		if (run->workers[i].start.strayed)
-			return message_set(&run->msg, -ENODEV,
-					   "keep the CPUs online, and in the cpuset of the caller",
-					   "cannot bind a measuring thread to CPU %d",
-					   run->workers[i].cpu);
-	return 0;
+	/* also those that were started before one that could not be */
+	if (!err || created)
+		err = workers_await(run, created) ?: err;
+	return err ?: workers_verify(run);
 }
 
 void workers_open_gate(struct run *run)
@@ -199,23 +286,81 @@ bool workers_done(const struct run *run)
 	return true;
 }
 
-void workers_wake(struct run *run)
+int workers_check(struct run *run, struct message *msg)
 {
-	for (int i = 0; i < run->worker_count; i++)
-		if (run->workers[i].created && !atomic_load_acquire(&run->workers[i].done))
-			pthread_kill(run->workers[i].thread, WORKER_WAKE_SIGNAL);
+	int result = 0;
+
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+		siginfo_t info = { 0 };
+
+		if (!worker->process || !worker->created || atomic_load_acquire(&worker->done))
+			continue;
+		/* not reaped here: its number stays taken as long as it may be signalled */
+		if (waitid(P_PID, (id_t)worker->tid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+		    !info.si_pid || atomic_load_acquire(&worker->done))
+			continue;
+		worker->changed = true; /* there is nothing left to look at */
+		atomic_store_release(&worker->done, 1);
+		result = message_set(
+			msg, -EIO,
+			info.si_status == SIGXCPU ?
+				"it never slept: give it a longer interval or a lower priority" :
+				"find out who ended it, and run again",
+			"the measuring process of CPU %d was ended by signal %d", worker->cpu,
+			info.si_status);
+	}
+	return result;
 }
 
-void workers_join(struct run *run)
+void workers_wake(struct run *run)
 {
 	for (int i = 0; i < run->worker_count; i++) {
 		struct worker *worker = &run->workers[i];
 
-		if (worker->created)
+		if (!worker->created || atomic_load_acquire(&worker->done))
+			continue;
+		if (!worker->process) {
+			pthread_kill(worker->thread, WORKER_WAKE_SIGNAL);
+			continue;
+		}
+		kill(worker->tid, WORKER_WAKE_SIGNAL);
+		kill(worker->tid, SIGCONT); /* somebody may have stopped it alone */
+	}
+}
+
+/* It is done, or has nothing to do. */
+static void worker_reap(struct worker *worker)
+{
+	struct rusage usage;
+
+	kill(worker->tid, SIGKILL);
+	while (wait4(worker->tid, NULL, 0, &usage) < 0)
+		if (errno != EINTR)
+			return;
+	worker->run->processes_ns +=
+		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
+		(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC;
+}
+
+void workers_join(struct run *run)
+{
+	pid_t group = 0;
+
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+
+		if (worker->created && worker->process) {
+			group = group ? group : worker->tid;
+			worker_reap(worker);
+		} else if (worker->created) {
 			pthread_join(worker->thread, NULL);
+		}
 		worker->created = false;
 		if (worker->stack)
 			munmap(worker->stack, worker_stack_size());
 		worker->stack = NULL;
 	}
+	if (group && run->settings)
+		settings_release_group(run->settings, group);
 }

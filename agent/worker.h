@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring threads: started, held at a gate, let go, woken to end, joined. */
+/* Measuring threads and processes: started, held at a gate, let go, woken to end, joined. */
 #ifndef RTGAUGE_WORKER_H
 #define RTGAUGE_WORKER_H
 
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct message;
 struct run;
 struct worker;
 struct worker_placement;
@@ -21,6 +22,8 @@ size_t workers_stacks_size(const struct run *run);
 int workers_start(struct run *run);
 void workers_open_gate(struct run *run);
 bool workers_done(const struct run *run);
+/* A process that has ended before it was done: -EIO with a message; said once. */
+int workers_check(struct run *run, struct message *msg);
 /* Interrupt the waits of those that are not done. */
 void workers_wake(struct run *run);
 void workers_join(struct run *run);

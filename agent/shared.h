@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that measuring processes share with the agent: what is allocated before they are forked,
+ * and used by both (docs/decisions.md). */
+#ifndef RTGAUGE_SHARED_H
+#define RTGAUGE_SHARED_H
+
+#include <stddef.h>
+
+/* Whole pages, all zero; NULL: out of memory. */
+void *shared_alloc(size_t size);
+/* What shared_alloc() gave for that very size; NULL does nothing. */
+void shared_free(void *memory, size_t size);
+
+/* An array that grows by doubling: room for one more item behind the @count items of @old, which
+ * is NULL for none. NULL: out of memory, and @old is as it was. */
+void *shared_grow(void *old, int count, size_t size);
+void shared_free_array(void *array, int count, size_t size);
+
+#endif
