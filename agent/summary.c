@@ -23,11 +23,12 @@ static void summary_value(const struct series *s, int64_t value)
 static void summary_series(const struct series *s)
 {
 	const struct series_histogram *h = &s->histogram;
-	char name[32];
+	char name[32], cpu[16];
 
 	snprintf(name, sizeof(name), "%s%s%s", s->info.name, s->info.labels[0].name ? " " : "",
 		 s->info.labels[0].name ? s->info.labels[0].value : "");
-	printf("%-24.24s %3d", name, s->info.cpu);
+	snprintf(cpu, sizeof(cpu), s->info.cpu < 0 ? "-" : "%d", s->info.cpu);
+	printf("%-24.24s %3s", name, cpu);
 	if (!h->count) {
 		printf("  no samples\n");
 		return;

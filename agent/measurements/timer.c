@@ -2,17 +2,16 @@
 /*
  * Timer latency: a periodic task sleeps until a due time; latency = time it runs - due time.
  *
- * Steps 1 and 2 of the path of a sample: the timer interrupt comes, the kernel wakes the thread
- * that waits in timer_wait(), and the first thing it does is to read the clock.
+ * What is measured by which method, and on which grid. Steps 1 and 2 of the path of a sample are
+ * the loops of timer_method.h, and the ways of waiting in timer_sleep.c and its neighbours.
  * docs/measurements/timer.md says what exactly is timed.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "clock.h"
-#include "run.h"
+#include "timer_method.h"
 
 #define TIMER_PRIORITY_DEFAULT "80"
 /* So many seconds of samples fit into a ring, within these limits. */
@@ -22,6 +21,10 @@
  * and never settles into a pattern with another period. */
 #define TIMER_DITHER_STEP 0x04f1bbcdU
 #define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
+/* What the kernel takes as the period of a reservation at least, and what setitimer() resolves. */
+#define TIMER_DEADLINE_MIN_NS (100 * NSEC_PER_USEC)
+#define TIMER_ITIMER_STEP_NS NSEC_PER_USEC
+#define TIMER_ALL_MEASURED "every method asked for is measured"
 
 static const char *const timer_contexts[] = { "user", NULL };
 
@@ -40,8 +43,9 @@ static const struct option_info timer_options[] = {
 	{ "priority", OPTION_INTEGER, TIMER_PRIORITY_DEFAULT, 0, 99, NULL,
 	  "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ "context", OPTION_ENUM, "user", 0, 0, "user", "where the periodic task runs" },
-	{ "method", OPTION_ENUM, "clock_nanosleep", 0, 0, "clock_nanosleep",
-	  "how the task waits for its due time" },
+	{ "method", OPTION_ENUMS, "clock_nanosleep", 0, 0,
+	  "clock_nanosleep nanosleep timer itimer timerfd deadline",
+	  "how the task waits for its due time; several: side by side" },
 	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
 	  "spread due times evenly over their periods; auto: in runs over a minute" },
 	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
@@ -57,80 +61,71 @@ static const struct catalogue_series timer_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
+static const struct catalogue_entry timer_verdicts[] = {
+	{ TIMER_ALL_MEASURED,
+	  "a method that the kernel refuses is skipped; the others are measured" },
+	{ NULL, NULL },
+};
+
 static const struct catalogue_evaluate timer_evaluate[] = {
 	{ "idle", "for=65s" },
 	{ "sched:groups=4,cpu", "for=80s" },
 	{ NULL, NULL },
 };
 
-struct timer_thread {
-	int latency; /* numbers of its series */
-	int dither;  /* -1: none */
-	int64_t interval_ns;
-	int64_t periods; /* at most so many grid points */
-	int64_t samples; /* at most so many samples */
-	int64_t limit_ns;
+/* In the order of the option's values. */
+static const struct timer_method timer_methods[] = {
+	{ .name = "clock_nanosleep", .loop = timer_sleep_loop, .dithered = timer_sleep_dithered },
+	{ .name = "nanosleep", .loop = timer_relative_loop, .relative = true },
+	{ .name = "timer",
+	  .loop = timer_signal_loop,
+	  .dithered = timer_signal_dithered,
+	  .prepare = timer_signal_prepare,
+	  .refusal = "a POSIX timer",
+	  .remedy = "raise the limit of pending signals (ulimit -i)" },
+	{ .name = "itimer",
+	  .loop = timer_itimer_loop,
+	  .prepare = timer_itimer_prepare,
+	  .refusal = "to block a signal",
+	  .process = true },
+	{ .name = "timerfd",
+	  .loop = timer_fd_loop,
+	  .dithered = timer_fd_dithered,
+	  .prepare = timer_fd_prepare,
+	  .refusal = "a timerfd",
+	  .remedy = "raise the limit of open files (ulimit -n)" },
+	{ .name = "deadline",
+	  .loop = timer_sleep_loop,
+	  .dithered = timer_sleep_dithered,
+	  .prepare = timer_reserve,
+	  .refusal = "a SCHED_DEADLINE reservation",
+	  .remedy = "run as root, outside cpusets and taskset, with few threads",
+	  .unpinned = true },
 };
+
+#define TIMER_METHODS (sizeof(timer_methods) / sizeof(timer_methods[0]))
 
 struct timer_state {
 	struct timer_thread *threads;
 	int count;
+	const struct timer_method *methods[TIMER_METHODS]; /* those asked for, in order */
+	int method_count;
+	struct message refused[TIMER_METHODS]; /* without a text: it is measured */
 };
 
-/* Sleep until @due. 0, or EINTR when the run is to stop: other signals do not end the wait. */
-static inline int timer_wait(const struct run *run, const struct timespec *due)
+/* --- loops --- */
+
+int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
+		     int64_t samples, const struct timespec *now)
 {
-	int err;
-
-	while ((err = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, due, NULL)) == EINTR &&
-	       !run_stopped(run))
-		;
-	return err;
-}
-
-/* The measuring loop: due times on the grid. */
-static void timer_loop(struct worker *worker)
-{
-	const struct timer_thread *t = worker->state;
-	struct run *run = worker->run;
-	struct series *latency = &run->series[t->latency];
-	const struct timespec interval = clock_from_ns(t->interval_ns);
-	struct timespec due = clock_from_ns(run->start_ns + latency->info.first_due_ns);
-	int64_t periods = t->periods, samples = t->samples;
-
-	while (!run_stopped(run)) {
-		struct timespec now;
-		int64_t late_ns;
-
-		if (timer_wait(run, &due))
-			return;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		late_ns = clock_difference_ns(&now, &due);
-		series_put(latency, late_ns);
-		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
-			run_threshold(run, latency, late_ns);
-			return;
-		}
-		periods--;
-		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0)) {
-			int64_t missed = late_ns / t->interval_ns;
-
-			/* those beyond the end are not due any more */
-			if (samples == 1 || missed < 0)
-				missed = 0;
-			if (missed > periods)
-				missed = periods;
-			periods -= missed;
-			due = clock_from_ns(clock_to_ns(&due) + missed * t->interval_ns);
-			if (missed)
-				series_missed(latency, missed);
-			if (run_starved(run, clock_to_ns(&now)))
-				return;
-		}
-		if (--samples <= 0 || periods <= 0)
-			return;
-		clock_advance(&due, &interval);
-	}
+	/* those beyond the end are not due any more */
+	if (samples == 1 || missed < 0)
+		missed = 0;
+	if (missed > periods)
+		missed = periods;
+	if (missed)
+		series_missed(latency, missed);
+	return run_starved(run, clock_to_ns(now)) ? -1 : missed;
 }
 
 /*
@@ -139,7 +134,7 @@ static void timer_loop(struct worker *worker)
  * phase of the period is met equally often, whatever period a disturbance has, and two due times
  * in turn are never closer together than 94 % of the interval. 32-bit arithmetic: it runs per sample.
  */
-static inline int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
+int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
 {
 	uint32_t phase = (uint32_t)index * TIMER_DITHER_STEP;
 	uint32_t sweep = phase < 1U << 31 ? 2 * phase : 2 * (UINT32_MAX - phase);
@@ -156,68 +151,107 @@ static inline int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
 	       (int64_t)((((uint64_t)interval_ns & 0xffff) * part) >> 32);
 }
 
-/* The measuring loop with dither: each due time lies somewhere within its period. */
-static void timer_loop_dithered(struct worker *worker)
+/* --- methods --- */
+
+/* What is left of the methods asked for, as the option's value in effect. 0 or -errno. */
+static int timer_methods_effective(struct run *run, const struct timer_state *state)
+{
+	char text[128] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? "," : "", state->methods[i]->name);
+	return option_effective(&run->options, "method", text);
+}
+
+/* Go on without a method, if others are left; else the measurement is skipped. */
+static int timer_skip(struct run *run, int number, const char *remedy, const char *reason)
+{
+	struct timer_state *state = run->state;
+	int left = 0;
+
+	message_set(&state->refused[number], 0, remedy, "%s: %s", state->methods[number]->name,
+		    reason);
+	for (int i = 0; i < state->method_count; i++)
+		left += !state->refused[i].text[0];
+	if (!left)
+		return run_skip(run, state->refused[number].text, state->refused[number].remedy);
+	return timer_methods_effective(run, state);
+}
+
+/* The intervals that a method cannot have. */
+static int timer_check_interval(struct run *run, int number, int64_t interval_ns)
+{
+	const struct timer_state *state = run->state;
+	const char *name = state->methods[number]->name;
+
+	if (!strcmp(name, "deadline") && interval_ns < TIMER_DEADLINE_MIN_NS)
+		return timer_skip(run, number, "give an interval of 100us or more",
+				  "the kernel's shortest period of a reservation is 100 us");
+	if (!strcmp(name, "itimer") && interval_ns % TIMER_ITIMER_STEP_NS)
+		return timer_skip(run, number, "give an interval of whole microseconds",
+				  "setitimer() knows whole microseconds only");
+	return 0;
+}
+
+static int timer_choose_methods(struct run *run, struct timer_state *state)
+{
+	int64_t interval_ns = option_number(&run->options, "interval");
+	const char *text = option_text(&run->options, "method");
+	const char *values = option_get(&run->options, "method")->info->values;
+	int err = 0;
+
+	state->method_count = (int)option_number(&run->options, "method");
+	for (int i = 0; i < state->method_count; i++) {
+		size_t size = strcspn(text, ",");
+
+		state->methods[i] = &timer_methods[option_value_number(values, text, size)];
+		text += size + 1;
+	}
+	for (int i = 0; i < state->method_count && !err; i++)
+		err = timer_check_interval(run, i, interval_ns);
+	return err;
+}
+
+/* What a worker's prepare() was refused; the method goes, also where it was granted elsewhere. */
+static int timer_refused(struct run *run, const struct worker *worker)
 {
 	const struct timer_thread *t = worker->state;
-	struct run *run = worker->run;
-	struct series *latency = &run->series[t->latency];
-	struct series *dither = &run->series[t->dither];
-	int64_t grid_ns = run->start_ns + latency->info.first_due_ns;
-	int64_t index = 0, samples = t->samples;
-	int64_t offset_ns = timer_dither_ns(index, t->interval_ns);
+	struct timer_state *state = run->state;
+	char reason[128];
+	int number = 0;
 
-	while (!run_stopped(run)) {
-		struct timespec due = clock_from_ns(grid_ns + offset_ns);
-		int64_t now_ns, late_ns, missed = 0;
-
-		if (timer_wait(run, &due))
-			return;
-		now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		late_ns = now_ns - clock_to_ns(&due);
-		series_put(dither, offset_ns);
-		series_put(latency, late_ns);
-		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
-			run_threshold(run, latency, late_ns);
-			return;
-		}
-		if (--samples <= 0)
-			return;
-		for (;;) {
-			index++;
-			grid_ns += t->interval_ns;
-			offset_ns = timer_dither_ns(index, t->interval_ns);
-			if (index >= t->periods || grid_ns + offset_ns > now_ns)
-				break;
-			series_put(dither, offset_ns);
-			missed++;
-		}
-		if (__builtin_expect(missed > 0, 0))
-			series_missed(latency, missed);
-		if (__builtin_expect(missed > 0 || latency->lost_open, 0) &&
-		    run_starved(run, now_ns))
-			return;
-		if (index >= t->periods)
-			return;
-	}
+	while (state->methods[number] != t->method)
+		number++;
+	snprintf(reason, sizeof(reason), "the kernel refuses %s: %s", t->method->refusal,
+		 strerror(-worker->refused));
+	for (int i = 0; i < state->count; i++)
+		if (state->threads[i].method == t->method)
+			run->workers[i].refused = worker->refused;
+	return timer_skip(run, number, t->method->remedy, reason);
 }
+
+/* --- set-up --- */
 
 static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
 {
 	const struct option_set *options = &run->options;
+	const struct timer_method *method = t->method;
 	int64_t interval_ns = t->interval_ns;
 	int64_t words = TIMER_RING_SECONDS * NSEC_PER_SEC / interval_ns + 64;
 	struct series_info info = {
 		.name = "latency",
 		.context = "user",
 		.unit = "ns",
-		.cpu = cpu,
+		.cpu = method->unpinned ? -1 : cpu,
 		.thread = number,
-		.interval_ns = interval_ns,
+		.interval_ns = method->relative ? 0 : interval_ns,
 		/* threads are due one after the other, evenly over the period */
 		.first_due_ns = interval_ns / all * number,
 		.companion = -1,
-		.labels = { { "method", option_text(options, "method") } },
+		.labels = { { "method", method->name } },
 	};
 
 	if (words > TIMER_RING_MAX)
@@ -232,12 +266,17 @@ static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, in
 		if (t->dither < 0)
 			return t->dither;
 	}
-	number = run_add_worker(run, t->dither >= 0 ? timer_loop_dithered : timer_loop, t, cpu,
-				(int)option_number(options, "priority"));
-	return number < 0 ? number : 0;
+	number = run_add_worker(run, t->dither >= 0 ? method->dithered : method->loop, t, info.cpu,
+				method->unpinned ? 0 : (int)option_number(options, "priority"));
+	if (number < 0)
+		return number;
+	run->workers[number].prepare = method->prepare;
+	run->workers[number].process = method->process;
+	return 0;
 }
 
-static bool timer_is_dithered(struct run *run)
+/* Whether it is wanted; which methods it is done with is their own affair. */
+static int timer_wants_dither(struct run *run, const struct timer_state *state, bool *dithered)
 {
 	const char *asked = option_text(&run->options, "dither");
 	int64_t for_ns = option_number(&run->options, "for");
@@ -245,10 +284,42 @@ static bool timer_is_dithered(struct run *run)
 	/* so many periods are longer than that, whatever else ends the run */
 	int64_t many = TIMER_DITHER_AUTO_NS / option_number(&run->options, "interval");
 	bool is_long = (!for_ns || for_ns > TIMER_DITHER_AUTO_NS) && (!samples || samples > many);
-	bool dithered = !strcmp(asked, "yes") || (!strcmp(asked, "auto") && is_long);
+	bool possible = false;
 
-	option_effective(&run->options, "dither", dithered ? "yes" : "no");
-	return dithered;
+	for (int i = 0; i < state->method_count; i++) {
+		if (state->methods[i]->dithered)
+			possible = true;
+		else if (!strcmp(asked, "yes"))
+			return message_set(&run->msg, -EINVAL,
+					   "leave it at auto: it is used where it can be",
+					   "the due times of %s cannot be moved by dither",
+					   state->methods[i]->name);
+	}
+	*dithered = possible && (!strcmp(asked, "yes") || (!strcmp(asked, "auto") && is_long));
+	return option_effective(&run->options, "dither", *dithered ? "yes" : "no");
+}
+
+/* One method's threads on all CPUs. */
+static int timer_add_method(struct run *run, const struct timer_method *method,
+			    const struct cpulist *cpus, const struct timer_thread *common, int all)
+{
+	struct timer_state *state = run->state;
+
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
+		for (int i = 0; i < common->per_cpu; i++) {
+			int number = state->count++;
+			struct timer_thread *t = &state->threads[number];
+			int err;
+
+			*t = *common;
+			t->method = method;
+			t->dither = common->dither >= 0 && method->dithered ? 0 : -1;
+			err = timer_add_thread(run, t, cpu, number, all);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
 }
 
 static int timer_setup(struct run *run)
@@ -258,42 +329,56 @@ static int timer_setup(struct run *run)
 	int64_t for_ns = option_number(options, "for");
 	int64_t samples = option_number(options, "samples");
 	int64_t limit_ns = option_number(options, "stop-above");
-	int per_cpu = (int)option_number(options, "threads");
-	bool dithered = timer_is_dithered(run);
-	struct timer_state *state;
+	struct timer_thread common = {
+		.per_cpu = (int)option_number(options, "threads"),
+		.interval_ns = interval_ns,
+		.for_ns = for_ns,
+		.periods = for_ns ? for_ns / interval_ns : INT64_MAX,
+		.samples = samples ? samples : INT64_MAX,
+		.limit_ns = limit_ns ? limit_ns : INT64_MAX,
+	};
+	struct timer_state *state = calloc(1, sizeof(*state));
 	struct cpulist cpus;
-	int number = 0, all, err;
+	bool dithered = false;
+	int all = 0, err;
 
-	err = run_cpus(run, &cpus);
-	if (err)
-		return err;
-	if (for_ns && for_ns < interval_ns)
+	run->state = state;
+	err = state ? run_cpus(run, &cpus) : -ENOMEM;
+	if (!err && for_ns && for_ns < interval_ns)
 		return message_set(&run->msg, -EINVAL,
 				   "measure for longer, or at a shorter interval",
 				   "not one period of %lld ns is due in %lld ns",
 				   (long long)interval_ns, (long long)for_ns);
-	all = cpulist_count(&cpus) * per_cpu;
-	state = calloc(1, sizeof(*state));
-	if (state)
+	if (!err)
+		err = timer_choose_methods(run, state);
+	if (!err)
+		err = timer_wants_dither(run, state, &dithered);
+	common.dither = dithered ? 0 : -1;
+	for (int i = 0; !err && i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			all += cpulist_count(&cpus) * common.per_cpu;
+	if (!err) {
 		state->threads = calloc((size_t)all, sizeof(*state->threads));
-	run->state = state;
-	if (!state || !state->threads)
-		return message_set(&run->msg, -ENOMEM, "measure fewer CPUs or threads",
-				   "no memory for %d threads", all);
-	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1)) {
-		for (int i = 0; i < per_cpu; i++, number++) {
-			struct timer_thread *t = &state->threads[number];
-
-			t->interval_ns = interval_ns;
-			t->periods = for_ns ? for_ns / interval_ns : INT64_MAX;
-			t->samples = samples ? samples : INT64_MAX;
-			t->limit_ns = limit_ns ? limit_ns : INT64_MAX;
-			t->dither = dithered ? 0 : -1;
-			err = timer_add_thread(run, t, cpu, number, all);
-			if (err)
-				return err;
-		}
+		err = state->threads ? 0 : -ENOMEM;
 	}
+	for (int i = 0; !err && i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			err = timer_add_method(run, state->methods[i], &cpus, &common, all);
+	if (err == -ENOMEM)
+		message_set(&run->msg, err, "measure fewer CPUs or threads",
+			    "no memory for %d threads", all);
+	return err;
+}
+
+/* The methods that were not measured while others were. */
+static int timer_finish(struct run *run)
+{
+	const struct timer_state *state = run->state;
+
+	for (int i = 0; i < state->method_count; i++)
+		if (state->refused[i].text[0])
+			run_verdict(run, TIMER_ALL_MEASURED, "skipped", state->refused[i].text,
+				    state->refused[i].remedy);
 	return 0;
 }
 
@@ -313,7 +398,10 @@ const struct measurement timer_measurement = {
 	.contexts = timer_contexts,
 	.options = timer_options,
 	.series = timer_series,
+	.verdicts = timer_verdicts,
 	.evaluate = timer_evaluate,
 	.setup = timer_setup,
+	.refused = timer_refused,
+	.finish = timer_finish,
 	.cleanup = timer_cleanup,
 };

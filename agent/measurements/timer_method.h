@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Timer latency: what its methods share. A method is a way to wait for a due time; each is one
+ * row of a table in timer.c, and has its loops in timer_sleep.c, timer_signal.c or timer_fd.c.
+ *
+ * The two loops below are templates: every method that is measured in them is a function of its
+ * own, with its way of waiting compiled into it, so that nothing is chosen while it runs.
+ */
+#ifndef RTGAUGE_TIMER_METHOD_H
+#define RTGAUGE_TIMER_METHOD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "clock.h"
+#include "run.h"
+
+struct timer_method {
+	const char *name;
+	void (*loop)(struct worker *worker);
+	void (*dithered)(struct worker *worker); /* NULL: its due times cannot be moved */
+	int (*prepare)(struct worker *worker);	 /* as of struct worker */
+	const char *refusal; /* what the kernel has refused when prepare() has failed … */
+	const char *remedy;  /* … and what to do about it */
+	bool relative;	     /* no grid: its period is sleep plus work */
+	bool process;	     /* exists once per process */
+	bool unpinned;
+};
+
+struct timer_thread {
+	const struct timer_method *method;
+	int latency; /* numbers of its series */
+	int dither;  /* -1: none */
+	int per_cpu; /* threads of the method on each CPU */
+	int64_t interval_ns;
+	int64_t for_ns;	 /* 0: no end */
+	int64_t periods; /* at most so many grid points */
+	int64_t samples; /* at most so many samples */
+	int64_t limit_ns;
+	sigset_t signals; /* to wait for */
+	timer_t timer;
+	int fd;
+};
+
+void timer_sleep_loop(struct worker *worker);
+void timer_sleep_dithered(struct worker *worker);
+void timer_relative_loop(struct worker *worker);
+int timer_reserve(struct worker *worker);
+
+int timer_signal_prepare(struct worker *worker);
+void timer_signal_loop(struct worker *worker);
+void timer_signal_dithered(struct worker *worker);
+int timer_itimer_prepare(struct worker *worker);
+void timer_itimer_loop(struct worker *worker);
+
+int timer_fd_prepare(struct worker *worker);
+void timer_fd_loop(struct worker *worker);
+void timer_fd_dithered(struct worker *worker);
+
+/* Off the fast path: @missed grid points went by, of which @periods were left. How many of them
+ * were due; -1: the loop is to end. */
+int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
+		     int64_t samples, const struct timespec *now);
+
+/* The offset of a grid point, from its number alone. */
+int64_t timer_dither_ns(int64_t index, int64_t interval_ns);
+
+static inline struct timespec timer_first_due(const struct run *run, const struct timer_thread *t)
+{
+	return clock_from_ns(run->start_ns + run->series[t->latency].info.first_due_ns);
+}
+
+/*
+ * The measuring loop: due times on the grid. @wait sleeps until @due and reads the clock into
+ * @now; 0: the run is to stop. What else it returns is what the kernel has counted, for @passed:
+ * how many grid points have gone by when it was @late_ns by a period or more, @due included.
+ */
+static inline __attribute__((always_inline)) void
+timer_grid(struct worker *worker,
+	   int64_t (*wait)(const struct timer_thread *t, const struct run *run,
+			   const struct timespec *due, struct timespec *now),
+	   int64_t (*passed)(const struct timer_thread *t, const struct run *run,
+			     const struct timespec *due, int64_t late_ns, int64_t counted))
+{
+	const struct timer_thread *t = worker->state;
+	struct run *run = worker->run;
+	struct series *latency = &run->series[t->latency];
+	const struct timespec interval = clock_from_ns(t->interval_ns);
+	struct timespec due = timer_first_due(run, t);
+	int64_t periods = t->periods, samples = t->samples;
+
+	while (!run_stopped(run)) {
+		struct timespec now;
+		int64_t late_ns, counted;
+
+		counted = wait(t, run, &due, &now);
+		if (!counted)
+			return;
+		late_ns = clock_difference_ns(&now, &due);
+		series_put(latency, late_ns);
+		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
+			run_threshold(run, latency, late_ns);
+			return;
+		}
+		periods--;
+		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0)) {
+			int64_t missed = passed(t, run, &due, late_ns, counted) - 1;
+
+			missed = timer_missed(run, latency, missed, periods, samples, &now);
+			if (missed < 0)
+				return;
+			periods -= missed;
+			due = clock_from_ns(clock_to_ns(&due) + missed * t->interval_ns);
+		}
+		if (--samples <= 0 || periods <= 0)
+			return;
+		clock_advance(&due, &interval);
+	}
+}
+
+/* The kernel counts by itself. */
+static inline int64_t timer_counted(const struct timer_thread *t, const struct run *run,
+				    const struct timespec *due, int64_t late_ns, int64_t counted)
+{
+	(void)t;
+	(void)run;
+	(void)due;
+	(void)late_ns;
+	return counted;
+}
+
+/* The measuring loop with dither: each due time lies somewhere within its period. @wait sleeps
+ * until @due and reads the clock into @now_ns; false: the run is to stop. */
+static inline __attribute__((always_inline)) void
+timer_dithered(struct worker *worker,
+	       bool (*wait)(const struct timer_thread *t, const struct run *run,
+			    const struct timespec *due, int64_t *now_ns))
+{
+	const struct timer_thread *t = worker->state;
+	struct run *run = worker->run;
+	struct series *latency = &run->series[t->latency];
+	struct series *dither = &run->series[t->dither];
+	int64_t grid_ns = run->start_ns + latency->info.first_due_ns;
+	int64_t index = 0, samples = t->samples;
+	int64_t offset_ns = timer_dither_ns(index, t->interval_ns);
+
+	while (!run_stopped(run)) {
+		struct timespec due = clock_from_ns(grid_ns + offset_ns);
+		int64_t now_ns, late_ns, missed = 0;
+
+		if (!wait(t, run, &due, &now_ns))
+			return;
+		late_ns = now_ns - clock_to_ns(&due);
+		series_put(dither, offset_ns);
+		series_put(latency, late_ns);
+		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
+			run_threshold(run, latency, late_ns);
+			return;
+		}
+		if (--samples <= 0)
+			return;
+		for (;;) {
+			index++;
+			grid_ns += t->interval_ns;
+			offset_ns = timer_dither_ns(index, t->interval_ns);
+			if (index >= t->periods || grid_ns + offset_ns > now_ns)
+				break;
+			series_put(dither, offset_ns);
+			missed++;
+		}
+		if (__builtin_expect(missed > 0, 0))
+			series_missed(latency, missed);
+		if (__builtin_expect(missed > 0 || latency->lost_open, 0) &&
+		    run_starved(run, now_ns))
+			return;
+		if (index >= t->periods)
+			return;
+	}
+}
+
+#endif
