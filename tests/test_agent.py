@@ -18,24 +18,24 @@ import subprocess
 import tempfile
 import termios
 import time
-from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from agents import (
+    assert_accounted,
+    number,
+    read,
+    run,
+    stop_for_50_ms,
+    wait_until_measuring,
+)
 from rtgauge.stream import (
-    Event,
-    Header,
     Samples,
-    SeriesInfo,
     Setting,
-    StreamReader,
     Table,
-    Trailer,
     Work,
-    read_stream,
 )
 from rtgauge.target.local import find_agent
 
@@ -51,81 +51,6 @@ def agent_path() -> str:
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Journals of the test's own, so that tests do not wait for other agents."""
     monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
-
-
-def number(event: Event, key: str) -> int:
-    value = event.fields[key]
-    assert isinstance(value, int)
-    return value
-
-
-class Stream(NamedTuple):
-    """A whole stream, taken apart."""
-
-    header: Header
-    series: list[SeriesInfo]
-    samples: Counter[int]
-    missed: Counter[int]
-    events: list[Event]
-    records: list[object]
-    trailer: Trailer | None
-    complete: bool
-
-
-def read(path: Path, *, histogram_only: bool = False) -> Stream:
-    reader = StreamReader()
-    records: list[object] = list(read_stream(path, reader))
-    end = reader.finish()
-    assert end.dropped_bytes == 0
-    assert end.lost_records == 0
-    samples: Counter[int] = Counter()
-    missed: Counter[int] = Counter()
-    next_index: Counter[int] = Counter()
-    events = [record for record in records if isinstance(record, Event)]
-    for record in records:
-        if isinstance(record, Samples):
-            assert record.index == next_index[record.series]
-            samples[record.series] += len(record.values)
-            next_index[record.series] += len(record.values)
-        elif isinstance(record, Event) and record.event == "missed":
-            assert record.series is not None
-            if not histogram_only:
-                assert record.fields["index"] == next_index[record.series] - 1
-            missed[record.series] += number(record, "count")
-            next_index[record.series] += number(record, "count")
-        elif isinstance(record, Event) and record.event == "lost":
-            assert record.series is not None
-            next_index[record.series] += number(record, "count")
-    header = records[0]
-    assert isinstance(header, Header)
-    last = records[-1]
-    return Stream(
-        header,
-        [record for record in records if isinstance(record, SeriesInfo)],
-        samples,
-        missed,
-        events,
-        records,
-        last if isinstance(last, Trailer) else None,
-        end.complete,
-    )
-
-
-def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
-    output = tmp_path / "stream.cbor"
-    done = subprocess.run([agent, "run", *words, "--output", str(output)], timeout=60, check=False)
-    return done.returncode, read(output, histogram_only="--histogram-only" in words)
-
-
-def assert_accounted(stream: Stream, periods: int) -> None:
-    """Samples + missed = periods due, in the samples themselves and in the trailer's counters."""
-    assert stream.trailer is not None
-    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
-        assert totals.count + totals.missed == periods
-        assert stream.samples[info.series] + totals.lost == totals.count
-        assert stream.missed[info.series] == totals.missed
-        due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
-        assert due == periods
 
 
 @pytest.mark.parametrize("interval_us", [20, 50, 100, 333, 1000, 10000])
@@ -148,24 +73,6 @@ def test_every_period_is_accounted_for_under_load(agent: str, tmp_path: Path) ->
     assert sum(record.count for record in work) > 0
 
 
-def wait_until_measuring(output: Path) -> None:
-    """Until the stream holds a block of samples."""
-    give_up = time.monotonic() + 30
-    while not (output.exists() and output.stat().st_size) or not any(
-        isinstance(record, Samples) for record in read_stream(output)
-    ):
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-
-
-def stop_for_50_ms(process: subprocess.Popen[bytes], output: Path) -> None:
-    """Hold the whole process up, once it is measuring."""
-    wait_until_measuring(output)
-    os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(0.05)
-    os.kill(process.pid, signal.SIGCONT)
-
-
 @pytest.mark.parametrize("dither", ["no", "yes"])
 def test_a_stall_is_missed_periods_and_nothing_else(
     agent: str, tmp_path: Path, dither: str
@@ -174,7 +81,7 @@ def test_a_stall_is_missed_periods_and_nothing_else(
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "2s", "--dither", dither, "--output", str(output)]
     )
-    stop_for_50_ms(process, output)
+    stop_for_50_ms(process.pid, output)
     assert process.wait(timeout=60) == 0
     stream = read(output)
     assert stream.trailer is not None

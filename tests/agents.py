@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running the real agent, and what its streams must hold whatever was measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from rtgauge.stream import (
+    Event,
+    Header,
+    Samples,
+    SeriesInfo,
+    StreamReader,
+    Trailer,
+    read_stream,
+)
+
+
+def number(event: Event, key: str) -> int:
+    value = event.fields[key]
+    assert isinstance(value, int)
+    return value
+
+
+class Stream(NamedTuple):
+    """A whole stream, taken apart."""
+
+    header: Header
+    series: list[SeriesInfo]
+    samples: Counter[int]
+    missed: Counter[int]
+    events: list[Event]
+    records: list[object]
+    trailer: Trailer | None
+    complete: bool
+
+
+def read(path: Path, *, histogram_only: bool = False) -> Stream:
+    reader = StreamReader()
+    records: list[object] = list(read_stream(path, reader))
+    end = reader.finish()
+    assert end.dropped_bytes == 0
+    assert end.lost_records == 0
+    samples: Counter[int] = Counter()
+    missed: Counter[int] = Counter()
+    next_index: Counter[int] = Counter()
+    events = [record for record in records if isinstance(record, Event)]
+    for record in records:
+        if isinstance(record, Samples):
+            assert record.index == next_index[record.series]
+            samples[record.series] += len(record.values)
+            next_index[record.series] += len(record.values)
+        elif isinstance(record, Event) and record.event == "missed":
+            assert record.series is not None
+            if not histogram_only:
+                assert record.fields["index"] == next_index[record.series] - 1
+            missed[record.series] += number(record, "count")
+            next_index[record.series] += number(record, "count")
+        elif isinstance(record, Event) and record.event == "lost":
+            assert record.series is not None
+            next_index[record.series] += number(record, "count")
+    header = records[0]
+    assert isinstance(header, Header)
+    last = records[-1]
+    return Stream(
+        header,
+        [record for record in records if isinstance(record, SeriesInfo)],
+        samples,
+        missed,
+        events,
+        records,
+        last if isinstance(last, Trailer) else None,
+        end.complete,
+    )
+
+
+def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:
+    output = tmp_path / "stream.cbor"
+    done = subprocess.run([agent, "run", *words, "--output", str(output)], timeout=60, check=False)
+    return done.returncode, read(output, histogram_only="--histogram-only" in words)
+
+
+def assert_accounted(stream: Stream, periods: int) -> None:
+    """Samples + missed = periods due, in the samples themselves and in the trailer's counters."""
+    assert stream.trailer is not None
+    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
+        assert totals.count + totals.missed == periods
+        assert stream.samples[info.series] + totals.lost == totals.count
+        assert stream.missed[info.series] == totals.missed
+        due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
+        assert due == periods
+
+
+def wait_until_measuring(output: Path) -> None:
+    """Until the stream holds a block of samples."""
+    give_up = time.monotonic() + 30
+    while not (output.exists() and output.stat().st_size) or not any(
+        isinstance(record, Samples) for record in read_stream(output)
+    ):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def stop_for_50_ms(process: int, output: Path) -> None:
+    """Hold a whole process up, once there are samples."""
+    wait_until_measuring(output)
+    os.kill(process, signal.SIGSTOP)
+    give_up = time.monotonic() + 30
+    # the signal may have to wait for a CPU, and one to go on would take it back
+    while any(
+        (task / "stat").read_text().rpartition(")")[2].split()[0] != "T"
+        for task in Path(f"/proc/{process}/task").iterdir()
+    ):
+        assert time.monotonic() < give_up
+    time.sleep(0.05)
+    os.kill(process, signal.SIGCONT)
