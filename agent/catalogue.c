@@ -34,9 +34,42 @@ extern const struct load load_disk;
 extern const struct load load_timer;
 extern const struct load load_irq;
 
+/* What published studies and projects had running (docs/loads.md, "Profiles"). */
+static const struct load doload = {
+	.name = "doload",
+	.summary = "sched, net, copy and walk, as the published timer study",
+	.mix = "sched:restart=5s:cycle=65s,net:cycle=65s,copy:cycle=65s,walk:cycle=65s",
+};
+
+static const struct load gpioirqbench = {
+	.name = "gpioirqbench",
+	.summary = "programs started beside sched, cache and a pause in turn",
+	.mix = "list,sched:cycle=90s:until=30s,cache:cycle=90s:from=30s:until=60s",
+};
+
+static const struct load find = {
+	.name = "find",
+	.summary = "a walk from / on, as find /",
+	.mix = "walk",
+};
+
+static const struct load xeno_test = {
+	.name = "xeno-test",
+	.summary = "what Xenomai's load script dohell runs",
+	.mix = "net:burst=1s:pause=15s,disk:sync=100MiB,sched:groups=1,copy:path=/proc/interrupts,"
+	       "walk:path=/proc,copy,walk",
+};
+
+static const struct load churn = {
+	.name = "churn",
+	.summary = "loads that are killed and started anew every 5 s",
+	.mix = "sched:restart=5s,memory:restart=5s,fork:restart=5s,list:restart=5s",
+};
+
 const struct load *const catalogue_loads[] = {
-	&load_sched,  &load_cpu,       &load_net,  &load_copy,	&load_walk, &load_list, &load_cache,
-	&load_memory, &load_fork_exit, &load_disk, &load_timer, &load_irq,  NULL,
+	&load_sched, &load_cpu,	    &load_net,	     &load_copy, &load_walk,  &load_list,
+	&load_cache, &load_memory,  &load_fork_exit, &load_disk, &load_timer, &load_irq,
+	&doload,     &gpioirqbench, &find,	     &xeno_test, &churn,      NULL,
 };
 
 const struct measurement *catalogue_find(const char *name)
@@ -96,9 +129,9 @@ static void describe_pairs(struct json *json, const char *key, const char *pairs
 	json_close(json, '}');
 }
 
-static void describe_options(struct json *json, const struct option_info *table)
+static void describe_options(struct json *json, const char *key, const struct option_info *table)
 {
-	json_open(json, "options", '[');
+	json_open(json, key, '[');
 	for (const struct option_info *o = table; o && o->name; o++) {
 		char text[512], *at = text, *value;
 
@@ -148,7 +181,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_text(json, "summary", m->summary);
 	json_text(json, "role", m->role);
 	describe_list(json, "contexts", m->contexts);
-	describe_options(json, m->options);
+	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
 	for (const struct catalogue_series *s = m->series; s && s->name; s++) {
 		json_open(json, NULL, '{');
@@ -174,6 +207,25 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_close(json, '}');
 }
 
+static void describe_loads(struct json *json, const char *key, bool profiles)
+{
+	json_open(json, key, '[');
+	for (int i = 0; catalogue_loads[i]; i++) {
+		const struct load *load = catalogue_loads[i];
+
+		if (!load->mix == profiles)
+			continue;
+		json_open(json, NULL, '{');
+		json_text(json, "name", load->name);
+		json_text(json, "summary", load->summary);
+		json_text(json, profiles ? "mix" : "unit", profiles ? load->mix : load->unit);
+		if (!profiles)
+			describe_options(json, "options", load->options);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
 void catalogue_describe(void)
 {
 	struct json json = { .out = stdout };
@@ -187,18 +239,9 @@ void catalogue_describe(void)
 	for (int i = 0; catalogue_measurements[i]; i++)
 		describe_measurement(&json, catalogue_measurements[i]);
 	json_close(&json, ']');
-	json_open(&json, "loads", '[');
-	for (int i = 0; catalogue_loads[i]; i++) {
-		const struct load *load = catalogue_loads[i];
-
-		json_open(&json, NULL, '{');
-		json_text(&json, "name", load->name);
-		json_text(&json, "summary", load->summary);
-		json_text(&json, "unit", load->unit);
-		describe_options(&json, load->options);
-		json_close(&json, '}');
-	}
-	json_close(&json, ']');
+	describe_loads(&json, "loads", false);
+	describe_options(&json, "load_options", load_options);
+	describe_loads(&json, "profiles", true);
 	json_close(&json, '}');
 	fputc('\n', stdout);
 }

@@ -57,7 +57,7 @@ struct measurement {
 
 /* NULL at their ends. */
 extern const struct measurement *const catalogue_measurements[];
-extern const struct load *const catalogue_loads[];
+extern const struct load *const catalogue_loads[]; /* and profiles */
 
 const struct measurement *catalogue_find(const char *name);
 /* All names, separated by single spaces, into @buf. */

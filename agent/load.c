@@ -5,10 +5,12 @@
  *
  * A leader and all its processes form one process group. Each of them is killed by the kernel when
  * its parent ends (PR_SET_PDEATHSIG), so that a killed agent takes its loads along; in an orderly
- * end the agent kills the group and, being its subreaper, waits for every process of it.
+ * end the agent kills the group and, being its subreaper, waits for every process of it, and for
+ * those that have left the group.
  */
 #include "load.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,17 +27,23 @@
 
 #include "atomic.h"
 #include "clock.h"
+#include "procstat.h"
 
 #define READY_NS (10 * NSEC_PER_SEC)
 #define STALL_NS (5 * NSEC_PER_SEC)
 #define STALL_CHECKS 3 /* so that a pause of the whole machine is no stall */
 #define STOP_NS (5 * NSEC_PER_SEC)
 #define POLL_NS NSEC_PER_MSEC
+#define POLLS_TO_SEARCH 100 /* so often before those that do not end are looked for in /proc */
+#define OTHERS_MAX 8
+#define SCHEDULE_MAX_NS (366 * 86400 * NSEC_PER_SEC)
 #define TIMER_SLACK_NS 50000UL /* the kernel's default */
 
 /* What a load and the agent share. One cache line for each counter. */
 struct shared {
-	uint32_t ready;
+	uint32_t ready;	   /* it works; with a schedule: not so between its phases */
+	uint32_t begun;	   /* origin_ns is valid */
+	int64_t origin_ns; /* CLOCK_MONOTONIC at which the schedules of all loads begin */
 	uint32_t counters; /* in use */
 	struct message msg;
 	struct {
@@ -45,6 +53,7 @@ struct shared {
 
 struct load_worker {
 	const struct load *load;
+	struct option_info *table; /* the load's options, and those of every load */
 	struct option_set options;
 	const struct cpulist *cpus;
 	struct shared *shared;
@@ -62,6 +71,19 @@ struct load_set {
 	size_t count;
 	struct cpulist cpus;
 	int was_subreaper;
+	pid_t others[OTHERS_MAX]; /* children that the agent had before: none of the loads' */
+	int other_count;
+};
+
+const struct option_info load_options[] = {
+	{ "restart", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
+	  "kill and start it anew so often; 0: never" },
+	{ "cycle", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
+	  "begin anew so often, with from and until; 0: no cycle" },
+	{ "from", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL, "start in each cycle" },
+	{ "until", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
+	  "end in each cycle; 0: with the cycle" },
+	{ 0 },
 };
 
 /* ---- for loads ---- */
@@ -131,6 +153,67 @@ int load_watch(struct message *msg)
 	return describe_end(NULL, &info, msg);
 }
 
+static void sleep_ns(int64_t ns)
+{
+	struct timespec ts = clock_from_ns(ns);
+
+	nanosleep(&ts, NULL);
+}
+
+/* The children of the caller, as /proc has them: how many, @room at most. */
+static int find_children(pid_t *pids, int room)
+{
+	DIR *dir = opendir("/proc");
+	struct procstat stat;
+	int count = 0;
+	pid_t pid;
+
+	while (dir && count < room && (pid = procstat_next(dir, &stat)))
+		if (stat.parent == getpid())
+			pids[count++] = pid;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* Kill the children of the caller, but not @others. How many there were; some may be left. */
+static int kill_children(const pid_t *others, int other_count)
+{
+	pid_t pids[64];
+	int count = find_children(pids, 64);
+	int killed = 0;
+
+	for (int i = 0; i < count; i++) {
+		int other = 0;
+
+		while (other < other_count && others[other] != pids[i])
+			other++;
+		if (other < other_count)
+			continue;
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, WNOHANG);
+		killed++;
+	}
+	return killed;
+}
+
+int load_end_children(void)
+{
+	for (int polls = 1;; polls++) {
+		pid_t pid;
+
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid < 0 && errno == ECHILD)
+			return 0;
+		if (polls > STOP_NS / POLL_NS)
+			return -ETIMEDOUT;
+		if (polls % POLLS_TO_SEARCH == 0)
+			kill_children(NULL, 0);
+		sleep_ns(POLL_NS);
+	}
+}
+
 /* ---- parsing ---- */
 
 static int out_of_memory(struct message *msg)
@@ -178,13 +261,70 @@ static int parse_options(struct load_worker *worker, char *text, struct message 
 	return 0;
 }
 
+static int refuse_schedule(const struct load_worker *worker, const char *remedy,
+			   struct message *msg)
+{
+	return message_set(msg, -EINVAL, remedy, "load %s: there is no time from %s until %s",
+			   worker->load->name, option_text(&worker->options, "from"),
+			   option_text(&worker->options, "until"));
+}
+
+static int check_schedule(const struct load_worker *worker, struct message *msg)
+{
+	int64_t cycle_ns = option_number(&worker->options, "cycle");
+	int64_t from_ns = option_number(&worker->options, "from");
+	int64_t until_ns = option_number(&worker->options, "until");
+
+	if (!cycle_ns && (from_ns || until_ns))
+		return refuse_schedule(worker, "give the cycle that they are times of", msg);
+	if (cycle_ns && (until_ns > cycle_ns || from_ns >= (until_ns ? until_ns : cycle_ns)))
+		return refuse_schedule(worker, "give times of the cycle, the end after the start",
+				       msg);
+	return 0;
+}
+
+/* One more load in the set, all its options at their defaults; NULL without memory. */
+static struct load_worker *add_worker(struct load_set *set, const struct load *load)
+{
+	struct load_worker *grown = realloc(set->workers, (set->count + 1) * sizeof(*grown));
+	struct load_worker *worker;
+	size_t own = 0;
+	size_t common = 0;
+
+	if (!grown)
+		return NULL;
+	set->workers = grown;
+	worker = &grown[set->count];
+	memset(worker, 0, sizeof(*worker));
+	worker->load = load;
+	while (load->options[own].name)
+		own++;
+	while (load_options[common].name)
+		common++;
+	worker->table = calloc(own + common + 1, sizeof(*worker->table));
+	if (!worker->table)
+		return NULL;
+	memcpy(worker->table, load->options, own * sizeof(*worker->table));
+	memcpy(worker->table + own, load_options, common * sizeof(*worker->table));
+	if (option_set_init(&worker->options, worker->table)) {
+		free(worker->table);
+		return NULL;
+	}
+	set->count++;
+	return worker;
+}
+
+static int parse_list(struct load_set *set, const char *text, const struct load *const *loads,
+		      struct message *msg);
+
 static int parse_load(struct load_set *set, char *text, const struct load *const *loads,
 		      struct message *msg)
 {
-	struct load_worker *worker = &set->workers[set->count];
 	const struct load *const *found = loads;
+	struct load_worker *worker;
 	char *rest = text;
 	char *name = strsep(&rest, ":");
+	int err;
 
 	while (*found && strcmp((*found)->name, name))
 		found++;
@@ -193,40 +333,40 @@ static int parse_load(struct load_set *set, char *text, const struct load *const
 				   rest ? "have options" : "run beside others");
 	if (!*found)
 		return refuse_unknown(name, loads, msg);
-	worker->load = *found;
-	if (option_set_init(&worker->options, worker->load->options))
+	if ((*found)->mix && rest)
+		return message_set(msg, -EINVAL, (*found)->mix,
+				   "%s cannot have options: it is a name for these loads", name);
+	if ((*found)->mix)
+		return parse_list(set, (*found)->mix, loads, msg);
+	worker = add_worker(set, *found);
+	if (!worker)
 		return out_of_memory(msg);
-	set->count++;
-	return rest ? parse_options(worker, rest, msg) : 0;
+	err = rest ? parse_options(worker, rest, msg) : 0;
+	return err ? err : check_schedule(worker, msg);
+}
+
+static int parse_list(struct load_set *set, const char *text, const struct load *const *loads,
+		      struct message *msg)
+{
+	char *copy = strdup(text);
+	char *rest = copy;
+	int err = copy ? 0 : out_of_memory(msg);
+
+	while (rest && !err)
+		err = parse_load(set, strsep(&rest, ","), loads, msg);
+	free(copy);
+	return err;
 }
 
 int load_set_parse(struct load_set **result, const char *text, const struct load *const *loads,
 		   struct message *msg)
 {
 	struct load_set *set = calloc(1, sizeof(*set));
-	char *copy = strdup(text);
-	char *rest = copy;
-	size_t commas = 0;
-	int err = 0;
+	int err = set ? 0 : out_of_memory(msg);
 
 	*result = NULL;
-	if (!set || !copy) {
-		err = out_of_memory(msg);
-		goto out_free_copy;
-	}
-	for (const char *at = text; *at; at++)
-		commas += *at == ',';
-	set->workers = calloc(commas + 1, sizeof(*set->workers));
-	if (!set->workers) {
-		err = out_of_memory(msg);
-		goto out_free_copy;
-	}
-	if (!*text || !strcmp(text, "idle"))
-		rest = NULL;
-	while (rest && !err)
-		err = parse_load(set, strsep(&rest, ","), loads, msg);
-out_free_copy:
-	free(copy);
+	if (!err && *text && strcmp(text, "idle") != 0)
+		err = parse_list(set, text, loads, msg);
 	if (err)
 		load_set_free(set);
 	else
@@ -285,6 +425,143 @@ static void leave_priorities(void)
 	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
 }
 
+static int refuse_late(struct message *msg)
+{
+	return message_set(msg, -ETIMEDOUT, "ask for less of it", "it was not ready after %lld s",
+			   (long long)(READY_NS / NSEC_PER_SEC));
+}
+
+/* Run the load until it ends. */
+static int run_load(struct load_worker *worker)
+{
+	return worker->load->run(worker, &worker->options, &worker->shared->msg);
+}
+
+/* Whether the load is to work at @ns of its schedule, and in @change_ns when it is to be started
+ * anew, or stopped. */
+static bool scheduled_at(const struct load_worker *worker, int64_t ns, int64_t *change_ns)
+{
+	int64_t restart_ns = option_number(&worker->options, "restart");
+	int64_t cycle_ns = option_number(&worker->options, "cycle");
+	int64_t until_ns = option_number(&worker->options, "until");
+	int64_t begin_ns = 0;
+	int64_t end_ns = INT64_MAX;
+
+	if (cycle_ns) {
+		int64_t cycle_begin_ns = ns - ns % cycle_ns;
+
+		begin_ns = cycle_begin_ns + option_number(&worker->options, "from");
+		end_ns = cycle_begin_ns + (until_ns ? until_ns : cycle_ns);
+		if (ns < begin_ns || ns >= end_ns) {
+			*change_ns = ns < begin_ns ? begin_ns : begin_ns + cycle_ns;
+			return false;
+		}
+	}
+	*change_ns = end_ns;
+	if (restart_ns && end_ns - ns > restart_ns - (ns - begin_ns) % restart_ns)
+		*change_ns = ns + restart_ns - (ns - begin_ns) % restart_ns;
+	return true;
+}
+
+/* Start the sub-leader, which is the load as long as the phase lasts. */
+static int start_phase(struct load_worker *worker, pid_t *pid, struct message *msg)
+{
+	sigset_t none;
+
+	*pid = load_fork();
+	if (!*pid) {
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		_exit(-run_load(worker));
+	}
+	if (*pid > 0)
+		return 0;
+	*pid = 0;
+	return message_set(msg, -errno, "raise the limit of processes (ulimit -u)",
+			   "cannot start it anew: %s", strerror(errno));
+}
+
+static int end_phase(struct load_worker *worker, pid_t *pid, struct message *msg)
+{
+	atomic_store_release(&worker->shared->ready, 0);
+	kill(*pid, SIGKILL);
+	*pid = 0;
+	return load_end_children() ?
+		       message_set(msg, -ETIMEDOUT, "look what they wait for: /proc/PID/stack",
+				   "processes of it could not be ended") :
+		       0;
+}
+
+/* Wait for @ns, or until a child has ended: an error if it is @pid. */
+static int watch_phase(pid_t pid, int64_t ns, struct message *msg)
+{
+	struct timespec ts = clock_from_ns(ns);
+	siginfo_t info;
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigtimedwait(&child, NULL, &ts);
+	for (;;) {
+		info.si_pid = 0;
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) || !info.si_pid)
+			return 0;
+		if (info.si_pid == pid)
+			return describe_end(NULL, &info, msg);
+	}
+}
+
+/* Until @until_ns, and until what was started is ready. */
+static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, struct message *msg)
+{
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	int64_t late_ns = now_ns + READY_NS;
+	int err = 0;
+
+	for (; !err; now_ns = clock_now_ns(CLOCK_MONOTONIC)) {
+		bool starts = pid && !atomic_load_acquire(&worker->shared->ready);
+
+		if (starts && now_ns > late_ns)
+			return refuse_late(msg);
+		if (now_ns >= until_ns && !starts)
+			return 0;
+		err = watch_phase(pid, starts ? POLL_NS : until_ns - now_ns, msg);
+	}
+	return err;
+}
+
+/* The leader of a load with a schedule. First all is started once, so that what cannot run is found
+ * before anything is measured; the schedule begins when all loads of the set are ready. */
+static int supervise(struct load_worker *worker, struct message *msg)
+{
+	struct shared *shared = worker->shared;
+	bool first = true;
+	int64_t change_ns;
+	sigset_t child;
+	pid_t pid;
+	int err;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	err = start_phase(worker, &pid, msg);
+	while (!err && !atomic_load_acquire(&shared->begun))
+		err = watch_phase(pid, POLL_NS, msg);
+	for (; !err; first = false) {
+		bool works = scheduled_at(worker, clock_now_ns(CLOCK_MONOTONIC) - shared->origin_ns,
+					  &change_ns);
+
+		if (pid && !(works && first))
+			err = end_phase(worker, &pid, msg);
+		if (!err && works && !pid)
+			err = start_phase(worker, &pid, msg);
+		if (!err)
+			err = keep_phase(worker, pid, shared->origin_ns + change_ns, msg);
+	}
+	return err;
+}
+
 /* The life of a leader, after fork() in the agent @agent. */
 static void __attribute__((noreturn))
 lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), void *arg)
@@ -312,18 +589,14 @@ lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), void *a
 		message_set(msg, err, "give other CPUs with --load-cpu",
 			    "cannot run on the CPUs of the load: %s", strerror(-err));
 	else
-		err = worker->load->run(worker, &worker->options, msg);
+		err = option_number(&worker->options, "restart") ||
+				      option_number(&worker->options, "cycle") ?
+			      supervise(worker, msg) :
+			      run_load(worker);
 	_exit(err < 0 ? -err : 0);
 }
 
 /* ---- the agent's side ---- */
-
-static void sleep_ns(int64_t ns)
-{
-	struct timespec ts = clock_from_ns(ns);
-
-	nanosleep(&ts, NULL);
-}
 
 /* Has the leader ended? It is not reaped here: its number stays taken, so that the group can still
  * be killed without hitting a stranger. */
@@ -426,7 +699,6 @@ static int start_worker(struct load_worker *worker, void (*forked)(void *arg),
 		return message_set(msg, err, "raise the limit of processes (ulimit -u)",
 				   "cannot start load %s: %s", worker->load->name, strerror(-err));
 	}
-	setpgid(worker->pid, worker->pid);
 	if (started)
 		started(arg, worker->pid);
 	return 0;
@@ -459,6 +731,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg)
 {
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + READY_NS;
+	int64_t origin_ns;
 	int err;
 
 	if (!set->count)
@@ -467,6 +740,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 	if (err)
 		return err;
 	signal(SIGCHLD, SIG_DFL); /* one that is ignored would hide how a load ended */
+	set->other_count = find_children(set->others, OTHERS_MAX);
 	prctl(PR_GET_CHILD_SUBREAPER, &set->was_subreaper);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < set->count && !err; i++) {
@@ -479,13 +753,16 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 		load_set_stop(set);
 		return err;
 	}
+	origin_ns = clock_now_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < set->count; i++) {
 		struct load_worker *worker = &set->workers[i];
 
 		count_work(worker);
-		worker->checked_ns = clock_now_ns(CLOCK_MONOTONIC);
-		worker->worked_ns = worker->checked_ns;
+		worker->checked_ns = origin_ns;
+		worker->worked_ns = origin_ns;
 		worker->idle_checks = 0;
+		worker->shared->origin_ns = origin_ns;
+		atomic_store_release(&worker->shared->begun, 1);
 	}
 	return 0;
 }
@@ -498,6 +775,11 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 	if (has_ended(worker, &info)) {
 		report_end(worker, &info, msg);
 		return -EIO;
+	}
+	/* time between its phases is not time without work */
+	if (!atomic_load_acquire(&worker->shared->ready)) {
+		worker->worked_ns += now_ns - worker->checked_ns;
+		return 0;
 	}
 	if (count) {
 		worker->worked_ns = now_ns;
@@ -530,8 +812,8 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 		if (work)
 			work(arg, worker->load->name, worker->load->unit, count, worker->checked_ns,
 			     now_ns);
-		worker->checked_ns = now_ns;
 		err = check_worker(worker, now_ns, count, msg);
+		worker->checked_ns = now_ns;
 		if (err && !result)
 			result = err;
 	}
@@ -555,6 +837,17 @@ static int reap_group(pid_t pgid, int64_t until_ns)
 	}
 }
 
+/* Kill what has left its group, and became a child of the agent when its parent ended. */
+static int end_strays(const struct load_set *set, int64_t until_ns)
+{
+	while (kill_children(set->others, set->other_count)) {
+		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+			return -ETIMEDOUT;
+		sleep_ns(POLL_NS);
+	}
+	return 0;
+}
+
 int load_set_stop(struct load_set *set)
 {
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + STOP_NS;
@@ -562,8 +855,10 @@ int load_set_stop(struct load_set *set)
 	int result = 0;
 
 	for (size_t i = 0; i < set->count; i++)
-		if (set->workers[i].pid)
+		if (set->workers[i].pid) {
 			kill(-set->workers[i].pid, SIGKILL);
+			kill(set->workers[i].pid, SIGKILL); /* it may be in no group yet */
+		}
 	for (size_t i = 0; i < set->count; i++) {
 		struct load_worker *worker = &set->workers[i];
 
@@ -580,6 +875,8 @@ int load_set_stop(struct load_set *set)
 		worker->seen = NULL;
 		worker->counters = 0;
 	}
+	if (ran && end_strays(set, until_ns))
+		result = -ETIMEDOUT;
 	if (ran)
 		prctl(PR_SET_CHILD_SUBREAPER, set->was_subreaper);
 	return result;
@@ -589,10 +886,11 @@ void load_set_free(struct load_set *set)
 {
 	if (!set)
 		return;
-	if (set->workers)
-		load_set_stop(set);
-	for (size_t i = 0; i < set->count; i++)
+	load_set_stop(set);
+	for (size_t i = 0; i < set->count; i++) {
 		option_set_free(&set->workers[i].options);
+		free(set->workers[i].table);
+	}
 	free(set->workers);
 	free(set);
 }

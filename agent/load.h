@@ -29,7 +29,11 @@ struct load {
 	 */
 	int (*run)(struct load_worker *worker, const struct option_set *options,
 		   struct message *msg);
+	const char *mix; /* NULL, or this is a profile: the loads that it stands for, as text */
 };
+
+/* Options that every load has besides its own. */
+extern const struct option_info load_options[];
 
 /* For load->run: */
 
@@ -48,10 +52,14 @@ void load_ready(struct load_worker *worker);
  * and returns -errno with a message. A caller without children waits for ever. */
 int load_watch(struct message *msg);
 
+/* Kill all children of the caller, and of these what becomes its child thereby, and wait for their
+ * end. The caller is a subreaper. 0, or -ETIMEDOUT after 5 s. */
+int load_end_children(void);
+
 /* For run.c: the running loads of a step. */
 struct load_set;
 
-/* Read "sched:groups=4,cpu"; @loads is the table of all, NULL at its end. "idle" and "" are the
+/* Read "sched:groups=4,cpu"; @loads is the table of all and of profiles, NULL at its end. "idle" and "" are the
  * empty set. -EINVAL with the nearest name in @msg. */
 int load_set_parse(struct load_set **set, const char *text, const struct load *const *loads,
 		   struct message *msg);

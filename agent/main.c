@@ -195,7 +195,12 @@ static int main_help(const char *name)
 		if (strcmp(catalogue_loads[i]->name, name))
 			continue;
 		printf("load %s: %s\n", name, catalogue_loads[i]->summary);
+		if (catalogue_loads[i]->mix) {
+			printf("  %s\n", catalogue_loads[i]->mix);
+			return EXITCODE_DONE;
+		}
 		main_print_options(catalogue_loads[i]->options);
+		main_print_options(load_options);
 		return EXITCODE_DONE;
 	}
 	return main_usage_error("there is no measurement or load ", name);
@@ -207,7 +212,7 @@ static int main_list(void)
 	for (int i = 0; catalogue_measurements[i]; i++)
 		printf("  %-16s %s\n", catalogue_measurements[i]->name,
 		       catalogue_measurements[i]->summary);
-	printf("loads:\n");
+	printf("loads and profiles of loads:\n");
 	for (int i = 0; catalogue_loads[i]; i++)
 		printf("  %-16s %s\n", catalogue_loads[i]->name, catalogue_loads[i]->summary);
 	return EXITCODE_DONE;

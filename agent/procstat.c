@@ -2,7 +2,6 @@
 /* Telling processes apart by their start time, and killing whole groups of them. */
 #include "procstat.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,13 +11,18 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Fields of /proc/PID/stat, as proc(5) numbers them. */
+#define STAT_PARENT 4
+#define STAT_GROUP 5
 #define STAT_SESSION 6
+#define STAT_USER_TIME 14 /* then of the kernel, and both of children */
 #define STAT_STARTED 22
 #define KILL_ROUNDS 2000
 #define KILL_PAUSE_NS 5000000
 
 int procstat_read(pid_t pid, struct procstat *stat)
 {
+	uint64_t fields[STAT_STARTED + 1];
 	char text[1024];
 	char *at;
 	ssize_t size;
@@ -39,17 +43,32 @@ int procstat_read(pid_t pid, struct procstat *stat)
 		return -EIO;
 	at += 2;
 	stat->state = *at;
-	for (field = 3; field < STAT_STARTED; field++) {
+	for (field = STAT_PARENT; field <= STAT_STARTED; field++) {
 		at = strchr(at, ' ');
 		if (!at)
 			return -EIO;
-		at++;
-		if (field + 1 == STAT_SESSION - 1)
-			stat->pgrp = (pid_t)strtol(at, NULL, 10);
-		else if (field + 1 == STAT_SESSION)
-			stat->session = (pid_t)strtol(at, NULL, 10);
+		fields[field] = strtoull(++at, NULL, 10);
 	}
-	stat->started = strtoull(at, NULL, 10);
+	stat->parent = (pid_t)fields[STAT_PARENT];
+	stat->pgrp = (pid_t)fields[STAT_GROUP];
+	stat->session = (pid_t)fields[STAT_SESSION];
+	stat->cpu_ticks = 0;
+	for (field = STAT_USER_TIME; field < STAT_USER_TIME + 4; field++)
+		stat->cpu_ticks += fields[field];
+	stat->started = fields[STAT_STARTED];
+	return 0;
+}
+
+pid_t procstat_next(DIR *dir, struct procstat *stat)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(dir))) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid > 0 && !procstat_read(pid, stat))
+			return pid;
+	}
 	return 0;
 }
 
@@ -69,20 +88,16 @@ bool procstat_alive(pid_t pid, uint64_t started)
 static int members(pid_t pgid, pid_t session, uint64_t started)
 {
 	struct procstat stat;
-	struct dirent *entry;
 	int count = 0;
-	pid_t pid;
 	DIR *dir;
 
 	dir = opendir("/proc");
 	if (!dir)
 		return -errno;
-	while ((entry = readdir(dir))) {
-		pid = (pid_t)strtol(entry->d_name, NULL, 10);
-		if (pid > 0 && !procstat_read(pid, &stat) && stat.pgrp == pgid &&
-		    stat.session == session && stat.started >= started && running(&stat))
+	while (procstat_next(dir, &stat))
+		if (stat.pgrp == pgid && stat.session == session && stat.started >= started &&
+		    running(&stat))
 			count++;
-	}
 	closedir(dir);
 	return count;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `copy`: /dev/zero is copied to /dev/null, without an end, on each CPU of the load: as
- * many system calls as a CPU can make, with a block of memory cleared in each (docs/loads.md).
+ * The load `copy`: /dev/zero, or another file, is copied to /dev/null, without an end, on each CPU of
+ * the load: as many system calls as a CPU can make, with a block of memory cleared in each
+ * (docs/loads.md).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include "loads/start.h"
 
 static const struct option_info copy_options[] = {
+	{ "path", OPTION_TEXT, "/dev/zero", 0, 0, NULL, "what is read, again and again" },
 	{ "size", OPTION_SIZE, "64KiB", 1, 16 << 20, NULL, "bytes in a copy" },
 	START_PER_CPU("1"),
 	{ 0 },
@@ -20,17 +22,20 @@ static int copy(volatile uint32_t *copies, const void *options)
 {
 	size_t size = (size_t)option_number(options, "size");
 	char *block = malloc(size);
-	int zero = open("/dev/zero", O_RDONLY);
+	int file = open(option_text(options, "path"), O_RDONLY);
 	int null = open("/dev/null", O_WRONLY);
 
 	if (!block)
 		return ENOMEM;
 	for (;;) {
-		ssize_t got = read(zero, block, size);
+		ssize_t got = read(file, block, size);
 
-		if (got <= 0 || write(null, block, (size_t)got) != got)
+		if (got < 0 || write(null, block, (size_t)got) != got)
 			return errno;
-		++*copies;
+		if (got)
+			++*copies;
+		else if (lseek(file, 0, SEEK_SET))
+			return errno;
 	}
 }
 

@@ -41,6 +41,10 @@ struct board {
 	uint32_t counters;
 	uint32_t first; /* value of each counter when ready */
 	uint32_t add;	/* what is added to counter i: this times i+1 */
+	uint32_t starts;
+	uint32_t fails_at;  /* the start that fails */
+	uint32_t survivors; /* processes of a phase that were there when the next one began */
+	pid_t leader;
 	pid_t child;
 	pid_t grandchild;
 	pid_t orphan;
@@ -164,6 +168,85 @@ static int run_orphan(struct load_worker *worker, const struct option_set *optio
 		pause();
 }
 
+/* A process that left its group, has no parent of the load's and ignores what can be ignored. */
+static int run_deserter(struct load_worker *worker, const struct option_set *options,
+			struct message *msg)
+{
+	pid_t child = fork();
+
+	(void)options;
+	if (!child) {
+		pid_t grandchild = fork();
+
+		if (grandchild)
+			_exit(0);
+		setsid();
+		for (int sig = 1; sig < NSIG; sig++)
+			signal(sig, SIG_IGN);
+		board->orphan = getpid();
+		atomic_store_release(&board->done, 1);
+		for (;;)
+			pause();
+	}
+	waitpid(child, NULL, 0);
+	wait_for(&board->done);
+	load_ready(worker);
+	for (;;)
+		pause();
+	return load_watch(msg);
+}
+
+/* One that never is ready, with a child. */
+static int run_stuck(struct load_worker *worker, const struct option_set *options,
+		     struct message *msg)
+{
+	(void)worker;
+	(void)options;
+	if (load_fork())
+		atomic_store_release(&board->go, 1);
+	return load_watch(msg);
+}
+
+static bool exists(pid_t pid)
+{
+	return pid && !kill(pid, 0);
+}
+
+/* Counts its starts, and what is still there of the phase before; has a deserter's child. */
+static int run_phases(struct load_worker *worker, const struct option_set *options,
+		      struct message *msg)
+{
+	volatile uint32_t *starts = load_counter(worker, 0);
+	pid_t pid;
+
+	(void)options;
+	board->survivors +=
+		exists(board->leader) + exists(board->child) + exists(board->grandchild);
+	board->leader = getpid();
+	pid = load_fork();
+	if (!pid) {
+		pid = fork();
+		if (!pid) {
+			setsid();
+			for (;;)
+				pause();
+		}
+		board->grandchild = pid;
+		atomic_store_release(&board->done, 1);
+		for (;;)
+			pause();
+	}
+	board->child = pid;
+	wait_for(&board->done);
+	board->done = 0;
+	++*starts;
+	board->starts++;
+	if (board->starts == board->fails_at)
+		return message_set(msg, -ENOSPC, "make room", "there is no room");
+	load_ready(worker);
+	return load_watch(msg);
+}
+
 static int read_number_from(const char *path)
 {
 	char text[32] = "";
@@ -235,16 +318,24 @@ static int run_observed_sched(struct load_worker *worker, const struct option_se
 }
 
 static const struct option_info no_options[] = { { 0 } };
-static const struct load counting = { "counting", "", "steps", no_options, run_counting };
-static const struct load failing = { "failing", "", "steps", no_options, run_failing };
-static const struct load leaving = { "leaving", "", "steps", no_options, run_leaving };
-static const struct load family = { "family", "", "steps", no_options, run_family };
-static const struct load orphan = { "orphan", "", "steps", no_options, run_orphan };
-static const struct load state = { "state", "", "steps", no_options, run_state };
+static const struct load counting = { "counting", "", "steps", no_options, run_counting, NULL };
+static const struct load failing = { "failing", "", "steps", no_options, run_failing, NULL };
+static const struct load leaving = { "leaving", "", "steps", no_options, run_leaving, NULL };
+static const struct load family = { "family", "", "steps", no_options, run_family, NULL };
+static const struct load orphan = { "orphan", "", "steps", no_options, run_orphan, NULL };
+static const struct load state = { "state", "", "steps", no_options, run_state, NULL };
+static const struct load deserter = { "deserter", "", "steps", no_options, run_deserter, NULL };
+static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL };
+static const struct load phases = { "phases", "", "starts", no_options, run_phases, NULL };
+static const struct load mixed = {
+	.name = "mixed",
+	.mix = "sched:groups=1:fds=1,counting",
+};
 static struct load observed; /* sched's options, filled in by main */
 
 static const struct load *const loads[] = { &counting, &failing,    &leaving,  &family,	  &orphan,
-					    &state,    &load_sched, &load_cpu, &observed, NULL };
+					    &state,    &load_sched, &load_cpu, &observed, &deserter,
+					    &stuck,    &phases,	    &mixed,    NULL };
 
 /* ---- parsing ---- */
 
@@ -269,13 +360,32 @@ static const struct {
 	{ "sched:transport=tcp", "load sched: transport cannot be 'tcp'",
 	  "give one of: socket pipe" },
 	{ "cpu:per-cpu=x", "load cpu: per-cpu 'x' is not a whole number", NULL },
-	{ "counting:a=1", "load counting: unknown option 'a'", "there are no options here" },
+	{ "mixxed", "unknown load 'mixxed'", "did you mean 'mixed'?" },
+	{ "mixed:groups=1", "mixed cannot have options: it is a name for these loads",
+	  "sched:groups=1:fds=1,counting" },
+	{ "cpu:restrat=5s", "load cpu: unknown option 'restrat'", "did you mean 'restart'?" },
+	{ "cpu:restart=5", "load cpu: restart '5' is not a duration", NULL },
+	{ "cpu:from=1s", "load cpu: there is no time from 1s until 0",
+	  "give the cycle that they are times of" },
+	{ "cpu:cycle=9s:from=9s", "load cpu: there is no time from 9s until 0", NULL },
+	{ "cpu:cycle=9s:until=10s", "load cpu: there is no time from 0 until 10s", NULL },
+	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: there is no time from 2s until 2s", NULL },
+	{ "counting:a=1", "load counting: unknown option 'a'",
+	  "known are: restart cycle from until" },
 };
 
 static void test_parse(void)
 {
 	static const char *const accepted[] = {
-		"", "idle", "sched", "sched:groups=4:size=100,cpu", "cpu,cpu:per-cpu=2",
+		"",
+		"idle",
+		"sched",
+		"sched:groups=4:size=100,cpu",
+		"cpu,cpu:per-cpu=2",
+		"mixed",
+		"cpu,mixed",
+		"mixed,mixed,cpu",
+		"cpu:cycle=9s:from=1s:until=9s:restart=1s",
 	};
 
 	for (size_t i = 0; i < COUNT(accepted); i++) {
@@ -352,6 +462,11 @@ static struct load_set *start(const char *text, const struct cpulist *cpus, stru
 	memset(msg, 0, sizeof(*msg));
 	board->go = 0;
 	board->done = 0;
+	board->starts = 0;
+	board->survivors = 0;
+	board->leader = 0;
+	board->child = 0;
+	board->grandchild = 0;
 	if (load_set_parse(&set, text, loads, msg))
 		return NULL;
 	if (!load_set_start(set, cpus, see_forked, see_started, seen, msg))
@@ -546,6 +661,191 @@ static void test_stop(void)
 	tap_check(&tap, no_children(), "to free it stops it");
 }
 
+static void test_deserter(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	pid_t other = fork(); /* as the guardian */
+
+	if (!other)
+		for (;;)
+			pause();
+	set = start("deserter,cpu", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, getpgid(board->orphan) == board->orphan, "one left its group");
+	tap_check(&tap, !load_set_stop(set), "all are stopped");
+	tap_check(&tap, !exists(board->orphan), "the one that left, too");
+	tap_check(&tap, !waitpid(other, NULL, WNOHANG), "what is none of the loads' stays");
+	load_set_free(set);
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+	tap_check(&tap, no_children(), "none is left");
+}
+
+/* ---- schedules ---- */
+
+static void wait_for_starts(struct load_set *set, uint32_t starts)
+{
+	struct message msg = { 0 };
+
+	while (*(volatile uint32_t *)&board->starts < starts &&
+	       !load_set_check(set, 0, NULL, NULL, &msg))
+		sleep_ms(1);
+}
+
+static void test_restart(const char *text)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start(text, NULL, &seen, &msg);
+
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	wait_for_starts(set, 4);
+	tap_check(&tap, board->starts >= 4, "%s is started again and again", text);
+	tap_check(&tap, !board->survivors, "after all of the phase before has gone");
+	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
+		sleep_ms(1);
+	tap_check(&tap, seen.count >= 1, "its work is counted on");
+	tap_check(&tap, getpgid(board->leader) == seen.groups[0] || !exists(board->leader),
+		  "all in the group of the first");
+	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
+	load_set_free(set);
+}
+
+/* Check as if @seconds went by, once for each. */
+static int check_seconds(struct load_set *set, int64_t from_ns, int seconds, struct message *msg)
+{
+	int err = 0;
+
+	for (int i = 1; i <= seconds && !err; i++)
+		err = load_set_check(set, from_ns + i * NSEC_PER_SEC, NULL, NULL, msg);
+	return err;
+}
+
+static void test_pause(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start("phases:cycle=2h:from=1h", NULL, &seen, &msg);
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, board->starts == 1, "what begins later is tried at the start");
+	while (exists(board->leader) || exists(board->child) || exists(board->grandchild))
+		sleep_ms(1);
+	load_set_check(set, now_ns, NULL, NULL, &msg);
+	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a pause is no stall");
+	tap_check(&tap, board->starts == 1 && exists(seen.groups[0]), "the supervisor waits");
+	load_set_free(set);
+	tap_check(&tap, no_children(), "and ends when it is told");
+
+	set = start("counting:restart=1h", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	load_set_check(set, now_ns, NULL, NULL, &msg);
+	tap_check(&tap, check_seconds(set, now_ns, 60, &msg) == -EIO,
+		  "no work while it should is a stall");
+	load_set_free(set);
+}
+
+static void test_phase_deaths(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+
+	set = start("phases:restart=1h", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	kill(board->leader, SIGKILL);
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a killed sub-leader is seen");
+	check_message(&msg, "load phases: a process of it was killed by signal 9");
+	load_set_free(set);
+	tap_check(&tap, no_children(), "nothing is left of it");
+
+	set = start("phases:restart=1h", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	kill(board->child, SIGKILL);
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "so is a killed child of it");
+	check_message(&msg, "load phases: a process of it was killed by signal 9");
+	load_set_free(set);
+
+	set = start("phases:restart=1h", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	kill(seen.groups[0], SIGKILL);
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "and a killed supervisor");
+	check_message(&msg, "load phases was killed by signal 9");
+	load_set_free(set);
+	tap_check(&tap, no_children() && !exists(board->grandchild), "nothing is left of it");
+
+	board->fails_at = 2;
+	set = start("phases:restart=10ms", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a start that fails later is seen");
+	check_message(&msg, "load phases: there is no room");
+	load_set_free(set);
+	board->fails_at = 1;
+	tap_check(&tap, !start("phases:restart=10ms", NULL, &seen, &msg), "one at once, too");
+	check_message(&msg, "load phases: there is no room");
+	tap_check(&tap, no_children(), "nothing is left of it");
+	board->fails_at = 0;
+}
+
+/* In the leader: no process more may be started. */
+static void forbid_forks(void *arg)
+{
+	const struct rlimit none = { 0, 0 };
+
+	(void)arg;
+	setrlimit(RLIMIT_NPROC, &none);
+	if (!geteuid() && setresuid(65534, 65534, 65534))
+		_exit(EPERM);
+}
+
+static void test_no_fork(const char *text, const char *said)
+{
+	struct load_set *set;
+	struct message msg = { 0 };
+
+	if (load_set_parse(&set, text, loads, &msg))
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, load_set_start(set, NULL, forbid_forks, NULL, NULL, &msg) == -EAGAIN,
+		  "%s cannot start without processes", text);
+	tap_check(&tap, !strncmp(msg.text, said, strlen(said)), "%s", msg.text);
+	tap_check(&tap, !strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "remedy");
+	tap_check(&tap, no_children(), "nothing is left of it");
+	load_set_free(set);
+}
+
+/* An agent that is killed while it waits for a load that is not ready. */
+static void test_killed_start(const char *text)
+{
+	struct seen seen;
+	struct message msg;
+	pid_t agent;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	board->go = 0;
+	agent = fork();
+	if (!agent) {
+		start(text, NULL, &seen, &msg);
+		_exit(0);
+	}
+	wait_for(&board->go);
+	kill(agent, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	tap_check(&tap, errno == ECHILD, "killed while %s starts, it takes all along", text);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 /* An agent that is killed with -9: its loads die with it. Their processes come to this one, which
  * waits for them; what stays alive ends in the watchdog. */
 static void test_killed_agent(void)
@@ -559,7 +859,8 @@ static void test_killed_agent(void)
 	board->forked = 0;
 	agent = fork();
 	if (!agent) {
-		struct load_set *set = start("family,sched:groups=1:fds=2,cpu", NULL, &seen, &msg);
+		struct load_set *set =
+			start("family,sched:groups=1:fds=2:restart=1h,cpu", NULL, &seen, &msg);
 
 		board->forked = set ? 2 : 1;
 		atomic_store_release(&board->go, 1);
@@ -573,7 +874,7 @@ static void test_killed_agent(void)
 	kill(agent, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		reaped++;
-	tap_check(&tap, errno == ECHILD && reaped >= 1 + 3 + 5 + 2,
+	tap_check(&tap, errno == ECHILD && reaped >= 1 + 3 + 6 + 2,
 		  "killed, it takes all of them along");
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
@@ -804,6 +1105,17 @@ int main(void)
 	test_failing();
 	test_deaths();
 	test_stop();
+	test_deserter();
+	test_restart("phases:restart=10ms");
+	test_restart("phases:cycle=20ms");
+	test_restart("phases:cycle=30ms:from=10ms:until=20ms");
+	test_restart("phases:cycle=30ms:restart=10ms");
+	test_pause();
+	test_phase_deaths();
+	test_no_fork("phases:restart=1h", "load phases: cannot start it anew: ");
+	test_no_fork("cpu", "load cpu: cannot start a process: ");
+	test_killed_start("stuck");
+	test_killed_start("stuck:restart=1h");
 	test_killed_agent();
 	test_state();
 	test_cpus();
