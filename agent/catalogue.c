@@ -56,8 +56,8 @@ static const struct load find = {
 static const struct load xeno_test = {
 	.name = "xeno-test",
 	.summary = "what Xenomai's load script dohell runs",
-	.mix = "net:burst=1s:pause=15s,disk:sync=100MiB,sched:groups=1,copy:path=/proc/interrupts,"
-	       "walk:path=/proc,copy,walk",
+	.mix = "net:burst=250ms:pause=15s,disk:sync=100MiB,sched:groups=1:restart=1s,"
+	       "copy:path=/proc/interrupts,walk:path=/proc,copy,walk:cross=yes",
 };
 
 static const struct load churn = {

@@ -72,10 +72,12 @@ static const struct {
 	  "name a program by its path" },
 	{ "list:program=/", "load list: / does not run", NULL },
 	{ "cache:size=1KiB", "load cache: size 1KiB is below its minimum 64KiB", NULL },
-	{ "fork:size=1KiB", "load fork: unknown option 'size'", "known are: per-cpu" },
+	{ "fork:size=1KiB", "load fork: unknown option 'size'",
+	  "known are: per-cpu restart cycle from until" },
 	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",
 	  "ask for less with size, or for another folder with path" },
-	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'", "there are no options here" },
+	{ "irq:per-cpu=1", "load irq: unknown option 'per-cpu'",
+	  "known are: restart cycle from until" },
 	{ "walk:path=/dev/null", "load walk: cannot list /dev/null: Not a directory", NULL },
 };
 
