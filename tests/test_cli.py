@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -20,12 +19,10 @@ import rtgauge as package
 from conftest import SOURCES, Result
 from rtgauge.catalogue import parse_duration
 from rtgauge.cli.output import format_seconds
-from rtgauge.cli.progress import ConsoleProgress, fitted
-from rtgauge.plan import Plan, PlannedStep
+from rtgauge.cli.progress import fitted
 from rtgauge.report import model
-from rtgauge.run import LiveStep, execute
 from rtgauge.store import Store, new_run_id
-from rtgauge.target import fake, open_target
+from rtgauge.target import fake
 
 Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
@@ -438,31 +435,6 @@ def test_lengths_of_time(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_progress(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rtgauge.cli.progress.REFRESH_S", 0)
-    monkeypatch.setenv("COLUMNS", "100")
-    plan = Plan("x", (PlannedStep("timer", {"for": "2s"}, load="sched"),))
-    with Store.open(None, Path("data")) as store:
-        execute(plan, [open_target("fake")], store, ConsoleProgress(stream))
-    written = stream.getvalue()
-    assert "[1/1] timer --for 2s, load sched: complete; latency max " in written
-    assert written.endswith(", mean 2.8, min 2.0, 4000 samples\n")
-    assert "calibration: clock-cost" in written
-    live = [part for part in written.split("\r\x1b[K") if not part.endswith("\n")]
-    if stream.isatty():
-        assert max(len(part) for part in live) <= 96
-        assert any("1.0 s left  latency max" in part for part in live)
-    else:
-        assert live == []
-        assert "\x1b" not in written
-
-
 @pytest.mark.parametrize("columns", range(20, 90))
 def test_a_field_of_progress_is_there_in_full_or_not_at_all(columns: int) -> None:
     fields = ["latency max 3556 us", "mean 22.4", "min 9.4", "9994 samples"]
@@ -472,16 +444,6 @@ def test_a_field_of_progress_is_there_in_full_or_not_at_all(columns: int) -> Non
     whole = [head + "  " + ", ".join(fields[:n]) for n in range(1, 5)]
     assert text in (head, *whole) or (text.endswith("…") and head.startswith(text[:-1]))
     assert text in (*whole, head) or columns < len(head)
-
-
-def test_what_is_typed_while_measuring_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rtgauge.cli.progress.REFRESH_S", 0)
-    stream = Terminal()
-    progress = ConsoleProgress(stream)
-    progress.step_went_on(LiveStep(PlannedStep("timer"), 5.0))
-    stream.write("^C")
-    progress.message("stopping in order")
-    assert stream.getvalue().endswith("5.0 s left^C\n\r\x1b[Kstopping in order\n")
 
 
 def test_a_report_that_cannot_be_written_costs_no_result(

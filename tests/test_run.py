@@ -14,10 +14,11 @@ import pytest
 import rtgauge.run
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import ExitCode, StoreError, TargetError, UsageError
+from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, planned_step
 from rtgauge.report import model, terminal
 from rtgauge.report.points import negative_points
-from rtgauge.run import Limits, LiveStep, RunOutcome, execute
+from rtgauge.run import Limits, RunOutcome, execute
 from rtgauge.store import Store
 from rtgauge.store.folder import StreamFile
 from rtgauge.target import open_target

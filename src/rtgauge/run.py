@@ -16,7 +16,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import IO, Any, Final, Protocol
 
@@ -30,26 +30,14 @@ from rtgauge.errors import (
     TargetError,
     UsageError,
 )
+from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
-from rtgauge.stream import (
-    Environment,
-    Event,
-    Header,
-    Histogram,
-    Record,
-    Samples,
-    SeriesInfo,
-    Setting,
-    StreamReader,
-    Trailer,
-)
+from rtgauge.stream import Environment, Header, Setting, StreamReader
 from rtgauge.target import RunningAgent, Target
 
 __all__ = [
     "Limits",
-    "LiveSeries",
-    "LiveStep",
     "Progress",
     "RunOutcome",
     "execute",
@@ -82,71 +70,6 @@ class Limits:
     calibration_s: float = 300.0
     stop_s: float = 10.0
     kill_s: float = 10.0
-
-
-@dataclass
-class LiveSeries:
-    """What is known of a series while it is measured; times in the series' unit."""
-
-    info: SeriesInfo
-    count: int = 0
-    min: int = 0
-    max: int = 0
-    sum: int = 0
-
-    @property
-    def mean(self) -> float:
-        """The mean of the samples so far; 0 without any."""
-        return self.sum / self.count if self.count else 0.0
-
-
-@dataclass
-class LiveStep:
-    """A step while it is measured: fed with its records, read by whoever shows it."""
-
-    step: PlannedStep
-    expected_s: float | None
-    elapsed_s: float = 0.0
-    header: Header | None = None
-    trailer: Trailer | None = None
-    series: dict[int, LiveSeries] = field(default_factory=dict)
-    settings: list[Setting] = field(default_factory=list)
-    died: Event | None = None
-
-    def take(self, record: Record) -> None:
-        """Take in one record of the stream."""
-        match record:
-            case Samples():
-                self._samples(record)
-            case Histogram():
-                self._histogram(record)
-            case SeriesInfo():
-                self.series[record.series] = LiveSeries(record)
-            case Setting():
-                self.settings.append(record)
-            case Event(event="load"):
-                self.died = self.died or record
-            case Header():
-                self.header = record
-            case Trailer():
-                self.trailer = record
-
-    def _samples(self, record: Samples) -> None:
-        live = self.series.get(record.series)
-        values = record.values
-        if live is None or len(values) == 0:
-            return
-        low, high = int(values.min()), int(values.max())
-        live.min = low if live.count == 0 else min(live.min, low)
-        live.max = high if live.count == 0 else max(live.max, high)
-        live.sum += int(values.sum(dtype="int64"))
-        live.count += len(values)
-
-    def _histogram(self, record: Histogram) -> None:
-        live = self.series.get(record.series)
-        if live is not None and record.count >= live.count:
-            live.count, live.min, live.max = record.count, record.min, record.max
-            live.sum = record.sum
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen of a run while it is measured: on a terminal one line that keeps up to date,
-elsewhere a line when a step begins and one when it ends."""
+"""What is seen of a run while it is measured: on a terminal a view that keeps up to date where it
+stands (``view``), elsewhere a line when a step begins and one when it ends.
+
+The view takes no other screen and hides no cursor, so that there is nothing to put back whatever
+ends this program. Only lines that have changed are written, at once, and only when the terminal
+takes them: one that was stopped with Ctrl-S must not hold up the measurement.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from rtgauge.cli.output import format_seconds
+from rtgauge.cli.view import Line, lines
 from rtgauge.facts import printable
+from rtgauge.live import LiveStep
 from rtgauge.plan import describe_step
-from rtgauge.run import LiveStep, RunOutcome
+from rtgauge.run import RunOutcome
 
-__all__ = ["ConsoleProgress", "fitted", "measured"]
+__all__ = ["ConsoleProgress", "Screen", "fitted", "measured"]
 
-REFRESH_S = 0.1
-# Kept free at the end of the line: what is typed there, such as ^C, must not break it.
-FREE = 4
+REFRESH_S = 0.25
+# Frames of which one is written in full: whatever else got onto the terminal goes away again.
+FULL = 20
 
 
 def _quantity(value: float, unit: str) -> str:
@@ -63,15 +72,86 @@ def fitted(head: str, gap: str, fields: Sequence[str], columns: int | None) -> s
     return text if columns is None or len(text) <= columns else f"{text[: columns - 1]}…"
 
 
+class Screen:
+    """Lines that stand at the end of a terminal and are brought up to date there.
+
+    The cursor rests in the line below them: what is typed, such as ^C, breaks none of them.
+    """
+
+    def __init__(self, stream: IO[str], environment: Mapping[str, str]) -> None:
+        self._stream = stream
+        self._color = not environment.get("NO_COLOR")
+        self._shown: list[str] = []
+        self._widths: list[int] = []
+        self._size = (0, 0)
+        self._frames = 0
+        try:
+            self._file: int | None = stream.fileno()
+        except OSError:  # of tests
+            self._file = None
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
+        self.blocks = encoding.startswith("utf")
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines that can be written to: the last column and line stay free."""
+        try:
+            found = os.get_terminal_size(-1 if self._file is None else self._file)
+        except OSError:
+            found = shutil.get_terminal_size((80, 24))
+        columns, height = found
+        return max((columns or 80) - 1, 1), max((height or 24) - 1, 1)
+
+    def ready(self) -> bool:
+        """Whether the terminal takes what is written now."""
+        if self._file is None:
+            return True
+        poll = select.poll()
+        poll.register(self._file, select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def draw(self, wanted: Sequence[Line]) -> None:
+        """Let these lines stand there, in place of those before."""
+        size = self.size()
+        new = [line.text(color=self._color) for line in wanted]
+        parts = [self._back(size[0])]
+        if size != self._size:
+            parts.append("\x1b[J")
+            self._frames = 0
+        if self._frames < 3 or self._frames % FULL == 0:
+            self._shown = []
+        self._frames += 1
+        for place, text in enumerate(new):
+            same = place < len(self._shown) and self._shown[place] == text
+            parts.append("\n" if same else f"{text}\x1b[K\n")
+        parts.append("\x1b[J")
+        self._write("".join(parts))
+        self._shown, self._widths, self._size = new, [line.width for line in wanted], size
+
+    def clear(self) -> None:
+        """Leave nothing of the lines behind."""
+        if self._shown:
+            self._write(f"{self._back(self.size()[0])}\x1b[J")
+        self._shown, self._widths = [], []
+
+    def _back(self, columns: int) -> str:
+        """To the first of the lines; a terminal that became narrower has broken the long ones."""
+        rows = sum(max(1, -(-width // (columns + 1))) for width in self._widths)
+        return f"\r\x1b[{rows}A" if rows else "\r"
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
 class ConsoleProgress:
     """Writes the progress of runs to ``stream`` (stderr)."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], environment: Mapping[str, str] = os.environ) -> None:
         self._stream = stream
-        self._live = stream.isatty()
+        live = stream.isatty() and environment.get("TERM") != "dumb"
+        self._screen = Screen(stream, environment) if live else None
         self._place = ""
         self._shown = 0.0
-        self._standing = False  # a line that is not ended yet
 
     def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
         """Say which run this is."""
@@ -81,31 +161,25 @@ class ConsoleProgress:
     def step_started(self, live: LiveStep, number: int, total: int) -> None:
         """Say which step begins."""
         self._place = f"[{number}/{total}] " if number else "calibration: "
-        if not self._live:
+        if self._screen is None:
             self._line(f"{self._place}{describe_step(live.step)} …")
 
     def step_went_on(self, live: LiveStep) -> None:
-        """Bring the line up to date."""
+        """Bring the view up to date."""
         now = time.monotonic()
-        if not self._live or now - self._shown < REFRESH_S:
+        if self._screen is None or now - self._shown < REFRESH_S or not self._screen.ready():
             return
         self._shown = now
-        passed = format_seconds(live.elapsed_s)
-        if live.expected_s is not None:
-            left = max(0.0, live.expected_s - live.elapsed_s)
-            passed = f"{format_seconds(left)} left"
-        load = "" if live.step.load == "idle" else f", {live.step.load}"
-        head = f"{self._place}{live.step.measurement}{load}: {passed}"
-        fields = [printable(one) for one in measured(live)]
-        text = fitted(printable(head), "  ", fields, self._columns())
-        self._stream.write(f"\r\x1b[K{text}")
-        self._stream.flush()
-        self._standing = True
+        columns, height = self._screen.size()
+        wanted = lines(live, self._place, columns, height, blocks=self._screen.blocks)
+        self._screen.draw(wanted)
 
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
         """Say how the step ended."""
         head = f"{self._place}{describe_step(live.step)}: {entry['state']}"
-        self._line(fitted(head, "; ", measured(live), self._columns() if self._live else None))
+        columns = None if self._screen is None else max(self._screen.size()[0], 20)
+        took = [f"in {format_seconds(live.elapsed_s)}"] if self._screen is not None else []
+        self._line(fitted(head, "; ", [*measured(live), *took], columns))
         if entry["reason"]:
             self._line(f"  {entry['reason']}")
 
@@ -113,18 +187,13 @@ class ConsoleProgress:
         """Nothing: the results follow."""
 
     def message(self, text: str) -> None:
-        """Say something in between; the line that stands there, with what was typed, stays."""
-        if self._standing:
-            self._stream.write("\n")
-            self._standing = False
+        """Say something in between; the view goes on below it."""
         self._line(text)
-
-    def _columns(self) -> int:
-        return max(shutil.get_terminal_size((80, 24)).columns - FREE, 20)
+        self._shown = 0.0
 
     def _line(self, text: str) -> None:
-        begin = "\r\x1b[K" if self._live else ""
+        if self._screen is not None:
+            self._screen.clear()
         indent = " " * (len(text) - len(text.lstrip()))
-        self._stream.write(f"{begin}{indent}{printable(' '.join(text.split()))}\n")
+        self._stream.write(f"{indent}{printable(' '.join(text.split()))}\n")
         self._stream.flush()
-        self._standing = False

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live view: what stands on a terminal while a step is measured."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.cli import progress as progress_module
+from rtgauge.cli.progress import ConsoleProgress, Screen
+from rtgauge.cli.view import Line, lines, plain
+from rtgauge.live import LiveStep
+from rtgauge.plan import Plan, PlannedStep, planned_step
+from rtgauge.run import execute
+from rtgauge.store import Store
+from rtgauge.stream import Work
+from rtgauge.target import open_target
+from test_live import event, info, samples
+
+NS = 10**9
+HARM = "\x1b]0;owned\x07\x9b2J\x1b[31m\u202e測\u0301\n\r"
+
+
+class Terminal(io.StringIO):
+    """A terminal: what stands on its screen, and what has left it at the top."""
+
+    encoding = "utf-8"
+
+    def __init__(self, columns: int = 80, height: int = 24) -> None:
+        super().__init__()
+        self.columns, self.height = columns, height
+        self.screen = [""]
+        self.row = self.column = 0
+        self.gone: list[str] = []
+        self.broken = 0  # lines that went on in the next one
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[\r\n]|[^\x1b\r\n]+", text):
+            if piece.startswith("\x1b"):
+                self._obey(piece[2:-1], piece[-1])
+            elif piece == "\r":
+                self.column = 0
+            elif piece == "\n":
+                self._next()
+            else:
+                assert piece.isprintable(), piece
+                for character in piece:
+                    self._put(character)
+        return len(text)
+
+    def _obey(self, number: str, letter: str) -> None:
+        if letter == "A":
+            self.row = max(0, self.row - int(number))
+        elif letter in "KJ":
+            self.screen[self.row] = self.screen[self.row][: self.column]
+            if letter == "J":
+                del self.screen[self.row + 1 :]
+        else:
+            assert letter == "m"
+
+    def _next(self) -> None:
+        self.row, self.column = self.row + 1, 0
+        if self.row == len(self.screen):
+            self.screen.append("")
+        if self.row == self.height:
+            self.gone.append(self.screen.pop(0))
+            self.row -= 1
+
+    def _put(self, character: str) -> None:
+        if self.column == self.columns:
+            self.broken += 1
+            self._next()
+        line = self.screen[self.row].ljust(self.column)
+        self.screen[self.row] = line[: self.column] + character + line[self.column + 1 :]
+        self.column += 1
+
+    def text(self) -> str:
+        return "\n".join([*self.gone, *self.screen])
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    made = Terminal()
+
+    def size(*_: Any) -> os.terminal_size:
+        return os.terminal_size((made.columns, made.height))
+
+    monkeypatch.setattr("shutil.get_terminal_size", size)
+    monkeypatch.setattr("os.get_terminal_size", size)
+    monkeypatch.setattr(progress_module, "REFRESH_S", 0)
+    return made
+
+
+def measure(stream: io.StringIO, target: str = "fake", **settings: str) -> None:
+    opened = open_target(target)
+    catalogue = Catalogue.from_json(opened.describe())
+    step = planned_step(catalogue, "timer", {"for": "3s", "load": "sched", **settings})
+    with Store.open(None, Path("data")) as store:
+        execute(Plan("x", (step,)), [opened], store, ConsoleProgress(stream, {}))
+
+
+def test_the_view_stands_where_it_is_and_leaves_one_line_behind(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[list[str]] = []
+    draw = Screen.draw
+
+    def watch(self: Screen, wanted: list[Line]) -> None:
+        draw(self, wanted)
+        begin = len(terminal.screen) - 1 - len(wanted)
+        shown.append([line.rstrip() for line in terminal.screen[begin:]])
+        assert shown[-1] == [*(line.text(color=False) for line in wanted), ""]
+        assert not any(line in terminal.text().split(shown[-1][0])[0] for line in shown[-1][1:-1])
+
+    monkeypatch.setattr(Screen, "draw", watch)
+    measure(terminal, method="nanosleep,timerfd", budget="10us")
+    assert len(shown) > 5
+    last = "\n".join(shown[-1])
+    assert "[1/1] timer --for 3s --method nanosleep,timerfd, load sched, budget 10us" in last
+    assert "load  sched 100 k messages/s" in last
+    assert re.search(r"^   1  timerfd      1000 ( +[0-9.]+){4}   .*█.*▁", last, re.M)
+    assert re.search(r"^ all +4000 ", last, re.M)
+    assert terminal.broken == 0
+    kept = terminal.text().splitlines()
+    assert [line.split(" ")[0] for line in kept] == ["run", "calibration:", "[1/1]"]
+    assert kept[-1].startswith("[1/1] timer --for 3s --method nanosleep,timerfd, load sched")
+    assert len(kept[-1]) < 80
+
+
+def test_without_a_terminal_there_are_lines_and_nothing_else() -> None:
+    stream = io.StringIO()
+    measure(stream)
+    written = stream.getvalue()
+    assert "\x1b" not in written and "\r" not in written
+    assert [line.partition(" ")[0] for line in written.splitlines()] == [
+        "run", "calibration:", "calibration:", "[1/1]", "[1/1]",
+    ]  # fmt: skip
+    assert "[1/1] timer --for 3s, load sched: complete; latency max " in written
+    assert written.endswith(", mean 2.8, min 2.0, 6000 samples\n")
+
+
+def test_a_dumb_terminal_is_none() -> None:
+    stream = Terminal()
+    ConsoleProgress(stream, {"TERM": "dumb"}).step_went_on(many(3))
+    assert stream.text() == ""
+
+
+@pytest.mark.parametrize(("environment", "colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_color_is_an_addition(environment: Mapping[str, str], colored: bool) -> None:
+    stream = io.StringIO()
+    screen = Screen(stream, environment)
+    screen.draw(lines(many(3), "[1/1] ", 79, 23))
+    written = stream.getvalue()
+    assert ("\x1b[1m" in written) is colored
+    plainly = re.sub(r"\x1b\[[0-9;]*m", "", written)
+    assert plainly.count("latency in us") == 1
+    assert set(re.findall(r"\x1b\[[0-9;]*([A-Za-z])", plainly)) == {"J", "K"}
+
+
+def test_a_terminal_without_block_elements() -> None:
+    for line in lines(many(3), "[1/1] ", 79, 23, blocks=False):
+        assert line.text(color=False).isascii()
+
+
+def many(cpus: int, labels: Mapping[str, str] = MappingProxyType({}), **changes: Any) -> LiveStep:
+    """A step with so many CPUs in which CPU n has the maximum (n + 1) · 10 us."""
+    live = LiveStep(PlannedStep("timer", {"for": "10s"}, load="sched"), 10.0, elapsed_s=2.5)
+    for cpu in range(cpus):
+        live.take(info(cpu, labels=MappingProxyType(dict(labels)), **changes))
+        for second in range(3):
+            live.take(samples([2000, 2100, (cpu + 1) * 10_000], second * NS, cpu))
+    live.take(Work(9, "sched", "messages", 12_345_678, 0, NS))
+    return live
+
+
+def test_the_worst_come_first_where_not_all_fit() -> None:
+    shown = [line.text(color=False) for line in lines(many(64), "[1/1] ", 79, 23)]
+    assert len(shown) == 23
+    assert "the worst 17 of 64" in shown[3]
+    assert [line.split()[0] for line in shown[5:]] == [*map(str, range(63, 46, -1)), "all"]
+    assert "640" in shown[5].split() and "640" in shown[-1].split()
+    every = [line.text(color=False) for line in lines(many(64), "[1/1] ", 119, 80)]
+    assert [line.split()[0] for line in every[5:]] == [*map(str, range(64)), "all"]
+    assert "max of each second" in every[4]
+
+
+def test_missed_periods_have_a_column_when_there_are_any() -> None:
+    live = many(2)
+    assert not any("missed" in line.text(color=False) for line in lines(live, "", 79, 23))
+    live.take(event("missed", series=1, index=1, count=1553))
+    shown = [line.text(color=False) for line in lines(live, "", 79, 23)]
+    assert "missed" in shown[4]
+    assert "1553" in shown[6].split() and "1553" in shown[7].split()
+
+
+def test_a_load_that_died_is_told() -> None:
+    live = many(2)
+    live.take(event("load", series=None, load="sched", message="killed by signal 9"))
+    assert any("sched: killed by signal 9" in line.text(color=False)
+               for line in lines(live, "", 79, 23))  # fmt: skip
+
+
+def test_without_a_length_the_time_that_passed_stands_there() -> None:
+    live = many(1)
+    live.expected_s = None
+    assert "measuring for 2.5 s, until Ctrl-C" in lines(live, "", 79, 23)[1].text(color=False)
+
+
+TEXTS = st.text(max_size=40) | st.just(HARM)
+
+
+@given(st.integers(1, 130), st.integers(1, 45), st.integers(0, 70), TEXTS,
+       st.integers(-(2**31), 2**31 - 1), st.booleans(), st.booleans())  # fmt: skip
+def test_no_frame_is_larger_than_its_terminal(
+    columns: int, height: int, cpus: int, text: str, value: int, blocks: bool, missed: bool
+) -> None:
+    """Whatever the target calls its things, and whatever it measured."""
+    live = many(cpus, {"method": text}, name=text, unit=text[:5] or "ns", scale=max(1, len(text)))
+    live.take(Work(9, text, text, 2**60, 0, 1))
+    live.take(samples([value], 10 * NS, 0))
+    live.take(event("wide", index=3, value=value * 2**31))
+    if missed:
+        live.take(event("missed", index=1, count=2**62))
+    frame = lines(live, "[1/1] ", columns, height, blocks=blocks)
+    assert len(frame) <= height
+    for line in frame:
+        assert line.width <= columns
+        written = line.text(color=False)
+        assert len(written) <= columns
+        assert written.isprintable()
+        assert re.sub(r"\x1b\[[0-9;]*m", "", line.text(color=True)).isprintable()
+
+
+@given(TEXTS)
+def test_every_character_takes_one_column(text: str) -> None:
+    assert plain(text).isprintable() or plain(text) == ""
+    assert len(plain(text)) == min(len(text), 400)
+    assert not set(plain(text)) & set(HARM[:-2]) - set("]0;owned[231mJ") - {"\ufffd"}
+
+
+def test_the_view_follows_the_size_of_the_terminal(terminal: Terminal) -> None:
+    screen = Screen(terminal, {"NO_COLOR": "1"})
+    live = many(64)
+    terminal.write("before\n")
+    for columns, height in ((80, 24), (120, 40), (60, 12), (20, 3), (80, 24)):
+        terminal.columns, terminal.height = columns, height
+        for _ in range(2):
+            while len(terminal.screen) > height:
+                terminal.gone.append(terminal.screen.pop(0))
+                terminal.row -= 1
+            wanted = lines(live, "", *screen.size())
+            screen.draw(wanted)
+            shown = [line.text(color=False) for line in wanted]
+            assert terminal.screen[-len(shown) - 1 :] == [*shown, ""]
+
+
+def test_what_is_typed_goes_away_and_messages_stay(terminal: Terminal) -> None:
+    progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
+    live = many(2)
+    progress.step_went_on(live)
+    terminal.write("^C")
+    progress.message("stopping in order")
+    progress.step_went_on(live)
+    text = terminal.text()
+    assert text.startswith("stopping in order\ntimer --for 10s")
+    assert "^C" not in text and text.count("latency in us") == 1
+
+
+def test_a_terminal_that_takes_nothing_holds_up_nothing() -> None:
+    """Ctrl-S: the view waits, the measurement does not."""
+    ours, theirs = os.openpty()
+    try:
+        with open(theirs, "w", closefd=False) as stream:
+            progress = ConsoleProgress(stream, {})
+            progress.step_went_on(many(2))
+            seen = os.read(ours, 65536)
+            assert b"latency in us" in seen
+            import termios  # noqa: PLC0415
+
+            termios.tcflow(theirs, termios.TCOOFF)
+            for _ in range(3):
+                progress._shown = 0.0
+                progress.step_went_on(many(3))
+            termios.tcflow(theirs, termios.TCOON)
+            os.set_blocking(ours, False)
+            with pytest.raises(BlockingIOError):
+                os.read(ours, 65536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
