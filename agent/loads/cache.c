@@ -4,17 +4,22 @@
  * that whoever runs in between finds none of its own in them (docs/loads.md).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "loads/start.h"
+#include "value.h"
 
 #define LINE_SIZE 64
 #define STRIDE 65 /* lines: into another page each time, so that nothing is fetched ahead */
 #define BATCH 1024
+#define SIZE_MIN (32 << 20)
+#define CACHES_MAX 8 /* levels, data and instructions apart */
 
 static const struct option_info cache_options[] = {
-	{ "size", OPTION_SIZE, "32MiB", 64 << 10, 1LL << 32, NULL,
-	  "of each process; above the last cache's" },
+	{ "size", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
+	  "of the memory; 0: four times the last cache, 32MiB at least" },
 	START_PER_CPU("1"),
 	{ 0 },
 };
@@ -23,20 +28,23 @@ struct line {
 	volatile uint32_t value;
 } __attribute__((aligned(LINE_SIZE)));
 
-static int stride(volatile uint32_t *done, const void *options)
+/* The memory that all processes share, so that it is bounded on many CPUs too. */
+struct cache {
+	struct line *lines;
+	size_t count;
+};
+
+static int __attribute__((noreturn)) stride(volatile uint32_t *done, const void *arg)
 {
-	size_t count = (size_t)option_number(options, "size") / LINE_SIZE;
+	const struct cache *cache = arg;
 	size_t first = 0;
 	size_t at = 0;
-	struct line *lines;
 
-	if (posix_memalign((void **)&lines, LINE_SIZE, count * LINE_SIZE))
-		return ENOMEM;
 	for (;;) {
 		for (int i = 0; i < BATCH; i++) {
-			lines[at].value++;
+			cache->lines[at].value++;
 			at += STRIDE;
-			if (at >= count) {
+			if (at >= cache->count) {
 				first = (first + 1) % STRIDE;
 				at = first;
 			}
@@ -45,10 +53,37 @@ static int stride(volatile uint32_t *done, const void *options)
 	}
 }
 
+/* Four times the largest cache of @cpu, as far as the kernel says ("32768K"). */
+static size_t choose_size(int cpu)
+{
+	size_t size = SIZE_MIN;
+
+	for (int i = 0; i < CACHES_MAX; i++) {
+		char path[64];
+		char value[VALUE_MAX];
+
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/cache/index%d/size",
+			 cpu, i);
+		if (!value_get(path, value, NULL) && strtoul(value, NULL, 10) * 4096 > size)
+			size = strtoul(value, NULL, 10) * 4096;
+	}
+	return size;
+}
+
 static int cache_run(struct load_worker *worker, const struct option_set *options,
 		     struct message *msg)
 {
-	return start_on_each(worker, option_number(options, "per-cpu"), stride, options, msg);
+	size_t size = (size_t)option_number(options, "size");
+	struct cache cache;
+
+	if (!size)
+		size = choose_size(cpulist_next(load_cpus(worker), 0));
+	cache.count = size / LINE_SIZE;
+	cache.lines = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (cache.lines == MAP_FAILED || cache.count <= STRIDE)
+		return message_set(msg, -ENOMEM, "give another size",
+				   "cannot stride through %zu bytes", size);
+	return start_on_each(worker, option_number(options, "per-cpu"), stride, &cache, msg);
 }
 
 const struct load load_cache = {

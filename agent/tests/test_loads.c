@@ -71,7 +71,7 @@ static const struct {
 	{ "list:program=/nowhere", "load list: /nowhere does not run",
 	  "name a program by its path" },
 	{ "list:program=/", "load list: / does not run", NULL },
-	{ "cache:size=1KiB", "load cache: size 1KiB is below its minimum 64KiB", NULL },
+	{ "cache:size=1KiB", "load cache: cannot stride through 1024 bytes", "give another size" },
 	{ "fork:size=1KiB", "load fork: unknown option 'size'",
 	  "known are: per-cpu restart cycle from until" },
 	{ "disk:path=/nowhere", "load disk: cannot write in /nowhere: No such file or directory",

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work rates of the loads against independent programs that do the same, in pairs (docs/loads.md).
+
+Ours are counted by the agent's own code, after a warm-up; the peers by themselves or by the kernel.
+Both run on one CPU, where the work allows it. At least 0.9 of the peer's rate is required where
+both do the same work per unit; for the others results/README.md says what differs. ``sched`` has a
+program of its own (load_sched.py); ``cpu`` has no peer that counts in its unit.
+
+Needs Debian's packages stress-ng, rt-tests, iperf3. Takes about ten minutes; ``--only copy,walk``
+and ``--pairs 4`` give a first look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from load_sched import build_driver
+from pairs import run_pairs, summarise, write_results
+
+REQUIRED = 0.9
+TIMEOUT_S = 120  # far above what any takes
+CPU = max(os.sched_getaffinity(0))
+TREE = "/usr/share"
+DISK_FOLDER = "/var/tmp"
+PR_SET_TIMERSLACK = 29
+KIB = 1024
+MIB = 1024 * KIB
+CACHE_SIZE = 128 * MIB
+BLOCK_SIZE = 16 * MIB
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A peer that has run: what it printed, and how long it took."""
+
+    output: str
+    seconds: float
+
+
+def run_peer(words: Sequence[str], *, bound: bool = True) -> Ran:
+    """Run a peer on the one CPU, with timers as exact as those of our loads."""
+
+    def prepare() -> None:
+        if bound:
+            os.sched_setaffinity(0, {CPU})
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+    started = time.monotonic()
+    done = subprocess.run(
+        words,
+        check=True,
+        timeout=TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        preexec_fn=prepare,
+    )
+    return Ran(done.stdout, time.monotonic() - started)
+
+
+def find_number(pattern: str, text: str) -> float:
+    """The first number that ``pattern`` finds; the peer's words belong into the error."""
+    found = re.search(pattern, text, re.MULTILINE)
+    if not found:
+        raise SystemExit(f"no number like {pattern} in what the peer printed:\n{text}")
+    return float(found.group(1))
+
+
+def interrupts(names: Sequence[str]) -> int:
+    """Interrupts of these lines of /proc/interrupts so far, on all CPUs."""
+    total = 0
+    for line in Path("/proc/interrupts").read_text(encoding="ascii").splitlines():
+        name, _, rest = line.strip().partition(":")
+        if name in names:
+            total += sum(int(word) for word in rest.split() if word.isdigit())
+    return total
+
+
+# What one CPU sends another: calls of functions, and flushes of address translations.
+BETWEEN_CPUS = ("CAL", "TLB")
+
+
+class Ours:
+    """The agent's loads, run by the driver."""
+
+    def __init__(self, driver: Path, seconds: float) -> None:
+        self.driver = driver
+        self.seconds = seconds
+
+    def rate(self, load: str, *, bound: bool = True) -> float:
+        """Units of work per second."""
+        words = [str(self.driver), load, f"{round(self.seconds * 1000)}ms"]
+        done = subprocess.run(
+            [*words, *([str(CPU)] if bound else [])],
+            check=True,
+            timeout=TIMEOUT_S,
+            stdout=subprocess.PIPE,
+        )
+        work = json.loads(done.stdout)
+        return float(work["count"]) / float(work["to_ns"] - work["from_ns"]) * 1e9
+
+
+def stress_ng(seconds: float, *words: str, bound: bool = True) -> Ran:
+    duration = str(max(1, round(seconds)))
+    return run_peer(["stress-ng", "--metrics", "-t", duration, *words], bound=bound)
+
+
+def operations(ran: Ran, name: str) -> float:
+    """Operations per second of real time, as stress-ng counts them."""
+    return find_number(rf"\] {name} +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)", ran.output)
+
+
+# ---- the peers, each with the same work in the same unit ----
+
+
+def copies_of_dd(seconds: float, size: int, guess: float) -> float:
+    """Copies per second of dd, by its own clock."""
+    count = max(1, round(guess * seconds))
+    words = ["dd", "if=/dev/zero", "of=/dev/null", f"bs={size}", f"count={count}"]
+    return count / find_number(r"copied, ([\d.e-]+) s", run_peer(words).output)
+
+
+def entries_of_find() -> float:
+    """Entries per second of find, which looks at the metadata of each, as ``-size`` needs it."""
+    words = ["find", TREE, "-xdev", "-size", "+1000000G"]
+    return count_entries() / run_peer(words).seconds
+
+
+def entries_of_ls() -> float:
+    """Entries per second of a recursive listing, which sorts and prints as well."""
+    return count_entries() / run_peer(["sh", "-c", f"ls -lR {TREE} > /dev/null"]).seconds
+
+
+def count_entries() -> int:
+    count = 1
+    for _, folders, files in os.walk(TREE):
+        count += len(folders) + len(files)
+    return count
+
+
+def programs_of_a_shell(count: int) -> float:
+    """Programs per second of a shell's loop."""
+    loop = f"i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done"
+    return count / run_peer(["dash", "-c", loop]).seconds
+
+
+def lines_of_numpy(seconds: float, size: int) -> float:
+    """Lines per second of NumPy, which changes one word in each, at the same stride."""
+    return find_number(r"^([\d.e+]+)$", run_python(LINES, seconds, size).output)
+
+
+def pages_of_numpy(seconds: float, size: int) -> float:
+    """Pages per second of NumPy, which touches each of a mapping that is made anew each time."""
+    return find_number(r"^([\d.e+]+)$", run_python(PAGES, seconds, size).output)
+
+
+def run_python(program: str, seconds: float, size: int) -> Ran:
+    return run_peer([sys.executable, "-c", program, str(seconds), str(size)])
+
+
+LINES = """
+import sys, time, numpy
+seconds, size = float(sys.argv[1]), int(sys.argv[2])
+words = numpy.ones(size // 4, numpy.uint32)
+started, done, first = time.monotonic(), 0, 0
+while time.monotonic() < started + seconds:
+    lines = words[first * 16 :: 65 * 16]
+    lines += 1
+    done += lines.size
+    first = (first + 1) % 65
+print(done / (time.monotonic() - started))
+"""
+
+PAGES = """
+import mmap, sys, time, numpy
+seconds, size = float(sys.argv[1]), int(sys.argv[2])
+started, done = time.monotonic(), 0
+while time.monotonic() < started + seconds:
+    block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = numpy.frombuffer(block, numpy.uint8)
+    pages[:: mmap.PAGESIZE] = 1
+    del pages
+    block.close()
+    done += size // mmap.PAGESIZE
+print(done / (time.monotonic() - started))
+"""
+
+
+def forks_of_a_shell(count: int) -> float:
+    """Processes per second of a shell that forks, does nothing in the child, and waits."""
+    loop = f"i=0; while [ $i -lt {count} ]; do (:); i=$((i+1)); done"
+    return count / run_peer(["dash", "-c", loop]).seconds
+
+
+def forks_of_stress_ng(seconds: float) -> float:
+    return operations(stress_ng(seconds, "--fork", "1"), "fork")
+
+
+def kib_of_dd(seconds: float, guess: float) -> float:
+    """KiB per second that dd writes into a file, forced onto the disk after each 4 MiB."""
+    count = max(1, round(guess * seconds / 4 / KIB))
+    with tempfile.NamedTemporaryFile(dir=DISK_FOLDER) as file:
+        words = ["dd", "if=/dev/zero", f"of={file.name}", "bs=4M", "oflag=sync", f"count={count}"]
+        return count * 4 * KIB / find_number(r"copied, ([\d.e-]+) s", run_peer(words).output)
+
+
+def timers_of_cyclictest(seconds: float) -> float:
+    """Timers per second of ten threads that sleep for 200 us."""
+    words = ["cyclictest", "-q", "-r", "-t", "10", "-i", "200", "-d", "0", "--policy=other"]
+
+    def count(duration: int) -> float:
+        ran = run_peer([*words, "-D", str(duration), "-a", str(CPU)])
+        return float(sum(int(cycles) for cycles in re.findall(r" C: *(\d+)", ran.output)))
+
+    return count(max(1, round(seconds))) / max(1, round(seconds))
+
+
+def interrupts_of_stress_ng(seconds: float, worker: str) -> float:
+    before = interrupts(BETWEEN_CPUS)
+    ran = stress_ng(seconds, f"--{worker}", str(os.cpu_count()), bound=False)
+    return (interrupts(BETWEEN_CPUS) - before) / ran.seconds
+
+
+def kib_of_iperf(seconds: float) -> float:
+    """KiB per second over loopback, in blocks of 64 KiB."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with subprocess.Popen(
+        ["iperf3", "-s", "-1", "-p", port, "--forceflush"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if "listening on" in line:
+                break
+        words = ["iperf3", "-c", "127.0.0.1", "-p", port, "-l", "64K", "-J"]
+        words += ["-t", str(max(1, round(seconds)))]
+        report = json.loads(run_peer(words, bound=False).output)
+        server.kill()
+    return float(report["end"]["sum_sent"]["bits_per_second"]) / 8 / KIB
+
+
+# ---- the cases ----
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load of ours and a peer; ``peer`` gets a rate of ours, to know how much to ask for."""
+
+    name: str
+    load: str
+    peer: Callable[[float, float], float]  # seconds, rate of ours
+    words: str  # of the peer, for people
+    unit: str
+    ours: Callable[[Ours, str], float] = Ours.rate
+    at_least: float | None = REQUIRED
+
+
+def unbound(ours: Ours, load: str) -> float:
+    return ours.rate(load, bound=False)
+
+
+def interrupts_of_ours(ours: Ours, load: str) -> float:
+    """Interrupts per second while the load runs, by the kernel's own count."""
+    before, started = interrupts(BETWEEN_CPUS), time.monotonic()
+    ours.rate(load, bound=False)
+    return (interrupts(BETWEEN_CPUS) - before) / (time.monotonic() - started)
+
+
+def cases() -> list[Case]:
+    return [
+        Case(
+            "copy", "copy", lambda s, rate: copies_of_dd(s, 65536, rate),
+            "dd if=/dev/zero of=/dev/null bs=65536", "copies/s",
+        ),
+        Case(
+            "copy, 512 bytes", "copy:size=512", lambda s, rate: copies_of_dd(s, 512, rate),
+            "dd if=/dev/zero of=/dev/null bs=512", "copies/s",
+        ),
+        Case(
+            "walk", f"walk:path={TREE}", lambda _s, _rate: entries_of_find(),
+            f"find {TREE} -xdev -size +1000000G", "entries/s",
+        ),
+        Case(
+            "walk, listing", f"walk:path={TREE}", lambda _s, _rate: entries_of_ls(),
+            f"ls -lR {TREE}", "entries/s", at_least=None,
+        ),
+        Case(
+            "list", "list:program=/bin/true",
+            lambda s, rate: programs_of_a_shell(max(1, round(s * rate))),
+            "dash: while …; do /bin/true; done", "programs/s",
+        ),
+        Case(
+            "cache", f"cache:size={CACHE_SIZE}", lambda s, _rate: lines_of_numpy(s, CACHE_SIZE),
+            "numpy: words[first :: 65 lines] += 1", "lines/s",
+        ),
+        Case(
+            "memory", f"memory:size={BLOCK_SIZE}", lambda s, _rate: pages_of_numpy(s, BLOCK_SIZE),
+            "numpy: pages[:: page] = 1 in a new mapping", "pages/s",
+        ),
+        Case(
+            "fork", "fork", lambda s, rate: forks_of_a_shell(max(1, round(s * rate))),
+            "dash: while …; do (:); done", "processes/s",
+        ),
+        Case(
+            "fork, stress-ng", "fork", lambda s, _rate: forks_of_stress_ng(s),
+            "stress-ng --fork 1", "processes/s", at_least=None,
+        ),
+        Case(
+            "disk", f"disk:path={DISK_FOLDER}", kib_of_dd,
+            "dd if=/dev/zero bs=4M oflag=sync", "KiB/s",
+        ),
+        Case(
+            "timer", "timer", lambda s, _rate: timers_of_cyclictest(s),
+            "cyclictest -r -t 10 -i 200 --policy=other", "timers/s",
+        ),
+        Case(
+            "irq, membarrier", "irq", lambda s, _rate: interrupts_of_stress_ng(s, "membarrier"),
+            "stress-ng --membarrier", "interrupts/s", ours=interrupts_of_ours,
+        ),
+        Case(
+            "irq, tlb-shootdown", "irq",
+            lambda s, _rate: interrupts_of_stress_ng(s, "tlb-shootdown"),
+            "stress-ng --tlb-shootdown", "interrupts/s", ours=interrupts_of_ours,
+        ),
+        Case(
+            "net", "net:pause=0", lambda s, _rate: kib_of_iperf(s),
+            "iperf3 -c 127.0.0.1 -l 64K", "KiB/s", ours=unbound,
+        ),
+    ]  # fmt: skip
+
+
+def run_case(case: Case, ours: Ours, pairs: int) -> dict[str, object]:
+    guess = case.ours(ours, case.load)
+    measured = run_pairs(
+        pairs,
+        lambda: case.ours(ours, case.load),
+        lambda: case.peer(ours.seconds, guess),
+        case.name,
+    )
+    details: Mapping[str, object] = {"load": case.load, "peer": case.words, "unit": case.unit}
+    return summarise(case.name, measured, at_least=case.at_least, details=details)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=12, help="of each case")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    parser.add_argument("--only", default="", help="cases that begin so, separated by commas")
+    parser.add_argument("--output", type=Path, help="folder for the results file")
+    arguments = parser.parse_args()
+    for program in ("stress-ng", "cyclictest", "iperf3", "dash"):
+        if not shutil.which(program):
+            raise SystemExit(
+                f"{program} is not here\ninstall Debian's packages stress-ng, rt-tests, iperf3"
+            )
+    names = tuple(arguments.only.split(","))
+    version = subprocess.run(
+        ["stress-ng", "--version"], check=True, timeout=10, capture_output=True, text=True
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        ours = Ours(build_driver(Path(folder)), arguments.seconds)
+        done = [
+            run_case(case, ours, arguments.pairs) for case in cases() if case.name.startswith(names)
+        ]
+    facts = {
+        "ours": "loads of the agent",
+        "peer": version.stdout.strip(),
+        "seconds": arguments.seconds,
+        "cpu": CPU,
+    }
+    where = {"folder": arguments.output} if arguments.output else {}
+    print(write_results("loads", facts, done, **where).name)
+    return 0 if all(case["held"] is not False for case in done) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
