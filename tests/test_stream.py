@@ -425,7 +425,7 @@ def test_blocks_that_are_wrong(body: dict[str, Any], reason: str) -> None:
 
 def test_more_series_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rtgauge.stream.SERIES_LIMIT == 100_000
-    monkeypatch.setattr(rtgauge.stream, "SERIES_LIMIT", 50)
+    monkeypatch.setattr(rtgauge.stream.bodies, "SERIES_LIMIT", 50)
     stream = Builder()
     for number in range(51):
         stream.series(number)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stream: reading what an agent writes, and encoding records as it would.
+
+Step 7 of the path of a sample: the bytes that the agent's draining thread wrote arrive here, as
+they come from the pipe, and leave as ``Samples`` whose values still lie in the bytes received,
+beside the store (``rtgauge.store``), which appends those bytes to the run's folder.
+
+The format is docs/stream.md; nothing here goes beyond that page. A stream may come over a bad
+line, from a crashed system or from somebody who means harm. So the reader takes no general CBOR
+decoder but one that knows the page's subset only (``cbor.py``, about a hundred lines): its time is
+linear in the bytes fed, its memory a small multiple of one record, and at the first record that is
+not as the page says it stops for good, keeping what came before.
+
+    reader = StreamReader()
+    while data := source.read(65536):
+        for record in reader.feed(data):
+            ...
+    end = reader.finish()       # complete? what was dropped, and why
+"""
+
+from __future__ import annotations
+
+from rtgauge.stream.bodies import FORMAT, SERIES_LIMIT, VERSION
+from rtgauge.stream.encode import encode_record
+from rtgauge.stream.reader import BODY_LIMIT, READ_SIZE, StreamReader, read_stream
+from rtgauge.stream.records import (
+    Clock,
+    ClockReading,
+    Column,
+    Counter,
+    Environment,
+    Event,
+    Fact,
+    Header,
+    Histogram,
+    Parameter,
+    Record,
+    RecordType,
+    Samples,
+    SeriesInfo,
+    SeriesTotals,
+    Setting,
+    Span,
+    StreamEnd,
+    Table,
+    Trailer,
+    Verdict,
+    Work,
+)
+
+__all__ = [
+    "BODY_LIMIT",
+    "FORMAT",
+    "READ_SIZE",
+    "SERIES_LIMIT",
+    "VERSION",
+    "Clock",
+    "ClockReading",
+    "Column",
+    "Counter",
+    "Environment",
+    "Event",
+    "Fact",
+    "Header",
+    "Histogram",
+    "Parameter",
+    "Record",
+    "RecordType",
+    "Samples",
+    "SeriesInfo",
+    "SeriesTotals",
+    "Setting",
+    "Span",
+    "StreamEnd",
+    "StreamReader",
+    "Table",
+    "Trailer",
+    "Verdict",
+    "Work",
+    "encode_record",
+    "read_stream",
+]

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the body of a record to what it says: each key looked at, as docs/stream.md asks ("What a
+reader checks")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from rtgauge.errors import StreamError
+from rtgauge.stream.cbor import INT64_MIN, Bad, Value
+from rtgauge.stream.records import (
+    Clock,
+    ClockReading,
+    Column,
+    Counter,
+    Environment,
+    Event,
+    Fact,
+    Header,
+    Histogram,
+    Parameter,
+    Record,
+    RecordType,
+    SeriesInfo,
+    SeriesTotals,
+    Setting,
+    Table,
+    Trailer,
+    Verdict,
+    Work,
+)
+
+FORMAT = "rtgauge-stream"
+VERSION = 1
+SERIES_LIMIT = 100_000
+SUB_BITS = 7
+
+# The highest bucket is that of the largest 64-bit value: its highest set bit is 62.
+_BUCKET_MAX = (62 - SUB_BITS) * (1 << SUB_BITS) + (1 << (SUB_BITS + 1)) - 1
+_BUCKET_MIN = -1 - _BUCKET_MAX
+
+
+class Body:
+    """Takes keys out of a decoded map, each with its type."""
+
+    __slots__ = ("pairs", "what")
+
+    def __init__(self, pairs: dict[str, Value], what: str = "") -> None:
+        self.pairs = pairs
+        self.what = what
+
+    def _bad(self, key: str, kind: str) -> Bad:
+        name = f"{self.what}{key}"
+        if key not in self.pairs:
+            return Bad(f"the key '{name}' is missing")
+        return Bad(f"'{name}' is not {kind}")
+
+    def integer(self, key: str, low: int = INT64_MIN) -> int:
+        value = self.pairs.get(key)
+        if type(value) is not int:
+            raise self._bad(key, "an integer")
+        if value < low:
+            raise Bad(f"'{self.what}{key}' is {value}, below {low}")
+        return value
+
+    def text(self, key: str) -> str:
+        value = self.pairs.get(key)
+        if type(value) is not str:
+            raise self._bad(key, "text")
+        return value
+
+    def text_or_null(self, key: str) -> str | None:
+        value = self.pairs.get(key, False)
+        if value is not None and type(value) is not str:
+            raise self._bad(key, "text or null")
+        return value
+
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        value = self.text(key)
+        if value not in choices:
+            raise self._bad(key, "one of " + ", ".join(choices))
+        return value
+
+    def boolean(self, key: str) -> bool:
+        value = self.pairs.get(key)
+        if type(value) is not bool:
+            raise self._bad(key, "a boolean")
+        return value
+
+    def map(self, key: str) -> dict[str, Value]:
+        value = self.pairs.get(key)
+        if type(value) is not dict:
+            raise self._bad(key, "a map")
+        return value
+
+    def inner(self, key: str) -> Body:
+        return Body(self.map(key), f"{self.what}{key}.")
+
+    def array(self, key: str) -> list[Value]:
+        value = self.pairs.get(key)
+        if type(value) is not list:
+            raise self._bad(key, "an array")
+        return value
+
+    def bodies(self, key: str) -> Iterator[Body]:
+        for number, value in enumerate(self.array(key)):
+            if type(value) is not dict:
+                raise Bad(f"'{self.what}{key}' has an item that is not a map")
+            yield Body(value, f"{self.what}{key}[{number}].")
+
+
+class Declared:
+    """What the reader keeps of a series: whether the next block may come."""
+
+    __slots__ = ("interval_ns", "next_index")
+
+    def __init__(self, interval_ns: int) -> None:
+        self.interval_ns = interval_ns
+        self.next_index = 0
+
+
+DeclaredSeries: TypeAlias = dict[int, Declared]
+
+_STATES = ("complete", "interrupted", "failed", "skipped")
+_RESULTS = ("pass", "fail", "inconclusive", "skipped")
+# The further keys of the known events: name → lowest value of an integer, or None for text.
+_EVENT_KEYS: dict[str, dict[str, int | None]] = {
+    "maximum": {"series": 0, "index": 0, "value": INT64_MIN},
+    "missed": {"series": 0, "index": -1, "count": 0},
+    "lost": {"series": 0, "index": 0, "count": 0, "max": INT64_MIN},
+    "wide": {"series": 0, "index": 0, "value": INT64_MIN},
+    "setting": {"name": None, "expected": None, "found": None},
+    "threshold": {"series": 0, "index": 0, "value": INT64_MIN},
+    "load": {"load": None, "message": None},
+}
+_SIMPLE_TYPES = (int, str, bytes, bool, type(None))
+
+
+def declared(body: Body, series: DeclaredSeries) -> int:
+    number = body.integer("series", 0)
+    if number not in series:
+        raise Bad(f"series {number} was not declared")
+    return number
+
+
+def _clock_reading(body: Body) -> tuple[int, int, int]:
+    return (
+        body.integer("monotonic_ns"),
+        body.integer("boottime_ns"),
+        body.integer("realtime_ns"),
+    )
+
+
+def _header(sequence: int, body: Body, _series: DeclaredSeries) -> Header:
+    parameters = {}
+    for name, value in body.map("parameters").items():
+        if type(value) is not dict:
+            raise Bad(f"'parameters.{name}' is not a map")
+        inner = Body(value, f"parameters.{name}.")
+        parameters[name] = Parameter(inner.text_or_null("asked"), inner.text("effective"))
+    counter = body.inner("counter")
+    return Header(
+        sequence=sequence,
+        agent=body.text("agent"),
+        libc=body.text("libc"),
+        compiler=body.text("compiler"),
+        machine=body.text("machine"),
+        run=body.text("run"),
+        step=body.integer("step", 0),
+        measurement=body.text("measurement"),
+        parameters=MappingProxyType(parameters),
+        load=body.text("load"),
+        boot_id=body.text("boot_id"),
+        privileged=body.boolean("privileged"),
+        counter=Counter(counter.text("name"), counter.integer("hz", 0)),
+        clock=ClockReading(*_clock_reading(body.inner("clock"))),
+        start_ns=body.integer("start_ns"),
+    )
+
+
+def _environment(sequence: int, body: Body, _series: DeclaredSeries) -> Environment:
+    facts = body.map("facts")
+    for name, value in facts.items():
+        if type(value) not in (str, int, bytes, type(None)):
+            raise Bad(f"the fact '{name}' is not text, an integer, bytes or null")
+    return Environment(sequence, MappingProxyType(cast("dict[str, Fact]", facts)))
+
+
+def _setting(sequence: int, body: Body, _series: DeclaredSeries) -> Setting:
+    return Setting(
+        sequence,
+        body.text("name"),
+        body.text("asked"),
+        body.text_or_null("before"),
+        body.text_or_null("effective"),
+        body.text("reason"),
+    )
+
+
+def _series_info(sequence: int, body: Body, series: DeclaredSeries) -> SeriesInfo:
+    number = body.integer("series", 0)
+    labels = body.map("labels")
+    if any(type(value) is not str for value in labels.values()):
+        raise Bad("a label is not text")
+    info = SeriesInfo(
+        sequence=sequence,
+        series=number,
+        name=body.text("name"),
+        context=body.text("context"),
+        cpu=body.integer("cpu", -1),
+        thread=body.integer("thread", -1),
+        policy=body.text("policy"),
+        priority=body.integer("priority"),
+        labels=MappingProxyType(cast("dict[str, str]", labels)),
+        unit=body.text("unit"),
+        scale=body.integer("scale", 1) if "scale" in body.pairs else 1,
+        interval_ns=body.integer("interval_ns", 0),
+        companion=body.integer("companion", 0) if "companion" in body.pairs else None,
+        histogram_only=body.boolean("histogram_only"),
+    )
+    if number in series:
+        raise Bad(f"series {number} is declared twice")
+    if len(series) >= SERIES_LIMIT:
+        raise Bad(f"there are more than {SERIES_LIMIT} series")
+    series[number] = Declared(info.interval_ns)
+    return info
+
+
+def _histogram(sequence: int, body: Body, series: DeclaredSeries) -> Histogram:
+    number = declared(body, series)
+    if body.integer("sub_bits") != SUB_BITS:
+        raise Bad(f"'sub_bits' is not {SUB_BITS}")
+    flat = body.array("buckets")
+    if len(flat) % 2 or not set(map(type, flat)) <= {int}:
+        raise Bad("'buckets' are not pairs of integers")
+    buckets = np.array(flat, dtype=np.int64).reshape(-1, 2)
+    numbers, counts = buckets[:, 0], buckets[:, 1]
+    if len(buckets):
+        if bool((numbers[1:] <= numbers[:-1]).any()):
+            raise Bad("the buckets do not rise")
+        if numbers[0] < _BUCKET_MIN or numbers[-1] > _BUCKET_MAX:
+            raise Bad("a bucket is beyond those of 64-bit values")
+        if bool((counts < 1).any()):
+            raise Bad("a bucket has a count below 1")
+    buckets.flags.writeable = False
+    return Histogram(
+        sequence=sequence,
+        series=number,
+        count=body.integer("count", 0),
+        min=body.integer("min"),
+        max=body.integer("max"),
+        sum=body.integer("sum"),
+        missed=body.integer("missed", 0),
+        lost=body.integer("lost", 0),
+        overruns=body.integer("overruns", 0),
+        sub_bits=SUB_BITS,
+        buckets=buckets,
+    )
+
+
+def _event(sequence: int, body: Body, series: DeclaredSeries) -> Event:
+    name = body.text("event")
+    time_ns = body.integer("time_ns")
+    for key, low in _EVENT_KEYS.get(name, {}).items():
+        if low is None:
+            body.text(key)
+        else:
+            body.integer(key, low)
+    number = declared(body, series) if "series" in body.pairs else None
+    fields = {
+        key: value
+        for key, value in body.pairs.items()
+        if key not in ("event", "time_ns", "series") and isinstance(value, _SIMPLE_TYPES)
+    }
+    return Event(sequence, name, time_ns, number, MappingProxyType(fields))
+
+
+def _clock(sequence: int, body: Body, _series: DeclaredSeries) -> Clock:
+    return Clock(sequence, *_clock_reading(body))
+
+
+def _work(sequence: int, body: Body, _series: DeclaredSeries) -> Work:
+    return Work(
+        sequence,
+        body.text("load"),
+        body.text("unit"),
+        body.integer("count", 0),
+        body.integer("from_ns"),
+        body.integer("to_ns"),
+    )
+
+
+def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
+    columns = tuple(Column(c.text("name"), c.text("unit")) for c in body.bodies("columns"))
+    rows = []
+    for row in body.array("rows"):
+        if type(row) is not list or len(row) != len(columns):
+            raise Bad(f"a row has not the {len(columns)} values of its columns")
+        if not set(map(type, row)) <= {int, str}:
+            raise Bad("a value of a row is not an integer or text")
+        rows.append(tuple(cast("list[int | str]", row)))
+    return Table(sequence, body.text("name"), columns, tuple(rows))
+
+
+def _verdict(sequence: int, body: Body, _series: DeclaredSeries) -> Verdict:
+    return Verdict(
+        sequence,
+        body.text("rule"),
+        body.choice("result", _RESULTS),
+        body.text("evidence"),
+        body.text("remedy"),
+    )
+
+
+def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
+    totals = tuple(
+        SeriesTotals(
+            series=declared(one, series),
+            count=one.integer("count", 0),
+            missed=one.integer("missed", 0),
+            lost=one.integer("lost", 0),
+            overruns=one.integer("overruns", 0),
+            first_due_ns=one.integer("first_due_ns"),
+            last_due_ns=one.integer("last_due_ns"),
+        )
+        for one in body.bodies("series")
+    )
+    if len({one.series for one in totals}) != len(totals):
+        raise Bad("the totals name a series twice")
+    return Trailer(
+        sequence=sequence,
+        state=body.choice("state", _STATES),
+        reason=body.text("reason"),
+        remedy=body.text("remedy"),
+        duration_ns=body.integer("duration_ns", 0),
+        records=body.integer("records", 0),
+        series=totals,
+        cpu_ns=body.integer("cpu_ns", 0),
+    )
+
+
+RECORDS: dict[int, Callable[[int, Body, DeclaredSeries], Record]] = {
+    RecordType.HEADER: _header,
+    RecordType.ENVIRONMENT: _environment,
+    RecordType.SETTING: _setting,
+    RecordType.SERIES: _series_info,
+    RecordType.HISTOGRAM: _histogram,
+    RecordType.EVENT: _event,
+    RecordType.CLOCK: _clock,
+    RecordType.WORK: _work,
+    RecordType.TABLE: _table,
+    RecordType.VERDICT: _verdict,
+    RecordType.TRAILER: _trailer,
+}
+
+
+def check_version(body: Body) -> None:
+    if body.text("format") != FORMAT:
+        raise Bad(f"its format is not '{FORMAT}'")
+    version = body.integer("version")
+    if version != VERSION:
+        raise StreamError(
+            f"the stream is of version {version}; this program knows version {VERSION}",
+            "read it with the version of rtgauge that it was written for",
+        )

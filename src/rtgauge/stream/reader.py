@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader of streams: envelopes, their order, and where a stream ends.
+
+Step 7 of the path of a sample: blocks are checked and leave as ``Samples``, whose values still lie
+in the bytes received.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from rtgauge.errors import StreamError
+from rtgauge.stream.bodies import RECORDS, Body, DeclaredSeries, check_version, declared
+from rtgauge.stream.cbor import BYTES, INT64_MAX, UNSIGNED, WIDTHS, Bad, Typed, decode_body
+from rtgauge.stream.records import Event, Fact, Record, RecordType, Samples, Span, StreamEnd
+
+BODY_LIMIT = 65536
+READ_SIZE = 1 << 20
+
+ARRAY_OF_FOUR = 0x84
+
+# --- the envelope -------------------------------------------------------------------------------
+
+
+class _Cut(Exception):
+    """The bytes so far end inside a record, which needs at least ``need`` bytes."""
+
+    def __init__(self, need: int) -> None:
+        self.need = need
+
+
+class _Envelope(NamedTuple):
+    type: int
+    sequence: int
+    body_start: int
+    body_stop: int
+    stop: int
+    crc: int
+
+
+_LOWEST = {1: 24, 2: 1 << 8, 4: 1 << 16, 8: 1 << 32}
+_READERS = {
+    width: struct.Struct(f">{code}") for width, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
+}
+
+
+def _shortest(data: bytes, at: int, start: int, major: int, what: str) -> tuple[int, int]:
+    """An argument of a type that must be ``major``, in its shortest form."""
+    if at >= len(data):
+        raise _Cut(at + 1 - start)
+    first = data[at]
+    if first >> 5 != major:
+        raise Bad(f"its {what} is of another type")
+    low = first & 31
+    if low < 24:
+        return low, at + 1
+    width = WIDTHS.get(low)
+    if width is None:
+        raise Bad(f"its {what} is not of definite length")
+    stop = at + 1 + width
+    if stop > len(data):
+        raise _Cut(stop - start)
+    (value,) = _READERS[width].unpack_from(data, at + 1)
+    if value < _LOWEST[width]:
+        raise Bad(f"its {what} is not in the shortest form")
+    return value, stop
+
+
+def _envelope(data: bytes, start: int) -> _Envelope:
+    if start >= len(data):
+        raise _Cut(1)
+    if data[start] != ARRAY_OF_FOUR:
+        raise Bad("it is not an array of four items")
+    kind, at = _shortest(data, start + 1, start, UNSIGNED, "type")
+    sequence, at = _shortest(data, at, start, UNSIGNED, "sequence number")
+    size, at = _shortest(data, at, start, BYTES, "body")
+    if size > BODY_LIMIT:
+        raise Bad(f"its body has {size} bytes, more than {BODY_LIMIT}")
+    body_stop = at + size
+    if body_stop >= len(data):
+        raise _Cut(body_stop + 1 - start)
+    crc, stop = _shortest(data, body_stop, start, UNSIGNED, "CRC")
+    return _Envelope(kind, sequence, at, body_stop, stop, crc)
+
+
+# The two records that come by the million from an overloaded system, as the agent writes them:
+# looked at in one step each. Whatever differs, be it one byte, goes the general way.
+_SHORT = (
+    rb"([\x00-\x17]|\x18[\x18-\xff]|\x19[\x01-\xff].|\x1a(?!\x00\x00).{4}"
+    rb"|\x1b(?!\x00{4})[\x00-\x7f].{7})"
+)
+_MISSED_RECORD = re.compile(
+    rb"\x84\x06" + _SHORT + rb"([\x40-\x57]|\x58[\x18-\xff])"
+    rb"(\xa5\x65event\x66missed\x67time_ns" + _SHORT + rb"\x66series" + _SHORT
+    + rb"\x65index" + _SHORT + rb"\x65count" + _SHORT + rb")" + _SHORT,
+    re.DOTALL,
+)  # fmt: skip
+_SAMPLES_HEAD = re.compile(
+    rb"\x84\x04" + _SHORT + rb"([\x40-\x57]|\x58[\x18-\xff]|\x59[\x01-\xff].)"
+    rb"(\xa4\x66series" + _SHORT + rb"\x65index" + _SHORT + rb"\x66due_ns" + _SHORT
+    + rb"\x67samples\xd8\x4e)([\x40-\x57]|\x58.|\x59.{2})",
+    re.DOTALL,
+)  # fmt: skip
+_CRC = re.compile(_SHORT, re.DOTALL)
+
+
+def _short(item: bytes) -> int:
+    """The argument of an item head that one of the patterns above has matched."""
+    return item[0] & 31 if len(item) == 1 else int.from_bytes(item[1:], "big")
+
+
+class StreamReader:
+    """Reads a stream as its bytes arrive.
+
+    ``sealed``: the stream is the ``records.cbor`` of a run's folder, where jumps in the sequence
+    are expected. Damage never raises: the stream ends there, ``finish`` says why. StreamError is
+    raised for one thing only, a header that says that the stream is of a version not known here.
+    """
+
+    def __init__(self, *, sealed: bool = False) -> None:
+        self._sealed = sealed
+        self._parts: list[bytes] = []  # bytes of a record that is not all there yet
+        self._held = 0
+        self._need = 1
+        self._position = 0  # of the first byte not accepted yet
+        self._series: DeclaredSeries = {}
+        self._next = 0
+        self._records = 0
+        self._lost = 0
+        self._dropped = 0
+        self._complete = False
+        self._cut = False
+        self._reason: str | None = None  # set once the stream has ended
+        self._refused: StreamError | None = None
+
+    def feed(self, data: bytes) -> list[Record]:
+        """The records that ``data`` completes. After the end of the stream: none."""
+        return [span.record for span in self.spans(data) if span.record is not None]
+
+    def spans(self, data: bytes) -> list[Span]:
+        """As ``feed``, with the place of each record, and records of unknown types too."""
+        if self._refused is not None:
+            raise self._refused
+        if self._ended():
+            self._dropped += len(data)
+            return []
+        self._parts.append(bytes(data))
+        self._held += len(data)
+        if self._held < self._need:
+            return []
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        spans, at = self._accept(data)
+        self._position += at
+        rest = len(data) - at
+        if self._ended():
+            self._dropped += rest
+            rest = 0
+        self._parts = [data[at:]] if rest else []
+        self._held = rest
+        if self._refused is not None:
+            raise self._refused
+        return spans
+
+    def finish(self) -> StreamEnd:
+        """How the stream ended, when no more bytes come. May be asked again."""
+        if self._reason is None:
+            self._dropped = self._held
+            self._parts, self._held = [], 0
+            if self._dropped:
+                self._cut = True
+                self._reason = f"the stream is cut inside record {self._next}"
+            elif self._records:
+                self._reason = f"the stream has no trailer: it stops after record {self._next - 1}"
+            else:
+                self._reason = "the stream is empty"
+        reason = self._reason
+        if self._complete and self._dropped:
+            reason = f"{self._dropped} bytes follow the trailer"
+        if self._lost:
+            lost = f"{self._lost} records were lost on the way"
+            reason = f"{reason}; {lost}" if reason else lost
+        return StreamEnd(
+            self._complete, self._records, self._dropped, self._lost, reason, self._cut
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is at its end: by its trailer, or by what is no record."""
+        return self._ended()
+
+    def _ended(self) -> bool:
+        return self._reason is not None
+
+    def _accept(self, data: bytes) -> tuple[list[Span], int]:
+        """All whole records of ``data``, and where the rest begins."""
+        spans: list[Span] = []
+        append = spans.append
+        at = 0
+        view = memoryview(data)
+        while not self._ended():
+            number = self._next
+            quick = self._quick(data, view, at)
+            if quick is not None:
+                append(quick)
+                at = quick.stop - self._position
+                continue
+            try:
+                envelope = _envelope(data, at)
+                if self._sealed:
+                    number = envelope.sequence
+                if zlib.crc32(view[envelope.body_start : envelope.body_stop]) != envelope.crc:
+                    raise Bad("its CRC does not agree")
+                if envelope.sequence < self._next or (not self._records and envelope.sequence):
+                    raise Bad(f"its sequence number is {envelope.sequence}")
+                number = envelope.sequence
+                record = self._record(envelope, data, at)
+            except _Cut as cut:
+                self._need = cut.need
+                break
+            except Bad as bad:
+                self._reason = f"record {number}: {bad}"
+                break
+            except StreamError as error:
+                self._reason = error.message
+                self._refused = error
+                break
+            self._count(number)
+            append(
+                Span(
+                    record,
+                    envelope.type,
+                    number,
+                    self._position + at,
+                    self._position + envelope.stop,
+                )
+            )
+            at = envelope.stop
+            if envelope.type == RecordType.TRAILER:
+                self._complete = True
+                self._reason = ""
+        return spans, at
+
+    def _count(self, number: int) -> None:
+        if not self._sealed:
+            self._lost += number - self._next
+        self._next = number + 1
+        self._records += 1
+
+    def _quick(self, data: bytes, view: memoryview, at: int) -> Span | None:
+        """The record at ``at`` if it is one of the two kinds that come in masses, and without
+        fault; None if it has to be looked at closely."""
+        kind = data[at + 1] if at + 1 < len(data) and self._records else -1
+        if kind == RecordType.EVENT:
+            return self._quick_missed(data, view, at)
+        if kind == RecordType.SAMPLES:
+            return self._quick_samples(data, view, at)
+        return None
+
+    def _quick_missed(self, data: bytes, view: memoryview, at: int) -> Span | None:
+        found = _MISSED_RECORD.match(data, at)
+        if found is None:
+            return None
+        head, body, crc = found.group(2, 3, 8)
+        number, time_ns, series, index, count = map(_short, found.group(1, 4, 5, 6, 7))
+        if (
+            _short(head) != len(body)
+            or zlib.crc32(body) != _short(crc)
+            or number < self._next
+            or series not in self._series
+        ):
+            return None
+        self._count(number)
+        fields: dict[str, Fact] = {"index": index, "count": count}
+        record = Event(number, "missed", time_ns, series, MappingProxyType(fields))
+        start = self._position
+        return Span(record, RecordType.EVENT, number, start + at, start + found.end())
+
+    def _quick_samples(self, data: bytes, view: memoryview, at: int) -> Span | None:
+        found = _SAMPLES_HEAD.match(data, at)
+        if found is None:
+            return None
+        number, length, number_of_series, index, due_ns, size = map(
+            _short, found.group(1, 2, 4, 5, 6, 7)
+        )
+        start, typed = found.start(3), found.end()
+        stop = typed + size
+        crc = _CRC.match(data, stop)
+        series = self._series.get(number_of_series)
+        count, rest = divmod(size, 4)
+        if (
+            crc is None
+            or stop - start != length
+            or length > BODY_LIMIT
+            or zlib.crc32(view[start:stop]) != _short(crc[0])
+            or number < self._next
+            or series is None
+            or rest
+            or count == 0
+            or index < series.next_index
+            or index + count > INT64_MAX
+            or due_ns + (count - 1) * series.interval_ns > INT64_MAX
+        ):
+            return None
+        self._count(number)
+        series.next_index = index + count
+        values = np.frombuffer(data, "<i4", count, typed)
+        if sys.byteorder != "little":
+            values = values.astype(np.int32)
+        place = self._position
+        record = Samples(number, number_of_series, index, due_ns, values, place + typed)
+        return Span(record, RecordType.SAMPLES, number, place + at, place + crc.end())
+
+    def _record(self, envelope: _Envelope, data: bytes, at: int) -> Record | None:
+        kind = envelope.type
+        if (kind == RecordType.HEADER) == bool(self._records):
+            raise Bad("it is a second header" if self._records else "it is not a header")
+        if kind == RecordType.SAMPLES:
+            return self._samples(envelope, data)
+        make = RECORDS.get(kind)
+        if make is None:
+            return None
+        body = Body(decode_body(data, envelope.body_start, envelope.body_stop))
+        if kind == RecordType.HEADER:
+            check_version(body)
+        return make(envelope.sequence, body, self._series)
+
+    def _samples(self, envelope: _Envelope, data: bytes) -> Samples:
+        pairs = decode_body(data, envelope.body_start, envelope.body_stop)
+        body = Body(pairs)
+        number = declared(body, self._series)
+        series = self._series[number]
+        index = body.integer("index", 0)
+        due_ns = body.integer("due_ns")
+        typed = pairs.get("samples")
+        if type(typed) is not Typed:
+            raise Bad("'samples' is not a typed array (tag 78)")
+        count = (typed.stop - typed.start) // 4
+        if count == 0:
+            raise Bad("the block is empty")
+        if index < series.next_index:
+            raise Bad(f"the block begins at index {index}, before the end of the one before")
+        last = count - 1
+        if index + last >= INT64_MAX or due_ns + last * series.interval_ns > INT64_MAX:
+            raise Bad("the block goes beyond 64 bits")
+        series.next_index = index + count
+        values = np.frombuffer(data, "<i4", count, typed.start)
+        if sys.byteorder != "little":
+            values = values.astype(np.int32)
+        return Samples(
+            envelope.sequence, number, index, due_ns, values, self._position + typed.start
+        )
+
+
+def read_stream(path: Path | str, reader: StreamReader | None = None) -> Iterator[Record]:
+    """The records of the stream in a file, in order.
+
+    How it ended is asked of ``reader.finish()`` afterwards. A file that cannot be read, or that
+    does not even begin with a header, is a StreamError.
+    """
+    reader = reader or StreamReader()
+    began = False
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while data := file.read(READ_SIZE):
+                for record in reader.feed(data):
+                    began = True
+                    yield record
+    except OSError as error:
+        raise StreamError(
+            f"cannot read the stream {path}: {error.strerror}", "check the file and its permissions"
+        ) from error
+    if not began:
+        raise StreamError(
+            f"{path} is not a stream of rtgauge: {reader.finish().reason}",
+            "give a file that rtgauge-agent wrote",
+        )
