@@ -391,10 +391,34 @@ static void run_effective_policies(struct run *run)
 
 /* --- while measuring --- */
 
+/* What is told once a second of a run's first minutes is told more rarely after so long a time, so
+ * that a run of days does not grow by what surrounds its samples. */
+#define RUN_DETAIL_NS (600 * NSEC_PER_SEC)
+#define RUN_CLOCK_NS (10 * NSEC_PER_SEC)
+#define RUN_COARSE_SNAPSHOT_NS (60 * NSEC_PER_SEC)
+
+/* When duties are due next. */
 struct run_clocks {
-	int64_t second_ns; /* when the next once-a-second duties are due */
+	int64_t second_ns; /* checks */
+	int64_t report_ns; /* ambience */
+	int64_t clock_ns;
 	int64_t snapshot_ns;
 };
+
+static bool run_is_due(int64_t *due_ns, int64_t now_ns, int64_t interval_ns)
+{
+	if (now_ns < *due_ns)
+		return false;
+	*due_ns = now_ns + interval_ns;
+	return true;
+}
+
+static void run_ambience(struct run *run, int64_t now_ns, bool still)
+{
+	ambience_read(&run->ambience, still);
+	ambience_put(&run->ambience, now_ns - run->start_ns, stream_begin(&run->stream));
+	stream_end(&run->stream, STREAM_AMBIENCE);
+}
 
 static void run_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
 		     int64_t to_ns)
@@ -488,12 +512,19 @@ static void run_check_loads(struct run *run, int64_t now_ns)
 
 static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_t now_ns)
 {
-	clocks->second_ns = now_ns + NSEC_PER_SEC;
+	bool detailed = now_ns - run->start_ns < RUN_DETAIL_NS;
+
 	run_check_loads(run, now_ns);
 	run_check_workers(run, now_ns - run->start_ns);
 	if (run->settings)
 		settings_verify(run->settings, run_setting_changed, run);
-	if (run->request->histogram_only)
+	if (run_is_due(&clocks->report_ns, now_ns, detailed ? NSEC_PER_SEC : RUN_CLOCK_NS))
+		run_ambience(run, now_ns, false);
+	if (run_is_due(&clocks->clock_ns, now_ns, RUN_CLOCK_NS))
+		drain_clock(run);
+	if (run->request->histogram_only ||
+	    run_is_due(&clocks->snapshot_ns, now_ns,
+		       detailed ? RUN_CLOCK_NS : RUN_COARSE_SNAPSHOT_NS))
 		drain_histograms(run);
 }
 
@@ -581,21 +612,16 @@ static void run_check_processes(struct run *run, int64_t now_ns)
 static void run_drain_loop(struct run *run)
 {
 	struct run_clocks clocks = { .second_ns = run->start_ns + NSEC_PER_SEC,
-				     .snapshot_ns = run->start_ns + 10 * NSEC_PER_SEC };
+				     .clock_ns = run->start_ns + RUN_CLOCK_NS,
+				     .snapshot_ns = run->start_ns + RUN_CLOCK_NS };
 
 	while (!workers_done(run)) {
 		int64_t now_ns;
 
 		run_wait(run, RUN_DRAIN_MS);
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		if (now_ns >= clocks.second_ns)
+		if (run_is_due(&clocks.second_ns, now_ns, NSEC_PER_SEC))
 			run_once_a_second(run, &clocks, now_ns);
-		if (now_ns >= clocks.snapshot_ns) {
-			clocks.snapshot_ns = now_ns + 10 * NSEC_PER_SEC;
-			drain_clock(run);
-			if (!run->request->histogram_only)
-				drain_histograms(run);
-		}
 		drain_samples(run, now_ns - run->start_ns);
 		run_check_processes(run, now_ns - run->start_ns);
 		run_check_stream(run);
@@ -636,8 +662,10 @@ static void run_place_grids(struct run *run)
 static int run_measure(struct run *run)
 {
 	int64_t end_ns;
-	int err;
+	int err = ambience_open(&run->ambience);
 
+	if (err)
+		return message_set(&run->msg, err, "free some memory", "out of memory");
 	run->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (run->ended_fd < 0)
 		return message_set(&run->msg, -errno, "allow more open files (ulimit -n)",
@@ -650,6 +678,8 @@ static int run_measure(struct run *run)
 	stream_flush(&run->stream);
 	if (err)
 		atomic_store_release(&run->stop, RUN_STOP);
+	run_ambience(run, clock_now_ns(CLOCK_MONOTONIC), true);
+	stream_flush(&run->stream);
 	run_place_grids(run);
 	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
 	workers_open_gate(run);
@@ -665,6 +695,8 @@ static int run_measure(struct run *run)
 		run_check_workers(run, end_ns);
 	}
 	run_drain_rest(run, end_ns);
+	run_ambience(run, run->start_ns + end_ns, true);
+	ambience_close(&run->ambience);
 	return run_failure(err);
 }
 

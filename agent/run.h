@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ambience.h"
 #include "atomic.h"
 #include "catalogue.h"
 #include "cpulist.h"
@@ -82,6 +83,7 @@ struct run {
 	struct stream stream;
 	struct settings *settings;
 	struct load_set *loads;
+	struct ambience ambience;
 	pid_t groups[RUN_LOADS_MAX]; /* process groups of the loads */
 	int group_count;
 	struct message msg;

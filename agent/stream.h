@@ -29,6 +29,7 @@ enum stream_type {
 	STREAM_TABLE,
 	STREAM_VERDICT,
 	STREAM_TRAILER,
+	STREAM_AMBIENCE,
 };
 
 struct stream {
