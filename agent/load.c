@@ -62,6 +62,8 @@ struct load_worker {
 	uint32_t counters;
 	uint32_t *seen; /* the counters at the last check */
 	int64_t checked_ns;
+	int64_t reported_ns;
+	uint64_t unreported;
 	int64_t worked_ns;
 	unsigned int idle_checks;
 };
@@ -759,6 +761,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 
 		count_work(worker);
 		worker->checked_ns = origin_ns;
+		worker->reported_ns = origin_ns;
 		worker->worked_ns = origin_ns;
 		worker->idle_checks = 0;
 		worker->shared->origin_ns = origin_ns;
@@ -809,9 +812,13 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 		if (!worker->pid)
 			continue;
 		count = count_work(worker);
-		if (work)
-			work(arg, worker->load->name, worker->load->unit, count, worker->checked_ns,
-			     now_ns);
+		worker->unreported += count;
+		if (work) {
+			work(arg, worker->load->name, worker->load->unit, worker->unreported,
+			     worker->reported_ns, now_ns);
+			worker->reported_ns = now_ns;
+			worker->unreported = 0;
+		}
 		err = check_worker(worker, now_ns, count, msg);
 		worker->checked_ns = now_ns;
 		if (err && !result)

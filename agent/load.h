@@ -72,7 +72,8 @@ int load_set_parse(struct load_set **set, const char *text, const struct load *c
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg);
 /*
- * About once a second: @work is called for each load with the work done since the last call.
+ * About once a second: @work, unless it is NULL, is called for each load with the work done since
+ * its last call.
  * Returns 0, or -EIO with a message when a load has died, or has done nothing for 5 s.
  */
 int load_set_check(struct load_set *set, int64_t now_ns,

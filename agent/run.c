@@ -400,7 +400,7 @@ static void run_effective_policies(struct run *run)
 /* When duties are due next. */
 struct run_clocks {
 	int64_t second_ns; /* checks */
-	int64_t report_ns; /* ambience */
+	int64_t report_ns; /* ambience, and the work of loads */
 	int64_t clock_ns;
 	int64_t snapshot_ns;
 };
@@ -500,11 +500,11 @@ static void run_check_workers(struct run *run, int64_t now_ns)
 	}
 }
 
-static void run_check_loads(struct run *run, int64_t now_ns)
+static void run_check_loads(struct run *run, int64_t now_ns, bool told)
 {
 	struct message msg = { { 0 }, { 0 } };
 
-	if (!run->loads || !load_set_check(run->loads, now_ns, run_work, run, &msg))
+	if (!run->loads || !load_set_check(run->loads, now_ns, told ? run_work : NULL, run, &msg))
 		return;
 	drain_load_event(run, now_ns - run->start_ns, msg.text);
 	run_end(run, "failed", msg.text, msg.remedy);
@@ -513,12 +513,13 @@ static void run_check_loads(struct run *run, int64_t now_ns)
 static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_t now_ns)
 {
 	bool detailed = now_ns - run->start_ns < RUN_DETAIL_NS;
+	bool told = run_is_due(&clocks->report_ns, now_ns, detailed ? NSEC_PER_SEC : RUN_CLOCK_NS);
 
-	run_check_loads(run, now_ns);
+	run_check_loads(run, now_ns, told);
 	run_check_workers(run, now_ns - run->start_ns);
 	if (run->settings)
 		settings_verify(run->settings, run_setting_changed, run);
-	if (run_is_due(&clocks->report_ns, now_ns, detailed ? NSEC_PER_SEC : RUN_CLOCK_NS))
+	if (told)
 		run_ambience(run, now_ns, false);
 	if (run_is_due(&clocks->clock_ns, now_ns, RUN_CLOCK_NS))
 		drain_clock(run);
@@ -691,7 +692,7 @@ static int run_measure(struct run *run)
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
 	run->duration_ns = end_ns - run->gate_ns;
 	if (!err) {
-		run_check_loads(run, run->start_ns + end_ns);
+		run_check_loads(run, run->start_ns + end_ns, true);
 		run_check_workers(run, end_ns);
 	}
 	run_drain_rest(run, end_ns);
