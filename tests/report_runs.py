@@ -99,6 +99,7 @@ class FakeStep:
     tables: list[stream.Table] = field(default_factory=list)
     verdicts: list[stream.Verdict] = field(default_factory=list)
     work: list[stream.Work] = field(default_factory=list)
+    ambience: list[Any] = field(default_factory=list)
     clocks: list[Any] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     trailer: stream.Trailer | None = None

@@ -17,6 +17,7 @@ from rtgauge.report import numbers
 from rtgauge.report.labels import (
     Level,
     bound_sentence,
+    carried_out,
     group_series,
     load_text,
     series_labels,
@@ -141,7 +142,7 @@ def cases_of(run: Document) -> RunCases:
         case=_carried_out("run", run),
         facts=tuple((name, plain(value)) for name, value in facts.items() if value),
         findings=tuple(_finding(finding) for finding in _by_weight(run["findings"])),
-        groups=tuple(_group(run, step) for step in run["steps"]),
+        groups=tuple(_group(run, step) for step in carried_out(run)),
     )
 
 

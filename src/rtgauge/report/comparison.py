@@ -132,7 +132,7 @@ def _counts(analysis: Analysis, row: beside.Row) -> Counts:
     return Counts.merged([figures[places[place]].counts for place in row.places])
 
 
-def runs_view(analysis: Analysis, shared: Shared, budget: pictures.Budget) -> dict[str, Any] | None:
+def runs_view(analysis: Analysis, shared: Shared) -> dict[str, Any] | None:
     """The runs of a report beside each other; None for a single one."""
     runs = analysis.model["runs"]
     if len(runs) < 2:
@@ -141,7 +141,7 @@ def runs_view(analysis: Analysis, shared: Shared, budget: pictures.Budget) -> di
         "runs": [_run_row(run, number) for number, run in enumerate(runs)],
         "caution": beside.CAUTION,
         "tables": [
-            _across(analysis, table, f"beside-{at}", shared, budget)
+            _across(analysis, table, f"beside-{at}", shared)
             for at, table in enumerate(beside.across(analysis.model))
         ],
     }
@@ -174,7 +174,6 @@ def _across(
     table: beside.Table,
     name: str,
     shared: Shared,
-    budget: pictures.Budget,
 ) -> Beside:
     rows, unit = table.rows, table.unit
     merged = [_counts(analysis, row) for row in rows]
@@ -204,7 +203,7 @@ def _across(
             "budget": None,
             "events": [],
             "compare": True,
-            **pictures.overlay([merged[at] for at in drawn], budget),
+            **pictures.overlay([merged[at] for at in drawn], shared.budget),
         }
         views = [
             {

@@ -30,6 +30,7 @@ from rtgauge.report.comparison import runs_view, steps_view
 from rtgauge.report.labels import (
     Level,
     added_text,
+    carried_out,
     group_series,
     load_text,
     ordinary_policies,
@@ -40,7 +41,7 @@ from rtgauge.report.labels import (
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import negative_points, positive_points, verdict_of_run
 from rtgauge.report.steps import Shared, step_view
-from rtgauge.report.tables import Cell, Named, counter, span, tags
+from rtgauge.report.tables import Cell, Named, ambience_table, counter, span, tags
 
 __all__ = ["embedded", "render"]
 
@@ -58,7 +59,6 @@ def embedded(data: object) -> Markup:
 
 def render(analysis: Analysis) -> str:
     """The report on the runs of an analysis, as one HTML document."""
-    shared = Shared()
     many = len(analysis.runs) > 1
     groups = [
         len(members)
@@ -70,9 +70,10 @@ def render(analysis: Analysis) -> str:
         )
     ]
     maps = sum(number if number <= pictures.APART else 1 for number in groups)
-    budget = pictures.Budget.of(sum(groups), maps)
+    steps = sum(len(run["steps"]) for run in analysis.model["runs"])
+    shared = Shared(pictures.Budget.of(sum(groups), maps, steps))
     runs = [
-        _run(analysis, number, shared, budget, f"r{number + 1}-" if many else "")
+        _run(analysis, number, shared, f"r{number + 1}-" if many else "")
         for number in range(len(analysis.runs))
     ]
     style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
@@ -86,7 +87,7 @@ def render(analysis: Analysis) -> str:
         title=_title(analysis.model),
         head=_head(analysis),
         runs=runs,
-        beside=runs_view(analysis, shared, budget),
+        beside=runs_view(analysis, shared),
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
@@ -170,22 +171,18 @@ def _cpu(environment: Mapping[str, Any]) -> tuple[str, str]:
     return _first(cpu, "model", "name", "machine", "architecture"), note
 
 
-def _run(
-    analysis: Analysis, number: int, shared: Shared, budget: pictures.Budget, prefix: str
-) -> dict[str, Any]:
+def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[str, Any]:
     run = analysis.model["runs"][number]
     catalogue = analysis.runs[number].document.get("catalogue") or {}
     known = {m.get("name"): m for m in catalogue.get("measurements") or ()}
     views = [
-        step_view(
-            analysis, number, step, known.get(step["measurement"]) or {}, shared, budget, prefix
-        )
-        for step in run["steps"]
+        step_view(analysis, number, step, known.get(step["measurement"]) or {}, shared, prefix)
+        for step in carried_out(run)
     ]
     environment = run["environment"]
     kernel, build = _kernel(environment)
     cpu, cpus = _cpu(environment)
-    loads = list(dict.fromkeys(added_text(step["load"]) for step in run["steps"]))
+    loads = list(dict.fromkeys(added_text(step["load"]) for step in carried_out(run)))
     facts = [
         Named("Target", run["target"], run["label"] or ""),
         Named("Kernel", kernel or "unknown", build),
@@ -196,7 +193,7 @@ def _run(
         Named(
             "Length",
             numbers.duration(run["duration_s"]),
-            f"{len(run['steps'])} steps" if len(run["steps"]) != 1 else "one step",
+            f"{len(views)} steps" if len(views) != 1 else "one step",
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     ]
@@ -216,6 +213,7 @@ def _run(
         "negative": negative_points(run),
         "steps": views,
         "overview": [_overview(run, view) for view in views],
+        "ambience": ambience_table(run),
         "beside": steps_view(analysis, number),
         "skipped": [
             {

@@ -13,8 +13,10 @@ __all__ = [
     "ORDINARY",
     "Level",
     "added_text",
+    "ambience",
     "bound_sentence",
     "capital",
+    "carried_out",
     "claim",
     "group_series",
     "headline",
@@ -27,6 +29,7 @@ __all__ = [
     "step_number",
     "tail_percentile",
     "target_name",
+    "watched",
     "work_text",
     "worst",
 ]
@@ -110,6 +113,31 @@ def step_number(step: Mapping[str, Any]) -> int:
 def capital(text: str) -> str:
     """The text with its first letter large, the others as they are."""
     return text[:1].upper() + text[1:]
+
+
+def carried_out(run: Mapping[str, Any]) -> list[Any]:
+    """The steps of a run that measure or calibrate; what was merely watched beside is none."""
+    return [step for step in run["steps"] if step["role"] != "ambience"]
+
+
+def ambience(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The series of what was watched beside all steps: frequency, temperature, and such."""
+    places = {step["step"] for step in run["steps"] if step["role"] == "ambience"}
+    return [one for one in run["series"] if one["step"] in places]
+
+
+def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, str, str]]]:
+    """Of each series its name with its unit and what tells it apart, and least, mean, largest."""
+    rows = []
+    for members in group_series(series, range(len(series))):
+        group = [series[place] for place in members]
+        labels = series_labels(group) if len(group) > 1 else [""]
+        for one, label in zip(group, labels, strict=True):
+            unit = numbers.unit_name(one["unit"])
+            name = one["name"] + (f" ({unit})" if unit else "") + (f", {label}" if label else "")
+            figures = [numbers.shown(one[key], one["unit"]).text for key in ("min", "mean", "max")]
+            rows.append((capital(name), (figures[0], figures[1], figures[2])))
+    return rows
 
 
 def added_text(load: Mapping[str, Any]) -> str:

@@ -17,12 +17,15 @@ from rtgauge.report import beside, numbers, sketch
 from rtgauge.report.cases import plain, series_names, step_title
 from rtgauge.report.labels import (
     Level,
+    ambience,
+    carried_out,
     claim,
     group_series,
     realtime_text,
     series_labels,
     tail_percentile,
     target_name,
+    watched,
     work_text,
 )
 from rtgauge.report.points import Point, negative_points, positive_points, verdict_of_run
@@ -89,8 +92,9 @@ def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
     if tables:
         parts += ["## Side by side", *(part for one in tables for part in _beside(one, True))]
         parts.append(beside.CAUTION)
-    for step in run["steps"]:
+    for step in carried_out(run):
         parts += _step(run, step)
+    parts += _ambience(run)
     parts += _findings(run)
     parts += _settings(run)
     return parts
@@ -147,6 +151,17 @@ def _beside(found: beside.Table, commands: bool) -> list[str]:
             "\n".join(f"- {escape_start(row.what)}: {escape(row.command)}" for row in rows)
         )
     return parts
+
+
+def _ambience(run: Document) -> list[str]:
+    """What was watched beside all steps."""
+    found = ambience(run)
+    rows = [
+        [escape(label), *(escape(text) for text in figures)] for label, figures in watched(found)
+    ]
+    if not rows:
+        return []
+    return ["## Ambience", table(("watched", "min", "mean", "max"), rows, (1, 2, 3))]
 
 
 def _point(point: Point) -> str:

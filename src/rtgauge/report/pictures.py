@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from rtgauge.report.gather import HEAT_COLUMNS, HEAT_ROWS, REACH, Figures, Heat, Window
 from rtgauge.report.packed import pack, pack_signed, pack_steps
+from rtgauge.report.strips import POINTS
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
 
@@ -40,6 +41,7 @@ APART: Final = 4
 
 _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
+_STRIPS: Final = 3000
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,12 @@ class Budget:
     columns: int = HEAT_COLUMNS
     rows: int = HEAT_ROWS
     reach: int = REACH
+    strip: int = POINTS
 
     @staticmethod
-    def of(series: int, maps: int = 1) -> Budget:
-        """The points for each of ``series`` series, which have ``maps`` heat maps: about 250 000
-        in all, within limits, and 500 000 cells of the maps."""
+    def of(series: int, maps: int = 1, steps: int = 1) -> Budget:
+        """The points for each of ``series`` series in ``steps`` steps, which have ``maps`` heat
+        maps: about 250 000 in all, within limits, and 500 000 cells of the maps."""
         share = 250_000 // max(series, 1)
         columns = int((_MAPS / max(maps, 1) * HEAT_COLUMNS / HEAT_ROWS) ** 0.5)
         return Budget(
@@ -70,6 +73,7 @@ class Budget:
             columns=min(max(columns, 60), HEAT_COLUMNS),
             rows=min(max(columns * HEAT_ROWS // HEAT_COLUMNS, 40), HEAT_ROWS),
             reach=min(max(_WINDOWS // max(series, 1) // 2, 20), REACH),
+            strip=min(max(_STRIPS // max(steps, 1), 40), POINTS),
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rtgauge.report import numbers
 from rtgauge.report.labels import (
     Level,
+    carried_out,
     group_series,
     ordinary,
     representative,
@@ -42,7 +43,7 @@ def _where(step: Mapping[str, Any]) -> str:
 def verdict_of_run(run: Run) -> Point:
     """The one line that stands above everything, and what it rests on."""
     results = [verdict["result"] for verdict in run["verdicts"]]
-    states = [step["state"] for step in run["steps"]]
+    states = [step["state"] for step in carried_out(run)]
     failed, passed = results.count("fail"), results.count("pass")
     open_ones = results.count("inconclusive")
     broken = [step for step in run["steps"] if step["state"] == "failed"]
@@ -116,7 +117,7 @@ def _sentence(text: str) -> str:
 def positive_points(run: Run) -> list[Point]:
     """What was shown to hold."""
     points = []
-    for step in run["steps"]:
+    for step in carried_out(run):
         results = [v for v in run["verdicts"] if v["step"] == step["step"]]
         good = [v for v in results if v["result"] == "pass"]
         if good and len(good) == len(results):
@@ -149,7 +150,7 @@ def positive_points(run: Run) -> list[Point]:
 def negative_points(run: Run) -> list[Point]:
     """What did not hold, was lost, or limits what may be claimed; the gravest first."""
     points = []
-    for step in run["steps"]:
+    for step in carried_out(run):
         if step["state"] in ("failed", "interrupted", "skipped"):
             kind = "fail" if step["state"] == "failed" else "warn"
             text = f"{_where(step)} {'was ' if step['state'] != 'failed' else ''}{step['state']}"
@@ -157,7 +158,7 @@ def negative_points(run: Run) -> list[Point]:
                 Point(kind, f"{text}: {step['reason'] or 'no reason recorded'}", step["remedy"])
             )
     points += _verdict_points(run)
-    for step in run["steps"]:
+    for step in carried_out(run):
         if words := ordinary(run, step):
             points.append(Point("fail", f"{_where(step)} was {words}."))
         members = [one for one in run["series"] if one["step"] == step["step"]]
@@ -216,7 +217,7 @@ def negative_points(run: Run) -> list[Point]:
 
 def _verdict_points(run: Run) -> list[Point]:
     points = []
-    for step in run["steps"]:
+    for step in carried_out(run):
         places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
         names: dict[int, str] = {}
         for members in group_series(run["series"], places):

@@ -26,6 +26,7 @@ from rtgauge.report.labels import (
 )
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import Point
+from rtgauge.report.strips import Strip, strips
 from rtgauge.report.tables import Named, figures_table, more_table, plain_table
 
 __all__ = ["Shared", "step_facts", "step_view"]
@@ -45,8 +46,9 @@ _OFF: Final = re.compile(r"0+(\.0+)? ?[a-z]*|no|")
 
 @dataclass
 class Shared:
-    """What is collected while the page is built."""
+    """What is collected while the page is built, and how many points it may have."""
 
+    budget: pictures.Budget
     data: dict[str, Any] = field(default_factory=dict)
 
 
@@ -56,14 +58,22 @@ def step_view(
     step: Document,
     definition: Mapping[str, Any],
     shared: Shared,
-    budget: pictures.Budget,
     prefix: str,
 ) -> dict[str, Any]:
     run = analysis.model["runs"][number]
     anchor = f"{prefix}step-{step['step']}"
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
     groups = [
-        _group(analysis, number, step, definition, members, f"{anchor}-q{index}", shared, budget)
+        _group(
+            analysis,
+            number,
+            step,
+            definition,
+            members,
+            f"{anchor}-q{index}",
+            shared,
+            not index,
+        )
         for index, members in enumerate(group_series(run["series"], places))
     ]
     summary = str(definition.get("summary") or "") or step["measurement"]
@@ -239,9 +249,11 @@ def _group(
     members: Sequence[int],
     name: str,
     shared: Shared,
-    budget: pictures.Budget,
+    first: bool,
 ) -> dict[str, Any]:
+    """``first``: the quantity below whose picture over time loads and ambience are shown."""
     run = analysis.model["runs"][number]
+    stored = next(one for one in analysis.runs[number].steps if one.number == step["step"])
     series = [run["series"][place] for place in members]
     labels = series_labels(series)
     unit = series[0]["unit"]
@@ -268,7 +280,7 @@ def _group(
     drawn = any(one.kept for one in figures)
     views = []
     if drawn:
-        picture = pictures.picture(figures, budget)
+        picture = pictures.picture(figures, shared.budget)
         if _distinct_times(picture["time"]) < FEW_TIMES:
             picture["time"] = picture["heat"] = None
         limit = step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None
@@ -285,7 +297,9 @@ def _group(
             "events": [[event["time_s"], event["text"]] for event in step["events"]],
             **picture,
         }
-        views = _figures(picture, len(series))
+        found = [] if picture["time"] is None or not first else strips(stored, shared.budget.strip)
+        shared.data[name]["strips"] = [one.data() for one in found]
+        views = _figures(picture, len(series), found)
     return {
         "id": name,
         "places": list(members),
@@ -363,7 +377,9 @@ def _distinct_times(time: Mapping[str, Any] | None) -> int:
     return len(filled | {mark[0] for mark in time["marks"]})
 
 
-def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
+def _figures(
+    picture: Mapping[str, Any], series: int, below: Sequence[Strip] = ()
+) -> list[dict[str, Any]]:
     corrected = any(row is not None for row in picture["ccdf"]["corrected"])
     views: list[dict[str, Any]] = [
         {
@@ -418,6 +434,15 @@ def _figures(picture: Mapping[str, Any], series: int) -> list[dict[str, Any]]:
         views.append(
             {"kind": "time", "full": True, "title": "Over the time of the step", "caption": caption}
         )
+    views += [
+        {
+            "kind": "strip",
+            "full": True,
+            "title": f"{one.title} ({one.unit})",
+            "caption": one.caption,
+        }
+        for one in below
+    ]
     if picture["heat"] is not None:
         together = series > len(picture["heat"]["maps"])
         caption = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import capital, tail_percentile
+from rtgauge.report.labels import ambience, capital, tail_percentile, watched
 from rtgauge.report.model import Document
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Grid",
     "Named",
     "Row",
+    "ambience_table",
     "column",
     "counter",
     "figures_table",
@@ -194,6 +195,21 @@ def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> 
     shown_unit = numbers.unit_name(unit)
     caption = (f"In {shown_unit}. " if shown_unit else "") + "Rest: all samples but the first."
     return _grid("More figures", "Series", labels, [""] * len(series), columns, caption)
+
+
+def ambience_table(run: Document) -> Grid | None:
+    """What was watched beside all steps: a row for each quantity and CPU."""
+    rows = [
+        Row(label, [Cell(text) for text in figures]) for label, figures in watched(ambience(run))
+    ]
+    if not rows:
+        return None
+    return Grid(
+        "Ambience",
+        ["Watched", "Least", "Mean", "Largest"],
+        rows,
+        "Beside all steps of the run; over time it stands below the pictures of each step.",
+    )
 
 
 def plain_table(table: Document, meaning: str) -> Grid:

@@ -23,6 +23,8 @@ from rtgauge.facts import printable
 from rtgauge.report import beside, numbers, sketch
 from rtgauge.report.labels import (
     Level,
+    ambience,
+    carried_out,
     claim,
     group_series,
     load_text,
@@ -34,6 +36,7 @@ from rtgauge.report.labels import (
     step_number,
     tail_percentile,
     target_name,
+    watched,
     work_text,
     worst,
 )
@@ -151,19 +154,21 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
         _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
         _line((f"run {_safe(run['id'])}", "dim")),
     ]
-    asked_for = any(step["role"] != "calibration" for step in run["steps"])
-    aside = [step for step in run["steps"] if asked_for and step["role"] == "calibration"]
-    for step in run["steps"]:
+    steps = carried_out(run)
+    asked_for = any(step["role"] != "calibration" for step in steps)
+    aside = [step for step in steps if asked_for and step["role"] == "calibration"]
+    for step in steps:
         if step not in aside:
             parts.append(Text())
             parts.extend(_step(run, step))
-    if any(_lacking(run, step) for step in run["steps"] if step not in aside):
+    if any(_lacking(run, step) for step in steps if step not in aside):
         parts += [Text(), Text("–  too few samples for this percentile", "dim")]
     if aside:
         parts.append(Text())
     for step in aside:
         parts.extend(_calibration(run, step))
     parts += _beside(tables)
+    parts += _ambience(run)
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     if findings:
         parts += [Text(), Text("What limits these numbers", "bold")]
@@ -211,6 +216,19 @@ def _beside(tables: Sequence[beside.Table]) -> list[RenderableType]:
             table.add_row(Text(_safe(row.what)), *cells, Text(small))
         parts += [Text(), Text(_safe(beside.title(found)), "bold"), table]
     return parts
+
+
+def _ambience(run: Mapping[str, Any]) -> list[RenderableType]:
+    """What was watched beside all steps, in a line each; of many CPUs the first few."""
+    rows = watched(ambience(run))
+    if not rows:
+        return []
+    table = Table.grid(padding=(0, 1))
+    for label, (least, mean, most) in rows[:ROW_LIMIT]:
+        table.add_row(_safe(label), _safe(f"{least} to {most}, mean {mean}"))
+    if len(rows) > ROW_LIMIT:
+        table.add_row(Text(f"and {len(rows) - ROW_LIMIT} more", "dim"))
+    return [Text(), Text("Ambience", "bold"), _indented(table)]
 
 
 def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:

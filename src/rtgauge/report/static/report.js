@@ -200,7 +200,7 @@ const spread = (lo, hi, linear) => linear || lo <= 0 || hi / lo < 8
 	: { kind: "log", scale: { distr: 3, log: 10, range: [lo * 0.8, hi * 1.25] } };
 
 /* Kinds of pictures that share the step's time. */
-const TIMED = ["time", "heat"];
+const TIMED = ["time", "heat", "strip"];
 
 /* --- one quantity of one step: a legend and its pictures --- */
 class Group {
@@ -219,6 +219,7 @@ class Group {
 		this.maps = data.heat ? data.heat.maps.map(unpack) : [];
 		const opened = w => w && { at: w.at, index: unpackSteps(w.index), due: unpackSteps(w.due_ns), value: unpackSigned(w.value) };
 		this.window = data.window && { around: data.window.around.map(opened), begin: data.window.begin.map(opened) };
+		box.querySelectorAll("figure[data-kind=strip]").forEach((figure, k) => { figure.strip = data.strips[k]; });
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
 		this.draw();
 	}
@@ -552,6 +553,32 @@ class Group {
 			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.show(tops[idx])}${NARROW}${this.unit}, ${group(String(this.data.ccdf.total[idx]))} samples`,
 		});
 	}
+	/* A line or few below the picture over time, on the same axis of time. */
+	strip(figure) {
+		const s = figure.strip, t = this.data.time, number = Math.max(...t.high.map(r => r.length)), n = s.labels.length;
+		const ends = [(t.start_ns + t.bin_ns * 0.5) / 1e9, (t.start_ns + t.bin_ns * (number - 0.5)) / 1e9];
+		/* Each value holds from the record before to its own; the axis begins and ends as that above. */
+		const inside = s.x.map((v, k) => k).filter(k => s.x[k] > ends[0] && s.x[k] < ends[1]);
+		const after = s.x.findIndex(v => v >= ends[1]), at = k => y => k === undefined || k < 0 ? null : y[k];
+		const x = [ends[0], ...inside.map(k => s.x[k]), ends[1]];
+		const rows = s.y.map(y => [at(inside[0] ?? after)(y), ...inside.map(k => y[k]), at(after < 0 ? inside[inside.length - 1] : after)(y)]);
+		const all = rows.flat().filter(v => v !== null);
+		const lo = all.reduce((a, b) => Math.min(a, b), Infinity), hi = all.reduce((a, b) => Math.max(a, b), -Infinity);
+		const low = hi > 0 && lo > 0.7 * hi ? lo - (hi - lo) * 0.3 - hi * 0.02 : Math.min(0, lo);
+		if (n > 1 && !figure.querySelector(".keys")) figure.querySelector("h4").append(el("span", "keys"));
+		const keysBox = figure.querySelector(".keys");
+		if (keysBox) keysBox.replaceChildren(...s.labels.map((text, i) => { const k = el("span"), w = el("span", "swatch"); w.style.background = colour(i, n); k.append(w, text); return k; }));
+		return this.base(figure, {
+			data: [x, ...rows],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: { range: [low, hi > low ? hi + (hi - low) * 0.1 : low + 1] } },
+				axes: [Object.assign(axisBase(), { size: 22, values: (u, v) => v.map(tick) }), Object.assign(axisBase(), { size: 52 + 18, space: 24, values: (u, v) => v.map(tick) })],
+				series: [{}, ...s.labels.map((_, i) => ({ stroke: colour(i, n), width: 1.4, points: { show: false }, paths: uPlot.paths.stepped({ align: -1 }) }))],
+				focus: { alpha: 1 },
+			},
+			tell: (u, idx) => [seconds(x[idx]), ...s.labels.map((text, i) => [text, rows[i][idx]]).filter((p, i) => n <= 4 || i + 1 === (u.focused || 1)).map(([text, v]) => `${n > 1 ? text + " " : ""}${show(v, true)}${NARROW}${s.unit}`)].join(" · "),
+		});
+	}
 	dots(i, more) { return Object.assign({ stroke: colour(i, this.n), width: 0, paths: () => null, points: { show: true, size: 4.5, width: 1, fill: colour(i, this.n, 0.75) } }, more); }
 	/* The samples around the largest of one series. */
 	around(figure) {
@@ -604,14 +631,14 @@ class Group {
 		link.type = "button";
 		link.addEventListener("click", () => {
 			const a = el("a");
-			a.href = URL.createObjectURL(new Blob([this.csv(figure.dataset.kind)], { type: "text/csv" }));
-			a.download = `${this.data.file}-${figure.dataset.kind}.csv`;
+			a.href = URL.createObjectURL(new Blob([this.csv(figure.dataset.kind, figure)], { type: "text/csv" }));
+			a.download = `${this.data.file}-${figure.strip ? figure.strip.title : figure.dataset.kind}.csv`;
 			a.click();
 			setTimeout(() => URL.revokeObjectURL(a.href), 1000);
 		});
 		box.append(link);
 		const kind = figure.dataset.kind;
-		if (kind !== "histogram" && kind !== "ccdf") {
+		if (!["histogram", "ccdf", "strip"].includes(kind)) {
 			const b = el("button", "", "Linear scale");
 			b.type = "button";
 			b.addEventListener("click", () => { this.linear[kind] = !this.linear[kind]; b.textContent = this.linear[kind] ? "Logarithmic scale" : "Linear scale"; this.draw(); });
@@ -625,12 +652,16 @@ class Group {
 			box.append(" · ", choice);
 		}
 	}
-	csv(kind) {
+	csv(kind, figure) {
 		const d = this.data, rows = [];
 		/* A cell that a spreadsheet could take for a formula is led by an apostrophe. */
 		const cell = v => { let s = v === null || v === undefined ? "" : String(v); if (typeof v === "string" && /^[=+\-@\t\r]/.test(s)) s = "'" + s; return /[",\n\r]/.test(s) ? '"' + s.replace(/"/g, '""') + '"' : s; };
 		const unit = d.raw_unit;
-		if (kind === "heat") {
+		if (kind === "strip") {
+			const s = figure.strip;
+			rows.push(["until (s)", ...s.labels.map(l => `${l} (${s.unit})`)]);
+			s.x.forEach((v, k) => rows.push([v, ...s.y.map(y => y[k])]));
+		} else if (kind === "heat") {
 			const h = d.heat, n = h.low.length, apart = h.maps.length === this.n;
 			rows.push(["from (ns)", "below (ns)", `at least (${unit})`, `at most (${unit})`, ...(apart ? d.labels : ["all series"])]);
 			for (let k = 0; k < h.columns * n; k++) if (this.maps.some(m => m[k])) {
@@ -688,7 +719,7 @@ for (const g of groups) {
 	const shown = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
 	if (g.maps.length && shown !== all) problems.push(`${g.data.file}: heat map has ${shown} of ${all}`);
 	if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
-	for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind).length < 10) problems.push("empty data");
+	for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
 }
 report();
 })();

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads and ambience over the time of a step, against brute force."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report import html, markdown, model, strips, terminal
+from rtgauge.report.cases import cases_of
+
+S = 1_000_000_000
+
+
+def watched(seconds: int, cpus: int, seed: int = 1) -> list[Any]:
+    random = np.random.default_rng(seed)
+    return [
+        SimpleNamespace(
+            time_ns=(at + 1) * S,
+            cpus=list(range(cpus)),
+            frequency_khz=[int(v) for v in random.integers(800_000, 3_600_000, cpus - 1)] + [None],
+            interrupts=[int(v) for v in random.integers(0, 3000, cpus)],
+            steal_ns=[int(v) for v in random.integers(0, S // 10, cpus)],
+            smi=int(random.integers(0, 2)),
+            temperature_mc={"package": int(random.integers(40_000, 90_000))},
+        )
+        for at in range(seconds)
+    ]
+
+
+def found_in(step: Any, points: int = 300) -> dict[str, strips.Strip]:
+    return {one.title: one for one in strips.strips(step, points)}
+
+
+@pytest.mark.parametrize("points", [7, 25, 300])
+def test_strips_say_what_was_recorded(points: int) -> None:
+    step = made.step(0, [])
+    random = np.random.default_rng(5)
+    done = [int(v) for v in random.integers(0, 900, 40)]
+    step.work = [
+        stream.Work(0, "cpu", "loops", v, at * S, (at + 1) * S) for at, v in enumerate(done)
+    ]
+    records = step.ambience = watched(40, 3)
+    found = found_in(step, points)
+    assert next(iter(found)) == "Load cpu"
+    load = found["Load cpu"]
+    assert load.unit == "loops/s" and len(load.x) <= points
+    starts = [0, *(round(x) for x in load.x)]
+    spans = list(itertools.pairwise(starts))
+    assert load.y[0] == pytest.approx([sum(done[a:b]) / (b - a) for a, b in spans])
+    for cpu in range(3):
+        parts = [[one.interrupts[cpu] for one in records[a:b]] for a, b in spans]
+        assert found["Interrupts"].y[cpu] == pytest.approx([sum(p) / len(p) for p in parts])
+        stolen = [[one.steal_ns[cpu] for one in records[a:b]] for a, b in spans]
+        assert found["Stolen time"].y[cpu] == pytest.approx(
+            [100 * sum(p) / (len(p) * S) for p in stolen]
+        )
+    least = [min(one.frequency_khz[0] for one in records[a:b]) / 1000 for a, b in spans]
+    assert found["Frequency"].y[0] == pytest.approx(least)
+    assert found["Frequency"].y[2] == [None] * len(spans)
+    smi = [sum(one.smi for one in records[a:b]) for a, b in spans]
+    assert found["System management interrupts"].y[0] == pytest.approx(smi)
+    hot = [max(one.temperature_mc["package"] for one in records[a:b]) / 1000 for a, b in spans]
+    assert found["Temperature"].y[0] == pytest.approx(hot)
+
+
+def test_of_many_cpus_the_least_the_median_and_the_largest_are_drawn() -> None:
+    step = made.step(0, [])
+    step.ambience = watched(5, 64)
+    strip = found_in(step)["Interrupts"]
+    assert list(strip.labels) == ["least", "median", "largest"]
+    rows = [one.interrupts for one in step.ambience]
+    assert strip.y[0] == [min(row) for row in rows]
+    assert strip.y[2] == [max(row) for row in rows]
+    assert strip.y[1] == [float(np.median(row)) for row in rows]
+
+
+def test_nothing_recorded_draws_nothing() -> None:
+    step = made.step(0, [])
+    assert strips.strips(step) == []  # type: ignore[arg-type]
+    step.ambience = watched(4, 1)
+    for one in step.ambience:
+        one.smi, one.temperature_mc = None, {}
+    assert list(found_in(step)) == ["Interrupts", "Stolen time"]
+
+
+def test_ambience_is_a_table_and_no_measurement() -> None:
+    analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
+    before = {
+        "html": html.render(analysis),
+        "markdown": markdown.render(analysis.model),
+        "terminal": terminal.text(analysis.model),
+    }
+    cases = cases_of(analysis.model["runs"][0])
+    run = analysis.model["runs"][0]
+    number = len(run["steps"])
+    step = {**copy.deepcopy(run["steps"][0]), "step": number, "measurement": "ambience"}
+    run["steps"].append({**step, "role": "ambience", "budget": None, "stream": None})
+    one = copy.deepcopy(run["series"][0])
+    for cpu in range(2):
+        run["series"].append(
+            {**one, "step": number, "measurement": "ambience", "name": "frequency", "unit": "MHz",
+             "cpu": cpu, "min": 800 + cpu, "mean": 1600.5, "max": 3600}
+        )  # fmt: skip
+    model.validate(analysis.model)
+    page = html.render(analysis)
+    assert "Frequency (MHz), CPU 1" in page and 'id="ambience"' in page
+    assert page.count('class="card"') == before["html"].count('class="card"')
+    assert page.count("<figure") == before["html"].count("<figure")
+    assert 'id="step-4"' not in page
+    text = markdown.render(analysis.model)
+    assert "| Frequency (MHz), CPU 1 | 801 |" in text
+    text = terminal.text(analysis.model)
+    assert "Frequency (MHz), CPU 1 801 to 3 600, mean 1 600" in text
+    assert len(text.splitlines()) == len(before["terminal"].splitlines()) + 4
+    assert cases_of(run) == cases
