@@ -565,10 +565,48 @@ def test_what_is_sealed_may_be_read(tmp_path: Path, rows: int, kind: str) -> Non
             check_parquet(path, rows + 1)
 
 
-def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
-    outcomes, accepted, failed, how = fuzz_bundle.fuzz(250, 7, tmp_path)
-    assert failed is None, how
-    assert outcomes > 30 and accepted > 3  # it reaches many places of the import
+def test_no_byte_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """Arrow ends it at some; so it happens in another one."""
+    stream = streams.Builder().series(0).samples(0, 0, streams.latencies(2000))
+    with Store.open(str(tmp_path / "s")) as store:
+        bundles.carry_out(store, data=stream.data)
+        path = store.path / RUN / SERIES
+        script = """
+import sys
+from pathlib import Path
+from rtgauge.store.pages import check_parquet
+path, copy = Path(sys.argv[1]), Path(sys.argv[1] + ".damaged")
+data = bytearray(path.read_bytes())
+refused = 0
+footer = int.from_bytes(data[-8:-4], "little")
+for at in range(len(data) - 8 - footer, len(data) - 8):
+    true = data[at]
+    for value in (0, 13, 14, 255, true ^ 1, true ^ 128, (true + 2) % 256):
+        data[at] = value
+        copy.write_bytes(data)
+        try:
+            check_parquet(copy, 2000)
+        except ValueError:
+            refused += 1
+    data[at] = true
+print(refused)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(path)],
+            capture_output=True, text=True, timeout=300, check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) > 500
+
+
+def test_a_short_run_of_the_fuzzer(tmp_path: Path, files: Files) -> None:
+    assert fuzz_bundle.pack_quickly(files) == pack(files)
+    tally = fuzz_bundle.fuzz(7, 0, 1000, tmp_path)
+    assert not tally.how, tally.how
+    assert tally.executions == tally.outcomes.total() == 1000
+    assert tally.thorough > 0 and tally.outcomes["accepted in place"] > 10
+    assert len(tally.outcomes) > 50  # it reaches many places of the import
 
 
 # --- the command line -----------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a Parquet file from elsewhere may be given to Arrow.
 
-Arrow believes a page that says how large it becomes, and reserves that much. So the sizes of all
-pages are looked at first: their headers are structures in Thrift's compact protocol, of which the
-few lines here read no more than that (the format's `parquet.thrift`, `PageHeader`). Only what
-sealing writes is let through (docs/run-folder.md, "Parquet").
+Arrow believes a page that says how large it becomes, and reserves that much: so the sizes of all
+pages are looked at first. A codec that it does not know ends the whole process: so the footer is
+looked at before Arrow sees it. Both are structures in Thrift's compact protocol, of which the few
+lines here read no more than that (the format's `parquet.thrift`, `PageHeader` and `FileMetaData`).
+Only what sealing writes is let through (docs/run-folder.md, "Parquet").
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ ROWS_PER_BYTE = 1 << 12
 """A sealed sample takes a thousandth of a byte at the very least (all values alike)."""
 FOOTER_LIMIT = 1 << 26
 HEADER_LIMIT = 1 << 12
-DEPTH_LIMIT = 6
+DEPTH_LIMIT = 12
 
 _MAGIC = b"PAR1"
 _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "BYTE_STREAM_SPLIT", "DELTA_BINARY_PACKED"}
+_CODECS = frozenset(range(8))
 _DATA_PAGES = (0, 3)
 _TYPES = (pa.int64(), pa.int64())
 
@@ -49,6 +51,7 @@ def check_parquet(path: Path, rows: int) -> None:
             raise ValueError("it is no Parquet file, or cut")
         if footer > min(FOOTER_LIMIT, (1 << 20) + groups * (1 << 11)):
             raise ValueError(f"its footer has {footer} bytes")
+        _check_footer(os.pread(file.fileno(), footer, size - 8 - footer))
         limits = {
             "thrift_string_size_limit": FOOTER_LIMIT,
             "thrift_container_size_limit": 1 << 17,
@@ -108,48 +111,78 @@ def _check_column(file: int, column: Any, rows: int, end: int) -> None:
         raise ValueError("a page reaches out of its column")
 
 
+def _check_footer(data: bytes) -> None:
+    """ValueError where Arrow would end the process: it does so at a codec that it does not know
+    (`FileMetaData`, its row groups, their columns, the metadata of each, its codec)."""
+    try:
+        groups = _struct(data, 0, 0)[0].get(4, [])
+        columns = [column for group in groups for column in group.get(1, [])]
+        codecs = {column.get(3, {}).get(4) for column in columns}
+    except (IndexError, AttributeError, TypeError) as error:
+        raise ValueError("its footer is damaged") from error
+    if not codecs <= _CODECS:
+        raise ValueError("its samples are not packed as they are when sealed")
+
+
 def _page_header(data: bytes) -> tuple[dict[int, int], int]:
     """The whole numbers among the fields of a PageHeader, and its length."""
     try:
-        return _struct(data, 0, 0)
+        fields, length = _struct(data, 0, 0)
     except IndexError as error:
         raise ValueError("a page's header is cut or too long") from error
+    return {field: value for field, value in fields.items() if type(value) is int}, length
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, int], int]:
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    """A structure's fields by number, and where it ends. IndexError where it is cut."""
     if depth > DEPTH_LIMIT:
-        raise ValueError("a page's header is nested too deep")
-    numbers: dict[int, int] = {}
+        raise ValueError("it is nested too deep")
+    fields: dict[int, Any] = {}
     field = 0
     while head := data[at]:
         at += 1
-        kind = head & 15
         if head >> 4:
             field += head >> 4
         else:
             field, at = _zigzag(data, at)
-        if kind in (4, 5, 6):  # i16, i32, i64
-            numbers[field], at = _zigzag(data, at)
+        if head & 15 in (1, 2):  # the kind says which truth value
+            fields[field] = head & 15 == 1
         else:
-            at = _skip(data, at, kind, depth)
-    return numbers, at + 1
+            fields[field], at = _value(data, at, head & 15, depth)
+    return fields, at + 1
 
 
-def _skip(data: bytes, at: int, kind: int, depth: int) -> int:
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     match kind:
-        case 1 | 2:  # a truth value: the kind says it
-            return at
-        case 3:
-            return at + 1
+        case 1 | 2 | 3:  # a truth value in a list, a byte
+            return data[at], at + 1
+        case 4 | 5 | 6:  # i16, i32, i64
+            return _zigzag(data, at)
         case 7:
-            return at + 8
+            return None, at + 8
         case 8:  # bytes
             length, at = _varint(data, at)
-            return at + length
+            return data[at : at + length], at + length
+        case 9 | 10:
+            return _list(data, at, depth)
         case 12:
-            return _struct(data, at, depth + 1)[1]
-        case _:  # lists, sets and maps: no page header of the format has any
-            raise ValueError("a page's header is not as the format has it")
+            return _struct(data, at, depth + 1)
+        case _:  # maps: no structure of the format has any
+            raise ValueError("it holds what the format has not")
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    if depth > DEPTH_LIMIT:
+        raise ValueError("it is nested too deep")
+    head = data[at]
+    count, at = (head >> 4, at + 1) if head >> 4 < 15 else _varint(data, at + 1)
+    values = []
+    for _ in range(count):
+        value, at = _value(data, at, head & 15, depth + 1)
+        values.append(value)
+        if at > len(data):
+            raise IndexError
+    return values, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -160,7 +193,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, at
-    raise ValueError("a page's header holds a number that is too long")
+    raise ValueError("it holds a number that is too long")
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
