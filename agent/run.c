@@ -28,6 +28,8 @@
 
 /* A block closes after at most 250 ms; the rest is for being scheduled late. */
 #define RUN_DRAIN_MS 200
+/* Ordinary tasks, however many, must not keep the drain waiting; measuring threads still do. */
+#define RUN_DRAIN_NICE (-15)
 /* So long a reader that takes nothing may still take the rest once a stop was asked for. */
 #define RUN_STUCK_NS (2 * NSEC_PER_SEC)
 /* Of memory besides the stacks: the most that is allocated while memory is locked. */
@@ -674,6 +676,8 @@ static int run_measure(struct run *run)
 	run_choose_drain_cpus(run);
 	run_lock_memory(run);
 	err = workers_start(run);
+	/* not before: a measuring thread of SCHED_OTHER would be as urgent */
+	setpriority(PRIO_PROCESS, 0, RUN_DRAIN_NICE);
 	run_effective_policies(run);
 	drain_header(run);
 	stream_flush(&run->stream);
