@@ -4,9 +4,10 @@
 PYTHON_HERE = .venv/bin/python
 
 # Programs of `make bench`, in this order; each writes to bench/results/.
-BENCHES = bench/instructions.py bench/timer.py bench/load_sched.py bench/report_scale.py
+BENCHES = bench/instructions.py bench/timer.py bench/load_sched.py bench/report_scale.py \
+          bench/kills.py
 
-.PHONY: setup build test check bench clean
+.PHONY: setup build test check bench fuzz clean
 
 # What running needs: Debian's packages, .venv, the agent. The same step as the first ./rtgauge.
 setup build:
@@ -26,6 +27,14 @@ check:
 bench:
 	@tools/setup.sh --dev
 	@set -e; for program in $(BENCHES); do $(PYTHON_HERE) $$program; done
+
+# Damaged and hostile input by the million; FUZZ_OPTIONS="--seed 2 --from 5000000" for other parts.
+FUZZ_EXECUTIONS = 10000000
+fuzz:
+	@tools/setup.sh --test
+	@set -e; for program in tests/fuzz_bundle.py tests/fuzz_stream.py; do \
+		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
+			$(FUZZ_OPTIONS); done
 
 clean:
 	rm -rf build dist src/rtgauge/agents .hypothesis .venv/rtgauge-stamp

@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzing the stream's reader: damaged and hostile streams by the hundred thousand.
+"""Fuzzing the stream's reader: damaged and hostile streams by the million.
 
-    PYTHONPATH=src python tests/fuzz_stream.py --executions 1000000 --seed 1
+    PYTHONPATH=src python tests/fuzz_stream.py --executions 10000000 --jobs 2 --seed 1
 
 Valid streams are damaged (bytes, bits, cuts, swapped records, bodies changed with a true CRC around
-them) and read. Nothing may crash, hang, or grow; feeding in pieces must give what feeding at once
-gives; and every tenth stream must read as docs/stream.md's own reader (reader_from_page.py) reads
-it. Interesting streams (that end at a place or for a reason not seen before) join those that are
-damaged next. The first stream that fails is written to ``--keep`` and the process ends with 1.
+them) and read. Nothing may crash, hang, or grow; one in ``PIECES``, fed in pieces, must give what
+it gives at once; one in ``PAGE`` must read as docs/stream.md's own reader (reader_from_page.py)
+reads it. Interesting streams (that end at a place or for a reason not seen before in the block)
+join those that are damaged next. The first stream that fails is written to ``--keep``, and the exit
+code is 1.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-import resource
 import sys
-import time
 from pathlib import Path
 
+import fuzzing
 import reader_from_page
 import streams
+from fuzzing import Tally
 from rtgauge.errors import StreamError
 from rtgauge.stream import StreamReader
 
 POOL_LIMIT = 400
 SIZE_LIMIT = 1 << 18
+BLOCK = 50_000
+PIECES = 3
+PAGE = 30
 
 
 def seeds() -> list[bytes]:
@@ -64,46 +67,28 @@ def check(data: bytes, rng: random.Random, with_page: bool) -> None:
         assert reader_from_page.read(data) == at_once, "the page's reader reads it otherwise"
 
 
-def fuzz(executions: int, seed: int) -> tuple[int, bytes | None, str]:
-    """Number of different outcomes seen, the stream that failed (or None), and how it failed."""
-    rng = random.Random(seed)
+def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+    rng = random.Random(f"{seed} {first}")
     pool = seeds()
-    outcomes: set[str] = set()
-    for number in range(executions):
+    tally = Tally()
+    for number in range(first, first + count):
         data = streams.damage(rng.choice(pool), rng, pool)[:SIZE_LIMIT]
         try:
             found = outcome(data)
-            if number % 3 == 0:
-                check(data, rng, with_page=number % 10 == 0)
+            if number % PIECES == 0:
+                check(data, rng, with_page=number % PAGE == 0)
         except Exception as error:
-            return len(outcomes), data, f"execution {number}: {error!r}"
-        if found not in outcomes:
-            outcomes.add(found)
+            tally.failed, tally.how = data, f"execution {number}: {error!r}"
+            return tally
+        tally.executions += 1
+        tally.thorough += number % PIECES == 0
+        if found not in tally.outcomes:
             pool.append(data)
             if len(pool) > POOL_LIMIT:
                 del pool[rng.randrange(5, len(pool))]
-    return len(outcomes), None, ""
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="fuzz the stream's reader")
-    parser.add_argument("--executions", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-stream-failure.cbor"))
-    arguments = parser.parse_args()
-    began = time.monotonic()
-    outcomes, failed, how = fuzz(arguments.executions, arguments.seed)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(
-        f"{arguments.executions} executions, seed {arguments.seed}, {outcomes} outcomes, "
-        f"peak memory {peak / 2**10:.0f} MiB, {time.monotonic() - began:.0f} s"
-    )
-    if failed is None:
-        return 0
-    arguments.keep.write_bytes(failed)
-    print(f"FAILED: {how}; the stream is in {arguments.keep}", file=sys.stderr)
-    return 1
+        tally.outcomes[found] += 1
+    return tally
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fuzzing.run("stream", fuzz, 100_000, __file__, BLOCK))

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import fuzz_stream
 
 
-def test_fuzzing() -> None:
-    outcomes, failed, how = fuzz_stream.fuzz(4000, seed=20)
-    assert failed is None, how
-    assert outcomes > 100  # it reaches many places of the reader
+def test_fuzzing(tmp_path: Path) -> None:
+    tally = fuzz_stream.fuzz(20, 0, 4000, tmp_path)
+    assert not tally.how, tally.how
+    assert tally.executions == 4000
+    assert len(tally.outcomes) > 100  # it reaches many places of the reader

@@ -89,16 +89,15 @@ class Bundle:
 
     @property
     def manifest(self) -> bytes:
-        """The manifest's only form."""
-        files = [{"name": e.name, "size": e.size, "sha256": e.sha256} for e in self.entries]
-        document = {
-            "format": FORMAT,
-            "version": VERSION,
-            "run": self.run,
-            "digest": self.digest,
-            "files": files,
-        }
-        return json.dumps(document, indent=1).encode("ascii") + b"\n"
+        """The manifest's only form: JSON, indented by one; no text in it needs an escape."""
+        files = ",".join(
+            f'\n  {{\n   "name": "{e.name}",\n   "size": {e.size},\n   "sha256": "{e.sha256}"\n  }}'
+            for e in self.entries
+        )
+        return (
+            f'{{\n "format": "{FORMAT}",\n "version": {VERSION},\n "run": "{self.run}",\n'
+            f' "digest": "{self.digest}",\n "files": [{files}{files and chr(10) + " "}]\n}}\n'
+        ).encode("ascii")
 
     @property
     def packed_size(self) -> int:

@@ -167,8 +167,10 @@ def _plain(document: object, name: str) -> None:
             elif isinstance(value, list):
                 below += value
             elif isinstance(value, str):
-                if any("\ud800" <= character <= "\udfff" for character in value):
-                    raise _Wrong(f"its {name} holds text that is none")
+                try:
+                    value.encode("utf-8")
+                except UnicodeEncodeError as error:  # half of a surrogate pair
+                    raise _Wrong(f"its {name} holds text that is none") from error
             elif isinstance(value, float):
                 if not math.isfinite(value):
                     raise _Wrong(f"its {name} holds a number that is none")

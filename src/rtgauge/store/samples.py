@@ -48,6 +48,9 @@ from rtgauge.stream import (
 
 __all__ = ["StoredRun", "StoredSeries", "StoredStep"]
 
+SMALL_ROWS = 1 << 16
+"""So few samples are read before other threads have begun."""
+
 
 class StoredSeries:
     """A series of a step and its samples."""
@@ -116,7 +119,10 @@ class StoredSeries:
         try:
             # Arrow's read-ahead would hold the whole column.
             with pq.ParquetFile(path, pre_buffer=False) as file:
-                for batch in file.iter_batches(CHUNK_ROWS, columns=list(columns)):
+                threads = self.count > SMALL_ROWS
+                for batch in file.iter_batches(
+                    CHUNK_ROWS, columns=list(columns), use_threads=threads
+                ):
                     rows += batch.num_rows
                     # A step that was running at the first look may have gone on since.
                     yield batch[: max(self.count - rows + batch.num_rows, 0)]

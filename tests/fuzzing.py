@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fuzzers share: executions in processes of their own, counted, from a seed onwards.
+
+An execution is a function of the seed and its number's block alone, so that any part of a long run
+can be done again, and a run that was stopped goes on where it was (``--from``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+MEMORY_LIMIT = 3 << 30
+REPORT_S = 60.0
+
+
+@dataclass
+class Tally:
+    """What came of a number of executions."""
+
+    executions: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    thorough: int = 0  # executions that were followed to the end
+    failed: bytes | None = None
+    how: str = ""
+
+    def add(self, other: Tally) -> None:
+        self.executions += other.executions
+        self.outcomes.update(other.outcomes)
+        self.thorough += other.thorough
+        if other.how and not self.how:
+            self.failed, self.how = other.failed, other.how
+
+
+Fuzz = Callable[[int, int, int, Path], Tally]
+"""``fuzz(seed, first, count, folder)``: the executions ``first`` to ``first + count`` of a seed."""
+
+
+def _parser(name: str, executions: int) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=name)
+    parser.add_argument("--executions", type=int, default=executions)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--from", type=int, default=0, dest="first", help="begin at this execution")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--keep", type=Path, default=Path(f"fuzz-{name}-failure"))
+    parser.add_argument("--outcomes", type=int, default=0, help="list so many of the outcomes")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    return parser
+
+
+def _job(fuzz: Fuzz, arguments: argparse.Namespace, size: int) -> int:
+    """Blocks of executions, a line of JSON for each; which one comes is said before it begins."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    number = int(arguments.job)
+    end = arguments.first + arguments.executions
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        for block in range(arguments.first // size + number, -(-end // size), arguments.jobs):
+            first = max(block * size, arguments.first)
+            print(f"block {first}", flush=True)
+            tally = fuzz(arguments.seed, first, min(end, (block + 1) * size) - first, Path(folder))
+            if tally.failed is not None:
+                arguments.keep.write_bytes(tally.failed)
+            print(json.dumps(asdict(tally) | {"failed": None}), flush=True)
+            if tally.how:
+                return 1
+    return 0
+
+
+def run(name: str, fuzz: Fuzz, executions: int, program: str, block: int) -> int:
+    """The command line of a fuzzer. 1 when an execution failed, or a process died of one.
+
+    ``block``: so many executions share a generator of random numbers and what they found.
+    """
+    arguments = _parser(name, executions).parse_args()
+    if arguments.job is not None:
+        return _job(fuzz, arguments, block)
+    began = time.monotonic()
+    words = [sys.executable, program, *sys.argv[1:], "--jobs", str(arguments.jobs), "--job"]
+    jobs = [
+        subprocess.Popen([*words, str(number)], stdout=subprocess.PIPE, text=True)
+        for number in range(arguments.jobs)
+    ]
+    total, told, blocks = Tally(), began, [""] * len(jobs)
+    open_jobs = dict(enumerate(jobs))
+    while open_jobs:
+        for number, job in list(open_jobs.items()):
+            assert job.stdout
+            line = job.stdout.readline()
+            if line.startswith("block "):
+                blocks[number] = line.strip()
+            elif line:
+                found = json.loads(line)
+                total.add(Tally(**{**found, "outcomes": Counter(found["outcomes"])}))
+            else:
+                del open_jobs[number]
+                if job.wait() not in (0, 1):
+                    total.how = total.how or f"a process died ({job.returncode}), {blocks[number]}"
+        if time.monotonic() - told > REPORT_S:
+            told = time.monotonic()
+            _say(total, told - began, sys.stderr.fileno())
+    for text, count in total.outcomes.most_common(arguments.outcomes):
+        print(f"{count:9d} {text}")
+    _say(total, time.monotonic() - began, sys.stdout.fileno())
+    if not total.how:
+        return 0
+    print(f"FAILED: {total.how}; what failed is in {arguments.keep}", file=sys.stderr)
+    return 1
+
+
+def _say(total: Tally, seconds: float, file: int) -> None:
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = peak.ru_utime + peak.ru_stime
+    text = (
+        f"{total.executions} executions, {len(total.outcomes)} outcomes, {total.thorough} followed "
+        f"to the end, {seconds:.0f} s"
+    )
+    if used:
+        text += f", {used / max(total.executions, 1) * 1e6:.0f} us of CPU time each"
+        text += f", peak memory {peak.ru_maxrss / 2**10:.0f} MiB"
+    os.write(file, (text + "\n").encode())
