@@ -91,6 +91,9 @@ def test_kill_9_of_the_host_keeps_what_came(rtgauge: Run, spawn: Spawn) -> None:
     assert (run["state"], run["steps"][0]["state"]) == ("interrupted", "interrupted")
     assert [step["state"] for step in run["steps"]] == ["interrupted", "complete"]
     assert 4 * kept(run) > size / 2
+    last = max(one["count"] * one["interval_ns"] for one in run["series"] if one["step"] == 0)
+    assert run["steps"][0]["duration_s"] == pytest.approx(last / 1e9, abs=0.3)
+    assert run["duration_s"] >= run["steps"][0]["duration_s"] > 0
     assert only_run(rtgauge) == run
 
 

@@ -28,6 +28,7 @@ from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import RunFolder, Store, StreamFile, index, is_run_id, migrations, new_run_id
 from rtgauge.store.files import FolderLock, write_file
 from rtgauge.store.seal import STREAM
+from rtgauge.stream import RecordType
 from streams import Builder
 
 HERE = Path(__file__).parent
@@ -314,6 +315,15 @@ def test_a_step_that_had_ended_is_complete(store: Store) -> None:
     skipped = Builder().trailer("skipped", reason="no right", remedy="sudo").data
     run = store.get(interrupted(store, skipped))
     assert run.steps[0].document["reason"] == "no right"
+
+
+def test_a_run_whose_writer_was_killed_lasted_as_long_as_its_streams(store: Store) -> None:
+    trailer = store.get(interrupted(store, Builder().trailer(duration_ns=7_000_000_000).data))
+    assert [step.document.get("duration_s") for step in trailer.steps] == [7.0, None]
+    assert trailer.document["duration_s"] == 7.0
+    span = {"load": "sched", "unit": "x", "count": 1, "from_ns": 0, "to_ns": 5_250_000_000}
+    work = Builder().add(RecordType.WORK, span).data
+    assert store.get(interrupted(store, work)).document["duration_s"] == 5.25
 
 
 def test_a_step_whose_load_died_has_failed_after_a_kill_too(store: Store) -> None:

@@ -31,8 +31,8 @@ from rtgauge.store.files import (
     write_json,
 )
 from rtgauge.store.identity import is_run_id, new_run_id
-from rtgauge.store.scan import load_failure, scan_stream
-from rtgauge.store.seal import RECORDS, STREAM, read_seal, seal_step
+from rtgauge.store.scan import StepScan, load_failure, scan_stream
+from rtgauge.store.seal import RECORDS, STREAM, Seal, read_seal, seal_step
 from rtgauge.stream import StreamEnd
 
 __all__ = [
@@ -317,11 +317,23 @@ def recover(path: Path) -> dict[str, Any]:
     return recovered
 
 
-def _load_failure(folder: Path) -> tuple[str, str] | None:
+def _records(folder: Path) -> StepScan:
+    """What a sealed step tells besides its samples; nothing where that cannot be read."""
     try:
-        return load_failure(scan_stream(folder / RECORDS, sealed=True).told)
+        return scan_stream(folder / RECORDS, sealed=True)
     except (StoreError, StreamError):
-        return None
+        return StepScan()
+
+
+def _length_s(seal: Seal, records: StepScan) -> float:
+    """How long a step lasted, as its stream says: up to the last moment that it names."""
+    if records.trailer is not None:
+        return round(records.trailer.duration_ns / 1e9, 3)
+    moments = [one.totals.last_due_ns for one in seal.series]
+    moments += [work.to_ns for work in records.work]
+    if records.header is not None:
+        moments += [one.monotonic_ns - records.header.start_ns for one in records.clocks]
+    return round(max([0, *moments]) / 1e9, 3)
 
 
 _WRITER_GONE = "the program that carried it out ended before it"
@@ -346,7 +358,11 @@ def _interrupted(path: Path, document: dict[str, Any], left: list[int]) -> dict[
         seal = read_seal(step_path(path, step["step"]))
         if seal is not None and seal.trailer is not None:
             step.update(seal.trailer)
-        failure = _load_failure(step_path(path, step["step"])) if seal is not None else None
+        if seal is None:
+            continue
+        records = _records(step_path(path, step["step"]))
+        step["duration_s"] = step.get("duration_s") or _length_s(seal, records)
+        failure = load_failure(records.told)
         if failure is not None and step["state"] in ("complete", "interrupted"):
             step |= {"state": "failed", "reason": failure[0], "remedy": failure[1]}
     outcome = {"state": "interrupted", "reason": _WRITER_GONE, "remedy": _AGAIN}
@@ -356,8 +372,10 @@ def _interrupted(path: Path, document: dict[str, Any], left: list[int]) -> dict[
             outcome = {"state": "failed", "reason": where + str(step.get("reason", "")),
                        "remedy": str(step.get("remedy", ""))}  # fmt: skip
             break
+    lasted = sum(step.get("duration_s") or 0.0 for step in steps)
     return {
         **document,
         **outcome,
+        "duration_s": document.get("duration_s") or round(lasted, 3),
         "steps": sorted(steps, key=lambda step: int(step["step"])),
     }
