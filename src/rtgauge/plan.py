@@ -362,7 +362,7 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
 def _rounded(hours: float) -> str:
     """A length as someone would give it: in whole minutes, seconds or milliseconds."""
     milliseconds = round(hours * _HOUR_MS)
-    for unit, least in ((60_000, _HOUR_MS), (1000, 60_000)):
+    for unit, least in ((60_000, _HOUR_MS), (1000, 10_000)):
         if milliseconds >= least:
             milliseconds = round(milliseconds / unit) * unit
             break
