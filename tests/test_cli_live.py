@@ -216,7 +216,7 @@ def test_a_load_that_died_is_told() -> None:
 def test_without_a_length_the_time_that_passed_stands_there() -> None:
     live = many(1)
     live.expected_s = None
-    assert "measuring for 2.5 s, until Ctrl-C" in lines(live, "", 79, 23)[1].text(color=False)
+    assert "measuring for 2.0 s, until Ctrl-C" in lines(live, "", 79, 23)[1].text(color=False)
 
 
 TEXTS = st.text(max_size=40) | st.just(HARM)

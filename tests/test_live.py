@@ -152,6 +152,18 @@ def test_the_work_of_the_loads_is_that_of_the_newest_record() -> None:
     assert live.died is not None and live.died.fields["load"] == "sched"
 
 
+def test_the_time_measured_does_not_count_that_in_which_the_loads_come_up() -> None:
+    live = fresh()
+    assert live.measured_s == 0
+    live.elapsed_s = 3.0
+    assert live.measured_s == 0
+    live.elapsed_s = 4.5
+    live.take(samples([1] * 501, NS // 2))  # due from 0.5 to 1 s
+    assert live.measured_s == pytest.approx(1.0)
+    live.elapsed_s = 6.0
+    assert live.measured_s == pytest.approx(2.5)
+
+
 def test_a_step_of_weeks_and_a_hostile_stream_take_no_more_memory() -> None:
     live = fresh()
     for number in range(10_000):

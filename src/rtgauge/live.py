@@ -169,6 +169,13 @@ class LiveStep:
     # what each load does: its unit, and its work per second in the newest span of time
     work: dict[str, tuple[str, float]] = field(default_factory=dict)
     died: Event | None = None
+    # when the step's time began, on the clock of ``elapsed_s``: the loads come up before that
+    _began_s: float | None = None
+
+    @property
+    def measured_s(self) -> float:
+        """How long has been measured; 0 before the first sample."""
+        return 0.0 if self._began_s is None else max(0.0, self.elapsed_s - self._began_s)
 
     def take(self, record: Record) -> None:
         """Take in one record of the stream."""
@@ -177,10 +184,14 @@ class LiveStep:
                 live = self.series.get(record.series)
                 if live is not None and len(record.values):
                     live.samples(record.due_ns, record.values)
+                    last_ns = record.due_ns + (len(record.values) - 1) * live.info.interval_ns
+                    self._heard(last_ns)
             case Histogram():
                 live = self.series.get(record.series)
                 if live is not None:
                     live.snapshot(record, int(self.elapsed_s * NS))
+                    if live.info.histogram_only and self._began_s is None:
+                        self._heard(0)
             case SeriesInfo():
                 if len(self.series) < SERIES_MAX:
                     self.series[record.series] = LiveSeries(record)
@@ -197,6 +208,10 @@ class LiveStep:
                 self.header = record
             case Trailer():
                 self.trailer = record
+
+    def _heard(self, time_ns: int) -> None:
+        began = max(0.0, self.elapsed_s - time_ns / NS)
+        self._began_s = began if self._began_s is None else min(self._began_s, began)
 
     def _event(self, record: Event) -> None:
         if record.event == "load":

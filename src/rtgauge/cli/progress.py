@@ -178,7 +178,7 @@ class ConsoleProgress:
         """Say how the step ended."""
         head = f"{self._place}{describe_step(live.step)}: {entry['state']}"
         columns = None if self._screen is None else max(self._screen.size()[0], 20)
-        took = [f"in {format_seconds(live.elapsed_s)}"] if self._screen is not None else []
+        took = [f"{format_seconds(live.measured_s)}"] if self._screen is not None else []
         self._line(fitted(head, "; ", [*measured(live), *took], columns))
         if entry["reason"]:
             self._line(f"  {entry['reason']}")

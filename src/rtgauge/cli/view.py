@@ -137,12 +137,12 @@ def lines(
 
 def _bar(live: LiveStep, columns: int, blocks: bool) -> Line:
     """How much of the step is done, passed and left."""
-    passed = format_seconds(live.elapsed_s)
+    passed = format_seconds(live.measured_s)
     if live.expected_s is None:
         until = "" if live.step.role == "calibration" else ", until Ctrl-C"
         return Line().add(f" measuring for {passed}{until}")
-    done = min(1.0, live.elapsed_s / live.expected_s) if live.expected_s else 1.0
-    left = live.expected_s - live.elapsed_s
+    done = min(1.0, live.measured_s / live.expected_s) if live.expected_s else 1.0
+    left = live.expected_s - live.measured_s
     text = f" {100 * done:3.0f} %  {passed} of {format_seconds(live.expected_s)}"
     text += f", {format_seconds(left)} left" if left > 0 else ", ending"
     room = max(0, min(columns - 46, 60))
