@@ -370,23 +370,43 @@ def test_what_a_run_may_leave_out(rtgauge: Run) -> None:
 def test_check(rtgauge: Run) -> None:
     done = rtgauge("check", "--target", "fake")
     assert done.code == 0
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert done.out.splitlines()[-1] == "1 warning, 4 notes, 23 ok"
     document = rtgauge("check", "--target", "fake", "--json").json()
     assert document["format"] == "rtgauge-check"
     assert document["realtime"] == "preempt_rt"
-    bad = {one["level"] for one in document["findings"]} & {"warning", "error"}
-    strict = rtgauge("check", "--target", "fake:unprivileged", "--strict", "--json")
-    levels = {one["check"]: one["level"] for one in strict.json()["findings"]}
-    assert levels["privileges"] == "error"
-    assert strict.code == 3
-    assert rtgauge("check", "--target", "fake", "--strict").code == (3 if bad else 0)
 
 
-def test_describe_shows_profiles_and_the_options_of_every_load(rtgauge: Run) -> None:
-    overview = rtgauge("describe", "--target", "fake").out
-    assert "doload" in overview and "restart" in overview
-    assert "restart" in rtgauge("describe", "cpu", "--target", "fake").out
-    profile = rtgauge("describe", "doload", "--target", "fake").out
-    assert "made-up listings" in profile and "sched:restart=5s:cycle=65s" in profile
+def test_check_shows_the_worst_first_and_remedies_on_lines_of_their_own(rtgauge: Run) -> None:
+    lines = rtgauge("check", "--target", "fake:untuned").out.splitlines()
+    headings = [line.split(":")[0] for line in lines if line and line[0] != " "]
+    assert headings[:-1] == ["Errors", "Warnings", "Notes", "As real time wants it"]
+    assert sum(line.startswith("    -> ") for line in lines) == sum(
+        line.startswith("  ") and line[2] != " "
+        for line in lines[: lines.index("As real time wants it")]
+    )
+
+
+def test_check_strictly(rtgauge: Run) -> None:
+    """Warnings and errors count; notes and what is not known do not."""
+    for target, levels in (
+        ("fake", {"warning", "note", "ok"}),
+        ("fake:untuned", {"error", "warning", "note", "ok"}),
+        ("fake:unprivileged", {"error", "warning", "note", "ok"}),
+    ):
+        document = rtgauge("check", "--target", target, "--json").json()
+        assert {one["level"] for one in document["findings"]} == levels
+        assert rtgauge("check", "--target", target, "--strict").code == 3
+        assert rtgauge("check", "--target", target).code == 0
+
+
+def test_check_of_some_cpus_and_a_priority(rtgauge: Run) -> None:
+    words = ["check", "--target", "fake:cpus=2", "--json", "--cpu", "1", "--priority", "50"]
+    levels = {one["check"]: one["level"] for one in rtgauge(*words).json()["findings"]}
+    assert levels["interrupts"] == levels["interrupt-threads"] == "warning"
+    wrong = rtgauge("check", "--target", "fake", "--cpu", "1-")
+    assert wrong.code == 2
+    assert "--cpu" in wrong.err
 
 
 def test_describe_as_json(rtgauge: Run) -> None:

@@ -109,6 +109,9 @@ class Facts:
         self._config: dict[str, str] | None = None
         self._config_read = False
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._facts
+
     def text(self, name: str) -> str | None:
         value = self._facts.get(name)
         if isinstance(value, str):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import IO, Any, Final, Protocol
 
-from rtgauge.audit import audit, environment_document
+from rtgauge.audit import DEFAULT_PRIORITY, audit, environment_document
 from rtgauge.catalogue import Catalogue, parse_cpus
 from rtgauge.errors import (
     ExitCode,
@@ -249,6 +250,13 @@ def _cpus_measured(steps: Sequence[PlannedStep]) -> list[int] | None:
     return sorted(union)
 
 
+def _lowest_priority(steps: Sequence[PlannedStep]) -> int:
+    """The lowest real-time priority at which a step measures."""
+    texts = [step.parameters.get("priority", "") for step in steps]
+    priorities = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]?", text)]
+    return min(priorities, default=DEFAULT_PRIORITY)
+
+
 @dataclass
 class _Ended:
     """How a step ended."""
@@ -378,7 +386,13 @@ class _Run:
     def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
         """The audit's findings for what is measured here, and with what the run itself set."""
         loaded = any(step.loads != "idle" for step in self._plan.steps)
-        found = audit(self._facts, cpus=self._cpus, load_running=loaded, settings=settings)
+        found = audit(
+            self._facts,
+            cpus=self._cpus,
+            load_running=loaded,
+            settings=settings,
+            priority=_lowest_priority(self._plan.steps),
+        )
         return [asdict(finding) for finding in found]
 
     def _note(self, index: int, ended: _Ended, duration_s: float = 0.0) -> dict[str, Any]:

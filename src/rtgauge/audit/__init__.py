@@ -13,32 +13,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rtgauge.audit.case import Case, Finding, Level
-from rtgauge.audit.clocks import check_clock, check_timers
-from rtgauge.audit.isolation import check_isolation, check_smt
-from rtgauge.audit.machine import check_virtualisation
+from rtgauge.audit.case import DEFAULT_PRIORITY, Case, Finding, Level
+from rtgauge.audit.clocks import check_clock, check_tick, check_timers
+from rtgauge.audit.debugging import check_debugging, check_tracing
+from rtgauge.audit.interrupts import check_interrupt_threads, check_interrupts, check_tasks
+from rtgauge.audit.isolation import check_boot_parameters, check_isolation, check_smt
+from rtgauge.audit.machine import check_smi, check_thermal, check_virtualisation
+from rtgauge.audit.memory import check_huge_pages, check_numa, check_page_merging, check_swap
 from rtgauge.audit.power import check_frequency, check_sleep
 from rtgauge.audit.preemption import check_preemption
 from rtgauge.audit.privileges import check_privileges
-from rtgauge.audit.throttling import check_throttling
+from rtgauge.audit.throttling import check_control_groups, check_throttling
+from rtgauge.audit.upkeep import (
+    check_kernel_work,
+    check_scheduler_features,
+    check_timer_migration,
+    check_watchdogs,
+)
 from rtgauge.environment import Settings, environment_document, settings_document
 from rtgauge.facts import Fact, Facts
 from rtgauge.interpret import online_cpus, realtime_model
 
-__all__ = ["CHECKS", "Finding", "Level", "audit", "environment_document", "realtime_model"]
+__all__ = [
+    "CHECKS",
+    "DEFAULT_PRIORITY",
+    "Finding",
+    "Level",
+    "audit",
+    "environment_document",
+    "realtime_model",
+]
 
 
 #: The checks, in the order of their findings.
 CHECKS: Mapping[str, Callable[[str, Case], Finding]] = {
+    # the kernel
     "preemption": check_preemption,
+    "debugging": check_debugging,
+    "tracing": check_tracing,
+    # time
     "timers": check_timers,
     "clock-source": check_clock,
+    "tick": check_tick,
+    "timer-migration": check_timer_migration,
+    # the processor
     "frequency": check_frequency,
     "sleep-states": check_sleep,
-    "throttling": check_throttling,
-    "isolation": check_isolation,
     "smt": check_smt,
+    "thermal": check_thermal,
+    "smi": check_smi,
     "virtualisation": check_virtualisation,
+    # who runs when
+    "throttling": check_throttling,
+    "control-groups": check_control_groups,
+    "scheduler-features": check_scheduler_features,
+    "real-time-tasks": check_tasks,
+    "interrupt-threads": check_interrupt_threads,
+    # who runs where
+    "isolation": check_isolation,
+    "boot-parameters": check_boot_parameters,
+    "interrupts": check_interrupts,
+    "kernel-work": check_kernel_work,
+    "watchdogs": check_watchdogs,
+    # memory
+    "swap": check_swap,
+    "huge-pages": check_huge_pages,
+    "numa-balancing": check_numa,
+    "page-merging": check_page_merging,
+    # the agent
     "privileges": check_privileges,
 }
 
@@ -49,12 +91,13 @@ def audit(
     cpus: Sequence[int] | None = None,
     load_running: bool = False,
     settings: Settings | None = None,
+    priority: int = DEFAULT_PRIORITY,
 ) -> list[Finding]:
     """The findings of all checks, in the order of their table.
 
     ``cpus`` are those that are (to be) measured, all that are online if not given;
     ``load_running``: a load is running beside the measurement; ``settings``: what a run changed,
-    so that what it lifted is not held against it.
+    so that what it lifted is not held against it; ``priority``: of the measuring threads.
     """
     known = Facts(facts)
     changed = settings_document(settings)
@@ -65,5 +108,6 @@ def audit(
         load_running,
         {name: entry["effective"] for name, entry in changed.items()},
         bool(changed),
+        priority,
     )
     return [check(name, case) for name, check in CHECKS.items()]

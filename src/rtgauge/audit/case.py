@@ -7,10 +7,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from rtgauge.facts import Facts, cpu_list, one_line
+from rtgauge.facts import Facts, cpu_list, one_line, parse_integer
+from rtgauge.interpret import isolated_cpus, online_cpus
 
-__all__ = ["Case", "Finding", "Level", "by_value", "cpus_text", "finding", "time_text", "unknown"]
+__all__ = [
+    "DEFAULT_PRIORITY",
+    "PREPARE",
+    "Case",
+    "Finding",
+    "Level",
+    "by_value",
+    "cpus_text",
+    "finding",
+    "reason",
+    "time_text",
+    "unknown",
+]
 
+
+#: What the agent's measurements run at if nothing else is asked for.
+DEFAULT_PRIORITY = 80
+
+#: For remedies: what ``rtgauge run --prepare`` (docs/settings.md) does for the time of a run.
+PREPARE = "for a run: rtgauge run --prepare does it"
 
 Level: TypeAlias = Literal["ok", "note", "warning", "error"]
 
@@ -36,6 +55,28 @@ class Case:
     load_running: bool
     settings: dict[str, str | None] = field(default_factory=dict)
     recorded: bool = False  # the settings are those of a run
+    priority: int = DEFAULT_PRIORITY  # of the measuring threads, SCHED_FIFO; 0: none
+
+    def text(self, name: str) -> str | None:
+        """A file's content, as a run set it if it did."""
+        value = self.settings.get(name)
+        return self.facts.text(name) if value is None else value.strip()
+
+    def integer(self, name: str) -> int | None:
+        return parse_integer(self.text(name))
+
+    def prefix(self, *names: str) -> str:
+        """What a finding begins with where a run set one of these."""
+        return "during the run: " if any(self.settings.get(name) for name in names) else ""
+
+    def apart(self) -> frozenset[int]:
+        """The measured CPUs that something can be kept away from: those chosen or isolated, where
+        other CPUs are left for the rest."""
+        online = online_cpus(self.facts) or frozenset()
+        wanted = (
+            self.cpus if self.chosen else self.cpus & (isolated_cpus(self.facts) or frozenset())
+        )
+        return wanted if online - wanted else frozenset()
 
     def values(self, pattern: str) -> dict[int, str]:
         """A file of each CPU, of the measured CPUs alone."""
@@ -75,3 +116,8 @@ def by_value(values: Mapping[int, str]) -> str:
 def cpus_text(cpus: Iterable[int]) -> str:
     ordered = sorted(set(cpus))
     return f"CPU{'' if len(ordered) == 1 else 's'} {cpu_list(ordered)}"
+
+
+def reason(error: str) -> str:
+    """The reason why something could not be read, in brackets, if it is known."""
+    return f" ({error})" if error else ""

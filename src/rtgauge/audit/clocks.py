@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, finding, time_text, unknown
-from rtgauge.facts import CLOCK
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
+from rtgauge.facts import CLOCK, CPU, parse_integer
 
-__all__ = ["check_clock", "check_timers"]
+__all__ = ["check_clock", "check_tick", "check_timers"]
 
 
 def check_timers(name: str, case: Case) -> Finding:
@@ -121,3 +121,52 @@ def check_clock(name: str, case: Case) -> Finding:
         "a counter of this board, not known to this check; its cost is measured (clock-cost)",
         "see the result of clock-cost: more than 1 us is a slow one",
     )
+
+
+def check_tick(name: str, case: Case) -> Finding:
+    # timers/no_hz; kernel/Kconfig.hz
+    facts = case.facts
+    why = "the tick interrupts a CPU that works so many times a second, for microseconds each"
+    tick = facts.integer("agent.clock_getres_coarse_ns")
+    built = parse_integer(facts.config("HZ"))
+    rate = round(1e9 / tick) if tick is not None and 0 < tick <= 1_000_000_000 else built
+    if rate is None or rate <= 0:
+        return unknown(name, "the rate of the tick is not known", why, "zcat /proc/config.gz")
+    full = facts.cpus(CPU + "nohz_full") or frozenset()
+    measured = case.cpus
+    found = f"{rate} Hz"
+    mode: str | None = None
+    for option, words in (
+        ("HZ_PERIODIC", "always on"),
+        ("NO_HZ_FULL", "off on idle CPUs"),
+        ("NO_HZ_IDLE", "off on idle CPUs"),
+    ):
+        if mode is None and facts.config(option) == "y":
+            mode = words
+    if facts.parameter("nohz") == "off":
+        mode = "always on (nohz=off)"
+    if mode is not None:
+        found += f", {mode}"
+    if measured and measured <= full:
+        return finding(
+            name,
+            "ok",
+            f"{found}, once a second at most on {cpus_text(measured)} (nohz_full)",
+            "a task that runs alone there is hardly interrupted by it",
+        )
+    if rate >= 1000:
+        return finding(
+            name,
+            "note",
+            found,
+            f"{why}; timers do not get more exact by it (tick-cost measures what one takes)",
+            "a kernel built with CONFIG_HZ=250 or 100, or nohz_full= for the measured CPUs",
+        )
+    if mode is None:
+        return unknown(
+            name,
+            f"{found}, but the kernel's configuration could not be read",
+            why,
+            "zcat /proc/config.gz",
+        )
+    return finding(name, "ok", found, "timers of high resolution do not wait for it")

@@ -7,7 +7,7 @@ from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
 from rtgauge.facts import CPU, Facts, cpu_list, parse_cpus, parse_mask
 from rtgauge.interpret import hypervisor, isolated_cpus, online_cpus
 
-__all__ = ["check_isolation", "check_smt"]
+__all__ = ["check_boot_parameters", "check_isolation", "check_smt"]
 
 
 def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
@@ -130,3 +130,92 @@ def check_smt(name: str, case: Case) -> Finding:
         found = "a single CPU" if single else "off"
         return finding(name, "ok", found, "no CPU measured shares its core")
     return unknown(name, "neither smt/active nor the siblings could be read", why, remedy)
+
+
+def _asked(facts: Facts, parameter: str) -> frozenset[int] | None:
+    """CPUs in a kernel parameter's list, its flags left out; None if it was not given."""
+    value = facts.parameter(parameter)
+    if value is None:
+        return None
+    items = [item for item in value.split(",") if item[:1].isdecimal()]
+    return parse_cpus(",".join(items))
+
+
+def check_boot_parameters(name: str, case: Case) -> Finding:
+    """Whether isolcpus, nohz_full, rcu_nocbs and irqaffinity fit each other, and took effect.
+
+    Sources: admin-guide/kernel-parameters, timers/no_hz, admin-guide/kernel-per-CPU-kthreads.
+    """
+    facts = case.facts
+    online = online_cpus(facts)
+    why = "what one of them keeps off a CPU, the lack of another lets in again"
+    if facts.parameters("isolcpus") is None or online is None:
+        missing = "the kernel's command line" if online is not None else "which CPUs are online"
+        return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
+    isolated = isolated_cpus(facts) or frozenset()
+    full_asked, nocbs = _asked(facts, "nohz_full"), _asked(facts, "rcu_nocbs")
+    full = facts.cpus(CPU + "nohz_full")
+    if full is None:
+        full = full_asked or frozenset()
+    # kernel/rcu/tree_nocb.h: CPUs of nohz_full are offloaded, too
+    offloaded = (nocbs or frozenset()) | full
+    if facts.parameter("rcu_nocbs") == "all":
+        offloaded = online
+    irqs = _asked(facts, "irqaffinity")
+    given = [p for p in ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity") if facts.parameter(p)]
+    if not given and not isolated:
+        return finding(
+            name, "ok", "none that sets CPUs apart", "so none of them contradicts another"
+        )
+    faults: list[tuple[str, str]] = []
+    gaps: list[tuple[str, str]] = []
+    rest = online - isolated
+    if not rest:
+        faults.append(("no CPU left for the rest of the system", "leave one out of isolcpus"))
+    if full_asked and not full:
+        faults.append(("nohz_full without effect", "boot a kernel built with CONFIG_NO_HZ_FULL=y"))
+    if nocbs and facts.config("RCU_NOCB_CPU") == "n":
+        faults.append(
+            ("rcu_nocbs without effect", "boot a kernel built with CONFIG_RCU_NOCB_CPU=y")
+        )
+    if full - isolated:
+        text = cpu_list(full - isolated)
+        faults.append(
+            (
+                f"{cpus_text(full - isolated)} without tick, but not isolated",
+                f"boot with isolcpus=managed_irq,domain,{cpu_list(full | isolated)}: the second"
+                f" task on {text} brings the tick back",
+            )
+        )
+    if irqs and irqs & isolated and rest:
+        faults.append(
+            (
+                f"irqaffinity sends interrupts to {cpus_text(irqs & isolated)}",
+                f"boot with irqaffinity={cpu_list(rest)}",
+            )
+        )
+    absent = (_asked(facts, "isolcpus") or frozenset()) - (
+        facts.cpus(CPU + "possible") or online | isolated
+    )
+    if absent:
+        faults.append((f"isolcpus names {cpus_text(absent)}, not here", "name CPUs that exist"))
+    missing_nocbs = (isolated & online) - offloaded
+    if missing_nocbs:
+        text = cpu_list(missing_nocbs | (nocbs or frozenset()))
+        gaps.append(
+            (
+                f"RCU callbacks on {cpus_text(missing_nocbs)}",
+                f"boot with rcu_nocbs={text}",
+            )
+        )
+    found = ", ".join(f"{p}={facts.parameter(p)}" for p in given) or f"{cpus_text(isolated)} apart"
+    problems = faults + gaps
+    if problems:
+        return finding(
+            name,
+            "warning" if faults else "note",
+            "; ".join(text for text, _ in problems),
+            f"{found}: {why}",
+            "; ".join(remedy for _, remedy in problems),
+        )
+    return finding(name, "ok", found, "they fit each other")

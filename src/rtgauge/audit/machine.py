@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, finding, unknown
+from rtgauge.facts import CPU, parse_integer
 from rtgauge.interpret import hypervisor, steal
 
-__all__ = ["check_virtualisation"]
+__all__ = ["check_smi", "check_thermal", "check_virtualisation"]
 
 
 def _percent(share: float) -> str:
@@ -40,4 +41,63 @@ def check_virtualisation(name: str, case: Case) -> Finding:
         return unknown(name, "no hypervisor found, but steal time could not be read", why, remedy)
     return finding(
         name, "ok", f"no hypervisor found, {stolen}", "no host takes the CPU away unseen"
+    )
+
+
+_THROTTLED = CPU + "cpu#/thermal_throttle/"
+
+
+def check_thermal(name: str, case: Case) -> Finding:
+    # arch/x86/kernel/cpu/mce/therm_throt.c: how often the processor slowed itself down
+    why = "a processor that is too hot slows down, for as long as it takes"
+    remedy = "better cooling, or a lower frequency (scaling_max_freq) that can be held"
+    cores = case.values(_THROTTLED + "core_throttle_count")
+    packages = case.values(_THROTTLED + "package_throttle_count")
+    counts = [parse_integer(text) or 0 for text in (*cores.values(), *packages.values())]
+    if any(count > 0 for count in counts):
+        return finding(name, "warning", f"slowed down {max(counts)} times since boot", why, remedy)
+    if case.covers(cores):
+        return finding(name, "ok", "never slowed down since boot", "it was not too hot so far")
+    if hypervisor(case.facts):
+        return unknown(name, "only the host of this virtual machine knows", why, remedy)
+    return unknown(
+        name,
+        "this processor has no counter of it",
+        why,
+        "watch the frequency while measuring, and /sys/class/thermal/thermal_zone*/temp",
+    )
+
+
+def check_smi(name: str, case: Case) -> Finding:
+    # trace/hwlat_detector: the firmware takes all CPUs, unseen by the kernel
+    facts = case.facts
+    why = "while the firmware serves one, no CPU does anything else, and no setting prevents it"
+    firmware = (
+        "switch off in the firmware what needs them: legacy USB, power management, error logging;"
+        " look for them with the kernel's hwlat tracer"
+    )
+    count = facts.integer("agent.smi_count")
+    processor = facts.lines("/proc/cpuinfo")
+    if facts.machine and not facts.is_x86:
+        return finding(name, "ok", "none on this architecture", "it has no system management mode")
+    if hypervisor(facts):
+        return unknown(
+            name, "those of the host cannot be seen from inside", why, "check on the host"
+        )
+    if count is None or "Intel" not in processor.get("vendor_id", ""):
+        intel = "Intel" in processor.get("vendor_id", "")
+        return unknown(
+            name,
+            "their count could not be read" if intel else "this processor does not count them",
+            why,
+            "modprobe msr, and check as root" if intel else firmware,
+        )
+    if count == 0:
+        return finding(name, "ok", "none since boot", "the firmware took no CPU away")
+    return finding(
+        name,
+        "note",
+        f"{count} since boot",
+        f"{why}; those of booting count, too",
+        f"look whether the count grows (rdmsr -d 0x34); {firmware}",
     )

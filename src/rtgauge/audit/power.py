@@ -3,20 +3,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from rtgauge.audit.case import Case, Finding, by_value, cpus_text, finding, unknown
+from rtgauge.audit.case import PREPARE, Case, Finding, by_value, cpus_text, finding, unknown
 from rtgauge.facts import CPU, parse_integer
 from rtgauge.interpret import GOVERNOR, hypervisor
 
 __all__ = ["check_frequency", "check_sleep"]
 
 
-_SET_GOVERNOR = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+_SET_GOVERNOR = (
+    f"echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; {PREPARE}"
+)
+
+
+def _governors(case: Case) -> tuple[dict[int, str], bool]:
+    """The governor of each measured CPU; whether a run set one. It sets those of policies, which
+    are named after the first of their CPUs."""
+    governors = case.values(GOVERNOR)
+    policies = {
+        int(match[1]): value
+        for name, value in case.settings.items()
+        if value is not None
+        and (match := re.fullmatch(r"/sys/.*/policy(\d{1,4})/scaling_governor", name)) is not None
+    }
+    for cpu in governors:
+        first = max((policy for policy in policies if policy <= cpu), default=None)
+        if first is not None:
+            governors[cpu] = policies[first]
+    return governors, bool(policies)
 
 
 def check_frequency(name: str, case: Case) -> Finding:
-    governors = case.values(GOVERNOR)
+    governors, during = _governors(case)
+    start = "during the run: " if during else ""
     why = "the first work after a pause runs at a low frequency, and the change itself takes time"
     if not governors:
         return _no_frequency(name, case, why)
@@ -32,7 +53,7 @@ def check_frequency(name: str, case: Case) -> Finding:
             return finding(
                 name,
                 "note",
-                by_value(governors),
+                start + by_value(governors),
                 "the frequency is whatever a program has set, and that program may change it",
                 _SET_GOVERNOR,
             )
@@ -47,12 +68,14 @@ def check_frequency(name: str, case: Case) -> Finding:
         ]
         if len(lowest) == len(changing):
             why = "the processor always runs at its lowest frequency: everything takes longer"
-        return finding(name, "warning", by_value(governors), why, _SET_GOVERNOR)
+        return finding(name, "warning", start + by_value(governors), why, _SET_GOVERNOR)
     if not case.covers(governors):
         missing = case.cpus - governors.keys()
         return unknown(name, f"nothing is known of {cpus_text(missing)}", why, _SET_GOVERNOR)
     fixed = [cpu for cpu, governor in governors.items() if governor != "performance"]
-    found = by_value(governors) + (f", fixed frequency on {cpus_text(fixed)}" if fixed else "")
+    found = (
+        start + by_value(governors) + (f", fixed frequency on {cpus_text(fixed)}" if fixed else "")
+    )
     return finding(name, "ok", found, "the governor does not lower the frequency")
 
 
@@ -72,7 +95,7 @@ def _no_frequency(name: str, case: Case, why: str) -> Finding:
             "note",
             "not under this kernel's control",
             "the host of this virtual machine decides on the frequency",
-            f"on the host: {_SET_GOVERNOR}",
+            "on the host: cpupower frequency-set -g performance",
         )
     if facts.is_x86:
         return finding(

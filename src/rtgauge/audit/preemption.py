@@ -28,24 +28,11 @@ def _rt_remedy(facts: Facts) -> str:
     return "boot a kernel built with CONFIG_PREEMPT_RT=y (part of Linux from 6.12 on)"
 
 
-#: Debugging that costs a multiple of every lock or memory access.
-_DEBUGGING = ("PROVE_LOCKING", "LOCKDEP", "KASAN", "KCSAN", "DEBUG_ATOMIC_SLEEP")
-
-
 def check_preemption(name: str, case: Case) -> Finding:
     facts = case.facts
     state = preemption(facts)
     remedy = _rt_remedy(facts)
     if state.model == "preempt_rt":
-        debugging = [option for option in _DEBUGGING if facts.config(option) == "y"]
-        if debugging:
-            return finding(
-                name,
-                "warning",
-                f"PREEMPT_RT, debugging with {', '.join(debugging)}",
-                "such debugging makes every lock or memory access slower by a multiple",
-                "boot a kernel built without " + ", ".join(f"CONFIG_{o}" for o in debugging),
-            )
         return finding(
             name, "ok", state.found, "interrupt handlers and locks of the kernel can be preempted"
         )

@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import re
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
 from rtgauge.facts import Facts, parse_integer
 from rtgauge.interpret import rt_group_sched
 
-__all__ = ["check_throttling"]
+__all__ = [
+    "RT_PERIOD",
+    "RT_RUNTIME",
+    "check_control_groups",
+    "check_throttling",
+    "debugfs_remedy",
+]
 
 
 _FAIR = "/sys/kernel/debug/sched/fair_server/cpu#/runtime"
@@ -43,7 +49,7 @@ def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
     return {cpu: value for cpu, value in values.items() if value is not None}, changed
 
 
-def _debugfs_remedy(facts: Facts) -> str:
+def debugfs_remedy(facts: Facts) -> str:
     """What it takes to read debugfs: to be root, and no kernel lockdown."""
     if facts.integer("agent.uid") != 0:
         return "run the check as root, without kernel lockdown"
@@ -124,6 +130,38 @@ def check_throttling(name: str, case: Case) -> Finding:
             "note",
             text if runtime is not None else "unknown",
             "; ".join(unsure) + "; real-time tasks may be stopped for a part of each period",
-            _debugfs_remedy(facts) if has_server else f"cat {RT_RUNTIME} {RT_PERIOD}",
+            debugfs_remedy(facts) if has_server else f"cat {RT_RUNTIME} {RT_PERIOD}",
         )
     return finding(name, "ok", text, "real-time tasks are not stopped for others")
+
+
+def check_control_groups(name: str, case: Case) -> Finding:
+    # scheduler/sched-rt-group; admin-guide/cgroup-v2, cpu.max
+    facts = case.facts
+    grouped = rt_group_sched(facts)
+    limit = (facts.text("agent.cgroup.cpu.max") or "").split()
+    quota = parse_integer(limit[0]) if len(limit) == 2 else None
+    period = parse_integer(limit[1]) if len(limit) == 2 else None
+    why = "with RT_GROUP_SCHED a group without real-time time of its own can run no real-time task"
+    remedy = (
+        "boot with rt_group_sched=0 (Linux 6.15 and later), or a kernel without"
+        " CONFIG_RT_GROUP_SCHED"
+    )
+    if grouped:
+        runtime = facts.integer("agent.cgroup.cpu.rt_runtime_us")
+        found = "real-time time by control group (RT_GROUP_SCHED)"
+        if runtime is not None:
+            found += f", here {runtime} us"
+        return finding(name, "warning" if runtime == 0 else "note", found, why, remedy)
+    if quota is not None and period is not None and quota >= 0:
+        return finding(
+            name,
+            "note",
+            f"at most {quota} of {period} us of CPU time (cpu.max)",
+            "ordinary tasks of this group are stopped for the rest of the period: a load, and"
+            " whatever a real-time task waits for",
+            "raise cpu.max of the group, or run outside of it (systemd-run --scope)",
+        )
+    if grouped is None:
+        return unknown(name, "the kernel's configuration could not be read", why, remedy)
+    return finding(name, "ok", "no limit", "no group shares out real-time time")

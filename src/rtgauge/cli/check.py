@@ -5,34 +5,55 @@ from __future__ import annotations
 
 import contextlib
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtgauge.cli.options import as_json, target_option
-from rtgauge.cli.output import LEVELS, print_json, width
-from rtgauge.errors import ExitCode
+from rtgauge.cli.output import LEVELS, print_json, show, width
+from rtgauge.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from rtgauge.audit import Finding
 
 __all__ = ["check"]
+
+#: Worst first: heading, and what it means.
+_GROUPS = {
+    "error": "Errors: results say little about what this hardware could do",
+    "warning": "Warnings: latencies are longer, or longer now and then",
+    "note": "Notes: worth knowing, or not known",
+    "ok": "As real time wants it",
+}
+_WIDTH_MAX = 100
 
 
 @click.command()
 @target_option
+@click.option("--cpu", metavar="LIST", default="all", help="The CPUs that matter: 2-3 (all).")
+@click.option(
+    "--priority",
+    type=click.IntRange(1, 99),
+    metavar="P",
+    help="SCHED_FIFO priority of the application (80).",
+)
 @click.option("--strict", is_flag=True, help="End with code 3 if there is a warning or an error.")
 @as_json
-def check(target: str, strict: bool, as_json: bool) -> int:
+def check(target: str, cpu: str, priority: int | None, strict: bool, as_json: bool) -> int:
     """Look for what stands in the way of real time.
 
-    Each finding says what was found, why it matters, and the remedy.
+    Each finding says what was found, why it matters, and the remedy; the worst come first.
     """
-    from rtgauge.audit import audit, realtime_model  # noqa: PLC0415
+    from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
     from rtgauge.run import read_facts  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
 
+    cpus = _cpus(cpu)
     with contextlib.closing(open_target(target)) as opened:
         _, facts, _ = read_facts(opened.environment())
-    findings = audit(facts)
-    bad = any(finding.level in ("warning", "error") for finding in findings)
+    findings = audit(facts, cpus=cpus, priority=priority or DEFAULT_PRIORITY)
     if as_json:
         print_json(
             {
@@ -43,28 +64,58 @@ def check(target: str, strict: bool, as_json: bool) -> int:
                 "findings": [asdict(finding) for finding in findings],
             }
         )
-        return int(ExitCode.OVER_BUDGET if bad and strict else ExitCode.DONE)
-    columns = min(width(), 100)
-    for finding in findings:
-        head = _wrapped(f"{finding.level:<8}{finding.check}: {finding.found}", columns, "")
-        level = click.style(head[:8], fg=LEVELS.get(finding.level), bold=bad)
-        click.echo(level + head[8:])
-        if finding.level == "ok":
-            continue
-        for text in (finding.why, finding.remedy and f"remedy: {finding.remedy}"):
-            if text:
-                click.echo(_wrapped(text, columns, " " * 8))
-    counts = {level: sum(f.level == level for f in findings) for level in LEVELS}
-    click.echo(", ".join(f"{number} {level}" for level, number in counts.items() if number))
+    else:
+        _print(findings)
+    return _exit_code(findings, strict)
+
+
+def _cpus(text: str) -> list[int] | None:
+    from rtgauge.catalogue import parse_cpus  # noqa: PLC0415
+
+    try:
+        cpus = parse_cpus(text)
+    except ValueError as error:
+        raise UsageError(f"--cpu: {error}") from None
+    return None if cpus is None else sorted(cpus)
+
+
+def _exit_code(findings: Sequence[Finding], strict: bool) -> int:
+    """Notes do not count: what is not known is no fault of the system."""
+    bad = any(finding.level in ("warning", "error") for finding in findings)
     return int(ExitCode.OVER_BUDGET if bad and strict else ExitCode.DONE)
 
 
-def _wrapped(text: str, columns: int, indent: str) -> str:
-    return textwrap.fill(
+def _print(findings: Sequence[Finding]) -> None:
+    """The findings by level, each with its reason and, on a line of its own, its remedy."""
+    columns = min(width(), _WIDTH_MAX)
+    for level, heading in _GROUPS.items():
+        members = [finding for finding in findings if finding.level == level]
+        if not members:
+            continue
+        show(heading, fg=LEVELS[level], bold=True)
+        for finding in members:
+            _show(f"{finding.check}: {finding.found}", columns, "  ", "    ")
+            if level != "ok":
+                _show(finding.why, columns, "    ", "    ", dim=True)
+                _show(f"-> {finding.remedy}", columns, "    ", "       ")
+        show("")
+    counts = {level: sum(f.level == level for f in findings) for level in _GROUPS}
+    words = {"error": "errors", "warning": "warnings", "note": "notes", "ok": "ok"}
+    texts = (
+        f"{number} {level if number == 1 else words[level]}"
+        for level, number in counts.items()
+        if number
+    )
+    show(", ".join(texts))
+
+
+def _show(text: str, columns: int, first: str, further: str, **style: Any) -> None:
+    lines = textwrap.wrap(
         text,
         columns,
-        initial_indent=indent,
-        subsequent_indent=" " * 8,
+        initial_indent=first,
+        subsequent_indent=further,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    show("\n".join(lines), **style)

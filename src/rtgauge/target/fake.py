@@ -59,6 +59,7 @@ FAULTS: Final = {
     "stubborn": "the agent neither ends nor stops when told",
     "undescribed": "the agent's description is not one",
     "unprivileged": "the agent has no rights",
+    "untuned": "nobody has set it up for real time",
     "verdict-fails": "the verdicts fail",
 }
 
@@ -192,7 +193,8 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "/boot/config-6.12.0-fake-rt": "CONFIG_HIGH_RES_TIMERS=y\nCONFIG_NO_HZ_IDLE=y\nCONFIG_HZ=250\n"
     "# CONFIG_RT_GROUP_SCHED is not set",
     "/proc/cmdline": "quiet",
-    "/proc/cpuinfo": "processor\t: 0\nmodel name\t: Fake Processor\nflags\t\t: fpu tsc",
+    "/proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\n"
+    "model name\t: Fake Processor\nflags\t\t: fpu tsc",
     "/proc/irq/default_smp_affinity": "3",
     "/proc/self/ns/pid": "pid:[4026531836]",
     "/proc/self/status": "CapEff:\t000001ffffffffff\nCpus_allowed_list:\t0-1",
@@ -222,9 +224,30 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
             _CPU + "cpu#/cpuidle/state1/name": "C1",
             _CPU + "cpu#/cpuidle/state1/latency": "2",
             _CPU + "cpu#/cpuidle/state1/disable": "0",
+            _CPU + "cpu#/thermal_throttle/core_throttle_count": "0",
             "/sys/kernel/debug/sched/fair_server/cpu#/runtime": "50000000",
         }.items()
     },
+    "/proc/irq/*/effective_affinity_list": "9=0\n24=1",
+    "/proc/irq/*/smp_affinity_list": "9=0-1\n24=0-1",
+    "/proc/meminfo": "MemTotal: 1048576 kB\nSwapTotal: 0 kB",
+    "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority",
+    "/proc/sys/kernel/nmi_watchdog": "0",
+    "/proc/sys/kernel/numa_balancing": None,
+    "/proc/sys/kernel/soft_watchdog": "1",
+    "/proc/sys/kernel/timer_migration": "1",
+    "/proc/sys/kernel/watchdog": "1",
+    "/sys/devices/virtual/workqueue/cpumask": "3",
+    "/sys/kernel/debug/sched/features": "RT_PUSH_IPI NO_RT_RUNTIME_SHARE",
+    "/sys/kernel/irq/*/actions": "9=acpi\n24=fake",
+    "/sys/kernel/mm/ksm/run": "0",
+    "/sys/kernel/mm/transparent_hugepage/enabled": None,
+    "/sys/kernel/rcu_expedited": "0",
+    "/sys/kernel/tracing/current_tracer": "nop",
+    "/sys/kernel/tracing/events/enable": "0",
+    "agent.realtime_tasks": "1 99 2 migration/0\n1 99 2 migration/1\n1 50 2 irq/9-acpi\n"
+    "1 50 2 irq/24-fake",
+    "agent.smi_count": 0,
     "agent.clock_getres_ns": 1,
     "agent.clock_getres_coarse_ns": 4_000_000,
     "agent.cpus_online": CPUS,
@@ -242,6 +265,17 @@ _UNPRIVILEGED: Final[Mapping[str, str | int | None]] = {
     "agent.fifo": errno.EPERM,
     "agent.fifo_priority": None,
     "agent.dma_latency": errno.EACCES,
+}
+#: What a kernel of a distribution is like that nobody has set up for real time.
+_UNTUNED: Final[Mapping[str, str | int | None]] = {
+    "uname.version": "#1 SMP PREEMPT_DYNAMIC Fake",
+    "/sys/kernel/realtime": None,
+    "/sys/kernel/debug/sched/preempt": "none (voluntary) full",
+    "/sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",
+    "/proc/sys/kernel/nmi_watchdog": "1",
+    "/proc/sys/kernel/numa_balancing": "1",
+    "/proc/swaps": "Filename\tType\tSize\tUsed\tPriority\n/dev/fake2 partition 1048576 2048 -2",
+    **{_CPU + f"cpu{cpu}/cpufreq/scaling_governor": "schedutil" for cpu in range(CPUS)},
 }
 
 
@@ -306,6 +340,8 @@ class FakeTarget:
         facts = dict(_FACTS)
         if "unprivileged" in self._faults:
             facts.update(_UNPRIVILEGED)
+        if "untuned" in self._faults:
+            facts.update(_UNTUNED)
         if "cpus" in self._faults:
             cpus = max(1, int(self._faults["cpus"]))
             facts.update({_CPU + "online": f"0-{cpus - 1}", "agent.cpus_online": cpus})

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupts, their threads, and who else runs in real time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, unknown
+from rtgauge.facts import cpu_list, parse_cpus, parse_integer
+from rtgauge.interpret import online_cpus, preemption
+
+__all__ = ["check_interrupt_threads", "check_interrupts", "check_tasks"]
+
+_ALLOWED = "/proc/irq/*/smp_affinity_list"
+_EFFECTIVE = "/proc/irq/*/effective_affinity_list"
+_ACTIONS = "/sys/kernel/irq/*/actions"
+_TASKS = "agent.realtime_tasks"
+
+
+def _affinities(case: Case) -> dict[int, frozenset[int]] | None:
+    """Where each interrupt goes that has a handler; what a run set counts."""
+    allowed, effective = case.facts.lines(_ALLOWED, "="), case.facts.lines(_EFFECTIVE, "=")
+    if not allowed and not effective:
+        return None
+    handlers = case.facts.lines(_ACTIONS, "=")
+    cpus: dict[int, frozenset[int]] = {}
+    for number, text in {**allowed, **{n: t for n, t in effective.items() if t}}.items():
+        place = parse_cpus(text)
+        if parse_integer(number) is not None and place and handlers.get(number, "?"):
+            cpus[int(number)] = place
+    for name, value in case.settings.items():
+        match = re.fullmatch(r"/proc/irq/\{?([\d,-]{1,20000})\}?/smp_affinity_list", name)
+        moved_to = parse_cpus(value) if value is not None else None
+        if match is not None and moved_to:
+            for moved in parse_cpus(match[1]) or ():  # numbers of interrupts are listed as CPUs are
+                if moved in cpus:
+                    cpus[moved] = moved_to
+    return cpus
+
+
+def check_interrupts(name: str, case: Case) -> Finding:
+    # core-api/irq/irq-affinity
+    why = "its handler, or the wake-up of its thread, stops whatever runs on that CPU"
+    affinities = _affinities(case)
+    online = online_cpus(case.facts)
+    if affinities is None or online is None:
+        return unknown(
+            name,
+            "where the interrupts go could not be read",
+            why,
+            "grep . /proc/irq/*/effective_affinity_list",
+        )
+    measured = case.cpus or online
+    here = {number for number, cpus in affinities.items() if cpus & measured}
+    run = any(key.startswith("/proc/irq/") and value for key, value in case.settings.items())
+    start = "during the run: " if run else ""
+    if not here:
+        return finding(
+            name, "ok", f"{start}none of {len(affinities)} on the measured CPUs", "none comes there"
+        )
+    apart = case.apart()
+    if not apart:
+        return finding(
+            name,
+            "ok" if len(online) == 1 else "note",
+            f"{start}{len(here)} on the measured CPUs",
+            f"{why}; every CPU is measured, so they have nowhere else to go"
+            if len(online) > 1
+            else "a single CPU: there is nowhere else to go",
+            "" if len(online) == 1 else "measure on some of the CPUs (--cpu) and keep the others",
+        )
+    here = {number for number in here if affinities[number] & apart}
+    if not here:
+        return finding(
+            name, "ok", f"{start}none on {cpus_text(apart)}", "none comes to the CPUs set apart"
+        )
+    handlers = case.facts.lines(_ACTIONS, "=")
+    words = [f"{n} ({handlers[str(n)]})" if handlers.get(str(n)) else str(n) for n in sorted(here)]
+    more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+    rest = cpu_list(online - apart)
+    return finding(
+        name,
+        "warning",
+        f"{start}{', '.join(words[:3])}{more} on {cpus_text(apart)}",
+        why,
+        f"echo {rest} > /proc/irq/NUMBER/smp_affinity_list, boot with irqaffinity={rest}, and keep"
+        f" irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); {PREPARE}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    policy: int  # sched(7): 1 FIFO, 2 RR, 6 DEADLINE
+    priority: int
+    kernel: bool
+    name: str
+
+
+def _tasks(listing: str | None) -> list[_Task]:
+    tasks = []
+    for line in (listing or "").splitlines():
+        match = re.fullmatch(r"(\d{1,2}) (\d{1,2}) (\d{1,9}) (.*)", line)
+        if match is not None:
+            kernel = match[3] == "2" or (match[3] == "0" and match[4] == "kthreadd")
+            tasks.append(_Task(int(match[1]), int(match[2]), kernel, match[4][:40]))
+    return tasks
+
+
+def _visible(tasks: list[_Task]) -> bool:
+    """Whether threads of the kernel can be seen: a container hides them. Every kernel that could
+    run a real-time task for others has one (migration, in the first place)."""
+    return any(task.kernel for task in tasks)
+
+
+def check_interrupt_threads(name: str, case: Case) -> Finding:
+    # kernel/irq/manage.c: threads begin as SCHED_FIFO 50 (sched_set_fifo), whatever they do
+    facts = case.facts
+    why = "a task of the same or a lower priority waits until the handlers' threads are done"
+    listing = facts.text(_TASKS)
+    tasks = _tasks(listing)
+    if listing is None or not _visible(tasks):
+        return unknown(
+            name,
+            "threads of the kernel could not be seen",
+            why,
+            "ps -eLo rtprio,comm | grep irq/",
+        )
+    affinities = _affinities(case) or {}
+    online = online_cpus(facts) or frozenset()
+    measured = case.cpus or online
+    threads = []
+    for task in tasks:
+        match = re.match(r"irq/(\d{1,9})-", task.name)
+        if match is not None and task.kernel:
+            place = affinities.get(int(match[1]))
+            if place is None or not measured or place & measured:
+                threads.append(task)
+    threaded = preemption(facts).model == "preempt_rt" or facts.parameter("threadirqs") is not None
+    if not threaded:
+        more = f" but for {len(threads)} with threads of their own" if threads else ""
+        return finding(
+            name,
+            "note",
+            f"not threaded{more}",
+            "handlers run at once, above every priority, for as long as they take",
+            "boot with threadirqs (a kernel with IRQ_FORCED_THREADING), or a PREEMPT_RT kernel",
+        )
+    if not threads:
+        return finding(name, "ok", "none on the measured CPUs", "no handler's thread runs there")
+    by_priority: dict[int, int] = {}
+    for task in threads:
+        by_priority[task.priority] = by_priority.get(task.priority, 0) + 1
+    found = ", ".join(f"{by_priority[p]} at {p}" for p in sorted(by_priority, reverse=True)[:6])
+    above = sum(count for p, count in by_priority.items() if p >= case.priority)
+    tie = case.priority in by_priority
+    if above:
+        return finding(
+            name,
+            "warning",
+            f"{found}; measured at {case.priority}" + (", a tie" if tie else ""),
+            why,
+            f"a priority above {max(by_priority)} (--priority), or chrt -f -p"
+            f" {max(case.priority - 1, 1)} PID for the threads that may wait",
+        )
+    return finding(
+        name,
+        "ok",
+        f"{found}; measured at {case.priority}",
+        "an application that is to come before them needs a higher priority, too",
+    )
+
+
+def check_tasks(name: str, case: Case) -> Finding:
+    # sched(7): a task of a higher priority comes first, SCHED_DEADLINE before all of them
+    why = "they come before the measured tasks, or at the same priority not after them"
+    listing = case.facts.text(_TASKS)
+    if listing is None:
+        return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,pid,comm")
+    tasks = [task for task in _tasks(listing) if not task.kernel]
+    rivals = [task for task in tasks if task.policy == 6 or task.priority >= case.priority]
+    if rivals:
+        words = [
+            f"{task.name} ({'deadline' if task.policy == 6 else task.priority})"
+            for task in sorted(rivals, key=lambda task: (-task.policy, -task.priority, task.name))
+        ]
+        more = f" and {len(words) - 4} more" if len(words) > 4 else ""
+        return finding(
+            name,
+            "warning",
+            ", ".join(words[:4]) + more,
+            why,
+            "end them, keep them on other CPUs (taskset), or lower them: chrt -f -p PRIORITY PID",
+        )
+    if "agent.realtime_tasks.cut" in case.facts:
+        return unknown(name, "the list of tasks was cut", why, "ps -eLo class,rtprio,pid,comm")
+    found = f"{len(tasks)} below {case.priority}" if tasks else "none besides the kernel's"
+    return finding(name, "ok", found, "no other program comes before the measured tasks")

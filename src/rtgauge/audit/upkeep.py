@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel does for itself on every CPU now and then."""
+
+from __future__ import annotations
+
+from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, reason, unknown
+from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
+from rtgauge.facts import CPU, parse_integer, parse_mask
+from rtgauge.interpret import online_cpus
+
+__all__ = [
+    "check_kernel_work",
+    "check_scheduler_features",
+    "check_timer_migration",
+    "check_watchdogs",
+]
+
+_KERNEL = "/proc/sys/kernel/"
+_MIGRATION = _KERNEL + "timer_migration"
+_WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
+_FEATURES = "/sys/kernel/debug/sched/features"
+
+
+def check_watchdogs(name: str, case: Case) -> Finding:
+    # admin-guide/lockup-watchdogs: a timer every few seconds wakes a thread of the highest class;
+    # the hard lockup detector is a performance counter's interrupt that cannot be masked
+    why = "each wakes on every CPU every few seconds, above every real-time priority"
+    remedy = (
+        "sysctl -w kernel.soft_watchdog=0 kernel.nmi_watchdog=0, or boot with nowatchdog;"
+        f" {PREPARE}"
+    )
+    soft, hard = _KERNEL + "soft_watchdog", _KERNEL + "nmi_watchdog"
+    both = case.integer(_KERNEL + "watchdog")
+    states = {
+        "soft lockup": case.integer(soft),
+        "hard lockup (NMI)": case.integer(hard),
+    }
+    on = [which for which, state in states.items() if state]
+    found = case.prefix(soft, hard)
+    if on:
+        return finding(name, "note", f"{found}{' and '.join(on)} detector on", why, remedy)
+    if case.facts.config("LOCKUP_DETECTOR") == "n" or both == 0:
+        return finding(name, "ok", f"{found}off", "no lockup detector runs")
+    if any(
+        state is None and not case.facts.absent(file)
+        for state, file in ((states["soft lockup"], soft), (states["hard lockup (NMI)"], hard))
+    ):
+        return unknown(name, "which lockup detectors run could not be read", why, remedy)
+    if case.facts.absent(_KERNEL + "watchdog") or both is not None:
+        return finding(name, "ok", f"{found}off", "no lockup detector runs")
+    return unknown(name, "which lockup detectors run could not be read", why, remedy)
+
+
+def check_timer_migration(name: str, case: Case) -> Finding:
+    # admin-guide/sysctl/kernel and kernel/time/timer_migration.c: timers of idle CPUs expire on one
+    # that is awake
+    why = "timers of CPUs that are idle expire on one that is busy, which the measured one often is"
+    remedy = f"sysctl -w kernel.timer_migration=0; {PREPARE}"
+    online = online_cpus(case.facts)
+    value = case.integer(_MIGRATION)
+    if online is not None and len(online) == 1:
+        return finding(name, "ok", "a single CPU", "there is no other whose timers could come")
+    if value is None:
+        if case.facts.absent(_MIGRATION):  # without NO_HZ there is no such switch
+            return finding(name, "ok", "not in this kernel", "timers stay on their CPU")
+        return unknown(name, f"{_MIGRATION} could not be read", why, remedy)
+    if value == 0:
+        return finding(name, "ok", f"{case.prefix(_MIGRATION)}off", "timers stay on their CPU")
+    full = case.facts.cpus(CPU + "nohz_full")
+    if full and case.cpus and case.cpus <= full:
+        return finding(
+            name,
+            "ok",
+            "on, away from the measured CPUs",
+            "timers leave CPUs without a tick",
+        )
+    return finding(name, "note", "on", why, remedy)
+
+
+def check_kernel_work(name: str, case: Case) -> Finding:
+    # core-api/workqueue (cpumask of unbound work queues); RCU/Design/Expedited-Grace-Periods:
+    # a hurried grace period interrupts every CPU; admin-guide/sysctl/vm, stat_interval
+    expedited = case.integer("/sys/kernel/rcu_expedited")
+    mask = parse_mask(case.text(_WORKQUEUES) or "-")
+    why = "work of the kernel that could run elsewhere takes time from the tasks of these CPUs"
+    apart = case.apart()
+    rest = (online_cpus(case.facts) or frozenset()) - apart
+    move = f"echo {_mask(rest)} > {_WORKQUEUES}; {PREPARE}" if apart else PREPARE
+    found = case.prefix(_WORKQUEUES)
+    if expedited is not None and expedited > 0:
+        return finding(
+            name,
+            "warning",
+            f"{found}RCU's grace periods are hurried (rcu_expedited)",
+            "each interrupts every CPU",
+            f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal; {PREPARE}",
+        )
+    if mask is None or expedited is None:
+        missing = _WORKQUEUES if mask is None else "/sys/kernel/rcu_expedited"
+        return unknown(name, f"{missing} could not be read", why, f"cat {missing}")
+    if not apart:
+        return finding(
+            name,
+            "ok",
+            f"{found}work queues on {cpus_text(mask)}",
+            "no CPU is set apart that they could be kept away from",
+        )
+    here = mask & apart
+    if here:
+        return finding(name, "note", f"{found}work queues on {cpus_text(here)}", why, move)
+    return finding(
+        name, "ok", f"{found}work queues kept on {cpus_text(mask)}", "none on the measured CPUs"
+    )
+
+
+def _mask(cpus: frozenset[int]) -> str:
+    """CPUs as the kernel reads a mask: 32 bits a group."""
+    bits = sum(1 << cpu for cpu in cpus)
+    groups = [f"{bits & 0xFFFFFFFF:x}"]
+    while bits := bits >> 32:
+        groups = [f"{bits & 0xFFFFFFFF:x}", groups[0].zfill(8), *groups[1:]]
+    return ",".join(groups)
+
+
+#: kernel/sched/features.h: switches that cost latency when they stand so, and what they do.
+_UNWANTED = {
+    "WARN_DOUBLE_CLOCK": "debugging of the scheduler's clock",
+    "LATENCY_WARN": "a check of every tick",
+    "NO_RT_PUSH_IPI": "CPUs that go idle all take the run queue's lock of a busy one",
+}
+
+
+def check_scheduler_features(name: str, case: Case) -> Finding:
+    why = "the scheduler's own switches decide how it looks for the next real-time task"
+    text = case.facts.text(_FEATURES)
+    if text is None:
+        error = case.facts.error(_FEATURES) or case.facts.error("agent.debugfs")
+        return unknown(
+            name,
+            f"they are only in debugfs, which could not be read{reason(error)}",
+            why,
+            debugfs_remedy(case.facts),
+        )
+    words = text.split()[:256]
+    bad = {word: _UNWANTED[word] for word in words if word in _UNWANTED}
+    runtime, period = case.integer(RT_RUNTIME), parse_integer(case.facts.text(RT_PERIOD))
+    if "RT_RUNTIME_SHARE" in words and not (
+        runtime is not None and (runtime < 0 or (period is not None and runtime >= period))
+    ):
+        bad["RT_RUNTIME_SHARE"] = "a CPU lends its real-time time to another and starves itself"
+    if bad:
+        switch = " ".join(word[3:] if word.startswith("NO_") else f"NO_{word}" for word in bad)
+        return finding(
+            name,
+            "note",
+            ", ".join(bad),
+            "; ".join(bad.values()),
+            f"for f in {switch}; do echo $f > {_FEATURES}; done",
+        )
+    return finding(name, "ok", f"{len(words)} switches, none in the way", "as real time wants them")

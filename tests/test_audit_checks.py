@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks that came with the second table: facts that set each off, and facts that do not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rtgauge.audit import CHECKS
+from rtgauge.audit.debugging import DEBUGGING
+from test_audit import CASES as FIRST_CASES
+from test_audit import CPU, KERNEL, LAPTOP, RT_PC, RUNTIME, SYSTEMS, THP, TRACING, Case, find
+from test_audit import test_levels as check_levels
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG = "/boot/config-6.12.48-rt-amd64"
+BUILT = str(RT_PC[CONFIG])
+CMDLINE = "/proc/cmdline"
+KSM = "/sys/kernel/mm/ksm/run"
+WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
+FEATURES = "/sys/kernel/debug/sched/features"
+TASKS = "agent.realtime_tasks"
+ALLOWED = "/proc/irq/*/smp_affinity_list"
+EFFECTIVE = "/proc/irq/*/effective_affinity_list"
+SINGLE = {CPU + "online": "0", CPU + "isolated": "", CPU + "nohz_full": ""}
+SWAPS = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 4194300 0 100"
+
+
+def with_config(*lines: str) -> dict[str, str]:
+    return {CONFIG: "\n".join([BUILT, *lines])}
+
+
+CASES = [
+    # debugging
+    Case("debugging", "ok", with_config("CONFIG_DEBUG_KERNEL=y"), "none"),
+    Case("debugging", "warning", with_config("CONFIG_PROVE_LOCKING=y"), "PROVE_LOCKING",
+         "CONFIG_PROVE_LOCKING", "every lock"),
+    Case("debugging", "warning", with_config("CONFIG_KASAN=y"), "KASAN"),
+    Case("debugging", "note", with_config("CONFIG_DEBUG_LIST=y"), "DEBUG_LIST"),
+    Case("debugging", "warning", with_config("CONFIG_DEBUG_LIST=y", "CONFIG_DEBUG_PREEMPT=y"),
+         "DEBUG_PREEMPT, DEBUG_LIST"),
+    Case("debugging", "warning", with_config("CONFIG_DEBUG_KMEMLEAK=y"), "DEBUG_KMEMLEAK"),
+    Case("debugging", "ok", with_config("CONFIG_DEBUG_KMEMLEAK=y",
+                                        "CONFIG_DEBUG_KMEMLEAK_DEFAULT_OFF=y")),
+    Case("debugging", "warning", with_config("CONFIG_DEBUG_KMEMLEAK=y",
+                                             "CONFIG_DEBUG_KMEMLEAK_DEFAULT_OFF=y")
+         | {CMDLINE: "kmemleak=on"}, "DEBUG_KMEMLEAK, kmemleak=on", "remove kmemleak"),
+    Case("debugging", "ok", {CMDLINE: "slub_debug=- page_poison=0"}),
+    Case("debugging", "warning", {CMDLINE: "slub_debug"}, "slub_debug", "remove slub_debug"),
+    Case("debugging", "warning", {CONFIG: BUILT.replace("CONFIG_DYNAMIC_FTRACE=y", "")},
+         "FUNCTION_TRACER"),
+    Case("debugging", "note", {CONFIG: None}, "unknown", "check --config"),
+    Case("debugging", "note", {CMDLINE: None}, "unknown"),
+    # tracing
+    Case("tracing", "warning", {TRACING + "current_tracer": "function"}, "tracer function",
+         "echo nop"),
+    Case("tracing", "warning", {TRACING + "events/enable": "1"}, "all events", "echo 0"),
+    Case("tracing", "note", {TRACING + "events/enable": "X"}, "some events"),
+    Case("tracing", "note", {TRACING + "current_tracer": "function", TRACING + "tracing_on": "0"},
+         "not recorded"),
+    Case("tracing", "warning", {KERNEL + "stack_tracer_enabled": "1"}, "stack tracer"),
+    Case("tracing", "note", {KERNEL + "sched_schedstats": "1"}, "scheduler statistics"),
+    Case("tracing", "note", {TRACING + "current_tracer": None}, "unknown", "mount", "not mounted"),
+    Case("tracing", "note", {TRACING + "current_tracer": None,
+                             TRACING + "current_tracer.error": "Permission denied"},
+         "unknown", "root", "Permission denied"),
+    Case("tracing", "ok", {TRACING + "current_tracer": None, CONFIG: "CONFIG_SMP=y"}, "not in"),
+    # tick
+    Case("tick", "ok", {}, "250 Hz, off on idle CPUs"),
+    Case("tick", "note", {"agent.clock_getres_coarse_ns": 1000000}, "1000 Hz", "HZ=250"),
+    Case("tick", "ok", {"agent.clock_getres_coarse_ns": 1000000}, "CPUs 2-3", cpus=(2, 3)),
+    Case("tick", "ok", {CMDLINE: "nohz=off"}, "always on"),
+    Case("tick", "ok", {"agent.clock_getres_coarse_ns": None}, "250 Hz"),
+    Case("tick", "note", {CONFIG: None}, "unknown", why="250 Hz"),
+    Case("tick", "note", {CONFIG: None, "agent.clock_getres_coarse_ns": None}, "unknown"),
+    # timer-migration
+    Case("timer-migration", "note", {KERNEL + "timer_migration": "1"}, "on", "--prepare"),
+    Case("timer-migration", "ok", {KERNEL + "timer_migration": "1"}, "away", cpus=(2,)),
+    Case("timer-migration", "ok", {KERNEL + "timer_migration": "1", **SINGLE}, "single"),
+    Case("timer-migration", "ok", {KERNEL + "timer_migration": "1"}, "during the run: off",
+         run={KERNEL + "timer_migration": "0"}),
+    Case("timer-migration", "ok", {KERNEL + "timer_migration": None}, "not in this kernel"),
+    # frequency
+    Case("frequency", "ok", {CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"},
+         "during the run: performance",
+         run={CPU + f"cpufreq/policy{cpu}/scaling_governor": "performance" for cpu in range(4)}),
+    Case("frequency", "warning", {CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"},
+         "powersave on CPUs 0-1, performance on CPUs 2-3", "--prepare",
+         run={CPU + "cpufreq/policy2/scaling_governor": "performance",
+              CPU + "cpufreq/policy0/scaling_governor": None}),
+    # thermal, smi
+    Case("thermal", "warning", {CPU + "cpu2/thermal_throttle/package_throttle_count": "3"}, "3 t"),
+    Case("thermal", "note", {CPU + "cpu{0-3}/thermal_throttle/core_throttle_count": None,
+                             CPU + "cpu{0-3}/thermal_throttle/package_throttle_count": None},
+         "unknown", why="no counter"),
+    Case("smi", "note", {"agent.smi_count": 812}, "812 since boot", "hwlat"),
+    Case("smi", "note", {"agent.smi_count": None}, "unknown", "modprobe msr"),
+    Case("smi", "note", {"agent.smi_count": 0,
+                         "/proc/cpuinfo": "vendor_id : AuthenticAMD\nflags :"},
+         "unknown", why="does not count"),
+    Case("smi", "note", {}, "unknown", "host", base="vm"),
+    # control-groups
+    Case("control-groups", "note", {CONFIG: None}, "unknown"),
+    Case("control-groups", "note", with_config("CONFIG_RT_GROUP_SCHED=y"), "RT_GROUP_SCHED"),
+    Case("control-groups", "warning", with_config("CONFIG_RT_GROUP_SCHED=y")
+         | {"agent.cgroup.cpu.rt_runtime_us": "0"}, "here 0 us", "rt_group_sched=0"),
+    Case("control-groups", "ok", with_config("CONFIG_RT_GROUP_SCHED=y")
+         | {CMDLINE: "rt_group_sched=0"}),
+    Case("control-groups", "note", {"agent.cgroup.cpu.max": "50000 100000"}, "50000 of 100000"),
+    Case("control-groups", "ok", {"agent.cgroup.cpu.max": "max 100000"}),
+    # scheduler-features
+    Case("scheduler-features", "note", {FEATURES: "RT_PUSH_IPI WARN_DOUBLE_CLOCK"},
+         "WARN_DOUBLE_CLOCK", "NO_WARN_DOUBLE_CLOCK"),
+    Case("scheduler-features", "note", {FEATURES: "NO_RT_PUSH_IPI"}, "NO_RT", "for f in RT_PUSH"),
+    Case("scheduler-features", "ok", {FEATURES: "RT_RUNTIME_SHARE"}),
+    Case("scheduler-features", "note", {FEATURES: "RT_RUNTIME_SHARE", RUNTIME: "950000"}, "SHARE"),
+    Case("scheduler-features", "note", {FEATURES: None, FEATURES + ".error": "Permission denied"},
+         "unknown", why="Permission denied"),
+    # real-time-tasks, interrupt-threads
+    Case("real-time-tasks", "ok", {}, "1 below 80"),
+    Case("real-time-tasks", "warning", {}, "control (70)", "chrt", priority=70),
+    Case("real-time-tasks", "ok", {}, "below 71", priority=71),
+    Case("real-time-tasks", "warning", {TASKS: "6 0 77 camera\n6 0 2 sugov:1"},
+         "camera (deadline)"),
+    Case("real-time-tasks", "ok", {TASKS: "1 99 2 migration/0\n6 0 2 sugov:1"}, "none besides"),
+    Case("real-time-tasks", "note", {TASKS: None}, "unknown"),
+    Case("real-time-tasks", "note", {TASKS + ".cut": 60000}, "unknown", why="cut"),
+    Case("interrupt-threads", "ok", {}, "3 at 50; measured at 80"),
+    Case("interrupt-threads", "warning", {}, "a tie", "above 50", priority=50),
+    Case("interrupt-threads", "warning", {}, "measured at 40", priority=40),
+    Case("interrupt-threads", "ok", {}, "none on the measured", cpus=(2, 3), priority=50),
+    Case("interrupt-threads", "note", {TASKS: "1 70 7 mine"}, "unknown"),
+    Case("interrupt-threads", "note", {TASKS: "1 50 7 irq/9-mine"}, "unknown"),
+    Case("interrupt-threads", "note", {}, "not threaded but for 1", "threadirqs", base="laptop"),
+    Case("interrupt-threads", "ok", {CMDLINE: "threadirqs"}, "1 at 50", base="laptop"),
+    # interrupts
+    Case("interrupts", "ok", {}, "none of 4", cpus=(2, 3)),
+    Case("interrupts", "ok", {}, "none on CPUs 2-3"),
+    Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "9 (acpi), 124 (eth0) on CPUs 2-3",
+         "irqaffinity=0-1"),
+    Case("interrupts", "warning", {}, "0 (timer), 124 (eth0) on CPU 0", "echo 1-3", cpus=(0,)),
+    Case("interrupts", "ok", {EFFECTIVE: "9=2\n124=3"}, "during the run: none",
+         run={"/proc/irq/{9,124}/smp_affinity_list": "0-1"}),
+    Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "during the run: 124",
+         run={"/proc/irq/9/smp_affinity_list": "0-1", "/proc/irq/124/smp_affinity_list": None}),
+    Case("interrupts", "note", {}, "3 on the measured CPUs", "--cpu", base="laptop"),
+    Case("interrupts", "ok", SINGLE, "on the measured", why="a single CPU"),
+    Case("interrupts", "note", {EFFECTIVE: None, ALLOWED: None}, "unknown"),
+    # a kernel without effective affinities
+    Case("interrupts", "warning", {EFFECTIVE: None, ALLOWED: "9=0-3"}, "9 (acpi)", cpus=(1,)),
+    # boot-parameters
+    Case("boot-parameters", "ok", {}, "isolcpus=managed_irq,domain,2-3, nohz_full=2-3"),
+    Case("boot-parameters", "ok", {CMDLINE: "quiet", CPU + "isolated": "", CPU + "nohz_full": ""},
+         "none that sets"),
+    Case("boot-parameters", "warning", {CPU + "nohz_full": "1-3"}, "CPU 1 without tick",
+         "isolcpus=managed_irq,domain,1-3"),
+    Case("boot-parameters", "warning", {CPU + "nohz_full": ""}, "nohz_full without effect",
+         "CONFIG_NO_HZ_FULL"),
+    Case("boot-parameters", "warning", {CONFIG: BUILT.replace("CONFIG_RCU_NOCB_CPU=y", "")},
+         "rcu_nocbs without effect"),
+    Case("boot-parameters", "note", {CMDLINE: "isolcpus=2-3", CPU + "nohz_full": ""},
+         "RCU callbacks on CPUs 2-3", "rcu_nocbs=2-3"),
+    Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3 rcu_nocbs=all", CPU + "nohz_full": ""}),
+    Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-3 rcu_nocbs=2-3 irqaffinity=0-2"},
+         "irqaffinity sends interrupts to CPU 2", "irqaffinity=0-1"),
+    Case("boot-parameters", "warning", {CMDLINE: "isolcpus=0-3 rcu_nocbs=all",
+                                        CPU + "isolated": "0-3"}, "no CPU left"),
+    Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-7 nohz_full=2-3"}, "CPUs 4-7"),
+    Case("boot-parameters", "note", {CMDLINE: None}, "unknown"),
+    # kernel-work
+    Case("kernel-work", "ok", {}, "kept on CPUs 0-1"),
+    Case("kernel-work", "note", {WORKQUEUES: "f"}, "on CPUs 2-3", "echo 3 > /sys/devices/virtual"),
+    Case("kernel-work", "ok", {WORKQUEUES: "f"}, "during the run", run={WORKQUEUES: "00000003"}),
+    Case("kernel-work", "note", {WORKQUEUES: "ffffffff,ffffffff", CPU + "online": "0-63"},
+         "on CPU 1", "echo ffffffff,fffffffd >", cpus=(1,)),
+    Case("kernel-work", "warning", {"/sys/kernel/rcu_expedited": "1"}, "hurried", "rcu_normal"),
+    Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None}, "unknown"),
+    Case("kernel-work", "note", {WORKQUEUES: None}, "unknown"),
+    # watchdogs
+    Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)", "nowatchdog"),
+    Case("watchdogs", "note", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"}, "soft"),
+    Case("watchdogs", "ok", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"},
+         "during the run: off", run={KERNEL + "soft_watchdog": "0"}),
+    Case("watchdogs", "ok", {KERNEL + "soft_watchdog": None, KERNEL + "nmi_watchdog": None,
+                             KERNEL + "watchdog": None}),
+    Case("watchdogs", "note", {KERNEL + "soft_watchdog": None, KERNEL + "watchdog": "1",
+                               KERNEL + "soft_watchdog.error": "Permission denied"}, "unknown"),
+    # memory
+    Case("swap", "note", {"/proc/swaps": SWAPS}, "/dev/zram0", "mlockall"),
+    Case("swap", "warning", {}, "1024 MiB in use", base="laptop"),
+    Case("swap", "ok", {"/proc/swaps": None, "/proc/meminfo": "MemTotal: 64 kB"}, "nor any supp"),
+    Case("swap", "note", {"/proc/swaps": None, "/proc/meminfo": None}, "unknown"),
+    Case("huge-pages", "ok", {THP: "always madvise [never]"}, "never"),
+    Case("huge-pages", "ok", {THP: "always [madvise] never"}, "madvise"),
+    Case("huge-pages", "warning", {THP: "[always] madvise never"}, "always", "--prepare"),
+    Case("huge-pages", "ok", {THP: "[always] madvise never"}, "run: never", run={THP: "never"}),
+    Case("huge-pages", "note", {THP: "[sometimes]"}, "unknown"),
+    Case("huge-pages", "note", {THP: None, THP + ".error": "Permission denied",
+                                **with_config("CONFIG_TRANSPARENT_HUGEPAGE=y")}, "unknown"),
+    Case("numa-balancing", "warning", {KERNEL + "numa_balancing": "1"}, "on", "sysctl"),
+    Case("numa-balancing", "ok", {KERNEL + "numa_balancing": None}, "not in this kernel"),
+    Case("numa-balancing", "note", {KERNEL + "numa_balancing": "?", **with_config(
+        "CONFIG_NUMA_BALANCING=y")}, "unknown"),
+    Case("page-merging", "note", {KSM: "1"}, "on", "echo 2"),
+    Case("page-merging", "ok", {KSM: "1"}, "during the run: off", run={KSM: "0"}),
+    Case("page-merging", "ok", {KSM: None}, "not in this kernel"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}-{case.level}")
+def test_levels(case: Case) -> None:
+    check_levels(case)
+
+
+def test_every_check_was_seen_at_every_level_it_has() -> None:
+    seen: dict[str, set[str]] = {check: set() for check in CHECKS}
+    for case in (*FIRST_CASES, *CASES):
+        seen[case.check].add(case.level)
+    for _, _, levels in SYSTEMS.values():
+        for check, level in levels.items():
+            seen[check].add(level)
+    missing = {check: {"ok", "note", "warning", "error"} - levels for check, levels in seen.items()}
+    later = {"ok", "note", "warning"}
+    old = {check: levels for check, levels in missing.items() if check in _FIRST and levels}
+    assert old == {
+        "timers": {"warning"},
+        "frequency": {"error"},
+        "sleep-states": {"error"},
+        "throttling": {"error"},
+        "isolation": {"error"},
+        "smt": {"error"},
+    }
+    for check, found in seen.items():
+        if check not in _FIRST:
+            assert found == (later - {"warning"} if check in _NEVER_WORSE else later), check
+
+
+_FIRST = {case.check for case in FIRST_CASES}
+#: What these find is worth a note at most.
+_NEVER_WORSE = {
+    "tick",
+    "timer-migration",
+    "smi",
+    "scheduler-features",
+    "watchdogs",
+    "page-merging",
+}
+
+
+def test_the_agent_collects_the_options_that_are_looked_at() -> None:
+    """Of a configuration that is not compressed it sends the lines that it is told to."""
+    source = (ROOT / "agent" / "environment.c").read_text("utf-8")
+    start = source.index("char options[] =")
+    words = "".join(re.findall(r'"([^"]*)"', source[start : source.index(";", start)])).split("|")
+    looked_at = set(DEBUGGING)
+    for path in (ROOT / "src" / "rtgauge").rglob("*.py"):
+        looked_at |= set(re.findall(r'\bconfig\("([A-Z0-9_]+)"\)', path.read_text("utf-8")))
+    assert len(looked_at) > 30
+    for option in looked_at:
+        assert any(option.startswith(word) for word in words), option
+
+
+def test_only_what_applies_is_advised() -> None:
+    """Every CPU measured, or a single one: nobody is told to isolate all of them."""
+    for cpus in (None, (0, 1, 2, 3)):
+        findings = [find(LAPTOP, check, cpus=cpus) for check in ("interrupts", "kernel-work")]
+        for finding in findings:
+            assert "irqaffinity=" not in finding.remedy
+            assert "cpumask" not in finding.remedy
