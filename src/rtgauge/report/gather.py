@@ -34,6 +34,9 @@ Int64 = NDArray[np.int64]
 
 THREADS: Final = min(4, max(2, os.cpu_count() or 1))
 BINS: Final = 600
+_ALL_BINS: Final = 80_000
+"""Bins of time of all series together: what a report holds of them stays below 1.5 MB."""
+
 HEAT_COLUMNS: Final = 300
 HEAT_ROWS: Final = 120
 
@@ -129,7 +132,7 @@ def gather(
     share = max(1, THREADS // len(series))
 
     def one(pair: tuple[StoredSeries, StoredStep]) -> Figures:
-        return _figures(*pair, pictures, share)
+        return _figures(*pair, len(series) if pictures else 0, share)
 
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(one, series))
@@ -169,9 +172,10 @@ def _scaled(counts: Counts, scale: int) -> Counts:
 def _figures(
     series: StoredSeries,
     step: StoredStep,
-    pictures: bool,
+    pictures: int,
     share: int,
 ) -> Figures:
+    """``pictures``: how many series are drawn in all; 0 without pictures."""
     info, totals = series.info, series.totals
     losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
@@ -185,7 +189,7 @@ def _figures(
         known = np.zeros(len(gap_index), np.bool_)
         before = np.zeros(len(gap_index), np.int64)
     else:
-        bins = _bins(step) if pictures else None
+        bins = _bins(step, pictures) if pictures else None
         scan = _Pass(series, gap_index, bins)
         scan.run(share)
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
@@ -293,8 +297,11 @@ class _Bins:
         )
 
 
-def _bins(step: StoredStep) -> _Bins | None:
-    """The bins that all series of a step share, so that their lines stand below each other."""
+def _bins(step: StoredStep, most: int) -> _Bins | None:
+    """The bins that all series of a step share, so that their lines stand below each other.
+
+    ``most``: the number of series that are drawn in all.
+    """
     drawn = [s for s in step.series if s.info.companion is None and not s.info.histogram_only]
     filled = [s for s in drawn if s.totals.count]
     if not filled:
@@ -304,9 +311,7 @@ def _bins(step: StoredStep) -> _Bins | None:
         min(s.totals.first_due_ns for s in filled),
         max(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled),
         intervals.pop() if len(intervals) == 1 else 0,
-        stats.bins_for(
-            max(s.totals.count for s in filled), min(BINS, max(32, 48_000 // len(filled)))
-        ),
+        stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(32, _ALL_BINS // most))),
     )
 
 

@@ -472,7 +472,7 @@ class Group {
 		let box = figure.querySelector(".ramp");
 		if (!box) { box = el("div", "ramp"); figure.querySelector(".canvas").after(box); }
 		box.replaceChildren();
-		const strip = el("span", "strip");
+		const strip = el("span", "scale");
 		strip.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, k) => ramp(k / 8)).join(",")})`;
 		for (const [at, text] of [[0, "1"], ...(most > 30 ? [[50, show(Math.round(Math.sqrt(most)), true)]] : []), ...(most > 1 ? [[100, show(most, true)]] : [])]) {
 			const mark = el("span", "mark", text);
