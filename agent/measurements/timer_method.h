@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timer latency: what its methods share. A method is a way to wait for a due time; each is one
- * row of a table in timer.c, and has its loops in timer_sleep.c, timer_signal.c or timer_fd.c.
+ * Timer latency: what its methods share; step 2 of the path of a sample. A method is a way to wait
+ * for a due time; each is one row of a table in timer.c, and has its loops in timer_sleep.c,
+ * timer_signal.c or timer_fd.c.
  *
  * The two loops below are templates: every method that is measured in them is a function of its
  * own, with its way of waiting compiled into it, so that nothing is chosen while it runs.
