@@ -77,6 +77,8 @@ struct load_set {
 	int other_count;
 };
 
+extern const struct load load_command;
+
 const struct option_info load_options[] = {
 	{ "restart", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
 	  "kill and start it anew so often; 0: never" },
@@ -374,6 +376,13 @@ int load_set_parse(struct load_set **result, const char *text, const struct load
 	else
 		*result = set;
 	return err;
+}
+
+int load_set_add_command(struct load_set *set, const char *text, struct message *msg)
+{
+	struct load_worker *worker = add_worker(set, &load_command);
+
+	return worker ? option_set_parse(&worker->options, "text", text, msg) : out_of_memory(msg);
 }
 
 /* ---- the leader ---- */
@@ -779,8 +788,8 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 		report_end(worker, &info, msg);
 		return -EIO;
 	}
-	/* time between its phases is not time without work */
-	if (!atomic_load_acquire(&worker->shared->ready)) {
+	/* time between its phases is not time without work; and a command may rest */
+	if (!atomic_load_acquire(&worker->shared->ready) || worker->load == &load_command) {
 		worker->worked_ns += now_ns - worker->checked_ns;
 		return 0;
 	}

@@ -63,6 +63,8 @@ struct load_set;
  * empty set. -EINVAL with the nearest name in @msg. */
 int load_set_parse(struct load_set **set, const char *text, const struct load *const *loads,
 		   struct message *msg);
+/* One more load: @text for a shell, as load "command" with its CPU time as work. */
+int load_set_add_command(struct load_set *set, const char *text, struct message *msg);
 /*
  * Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
  * each child first (to drop what it must not hold; all but stdin, stdout and stderr are closed

@@ -16,8 +16,9 @@
 
 static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
-	"                     [--load-cpu LIST] [--output FILE] [--keep-settings | --prepare]\n"
-	"                     [--histogram-only] [--run ID] [--step N] [--control]\n"
+	"                     [--load-cmd COMMAND] [--load-cpu LIST] [--output FILE]\n"
+	"                     [--keep-settings | --prepare] [--histogram-only]\n"
+	"                     [--run ID] [--step N] [--control]\n"
 	"       rtgauge-agent list          measurements and loads\n"
 	"       rtgauge-agent help NAME     options of a measurement or load\n"
 	"       rtgauge-agent describe      all of them as JSON\n"
@@ -41,7 +42,7 @@ static int main_usage_error(const char *text, const char *detail)
 
 /* Options of the run itself. */
 #define MAIN_FLAGS "control histogram-only keep-settings prepare"
-#define MAIN_VALUES "output run load load-cpu step"
+#define MAIN_VALUES "output run load load-cmd load-cpu step"
 
 static bool main_is_flag(struct run_request *request, const char *name)
 {
@@ -67,6 +68,8 @@ static const char **main_run_value(struct run_request *request, const char **ste
 		return &request->run_id;
 	if (!strcmp(name, "load"))
 		return &request->loads;
+	if (!strcmp(name, "load-cmd"))
+		return &request->load_command;
 	if (!strcmp(name, "load-cpu"))
 		return &request->load_cpus;
 	return strcmp(name, "step") ? NULL : step;

@@ -262,7 +262,10 @@ static int run_parse_loads(struct run *run, struct cpulist *cpus)
 	if (err)
 		return message_set(&run->msg, -EINVAL, "give a list such as 0-3,8",
 				   "cannot read the CPUs of the load '%s'", text);
-	return load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
+	err = load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
+	if (!err && run->request->load_command)
+		err = load_set_add_command(run->loads, run->request->load_command, &run->msg);
+	return err;
 }
 
 /* -EINVAL and -ERANGE say that the command line is wrong, so nothing else may say that. */

@@ -65,8 +65,9 @@ struct worker {
 struct run_request {
 	const struct measurement *measurement;
 	const char *loads;
-	const char *load_cpus; /* or NULL */
-	const char *output;    /* file, "-", or NULL: a summary for people */
+	const char *load_command; /* or NULL */
+	const char *load_cpus;	  /* or NULL */
+	const char *output;	  /* file, "-", or NULL: a summary for people */
 	const char *run_id;
 	int step;
 	bool control;

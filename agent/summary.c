@@ -51,7 +51,8 @@ void summary_print(const struct run *run)
 	const char *policy = run->worker_count ? run->workers[0].start.policy : "";
 
 	printf("%s: %s\n", m->name, m->summary);
-	printf("load %s; %lld.%lld s", run->request->loads,
+	printf("load %s%s; %lld.%lld s", run->request->loads,
+	       run->request->load_command ? ", command" : "",
 	       (long long)(run->duration_ns / NSEC_PER_SEC),
 	       (long long)(run->duration_ns % NSEC_PER_SEC / (100 * NSEC_PER_MSEC)));
 	if (policy && policy[0])

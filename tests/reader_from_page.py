@@ -279,7 +279,10 @@ EVENTS: dict[str, dict[str, Any]] = {
     "threshold": {"series": natural, "index": natural, "value": integer},
     "load": {"load": text, "message": text},
 }
-OPTIONAL = {3: {"scale": (positive, 1), "companion": (natural, None)}}
+OPTIONAL: dict[int, dict[str, Any]] = {
+    0: {"load_command": (text, None)},
+    3: {"scale": (positive, 1), "companion": (natural, None)},
+}
 HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER = 0, 3, 4, 5, 6, 9, 11
 
 

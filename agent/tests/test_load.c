@@ -798,6 +798,57 @@ static void test_phase_deaths(void)
 	board->fails_at = 0;
 }
 
+/* ---- a command ---- */
+
+static struct load_set *start_command(const char *text, struct seen *seen, struct message *msg)
+{
+	struct load_set *set;
+
+	memset(seen, 0, sizeof(*seen));
+	memset(msg, 0, sizeof(*msg));
+	if (load_set_parse(&set, "idle", loads, msg))
+		return NULL;
+	if (!load_set_add_command(set, text, msg) &&
+	    !load_set_start(set, NULL, NULL, see_started, seen, msg))
+		return set;
+	load_set_free(set);
+	return NULL;
+}
+
+static void test_command(const char *text)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start_command(text, &seen, &msg);
+
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	while (seen.count < 50 && !load_set_check(set, 0, see_work, &seen, &msg))
+		sleep_ms(10);
+	tap_check(&tap, seen.count >= 50 && !strcmp(seen.load, "command"), "time counts: %s", text);
+	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
+	load_set_free(set);
+}
+
+static void test_resting_command(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set = start_command("exec sleep 7777", &seen, &msg);
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	load_set_check(set, now_ns, NULL, NULL, &msg);
+	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a command may rest");
+	load_set_free(set);
+	tap_check(&tap, no_children(), "and is stopped");
+	tap_check(&tap, !start_command("echo 'a\tb' >&2; exit 9", &seen, &msg),
+		  "one that ends at once does not start");
+	check_message(&msg, "load command: ended by itself with exit status 9: a?b");
+	tap_check(&tap, no_children(), "nothing is left of it");
+}
+
 /* In the leader: no process more may be started. */
 static void forbid_forks(void *arg)
 {
@@ -1114,6 +1165,10 @@ int main(void)
 	test_phase_deaths();
 	test_no_fork("phases:restart=1h", "load phases: cannot start it anew: ");
 	test_no_fork("cpu", "load cpu: cannot start a process: ");
+	test_command("while :; do :; done");
+	test_command("i=0; while :; do (while [ $i -lt 9999 ]; do i=$((i+1)); done); done");
+	test_command("(setsid sh -c 'while :; do :; done' &); exec sleep 7777");
+	test_resting_command();
 	test_killed_start("stuck");
 	test_killed_start("stuck:restart=1h");
 	test_killed_agent();

@@ -73,6 +73,7 @@ class Header:
     counter: Counter
     clock: ClockReading
     start_ns: int
+    load_command: str | None = None
 
 
 Fact: TypeAlias = str | int | bytes | None
