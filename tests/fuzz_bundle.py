@@ -38,6 +38,7 @@ from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.report import model
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, import_bundle
+from rtgauge.store.folder import ENVIRONMENT
 from rtgauge.store.foreign import check_run
 
 SIZE_LIMIT = 1 << 18
@@ -85,15 +86,16 @@ def damaged(files: Mapping[str, bytes], rng: random.Random, share_of_bytes: floa
 
 
 def damaged_files(
-    files: Mapping[str, bytes], rng: random.Random
+    files: Mapping[str, bytes], rng: random.Random, unread: tuple[str, ...] = ()
 ) -> tuple[dict[str, bytes], bytes | None]:
-    """The files with a damage in one or two of them, and the manifest where it is in that."""
+    """The files with a damage in one or two of them, and the manifest where it is in that; none
+    in those that are not read anyway."""
     files = dict(files)
     manifest = None
     for _ in range(rng.choice((1, 1, 1, 2))):
-        if not files:
+        if not files.keys() - set(unread):
             break
-        name = rng.choice([*files, MANIFEST])
+        name = rng.choice([name for name in (*files, MANIFEST) if name not in unread])
         if name == MANIFEST:
             manifest = bundles.damage_json(bundles.bundle_of(files).manifest, rng)
             if rng.random() < 0.5:
@@ -222,7 +224,7 @@ def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
         for number in range(first, first + count):
             which = rng.choices(range(len(pool)), WEIGHTS)[0]
             if rng.random() < IN_PLACE:
-                files, _ = damaged_files(pool[which], rng)
+                files, _ = damaged_files(pool[which], rng, (MANIFEST, ENVIRONMENT))
                 try:
                     tally.outcomes[places[which].outcome(files)] += 1
                 except Exception as error:

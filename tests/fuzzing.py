@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MEMORY_LIMIT = 3 << 30
@@ -72,7 +72,8 @@ def _job(fuzz: Fuzz, arguments: argparse.Namespace, size: int) -> int:
             tally = fuzz(arguments.seed, first, min(end, (block + 1) * size) - first, Path(folder))
             if tally.failed is not None:
                 arguments.keep.write_bytes(tally.failed)
-            print(json.dumps(asdict(tally) | {"failed": None}), flush=True)
+            # not asdict(), which makes another Counter of a Counter
+            print(json.dumps(vars(tally) | {"failed": None}), flush=True)
             if tally.how:
                 return 1
     return 0
@@ -105,7 +106,7 @@ def run(name: str, fuzz: Fuzz, executions: int, program: str, block: int) -> int
                 total.add(Tally(**{**found, "outcomes": Counter(found["outcomes"])}))
             else:
                 del open_jobs[number]
-                if job.wait() not in (0, 1):
+                if job.wait() != 0:
                     total.how = total.how or f"a process died ({job.returncode}), {blocks[number]}"
         if time.monotonic() - told > REPORT_S:
             told = time.monotonic()

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import fuzz_stream
@@ -13,3 +17,16 @@ def test_fuzzing(tmp_path: Path) -> None:
     assert not tally.how, tally.how
     assert tally.executions == 4000
     assert len(tally.outcomes) > 100  # it reaches many places of the reader
+
+
+def test_the_driver_counts_what_its_processes_did(tmp_path: Path) -> None:
+    words = ["--executions", "700", "--from", "49600", "--jobs", "2", "--outcomes", "1000"]
+    done = subprocess.run(
+        [sys.executable, fuzz_stream.__file__, *words],
+        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "700 executions" in done.stdout
+    outcomes = re.findall(r"^ *(\d+) .*$", done.stdout, re.MULTILINE)[:-1]
+    assert sum(map(int, outcomes)) == 700
