@@ -177,9 +177,11 @@ const vline = (u, value, text, stroke, dash, level) => {
 	c.strokeStyle = stroke; c.fillStyle = stroke; c.lineWidth = r; c.setLineDash(dash.map(d => d * r));
 	c.beginPath(); c.moveTo(x, u.bbox.top); c.lineTo(x, u.bbox.top + u.bbox.height); c.stroke();
 	c.font = `600 ${11 * r}px ${css("--sans")}`;
-	const right = x + c.measureText(text).width + 8 * r > u.bbox.left + u.bbox.width;
+	const room = c.measureText(text).width + 8 * r, right = x + room > u.bbox.left + u.bbox.width;
 	c.textAlign = right ? "right" : "left"; c.textBaseline = "top";
-	c.fillText(text, x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r);
+	/* On neither side of the line: from the left end of the picture. */
+	if (right && x - room < u.bbox.left) { c.textAlign = "left"; c.fillText(text, u.bbox.left + 4 * r, u.bbox.top + (3 + 15 * level) * r, u.bbox.width - 8 * r); }
+	else c.fillText(text, x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r);
 	c.restore();
 };
 const hline = (u, value, text, stroke) => {
