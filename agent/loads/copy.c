@@ -11,6 +11,8 @@
 
 #include "loads/start.h"
 
+#define ALIGNMENT 4096UL /* as a page: the kernel copies faster */
+
 static const struct option_info copy_options[] = {
 	{ "path", OPTION_TEXT, "/dev/zero", 0, 0, NULL, "what is read, again and again" },
 	{ "size", OPTION_SIZE, "64KiB", 1, 16 << 20, NULL, "bytes in a copy" },
@@ -21,7 +23,7 @@ static const struct option_info copy_options[] = {
 static int copy(volatile uint32_t *copies, const void *options)
 {
 	size_t size = (size_t)option_number(options, "size");
-	char *block = malloc(size);
+	char *block = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 	int file = open(option_text(options, "path"), O_RDONLY);
 	int null = open("/dev/null", O_WRONLY);
 
