@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, finding, reason, unknown
 
-__all__ = ["DEBUGGING", "check_debugging", "check_tracing"]
+__all__ = ["DEBUGGING", "SLIGHT", "check_debugging", "check_tracing"]
 
 #: Options whose cost is in every lock, access, allocation or call, and what that is. After the help
 #: texts in lib/Kconfig.debug, lib/Kconfig.k*san, mm/Kconfig.debug and kernel/trace/Kconfig.
@@ -34,10 +34,11 @@ DEBUGGING: dict[str, str] = {
     "DEBUG_NOTIFIERS": "every notifier",
     "IRQSOFF_TRACER": "every time that interrupts are disabled",
     "PREEMPT_TRACER": "every time that preemption is disabled",
+    "CONTEXT_TRACKING_USER_FORCE": "every entry into the kernel",
     "LATENCYTOP": "every wait, once it is switched on",
 }
 #: Those that cost little enough to be used in production.
-_SLIGHT = frozenset({"DEBUG_LIST", "DEBUG_NOTIFIERS", "UBSAN", "LATENCYTOP", "DEBUG_VM",
+SLIGHT = frozenset({"DEBUG_LIST", "DEBUG_NOTIFIERS", "UBSAN", "LATENCYTOP", "DEBUG_VM",
                      "IRQSOFF_TRACER", "PREEMPT_TRACER", "DEBUG_RT_MUTEXES"})  # fmt: skip
 #: The same asked for at boot: parameter, what it is off with.
 _PARAMETERS = {
@@ -65,7 +66,7 @@ def check_debugging(name: str, case: Case) -> Finding:
         on = [option for option in on if option != "DEBUG_KMEMLEAK"]
     if facts.config("FUNCTION_TRACER") == "y" and facts.config("DYNAMIC_FTRACE") == "n":
         on.append("FUNCTION_TRACER")
-    heavy = [option for option in on if option not in _SLIGHT]
+    heavy = [option for option in on if option not in SLIGHT]
     if on or asked:
         words = [*heavy, *(f"{p}={v}" if v else p for p, v in asked.items())]
         words += [option for option in on if option not in heavy]

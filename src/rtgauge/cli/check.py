@@ -7,13 +7,14 @@ import contextlib
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtgauge.cli.options import as_json, target_option
-from rtgauge.cli.output import LEVELS, print_json, show, width
-from rtgauge.errors import ExitCode, UsageError
+from rtgauge.cli.output import LEVELS, print_json, say, show, width
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 
 if TYPE_CHECKING:
     from rtgauge.audit import Finding
@@ -39,13 +40,46 @@ _WIDTH_MAX = 100
     metavar="P",
     help="SCHED_FIFO priority of the application (80).",
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Look at a kernel's configuration instead: .config, config-RELEASE, config.gz.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FRAGMENT",
+    help="With --config: the file for the options to change, for merge_config.sh.",
+)
 @click.option("--strict", is_flag=True, help="End with code 3 if there is a warning or an error.")
 @as_json
-def check(target: str, cpu: str, priority: int | None, strict: bool, as_json: bool) -> int:
+def check(
+    target: str,
+    cpu: str,
+    priority: int | None,
+    config: Path | None,
+    output: Path | None,
+    strict: bool,
+    as_json: bool,
+) -> int:
     """Look for what stands in the way of real time.
 
     Each finding says what was found, why it matters, and the remedy; the worst come first.
+
+    \b
+      rtgauge check --cpu 2-3 --priority 80
+      rtgauge check --config .config -o rt.config
     """
+    if config is not None:
+        if target != "local" or cpu != "all" or priority is not None:
+            raise UsageError(
+                "--config looks at a file alone", "leave --target, --cpu and --priority out"
+            )
+        return _check_config(config, output, strict, as_json)
+    if output is not None:
+        raise UsageError("-o goes with --config", "rtgauge check --config FILE -o FRAGMENT")
     from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
     from rtgauge.run import read_facts  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
@@ -67,6 +101,40 @@ def check(target: str, cpu: str, priority: int | None, strict: bool, as_json: bo
     else:
         _print(findings)
     return _exit_code(findings, strict)
+
+
+def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) -> int:
+    from rtgauge.audit.kconfig import audit_config, read_config  # noqa: PLC0415
+
+    config = read_config(path)
+    audited = audit_config(config)
+    if output is not None:
+        try:
+            output.write_text(audited.fragment, encoding="utf-8")
+        except OSError as error:
+            raise RtgaugeError(f"cannot write {output}: {error.strerror}") from None
+    if as_json:
+        print_json(
+            {
+                "format": "rtgauge-check",
+                "version": 1,
+                "config": str(path),
+                "kernel": {"architecture": config.architecture, "release": config.release},
+                "realtime": audited.model,
+                "findings": [asdict(finding) for finding in audited.findings],
+                "fragment": audited.fragment,
+            }
+        )
+        return _exit_code(audited.findings, strict)
+    _print(audited.findings)
+    if not audited.fragment:
+        return _exit_code(audited.findings, strict)
+    if output is None:
+        show(f"\n{audited.fragment.rstrip()}")
+    place = str(output) if output is not None else "FRAGMENT"
+    merge = f"scripts/kconfig/merge_config.sh -m .config {place} && make olddefconfig"
+    say(f"in the kernel's sources: {merge}")
+    return _exit_code(audited.findings, strict)
 
 
 def _cpus(text: str) -> list[int] | None:

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel's configuration alone, without any target: findings, and the fragment that mends it.
+
+The fragment is in the notation of ``.config`` and fits scripts/kconfig/merge_config.sh of the
+kernel's sources. Sources: kernel/Kconfig.preempt, kernel/Kconfig.hz, kernel/time/Kconfig,
+init/Kconfig, mm/Kconfig, drivers/cpufreq/Kconfig, kernel/trace/Kconfig, and those of debugging.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rtgauge.audit.case import Finding, Level, finding
+from rtgauge.audit.debugging import DEBUGGING, SLIGHT
+from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.interpret import Model
+
+__all__ = ["CONFIG_CHECKS", "ConfigAudit", "KernelConfig", "audit_config", "read_config"]
+
+_FILE_MAX = 4 << 20  # a whole configuration has about 300 kB, a tenth of that when packed
+_TEXT_MAX = 8 << 20
+_SET = re.compile(r"^CONFIG_(\w{1,100})=(.*)$", re.M | re.A)
+_OFF = re.compile(r"^# CONFIG_(\w{1,100}) is not set$", re.M | re.A)
+_HEAD = re.compile(
+    r"^# Linux/(\w{1,20}) (\d{1,3})\.(\d{1,4})(\S{0,100}) Kernel Configuration$", re.M | re.A
+)
+_REMEDY = "give a kernel's configuration: .config, /boot/config-RELEASE or /proc/config.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """The options of a kernel, and what its head line says of the kernel."""
+
+    options: Mapping[str, str]  # those that are on, and "n" for those said to be off
+    architecture: str = ""  # as the kernel's folder arch/ has it; empty: not said
+    version: tuple[int, int] | None = None
+    release: str = ""
+
+    def __getitem__(self, option: str) -> str:
+        """``y``, ``m``, a number or a text; ``n`` for what is off or not there."""
+        return self.options.get(option, "n")
+
+    def on(self, *options: str) -> bool:
+        return any(self[option] == "y" for option in options)
+
+    @property
+    def realtime(self) -> bool:
+        # until 5.2, with the patches, it was called PREEMPT_RT_FULL
+        return self.on("PREEMPT_RT", "PREEMPT_RT_FULL")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAudit:
+    """What was found, and the changes: option → value, ``n`` for off."""
+
+    findings: list[Finding]
+    fragment: str
+    model: Model
+
+
+#: A change that the fragment makes; one that it only proposes where a finding is a note.
+_Changes = dict[str, str]
+_Result = tuple[Finding, _Changes]
+
+
+def read_config(path: Path) -> KernelConfig:
+    """The configuration in a file, plain or packed by gzip.
+
+    Raises UsageError where there is none, RtgaugeError for a file that is no configuration.
+    """
+    try:
+        data = _read(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", _REMEDY) from None
+    if data[:2] == b"\x1f\x8b":
+        data = _unpack(data, path)
+    if len(data) > _FILE_MAX:
+        raise RtgaugeError(f"{path} is too large for a kernel's configuration", _REMEDY)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise RtgaugeError(f"{path} is no text, nor text packed by gzip", _REMEDY)
+    options = dict.fromkeys(_OFF.findall(text), "n")
+    options.update((name, value.strip().strip('"')) for name, value in _SET.findall(text))
+    if not any(value in ("y", "m") for value in options.values()):
+        raise RtgaugeError(f"{path} is no kernel's configuration: no option is on", _REMEDY)
+    head = _HEAD.search(text)
+    if head is None:
+        return KernelConfig(options)
+    version = (int(head[2]), int(head[3]))
+    return KernelConfig(options, head[1], version, f"{version[0]}.{version[1]}{head[4]}")
+
+
+def _read(path: Path) -> bytes:
+    """At most one byte more than a configuration may have; nothing here waits for anybody."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb", buffering=0, closefd=True) as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise UsageError(f"cannot read {path}: it is no file", _REMEDY)
+        data = b""
+        while len(data) <= _FILE_MAX and (piece := file.read(_FILE_MAX + 1 - len(data))):
+            data += piece
+    return data
+
+
+def _unpack(data: bytes, path: Path) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        text = unpacker.decompress(data, _TEXT_MAX)
+    except zlib.error:
+        raise RtgaugeError(f"{path} is damaged: gzip cannot unpack it", _REMEDY) from None
+    if not unpacker.eof:
+        kind = "too large" if unpacker.unconsumed_tail or len(text) >= _TEXT_MAX else "cut short"
+        raise RtgaugeError(f"{path} is {kind} for a kernel's configuration", _REMEDY)
+    return text
+
+
+# --- the checks ----------------------------------------------------------------------------------
+
+
+def _fine(name: str, found: str, why: str) -> _Result:
+    return finding(name, "ok", found, why), {}
+
+
+def _shown(changes: _Changes) -> str:
+    return ", ".join(
+        f"no CONFIG_{option}" if value == "n" else f"CONFIG_{option}={value}"
+        for option, value in changes.items()
+    )
+
+
+def _model(config: KernelConfig) -> Model:
+    if config.realtime:
+        return "preempt_rt"
+    for option, model in (
+        ("PREEMPT_LAZY", "lazy"),
+        ("PREEMPT_VOLUNTARY", "voluntary"),
+        ("PREEMPT_NONE", "none"),
+        ("PREEMPT", "full"),
+    ):
+        if config.on(option, option + "_BEHAVIOUR"):
+            return model  # type: ignore[return-value]
+    return "unknown"
+
+
+def _preemption(name: str, config: KernelConfig) -> _Result:
+    model = _model(config)
+    if model == "preempt_rt":
+        return _fine(name, "PREEMPT_RT", "handlers and locks of the kernel can be preempted")
+    dynamic = config.on("PREEMPT_DYNAMIC")
+    why = "spinlocks, softirqs and interrupt handlers delay every task without a bound"
+    found = model + (", to be chosen at boot (preempt=)" if dynamic else "")
+    changes: _Changes
+    # The symbol is there, and on, where the sources of that kernel have PREEMPT_RT for that
+    # architecture: x86, arm64 and riscv in 6.12, and any other version with the patches.
+    if config.on("ARCH_SUPPORTS_RT"):
+        changes = {"EXPERT": "y", "PREEMPT_RT": "y"}
+        for option in ("PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT_LAZY", "COMPILE_TEST"):
+            if option in config.options and config[option] != "n":
+                changes[option] = "n"
+        if config.version is None or config.version < (6, 13):
+            # one choice of several there, and no PREEMPT_DYNAMIC beside it
+            changes.update({o: "n" for o in ("PREEMPT", "PREEMPT_DYNAMIC") if config.on(o)})
+        elif not config.on("PREEMPT", "PREEMPT_LAZY"):
+            changes["PREEMPT"] = "y"
+        remedy = _shown(changes)
+    else:
+        changes = {} if model == "full" else {"PREEMPT": "y"}
+        for option in ("PREEMPT_NONE", "PREEMPT_VOLUNTARY"):
+            if changes and config.on(option):
+                changes[option] = "n"
+        place = f" for {config.architecture}" if config.architecture else ""
+        series = f"{config.version[0]}.{config.version[1]}" if config.version else "this version"
+        remedy = (
+            f"sources with PREEMPT_RT{place}: mainline from 6.12 on (x86, arm64, riscv), or the"
+            f" real-time patches for {series}, if there are any"
+            " (kernel.org/pub/linux/kernel/projects/rt)"
+        )
+        if changes:
+            remedy += f"; until then {_shown(changes)}"
+    level: Level = "warning" if model in ("full", "lazy") else "error"
+    return finding(name, level, found, why, remedy), changes
+
+
+def _timers(name: str, config: KernelConfig) -> _Result:
+    if config.on("HIGH_RES_TIMERS"):
+        return _fine(name, "of high resolution", "they expire when due, not at the next tick")
+    changes = {"HIGH_RES_TIMERS": "y"}
+    why = "a sleeping task wakes at the next tick only"
+    return finding(name, "error", "of the tick's resolution", why, _shown(changes)), changes
+
+
+def _tick(name: str, config: KernelConfig) -> _Result:
+    rate = int(config["HZ"]) if re.fullmatch(r"[1-9]\d{0,4}", config["HZ"]) else None
+    if rate is None:
+        return finding(
+            name, "note", "unknown", "the rate of the tick is not said", "look for CONFIG_HZ"
+        ), {}
+    if rate < 1000:
+        return _fine(name, f"{rate} Hz", "timers of high resolution do not wait for it")
+    changes = {"HZ_250": "y", f"HZ_{rate}": "n"}
+    why = "each interrupts a CPU that works for microseconds; no timer gets more exact by it"
+    return finding(name, "note", f"{rate} Hz", why, _shown(changes)), changes
+
+
+def _debugging(name: str, config: KernelConfig) -> _Result:
+    on = [option for option in DEBUGGING if config.on(option)]
+    if config.on("DEBUG_KMEMLEAK_DEFAULT_OFF"):
+        on = [option for option in on if option != "DEBUG_KMEMLEAK"]
+    changes = dict.fromkeys(on, "n")
+    if config.on("FUNCTION_TRACER") and not config.on("DYNAMIC_FTRACE"):
+        on.append("FUNCTION_TRACER")
+        changes["DYNAMIC_FTRACE"] = "y"
+    if not on:
+        return _fine(name, "none that costs latency", "built without the slow kinds")
+    heavy = [option for option in on if option not in SLIGHT]
+    costs = ", ".join(dict.fromkeys(DEBUGGING.get(option, "every call") for option in on))
+    return finding(
+        name,
+        "warning" if heavy else "note",
+        ", ".join(heavy + [option for option in on if option in SLIGHT]),
+        f"slower: {costs}",
+        _shown(changes),
+    ), {o: v for o, v in changes.items() if not heavy or o not in SLIGHT}
+
+
+def _groups(name: str, config: KernelConfig) -> _Result:
+    if not config.on("RT_GROUP_SCHED") or config.on("RT_GROUP_SCHED_DEFAULT_DISABLED"):
+        return _fine(name, "no real-time time by group", "no group shares out real-time time")
+    changes = {"RT_GROUP_SCHED": "n"}
+    why = "a control group without real-time time of its own can run no real-time task"
+    return finding(name, "warning", "RT_GROUP_SCHED", why, _shown(changes)), changes
+
+
+def _frequency(name: str, config: KernelConfig) -> _Result:
+    if not config.on("CPU_FREQ"):
+        return _fine(name, "fixed", "the kernel does not change the frequency")
+    if config.on("CPU_FREQ_DEFAULT_GOV_PERFORMANCE"):
+        return _fine(name, "performance from the start", "the frequency is not lowered")
+    changes = {"CPU_FREQ_DEFAULT_GOV_PERFORMANCE": "y"}
+    changes.update(
+        dict.fromkeys(
+            (o for o in config.options if re.match("CPU_FREQ_DEFAULT_GOV_", o) and config.on(o)),
+            "n",
+        )
+    )
+    why = "until something sets it, work after a pause begins at a low frequency"
+    return finding(name, "note", "another default governor", why, _shown(changes)), changes
+
+
+def _isolation(name: str, config: KernelConfig) -> _Result:
+    wanted = ("CPU_ISOLATION", "CPUSETS", "NO_HZ_FULL", "RCU_NOCB_CPU")
+    if not config.on("SMP"):
+        return _fine(name, "a single CPU", "there is none to set apart")
+    changes = {option: "y" for option in wanted if not config.on(option)}
+    if "NO_HZ_FULL" in changes:
+        changes.update({o: "n" for o in ("NO_HZ_IDLE", "HZ_PERIODIC") if config.on(o)})
+    if not changes:
+        return _fine(name, "CPUs can be set apart", "isolcpus, nohz_full and rcu_nocbs work")
+    return finding(
+        name,
+        "note",
+        "without " + ", ".join(option for option in wanted if option in changes),
+        "needed where CPUs are to be set apart for real-time tasks",
+        _shown(changes),
+    ), changes
+
+
+def _huge_pages(name: str, config: KernelConfig) -> _Result:
+    if not config.on("TRANSPARENT_HUGEPAGE_ALWAYS") or config.realtime:
+        return _fine(name, "not for everybody", "only for programs that ask for it")
+    changes = {"TRANSPARENT_HUGEPAGE_MADVISE": "y", "TRANSPARENT_HUGEPAGE_ALWAYS": "n"}
+    why = "putting huge pages together stops a process for as long as copying or clearing takes"
+    return finding(name, "warning", "always", why, _shown(changes)), changes
+
+
+def _numa(name: str, config: KernelConfig) -> _Result:
+    if not config.on("NUMA_BALANCING_DEFAULT_ENABLED"):
+        return _fine(name, "off unless asked for", "memory stays where it is")
+    changes = {"NUMA_BALANCING_DEFAULT_ENABLED": "n"}
+    why = "memory is unmapped now and then to see who uses it: page faults, and pages that move"
+    return finding(name, "warning", "on from the start", why, _shown(changes)), changes
+
+
+def _explaining(name: str, config: KernelConfig) -> _Result:
+    wanted = ("FTRACE", "FUNCTION_TRACER", "OSNOISE_TRACER", "TIMERLAT_TRACER", "HWLAT_TRACER")
+    changes = {option: "y" for option in wanted if not config.on(option)}
+    if config.version is not None and config.version < (5, 14):
+        changes.pop("OSNOISE_TRACER", None)
+        changes.pop("TIMERLAT_TRACER", None)
+    if not changes:
+        return _fine(name, "timerlat, osnoise and hwlat", "what delays a task can be found")
+    why = "without these tracers nobody can say what delayed a task; they cost nothing until used"
+    return finding(name, "note", "without " + ", ".join(changes), why, _shown(changes)), changes
+
+
+#: In the order of their findings; those of the same name as in CHECKS look at the same thing.
+CONFIG_CHECKS: Mapping[str, Callable[[str, KernelConfig], _Result]] = {
+    "preemption": _preemption,
+    "debugging": _debugging,
+    "tracers": _explaining,
+    "timers": _timers,
+    "tick": _tick,
+    "frequency": _frequency,
+    "control-groups": _groups,
+    "isolation": _isolation,
+    "huge-pages": _huge_pages,
+    "numa-balancing": _numa,
+}
+
+
+def audit_config(config: KernelConfig) -> ConfigAudit:
+    """Findings and fragment. Changes of warnings and errors are made by the fragment, those of
+    notes stand in it behind a #, in a form that merge_config.sh takes for a comment."""
+    findings: list[Finding] = []
+    lines: list[str] = []
+    made: set[str] = set()
+    for name, check in CONFIG_CHECKS.items():
+        found, changes = check(name, config)
+        findings.append(found)
+        if not changes:
+            continue
+        active = found.level in ("warning", "error")
+        lines.append(f"# {found.check}: {found.level}" + ("" if active else ", if wanted:"))
+        for option, value in changes.items():
+            if option in made:
+                continue
+            if active:
+                made.add(option)
+            line = f"# CONFIG_{option} is not set" if value == "n" else f"CONFIG_{option}={value}"
+            lines.append(line if active else f"#? {line.removeprefix('# ')}")
+    release = f", for Linux {config.release}" if config.release else ""
+    head = f"# From rtgauge check --config{release}"
+    fragment = "\n".join([head, *lines, ""]) if lines else ""
+    return ConfigAudit(findings, fragment, _model(config))
