@@ -198,3 +198,16 @@ def test_one_in_so_many_is_never_too_good(value: float) -> None:
 )
 def test_durations(seconds: float | None, text: str) -> None:
     assert numbers.duration(seconds).replace(numbers.GAP, " ") == text
+
+
+def test_many_findings_are_told_in_few_lines() -> None:
+    document = model.build([made.evaluation(1, 3000)])  # type: ignore[list-item]
+    document["runs"][0]["findings"] = [
+        {"check": f"c{i}", "found": "f", "level": level, "why": "w", "remedy": f"remedy {i}"}
+        for i, level in enumerate(["warning"] * 6 + ["error", "note"])
+    ]
+    text = terminal.text(document, 80)
+    assert text.index("remedy 6") < text.index("remedy 0") < text.index("remedy 2")
+    assert "remedy 3" not in text
+    assert "and 3 more (c3, c4, c5): rtgauge check" in joined(text)
+    assert "c7" not in text

@@ -49,6 +49,7 @@ TAIL: Final = "99.9"
 LEAST_WIDTH: Final = 40
 SPARK: Final = 12
 
+FINDINGS_SHOWN: Final = 4  # with their remedies; the others by name
 _STYLES: Final = {
     "pass": "green",
     "ok": "green",
@@ -172,8 +173,12 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     if findings:
         parts += [Text(), Text("What limits these numbers", "bold")]
-        for finding in sorted(findings, key=lambda f: -Level.of(f["level"])):
+        findings.sort(key=lambda f: -Level.of(f["level"]))
+        for finding in findings[:FINDINGS_SHOWN]:
             parts.append(_finding(finding))
+        if more := [_safe(finding["check"]) for finding in findings[FINDINGS_SHOWN:]]:
+            words = f"and {len(more)} more ({', '.join(more)}): rtgauge check, or the report"
+            parts.append(_indented(Text(words, "dim")))
     verdict = verdict_of_run(run)
     parts += [
         Text(),
