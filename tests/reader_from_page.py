@@ -169,6 +169,10 @@ def fact(value: Any) -> bool:
     return value is None or type(value) in (str, int, bytes)
 
 
+def number_or_null(value: Any) -> bool:
+    return value is None or natural(value)
+
+
 def buckets(value: Any) -> bool:
     if type(value) is not list or len(value) % 2 or not all(type(one) is int for one in value):
         return False
@@ -269,6 +273,15 @@ SHAPES: dict[int, dict[str, Any]] = {
         "series": array_of(shape_of(**TOTALS)),
         "cpu_ns": natural,
     },
+    12: {
+        "time_ns": natural,
+        "cpus": array_of(natural),
+        "frequency_khz": array_of(number_or_null),
+        "interrupts": array_of(natural),
+        "steal_ns": array_of(natural),
+        "smi": number_or_null,
+        "temperature_mc": map_of(integer),
+    },
 }
 EVENTS: dict[str, dict[str, Any]] = {
     "maximum": {"series": natural, "index": natural, "value": integer},
@@ -283,7 +296,7 @@ OPTIONAL: dict[int, dict[str, Any]] = {
     0: {"load_command": (text, None)},
     3: {"scale": (positive, 1), "companion": (natural, None)},
 }
-HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER = 0, 3, 4, 5, 6, 9, 11
+HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER, AMBIENCE = 0, 3, 4, 5, 6, 9, 11, 12
 
 
 class Reader:
@@ -347,6 +360,11 @@ class Reader:
                 raise Wrong("beyond 64 bits")
         if kind == TABLE and any(len(row) != len(found["columns"]) for row in found["rows"]):
             raise Wrong("rows of another length")
+        if kind == AMBIENCE and any(
+            len(found[key]) != len(found["cpus"])
+            for key in ("frequency_khz", "interrupts", "steal_ns")
+        ):
+            raise Wrong("not one value for each CPU")
 
 
 def envelope(data: bytes, at: int) -> tuple[int, int, bytes, int]:

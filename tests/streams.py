@@ -58,6 +58,19 @@ def series_body(series: int = 0, **changes: Any) -> dict[str, Any]:
     }
 
 
+def ambience_body(time_ns: int = 10**9, cpus: Sequence[int] = (0, 1), **changes: Any) -> Any:
+    return {
+        "time_ns": time_ns,
+        "cpus": list(cpus),
+        "frequency_khz": [2_400_000] * len(cpus),
+        "interrupts": [250] * len(cpus),
+        "steal_ns": [0] * len(cpus),
+        "smi": 0,
+        "temperature_mc": {"package": 45_000},
+        **changes,
+    }
+
+
 def bucket(value: int, sub_bits: int = 7) -> int:
     """The bucket of a value, as docs/stream.md defines it."""
     if value < 0:
@@ -201,6 +214,8 @@ def one_of_each(seed: int = 1) -> Builder:
             RecordType.VERDICT,
             {"rule": "r", "result": "pass", "evidence": "seen", "remedy": ""},
         )
+        .add(RecordType.AMBIENCE, ambience_body(frequency_khz=[None, 800_000]))
+        .add(RecordType.AMBIENCE, ambience_body(cpus=[], smi=None, temperature_mc={}))
         .add(12345, {"unknown": True})
     )
     rows = [totals(0, count=42, missed=3, lost=2, overruns=1, last_due_ns=44_000_000), totals(1)]
@@ -350,7 +365,7 @@ def damage(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
                 case 1:
                     del records[at]
                 case 2:
-                    records[at] = (rng.randrange(13), sequence, body)
+                    records[at] = (rng.randrange(14), sequence, body)
                 case _:
                     changed = mutate(body, rng, [one[2] for one in records])
                     records[at] = (kind, sequence, changed[:65536])

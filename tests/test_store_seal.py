@@ -23,7 +23,7 @@ from rtgauge.errors import StoreError, StreamError
 from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
 from rtgauge.store.scan import read_blocks, scan_stream
 from rtgauge.store.seal import RECORDS, SEAL, STREAM, parquet_name, read_seal, seal_step
-from rtgauge.stream import Event, StreamReader
+from rtgauge.stream import Event, RecordType, StreamReader
 from streams import Builder
 
 RUN = "01980000-0000-7000-8000-000000000000"
@@ -68,8 +68,9 @@ def facts_of(step: StoredStep) -> dict[str, Any]:
         "events": list(step.events()),
         "tables": step.tables,
         "verdicts": step.verdicts,
-        "work": step.work,
-        "clocks": step.clocks,
+        "work": list(step.work),
+        "clocks": list(step.clocks),
+        "ambience": list(step.ambience),
         "trailer": step.trailer,
         "end": step.end,
     }
@@ -420,3 +421,31 @@ def test_many_events_of_missed_periods(tmp_path: Path) -> None:
     assert set(count.tolist()) == {3}
     assert all(isinstance(event, Event) for event in series.events())
     assert len(rows_of(series)) == 4000
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_records_beside_the_samples(tmp_path: Path, sealed: bool) -> None:
+    stream = Builder().series(0).samples(0, 0, [1, 2])
+    for second in range(1, 40):
+        body = streams.ambience_body(second * 10**9, interrupts=[second, 2 * second])
+        stream.add(RecordType.AMBIENCE, body)
+        work = {"load": "cpu", "unit": "loops", "count": second, "from_ns": 0, "to_ns": second}
+        stream.add(RecordType.WORK, work)
+    step = step_with(tmp_path, stream.trailer().data)
+    if sealed:
+        seal_step(step.folder, RUN, 0)
+    step = StoredRun(tmp_path, {"id": RUN, "steps": [{"step": 0}]}).steps[0]
+    assert (len(step.ambience), len(step.work), len(step.clocks)) == (39, 39, 0)
+    for _ in range(2):  # as often as one likes
+        assert [one.interrupts for one in step.ambience] == [(k, 2 * k) for k in range(1, 40)]
+    assert [one.count for one in step.work] == list(range(1, 40))
+    assert list(step.clocks) == []
+
+
+def test_records_of_a_step_that_is_sealed_meanwhile(tmp_path: Path) -> None:
+    stream = Builder().series(0).samples(0, 0, [1, 2])
+    stream.add(RecordType.AMBIENCE, streams.ambience_body())
+    step = step_with(tmp_path, stream.trailer().data)
+    found = step.ambience
+    seal_step(step.folder, RUN, 0)
+    assert [one.interrupts for one in found] == [(250, 250)]

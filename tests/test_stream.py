@@ -21,6 +21,7 @@ import rtgauge.stream
 import streams
 from rtgauge.errors import StreamError
 from rtgauge.stream import (
+    Ambience,
     Event,
     Header,
     Histogram,
@@ -29,6 +30,7 @@ from rtgauge.stream import (
     SeriesInfo,
     StreamReader,
     Trailer,
+    Work,
     encode_record,
     read_stream,
 )
@@ -423,6 +425,44 @@ def test_blocks_that_are_wrong(body: dict[str, Any], reason: str) -> None:
     assert reason in found
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"time_ns": -1}, "'time_ns' is -1"),
+        ({"cpus": [0, -1]}, "'cpus' has an item that is not an integer from 0 on"),
+        ({"frequency_khz": [None]}, "'frequency_khz' has 1 items for 2 CPUs"),
+        ({"frequency_khz": [0, "fast"]}, "'frequency_khz' has an item that is not null"),
+        ({"interrupts": [1, 2, 3]}, "'interrupts' has 3 items for 2 CPUs"),
+        ({"interrupts": [1, None]}, "'interrupts' has an item"),
+        ({"steal_ns": [0, -5]}, "'steal_ns' has an item"),
+        ({"smi": -1}, "'smi' is -1"),
+        ({"smi": "none"}, "'smi' is not an integer"),
+        ({"temperature_mc": {"0 cpu": None}}, "a temperature is not an integer"),
+        ({"temperature_mc": [45000]}, "'temperature_mc' is not a map"),
+    ],
+)
+def test_ambience_that_is_wrong(body: dict[str, Any], reason: str) -> None:
+    stream = Builder().add(RecordType.AMBIENCE, streams.ambience_body(**body))
+    assert reason in reason_of(stream.data)
+
+
+def test_ambience_needs_all_its_keys() -> None:
+    for key in streams.ambience_body():
+        body = {name: value for name, value in streams.ambience_body().items() if name != key}
+        assert "is missing" in reason_of(Builder().add(RecordType.AMBIENCE, body).data)
+
+
+def test_only_some_kinds_are_looked_into() -> None:
+    data = streams.one_of_each().data
+    everything = StreamReader().feed(data)
+    wanted = (RecordType.AMBIENCE, RecordType.WORK)
+    reader = StreamReader(only=wanted)
+    found = [one for one in reader.feed(data) if isinstance(one, (Ambience, Work))]
+    assert found == [one for one in everything if isinstance(one, (Ambience, Work))]
+    assert len(found) == 3
+    assert reader.finish().complete
+
+
 def test_more_series_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rtgauge.stream.SERIES_LIMIT == 100_000
     monkeypatch.setattr(rtgauge.stream.bodies, "SERIES_LIMIT", 50)
@@ -502,8 +542,8 @@ def test_read_stream(tmp_path: Path) -> None:
     path = tmp_path / "a.cbor"
     path.write_bytes(streams.one_of_each().data[:-3])
     reader = StreamReader()
-    assert len(list(read_stream(path, reader))) == 28
-    assert reader.finish().reason == "the stream is cut inside record 29"
+    assert len(list(read_stream(path, reader))) == 30
+    assert reader.finish().reason == "the stream is cut inside record 31"
     path.write_bytes(b"no stream at all")
     with pytest.raises(StreamError, match="not a stream of rtgauge"):
         list(read_stream(path))

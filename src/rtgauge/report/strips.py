@@ -9,7 +9,8 @@ temperature the largest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredStep
-    from rtgauge.stream import Work
+    from rtgauge.stream import Ambience, Work
 
 __all__ = ["POINTS", "Strip", "strips"]
 
@@ -52,40 +53,37 @@ class Strip:
 
 def strips(step: StoredStep, points: int = POINTS) -> list[Strip]:
     """The strips of a step, those of its loads first; none where nothing was recorded."""
-    return _work(step.work, points) + _ambience(getattr(step, "ambience", None) or (), points)
+    return _work(step.work, points) + _ambience(step.ambience, points)
 
 
 def _work(records: Iterable[Work], points: int) -> list[Strip]:
-    loads: dict[str, list[Work]] = {}
+    loads: dict[str, tuple[str, array[int]]] = {}
     for record in records:
         if record.to_ns > record.from_ns:
-            loads.setdefault(record.load, []).append(record)
+            _, numbers = loads.setdefault(record.load, (record.unit, array("q")))
+            numbers.extend((record.count, record.from_ns, record.to_ns))
     found = []
-    for load, parts in loads.items():
-        x, row = [], []
-        for some in _runs(parts, points):
-            x.append(some[-1].to_ns / 1e9)
-            row.append(
-                sum(one.count for one in some) * 1e9 / sum(one.to_ns - one.from_ns for one in some)
-            )
-        unit = parts[0].unit
+    for load, (unit, numbers) in loads.items():
+        count, start, stop = np.frombuffer(numbers, np.int64).reshape(-1, 3).T
+        first = np.arange(0, len(count), _size(len(count), points))
+        rate = np.add.reduceat(count, first) * 1e9 / np.add.reduceat(stop - start, first)
+        last = np.append(first[1:], len(count)) - 1
         found.append(
             Strip(
                 f"Load {load}",
                 f"{unit}/s" if unit else "1/s",
                 "Work that the load did. Where it dips, the load was kept from working, or paused.",
                 [load],
-                x,
-                [row],
+                (stop[last] / 1e9).tolist(),
+                [rate.tolist()],
             )
         )
     return found
 
 
-def _runs(records: Sequence[Any], points: int) -> list[Sequence[Any]]:
-    """The records in at most so many groups of neighbours."""
-    size = -(-len(records) // max(points, 1))
-    return [records[at : at + size] for at in range(0, len(records), size)] if records else []
+def _size(records: int, points: int) -> int:
+    """Of so many records at most so many groups of neighbours: how many are in each."""
+    return max(-(-records // max(points, 1)), 1)
 
 
 def _least(values: Sequence[Value]) -> Value:
@@ -96,38 +94,60 @@ def _largest(values: Sequence[Value]) -> Value:
     return max((v for v in values if v is not None), default=None)
 
 
-def _ambience(records: Sequence[Any], points: int) -> list[Strip]:
-    if not records:
+class _Group:
+    """Neighbouring records of the ambience, merged."""
+
+    def __init__(self, start_s: float) -> None:
+        self.start_s = self.end_s = start_s
+        self.frequency_khz: dict[int, int] = {}
+        self.interrupts: dict[int, int] = {}
+        self.steal_ns: dict[int, int] = {}
+        self.smi: int | None = None
+        self.temperature_mc: dict[str, int] = {}
+
+    def add(self, record: Ambience) -> None:
+        self.end_s = record.time_ns / 1e9
+        for cpu, khz in zip(record.cpus, record.frequency_khz, strict=False):
+            if khz is not None:
+                self.frequency_khz[cpu] = min(khz, self.frequency_khz.get(cpu, khz))
+        for counted, sums in (
+            (record.interrupts, self.interrupts),
+            (record.steal_ns, self.steal_ns),
+        ):
+            for cpu, number in zip(record.cpus, counted, strict=False):
+                sums[cpu] = sums.get(cpu, 0) + number
+        if record.smi is not None:
+            self.smi = record.smi + (self.smi or 0)
+        for zone, value in record.temperature_mc.items():
+            self.temperature_mc[zone] = max(value, self.temperature_mc.get(zone, value))
+
+
+def _groups(records: Collection[Ambience], points: int) -> list[_Group]:
+    groups: list[_Group] = []
+    size = _size(len(records), points)
+    for number, record in enumerate(records):
+        if number % size == 0:
+            groups.append(_Group(groups[-1].end_s if groups else 0.0))
+        groups[-1].add(record)
+    return groups
+
+
+def _ambience(records: Collection[Ambience], points: int) -> list[Strip]:
+    groups = _groups(records, points)
+    if not groups:
         return []
-    cpus: list[int] = sorted({cpu for record in records for cpu in record.cpus})
-    groups = _runs(records, points)
-    x = [some[-1].time_ns / 1e9 for some in groups]
-    before = [0.0, *x[:-1]]
-    lengths = [stop - start for start, stop in zip(before, x, strict=True)]
+    cpus = sorted({cpu for group in groups for cpu in group.interrupts})
+    x = [group.end_s for group in groups]
 
-    def of(record: Any, name: str, cpu: int) -> Value:
-        values = getattr(record, name)
-        at = record.cpus.index(cpu) if cpu in record.cpus else -1
-        return None if at < 0 or at >= len(values) or values[at] is None else float(values[at])
-
-    def state(name: str, scale: float) -> list[list[Value]]:
+    def rate(counts: Callable[[_Group], Mapping[int, int]], scale: float) -> list[list[Value]]:
+        lengths = [group.end_s - group.start_s for group in groups]
         return [
             [
-                None if (v := _least([of(one, name, cpu) for one in some])) is None else v * scale
-                for some in groups
+                counts(group)[cpu] * scale / length if cpu in counts(group) and length > 0 else None
+                for group, length in zip(groups, lengths, strict=True)
             ]
             for cpu in cpus
         ]
-
-    def rate(name: str, scale: float) -> list[list[Value]]:
-        rows = []
-        for cpu in cpus:
-            row: list[Value] = []
-            for some, length in zip(groups, lengths, strict=True):
-                values = [v for one in some if (v := of(one, name, cpu)) is not None]
-                row.append(sum(values) * scale / length if values and length > 0 else None)
-            rows.append(row)
-        return rows
 
     names = [f"CPU {cpu}" for cpu in cpus]
     found = [
@@ -137,7 +157,7 @@ def _ambience(records: Sequence[Any], points: int) -> list[Strip]:
             "The least in each interval: a core that clocks down answers late.",
             names,
             x,
-            state("frequency_khz", 1e-3),
+            [[_scaled(one.frequency_khz.get(cpu), 1e-3) for one in groups] for cpu in cpus],
         ),
         _strip(
             "Interrupts",
@@ -145,7 +165,7 @@ def _ambience(records: Sequence[Any], points: int) -> list[Strip]:
             "All interrupts of each CPU; every one of them delays the task on it.",
             names,
             x,
-            rate("interrupts", 1.0),
+            rate(lambda group: group.interrupts, 1.0),
         ),
         _strip(
             "Stolen time",
@@ -153,13 +173,8 @@ def _ambience(records: Sequence[Any], points: int) -> list[Strip]:
             "What a hypervisor took away; no setting inside can give it back.",
             names,
             x,
-            rate("steal_ns", 1e-7),
+            rate(lambda group: group.steal_ns, 1e-7),
         ),
-    ]
-    counted = [[None if one.smi is None else float(one.smi) for one in some] for some in groups]
-    smi = [
-        sum(v for v in some if v is not None) if any(v is not None for v in some) else None
-        for some in counted
     ]
     found.append(
         Strip(
@@ -168,10 +183,10 @@ def _ambience(records: Sequence[Any], points: int) -> list[Strip]:
             "The firmware stops all CPUs for each, unseen by the kernel.",
             ["all CPUs"],
             x,
-            [smi],
+            [[_scaled(group.smi, 1.0) for group in groups]],
         )
     )
-    zones = list(dict.fromkeys(zone for record in records for zone in record.temperature_mc))
+    zones = list(dict.fromkeys(zone for group in groups for zone in group.temperature_mc))
     found.append(
         _strip(
             "Temperature",
@@ -179,23 +194,14 @@ def _ambience(records: Sequence[Any], points: int) -> list[Strip]:
             "The largest in each interval; near its limit a processor slows down.",
             zones,
             x,
-            [
-                [
-                    None
-                    if (v := _largest([_zone(one.temperature_mc, zone) for one in some])) is None
-                    else v / 1000
-                    for some in groups
-                ]
-                for zone in zones
-            ],
+            [[_scaled(one.temperature_mc.get(zone), 1e-3) for one in groups] for zone in zones],
         )
     )
     return [one for one in found if any(v is not None for row in one.y for v in row)]
 
 
-def _zone(temperatures: Mapping[str, int], zone: str) -> Value:
-    value = temperatures.get(zone)
-    return None if value is None else float(value)
+def _scaled(value: int | None, scale: float) -> Value:
+    return None if value is None else value * scale
 
 
 def _strip(

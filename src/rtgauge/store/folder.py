@@ -330,10 +330,7 @@ def _length_s(seal: Seal, records: StepScan) -> float:
     if records.trailer is not None:
         return round(records.trailer.duration_ns / 1e9, 3)
     moments = [one.totals.last_due_ns for one in seal.series]
-    moments += [work.to_ns for work in records.work]
-    if records.header is not None:
-        moments += [one.monotonic_ns - records.header.start_ns for one in records.clocks]
-    return round(max([0, *moments]) / 1e9, 3)
+    return round(max([0, records.last_ns, *moments]) / 1e9, 3)
 
 
 _WRITER_GONE = "the program that carried it out ended before it"

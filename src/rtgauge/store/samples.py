@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,11 +30,13 @@ from rtgauge.store.scan import (
 )
 from rtgauge.store.seal import COLUMNS, RECORDS, STREAM, Seal, parquet_name, read_seal
 from rtgauge.stream import (
+    Ambience,
     Clock,
     Event,
     Fact,
     Header,
     Histogram,
+    RecordType,
     SeriesInfo,
     SeriesTotals,
     Setting,
@@ -46,7 +48,7 @@ from rtgauge.stream import (
     Work,
 )
 
-__all__ = ["StoredRun", "StoredSeries", "StoredStep"]
+__all__ = ["RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
 
 SMALL_ROWS = 1 << 16
 """So few samples are read before other threads have begun."""
@@ -138,6 +140,43 @@ class StoredSeries:
             )
 
 
+T = TypeVar("T", Clock, Work, Ambience)
+
+
+class RecordsBeside(Generic[T]):
+    """The records of one kind that come for as long as a step lasts, in order.
+
+    They are read from the file each time they are gone through; of days there are tens of
+    thousands, and nobody needs all of them at once.
+    """
+
+    def __init__(self, step: StoredStep, scan: StepScan, kind: type[T], number: RecordType) -> None:
+        self._step = step
+        self._length = scan.beside[number]
+        self._kind: type[T] = kind
+        self._number = number
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __contains__(self, record: object) -> bool:
+        return any(one == record for one in self)
+
+    def __iter__(self) -> Iterator[T]:
+        left = len(self)
+        if not left:
+            return
+        sealed = self._step.in_parquet
+        path = self._step.folder / (RECORDS if sealed else STREAM)
+        for span in spans_of(path, StreamReader(sealed=sealed, only=(self._number,))):
+            if isinstance(span.record, self._kind):
+                yield span.record
+                left -= 1
+                # A step that was running at the first look may have gone on since.
+                if not left:
+                    return
+
+
 class StoredStep:
     """A step of a run: the measurement, what it found, how it ended.
 
@@ -188,12 +227,19 @@ class StoredStep:
         return self._scan.settings
 
     @property
-    def clocks(self) -> list[Clock]:
-        return self._scan.clocks
+    def clocks(self) -> RecordsBeside[Clock]:
+        """The clocks read together, every 10 s."""
+        return RecordsBeside(self, self._scan, Clock, RecordType.CLOCK)
 
     @property
-    def work(self) -> list[Work]:
-        return self._scan.work
+    def work(self) -> RecordsBeside[Work]:
+        """What each load did, from record to record."""
+        return RecordsBeside(self, self._scan, Work, RecordType.WORK)
+
+    @property
+    def ambience(self) -> RecordsBeside[Ambience]:
+        """What went on beside the measurement."""
+        return RecordsBeside(self, self._scan, Ambience, RecordType.AMBIENCE)
 
     @property
     def tables(self) -> list[Table]:

@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 from rtgauge.store.files import store_errors
 from rtgauge.stream import (
     READ_SIZE,
+    Ambience,
     Clock,
     Environment,
     Event,
     Fact,
     Header,
     Histogram,
+    RecordType,
     Samples,
     SeriesInfo,
     SeriesTotals,
@@ -136,8 +138,10 @@ class StepScan:
     facts: dict[str, Fact] = field(default_factory=dict)
     settings: list[Setting] = field(default_factory=list)
     series: dict[int, SeriesScan] = field(default_factory=dict)
-    clocks: list[Clock] = field(default_factory=list)
-    work: list[Work] = field(default_factory=list)
+    beside: Counter[RecordType] = field(default_factory=Counter)
+    """Number of the records ``clock``, ``work`` and ``ambience``, which grow with time."""
+    last_ns: int = 0
+    """The last moment that those name, from the start of the step."""
     tables: list[Table] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
@@ -166,16 +170,21 @@ def _take(scan: StepScan, span: Span) -> None:
             scan.facts.update(facts)
         case Setting() as setting:
             scan.settings.append(setting)
-        case Clock() as clock:
-            scan.clocks.append(clock)
-        case Work() as work:
-            scan.work.append(work)
+        case Clock(monotonic_ns=time_ns):
+            _take_moment(scan, span, time_ns - (scan.header.start_ns if scan.header else time_ns))
+        case Work(to_ns=time_ns) | Ambience(time_ns=time_ns):
+            _take_moment(scan, span, time_ns)
         case Table() as table:
             scan.tables.append(table)
         case Verdict() as verdict:
             scan.verdicts.append(verdict)
         case Trailer() as trailer:
             scan.trailer = trailer
+
+
+def _take_moment(scan: StepScan, span: Span, time_ns: int) -> None:
+    scan.beside[RecordType(span.type)] += 1
+    scan.last_ns = max(scan.last_ns, time_ns)
 
 
 def _take_event(scan: StepScan, event: Event) -> None:

@@ -24,6 +24,7 @@ from rtgauge.stream.bodies import FORMAT, SERIES_LIMIT, VERSION
 from rtgauge.stream.encode import encode_record
 from rtgauge.stream.reader import BODY_LIMIT, READ_SIZE, StreamReader, read_stream
 from rtgauge.stream.records import (
+    Ambience,
     Clock,
     ClockReading,
     Column,
@@ -54,6 +55,7 @@ __all__ = [
     "READ_SIZE",
     "SERIES_LIMIT",
     "VERSION",
+    "Ambience",
     "Clock",
     "ClockReading",
     "Column",

@@ -13,6 +13,7 @@ import numpy as np
 from rtgauge.errors import StreamError
 from rtgauge.stream.cbor import INT64_MIN, Bad, Value
 from rtgauge.stream.records import (
+    Ambience,
     Clock,
     ClockReading,
     Column,
@@ -66,6 +67,9 @@ class Body:
         if value < low:
             raise Bad(f"'{self.what}{key}' is {value}, below {low}")
         return value
+
+    def integer_or_null(self, key: str, low: int) -> int | None:
+        return None if self.pairs.get(key, 0) is None else self.integer(key, low)
 
     def text(self, key: str) -> str:
         value = self.pairs.get(key)
@@ -295,6 +299,38 @@ def _work(sequence: int, body: Body, _series: DeclaredSeries) -> Work:
     )
 
 
+def _counts(body: Body, key: str, cpus: int | None = None) -> tuple[int, ...]:
+    """Integers that are not below 0, as many as there are CPUs."""
+    values = body.array(key)
+    if cpus is not None and len(values) != cpus:
+        raise Bad(f"'{key}' has {len(values)} items for {cpus} CPUs")
+    if any(type(value) is not int or value < 0 for value in values):
+        raise Bad(f"'{key}' has an item that is not an integer from 0 on")
+    return tuple(cast("list[int]", values))
+
+
+def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
+    cpus = _counts(body, "cpus")
+    frequency = body.array("frequency_khz")
+    if len(frequency) != len(cpus):
+        raise Bad(f"'frequency_khz' has {len(frequency)} items for {len(cpus)} CPUs")
+    if any(f is not None and (type(f) is not int or f < 0) for f in frequency):
+        raise Bad("'frequency_khz' has an item that is not null or an integer from 0 on")
+    temperature = body.map("temperature_mc")
+    if any(type(value) is not int for value in temperature.values()):
+        raise Bad("a temperature is not an integer")
+    return Ambience(
+        sequence=sequence,
+        time_ns=body.integer("time_ns", 0),
+        cpus=cpus,
+        frequency_khz=tuple(cast("list[int | None]", frequency)),
+        interrupts=_counts(body, "interrupts", len(cpus)),
+        steal_ns=_counts(body, "steal_ns", len(cpus)),
+        smi=body.integer_or_null("smi", 0),
+        temperature_mc=MappingProxyType(cast("dict[str, int]", temperature)),
+    )
+
+
 def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
     columns = tuple(Column(c.text("name"), c.text("unit")) for c in body.bodies("columns"))
     rows = []
@@ -353,6 +389,7 @@ RECORDS: dict[int, Callable[[int, Body, DeclaredSeries], Record]] = {
     RecordType.EVENT: _event,
     RecordType.CLOCK: _clock,
     RecordType.WORK: _work,
+    RecordType.AMBIENCE: _ambience,
     RecordType.TABLE: _table,
     RecordType.VERDICT: _verdict,
     RecordType.TRAILER: _trailer,

@@ -11,7 +11,7 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -122,12 +122,15 @@ class StreamReader:
     """Reads a stream as its bytes arrive.
 
     ``sealed``: the stream is the ``records.cbor`` of a run's folder, where jumps in the sequence
-    are expected. Damage never raises: the stream ends there, ``finish`` says why. StreamError is
-    raised for one thing only, a header that says that the stream is of a version not known here.
+    are expected. ``only``: the bodies of other records are not looked into, nor given; for streams
+    that were read as a whole before. Damage never raises: the stream ends there, ``finish`` says
+    why. StreamError is raised for one thing only, a header that says that the stream is of a
+    version not known here.
     """
 
-    def __init__(self, *, sealed: bool = False) -> None:
+    def __init__(self, *, sealed: bool = False, only: Container[RecordType] | None = None) -> None:
         self._sealed = sealed
+        self._only = only
         self._parts: list[bytes] = []  # bytes of a record that is not all there yet
         self._held = 0
         self._need = 1
@@ -326,12 +329,16 @@ class StreamReader:
         if kind == RecordType.SAMPLES:
             return self._samples(envelope, data)
         make = RECORDS.get(kind)
-        if make is None:
+        if make is None or not self._wanted(kind):
             return None
         body = Body(decode_body(data, envelope.body_start, envelope.body_stop))
         if kind == RecordType.HEADER:
             check_version(body)
         return make(envelope.sequence, body, self._series)
+
+    def _wanted(self, kind: int) -> bool:
+        needed = (RecordType.HEADER, RecordType.SERIES)  # others are checked against these
+        return self._only is None or kind in needed or kind in self._only
 
     def _samples(self, envelope: _Envelope, data: bytes) -> Samples:
         pairs = decode_body(data, envelope.body_start, envelope.body_stop)

@@ -27,6 +27,7 @@ class RecordType(enum.IntEnum):
     TABLE = 9
     VERDICT = 10
     TRAILER = 11
+    AMBIENCE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,25 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Ambience:
+    """What goes on beside the measurement at ``time_ns``, and what was counted since the record
+    before (in the first one nothing).
+
+    The tuples have one item for each of ``cpus``; None is what cannot be had. ``temperature_mc``:
+    zone to thousandths of a degree Celsius.
+    """
+
+    sequence: int
+    time_ns: int
+    cpus: tuple[int, ...]
+    frequency_khz: tuple[int | None, ...]
+    interrupts: tuple[int, ...]
+    steal_ns: tuple[int, ...]
+    smi: int | None
+    temperature_mc: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table; ``unit`` is empty for none."""
 
@@ -257,6 +277,7 @@ Record: TypeAlias = (
     | Event
     | Clock
     | Work
+    | Ambience
     | Table
     | Verdict
     | Trailer
