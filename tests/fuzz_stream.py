@@ -28,20 +28,20 @@ from rtgauge.stream import StreamReader
 POOL_LIMIT = 400
 SIZE_LIMIT = 1 << 18
 BLOCK = 50_000
-PIECES = 3
-PAGE = 30
+PIECES = 20
+PAGE = 100
 
 
 def seeds() -> list[bytes]:
     """The valid streams to begin with."""
     long = streams.Builder().series(0).samples(0, 0, streams.latencies(3000))
     many = streams.Builder()
-    for number in range(40):
+    for number in range(12):
         many.series(number, interval_ns=number).samples(number, number, [number])
     return [
         streams.one_of_each().data,
         long.histogram(0, streams.latencies(3000).tolist()).trailer().data,
-        many.trailer(series=[streams.totals(number) for number in range(40)]).data,
+        many.trailer(series=[streams.totals(number) for number in range(12)]).data,
         streams.Builder().data,
         streams.Builder().trailer("skipped", reason="no privilege", remedy="sudo").data,
     ]

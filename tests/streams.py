@@ -7,6 +7,7 @@ import dataclasses
 import random
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -301,14 +302,15 @@ def pack(kind: int, sequence: int, body: bytes) -> bytes:
     return b"\x84" + sizes + body + head(0, zlib.crc32(body))
 
 
-def bodies(data: bytes) -> list[tuple[int, int, bytes]]:
+@lru_cache(maxsize=512)
+def bodies(data: bytes) -> tuple[tuple[int, int, bytes], ...]:
     """Type, sequence number and body of each record of a good stream."""
     found = []
     at = 0
     while at < len(data):
         kind, sequence, body, at = reader_from_page.envelope(data, at)
         found.append((kind, sequence, body))
-    return found
+    return tuple(found)
 
 
 def mutate(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
@@ -350,7 +352,7 @@ def damage(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
             data = mutate(data, rng, pool)
             continue
         try:
-            records = bodies(data)
+            records = list(bodies(data))
         except (EOFError, reader_from_page.Wrong):
             data = mutate(data, rng, pool)
             continue
@@ -365,7 +367,7 @@ def damage(data: bytes, rng: random.Random, pool: Sequence[bytes]) -> bytes:
                 case 1:
                     del records[at]
                 case 2:
-                    records[at] = (rng.randrange(14), sequence, body)
+                    records[at] = (rng.randrange(15), sequence, body)
                 case _:
                     changed = mutate(body, rng, [one[2] for one in records])
                     records[at] = (kind, sequence, changed[:65536])
