@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
-from rtgauge.report import gather
+from rtgauge.report import ambience, gather
 from rtgauge.report.labels import ORDINARY
 from rtgauge.report.sketch import sketch_of
 from rtgauge.store import load_failure
@@ -134,6 +134,18 @@ def _run(
             }
             for verdict in step.verdicts
         )
+    findings = [
+        {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
+        for finding in source.get("findings") or ()
+    ]
+    if watched := _watched(run):
+        findings += ambience.findings(_measured(watched))
+        number = max(step["step"] for step in steps) + 1
+        steps.append(_ambience_step(number, run))
+        total = ambience.Watched()
+        for _, one in watched:
+            total.merge(one)
+        series += ambience.series(total, number, CONFIDENCE)
     document = {
         "id": run.id,
         "study": source.get("study"),
@@ -148,10 +160,7 @@ def _run(
         "remedy": str(source.get("remedy") or ""),
         "plan": dict(source.get("plan") or {}),
         "environment": _environment(run),
-        "findings": [
-            {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
-            for finding in source.get("findings") or ()
-        ],
+        "findings": findings,
         "steps": steps,
         "series": series,
         "tables": tables,
@@ -187,6 +196,52 @@ def _environment(run: StoredRun) -> Document:
     recorded.setdefault("realtime", "unknown")
     recorded["settings"] = settings
     return recorded
+
+
+# --- what went on beside the steps -------------------------------------------------------------
+
+
+def _watched(run: StoredRun) -> list[tuple[StoredStep, ambience.Watched]]:
+    """Of each step with ambience what was watched, in the order in which they are listed."""
+    return [
+        (step, ambience.Watched().step(step.ambience))
+        for step in sorted(run.steps, key=lambda step: step.number)
+        if len(step.ambience)
+    ]
+
+
+def _measured(
+    watched: Sequence[tuple[StoredStep, ambience.Watched]],
+) -> list[tuple[str, list[int], ambience.Watched]]:
+    """The steps that measure (calibrations where there is no other), for the findings."""
+    asked = [one for one in watched if one[0].document.get("role", "measurement") == "measurement"]
+    return [
+        (
+            f"{_measurement(step)} (step {step.number + 1})",
+            sorted({series.info.cpu for series in step.series if series.info.cpu >= 0}),
+            one,
+        )
+        for step, one in asked or watched
+    ]
+
+
+def _ambience_step(number: int, run: StoredRun) -> Document:
+    """The step that holds what was watched beside all others."""
+    return {
+        "step": number,
+        "measurement": ambience.MEASUREMENT,
+        "role": ambience.ROLE,
+        "parameters": {},
+        "asked": {},
+        "load": {"name": "idle", "work_rate": None, "unit": "", "loads": []},
+        "state": "complete",
+        "reason": "",
+        "remedy": "",
+        "duration_s": run.document.get("duration_s"),
+        "budget": None,
+        "stream": None,
+        "events": [],
+    }
 
 
 # --- a step --------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ __all__ = [
 GAP = "\u202f"
 """Narrow no-break space: between the thousands, and between number and unit."""
 
+_SHOWN_IN = {"ns": "µs", "ns/s": "µs/s", "kHz": "MHz", "mC": "°C", "count": ""}
+
 MINUS = "\u2212"
 
 
@@ -51,12 +53,12 @@ class Shown:
 
 def unit_name(unit: str) -> str:
     """The unit in which values of ``unit`` are shown; empty for plain counts."""
-    return {"ns": "µs", "count": ""}.get(unit, unit)
+    return _SHOWN_IN.get(unit, unit)
 
 
 def divisor(unit: str) -> int:
     """How many of ``unit`` make one of the unit shown."""
-    return 1000 if unit == "ns" else 1
+    return 1000 if unit in _SHOWN_IN and unit != "count" else 1
 
 
 def _grouped(digits: str) -> str:

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went on beside the steps: figures against brute force, and findings where it disturbed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from rtgauge.report import ambience, markdown, model, terminal
+from rtgauge.report.points import negative_points
+from rtgauge.stream import Ambience
+
+S = 1_000_000_000
+
+
+def record(at_s: float, **changes: Any) -> Ambience:
+    """A reading at which nothing was out of the ordinary, of two CPUs."""
+    quiet: dict[str, Any] = {
+        "sequence": 1,
+        "time_ns": round(at_s * S),
+        "cpus": (0, 1),
+        "frequency_khz": (2_000_000, 2_000_000),
+        "interrupts": (250, 100),
+        "steal_ns": (0, 0),
+        "smi": 0,
+        "temperature_mc": {"0 cpu": 50_000},
+    }
+    return Ambience(**{**quiet, **changes})
+
+
+def beside(*records: Ambience) -> ambience.Watched:
+    return ambience.Watched().step(records)
+
+
+def found(*steps: ambience.Watched, cpus: tuple[int, ...] = (0, 1)) -> dict[str, str]:
+    named = [(f"timer (step {at + 1})", cpus, one) for at, one in enumerate(steps)]
+    return {one["check"]: one["found"] for one in ambience.findings(named)}
+
+
+def test_figures_of_two_steps_against_brute_force() -> None:
+    random = np.random.default_rng(3)
+    steps = []
+    for _ in range(2):
+        times = np.cumsum(random.choice([1.0, 10.0], 40))
+        steps.append(
+            [
+                record(
+                    float(at),
+                    frequency_khz=(int(random.integers(800_000, 3_000_000)), None),
+                    interrupts=(int(random.integers(0, 9000)), 5),
+                    steal_ns=(int(random.integers(0, S // 9)), 0),
+                    smi=int(random.integers(0, 3)),
+                    temperature_mc={"0 cpu": int(random.integers(30_000, 90_000))},
+                )
+                for at in times
+            ]
+        )
+    total = beside(*steps[0])
+    total.merge(beside(*steps[1]))
+    rows = {(one["name"], one["cpu"]): one for one in ambience.series(total, 2, 0.95)}
+    assert list(rows) == [
+        ("frequency", 0), ("interrupts", 0), ("interrupts", 1), ("steal", 0), ("steal", 1),
+        ("smi", -1), ("temperature", -1),
+    ]  # fmt: skip
+    spans = [np.diff([one.time_ns for one in step]) / S for step in steps]
+    weights = np.concatenate(spans)
+    for name, counts in (
+        ("interrupts", [[one.interrupts[0] for one in step[1:]] for step in steps]),
+        ("steal", [[one.steal_ns[0] for one in step[1:]] for step in steps]),
+    ):
+        counted = np.concatenate(counts)
+        rates = np.round(counted / weights)
+        one = rows[name, 0]
+        assert one["count"] == len(rates) == 78
+        assert (one["min"], one["max"], one["first"]) == (rates.min(), rates.max(), rates[0])
+        assert one["mean"] == pytest.approx(counted.sum() / weights.sum())
+        assert one["rest"]["max"] == rates[1:].max()
+        assert one["rest"]["mean"] == pytest.approx(counted[1:].sum() / weights[1:].sum())
+    clocks = [[one.frequency_khz[0] or 0 for one in step] for step in steps]
+    assert rows["frequency", 0]["count"] == 80
+    assert rows["frequency", 0]["min"] == min(map(min, clocks))
+    long = np.concatenate([[1e-9, *span] for span in spans])
+    assert rows["frequency", 0]["mean"] == pytest.approx(
+        np.average(np.concatenate(clocks), weights=long)
+    )
+    smi = [one.smi for step in steps for one in step[1:]]
+    assert rows["smi", -1]["mean"] == pytest.approx(np.mean([s for s in smi if s is not None]))
+    assert rows["temperature", -1]["labels"] == {"zone": "0 cpu"}
+    assert total.seconds == pytest.approx(weights.sum())
+
+
+def test_the_first_reading_is_only_the_reference() -> None:
+    watched = beside(record(1), record(2, interrupts=(7, 8)))
+    rows = {(one["name"], one["cpu"]): one for one in ambience.series(watched, 1, 0.95)}
+    assert rows["interrupts", 0]["count"] == 1 and rows["interrupts", 0]["max"] == 7
+    assert rows["interrupts", 0]["rest"] == {"min": None, "mean": None, "max": None}
+
+
+def test_a_quiet_run_has_no_findings() -> None:
+    assert found(beside(*(record(at) for at in range(9)))) == {}
+    slightly = beside(record(0), record(1, frequency_khz=(1_900_000, None)))
+    assert found(slightly) == {}
+    unknown = beside(record(0, smi=None), record(1, smi=None, frequency_khz=(None, None)))
+    assert found(unknown) == {}
+
+
+def test_what_disturbed_is_found() -> None:
+    quiet = beside(record(0), record(1))
+    stolen = beside(record(0), record(1), record(11, steal_ns=(0, S // 10)))
+    assert found(quiet, stolen) == {
+        "steal-time": "a hypervisor took 0.91 % of the time of CPU 1 in timer (step 2), "
+        "up to 1 % of a second"
+    }
+    assert found(quiet, stolen, cpus=(0,)) == {}
+    assert found(beside(record(0), record(1, smi=2)), beside(record(0), record(1, smi=1))) == {
+        "smi": "2 system management interrupts in timer (step 1); 1 other step likewise"
+    }
+    slow = beside(record(0), record(1, frequency_khz=(2_000_000, 1_200_000)))
+    assert found(slow) == {
+        "frequency-change": "the clock of CPU 1 went between 1\u202f200 and 2\u202f000 MHz in "
+        "timer (step 1)"
+    }
+    assert found(beside(record(0, temperature_mc={"1 soc": 96_000}))) == {
+        "temperature": "96 °C at 1 soc in timer (step 1)"
+    }
+
+
+def test_in_the_results_model() -> None:
+    run = made.evaluation(2, 2000)
+    for step in run.steps:
+        step.ambience = [record(0), record(1, steal_ns=(S // 4, 0)), record(2)]
+    analysis = model.analyse([run])  # type: ignore[list-item]
+    model.validate(analysis.model)
+    document = analysis.model["runs"][0]
+    last = document["steps"][-1]
+    assert (last["role"], last["measurement"]) == ("ambience", "ambience")
+    assert last["step"] == len(run.steps)
+    watched = [one for one in document["series"] if one["step"] == last["step"]]
+    assert watched == document["series"][-len(watched) :]
+    assert {one["name"] for one in watched} == set(
+        ("frequency", "interrupts", "steal", "smi", "temperature")
+    )
+    steal = next(one for one in watched if one["name"] == "steal" and one["cpu"] == 0)
+    assert steal["max"] == S // 4 and steal["count"] == 2 * len(run.steps)
+    (finding,) = [one for one in document["findings"] if one["check"] == "steal-time"]
+    assert finding["level"] == "warning"
+    texts = [point.text for point in negative_points(document)]
+    assert any(text.startswith("steal-time: a hypervisor took 12 %") for text in texts)
+    assert "12 % of the time of CPU 0" in terminal.text(analysis.model)
+    assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(analysis.model))
+
+
+def test_without_ambience_there_is_no_such_step() -> None:
+    analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
+    document = analysis.model["runs"][0]
+    assert all(step["role"] != "ambience" for step in document["steps"])
