@@ -371,6 +371,15 @@ static void run_choose_drain_cpus(const struct run *run)
 		cpulist_apply(&others, 0);
 }
 
+/* The drain in front of ordinary tasks, but not of a measuring thread that is one itself. */
+static void run_raise_drain(const struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++)
+		if (!run->workers[i].refused && !strcmp(run->workers[i].start.policy, "other"))
+			return;
+	setpriority(PRIO_PROCESS, 0, RUN_DRAIN_NICE);
+}
+
 static void run_effective_policies(struct run *run)
 {
 	char text[16];
@@ -679,8 +688,7 @@ static int run_measure(struct run *run)
 	run_choose_drain_cpus(run);
 	run_lock_memory(run);
 	err = workers_start(run);
-	/* not before: a measuring thread of SCHED_OTHER would be as urgent */
-	setpriority(PRIO_PROCESS, 0, RUN_DRAIN_NICE);
+	run_raise_drain(run);
 	run_effective_policies(run);
 	drain_header(run);
 	stream_flush(&run->stream);

@@ -96,6 +96,27 @@ def test_a_stall_is_missed_periods_and_nothing_else(
         assert totals.missed >= 45
 
 
+@pytest.mark.parametrize("priority", ["0", "80"])
+def test_the_drain_is_not_in_front_of_a_measuring_thread(
+    agent: str, tmp_path: Path, priority: str
+) -> None:
+    """In front of ordinary tasks otherwise, so that they cannot keep it waiting."""
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--priority", priority, "--for", "0", "--output", str(output)]
+    )
+    wait_until_measuring(output)
+    nice = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[16])
+    process.terminate()
+    assert process.wait(timeout=30) == 4
+    real_time = {info.policy for info in read(output).series} == {"fifo"}
+    ordinary = os.getpriority(os.PRIO_PROCESS, 0)
+    if not real_time:
+        assert nice == ordinary
+    elif os.geteuid() == 0:
+        assert nice < ordinary
+
+
 def test_threads_that_leave_no_time_are_ended(agent: str) -> None:
     """Together they would hold every CPU for ever, though each one sleeps."""
     if os.geteuid() != 0:
