@@ -161,9 +161,13 @@ int run_skip(struct run *run, const char *reason, const char *remedy)
 bool run_starved(struct run *run, int64_t now_ns)
 {
 	uint32_t now_ms = (uint32_t)(now_ns / NSEC_PER_MSEC);
-	uint32_t drained_ms = atomic_load_relaxed(&run->drained_ms);
+	uint32_t late_ms = atomic_load_acquire(&run->late_ms);
 
-	if ((int32_t)(now_ms - drained_ms) < RUN_STARVED_MS)
+	/* when nothing was late for so long, or all was stopped, nobody was kept from running */
+	if ((int32_t)(now_ms - late_ms) >= RUN_LATE_MS)
+		atomic_store_release(&run->drained_ms, now_ms);
+	atomic_store_release(&run->late_ms, now_ms);
+	if ((int32_t)(now_ms - atomic_load_relaxed(&run->drained_ms)) < RUN_STARVED_MS)
 		return false;
 	atomic_store_release(&run->starved, 1);
 	atomic_store_release(&run->stop, RUN_STOP);
@@ -698,6 +702,7 @@ static int run_measure(struct run *run)
 	stream_flush(&run->stream);
 	run_place_grids(run);
 	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
+	run->late_ms = run->drained_ms;
 	workers_open_gate(run);
 	if (!err)
 		run_drain_loop(run);

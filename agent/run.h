@@ -99,6 +99,7 @@ struct run {
 	uint32_t go;	     /* the workers' gate: a futex */
 	uint32_t ready;	     /* workers at the gate */
 	uint32_t drained_ms; /* CLOCK_MONOTONIC of the last drain, in ms, modulo 2^32 */
+	uint32_t late_ms;    /* the same of the last time that a worker was late */
 	uint32_t starved;    /* the drain got no CPU time, and a worker has ended the step */
 	int ended_fd;	     /* eventfd: a worker has ended */
 	void *state;	     /* the measurement's own */
@@ -142,10 +143,12 @@ static inline bool run_stopped(const struct run *run)
 
 /*
  * To be asked off the fast path, when periods were missed or samples lost: whether the measuring
- * threads have kept everything else from running, the drain included, for RUN_STARVED_MS. If so
- * the step is ended: real-time threads that together leave no time would hang the machine.
+ * threads have kept everything else from running, the drain included, for RUN_STARVED_MS, in which
+ * they were late again and again. If so the step is ended: real-time threads that together leave
+ * no time would hang the machine.
  */
 #define RUN_STARVED_MS 3000
+#define RUN_LATE_MS 1000
 bool run_starved(struct run *run, int64_t now_ns);
 
 /* The sample just put exceeded the stop threshold: all workers end, the caller's loop too. */

@@ -109,6 +109,11 @@ def wait_until_measuring(output: Path) -> None:
 
 def stop_for_50_ms(process: int, output: Path) -> None:
     """Hold a whole process up, once there are samples."""
+    stop_for(0.05, process, output)
+
+
+def stop_for(seconds: float, process: int, output: Path) -> None:
+    """Likewise, for longer."""
     wait_until_measuring(output)
     os.kill(process, signal.SIGSTOP)
     give_up = time.monotonic() + 30
@@ -118,5 +123,5 @@ def stop_for_50_ms(process: int, output: Path) -> None:
         for task in Path(f"/proc/{process}/task").iterdir()
     ):
         assert time.monotonic() < give_up
-    time.sleep(0.05)
+    time.sleep(seconds)
     os.kill(process, signal.SIGCONT)

@@ -28,6 +28,7 @@ from agents import (
     number,
     read,
     run,
+    stop_for,
     stop_for_50_ms,
     wait_until_measuring,
 )
@@ -94,6 +95,29 @@ def test_a_stall_is_missed_periods_and_nothing_else(
         assert totals.count + totals.missed == 2000
         # 50 ms at 1 ms; the machine may have stalled it besides
         assert totals.missed >= 45
+
+
+@pytest.mark.parametrize("interval_us", [100, 1000])
+def test_an_agent_that_was_stopped_for_long_goes_on(
+    agent: str, tmp_path: Path, interval_us: int
+) -> None:
+    """All of it stood still, as when a virtual machine is: its threads have starved nobody."""
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--interval", f"{interval_us}us",
+         "--dither", "no", "--output", str(output)]
+    )  # fmt: skip
+    stop_for(4, process.pid, output)
+    time.sleep(0.5)
+    process.terminate()
+    assert process.wait(timeout=60) == 4
+    stream = read(output)
+    assert stream.trailer is not None
+    assert stream.trailer.state == "interrupted"
+    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
+        due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
+        assert totals.count + totals.missed == due
+        assert totals.missed > 3_900_000 // interval_us
 
 
 @pytest.mark.parametrize("priority", ["0", "80"])
