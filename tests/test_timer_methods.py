@@ -277,6 +277,19 @@ def test_what_the_kernel_refuses_is_skipped_and_the_rest_measured(
     assert "whole microseconds" in stream.trailer.reason
 
 
+def test_a_reservation_too_small_for_a_sample_is_skipped(agent: str, tmp_path: Path) -> None:
+    """Its threads would be late for having used it up."""
+    words = ["--for", "100ms", "--cpu", str(CPUS[0]), "--interval", "100us"]
+    code, stream = run(agent, tmp_path, "timer", "--method", "deadline", "--threads", "3", *words)
+    assert code == 77
+    assert stream.trailer is not None
+    assert "hold themselves up" in stream.trailer.reason
+    assert "fewer threads" in stream.trailer.remedy
+    code, stream = run_method(agent, tmp_path, "deadline", "--threads", "2", *words)
+    assert code == 0
+    assert_accounted(stream, 1000)
+
+
 def test_without_privilege_each_is_measured_or_skipped(agent: str, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become a user without privilege")

@@ -186,10 +186,15 @@ static int timer_check_interval(struct run *run, int number, int64_t interval_ns
 {
 	const struct timer_state *state = run->state;
 	const char *name = state->methods[number]->name;
+	int64_t per_cpu = option_number(&run->options, "threads");
 
 	if (!strcmp(name, "deadline") && interval_ns < TIMER_DEADLINE_MIN_NS)
 		return timer_skip(run, number, "give an interval of 100us or more",
 				  "the kernel's shortest period of a reservation is 100 us");
+	if (!strcmp(name, "deadline") &&
+	    timer_reserved_ns(interval_ns, per_cpu) < TIMER_RESERVED_MIN_NS)
+		return timer_skip(run, number, "give a longer interval, or fewer threads",
+				  "below a share of 40 us its threads would hold themselves up");
 	if (!strcmp(name, "itimer") && interval_ns % TIMER_ITIMER_STEP_NS)
 		return timer_skip(run, number, "give an interval of whole microseconds",
 				  "setitimer() knows whole microseconds only");

@@ -59,6 +59,24 @@ int timer_fd_prepare(struct worker *worker);
 void timer_fd_loop(struct worker *worker);
 void timer_fd_dithered(struct worker *worker);
 
+/*
+ * The period of a reservation, and how much of it each thread may run: as much as leaves a part to
+ * others and to the kernel's own reservations, as a thread that has used it up is held until the
+ * next period. One sample can take more than a share below the minimum.
+ */
+#define TIMER_RESERVED_MAX_NS NSEC_PER_SEC
+#define TIMER_RESERVED_MIN_NS (40 * NSEC_PER_USEC)
+
+static inline int64_t timer_reserved_period_ns(int64_t interval_ns)
+{
+	return interval_ns < TIMER_RESERVED_MAX_NS ? interval_ns : TIMER_RESERVED_MAX_NS;
+}
+
+static inline int64_t timer_reserved_ns(int64_t interval_ns, int64_t per_cpu)
+{
+	return timer_reserved_period_ns(interval_ns) * 4 / 5 / per_cpu;
+}
+
 /* Off the fast path: @missed grid points went by, of which @periods were left. How many of them
  * were due; -1: the loop is to end. */
 int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,

@@ -12,9 +12,6 @@
 
 #include "timer_method.h"
 
-/* Of its period, what a reservation may run; all threads of a CPU share it. */
-#define TIMER_RESERVED(period_ns) ((period_ns) / 5)
-#define TIMER_RESERVATION_MAX_NS NSEC_PER_SEC
 /* The times of a series without a grid are said so often. */
 #define TIMER_SAY_NS (100 * NSEC_PER_MSEC)
 #define TIMER_SCHED_DEADLINE 6
@@ -111,7 +108,7 @@ void timer_relative_loop(struct worker *worker)
 }
 
 /*
- * Let the thread run on every CPU, which the kernel asks for, and reserve it a fifth of each
+ * Let the thread run on every CPU, which the kernel asks for, and reserve it its share of each
  * period. Under the loop the reservation begins anew with each wake-up: sched-deadline.rst, the
  * wake-up rule of its constant bandwidth server.
  */
@@ -128,14 +125,11 @@ int timer_reserve(struct worker *worker)
 		uint64_t deadline_ns;
 		uint64_t period_ns;
 	} reservation = { .size = sizeof(reservation), .policy = TIMER_SCHED_DEADLINE };
-	uint64_t period_ns = (uint64_t)t->interval_ns;
 	struct cpulist online;
 
-	if (period_ns > TIMER_RESERVATION_MAX_NS)
-		period_ns = TIMER_RESERVATION_MAX_NS;
-	reservation.runtime_ns = TIMER_RESERVED(period_ns) / (uint64_t)t->per_cpu;
-	reservation.deadline_ns = period_ns;
-	reservation.period_ns = period_ns;
+	reservation.period_ns = (uint64_t)timer_reserved_period_ns(t->interval_ns);
+	reservation.deadline_ns = reservation.period_ns;
+	reservation.runtime_ns = (uint64_t)timer_reserved_ns(t->interval_ns, t->per_cpu);
 	if (!cpulist_online(&online))
 		cpulist_apply(&online, 0);
 	return syscall(SYS_sched_setattr, 0, &reservation, 0) ? -errno : 0;
