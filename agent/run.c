@@ -278,12 +278,15 @@ static int run_failure(int err)
 	return err == -EINVAL || err == -ERANGE ? -EIO : err;
 }
 
+/* A worker that is not pinned measures on all of them. */
 static void run_measured_cpus(const struct run *run, struct cpulist *cpus)
 {
 	memset(cpus, 0, sizeof(*cpus));
 	for (int i = 0; i < run->worker_count; i++)
 		if (run->workers[i].cpu >= 0)
 			cpulist_add(cpus, run->workers[i].cpu);
+		else if (!cpulist_online(cpus))
+			return;
 }
 
 static int run_settings(struct run *run)

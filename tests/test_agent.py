@@ -318,11 +318,14 @@ def test_settings_are_recorded_and_put_back(agent: str, tmp_path: Path) -> None:
         assert throttling.reason
 
 
-def test_more_is_prepared_where_asked(agent: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["clock_nanosleep", "deadline"])
+def test_more_is_prepared_where_asked(agent: str, tmp_path: Path, method: str) -> None:
+    """Also for threads that are not pinned."""
     path = Path("/proc/sys/vm/stat_interval")
     before = path.read_text().strip()
     _, usual = run(agent, tmp_path, "timer", "--for", "100ms")
-    _, stream = run(agent, tmp_path, "timer", "--for", "100ms", "--cpu", "0", "--prepare")
+    words = ["--for", "100ms", "--cpu", "0", "--method", method]
+    _, stream = run(agent, tmp_path, "timer", *words, "--prepare")
     names = {record.name for record in usual.records if isinstance(record, Setting)}
     settings = {record.name: record for record in stream.records if isinstance(record, Setting)}
     assert names < set(settings) and str(path) not in names
