@@ -48,12 +48,6 @@ size_t workers_stacks_size(const struct run *run)
 	return (size_t)run->worker_count * worker_stack_size();
 }
 
-/* Not the private kind: processes wait for these words, too. */
-static void worker_futex_wake(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
 static const char *worker_policy_name(int policy)
 {
 	switch (policy & ~SCHED_RESET_ON_FORK) {
@@ -124,7 +118,6 @@ static void *worker_main(void *arg)
 	worker_look(worker, &worker->start);
 
 	atomic_add_release(&run->ready, 1);
-	worker_futex_wake(&run->ready);
 	while (!atomic_load_acquire(&run->go))
 		syscall(SYS_futex, &run->go, FUTEX_WAIT, 0, NULL, NULL, 0);
 	if (!run_stopped(run) && !worker->refused)
@@ -214,18 +207,18 @@ static int workers_create(struct run *run, uint32_t *created)
 	return err;
 }
 
-/* Until @created workers are at the gate, or a process of them has died before it. */
+/* Until @created workers are at the gate, or a process of them has died before it. Not by a futex:
+ * its timeout is another struct where C library and kernel differ on the size of time. */
 static int workers_await(struct run *run, uint32_t created)
 {
-	const struct timespec look = { .tv_nsec = 100 * NSEC_PER_MSEC };
-	uint32_t ready;
+	const struct timespec look = { .tv_nsec = NSEC_PER_MSEC };
 
-	while ((ready = atomic_load_acquire(&run->ready)) < created) {
+	while (atomic_load_acquire(&run->ready) < created) {
 		int err = workers_check(run, &run->msg);
 
 		if (err)
 			return err;
-		syscall(SYS_futex, &run->ready, FUTEX_WAIT, ready, &look, NULL, 0);
+		nanosleep(&look, NULL);
 	}
 	return 0;
 }
@@ -275,7 +268,8 @@ int workers_start(struct run *run)
 void workers_open_gate(struct run *run)
 {
 	atomic_store_release(&run->go, 1);
-	worker_futex_wake(&run->go);
+	/* not the private kind: processes wait for this word, too */
+	syscall(SYS_futex, &run->go, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 bool workers_done(const struct run *run)
