@@ -267,28 +267,51 @@ static void ambience_read_interrupts(struct ambience *ambience)
 	}
 }
 
-/* Of the CPU that this runs on. */
-static void ambience_read_smi(struct ambience *ambience)
+/* The count of SMIs that the CPU has seen, of 32 bits. */
+static bool ambience_msr(int cpu, uint32_t *smi)
 {
 	char path[40];
 	uint64_t count;
-	int cpu = sched_getcpu();
-	bool known = false;
+	bool known;
 	int fd;
 
-	snprintf(path, sizeof(path), "/dev/cpu/%d/msr", cpu < 0 ? 0 : cpu);
+	snprintf(path, sizeof(path), "/dev/cpu/%d/msr", cpu);
 	fd = ambience_open_file(path);
-	if (fd >= 0) {
-		known = pread(fd, &count, sizeof(count), AMBIENCE_MSR_SMI_COUNT) == sizeof(count);
-		close(fd);
+	if (fd < 0)
+		return false;
+	known = pread(fd, &count, sizeof(count), AMBIENCE_MSR_SMI_COUNT) == sizeof(count);
+	close(fd);
+	*smi = (uint32_t)count;
+	return known;
+}
+
+void ambience_smi(struct ambience *ambience, const struct ambience_cpu *cpu, uint32_t count)
+{
+	int32_t more = (int32_t)(count - cpu->smi_start - ambience->smi_seen);
+
+	/* one that has not reached this CPU's count yet is no loss */
+	if (more < 0)
+		more = 0;
+	ambience->smi = more;
+	ambience->smi_seen += (uint32_t)more;
+}
+
+/* Of the CPU that this runs on. All are read once, before anything is measured: those that came up
+ * later have counted less. */
+static void ambience_read_smi(struct ambience *ambience, bool first)
+{
+	int place = ambience_find(ambience, sched_getcpu());
+	uint32_t count;
+
+	for (int i = 0; first && i < ambience->count; i++) {
+		struct ambience_cpu *cpu = &ambience->cpus[i];
+
+		cpu->smi_known = ambience_msr(cpu->cpu, &cpu->smi_start);
 	}
 	ambience->smi = AMBIENCE_UNKNOWN;
-	if (known && ambience->smi_known)
-		/* the count has 32 bits */
-		ambience->smi = (uint32_t)(count - ambience->smi_count);
-	if (known)
-		ambience->smi_count = count;
-	ambience->smi_known = known;
+	if (!first && place >= 0 && ambience->cpus[place].smi_known &&
+	    ambience_msr(ambience->cpus[place].cpu, &count))
+		ambience_smi(ambience, &ambience->cpus[place], count);
 }
 
 void ambience_read(struct ambience *ambience, bool still)
@@ -311,7 +334,7 @@ void ambience_read(struct ambience *ambience, bool still)
 	}
 	ambience_read_steal(ambience);
 	ambience_read_interrupts(ambience);
-	ambience_read_smi(ambience);
+	ambience_read_smi(ambience, first);
 	for (int i = 0; first && i < ambience->count; i++) {
 		ambience->cpus[i].interrupts_before = ambience->cpus[i].interrupts;
 		ambience->cpus[i].steal_before = ambience->cpus[i].steal_ticks;

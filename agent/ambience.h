@@ -21,6 +21,8 @@ struct ambience_cpu {
 	uint64_t steal_ticks;
 	uint64_t interrupts_before;
 	uint64_t steal_before;
+	uint32_t smi_start; /* its count of SMIs at the first reading */
+	bool smi_known;
 };
 
 struct ambience_zone {
@@ -42,9 +44,8 @@ struct ambience {
 	int interrupts_fd;
 	int64_t tick_ns;
 	int readings;
-	int64_t smi; /* since the reading before, AMBIENCE_UNKNOWN */
-	uint64_t smi_count;
-	bool smi_known;
+	int64_t smi;	   /* since the reading before, AMBIENCE_UNKNOWN */
+	uint32_t smi_seen; /* since the first reading */
 };
 
 struct cbor;
@@ -57,6 +58,8 @@ void ambience_read(struct ambience *ambience, bool still);
 /* The body of a record `ambience` (docs/stream.md): the last reading, and what was counted since the
  * one before it; nothing in the first. */
 void ambience_put(const struct ambience *ambience, int64_t time_ns, struct cbor *c);
+/* The count of SMIs of a CPU, any of them, for they all stop: into smi. */
+void ambience_smi(struct ambience *ambience, const struct ambience_cpu *cpu, uint32_t count);
 void ambience_close(struct ambience *ambience);
 
 #endif

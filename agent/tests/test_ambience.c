@@ -141,6 +141,23 @@ static void test_hostile_files(struct tap *tap)
 	}
 }
 
+/* Each reading comes from the CPU that it is made on, and they do not count from the same number. */
+static void test_smi(struct tap *tap)
+{
+	struct ambience ambience = { 0 };
+	const struct ambience_cpu early = { .smi_start = 12 };
+	const struct ambience_cpu late = { .cpu = 1, .smi_start = UINT32_MAX };
+
+	ambience_smi(&ambience, &early, 12);
+	tap_check(tap, ambience.smi == 0, "none yet");
+	ambience_smi(&ambience, &late, 1);
+	tap_check(tap, ambience.smi == 2, "two, by a count that has wrapped");
+	ambience_smi(&ambience, &early, 14);
+	tap_check(tap, ambience.smi == 0, "none since, on another CPU");
+	ambience_smi(&ambience, &early, 17);
+	tap_check(tap, ambience.smi == 3, "three more");
+}
+
 static void test_this_machine(struct tap *tap)
 {
 	struct ambience ambience;
@@ -163,6 +180,7 @@ int main(void)
 	test_files(&tap);
 	test_long_file(&tap);
 	test_hostile_files(&tap);
+	test_smi(&tap);
 	test_this_machine(&tap);
 	return tap_end(&tap);
 }
