@@ -17,13 +17,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rtgauge.store.growing
 import rtgauge.store.seal
 import streams
 from rtgauge.errors import StoreError, StreamError
+from rtgauge.store.growing import Numbers, Spill
 from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
 from rtgauge.store.scan import read_blocks, scan_stream
 from rtgauge.store.seal import RECORDS, SEAL, STREAM, parquet_name, read_seal, seal_step
-from rtgauge.stream import Event, RecordType, StreamReader
+from rtgauge.stream import Event, Histogram, RecordType, StreamReader
 from streams import Builder
 
 RUN = "01980000-0000-7000-8000-000000000000"
@@ -224,6 +226,68 @@ def test_histograms_that_are_kept(
     (kept,) = StoredStep(tmp_path, 0, {}).series
     assert kept.histogram is not None
     assert kept.histogram.count == 40
+
+
+def test_histograms_without_samples_are_one_a_minute_later_on(tmp_path: Path) -> None:
+    stream = Builder().series(0, histogram_only=True)
+    for second in range(1, 900):
+        stream.histogram(0, [second])
+        if second % 10 == 0:
+            moment = {"monotonic_ns": 5_000 + second * 10**9}
+            stream.add(RecordType.CLOCK, streams.CLOCKS | moment)
+    step = step_with(tmp_path, stream.data)
+    seal_step(step.folder, RUN, 0)
+    records = StreamReader(sealed=True).feed((step.folder / RECORDS).read_bytes())
+    kept = [one.max for one in records if isinstance(one, Histogram)]
+    assert kept == [*range(1, 601), 651, 711, 771, 831, 891, 899]
+
+
+def test_what_a_damaged_stream_hides_is_not_kept(tmp_path: Path) -> None:
+    """What cannot be trusted at the first look is not taken in at a second that looks at less."""
+    stream = Builder().series(0).samples(0, 0, [1])
+    stream.add(RecordType.ENVIRONMENT, {"facts": "none"})
+    good = len(b"".join(stream.parts[:-1]))
+    stream.add(RecordType.AMBIENCE, streams.ambience_body())
+    step = step_with(tmp_path, stream.trailer().data)
+    seal_step(step.folder, RUN, 0)
+    assert (step.folder / "dropped.bin").read_bytes() == stream.data[good:]
+    assert list(StoredStep(tmp_path, 0, {}).ambience) == []
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_numbers_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool) -> None:
+    monkeypatch.setattr(rtgauge.store.growing, "CHUNK", 12)
+    folder = tmp_path / "spill"
+    if room:
+        folder.mkdir()
+    spill = Spill(folder)
+    one, other = Numbers(spill), Numbers(spill)
+    for at in range(0, 1000, 4):
+        one.extend((at, at + 1, -at, 2**62 + at))
+        other.extend((at, 7))
+    expected = [[at, at + 1, -at, 2**62 + at] for at in range(0, 1000, 4)]
+    assert one.table(4).tolist() == expected
+    assert other.table(2).tolist() == [[at, 7] for at in range(0, 1000, 4)]
+    assert (len(one), len(other)) == (1000, 500)
+    assert not room or list(folder.iterdir()) == []
+
+
+def test_sealing_with_numbers_beyond_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Builder().series(0).series(1)
+    for at in range(300):
+        stream.samples(0, at * 7, [at, at + 1]).samples(1, at, [-at])
+        stream.event("missed", at, series=0, index=at * 7 + 1, count=5)
+    data = stream.trailer().data
+    plain = step_with(tmp_path / "plain", data)
+    expected, known = all_rows(plain), facts_of(plain)
+    monkeypatch.setattr(rtgauge.store.growing, "CHUNK", 16)
+    step = step_with(tmp_path / "small", data)
+    assert (all_rows(step), facts_of(step)) == (expected, known)
+    seal_step(step.folder, RUN, 0)
+    step = StoredStep(tmp_path / "small", 0, {})
+    assert (all_rows(step), facts_of(step)) == (expected, known)
 
 
 def test_totals_without_a_trailer(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass through the stream of a step: everything but the samples, and where those stand.
 
-Memory: the records themselves, without samples, counted events and superseded histograms; 32 bytes
-for each block of samples and each loss; 16 for each event of missed periods or of a wide value. The
-samples are read later, block by block.
+Memory: the declarations, facts, tables and verdicts, and the last histogram of each series; what
+else there is grows with the time measured. It is counted; or noted as numbers (``growing``), which
+go into a file, and are in memory for one series at a time: 32 bytes for each block of samples and
+each loss, 16 for each event of missed periods or of a wide value. The samples are read later,
+block by block.
 """
 
 from __future__ import annotations
 
 import os
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.store.files import store_errors
+from rtgauge.store.growing import Numbers, Spill
 from rtgauge.stream import (
     READ_SIZE,
     Ambience,
@@ -81,29 +83,29 @@ class SeriesScan:
     """A series as one pass finds it."""
 
     info: SeriesInfo
+    blocks: Numbers  # index, due, count, position
+    missed: Numbers  # index, count
+    wide: Numbers  # index, value
+    losses: Numbers  # index, time, count, max
     histogram: Histogram | None = None
-    blocks: array[int] = field(default_factory=lambda: array("q"))  # index, due, count, position
-    missed: array[int] = field(default_factory=lambda: array("q"))  # index, count
-    wide: array[int] = field(default_factory=lambda: array("q"))  # index, value
-    losses: array[int] = field(default_factory=lambda: array("q"))  # index, time, count, max
     rows: int = 0
     lost: int = 0
 
     def block_table(self) -> Int64s:
         """One row (index, due_ns, count, position in the stream) for each block."""
-        return np.frombuffer(self.blocks, dtype=np.int64).reshape(-1, 4)
+        return self.blocks.table(4)
 
     def missed_events(self) -> tuple[Int64s, Int64s]:
-        table = np.frombuffer(self.missed, dtype=np.int64).reshape(-1, 2)
+        table = self.missed.table(2)
         return table[:, 0], table[:, 1]
 
     def lost_events(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        table = np.frombuffer(self.losses, dtype=np.int64).reshape(-1, 4)
+        table = self.losses.table(4)
         return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
 
     def wide_values(self) -> tuple[Int64s, Int64s]:
         """Index, rising, and value of the samples that stand whole in events."""
-        table = np.frombuffer(self.wide, dtype=np.int64).reshape(-1, 2)[::-1]
+        table = self.wide.table(2)[::-1]
         index, first = np.unique(table[:, 0], return_index=True)
         return index, table[first, 1]
 
@@ -122,7 +124,7 @@ class SeriesScan:
         return SeriesTotals(
             series=self.info.series,
             count=max(self.rows + self.lost, last.count if last else 0),
-            missed=max(sum(missed.tolist()), last.missed if last else 0),
+            missed=max(_sum(missed), last.missed if last else 0),
             lost=max(self.lost, last.lost if last else 0),
             overruns=max(len(missed), last.overruns if last else 0),
             first_due_ns=first_due_ns,
@@ -130,9 +132,16 @@ class SeriesScan:
         )
 
 
+def _sum(numbers: Int64s) -> int:
+    """The exact sum, however large the numbers of a hostile stream are."""
+    return sum(sum(numbers[at : at + 65536].tolist()) for at in range(0, len(numbers), 65536))
+
+
 @dataclass(slots=True)
 class StepScan:
-    """A step as one pass finds it."""
+    """A step as one pass finds it. ``spill`` takes what would grow with its length."""
+
+    spill: Spill = field(default_factory=lambda: Spill(None))
 
     header: Header | None = None
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -163,7 +172,7 @@ def _take(scan: StepScan, span: Span) -> None:
         case Histogram() as histogram:
             scan.series[histogram.series].histogram = histogram
         case SeriesInfo() as info:
-            scan.series[info.series] = SeriesScan(info)
+            scan.series[info.series] = SeriesScan(info, *_four(scan.spill))
         case Header() as header:
             scan.header = header
         case Environment(facts=facts):
@@ -180,6 +189,10 @@ def _take(scan: StepScan, span: Span) -> None:
             scan.verdicts.append(verdict)
         case Trailer() as trailer:
             scan.trailer = trailer
+
+
+def _four(spill: Spill) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    return Numbers(spill), Numbers(spill), Numbers(spill), Numbers(spill)
 
 
 def _take_moment(scan: StepScan, span: Span, time_ns: int) -> None:
@@ -236,7 +249,7 @@ def scan_stream(
     no error, but stands in ``end``.
     """
     reader = StreamReader(sealed=sealed)
-    scan = StepScan()
+    scan = StepScan(Spill(path.parent))
     for span in spans_of(path, reader):
         _take(scan, span)
         scan.good_bytes = span.stop

@@ -12,7 +12,6 @@ import dataclasses
 import inspect
 import json
 import os
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,27 @@ import pyarrow.parquet as pq
 
 from rtgauge.errors import StoreError
 from rtgauge.store.files import TEMPORARY, commit, read_json, store_errors, sync_folder, write_json
-from rtgauge.store.scan import CHUNK_ROWS, SeriesScan, StepScan, read_blocks, scan_stream
-from rtgauge.stream import Histogram, Samples, SeriesTotals, Span, StreamEnd, Trailer
+from rtgauge.store.scan import (
+    CHUNK_ROWS,
+    SeriesScan,
+    StepScan,
+    read_blocks,
+    scan_stream,
+    spans_of,
+)
+from rtgauge.stream import (
+    Ambience,
+    Clock,
+    Histogram,
+    RecordType,
+    Samples,
+    SeriesTotals,
+    Span,
+    StreamEnd,
+    StreamReader,
+    Trailer,
+    Work,
+)
 
 __all__ = [
     "COLUMNS",
@@ -53,6 +71,10 @@ ZSTD_LEVEL = 1
 SMALL_ROWS = 1 << 17  # up to here all planes of a page share one block of zstd,
 SMALL_ZSTD_LEVEL = 16  # which only the higher levels cut where the planes meet
 PAGE_BYTES = 1 << 20
+# Of histograms that no samples make superfluous, how many are kept: all in the first ten minutes,
+# then one a minute.
+DETAIL_NS = 600 * 10**9
+SNAPSHOT_NS = 60 * 10**9
 _DAMAGED = "restore the run from a copy, or delete it"
 
 
@@ -88,9 +110,9 @@ class Seal:
 def seal_step(folder: Path, run: str, step: int) -> Seal:
     """Seal the step in ``folder``; a step that is sealed already only says so again.
 
-    Reads the stream twice and what was written once; needs memory for one row group of one series
-    and 32 bytes for each block. StoreError when something cannot be read or written, StreamError
-    when the stream is of a newer version: then the stream stays as it was.
+    Reads the stream three times and what was written once; needs memory for one row group of one
+    series and 32 bytes for each of its blocks. StoreError when something cannot be read or
+    written, StreamError when the stream is of a newer version: then the stream stays as it was.
     """
     stream = folder / STREAM
     if not stream.exists():
@@ -101,8 +123,8 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
             )
         return seal
     _remove_leftovers(folder)
-    kept = _Kept()
-    scan = scan_stream(stream, sink=kept.take)
+    histograms = _Histograms()
+    scan = scan_stream(stream, sink=histograms.take)
     sealed: list[SealedSeries] = []
     for series in scan.series.values():
         highest = _seal_series(folder, stream, scan, series, run, step)
@@ -126,7 +148,7 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
     with store_errors("write", folder / DROPPED):
         _keep_dropped(folder, stream, scan)
     with store_errors("write", folder / RECORDS):
-        _write_records(folder, stream, scan, kept)
+        _write_records(folder, stream, scan, histograms.last)
     with store_errors("remove", stream):
         stream.unlink()
         sync_folder(folder)
@@ -283,61 +305,76 @@ def _row_groups(path: Path) -> Iterator[Any]:
 # --- all other records ----------------------------------------------------------------------------
 
 
-class _Kept:
-    """Which bytes of the stream go into ``records.cbor``: all records but samples, and of the
-    histograms of a series whose samples are all kept only the last (it holds the others)."""
+class _Histograms:
+    """Where the last snapshot of each series stands."""
 
     def __init__(self) -> None:
-        self.spans = array("q")  # start, stop, series of a histogram or -1
-        self.last_histogram: dict[int, int] = {}
+        self.last: dict[int, int] = {}
 
     def take(self, span: Span) -> None:
-        if isinstance(span.record, Samples):
-            return
-        series = -1
         if isinstance(span.record, Histogram):
-            series = span.record.series
-            self.last_histogram[series] = span.start
-        self.spans.extend((span.start, span.stop, series))
+            self.last[span.record.series] = span.start
 
-    def ranges(self, scan: StepScan) -> Iterator[tuple[int, int]]:
-        """The bytes to keep, neighbours joined."""
-        whole = {
-            number
-            for number, series in scan.series.items()
-            if series.histogram is not None
-            and not series.info.histogram_only
-            and not series.lost
-            and series.histogram.count == series.rows
-        }
-        begin = end = 0
-        for at in range(0, len(self.spans), 3):
-            start, stop, series = self.spans[at : at + 3]
-            if series in whole and self.last_histogram[series] != start:
+
+_TIMED = (RecordType.CLOCK, RecordType.WORK, RecordType.AMBIENCE)
+
+
+def _kept(stream: Path, scan: StepScan, last: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """Which bytes of the stream go into ``records.cbor``, neighbours joined: all records but
+    samples. Of the histograms of a series whose samples are all kept only the last, which holds
+    the others; of any other series after ten minutes one a minute, and the last."""
+    whole = {number for number, series in scan.series.items() if _is_whole(series)}
+    kept_ns = dict.fromkeys(scan.series, 0)
+    start_ns = scan.header.start_ns if scan.header else 0
+    now_ns = begin = end = 0
+    reader = StreamReader(only=(RecordType.SAMPLES, RecordType.HISTOGRAM, *_TIMED))
+    for span in spans_of(stream, reader):
+        if span.stop > scan.good_bytes:
+            break
+        match span.record:
+            case Samples():
                 continue
-            if start != end:
-                if end > begin:
-                    yield begin, end
-                begin = start
-            end = stop
-        if end > begin:
-            yield begin, end
+            case Histogram(series=series) if last[series] != span.start:
+                if series in whole or DETAIL_NS <= now_ns < kept_ns[series] + SNAPSHOT_NS:
+                    continue
+                kept_ns[series] = now_ns
+            case Clock(monotonic_ns=time_ns):
+                now_ns = time_ns - start_ns
+            case Work(to_ns=time_ns) | Ambience(time_ns=time_ns):
+                now_ns = time_ns
+        if span.start != end:
+            if end > begin:
+                yield begin, end
+            begin = span.start
+        end = span.stop
+    if end > begin:
+        yield begin, end
 
 
-def _write_records(folder: Path, stream: Path, scan: StepScan, kept: _Kept) -> None:
+def _is_whole(series: SeriesScan) -> bool:
+    """Whether all samples of a series are kept."""
+    return (
+        series.histogram is not None
+        and not series.info.histogram_only
+        and not series.lost
+        and series.histogram.count == series.rows
+    )
+
+
+def _write_records(folder: Path, stream: Path, scan: StepScan, last: dict[int, int]) -> None:
     path = folder / RECORDS
     temporary = path.with_name(path.name + TEMPORARY)
     try:
         with open(stream, "rb") as source, open(temporary, "wb") as file:
-            for start, stop in kept.ranges(scan):
+            for start, stop in _kept(stream, scan, last):
                 _copy(source, file, start, stop)
         again = scan_stream(temporary, sealed=True)
         same = (
             again.end.dropped_bytes == 0
             and again.end.complete == scan.end.complete
             and again.series.keys() == scan.series.keys()
-            and (again.trailer, again.header, again.facts)
-            == (scan.trailer, scan.header, scan.facts)
+            and (again.trailer, again.header, again.facts, again.beside)
+            == (scan.trailer, scan.header, scan.facts, scan.beside)
         )
         if not same:
             raise StoreError(
