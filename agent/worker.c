@@ -141,7 +141,9 @@ static void __attribute__((noreturn)) worker_live(struct worker *worker)
 		if (run->series[i].info.thread == worker->number)
 			series_touch(&run->series[i]);
 	worker_main(worker);
-	_exit(0);
+	/* until it is reaped: to end takes time, at this priority, beside those that still measure */
+	for (;;)
+		pause();
 }
 
 /* All in one process group, that of the first, so that the guardian can end them as one. */

@@ -356,6 +356,26 @@ def test_a_measuring_process_that_dies_fails_the_step(agent: str, tmp_path: Path
     assert not any(Path(f"/proc/{pid}").exists() for pid in measuring)
 
 
+def test_a_measuring_process_does_not_end_beside_those_that_measure(
+    agent: str, tmp_path: Path
+) -> None:
+    """Its one sample is due first, that of the thread four seconds later."""
+    output = tmp_path / "stream.cbor"
+    process = subprocess.Popen(
+        [agent, "run", "timer", "--method", "itimer,clock_nanosleep", "--interval", "8s",
+         "--for", "8s", "--cpu", str(CPUS[0]), "--output", str(output)]
+    )  # fmt: skip
+    wait_until_measuring(output)
+    time.sleep(0.2)
+    states = [
+        Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
+        for child in children(process.pid)
+    ]
+    assert process.wait(timeout=30) == 0
+    assert states == ["S"]
+    assert set(read(output).samples.values()) == {1}
+
+
 def test_measuring_processes_die_with_the_agent(agent: str, tmp_path: Path) -> None:
     output = tmp_path / "stream.cbor"
     process = subprocess.Popen(
