@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stats, stream
-from rtgauge.report import beside, html, markdown, model, sketch, terminal
+from rtgauge.report import beside, html, markdown, model, pictures, sketch, terminal
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
 
@@ -130,7 +130,7 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     assert [row.what for row in tables[0].rows] == ["run 1, first", "run 2, second"]
     page = html.render(analysis)
     data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])
-    drawn = data["beside-0"]
+    drawn = pictures.unfolded(data["beside-0"])
     assert drawn["labels"] == ["run 1, first", "run 2, second"]
     for place, run in enumerate(runs[:2]):
         values = [v for one in run.steps[0].series[:2] for v in one.value.tolist()]

@@ -67,7 +67,8 @@ class Page(HTMLParser):
 
     @property
     def data(self) -> Any:
-        return json.loads(self.blocks["script"][0])
+        read = json.loads(self.blocks["script"][0])
+        return {name: pictures.unfolded(one) for name, one in read.items()}
 
 
 def page_of(*runs: made.FakeRun) -> tuple[Page, str]:

@@ -91,7 +91,7 @@ def render(analysis: Analysis) -> str:
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
-        data=embedded(shared.data),
+        data=embedded({name: pictures.folded(one) for name, one in shared.data.items()}),
         csp=(
             "default-src 'none'; "
             f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "

@@ -11,12 +11,13 @@ step, on shared axes. Every maximum is among the points: bins are merged, nothin
     heat        how many samples are in each cell of time x value
     window      samples one by one: around each series' largest, and its first
 
-``heat`` and ``window`` are packed (``packed``): few of their numbers are large.
+``heat`` and ``window`` are packed (``packed``): few of their numbers are large. ``folded`` packs
+the others for the page: counts, how a distribution falls, and how the bins of time differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.report.gather import HEAT_COLUMNS, HEAT_ROWS, REACH, Figures, Heat, Window
-from rtgauge.report.packed import pack, pack_signed, pack_steps
+from rtgauge.report.packed import pack, pack_signed, pack_steps, unpack, unpack_signed
 from rtgauge.report.strips import POINTS
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
 
-__all__ = ["APART", "Budget", "edges_of", "overlay", "picture"]
+__all__ = ["APART", "Budget", "edges_of", "folded", "overlay", "picture", "unfolded"]
 
 Int64 = NDArray[np.int64]
 
@@ -38,6 +39,9 @@ KNEE: Final = 1000
 
 APART: Final = 4
 """Up to so many series of a quantity have heat maps of their own; more share one."""
+
+WINDOWS: Final = 64
+"""Of a quantity with more series than these, those with the largest maxima are shown one by one."""
 
 _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
@@ -238,11 +242,15 @@ def _cut(window: Window | None, before: int, after: int) -> dict[str, Any] | Non
 
 
 def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
+    """The samples one by one; of many series those with the largest maxima."""
     if all(one.around is None for one in figures):
         return None
+    highest = sorted(range(len(figures)), key=lambda at: -(figures[at].counts.max or 0))[:WINDOWS]
+    shown = [one if at in highest else None for at, one in enumerate(figures)]
+    first = max(budget.reach // 2, 1) - 1
     return {
-        "around": [_cut(one.around, budget.reach, budget.reach) for one in figures],
-        "begin": [_cut(one.begin, 0, max(budget.reach // 2, 1) - 1) for one in figures],
+        "around": [one and _cut(one.around, budget.reach, budget.reach) for one in shown],
+        "begin": [one and _cut(one.begin, 0, first) for one in shown],
     }
 
 
@@ -267,3 +275,76 @@ def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
         "heat": _heat(figures, budget),
         "window": _windows(figures, budget),
     }
+
+
+# --- as they stand in the page ---------------------------------------------------------------
+
+
+def folded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of ``picture`` or ``overlay`` with their rows packed, and what else there is."""
+    histogram, ccdf, time = data["histogram"], data["ccdf"], data["time"]
+    found = dict(data)
+    found["histogram"] = {**histogram, "counts": [pack(_array(row)) for row in histogram["counts"]]}
+    found["ccdf"] = {
+        **ccdf,
+        "reached": _falls(ccdf["reached"], ccdf["total"]),
+        "corrected": _falls(ccdf["corrected"], ccdf["corrected_total"]),
+    }
+    if time is not None:
+        bins = [_array([value is None for value in row]) for row in time["high"]]
+        low, middle, high = (
+            [_array([value for value in row if value is not None]) for row in time[key]]
+            for key in ("low", "middle", "high")
+        )
+        found["time"] = {
+            **time,
+            "empty": [pack(one) for one in bins],
+            "low": [pack_signed(np.diff(row, prepend=0)) for row in low],
+            "middle": [pack_signed(b - a) for a, b in zip(low, middle, strict=True)],
+            "high": [pack_signed(b - a) for a, b in zip(middle, high, strict=True)],
+        }
+    return found
+
+
+def unfolded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``folded`` was made of."""
+    histogram, ccdf, time = data["histogram"], data["ccdf"], data["time"]
+    found = dict(data)
+    found["histogram"] = {**histogram, "counts": [unpack(text) for text in histogram["counts"]]}
+    found["ccdf"] = {
+        **ccdf,
+        "reached": _fallen(ccdf["reached"], ccdf["total"]),
+        "corrected": _fallen(ccdf["corrected"], ccdf["corrected_total"]),
+    }
+    if time is not None:
+        found["time"] = {key: value for key, value in time.items() if key != "empty"}
+        empty = [unpack(text) for text in time["empty"]]
+        low = [np.cumsum(_array(unpack_signed(text))) for text in time["low"]]
+        middle = [a + _array(unpack_signed(b)) for a, b in zip(low, time["middle"], strict=True)]
+        high = [a + _array(unpack_signed(b)) for a, b in zip(middle, time["high"], strict=True)]
+        for key, rows in (("low", low), ("middle", middle), ("high", high)):
+            values = [iter(row.tolist()) for row in rows]
+            found["time"][key] = [
+                [None if blank else next(row) for blank in mask]
+                for mask, row in zip(empty, values, strict=True)
+            ]
+    return found
+
+
+def _array(values: Sequence[int]) -> Int64:
+    return np.array(values, np.int64)
+
+
+def _falls(rows: Sequence[Sequence[int] | None], totals: Sequence[int]) -> list[str | None]:
+    """By how much each row falls from one number to the next, from its total on."""
+    return [
+        None if row is None else pack(-np.diff(_array(row), prepend=total))
+        for row, total in zip(rows, totals, strict=True)
+    ]
+
+
+def _fallen(texts: Sequence[str | None], totals: Sequence[int]) -> list[list[int] | None]:
+    return [
+        None if text is None else (total - np.cumsum(_array(unpack(text)))).tolist()
+        for text, total in zip(texts, totals, strict=True)
+    ]

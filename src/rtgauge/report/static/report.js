@@ -692,6 +692,19 @@ class Group {
 }
 
 const data = JSON.parse(document.getElementById("data").textContent);
+/* The rows as pictures.py had them before it folded them. */
+for (const d of Object.values(data)) {
+	d.histogram.counts = d.histogram.counts.map(unpack);
+	const fallen = (text, total) => { let at = total; return text === null ? null : unpack(text).map(v => at -= v); };
+	const c = d.ccdf, t = d.time;
+	c.reached = c.reached.map((text, i) => fallen(text, c.total[i]));
+	c.corrected = c.corrected.map((text, i) => fallen(text, c.corrected_total[i]));
+	if (!t) continue;
+	const empty = t.empty.map(unpack), add = (a, b) => a.map((v, k) => v + b[k]), spaced = (row, i) => { let k = 0; return empty[i].map(blank => blank ? null : row[k++]); };
+	const low = t.low.map(text => { let at = 0; return unpackSigned(text).map(v => at += v); });
+	const middle = low.map((row, i) => add(row, unpackSigned(t.middle[i]))), high = middle.map((row, i) => add(row, unpackSigned(t.high[i])));
+	t.low = low.map(spaced); t.middle = middle.map(spaced); t.high = high.map(spaced);
+}
 const groups = [];
 for (const box of document.querySelectorAll("[data-group]")) {
 	try { groups.push(new Group(box, data[box.dataset.group])); }
