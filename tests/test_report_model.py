@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +19,8 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report import model
+from rtgauge.report import html, labels, markdown, model, terminal
+from rtgauge.report.cases import cases_of
 from rtgauge.report.points import negative_points
 
 
@@ -257,3 +260,49 @@ def test_the_schema_refuses(path: tuple[Any, ...]) -> None:
 
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(model.schema())
+
+
+def test_steps_of_one_measurement_are_told_apart() -> None:
+    def step(number: int, **more: Any) -> made.FakeStep:
+        asked = {"interval": "1ms", "for": f"{number}s", "method": "timer"}
+        asked |= more.pop("asked", {})
+        series = more.pop("series", made.timer_series(1, 50, number))
+        for one in series:
+            method = {"method": asked["method"].split(",")[0]}
+            one.info = dataclasses.replace(one.info, labels=method)
+        return made.step(number, series, parameters=asked, header=None, **more)
+
+    steps = [
+        step(0),
+        step(1, asked={"method": "nanosleep,timerfd"}),
+        step(2, asked={"priority": "50"}),
+        step(3, series=[], state="skipped", reason="no", asked={"method": "deadline"}),
+        step(4, measurement="other", load_command="stress  -c 1 " + "x" * 60),
+        step(5, role="calibration"),
+    ]
+    document = model.build([made.run(steps)])  # type: ignore[list-item]
+    run = document["runs"][0]
+    names = [labels.step_name(run, one) for one in run["steps"]]
+    assert names == [
+        "timer: timer",
+        "timer: nanosleep, timerfd",
+        "timer: timer, priority 50",
+        "timer: deadline",
+        "other",
+        "timer",
+    ]
+    shown = labels.load_text(run["steps"][4]["load"])
+    assert shown.startswith("load command “stress -c 1 xxx") and shown.endswith("x…”")
+    assert len(shown) <= 60
+    whole = "stress -c 1 " + "x" * 60
+    text = re.sub(r"\s+", " ", terminal.text(document, 200))
+    for page in (text, markdown.render(document)):
+        for name in names[:5]:
+            assert name in page
+        assert f"load command: {whole}" in page
+    page = html.render(model.analyse([made.run(steps)]))  # type: ignore[list-item]
+    for name in names[1:4]:
+        assert page.count(name) >= 3  # card or list, link and overview
+    assert f"<dd>{whole}" in re.sub(r"\s+", " ", page)
+    cases = [group.name for group in cases_of(run).groups]
+    assert len(set(cases)) == 6 and cases[3] == "step 4 timer: deadline, no load added"

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from rtgauge.report import numbers
 from rtgauge.report.labels import (
+    LENGTHS,
     load_text,
     target_name,
 )
@@ -101,18 +102,19 @@ def across(model: Document) -> list[Table]:
     """The quantities that several runs have under the same labels, context and load."""
     found = []
     for key, members in _members(model, range(len(model["runs"]))).items():
-        alike: dict[tuple[str, Labels, str], dict[Member, list[int]]] = {}
+        alike: dict[tuple[str, Labels, str, str], dict[Member, list[int]]] = {}
         for member, places in members.items():
-            same = (member[2], member[3], _load(model, member))
+            load = _step_of(model, member)["load"]
+            same = (member[2], member[3], load_text(load), str(load.get("command")))
             alike.setdefault(same, {})[member] = places
         contexts = {member[2] for member in members}
         varying = {name for m in members for name, _ in m[3]}
         varying = {name for name in varying if len({dict(m[3]).get(name) for m in members}) > 1}
-        for (context, labels, load), rows in alike.items():
+        for (context, labels, under, _), rows in alike.items():
             if len({number for number, *_ in rows}) > 1:
                 words = [f"{context} context"] if len(contexts) > 1 and context else []
                 words += [text for name, text in labels if name in varying]
-                shared = ", ".join([*words, load_text(load)])
+                shared = ", ".join([*words, under])
                 found.append(_table(model, key, rows, shared))
     return found
 
@@ -125,10 +127,6 @@ Member: TypeAlias = tuple[int, int, str, Labels]
 def _step_of(model: Document, member: Member) -> Document:
     steps = model["runs"][member[0]]["steps"]
     return next(step for step in steps if step["step"] == member[1])
-
-
-def _load(model: Document, member: Member) -> str:
-    return str(_step_of(model, member)["load"]["name"])
 
 
 def _members(
@@ -166,9 +164,9 @@ def _table(
         facts |= {
             f"option {name}": f"{name} {value}"
             for name, value in step["parameters"].items()
-            if name not in dict(labels)
+            if name not in dict(labels) and name not in LENGTHS
         }
-        facts["load"] = load_text(step["load"]["name"])
+        facts["load"] = load_text(step["load"])
         parts[member] = facts
     names = list(dict.fromkeys(name for facts in parts.values() for name in facts))
     names.sort(key=lambda name: name == "load")

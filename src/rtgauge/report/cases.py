@@ -21,6 +21,7 @@ from rtgauge.report.labels import (
     group_series,
     load_text,
     series_labels,
+    step_name,
     step_number,
     tail_percentile,
     target_name,
@@ -80,10 +81,10 @@ def plain(value: object) -> str:
     )
 
 
-def step_title(step: Document) -> str:
-    """What a step is called: its number, measurement and load."""
-    number, load = step_number(step), load_text(step["load"]["name"])
-    return plain(f"step {number} {step['measurement']}, {load}")
+def step_title(run: Document, step: Document) -> str:
+    """What a step is called: its number, measurement, what tells it from others, and load."""
+    number, load = step_number(step), load_text(step["load"])
+    return plain(f"step {number} {step_name(run, step)}, {load}")
 
 
 def series_names(run: Document, step: int) -> dict[int, str]:
@@ -175,7 +176,7 @@ def _group(run: Document, step: Document) -> Group:
             cases.append(Case(name, "skip" if empty else "pass", lines[0] if empty else "", lines))
     renamed = zip(_distinct(case.name for case in cases), cases, strict=True)
     return Group(
-        step_title(step),
+        step_title(run, step),
         float(step["duration_s"] or 0),
         tuple(Case(name, case.outcome, case.why, case.lines) for name, case in renamed),
     )

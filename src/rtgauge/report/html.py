@@ -182,7 +182,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
     environment = run["environment"]
     kernel, build = _kernel(environment)
     cpu, cpus = _cpu(environment)
-    loads = list(dict.fromkeys(added_text(step["load"]) for step in carried_out(run)))
+    measured = [step for step in carried_out(run) if step["role"] == "measurement"]
+    loads = list(dict.fromkeys(added_text(step["load"]) for step in measured or carried_out(run)))
     facts = [
         Named("Target", run["target"], run["label"] or ""),
         Named("Kernel", kernel or "unknown", build),
@@ -292,11 +293,13 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             cards.append(
                 {
                     "anchor": view["anchor"],
-                    "what": view["short"] if len(view["groups"]) == 1 else group["title"],
+                    "what": view["short"]
+                    if len(view["groups"]) == 1
+                    else group["title"] + view["short"].removeprefix(view["step"]["measurement"]),
                     "load": "; ".join(
                         text
                         for text in (
-                            load_text(view["step"]["load"]["name"]),
+                            load_text(view["step"]["load"]),
                             ordinary_policies(run, view["step"]),
                         )
                         if text

@@ -10,6 +10,7 @@ from typing import Any, Final
 from rtgauge.report import numbers
 
 __all__ = [
+    "LENGTHS",
     "ORDINARY",
     "Level",
     "added_text",
@@ -26,9 +27,11 @@ __all__ = [
     "realtime_text",
     "representative",
     "series_labels",
+    "step_name",
     "step_number",
     "tail_percentile",
     "target_name",
+    "variants",
     "watched",
     "work_text",
     "worst",
@@ -37,6 +40,12 @@ __all__ = [
 
 ORDINARY: Final = ("other", "batch", "idle")
 """Scheduling policies without real-time priority."""
+
+COMMAND: Final = 40
+"""So much of a load's shell command stands in a name; the whole stands with the step."""
+
+LENGTHS: Final = ("for", "samples")
+"""Options that say how long a step measures, not what."""
 
 _REALTIME: Final = {
     "preempt_rt": "PREEMPT_RT",
@@ -110,6 +119,42 @@ def step_number(step: Mapping[str, Any]) -> int:
     return int(step["step"]) + 1
 
 
+def variants(run: Mapping[str, Any]) -> dict[int, dict[str, str]]:
+    """Step -> option -> words: of the steps of one measurement, the options in which they differ.
+
+    How long a step lasts tells nothing apart. Where a label of the series has the option's name,
+    its value says enough (``nanosleep``), else the name stands before it (``priority 80``). What
+    was asked for decides, so that the names of a plan's steps are the same on every target.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for step in run["steps"]:
+        groups.setdefault((step["role"], step["measurement"]), []).append(step)
+    labels: dict[str, set[str]] = {}
+    for one in run["series"]:
+        labels.setdefault(one["measurement"], set()).update(one["labels"])
+    found: dict[int, dict[str, str]] = {}
+    for (_, measurement), steps in groups.items():
+        asked = [step.get("asked") or {} for step in steps]
+        shown = [step["parameters"] | these for step, these in zip(steps, asked, strict=True)]
+        options = dict.fromkeys(name for these in asked for name in these if name not in LENGTHS)
+        varying = [name for name in options if len({one.get(name) for one in shown}) > 1]
+        for step, values in zip(steps, shown, strict=True):
+            found[step["step"]] = {
+                name: values[name].replace(",", ", ")
+                if name in labels.get(measurement, ())
+                else f"{name} {values[name]}"
+                for name in varying
+                if values.get(name)
+            }
+    return found
+
+
+def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """A step's measurement, and what tells it from the run's other steps of that measurement."""
+    words = ", ".join(variants(run)[step["step"]].values())
+    return f"{step['measurement']}: {words}" if words else str(step["measurement"])
+
+
 def capital(text: str) -> str:
     """The text with its first letter large, the others as they are."""
     return text[:1].upper() + text[1:]
@@ -141,13 +186,22 @@ def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, s
 
 
 def added_text(load: Mapping[str, Any]) -> str:
-    """The name of a load in a column or line that says load already."""
-    return "none added" if load["name"] == "idle" else str(load["name"])
+    """The name of a load in a column or line that says load already, and its shell command, if it
+    has one, shortened."""
+    if load["name"] == "idle":
+        return "none added"
+    name = str(load["name"])
+    if "command" not in load:
+        return name
+    text = " ".join(load["command"].split())
+    if len(text) > COMMAND:
+        text = text[: COMMAND - 1].rstrip() + "…"
+    return f"{name} “{text}”"
 
 
-def load_text(name: str) -> str:
+def load_text(load: Mapping[str, Any]) -> str:
     """The load of a step, as it stands beside the name of what was measured."""
-    return "no load added" if name == "idle" else f"load {name}"
+    return "no load added" if load["name"] == "idle" else f"load {added_text(load)}"
 
 
 def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:

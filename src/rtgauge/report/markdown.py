@@ -190,7 +190,7 @@ def _facts(run: Document) -> str:
 
 
 def _step(run: Document, step: Document) -> list[str]:
-    title = step_title(step)
+    title = step_title(run, step)
     parts = [f"## {escape(title[:1].upper() + title[1:])}"]
     if step["state"] != "complete":
         why = "; ".join(escape(text) for text in (step["reason"], step["remedy"]) if text)
@@ -198,6 +198,8 @@ def _step(run: Document, step: Document) -> list[str]:
     facts = [f"{name} {value}" for name, value in step["parameters"].items() if value]
     work = work_text(step["load"])
     facts += [f"load: {work}"] if work else []
+    if command := step["load"].get("command"):
+        facts.append(f"load command: {command}")
     if facts:
         parts.append("With " + escape(", ".join(facts)) + ".")
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]

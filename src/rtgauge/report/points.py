@@ -15,6 +15,7 @@ from rtgauge.report.labels import (
     ordinary,
     representative,
     series_labels,
+    step_name,
     step_number,
 )
 
@@ -36,8 +37,8 @@ def _plural(number: int, one: str, many: str) -> str:
     return f"{numbers.count(number)} {one if number == 1 else many}"
 
 
-def _where(step: Mapping[str, Any]) -> str:
-    return f"{step['measurement']} (step {step_number(step)})"
+def _where(run: Run, step: Mapping[str, Any]) -> str:
+    return f"{step_name(run, step)} (step {step_number(step)})"
 
 
 def verdict_of_run(run: Run) -> Point:
@@ -118,18 +119,17 @@ def positive_points(run: Run) -> list[Point]:
     """What was shown to hold."""
     points = []
     for step in carried_out(run):
+        where = _where(run, step)
         results = [v for v in run["verdicts"] if v["step"] == step["step"]]
         good = [v for v in results if v["result"] == "pass"]
         if good and len(good) == len(results):
             rules = list(dict.fromkeys(v["rule"] for v in good))
-            text = f"{_where(step)}: {numbers.join(rules[:3])} held"
+            text = f"{where}: {numbers.join(rules[:3])} held"
             text += "." if len(rules) < 4 else f", and {len(rules) - 3} more."
             note = good[0]["evidence"] if len(good) == 1 else f"{len(good)} verdicts"
             points.append(Point("pass", numbers.typeset(text), numbers.typeset(note)))
         elif good:
-            points.append(
-                Point("pass", f"{_where(step)}: {len(good)} of {len(results)} verdicts passed.")
-            )
+            points.append(Point("pass", f"{where}: {len(good)} of {len(results)} verdicts passed."))
     grid = [one for one in run["series"] if one["interval_ns"] > 0 and one["count"]]
     if grid and not any(one["missed"] for one in grid):
         due = sum(one["count"] for one in grid)
@@ -151,16 +151,18 @@ def negative_points(run: Run) -> list[Point]:
     """What did not hold, was lost, or limits what may be claimed; the gravest first."""
     points = []
     for step in carried_out(run):
+        where = _where(run, step)
         if step["state"] in ("failed", "interrupted", "skipped"):
             kind = "fail" if step["state"] == "failed" else "warn"
-            text = f"{_where(step)} {'was ' if step['state'] != 'failed' else ''}{step['state']}"
+            text = f"{where} {'was ' if step['state'] != 'failed' else ''}{step['state']}"
             points.append(
                 Point(kind, f"{text}: {step['reason'] or 'no reason recorded'}", step["remedy"])
             )
     points += _verdict_points(run)
     for step in carried_out(run):
+        where = _where(run, step)
         if words := ordinary(run, step):
-            points.append(Point("fail", f"{_where(step)} was {words}."))
+            points.append(Point("fail", f"{where} was {words}."))
         members = [one for one in run["series"] if one["step"] == step["step"]]
         missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
         stream = step["stream"]
@@ -169,7 +171,7 @@ def negative_points(run: Run) -> list[Point]:
             points.append(
                 Point(
                     "warn",
-                    f"{_where(step)}: {_plural(missed, 'period', 'periods')} missed of "
+                    f"{where}: {_plural(missed, 'period', 'periods')} missed of "
                     f"{numbers.count(due)} due.",
                 )
             )
@@ -177,8 +179,7 @@ def negative_points(run: Run) -> list[Point]:
             points.append(
                 Point(
                     "warn",
-                    f"{_where(step)}: {_plural(lost, 'sample', 'samples')} lost after they were "
-                    "taken.",
+                    f"{where}: {_plural(lost, 'sample', 'samples')} lost after they were taken.",
                 )
             )
         changed = [one["text"] for one in step["events"] if one["event"] == "setting"]
@@ -186,7 +187,7 @@ def negative_points(run: Run) -> list[Point]:
             points.append(
                 Point(
                     "warn",
-                    f"{_where(step)}: disturbed, "
+                    f"{where}: disturbed, "
                     f"{_plural(len(changed), 'setting', 'settings')} changed while measuring.",
                     changed[0],
                 )
@@ -204,7 +205,7 @@ def negative_points(run: Run) -> list[Point]:
             points.append(
                 Point(
                     "warn",
-                    f"{_where(step)}: the stream is damaged: {numbers.join(parts)}.",
+                    f"{where}: the stream is damaged: {numbers.join(parts)}.",
                     stream["reason"],
                 )
             )
@@ -218,6 +219,7 @@ def negative_points(run: Run) -> list[Point]:
 def _verdict_points(run: Run) -> list[Point]:
     points = []
     for step in carried_out(run):
+        where = _where(run, step)
         places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
         names: dict[int, str] = {}
         for members in group_series(run["series"], places):
@@ -237,7 +239,7 @@ def _verdict_points(run: Run) -> list[Point]:
                 if len(whose) == len(places) > 2:
                     shown = f"all {len(whose)} series"
                 word = "failed" if result == "fail" else "is not decided"
-                text = f"{_where(step)}: {rule} {word}" + (f" on {shown}" if shown else "")
+                text = f"{where}: {rule} {word}" + (f" on {shown}" if shown else "")
                 evidence, remedy = representative(same, run["series"], names)
                 note = f"{_sentence(evidence)}{_sentence(remedy)}".strip()
                 points.append(Point(kind, numbers.typeset(text) + ".", numbers.typeset(note)))

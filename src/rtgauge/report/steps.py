@@ -21,6 +21,7 @@ from rtgauge.report.labels import (
     claim,
     group_series,
     series_labels,
+    step_name,
     step_number,
     work_text,
 )
@@ -77,10 +78,13 @@ def step_view(
         for index, members in enumerate(group_series(run["series"], places))
     ]
     summary = str(definition.get("summary") or "") or step["measurement"]
+    short = step_name(run, step)
     title = summary[:1].upper() + summary[1:]
-    load = step["load"]["name"]
+    if apart := short.removeprefix(step["measurement"]).removeprefix(": "):
+        title += f" ({apart})"
+    load = added_text(step["load"])
     if step["role"] == "measurement":
-        title += ", no load added" if load == "idle" else f", under load {load}"
+        title += ", no load added" if load == "none added" else f", under load {load}"
     code = definition.get("code")
     number_shown = step_number(step)
     kicker = f"Step {number_shown} · {step['measurement']}" + (f" · {code}" if code else "")
@@ -93,8 +97,8 @@ def step_view(
         "step": step,
         "anchor": anchor,
         "number": number_shown,
-        "short": step["measurement"],
-        "link": step["measurement"] + ("" if load == "idle" else f", {load}"),
+        "short": short,
+        "link": short + ("" if load == "none added" else f", {load}"),
         "title": title,
         "kicker": kicker,
         "trouble": _trouble(step),
@@ -132,7 +136,11 @@ def _trouble(step: Document) -> dict[str, str] | None:
 def step_facts(step: Document, definition: Mapping[str, Any]) -> list[Named]:
     """Load, options, budget and length; an option that stands at a default which asks for nothing
     (0, no, empty) is left out."""
-    facts = [Named("Load", added_text(step["load"]), work_text(step["load"]))]
+    load = step["load"]
+    name = "none added" if load["name"] == "idle" else load["name"]
+    facts = [Named("Load", name, work_text(load))]
+    if load.get("command"):
+        facts.append(Named("Load command", load["command"]))
     defaults = {
         str(option.get("name")): str(option.get("default") or "")
         for option in definition.get("options") or ()

@@ -33,6 +33,7 @@ from rtgauge.report.labels import (
     realtime_text,
     representative,
     series_labels,
+    step_name,
     step_number,
     tail_percentile,
     target_name,
@@ -239,7 +240,7 @@ def _ambience(run: Mapping[str, Any]) -> list[RenderableType]:
 def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     """A calibration beside what was asked for, in a line for each quantity, and what went wrong."""
     parts: list[RenderableType] = []
-    name = f"{step_number(step)} {_safe(step['measurement'])}"
+    name = f"{step_number(step)} {_safe(step_name(run, step))}"
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
@@ -292,8 +293,8 @@ def _finding(finding: Mapping[str, Any]) -> RenderableType:
 
 def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     work = work_text(step["load"])
-    head = [(f"{step_number(step)} {_safe(step['measurement'])}", "bold")]
-    head.append((f"  {_safe(load_text(step['load']['name']))}", ""))
+    head = [(f"{step_number(step)} {_safe(step_name(run, step))}", "bold")]
+    head.append((f"  {_safe(load_text(step['load']))}", ""))
     if work:
         head.append((f", {_safe(work)}", "dim"))
     if policies := ordinary_policies(run, step):
@@ -301,6 +302,8 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
     if step["state"] != "complete":
         head.append((f"  {step['state']}", _STYLES[step["state"]]))
     parts: list[RenderableType] = [_line(*head)]
+    if command := step["load"].get("command"):
+        parts.append(_indented(Text(f"load command: {_safe(command)}", "dim")))
     for words in (step["reason"], step["remedy"]):
         if words:
             parts.append(_indented(Text(_safe(words), _STYLES.get(step["state"], ""))))
