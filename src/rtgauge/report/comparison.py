@@ -7,6 +7,7 @@ of values behind them; nothing is ranked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +29,12 @@ _SHARES = ("50", "99", "99.9")
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table of what stands side by side."""
+    """A row of a table of what stands side by side; ``command`` in the parts between which a line
+    may end."""
 
     anchor: str
     name: str
-    command: str
+    command: Sequence[str]
     cells: Sequence[Cell]
     path: str
     peak: float | None
@@ -74,7 +76,7 @@ def _lines(
             Line(
                 anchor=_anchor(many, row),
                 name=row.what,
-                command=row.command,
+                command=re.split(r" (?=--)", row.command),
                 cells=[cells[at] for _, cells in columns],
                 path=drawn,
                 peak=None if row.max is None else peak,

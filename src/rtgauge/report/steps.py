@@ -447,9 +447,10 @@ def _figures(
             "kind": "strip",
             "full": True,
             "title": f"{one.title} ({one.unit})",
-            "caption": one.caption,
+            # One load after another says the same.
+            "caption": "" if at and below[at - 1].caption == one.caption else one.caption,
         }
-        for one in below
+        for at, one in enumerate(below)
     ]
     if picture["heat"] is not None:
         together = series > len(picture["heat"]["maps"])

@@ -133,7 +133,7 @@ const valueScale = (kind, x) => {
 };
 const valueAxis = (kind, label, x) => Object.assign(axisBase(), {
 	label, size: x ? 34 : 52,
-	splits: kind === "log" ? (u, i, lo, hi) => logSplits(lo, hi, x ? u.bbox.width / devicePixelRatio / 62 : u.bbox.height / devicePixelRatio / 34)
+	splits: kind === "log" ? (u, i, lo, hi) => logSplits(lo, hi, x ? u.bbox.width / devicePixelRatio / 52 : u.bbox.height / devicePixelRatio / 34)
 		: kind === "asinh" ? (u, i, lo, hi) => {
 			const pos = hi > 1 ? logSplits(1, hi, 3.2) : [], neg = lo < -1 ? logSplits(1, -lo, 3.2).map(v => -v).reverse() : [];
 			return [...neg, 0, ...pos];
@@ -180,8 +180,11 @@ const vline = (u, value, text, stroke, dash, level) => {
 	const room = c.measureText(text).width + 8 * r, right = x + room > u.bbox.left + u.bbox.width;
 	c.textAlign = right ? "right" : "left"; c.textBaseline = "top";
 	/* On neither side of the line: from the left end of the picture. */
-	if (right && x - room < u.bbox.left) { c.textAlign = "left"; c.fillText(text, u.bbox.left + 4 * r, u.bbox.top + (3 + 15 * level) * r, u.bbox.width - 8 * r); }
-	else c.fillText(text, x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r);
+	const across = right && x - room < u.bbox.left;
+	if (across) c.textAlign = "left";
+	const at = [across ? u.bbox.left + 4 * r : x + (right ? -5 : 5) * r, u.bbox.top + (3 + 15 * level) * r, u.bbox.width - 8 * r];
+	c.setLineDash([]); c.strokeStyle = css("--paper"); c.lineWidth = 4 * r; c.lineJoin = "round";
+	c.strokeText(text, ...at); c.fillText(text, ...at);
 	c.restore();
 };
 const hline = (u, value, text, stroke) => {
@@ -266,9 +269,10 @@ class Group {
 		const box = figure.querySelector(".canvas");
 		const readout = figure.querySelector(".readout");
 		const o = Object.assign({
-			/* On paper a line is about 700 pixels wide; the style sheet fits the rest. */
-			width: printing ? (figure.classList.contains("full") ? 700 : 340) : Math.max(box.clientWidth, 200), height: Math.max(box.clientHeight, 160),
-			legend: { show: false }, padding: [8, 10, 0, 0],
+			/* On paper a line is about 690 pixels wide; heights as the style sheet has them there. */
+			width: printing ? (figure.classList.contains("full") ? 690 : 334) : Math.max(box.clientWidth, 200),
+			height: printing ? (figure.classList.contains("strip") ? 96 : 216) : Math.max(box.clientHeight, 80),
+			legend: { show: false }, padding: [8, TIMED.includes(figure.dataset.kind) ? 10 : 22, 0, 0],
 			cursor: { drag: { x: true, y: false, setScale: true }, focus: { prox: 24 }, points: { size: 6 } },
 			focus: { alpha: this.n > 1 ? 0.35 : 1 },
 		}, extra.options);
@@ -537,7 +541,7 @@ class Group {
 		const lo = this.value(edges[0]), hi = Math.max(this.value(edges[edges.length - 1]), ...tops.filter(v => v !== null));
 		const { kind, scale } = spread(lo, hi, this.linear.series);
 		const hue = ramped(most), warm = isDark() ? "#f2a36b" : "#b8541c";
-		const words = this.data.labels.map(l => l.replace(/^CPU /, ""));
+		const words = this.data.labels.map(l => l.replace(/^CPU /, "")).map(l => l.length > 18 ? l.slice(0, 17) + "…" : l);
 		const room = 8 + 6.5 * Math.max(...words.map(w => w.length));
 		const whole = this.data.labels.every(l => /^CPU \d+$/.test(l)) ? "CPU" : "series";
 		this.bar(figure, most, "samples in a cell, logarithmic");
