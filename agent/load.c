@@ -35,9 +35,10 @@
 #define STOP_NS (5 * NSEC_PER_SEC)
 #define POLL_NS NSEC_PER_MSEC
 #define POLLS_TO_SEARCH 100 /* so often before those that do not end are looked for in /proc */
-#define OTHERS_MAX 8
+#define CHILDREN_MAX 256
 #define SCHEDULE_MAX_NS (366 * 86400 * NSEC_PER_SEC)
 #define TIMER_SLACK_NS 50000UL /* the kernel's default */
+#define MORE_PROCESSES "raise the limit of processes (ulimit -u)"
 
 /* What a load and the agent share. One cache line for each counter. */
 struct shared {
@@ -53,6 +54,7 @@ struct shared {
 
 struct load_worker {
 	const struct load *load;
+	char *label;		   /* what its work is recorded under, and messages call it */
 	struct option_info *table; /* the load's options, and those of every load */
 	struct option_set options;
 	const struct cpulist *cpus;
@@ -73,7 +75,7 @@ struct load_set {
 	size_t count;
 	struct cpulist cpus;
 	int was_subreaper;
-	pid_t others[OTHERS_MAX]; /* children that the agent had before: none of the loads' */
+	pid_t others[CHILDREN_MAX]; /* children that the agent had before: none of the loads' */
 	int other_count;
 };
 
@@ -133,18 +135,18 @@ pid_t load_fork(void)
 static int describe_end(const struct load_worker *worker, const siginfo_t *info,
 			struct message *msg)
 {
-	char subject[64] = "a process of it";
+	char subject[128] = "a process of it";
 
 	if (worker)
-		snprintf(subject, sizeof(subject), "load %s", worker->load->name);
+		snprintf(subject, sizeof(subject), "load %s", worker->label);
 	if (info->si_code != CLD_EXITED)
 		return message_set(msg, -EIO,
 				   "find out who killed it: dmesg shows if memory ran out",
 				   "%s was killed by signal %d", subject, info->si_status);
 	if (!info->si_status)
 		return message_set(msg, -EIO, NULL, "%s ended by itself", subject);
-	return message_set(msg, -info->si_status, NULL, "%s failed: %s", subject,
-			   strerror(info->si_status));
+	return message_set(msg, -info->si_status, info->si_status == EAGAIN ? MORE_PROCESSES : NULL,
+			   "%s failed: %s", subject, strerror(info->si_status));
 }
 
 int load_watch(struct message *msg)
@@ -183,8 +185,8 @@ static int find_children(pid_t *pids, int room)
 /* Kill the children of the caller, but not @others. How many there were; some may be left. */
 static int kill_children(const pid_t *others, int other_count)
 {
-	pid_t pids[64];
-	int count = find_children(pids, 64);
+	pid_t pids[CHILDREN_MAX];
+	int count = find_children(pids, CHILDREN_MAX);
 	int killed = 0;
 
 	for (int i = 0; i < count; i++) {
@@ -288,7 +290,8 @@ static int check_schedule(const struct load_worker *worker, struct message *msg)
 }
 
 /* One more load in the set, all its options at their defaults; NULL without memory. */
-static struct load_worker *add_worker(struct load_set *set, const struct load *load)
+static struct load_worker *add_worker(struct load_set *set, const struct load *load,
+				      const char *text)
 {
 	struct load_worker *grown = realloc(set->workers, (set->count + 1) * sizeof(*grown));
 	struct load_worker *worker;
@@ -310,7 +313,9 @@ static struct load_worker *add_worker(struct load_set *set, const struct load *l
 		return NULL;
 	memcpy(worker->table, load->options, own * sizeof(*worker->table));
 	memcpy(worker->table + own, load_options, common * sizeof(*worker->table));
-	if (option_set_init(&worker->options, worker->table)) {
+	worker->label = strdup(text);
+	if (!worker->label || option_set_init(&worker->options, worker->table)) {
+		free(worker->label);
 		free(worker->table);
 		return NULL;
 	}
@@ -342,7 +347,9 @@ static int parse_load(struct load_set *set, char *text, const struct load *const
 				   "%s cannot have options: it is a name for these loads", name);
 	if ((*found)->mix)
 		return parse_list(set, (*found)->mix, loads, msg);
-	worker = add_worker(set, *found);
+	if (rest)
+		rest[-1] = ':';
+	worker = add_worker(set, *found, text);
 	if (!worker)
 		return out_of_memory(msg);
 	err = rest ? parse_options(worker, rest, msg) : 0;
@@ -362,6 +369,19 @@ static int parse_list(struct load_set *set, const char *text, const struct load 
 	return err;
 }
 
+/* A load goes by its name; where several have that, by the text as asked. */
+static void choose_labels(struct load_set *set)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		size_t same = 0;
+
+		for (size_t j = 0; j < set->count; j++)
+			same += set->workers[j].load == set->workers[i].load;
+		if (same == 1)
+			set->workers[i].label[strlen(set->workers[i].load->name)] = '\0';
+	}
+}
+
 int load_set_parse(struct load_set **result, const char *text, const struct load *const *loads,
 		   struct message *msg)
 {
@@ -371,16 +391,18 @@ int load_set_parse(struct load_set **result, const char *text, const struct load
 	*result = NULL;
 	if (!err && *text && strcmp(text, "idle") != 0)
 		err = parse_list(set, text, loads, msg);
-	if (err)
+	if (err) {
 		load_set_free(set);
-	else
-		*result = set;
-	return err;
+		return err;
+	}
+	choose_labels(set);
+	*result = set;
+	return 0;
 }
 
 int load_set_add_command(struct load_set *set, const char *text, struct message *msg)
 {
-	struct load_worker *worker = add_worker(set, &load_command);
+	struct load_worker *worker = add_worker(set, &load_command, load_command.name);
 
 	return worker ? option_set_parse(&worker->options, "text", text, msg) : out_of_memory(msg);
 }
@@ -418,8 +440,9 @@ static void leave_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* An ordinary process, the first to go when memory runs out. */
-static void leave_priorities(void)
+/* An ordinary process, the first to go when memory runs out. -EPERM: nice or a policy that it may
+ * not leave. */
+static int leave_priorities(void)
 {
 	const int priority = 0; /* a struct sched_param has this one member */
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY);
@@ -434,6 +457,7 @@ static void leave_priorities(void)
 	syscall(SYS_sched_setscheduler, 0, 0 /* SCHED_OTHER */, &priority);
 	setpriority(PRIO_PROCESS, 0, 0);
 	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+	return getpriority(PRIO_PROCESS, 0) || syscall(SYS_sched_getscheduler, 0) > 0 ? -EPERM : 0;
 }
 
 static int refuse_late(struct message *msg)
@@ -488,8 +512,8 @@ static int start_phase(struct load_worker *worker, pid_t *pid, struct message *m
 	if (*pid > 0)
 		return 0;
 	*pid = 0;
-	return message_set(msg, -errno, "raise the limit of processes (ulimit -u)",
-			   "cannot start it anew: %s", strerror(errno));
+	return message_set(msg, -errno, MORE_PROCESSES, "cannot start it anew: %s",
+			   strerror(errno));
 }
 
 static int end_phase(struct load_worker *worker, pid_t *pid, struct message *msg)
@@ -592,7 +616,11 @@ lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), void *a
 			    strerror(-err));
 		_exit(-err);
 	}
-	leave_priorities();
+	if (leave_priorities()) {
+		message_set(msg, -EPERM, "start the agent without nice and chrt, or as root",
+			    "may not run with nice 0, as an ordinary process");
+		_exit(EPERM);
+	}
 	snprintf(name, sizeof(name), "load/%s", worker->load->name);
 	prctl(PR_SET_NAME, name);
 	err = cpulist_apply(worker->cpus, 0);
@@ -630,7 +658,7 @@ static int report_end(struct load_worker *worker, const siginfo_t *info, struct 
 		return describe_end(worker, info, msg);
 	return message_set(msg,
 			   info->si_code == CLD_EXITED && info->si_status ? -info->si_status : -EIO,
-			   said->remedy, "load %s: %.300s", worker->load->name, said->text);
+			   said->remedy, "load %.100s: %.300s", worker->label, said->text);
 }
 
 static int map_shared(struct load_worker *worker, struct message *msg)
@@ -686,7 +714,7 @@ static int wait_ready(struct load_worker *worker, int64_t until_ns, struct messa
 			return report_end(worker, &info, msg);
 		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return message_set(msg, -ETIMEDOUT, "ask for less of it",
-					   "load %s was not ready after %lld s", worker->load->name,
+					   "load %s was not ready after %lld s", worker->label,
 					   (long long)(READY_NS / NSEC_PER_SEC));
 		sleep_ns(POLL_NS);
 	}
@@ -707,8 +735,8 @@ static int start_worker(struct load_worker *worker, void (*forked)(void *arg),
 	if (worker->pid < 0) {
 		err = -errno;
 		worker->pid = 0;
-		return message_set(msg, err, "raise the limit of processes (ulimit -u)",
-				   "cannot start load %s: %s", worker->load->name, strerror(-err));
+		return message_set(msg, err, MORE_PROCESSES, "cannot start load %s: %s",
+				   worker->label, strerror(-err));
 	}
 	if (started)
 		started(arg, worker->pid);
@@ -751,7 +779,7 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 	if (err)
 		return err;
 	signal(SIGCHLD, SIG_DFL); /* one that is ignored would hide how a load ended */
-	set->other_count = find_children(set->others, OTHERS_MAX);
+	set->other_count = find_children(set->others, CHILDREN_MAX);
 	prctl(PR_GET_CHILD_SUBREAPER, &set->was_subreaper);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < set->count && !err; i++) {
@@ -802,7 +830,7 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 	if (now_ns - worker->worked_ns < STALL_NS || worker->idle_checks < STALL_CHECKS)
 		return 0;
 	return message_set(msg, -EIO, "leave it a CPU that is not used up, with --load-cpu",
-			   "load %s has done nothing for %lld s", worker->load->name,
+			   "load %s has done nothing for %lld s", worker->label,
 			   (long long)((now_ns - worker->worked_ns) / NSEC_PER_SEC));
 }
 
@@ -823,7 +851,7 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 		count = count_work(worker);
 		worker->unreported += count;
 		if (work) {
-			work(arg, worker->load->name, worker->load->unit, worker->unreported,
+			work(arg, worker->label, worker->load->unit, worker->unreported,
 			     worker->reported_ns, now_ns);
 			worker->reported_ns = now_ns;
 			worker->unreported = 0;
@@ -836,12 +864,13 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 	return result;
 }
 
-/* Wait for every process of the group that is, or becomes, a child of the agent. A process is no
- * child any more only after its own children have become ours: nothing slips through. */
-static int reap_group(pid_t pgid, int64_t until_ns)
+/* Wait for the process @which, or for every process of the group -@which that is, or becomes, a child
+ * of the agent. A process is no child any more only after its own children have become ours: nothing
+ * slips through. */
+static int reap(pid_t which, int64_t until_ns)
 {
 	for (;;) {
-		pid_t pid = waitpid(-pgid, NULL, WNOHANG);
+		pid_t pid = waitpid(which, NULL, WNOHANG);
 
 		if (pid < 0 && errno == ECHILD)
 			return 0;
@@ -856,6 +885,8 @@ static int reap_group(pid_t pgid, int64_t until_ns)
 /* Kill what has left its group, and became a child of the agent when its parent ended. */
 static int end_strays(const struct load_set *set, int64_t until_ns)
 {
+	if (set->other_count == CHILDREN_MAX)
+		return 0; /* it is not known which are not ours */
 	while (kill_children(set->others, set->other_count)) {
 		if (clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return -ETIMEDOUT;
@@ -880,7 +911,8 @@ int load_set_stop(struct load_set *set)
 
 		if (worker->pid) {
 			ran = true;
-			if (reap_group(worker->pid, until_ns))
+			/* the leader of a command has left its group */
+			if (reap(worker->pid, until_ns) || reap(-worker->pid, until_ns))
 				result = -ETIMEDOUT;
 			worker->pid = 0;
 		}
@@ -905,6 +937,7 @@ void load_set_free(struct load_set *set)
 	load_set_stop(set);
 	for (size_t i = 0; i < set->count; i++) {
 		option_set_free(&set->workers[i].options);
+		free(set->workers[i].label);
 		free(set->workers[i].table);
 	}
 	free(set->workers);

@@ -117,12 +117,16 @@ static void count(struct command *command)
 	command->counted_ms = ms;
 }
 
+/* As much as a pipe holds, at most: a command that floods it must not keep the leader here. */
 static void read_errors(struct command *command)
 {
 	char text[4096];
-	ssize_t got;
+	ssize_t got = 1;
 
-	while ((got = read(command->errors, text, sizeof(text))) > 0) {
+	for (int reads = 0; reads < 16; reads++) {
+		got = read(command->errors, text, sizeof(text));
+		if (got <= 0)
+			break;
 		for (ssize_t i = 0; i < got; i++) {
 			if (text[i] == '\n') {
 				command->complete = true;

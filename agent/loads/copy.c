@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "loads/start.h"
@@ -24,7 +25,7 @@ static int copy(volatile uint32_t *copies, const void *options)
 {
 	size_t size = (size_t)option_number(options, "size");
 	char *block = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-	int file = open(option_text(options, "path"), O_RDONLY);
+	int file = open(option_text(options, "path"), O_RDONLY | O_NONBLOCK);
 	int null = open("/dev/null", O_WRONLY);
 
 	if (!block)
@@ -41,9 +42,20 @@ static int copy(volatile uint32_t *copies, const void *options)
 	}
 }
 
+/* Before anything is measured: is there something to be read? O_NONBLOCK, for a FIFO. */
 static int copy_run(struct load_worker *worker, const struct option_set *options,
 		    struct message *msg)
 {
+	const char *path = option_text(options, "path");
+	int file = open(path, O_RDONLY | O_NONBLOCK);
+	char byte;
+	ssize_t got = file < 0 ? -1 : read(file, &byte, 1);
+	int err = got < 0 ? -errno : -ENODATA;
+
+	if (got < 1)
+		return message_set(msg, err, "name a file that is not empty with path",
+				   "cannot read %.200s: %s", path, strerror(-err));
+	close(file);
 	return start_on_each(worker, option_number(options, "per-cpu"), copy, options, msg);
 }
 

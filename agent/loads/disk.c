@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static int disk_check(int fd, int64_t size)
 		return -errno;
 	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
 		return -ENODEV;
-	return (int64_t)fs.f_bavail < 2 * size / (int64_t)fs.f_bsize ? -ENOSPC : 0;
+	return (int64_t)fs.f_bavail * (int64_t)fs.f_bsize < 2 * size ? -ENOSPC : 0;
 }
 
 /* Write the file once, in pieces of @sync bytes. */
@@ -90,6 +91,7 @@ static int disk_run(struct load_worker *worker, const struct option_set *options
 	int fd = disk_open(path);
 	int err = fd < 0 ? fd : disk_check(fd, size);
 
+	signal(SIGXFSZ, SIG_IGN); /* beyond ulimit -f writing fails, and says so */
 	if (err == -ENODEV)
 		return message_set(msg, err, "name a folder on a disk with path",
 				   "%.200s lies in memory, not on a disk", path);

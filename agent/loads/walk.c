@@ -19,16 +19,19 @@ static const struct option_info walk_options[] = {
 	{ 0 },
 };
 
+#define DEPTH_MAX 512 /* each level has a file open, and takes some of the stack */
+
 struct walk {
 	volatile uint32_t *entries;
+	int depth;
 	dev_t device;
 	bool cross;
 };
 
 /* List @name in the folder @parent, and all below it; what cannot be read is left out. */
-static int walk_folder(const struct walk *walk, int parent, const char *name)
+static int walk_folder(struct walk *walk, int parent, const char *name)
 {
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	struct stat of;
@@ -42,13 +45,14 @@ static int walk_folder(const struct walk *walk, int parent, const char *name)
 		return err;
 	}
 	++*walk->entries;
+	walk->depth++;
 	while ((entry = readdir(folder))) {
 		name = entry->d_name;
 		if (!strcmp(name, ".") || !strcmp(name, "..") ||
 		    fstatat(fd, name, &of, AT_SYMLINK_NOFOLLOW))
 			continue;
 		if (S_ISDIR(of.st_mode)) {
-			if (walk->cross || of.st_dev == walk->device)
+			if (walk->depth < DEPTH_MAX && (walk->cross || of.st_dev == walk->device))
 				walk_folder(walk, fd, name);
 			continue;
 		}
@@ -56,6 +60,7 @@ static int walk_folder(const struct walk *walk, int parent, const char *name)
 			continue;
 		++*walk->entries;
 	}
+	walk->depth--;
 	closedir(folder);
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -43,6 +44,7 @@ struct board {
 	uint32_t add;	/* what is added to counter i: this times i+1 */
 	uint32_t starts;
 	uint32_t fails_at;  /* the start that fails */
+	uint32_t error;	    /* what `leaving` ends with */
 	uint32_t survivors; /* processes of a phase that were there when the next one began */
 	pid_t leader;
 	pid_t child;
@@ -117,7 +119,7 @@ static int run_leaving(struct load_worker *worker, const struct option_set *opti
 	(void)msg;
 	load_ready(worker);
 	wait_for(&board->go);
-	return 0;
+	return -(int)board->error;
 }
 
 /* A leader with a child with a child, all waiting. */
@@ -611,6 +613,18 @@ static void test_deaths(void)
 	check_message(&msg, "load leaving ended by itself");
 	load_set_free(set);
 
+	board->error = EAGAIN;
+	set = start("leaving", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	atomic_store_release(&board->go, 1);
+	tap_check(&tap, check_until_end(set, &msg) == -EIO, "one that ends with an error is seen");
+	check_message(&msg, "load leaving failed: Resource temporarily unavailable");
+	tap_check(&tap, !strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "%s",
+		  msg.remedy);
+	load_set_free(set);
+	board->error = 0;
+
 	set = start("family", NULL, &seen, &msg);
 	if (!set)
 		return (void)tap_check(&tap, false, "%s", msg.text);
@@ -682,6 +696,66 @@ static void test_deserter(void)
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
 	tap_check(&tap, no_children(), "none is left");
+}
+
+/* The agent may have been started with many children. */
+static void test_many_others(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	pid_t others[20];
+	size_t stayed = 0;
+
+	for (size_t i = 0; i < COUNT(others); i++) {
+		others[i] = fork();
+		if (!others[i])
+			for (;;)
+				pause();
+	}
+	set = start("cpu", NULL, &seen, &msg);
+	tap_check(&tap, set && !load_set_stop(set), "loads beside %zu children", COUNT(others));
+	load_set_free(set);
+	for (size_t i = 0; i < COUNT(others); i++) {
+		stayed += !waitpid(others[i], NULL, WNOHANG);
+		kill(others[i], SIGKILL);
+		waitpid(others[i], NULL, 0);
+	}
+	tap_check(&tap, stayed == COUNT(others), "%zu of them stay", stayed);
+}
+
+struct labels {
+	char text[256];
+};
+
+static void see_label(void *arg, const char *load, const char *unit, uint64_t count,
+		      int64_t from_ns, int64_t to_ns)
+{
+	struct labels *labels = arg;
+	size_t used = strlen(labels->text);
+
+	(void)unit;
+	(void)count;
+	(void)from_ns;
+	(void)to_ns;
+	snprintf(labels->text + used, sizeof(labels->text) - used, "%s ", load);
+}
+
+/* Work of several loads with one name is told apart. */
+static void test_labels(void)
+{
+	struct labels labels = { "" };
+	struct seen seen;
+	struct message msg;
+	struct load_set *set =
+		start("cpu:per-cpu=2:restart=1h,cpu,counting:restart=1h", NULL, &seen, &msg);
+
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	load_set_check(set, 0, see_label, &labels, &msg);
+	tap_check(&tap, !strcmp(labels.text, "cpu:per-cpu=2:restart=1h cpu counting "), "%s",
+		  labels.text);
+	load_set_free(set);
 }
 
 /* ---- schedules ---- */
@@ -830,6 +904,27 @@ static void test_command(const char *text)
 	load_set_free(set);
 }
 
+/* Its leader is in no group of its own: it is waited for all the same, also without /proc. */
+static void test_command_without_proc(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct load_set *set;
+	bool gone;
+
+	if (geteuid() || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
+		return tap_skip(&tap, "it may not mount", "a command without /proc");
+	set = start_command("exec sleep 7777", &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	mount("none", "/proc", "tmpfs", 0, NULL);
+	load_set_stop(set);
+	gone = no_children();
+	umount2("/proc", MNT_DETACH);
+	tap_check(&tap, gone, "nothing is left of a command where there is no /proc");
+	load_set_free(set);
+}
+
 static void test_resting_command(void)
 {
 	struct seen seen;
@@ -855,6 +950,7 @@ static void forbid_forks(void *arg)
 	const struct rlimit none = { 0, 0 };
 
 	(void)arg;
+	setpriority(PRIO_PROCESS, 0, 0); /* of these tests, while it is allowed */
 	setrlimit(RLIMIT_NPROC, &none);
 	if (!geteuid() && setresuid(65534, 65534, 65534))
 		_exit(EPERM);
@@ -872,6 +968,27 @@ static void test_no_fork(const char *text, const char *said)
 	tap_check(&tap, !strncmp(msg.text, said, strlen(said)), "%s", msg.text);
 	tap_check(&tap, !strcmp(msg.remedy, "raise the limit of processes (ulimit -u)"), "remedy");
 	tap_check(&tap, no_children(), "nothing is left of it");
+	load_set_free(set);
+}
+
+/* In the leader: an agent without privileges that was started with nice. */
+static void be_nice(void *arg)
+{
+	(void)arg;
+	if (nice(5) < 0 || (!geteuid() && setresuid(65534, 65534, 65534)))
+		_exit(EPERM);
+}
+
+static void test_nice(void)
+{
+	struct load_set *set;
+	struct message msg = { 0 };
+
+	if (load_set_parse(&set, "cpu", loads, &msg))
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	tap_check(&tap, load_set_start(set, NULL, be_nice, NULL, NULL, &msg) == -EPERM,
+		  "a load that would be nice is refused");
+	check_message(&msg, "load cpu: may not run with nice 0, as an ordinary process");
 	load_set_free(set);
 }
 
@@ -1157,6 +1274,8 @@ int main(void)
 	test_deaths();
 	test_stop();
 	test_deserter();
+	test_many_others();
+	test_labels();
 	test_restart("phases:restart=10ms");
 	test_restart("phases:cycle=20ms");
 	test_restart("phases:cycle=30ms:from=10ms:until=20ms");
@@ -1169,6 +1288,7 @@ int main(void)
 	test_command("i=0; while :; do (while [ $i -lt 9999 ]; do i=$((i+1)); done); done");
 	test_command("(setsid sh -c 'while :; do :; done' &); exec sleep 7777");
 	test_resting_command();
+	test_nice();
 	test_killed_start("stuck");
 	test_killed_start("stuck:restart=1h");
 	test_killed_agent();
@@ -1182,5 +1302,6 @@ int main(void)
 	test_sched("pipe", "process", 1, 1, 1);
 	test_sched_loses_one();
 	test_cpu();
+	test_command_without_proc();
 	return tap_end(&tap);
 }

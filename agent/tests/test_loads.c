@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -13,7 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +28,7 @@
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define DEEP 3000      /* folders in folders */
 #define WATCHDOG_S 300 /* ends a test that hangs, and with it its loads */
 
 static const struct {
@@ -66,6 +70,9 @@ static const struct {
 	{ "net:peer=1.2.3.4.5.6.7.8.9.10/9", "load net: there is no peer '1.2.3.4.5.6.7.8.9.10/9'",
 	  NULL },
 	{ "copy:size=0", "load copy: size 0 is below its minimum 1", NULL },
+	{ "copy:path=/nowhere", "load copy: cannot read /nowhere: No such file or directory",
+	  "name a file that is not empty with path" },
+	{ "copy:path=/dev/null", "load copy: cannot read /dev/null: No data available", NULL },
 	{ "walk:path=/nowhere", "load walk: cannot list /nowhere: No such file or directory",
 	  "name a folder with path" },
 	{ "list:program=/nowhere", "load list: /nowhere does not run",
@@ -254,6 +261,115 @@ static void test_disk(void)
 		     "ask for less with size, or for another folder with path");
 }
 
+static void test_fifo(void)
+{
+	char folder[] = "/tmp/rtgauge-test-XXXXXX";
+	char path[64];
+	char text[80];
+	char said[128];
+
+	if (!mkdtemp(folder))
+		return (void)tap_check(&tap, false, "no folder");
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	snprintf(text, sizeof(text), "copy:path=%s", path);
+	snprintf(said, sizeof(said), "load copy: cannot read %s: No data available", path);
+	if (mkfifo(path, 0600))
+		return (void)tap_check(&tap, false, "no FIFO");
+	test_refused(text, said, NULL);
+	unlink(path);
+	rmdir(folder);
+}
+
+/* Start @text under the limit @value of @resource; until it ends, or has worked. */
+static int work_limited(const char *text, int resource, rlim_t value, struct message *msg)
+{
+	struct rlimit limit, less;
+	struct seen seen;
+	struct load_set *set;
+	int err;
+
+	getrlimit(resource, &limit);
+	less = limit;
+	less.rlim_cur = value < limit.rlim_max ? value : limit.rlim_max;
+	setrlimit(resource, &less);
+	set = start(text, NULL, &seen, msg);
+	err = set ? wait_for_work(set, &seen, 5000, msg) : -EINVAL;
+	load_set_free(set);
+	setrlimit(resource, &limit);
+	return err;
+}
+
+static void test_file_limit(void)
+{
+	struct message msg;
+
+	if (in_memory("/var/tmp") || access("/var/tmp", W_OK))
+		return tap_skip(&tap, "/var/tmp is not on a disk", "a limit of file size");
+	work_limited("disk", RLIMIT_FSIZE, 1 << 20, &msg);
+	tap_check(&tap, !strcmp(msg.text, "load disk: cannot write in /var/tmp: File too large"),
+		  "%s", msg.text);
+}
+
+/* Make a folder in a folder, and so on. */
+static int dig(const char *path, int levels)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY);
+
+	for (int i = 0; i < levels && fd >= 0; i++) {
+		int next = mkdirat(fd, "d", 0700) ? -1 : openat(fd, "d", O_RDONLY | O_DIRECTORY);
+
+		close(fd);
+		fd = next;
+	}
+	return fd < 0 ? -1 : close(fd);
+}
+
+static void fill(const char *path, int levels)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY);
+
+	for (int i = 0; i < levels && fd >= 0; i++) { /* to the bottom */
+		int next = openat(fd, "d", O_RDONLY | O_DIRECTORY);
+
+		close(fd);
+		fd = next;
+	}
+	for (int i = 0; i < levels && fd >= 0; i++) { /* and up again */
+		int next = openat(fd, "..", O_RDONLY | O_DIRECTORY);
+
+		unlinkat(next, "d", AT_REMOVEDIR);
+		close(fd);
+		fd = next;
+	}
+	if (fd >= 0)
+		close(fd);
+	rmdir(path);
+}
+
+/* Deeper than the stack is: what is too deep is left out. */
+static void test_deep_tree(void)
+{
+	char folder[] = "/tmp/rtgauge-test-XXXXXX";
+	char text[80];
+	struct rlimit files;
+	struct message msg = { 0 };
+	int err;
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_max < DEEP + 64)
+		return tap_skip(&tap, "too few files may be open", "a deep tree");
+	if (!mkdtemp(folder) || dig(folder, DEEP))
+		return (void)tap_check(&tap, false, "no deep tree");
+	snprintf(text, sizeof(text), "walk:path=%s", folder);
+	if (files.rlim_cur < DEEP + 64)
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ DEEP + 64, files.rlim_max });
+	err = work_limited(text, RLIMIT_STACK, 768 << 10, &msg);
+	setrlimit(RLIMIT_NOFILE, &files);
+	tap_check(&tap, !err, "a tree deeper than the stack is walked%s%s", err ? ": " : "",
+		  msg.text);
+	fill(folder, DEEP);
+}
+
 /* A peer that takes a connection, discards a little, and closes it. */
 static void test_peer(void)
 {
@@ -350,6 +466,9 @@ int main(int argc, char **argv)
 		test_refused(refused[i].text, refused[i].message, refused[i].remedy);
 	test_irq();
 	test_disk();
+	test_fifo();
+	test_file_limit();
+	test_deep_tree();
 	test_peer();
 	test_killed_agent();
 	return tap_end(&tap);
