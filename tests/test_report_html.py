@@ -382,6 +382,20 @@ def test_heat_maps_of_other_scales_and_of_few_cells() -> None:
     ]
 
 
+def test_windows_show_the_due_times_with_their_dither() -> None:
+    values = np.arange(1000, dtype=np.int32)
+    offsets = (values * 37 % 1000).astype(np.int32)
+    info = made.info(1, name="dither", companion=0, interval_ns=made.MS)
+    dither = made.FakeSeries(info, np.arange(1000), offsets, chunk_rows=150)
+    series = made.FakeSeries(made.info(), np.arange(1000), values, companion=dither)
+    run = made.run([made.step(0, [series, dither])])
+    (figures,) = model.analyse([run]).figures[0].values()  # type: ignore[list-item]
+    for window in (figures.around, figures.begin):
+        assert window is not None and len(window.index) > 50
+        due = window.index * made.MS + offsets[window.index]
+        assert window.due_ns.tolist() == due.tolist()
+
+
 @pytest.mark.parametrize("chunk_rows", [200, 1000, 100_000])
 @pytest.mark.parametrize("place", [0, 1, 199, 200, 1000, 2400, 2798, 2799])
 def test_windows_show_the_samples_around_the_largest(place: int, chunk_rows: int) -> None:

@@ -16,8 +16,8 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +82,8 @@ class Heat:
 
 @dataclass(frozen=True)
 class Window:
-    """Samples that follow each other: index, due time and value; ``at`` is the place among them
-    of the one that they are about."""
+    """Samples that follow each other: index, due time (with its dither) and value; ``at`` is the
+    place among them of the one that they are about."""
 
     index: Int64
     due_ns: Int64
@@ -197,6 +197,7 @@ def _figures(
             timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
             heat = _heat(line, info.scale)
             around, begin = scan.around(), scan.begin()
+    around, begin, offsets = _dithered(series, (around, begin), gap_index, gap_count)
 
     corrected, uncorrectable = None, 0
     if info.interval_ns > 0:
@@ -206,7 +207,7 @@ def _figures(
             gap_count,
             info.interval_ns,
             known=known,
-            offsets=_offsets(series, gap_index, gap_count),
+            offsets=offsets,
         )
         uncorrectable = result.uncorrectable
         if not (info.histogram_only and uncorrectable):
@@ -503,12 +504,36 @@ def _window(parts: Sequence[_Part], at: int, scale: int) -> Window:
     return Window(index, due_ns, value * scale, at)
 
 
-def _offsets(series: StoredSeries, index: Int64, count: Int64) -> stats.GapOffsets | None:
+def _dithered(
+    series: StoredSeries, windows: tuple[Window | None, Window | None], index: Int64, count: Int64
+) -> tuple[Window | None, Window | None, stats.GapOffsets | None]:
+    """The windows with the due times that their samples had, dither included, and the offsets of
+    the gaps; in one pass over the companion, which ends where nothing more is wanted."""
     companion = series.companion
-    if companion is None or not len(index):
-        return None
-    chunks = ((chunk.index, chunk.value) for chunk in companion.chunks())
-    return stats.GapOffsets(chunks, index, count)
+    wanted = np.unique(np.concatenate([one.index for one in windows if one] or [index[:0]]))
+    if companion is None or not (len(wanted) or len(index)):
+        return *windows, None
+    values = np.zeros(len(wanted), np.int64)
+    chunks = _watched(companion, wanted, values)
+    gaps = stats.GapOffsets(chunks, index, count) if len(index) else None
+    for at, _ in chunks:
+        if len(at) and at[-1] >= wanted[-1]:
+            break
+    around, begin = (
+        one and replace(one, due_ns=one.due_ns + values[np.searchsorted(wanted, one.index)])
+        for one in windows
+    )
+    return around, begin, gaps
+
+
+def _watched(
+    companion: StoredSeries, wanted: Int64, values: Int64
+) -> Iterator[tuple[Int64, NDArray[Any]]]:
+    """The chunks of a series; on the way its values at ``wanted`` are noted."""
+    for chunk in companion.chunks():
+        found, there = stats.values_at([(chunk.index, chunk.value)], wanted)
+        values[there] = found[there]
+        yield chunk.index, chunk.value
 
 
 def _heat(line: stats.Timeline, scale: int) -> Heat:

@@ -307,7 +307,8 @@ def _group(
         }
         found = [] if picture["time"] is None or not first else strips(stored, shared.budget.strip)
         shared.data[name]["strips"] = [one.data() for one in found]
-        views = _figures(picture, len(series), found)
+        shared.data[name]["grid"] = grid = all(one["interval_ns"] > 0 for one in series)
+        views = _figures(picture, len(series), found, grid)
     return {
         "id": name,
         "places": list(members),
@@ -386,7 +387,7 @@ def _distinct_times(time: Mapping[str, Any] | None) -> int:
 
 
 def _figures(
-    picture: Mapping[str, Any], series: int, below: Sequence[Strip] = ()
+    picture: Mapping[str, Any], series: int, below: Sequence[Strip], grid: bool
 ) -> list[dict[str, Any]]:
     corrected = any(row is not None for row in picture["ccdf"]["corrected"])
     views: list[dict[str, Any]] = [
@@ -480,9 +481,13 @@ def _figures(
                 "kind": "around",
                 "full": False,
                 "title": "Around the largest sample",
-                "caption": "Every sample before and after the largest, at the time it was due: "
-                "look for what announced it, how long it lasted, and for gaps, where periods were "
-                "missed.",
+                "caption": "Every sample before and after the largest, "
+                + (
+                    "at the time it was due: look for what announced it, how long it lasted, and "
+                    "for gaps, where periods were missed."
+                    if grid
+                    else "one after the other: look for what announced it and how long it lasted."
+                ),
             }
         )
         views.append(
@@ -490,8 +495,8 @@ def _figures(
                 "kind": "begin",
                 "full": False,
                 "title": "The first samples",
-                "caption": "Each dot is a sample at the time it was due: caches and pages are cold "
-                "at first; look for how soon that wears off.",
+                "caption": ("Each dot is a sample" + (" at the time it was due" if grid else ""))
+                + ": caches and pages are cold at first; look for how soon that wears off.",
             }
         )
     return views

@@ -593,14 +593,14 @@ class Group {
 		const choice = figure.querySelector("select");
 		if (choice) choice.value = String(i);
 		if (i === undefined) return null;
-		const w = this.window.around[i], middle = w.due[w.at], x = w.due.map(v => (v - middle) / 1e6), y = w.value.map(v => this.value(v));
+		const w = this.window.around[i], middle = w.due[w.at], grid = this.data.grid, x = grid ? w.due.map(v => (v - middle) / 1e6) : w.index.map(v => v - w.index[w.at]), y = w.value.map(v => this.value(v));
 		const lo = y.reduce((a, b) => Math.min(a, b)), hi = y.reduce((a, b) => Math.max(a, b));
 		const { kind, scale } = spread(lo, hi, this.linear.around);
 		return this.base(figure, {
 			data: [x, y],
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => { const room = (b - a) * 0.015 || 0.5; return a === null ? [0, 1] : a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
-				axes: [Object.assign(axisBase(), { label: "due, from when the largest was due (ms)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: grid ? "due, from when the largest was due (ms)" : "samples, from the largest", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series: [{}, this.dots(i)],
 				focus: { alpha: 1 },
 			},
@@ -608,13 +608,13 @@ class Group {
 				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
 				vline(u, 0, `${this.show(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
 			}] },
-			tell: (u, idx) => `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due[idx] / 1e6).toFixed(3))}${NARROW}ms · sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
+			tell: (u, idx) => (grid ? `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due[idx] / 1e6).toFixed(3))}${NARROW}ms · ` : "") + `sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
 		});
 	}
 	begin(figure) {
 		const vis = this.ordered().filter(i => this.window.begin[i] && this.window.begin[i].due.length);
 		if (!vis.length) return null;
-		const tables = vis.map(i => { const w = this.window.begin[i]; return [w.due.map((v, k) => [v / 1e6, this.value(w.value[k])])]; });
+		const grid = this.data.grid, tables = vis.map(i => { const w = this.window.begin[i]; return [w.due.map((v, k) => [grid ? v / 1e6 : w.index[k], this.value(w.value[k])])]; });
 		const x = [...new Set(tables.flatMap(t => t[0].map(p => p[0])))].sort((a, b) => a - b);
 		const place = new Map(x.map((v, k) => [v, k]));
 		let lo = Infinity, hi = -Infinity;
@@ -624,11 +624,11 @@ class Group {
 			data: [x, ...ys],
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => { const room = (x[x.length - 1] - x[0]) * 0.015 || 0.5; return a === null || a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
-				axes: [Object.assign(axisBase(), { label: "due, since the step began (ms)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: grid ? "due, since the step began (ms)" : "sample", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series: [{}, ...vis.map(i => this.dots(i))],
 			},
 			hooks: { draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
-			tell: (u, idx) => { const s = u.focused || 1 + ys.findIndex(r => r[idx] !== null); return s < 1 || ys[s - 1] === undefined || ys[s - 1][idx] === null ? "" : `due at ${show(x[idx])}${NARROW}ms: ${this.show(ys[s - 1][idx])}${NARROW}${this.unit}` + (this.n > 1 ? `, ${this.data.labels[vis[s - 1]]}` : ""); },
+			tell: (u, idx) => { const s = u.focused || 1 + ys.findIndex(r => r[idx] !== null); return s < 1 || ys[s - 1] === undefined || ys[s - 1][idx] === null ? "" : (grid ? `due at ${show(x[idx])}${NARROW}ms: ` : `sample ${x[idx]}: `) + `${this.show(ys[s - 1][idx])}${NARROW}${this.unit}` + (this.n > 1 ? `, ${this.data.labels[vis[s - 1]]}` : ""); },
 		});
 	}
 	tools(figure) {
