@@ -250,3 +250,11 @@ def test_on_the_command_line(rtgauge: Run, tmp_path: Path) -> None:
     assert rtgauge("check", "--config", str(tmp_path / "none")).code == 2
     assert rtgauge("check", "-o", str(fragment)).code == 2
     assert rtgauge("check", "--config", str(config), "--target", "fake").code == 2
+
+
+def test_the_last_line_about_an_option_decides(tmp_path: Path) -> None:
+    """As the kernel reads it: a fragment appended to a configuration is in force."""
+    config = parse(tmp_path, STOCK + audit_config(parse(tmp_path, STOCK)).fragment)
+    assert config.realtime and config["PREEMPT_VOLUNTARY"] == "n"
+    again = parse(tmp_path, "CONFIG_HZ=250\n# CONFIG_SMP is not set\nCONFIG_SMP=y\n")
+    assert again["SMP"] == "y"

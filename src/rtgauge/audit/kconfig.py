@@ -25,8 +25,7 @@ __all__ = ["CONFIG_CHECKS", "ConfigAudit", "KernelConfig", "audit_config", "read
 
 _FILE_MAX = 4 << 20  # a whole configuration has about 300 kB, a tenth of that when packed
 _TEXT_MAX = 8 << 20
-_SET = re.compile(r"^CONFIG_(\w{1,100})=(.*)$", re.M | re.A)
-_OFF = re.compile(r"^# CONFIG_(\w{1,100}) is not set$", re.M | re.A)
+_OPTION = re.compile(r"^(?:CONFIG_(\w{1,100})=(.*)|# CONFIG_(\w{1,100}) is not set)$", re.M | re.A)
 _HEAD = re.compile(
     r"^# Linux/(\w{1,20}) (\d{1,3})\.(\d{1,4})(\S{0,100}) Kernel Configuration$", re.M | re.A
 )
@@ -88,8 +87,11 @@ def read_config(path: Path) -> KernelConfig:
         text = "\0"
     if "\0" in text:
         raise RtgaugeError(f"{path} is no text, nor text packed by gzip", _REMEDY)
-    options = dict.fromkeys(_OFF.findall(text), "n")
-    options.update((name, value.strip().strip('"')) for name, value in _SET.findall(text))
+    # The last line about an option decides, as it does for the kernel: fragments are appended.
+    options = {
+        name or off: value.strip().strip('"') if name else "n"
+        for name, value, off in _OPTION.findall(text)
+    }
     if not any(value in ("y", "m") for value in options.values()):
         raise RtgaugeError(f"{path} is no kernel's configuration: no option is on", _REMEDY)
     head = _HEAD.search(text)
@@ -133,7 +135,7 @@ def _fine(name: str, found: str, why: str) -> _Result:
 def _shown(changes: _Changes) -> str:
     return ", ".join(
         f"no CONFIG_{option}" if value == "n" else f"CONFIG_{option}={value}"
-        for option, value in changes.items()
+        for option, value in sorted(changes.items(), key=lambda change: change[1] == "n")
     )
 
 
