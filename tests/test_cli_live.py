@@ -204,6 +204,9 @@ def test_missed_periods_have_a_column_when_there_are_any() -> None:
     shown = [line.text(color=False) for line in lines(live, "", 79, 23)]
     assert "missed" in shown[4]
     assert "1553" in shown[6].split() and "1553" in shown[7].split()
+    shown = [line.text(color=False) for line in lines(live, "", 46, 23)]
+    assert shown[4].endswith(" missed") and "10s max" not in shown[4]
+    assert shown[6].split()[-1] == shown[7].split()[-1] == "1553"
 
 
 def test_a_load_that_died_is_told() -> None:

@@ -278,6 +278,7 @@ class _Layout:
     cpu: int
     label: int
     missed: bool
+    recent: bool  # there; it makes room for what was missed
     bins: range  # of the picture; as many to a column as its step says
     seconds: int  # columns of the picture of the last minute
     blocks: str
@@ -315,7 +316,8 @@ def _layout(group: _Group, columns: int, blocks: bool) -> _Layout:
     label = max(len(row.label) for row in rows)
     label = max(label, len(group.label)) if label else 0
     missed = any(row.missed for row in rows)
-    room = columns - 3 - _before(_Layout(cpu, label, missed, range(0), 0, ""))
+    room = columns - 3 - _before(_Layout(cpu, label, missed, True, range(0), 0, ""))
+    recent = not missed or room >= -3
     seconds = min(MINUTE, room - PICTURE_SHARED - 2)
     if seconds < 20:
         seconds = 0
@@ -326,14 +328,16 @@ def _layout(group: _Group, columns: int, blocks: bool) -> _Layout:
     last = (int(filled[-1]) // half + 1) * half if len(filled) else half
     step = math.ceil((last - first) / room) if room >= 6 else 0
     bins = range(first, last, step) if step else range(0)
-    return _Layout(cpu, label, missed, bins, seconds, BLOCKS if blocks else BLOCKS_ASCII)
+    return _Layout(cpu, label, missed, recent, bins, seconds, BLOCKS if blocks else BLOCKS_ASCII)
 
 
 def _heading(group: _Group, layout: _Layout) -> Line:
     line = Line().add(f" {'CPU':>{layout.cpu}}", "dim")
     if layout.label:
         line.add(f"  {group.label:<{layout.label}}", "dim")
-    cells = ["per s", "min", "mean", "max", f"{WINDOW_S}s max"]
+    cells = ["per s", "min", "mean", "max"]
+    if layout.recent:
+        cells.append(f"{WINDOW_S}s max")
     if layout.missed:
         cells.append("missed")
     line.add("".join(f"{cell:>8}" for cell in cells), "dim")
@@ -350,7 +354,7 @@ def _heading(group: _Group, layout: _Layout) -> Line:
 def _before(layout: _Layout) -> int:
     """Columns in front of the pictures, and of the gap before them."""
     label = 2 + layout.label if layout.label else 0
-    return 1 + layout.cpu + label + 8 * (6 if layout.missed else 5)
+    return 1 + layout.cpu + label + 8 * (4 + layout.recent + layout.missed)
 
 
 def _edge(value: float) -> str:
@@ -368,8 +372,9 @@ def _line(row: _Row, group: _Group, layout: _Layout) -> Line:
     places = 2 if group.divisor > 1 else 0
     line.add(f"{rate:>8}{_figure(row.min, places):>8}{_figure(row.mean, 2):>8}")
     line.add(f"{_figure(row.max, places):>8}", "bad" if over else "bold")
-    recent = "-" if row.recent is None else _figure(row.recent, places)
-    line.add(f"{recent:>8}", "bad" if late else "")
+    if layout.recent:
+        recent = "-" if row.recent is None else _figure(row.recent, places)
+        line.add(f"{recent:>8}", "bad" if late else "")
     if layout.missed:
         line.add(f"{_figure(row.missed, 0) if row.missed else '':>8}", "warn")
     if layout.bins:
