@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -211,3 +212,34 @@ def test_many_findings_are_told_in_few_lines() -> None:
     assert "remedy 3" not in text
     assert "and 3 more (c3, c4, c5): rtgauge check" in joined(text)
     assert "c7" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_labels_are_whole_where_there_is_no_room_for_columns(width: int) -> None:
+    """Two methods on two CPUs, with misses: each label in one piece, each figure with its name."""
+    series = [
+        made.FakeSeries(
+            made.info(at, at // 2, labels={"method": method}),
+            np.arange(1500) * made.MS,
+            made.latencies(np.random.default_rng(at), 1500),
+        )
+        for at, method in enumerate(["clock_nanosleep", "timerfd"] * 2)
+    ]
+    text = summary(made.run([made.step(0, series)]), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    rows = text[text.index("1 timer") :]
+    for word in ("clock_nanosleep", "timerfd"):
+        assert rows.count(word) >= 3, text  # two series, and the row side by side
+    if width == 40:
+        assert "CPU 0, method clock_nanosleep\n  min " in rows, text
+    if width < 80:
+        assert re.search(r"side by side\nclock_nanosleep\n  time ", rows), text
+    else:
+        assert re.search(r"side by side +time +samples", rows), text
+
+
+@pytest.mark.parametrize("width", [44, 60, 80])
+def test_no_line_breaks_within_a_figure(width: int) -> None:
+    text = summary(made.evaluation(2, 60_000), width)
+    for figure in ("95 %", "20 000", "150 µs", "120 000", "41 200"):
+        assert 0 < joined(text).count(figure) == text.count(figure), figure

@@ -11,10 +11,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -48,8 +49,10 @@ __all__ = ["render", "text"]
 ROW_LIMIT: Final = 16
 TAIL: Final = "99.9"
 LEAST_WIDTH: Final = 40
+LABEL_ROOM: Final = 14  # columns that a label may be folded into; with less it gets its own line
 SPARK: Final = 12
 
+_HOLD: Final = "\ue000"  # stands for a gap within a figure until the lines are made
 FINDINGS_SHOWN: Final = 4  # with their remedies; the others by name
 _STYLES: Final = {
     "pass": "green",
@@ -82,7 +85,17 @@ _PLAIN: Final = {
 
 def _safe(value: object) -> str:
     """Text from a target without anything that a terminal would obey."""
-    return printable(re.sub(r"\s+", " ", str(value).replace(numbers.GAP, "\u00a0")))
+    text = _held(str(value))
+    return "".join(
+        part if part == _HOLD else printable(re.sub(r"\s+", " ", part))
+        for part in re.split(f"({_HOLD})", text)
+    )
+
+
+def _held(text: str) -> str:
+    """The text with its gaps so that rich, to which any space is one, breaks no line there."""
+    text = re.sub(r"(?<=\d) (?=%)", _HOLD, text.replace(_HOLD, " "))
+    return text.replace(numbers.GAP, _HOLD).replace("\u00a0", _HOLD)
 
 
 def render(model: Mapping[str, Any]) -> RenderableType:
@@ -122,7 +135,7 @@ def text(
     )
     console.print(render(model))
     plain = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
-    plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ")
+    plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ").replace(_HOLD, " ")
     try:
         plain.encode(encoding)
     except UnicodeEncodeError:
@@ -206,20 +219,8 @@ def _beside(tables: Sequence[beside.Table]) -> list[RenderableType]:
         ]
         if any(row.missed for row in rows):
             columns.append(("missed", [numbers.count(row.missed) for row in rows]))
-        table = Table(
-            box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False
-        )
-        table.add_column(Text("side by side", "dim"), overflow="fold", min_width=12)
-        columns = [_padded(head, cells) for head, cells in columns]
-        for head, _ in columns:
-            table.add_column(Text(head, "dim"), no_wrap=True)
-        table.add_column(Text("histogram", "dim"), no_wrap=True)
-        for at, row in enumerate(rows):
-            cells = [
-                Text(cells[at], "bold" if head.strip() == "max" else "") for head, cells in columns
-            ]
-            small = sketch.blocks(row.histogram, ends, SPARK)
-            table.add_row(Text(_safe(row.what)), *cells, Text(small))
+        small = [sketch.blocks(row.histogram, ends, SPARK) for row in rows]
+        table = _Figures("side by side", [_safe(row.what) for row in rows], columns, small)
         parts += [Text(), Text(_safe(beside.title(found)), "bold"), table]
     return parts
 
@@ -229,7 +230,7 @@ def _ambience(run: Mapping[str, Any]) -> list[RenderableType]:
     rows = watched(ambience(run))
     if not rows:
         return []
-    table = Table.grid(padding=(0, 1))
+    table = Table.grid(padding=(0, 2))
     for label, (least, mean, most) in rows[:ROW_LIMIT]:
         table.add_row(_safe(label), _safe(f"{least} to {most}, mean {mean}"))
     if len(rows) > ROW_LIMIT:
@@ -361,7 +362,7 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
     return lines
 
 
-def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Table:
+def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> _Figures:
     unit = series[0]["unit"]
     shown_unit = numbers.unit_name(unit)
     name = _safe(series[0]["name"]) + (f" ({shown_unit})" if shown_unit else "")
@@ -388,26 +389,82 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Table:
     for key in ("missed", "lost"):
         if any(one[key] for one in series) or (key == "missed" and on_grid):
             columns.append((key, [numbers.count(series[at][key]) for at in order]))
-    table = Table(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False
-    )
-    table.add_column(Text(name, "dim"), overflow="fold")
-    columns = [_padded(head, cells) for head, cells in columns]
-    for head, _ in columns:
-        table.add_column(Text(head, "dim"), no_wrap=True)
-    for row, at in enumerate(order):
-        cells = []
-        for head, values_shown in columns:
-            key = head.strip()
-            style = "bold" if key == "max" else ""
-            if key in ("missed", "lost") and series[at][key]:
-                style = "bold red"
-            cells.append(Text(values_shown[row], style))
-        table.add_row(Text(_safe(labels[at])), *cells)
-    if len(order) < len(series):
-        rest = len(series) - len(order)
-        table.add_row(Text(f"and {rest} with lower maxima", "dim"), *[Text("")] * len(columns))
-    return table
+    losses = {
+        (head, row)
+        for head, _ in columns
+        for row, at in enumerate(order)
+        if head in ("missed", "lost") and series[at][head]
+    }
+    rest = len(series) - len(order)
+    more = f"and {rest} with lower maxima" if rest else ""
+    return _Figures(name, [_safe(labels[at]) for at in order], columns, (), losses, more)
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Figures in columns beside their labels; where that leaves the labels no room, each label has
+    a line of its own, and its figures stand below it with their names."""
+
+    head: str
+    labels: Sequence[str]
+    columns: Sequence[tuple[str, Sequence[str]]]
+    histograms: Sequence[str] = ()
+    losses: frozenset[tuple[str, int]] | set[tuple[str, int]] = frozenset()
+    more: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        padded = [_padded(head, cells) for head, cells in self.columns]
+        room = self._room()
+        width = room + sum(2 + len(head) for head, _ in padded)
+        width += 2 + SPARK if self.histograms else 0
+        yield self._table(padded, room) if width <= options.max_width else self._lines()
+
+    def _room(self) -> int:
+        """The columns that the labels need: the longest of them may be folded between words."""
+        longest = max(map(len, self.labels), default=0)
+        words = (len(word) for label in self.labels for word in label.split())
+        return max(min(longest, LABEL_ROOM), min(max(words, default=0), 2 * LABEL_ROOM))
+
+    def _style(self, column: str, row: int) -> str:
+        if (column, row) in self.losses:
+            return "bold red"
+        return "bold" if column == "max" else ""
+
+    def _table(self, padded: Sequence[tuple[str, list[str]]], room: int) -> Table:
+        table = Table(
+            box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False
+        )
+        table.add_column(Text(self.head, "dim"), overflow="fold", min_width=room)
+        for head, _ in padded:
+            table.add_column(Text(head, "dim"), no_wrap=True)
+        if self.histograms:
+            table.add_column(Text("histogram", "dim"), no_wrap=True)
+        for row, label in enumerate(self.labels):
+            cells = [
+                Text(padded[at][1][row], self._style(name, row))
+                for at, (name, _) in enumerate(self.columns)
+            ]
+            cells += [Text(self.histograms[row])] if self.histograms else []
+            table.add_row(Text(label), *cells)
+        if self.more:
+            blank = len(self.columns) + bool(self.histograms)
+            table.add_row(Text(self.more, "dim"), *[Text("")] * blank)
+        return table
+
+    def _lines(self) -> Group:
+        lines: list[RenderableType] = [Text(self.head, "dim")]
+        for row, label in enumerate(self.labels):
+            line = Text()
+            for name, cells in self.columns:
+                words = _held(f"{name} {cells[row].strip()}").replace(" ", _HOLD)
+                line.append("  " if line else "")
+                line.append(words, self._style(name, row))
+            if self.histograms:
+                line.append("  " + self.histograms[row].replace(" ", _HOLD))
+            lines += [Text(label), _indented(line)]
+        if self.more:
+            lines.append(Text(self.more, "dim"))
+        return Group(*lines)
 
 
 def _aligned(values: Sequence[float | None], unit: str) -> list[str]:
