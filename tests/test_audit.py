@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rtgauge.audit import CHECKS, Finding, audit, environment_document, realtime_model
 from rtgauge.facts import Fact, Facts, cpu_list, one_line, parse_cpus, parse_mask
+from rtgauge.stream import Setting as Record
 
 CPU = "/sys/devices/system/cpu/"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/"
@@ -1278,3 +1279,15 @@ def test_facts_that_could_not_be_read(change: dict[str, Fact]) -> None:
         denied = change | {f"{name}.error": "Permission denied" for name in change}
         assert finding.why
         assert all(other.level != "ok" for other in audit(denied))
+
+
+def test_a_policy_that_could_not_be_set_is_not_that_of_the_cpus_before_it() -> None:
+    policies = CPU + "cpufreq/policy{}/scaling_governor"
+    settings = [
+        Record(0, policies.format(0), "performance", "powersave", "performance", ""),
+        Record(1, policies.format(2), "performance", None, None, "refused"),
+    ]
+    facts = {CPU + "online": "0-3", CPU + "cpu{0-3}/cpufreq/scaling_governor": "powersave"}
+    found = find(facts, "frequency", settings=settings)
+    assert found.level == "warning"
+    assert "performance on CPUs 0-1, powersave on CPUs 2-3" in found.found

@@ -92,6 +92,14 @@ CASES = [
               CPU + "cpufreq/policy0/scaling_governor": None}),
     # thermal, smi
     Case("thermal", "warning", {CPU + "cpu2/thermal_throttle/package_throttle_count": "3"}, "3 t"),
+    Case("thermal", "note", {CPU + "cpu{0-3}/thermal_throttle/core_throttle_count": "?",
+                             CPU + "cpu{0-3}/thermal_throttle/package_throttle_count": "?"},
+         "unknown"),
+    # a parameter of x86 alone, and one of the others
+    Case("sleep-states", "warning", {"uname.machine": "aarch64", CMDLINE: "idle=poll",
+                                     CPU + "cpu{0-3}/cpuidle/state2/disable": "0"}, "deepest"),
+    Case("sleep-states", "ok", {"uname.machine": "aarch64", CMDLINE: "nohlt",
+                                CPU + "cpu{0-3}/cpuidle/state2/disable": "0"}, "nohlt"),
     Case("thermal", "note", {CPU + "cpu{0-3}/thermal_throttle/core_throttle_count": None,
                              CPU + "cpu{0-3}/thermal_throttle/package_throttle_count": None},
          "unknown", why="no counter"),
@@ -126,6 +134,8 @@ CASES = [
          "camera (deadline)"),
     Case("real-time-tasks", "ok", {TASKS: "1 99 2 migration/0\n6 0 2 sugov:1"}, "none besides"),
     Case("real-time-tasks", "note", {TASKS: None}, "unknown"),
+    # hidden by hidepid= or by a container: nothing seen is not nothing there
+    Case("real-time-tasks", "note", {TASKS: ""}, "unknown", "outside of containers"),
     Case("real-time-tasks", "note", {TASKS + ".cut": 60000}, "unknown", why="cut"),
     Case("interrupt-threads", "ok", {}, "3 at 50; measured at 80"),
     Case("interrupt-threads", "warning", {}, "a tie", "above 50", priority=50),
@@ -169,6 +179,9 @@ CASES = [
                                         CPU + "isolated": "0-3"}, "no CPU left"),
     Case("boot-parameters", "warning", {CMDLINE: "isolcpus=2-7 nohz_full=2-3"}, "CPUs 4-7"),
     Case("boot-parameters", "note", {CMDLINE: None}, "unknown"),
+    Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-N rcu_nocbs=2-N", CPU + "nohz_full": ""}),
+    Case("boot-parameters", "ok", {CMDLINE: "isolcpus=2-3", CPU + "nohz_full": "",
+                                   **with_config("CONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y")}),
     # kernel-work
     Case("kernel-work", "ok", {}, "kept on CPUs 0-1"),
     Case("kernel-work", "note", {WORKQUEUES: "f"}, "on CPUs 2-3", "echo 3 > /sys/devices/virtual"),
@@ -179,6 +192,9 @@ CASES = [
     Case("kernel-work", "note", {"/sys/kernel/rcu_expedited": None}, "unknown"),
     Case("kernel-work", "note", {WORKQUEUES: None}, "unknown"),
     # watchdogs
+    # until 4.2 there was one switch
+    Case("watchdogs", "note", {"uname.release": "3.18.71", KERNEL + "soft_watchdog": None,
+                               KERNEL + "nmi_watchdog": None, KERNEL + "watchdog": "1"}, "soft"),
     Case("watchdogs", "note", {KERNEL + "nmi_watchdog": "1"}, "hard lockup (NMI)", "nowatchdog"),
     Case("watchdogs", "note", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"}, "soft"),
     Case("watchdogs", "ok", {KERNEL + "soft_watchdog": "1", KERNEL + "watchdog": "1"},

@@ -85,7 +85,8 @@ def check_interrupts(name: str, case: Case) -> Finding:
         f"{start}{', '.join(words[:3])}{more} on {cpus_text(apart)}",
         why,
         f"echo {rest} > /proc/irq/NUMBER/smp_affinity_list, boot with irqaffinity={rest}, and keep"
-        f" irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); {PREPARE}",
+        " irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); those that refuse are placed by"
+        f" the kernel: isolcpus=managed_irq,domain,{cpu_list(apart)}; {PREPARE}",
     )
 
 
@@ -191,6 +192,13 @@ def check_tasks(name: str, case: Case) -> Finding:
             ", ".join(words[:4]) + more,
             why,
             "end them, keep them on other CPUs (taskset), or lower them: chrt -f -p PRIORITY PID",
+        )
+    if not _visible(_tasks(listing)):
+        return unknown(
+            name,
+            "none to be seen, not even those of the kernel: others may be hidden",
+            why,
+            "check as root, outside of containers",
         )
     if "agent.realtime_tasks.cut" in case.facts:
         return unknown(name, "the list of tasks was cut", why, "ps -eLo class,rtprio,pid,comm")

@@ -137,8 +137,11 @@ def _asked(facts: Facts, parameter: str) -> frozenset[int] | None:
     value = facts.parameter(parameter)
     if value is None:
         return None
-    items = [item for item in value.split(",") if item[:1].isdecimal()]
-    return parse_cpus(",".join(items))
+    # kernel-parameters, "cpu lists": N is the last CPU there can be
+    there = facts.cpus(CPU + "possible") or online_cpus(facts) or frozenset()
+    last = str(max(there, default=0))
+    items = [item for item in value.split(",") if item[:1].isdecimal() or item[:1] == "N"]
+    return there if value == "all" else parse_cpus(",".join(items).replace("N", last))
 
 
 def check_boot_parameters(name: str, case: Case) -> Finding:
@@ -159,7 +162,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         full = full_asked or frozenset()
     # kernel/rcu/tree_nocb.h: CPUs of nohz_full are offloaded, too
     offloaded = (nocbs or frozenset()) | full
-    if facts.parameter("rcu_nocbs") == "all":
+    if facts.config("RCU_NOCB_CPU_DEFAULT_ALL") == "y" and nocbs is None:
         offloaded = online
     irqs = _asked(facts, "irqaffinity")
     given = [p for p in ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity") if facts.parameter(p)]

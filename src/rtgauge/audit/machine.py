@@ -47,13 +47,18 @@ def check_virtualisation(name: str, case: Case) -> Finding:
 _THROTTLED = CPU + "cpu#/thermal_throttle/"
 
 
+def _counts(case: Case, file: str) -> dict[int, int]:
+    counts = {cpu: parse_integer(text) for cpu, text in case.values(_THROTTLED + file).items()}
+    return {cpu: count for cpu, count in counts.items() if count is not None}
+
+
 def check_thermal(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/mce/therm_throt.c: how often the processor slowed itself down
     why = "a processor that is too hot slows down, for as long as it takes"
     remedy = "better cooling, or a lower frequency (scaling_max_freq) that can be held"
-    cores = case.values(_THROTTLED + "core_throttle_count")
-    packages = case.values(_THROTTLED + "package_throttle_count")
-    counts = [parse_integer(text) or 0 for text in (*cores.values(), *packages.values())]
+    cores = _counts(case, "core_throttle_count")
+    packages = _counts(case, "package_throttle_count")
+    counts = [*cores.values(), *packages.values()]
     if any(count > 0 for count in counts):
         return finding(name, "warning", f"slowed down {max(counts)} times since boot", why, remedy)
     if case.covers(cores):

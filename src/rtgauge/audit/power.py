@@ -25,14 +25,14 @@ def _governors(case: Case) -> tuple[dict[int, str], bool]:
     policies = {
         int(match[1]): value
         for name, value in case.settings.items()
-        if value is not None
-        and (match := re.fullmatch(r"/sys/.*/policy(\d{1,4})/scaling_governor", name)) is not None
+        if (match := re.fullmatch(r"/sys/.*/policy(\d{1,4})/scaling_governor", name)) is not None
     }
     for cpu in governors:
         first = max((policy for policy in policies if policy <= cpu), default=None)
-        if first is not None:
-            governors[cpu] = policies[first]
-    return governors, bool(policies)
+        value = None if first is None else policies[first]
+        if value is not None:
+            governors[cpu] = value
+    return governors, any(value is not None for value in policies.values())
 
 
 def check_frequency(name: str, case: Case) -> Finding:
@@ -127,8 +127,9 @@ def check_sleep(name: str, case: Case) -> Finding:
     held = parse_integer(case.settings.get("cpu_dma_latency"))
     if held is None:
         held = parse_integer(case.settings.get("/dev/cpu_dma_latency"))
-    if facts.parameter("idle") == "poll":
-        return finding(name, "ok", "idle=poll", "idle CPUs do not sleep")
+    polls = "idle=poll" if facts.is_x86 else "nohlt"  # each is ignored by the others' kernels
+    if facts.parameter("nohlt") == "" if polls == "nohlt" else facts.parameter("idle") == "poll":
+        return finding(name, "ok", polls, "idle CPUs do not sleep")
     states = _sleep_states(case)
     if not states:
         return _no_sleep_states(name, case, why, remedy)

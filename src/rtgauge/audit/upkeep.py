@@ -35,6 +35,9 @@ def check_watchdogs(name: str, case: Case) -> Finding:
         "soft lockup": case.integer(soft),
         "hard lockup (NMI)": case.integer(hard),
     }
+    release = case.facts.release
+    if both and case.facts.absent(soft) and (release is None or release < (4, 3)):
+        states["soft lockup"] = both  # until 4.2 the one switch was for both kinds
     on = [which for which, state in states.items() if state]
     found = case.prefix(soft, hard)
     if on:
