@@ -30,7 +30,9 @@ from conftest import SOURCES, Result
 from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
+from rtgauge.store.foreign import KEPT_LIMIT, _Kept, _Wrong
 from rtgauge.store.pages import _page_header, check_parquet
+from rtgauge.stream import Ambience, RecordType, Span, Verdict
 
 Files = dict[str, bytes]
 SERIES = "steps/000/series-0.parquet"
@@ -381,7 +383,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a foreign name": (_named("steps/000/setup.py"), "belongs to no run"),
     "a stream": (_named("steps/000/stream.cbor"), "belongs to no run"),
     "a second name of a step": (_named("steps/0000/seal.json"), "belongs to no run"),
-    "a line in a name": (_named("run.json\n"), "belongs to no run"),
+    "a line in a name": (_named("run.json\n"), "not JSON"),
     "digits of another script": (_entry(0, name="steps/٠٠٠/seal.json"), "belongs to no run"),
     "a terminal's command": (_entry(0, name="\x1b]0;evil\x07"), r"'\\x1b]0;evil\\x07'"),
     "no name": (_entry(0, name=None), "None, which belongs to no run"),
@@ -464,7 +466,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
         "a setting is not a map",
     ),
     "findings that are none": (_json("run.json", findings=[{"level": "bad"}]), "unknown level"),
-    "a catalogue that is none": (_json("run.json", catalogue={"x": 1}), "catalogue is damaged"),
+    "a catalogue that is none": (_json("run.json", catalogue={"x": 1}), "newer agent, or damaged"),
     "steps that are none": (_json("run.json", steps={}), "'steps'"),
     "a step twice": (_json("run.json", steps=[{"step": 0}] * 2), "step 0 stands twice"),
     "a step below 0": (_step(step=-1), "is below 0"),
@@ -654,3 +656,13 @@ def test_errors_are_ours(store: Store) -> None:
     assert issubclass(StoreError, RtgaugeError)
     with pytest.raises(RtgaugeError):
         import_bundle(store, Path("none"))
+
+
+def test_what_comes_every_second_is_no_reason_to_refuse() -> None:
+    """Of weeks there are more bytes than may be kept; they are not kept."""
+    kept = _Kept()
+    record = Ambience(1, 0, (), (), (), (), None, {})
+    kept(Span(record, RecordType.AMBIENCE, 1, 0, KEPT_LIMIT + 1))
+    verdict = Verdict(1, "", "pass", "", "")
+    with pytest.raises(_Wrong, match="too many"):
+        kept(Span(verdict, RecordType.VERDICT, 1, 0, KEPT_LIMIT + 1))

@@ -24,7 +24,16 @@ from rtgauge.store.pages import check_parquet
 from rtgauge.store.samples import StoredRun, StoredStep
 from rtgauge.store.scan import scan_stream
 from rtgauge.store.seal import RECORDS, SEAL, SealedSeries, parquet_name, read_seal
-from rtgauge.stream import Event, Histogram, Samples, SeriesInfo, Span
+from rtgauge.stream import (
+    Ambience,
+    Clock,
+    Event,
+    Histogram,
+    Samples,
+    SeriesInfo,
+    Span,
+    Work,
+)
 
 __all__ = ["JSON_LIMIT", "check_run"]
 
@@ -32,12 +41,13 @@ JSON_LIMIT = 1 << 25
 """The most bytes of run.json or of a seal."""
 STEP_LIMIT = 10_000
 DEPTH_LIMIT = 32
-KEPT_LIMIT = 1 << 28
-"""The most bytes of records that a reader keeps in memory: work done every second, messages."""
-
 _INT64 = 1 << 63
 _ENDED = ("complete", "interrupted", "failed", "skipped")
 _NONE = type(None)
+KEPT_LIMIT = 1 << 28
+"""The most bytes of records that a reader keeps in memory: tables, settings, facts."""
+_PASSING = (Histogram, Event, SeriesInfo, Clock, Work, Ambience, _NONE)
+"""Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
 _MAYBE_TEXT = (str, _NONE)
 _MAYBE_NUMBER = (int, float, _NONE)
@@ -231,7 +241,7 @@ def _document(path: Path, run_id: str) -> dict[str, Any]:
         try:
             Catalogue.from_document(document["catalogue"])
         except RtgaugeError as error:
-            raise _Wrong("its catalogue is damaged") from error
+            raise _Wrong(f"its catalogue is of a newer agent, or damaged: {error}") from error
     _steps(document["steps"], path.parent)
     return document
 
@@ -308,7 +318,7 @@ class _Kept:
     def __call__(self, span: Span) -> None:
         if isinstance(span.record, Samples):
             raise _Wrong("its records hold samples")
-        if not isinstance(span.record, Histogram | Event | SeriesInfo | None):
+        if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:
                 raise _Wrong("its records are too many to be kept in memory")
