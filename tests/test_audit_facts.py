@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rtgauge.audit import CHECKS, environment_document
 from rtgauge.audit.kconfig import CONFIG_CHECKS
+from rtgauge.facts import CPU, CPU_MAX, Facts, parse_cpus
 from test_audit import SYSTEMS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,3 +88,16 @@ def test_every_check_has_its_section() -> None:
     alone = page[page.index("## A kernel's configuration alone") :]
     for check in CONFIG_CHECKS:
         assert check in alone, check
+
+
+def test_lists_that_name_a_cpu_again_and_again_are_none() -> None:
+    assert parse_cpus("0-4095") == frozenset(range(CPU_MAX))
+    assert parse_cpus(",".join(["0-4095"] * 2)) is None
+
+
+def test_files_of_more_cpus_than_there_can_be_are_left_out() -> None:
+    """Whoever names all CPUs in each of a thousand facts makes no work for hours."""
+    names = (f"{CPU}cpu{{{first}-4095}}/x" for first in range(1000))
+    facts = Facts(dict.fromkeys(names, "1"))
+    assert len(facts._cpu_names(f"{CPU}cpu#/x")) == 2
+    assert len(facts.per_cpu(f"{CPU}cpu#/x")) == CPU_MAX

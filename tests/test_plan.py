@@ -249,3 +249,22 @@ def test_a_prepared_plan_has_its_calibration_prepared(catalogue: Catalogue) -> N
     plan = Plan("x", (planned_step(catalogue, "timer", {"prepare": "yes"}),))
     (calibration,) = calibration_steps(plan, catalogue)
     assert calibration.prepare
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[plan]\nhours = 8\n[[step]]\nmeasurement = 'timer'\nshare = inf",
+        "[plan]\nhours = 8\n[[step]]\nmeasurement = 'timer'\nshare = 1e308",
+        f"[plan]\nhours = 8\n[[step]]\nmeasurement = 'timer'\nshare = 1{'0' * 400}",
+        f"[plan]\nhours = 1{'0' * 5000}\n[[step]]\nmeasurement = 'timer'\nshare = 1",
+        f"[plan]\nrepeat = 0x1{'0' * 5000}\n[[step]]\nmeasurement = 'timer'",
+        f"[[step]]\nmeasurement = 'timer'\ninterval = 0x1{'0' * 5000}",
+    ],
+)
+def test_absurd_numbers_are_refused_in_a_line(catalogue: Catalogue, text: str) -> None:
+    path = Path("absurd.toml")
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_plan(path, catalogue)
+    assert len(caught.value.message) < 250

@@ -320,3 +320,28 @@ def test_numbers_of_options() -> None:
     assert Option("a", "flag", "no").number("yes") == 1
     assert Option("a", "enum", "x", values=("x", "y")).number("y") == 1
     assert Option("a", "duration", "1s").number("2us") == 2000
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"'])
+def test_what_json_cannot_hold_is_no_description(value: str) -> None:
+    """It goes into run.json and out with --json as it came."""
+    text = json.dumps(document())[:-1] + f', "extra": {value}}}'
+    with pytest.raises(TargetError, match="not JSON"):
+        Catalogue.from_json(text)
+
+
+def test_the_cycle_of_a_load_is_of_durations() -> None:
+    wrong = document()
+    for option in wrong["load_options"]:
+        if option["name"] == "cycle":
+            option.update(type="text", default="", min="", max="")
+    with pytest.raises(TargetError, match="'cycle' of every load is no duration"):
+        Catalogue.from_document(wrong)
+
+
+@pytest.mark.parametrize("name", ["as-json", "store-url"])
+def test_no_option_takes_the_place_of_one_of_the_hosts(name: str) -> None:
+    wrong = document()
+    wrong["measurements"][0]["options"][0]["name"] = name
+    with pytest.raises(TargetError, match="reserved"):
+        Catalogue.from_document(wrong)

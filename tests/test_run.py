@@ -270,6 +270,20 @@ def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: S
     assert store.runs() == []
 
 
+@pytest.mark.parametrize("online", ["0-1,\u202ex", "0-9999", "1-0", "-"])
+def test_a_list_of_cpus_that_is_none_stops_nobody(
+    store: Store, monkeypatch: pytest.MonkeyPatch, online: str
+) -> None:
+    read = rtgauge.run.read_facts
+
+    def wrong(data: bytes) -> tuple[Any, dict[str, Any], Any]:
+        header, facts, settings = read(data)
+        return header, facts | {"/sys/devices/system/cpu/online": online}, settings
+
+    monkeypatch.setattr(rtgauge.run, "read_facts", wrong)
+    assert carry_out(store, "fake", timer(cpu="0")).state == "complete"
+
+
 def signalling(number: int, at: int, times: int = 1) -> Watcher:
     watcher = Watcher()
 

@@ -12,14 +12,16 @@ numbers.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from rtgauge.errors import TargetError, UsageError, nearest
+from rtgauge.facts import cpu_list as format_cpus
 from rtgauge.facts import printable
 
 __all__ = [
@@ -58,11 +60,14 @@ _DURATIONS: Final = {
 _SIZES: Final = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
 _CONTEXTS: Final = ("irq", "kernel", "user")
+# Options of every load: when in a cycle it works.
+_CYCLE: Final = ("cycle", "from", "until")
 
 # Words that a step of a plan and the command line use themselves: a measurement's option by one of
 # these names could never be given.
 _RESERVED: Final = frozenset(
     {
+        "as-json",
         "budget",
         "control",
         "data",
@@ -85,6 +90,7 @@ _RESERVED: Final = frozenset(
         "share",
         "step",
         "store",
+        "store-url",
         "target",
     }
 )
@@ -174,17 +180,6 @@ def parse_cpus(text: str) -> frozenset[int] | None:
             raise ValueError(f"'{text}' names CPU {last}; the highest possible is {CPU_MAX - 1}")
         cpus.update(range(first, last + 1))
     return frozenset(cpus)
-
-
-def format_cpus(cpus: Iterable[int]) -> str:
-    """A set of CPUs in the kernel's list notation: ``0-3,8``."""
-    parts: list[list[int]] = []
-    for cpu in sorted(set(cpus)):
-        if parts and parts[-1][1] == cpu - 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def parse_rate(text: str) -> float:
@@ -457,11 +452,10 @@ class Catalogue:
 
     def _check_cycle(self, text: str, name: str, given: Mapping[str, str]) -> None:
         """A load works from one moment of a cycle to a later one, within it."""
-        words = ("cycle", "from", "until")
-        known = {option.name: option for option in self.load_options if option.name in words}
-        if len(known) < len(words):
+        known = {option.name: option for option in self.load_options if option.name in _CYCLE}
+        if len(known) < len(_CYCLE):
             return
-        cycle, start, end = (known[word].number(given.get(word) or "0") for word in words)
+        cycle, start, end = (known[word].number(given.get(word, "0")) for word in _CYCLE)
         if cycle == 0 and (start or end):
             raise UsageError(
                 f"load '{text}': {name} is to work in a part of a cycle, but has none",
@@ -477,7 +471,8 @@ class Catalogue:
     def from_json(cls, text: str | bytes) -> Catalogue:
         """Read what an agent's ``describe`` printed; TargetError if it is no catalogue."""
         try:
-            document = json.loads(text)
+            document = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be
         except (ValueError, RecursionError) as error:
             raise TargetError(
                 f"the agent's description is not JSON: {error}",
@@ -499,6 +494,12 @@ class Catalogue:
             )
         measurements = [_measurement(entry) for entry in top.maps("measurements")]
         load_options = _options(top, frozenset(), "load_options")
+        for option in load_options:
+            if option.name in _CYCLE and option.type != "duration":
+                raise TargetError(
+                    f"the agent's description is wrong: option '{option.name}' of every load is "
+                    "no duration"
+                )
         common = frozenset(option.name for option in load_options)
         loads = [_load(entry, common) for entry in top.maps("loads")]
         profiles = [_profile(entry) for entry in top.maps("profiles")]
@@ -511,6 +512,15 @@ class Catalogue:
             profiles=_unique("profile", profiles),
             document=MappingProxyType(dict(top.document)),
         )
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
 
 
 _T = TypeVar("_T", bound=_Named | Profile)

@@ -62,13 +62,15 @@ def parse_cpus(text: str) -> frozenset[int] | None:
     if text in ("", "(null)"):
         return frozenset()
     cpus: set[int] = set()
+    room = CPU_MAX  # the kernel names none twice
     for item in text.split(","):
         match = _RANGE.fullmatch(item.strip())
         if match is None:
             return None
         first = int(match[1])
         last = int(match[2]) if match[2] else first
-        if last < first or last >= CPU_MAX:
+        room -= last + 1 - first
+        if last < first or last >= CPU_MAX or room < 0:
             return None
         cpus.update(range(first, last + 1))
     return frozenset(cpus)
@@ -178,6 +180,7 @@ class Facts:
     def _cpu_names(self, pattern: str) -> list[tuple[str, frozenset[int]]]:
         before, _, after = pattern.partition("#")
         found: list[tuple[str, frozenset[int]]] = []
+        room = 2 * CPU_MAX
         for name in self._facts:
             if not (name.startswith(before) and name.endswith(after)):
                 continue
@@ -187,6 +190,9 @@ class Facts:
             elif not middle.isdecimal():
                 continue
             cpus = parse_cpus(middle)
+            room -= len(cpus or ())
+            if room < 0:  # each CPU has a file once
+                break
             if cpus:
                 found.append((name, cpus))
         return found

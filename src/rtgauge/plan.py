@@ -65,6 +65,7 @@ STEP_KEYS: Final = (
 _FILE_KEYS: Final = (*STEP_KEYS, "share")
 REPEAT_MAX: Final = 10_000
 HOURS_MAX: Final = 24.0 * 366
+SHARE_MAX: Final = 1e9
 _HOUR_MS: Final = 3_600_000
 
 
@@ -254,7 +255,7 @@ def _text(value: object, option: Option | None) -> str:
         return value
     if isinstance(value, int):
         return str(value)
-    raise ValueError(f"{value!r} is neither a text, a whole number nor true or false")
+    raise ValueError(f"{_shown(value)} is neither a text, a whole number nor true or false")
 
 
 def read_plan(path: Path, catalogue: Catalogue) -> Plan:
@@ -283,7 +284,7 @@ def _document(path: Path) -> dict[str, Any]:
         raise UsageError(f"plan {path} is not UTF-8 text", "a plan is a TOML file") from None
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits
         if path.suffix != ".toml":
             raise UsageError(
                 f"{path} is not a plan", "a plan is a TOML file: see docs/plans.md"
@@ -299,16 +300,17 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     _known_keys(head, _PLAN_KEYS, f"{path}, [plan]")
     for key in ("name", "summary", "label"):
         if not isinstance(head.get(key, ""), str):
-            raise UsageError(f"{path}, [plan], key '{key}': {head[key]!r} is not a text")
+            raise UsageError(f"{path}, [plan], key '{key}': {_shown(head[key])} is not a text")
     repeat = head.get("repeat", 1)
     if type(repeat) is not int or not 1 <= repeat <= REPEAT_MAX:
         raise UsageError(
-            f"{path}, [plan], key 'repeat': {repeat!r} is not a whole number from 1 to {REPEAT_MAX}"
+            f"{path}, [plan], key 'repeat': {_shown(repeat)} is not a whole number "
+            f"from 1 to {REPEAT_MAX}"
         )
     hours = head.get("hours")
     if hours is not None and not _positive(hours, HOURS_MAX):
         raise UsageError(
-            f"{path}, [plan], key 'hours': {hours!r} is not a number up to {HOURS_MAX:.0f}"
+            f"{path}, [plan], key 'hours': {_shown(hours)} is not a number up to {HOURS_MAX:.0f}"
         )
     entries = document.get("step", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -329,6 +331,15 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
         return plan if hours is None else scaled(plan, float(hours), catalogue)
     except UsageError as error:
         raise UsageError(f"{path}: {error}", error.remedy) from None
+
+
+def _shown(value: object) -> str:
+    """A value of the file as a message shows it."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or nested as deep
+        return "this"
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _positive(value: object, limit: float) -> bool:
@@ -392,13 +403,15 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
             if difflib.get_close_matches(key, STEP_KEYS[:1], cutoff=0.6):
                 raise UsageError(f"{where}: unknown key '{key}'", nearest(key, STEP_KEYS[:1]))
     if not isinstance(name, str):
-        problem = "is missing" if name is None else f"{name!r} is not a text"
+        problem = "is missing" if name is None else f"{_shown(name)} is not a text"
         raise UsageError(
             f"{where}: key 'measurement' {problem}", nearest("", catalogue.measurements)
         )
     share = entry.get("share")
-    if share is not None and not _positive(share, float("inf")):
-        raise UsageError(f"{where}, key 'share': {share!r} is not a number above 0")
+    if share is not None and not _positive(share, SHARE_MAX):
+        raise UsageError(
+            f"{where}, key 'share': {_shown(share)} is not a number above 0, up to 1e9"
+        )
     if share is not None and "for" in entry:
         raise UsageError(
             f"{where}: both 'share' and 'for' say how long it lasts", "leave one of them out"

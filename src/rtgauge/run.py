@@ -22,7 +22,7 @@ from types import FrameType
 from typing import IO, Any, Final, Protocol
 
 from rtgauge.audit import DEFAULT_PRIORITY, audit, environment_document
-from rtgauge.catalogue import Catalogue, parse_cpus
+from rtgauge.catalogue import Catalogue, format_cpus, parse_cpus
 from rtgauge.errors import (
     ExitCode,
     RtgaugeError,
@@ -31,6 +31,8 @@ from rtgauge.errors import (
     TargetError,
     UsageError,
 )
+from rtgauge.facts import Facts
+from rtgauge.interpret import online_cpus
 from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
@@ -50,7 +52,6 @@ FEED_BYTES: Final = 1 << 16
 MUCH_BYTES: Final = 1 << 23
 # What follows the damage in a stream is kept for whoever wants to know what it was; not for ever.
 DAMAGED_BYTES: Final = 1 << 26
-ONLINE: Final = "/sys/devices/system/cpu/online"
 STATES: Final = ("complete", "interrupted", "failed", "skipped")
 # Signals by which someone ends an agent; others mean that it broke.
 FROM_OUTSIDE: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -223,10 +224,9 @@ def _prepare(plan: Plan, target: Target) -> Catalogue:
 
 def _check_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: str) -> None:
     """UsageError if a step asks for a CPU that is not online there."""
-    online = facts.get(ONLINE)
-    if not isinstance(online, str) or not online:
+    present = online_cpus(Facts(facts))
+    if present is None:
         return
-    present = parse_cpus(online) or frozenset()
     for step in steps:
         for name, text in (("cpu", step.parameters.get("cpu")), ("load-cpu", step.load_cpu)):
             wanted = parse_cpus(text) if text else None
@@ -235,7 +235,7 @@ def _check_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: 
                 raise UsageError(
                     f"measurement '{step.measurement}', option '{name}': "
                     f"target '{target}' has no CPU {missing[0]}",
-                    f"the CPUs online there are {online}",
+                    f"the CPUs online there are {format_cpus(present)}",
                 )
 
 
