@@ -404,6 +404,8 @@ def test_check_of_some_cpus_and_a_priority(rtgauge: Run) -> None:
     words = ["check", "--target", "fake:cpus=2", "--json", "--cpu", "1", "--priority", "50"]
     levels = {one["check"]: one["level"] for one in rtgauge(*words).json()["findings"]}
     assert levels["interrupts"] == levels["interrupt-threads"] == "warning"
+    none = rtgauge("check", "--target", "fake:cpus=2", "--cpu", "1-2")
+    assert none.code == 2 and "has no CPU 2" in none.err and "0-1" in none.err
     wrong = rtgauge("check", "--target", "fake", "--cpu", "1-")
     assert wrong.code == 2
     assert "--cpu" in wrong.err
