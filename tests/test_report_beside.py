@@ -157,3 +157,19 @@ def test_the_same_in_eighty_columns_and_in_markdown() -> None:
     assert text.startswith("# 2 runs side by side")
     assert r"--method 'timer fd'" in text
     assert text.count("## Side by side") == 2
+
+
+def test_the_command_of_a_row_has_what_its_plan_says() -> None:
+    series = [
+        made.FakeSeries(
+            made.info(at, 0, labels={"method": method}), np.arange(9) * made.MS, np.arange(9) + 1
+        )
+        for at, method in enumerate(["timer", "itimer"])
+    ]
+    planned = {"load_cpu": "1", "prepare": True, "keep_settings": False, "histogram_only": False}
+    run = made.run([made.step(0, series, load="cpu")])
+    run.document["plan"] = {"steps": [planned]}
+    rows = beside.within(model.build([run]), 0)[0].rows  # type: ignore[list-item]
+    assert rows[0].command.endswith("--load cpu --load-cpu 1 --prepare")
+    run.document["plan"] = {"steps": []}
+    assert beside.within(model.build([run]), 0)[0].rows[0].command.endswith("--load cpu")  # type: ignore[list-item]

@@ -66,14 +66,24 @@ class Table:
     shared: str = ""
 
 
+_FLAGS: Final = ("histogram_only", "keep_settings", "prepare")
+
+
+def _planned(run: Document, step: int) -> Document:
+    """A step as the plan has it: the steps of a run are counted as those of its plan."""
+    steps = (run.get("plan") or {}).get("steps")
+    known = isinstance(steps, list) and step < len(steps) and isinstance(steps[step], Mapping)
+    return steps[step] if known else {}
+
+
 def run_name(run: Document, number: int) -> str:
     """What a run is called beside others: its number, and its label or target."""
     return f"run {number + 1}, {run['label'] or target_name(run)}"
 
 
-def command(step: Document, labels: Mapping[str, str]) -> str:
+def command(step: Document, labels: Mapping[str, str], planned: Document) -> str:
     """The command line that carries out one row of a step: of an option that its labels name,
-    the value that this row has."""
+    the value that this row has. ``planned`` is the step in the run's plan."""
     words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
     options = set(asked) | set(step["parameters"])
@@ -86,6 +96,9 @@ def command(step: Document, labels: Mapping[str, str]) -> str:
         words += ["--load", shlex.quote(",".join(loads))]
     if load.get("command"):
         words += ["--load-cmd", shlex.quote(str(load["command"]))]
+    if planned.get("load_cpu") and load["name"] != "idle":
+        words += ["--load-cpu", shlex.quote(str(planned["load_cpu"]))]
+    words += [f"--{key.replace('_', '-')}" for key in _FLAGS if planned.get(key)]
     return " ".join(words)
 
 
@@ -195,7 +208,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
         step=at,
         places=tuple(places),
         what=what or f"step {at + 1}",
-        command=command(step, dict(labels)),
+        command=command(step, dict(labels), _planned(run, at)),
         duration_s=max((one["bound"]["duration_s"] for one in series), default=None),
         count=sum(one["count"] for one in series),
         min=min((one["min"] for one in series if one["min"] is not None), default=None),
