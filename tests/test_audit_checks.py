@@ -150,6 +150,7 @@ CASES = [
     Case("interrupts", "ok", {}, "none on CPUs 2-3"),
     Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "9 (acpi), 124 (eth0) on CPUs 2-3",
          "irqaffinity=0-1"),
+    Case("interrupts", "warning", {EFFECTIVE: "9=2\n124=3"}, "CPUs 2-3", "managed_irq,domain,2-3"),
     Case("interrupts", "warning", {}, "0 (timer), 124 (eth0) on CPU 0", "echo 1-3", cpus=(0,)),
     Case("interrupts", "ok", {EFFECTIVE: "9=2\n124=3"}, "during the run: none",
          run={"/proc/irq/{9,124}/smp_affinity_list": "0-1"}),
