@@ -72,8 +72,10 @@ _FLAGS: Final = ("histogram_only", "keep_settings", "prepare")
 def _planned(run: Document, step: int) -> Document:
     """A step as the plan has it: the steps of a run are counted as those of its plan."""
     steps = (run.get("plan") or {}).get("steps")
-    known = isinstance(steps, list) and step < len(steps) and isinstance(steps[step], Mapping)
-    return steps[step] if known else {}
+    if not isinstance(steps, list) or step >= len(steps):
+        return {}
+    planned = steps[step]
+    return planned if isinstance(planned, Mapping) else {}
 
 
 def run_name(run: Document, number: int) -> str:
