@@ -40,7 +40,6 @@ from rtgauge.stream import Environment, Header, Setting, StreamReader
 from rtgauge.target import RunningAgent, Target
 
 __all__ = [
-    "ONLINE",
     "Limits",
     "Progress",
     "RunOutcome",

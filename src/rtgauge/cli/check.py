@@ -81,19 +81,20 @@ def check(
     if output is not None:
         raise UsageError("-o goes with --config", "rtgauge check --config FILE -o FRAGMENT")
     from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
-    from rtgauge.facts import parse_cpus  # noqa: PLC0415
-    from rtgauge.run import ONLINE, read_facts  # noqa: PLC0415
+    from rtgauge.catalogue import format_cpus  # noqa: PLC0415
+    from rtgauge.facts import Facts  # noqa: PLC0415
+    from rtgauge.interpret import online_cpus  # noqa: PLC0415
+    from rtgauge.run import read_facts  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
 
     cpus = _cpus(cpu)
     with contextlib.closing(open_target(target)) as opened:
         _, facts, _ = read_facts(opened.environment())
-    online = parse_cpus(str(facts.get(ONLINE) or ""))
-    missing = sorted(set(cpus or ()) - online) if online else []
-    if missing:
+    online = online_cpus(Facts(facts))
+    if online and (missing := sorted(set(cpus or ()) - online)):
         raise UsageError(
             f"--cpu: target '{target}' has no CPU {missing[0]}",
-            f"the CPUs online there are {facts.get(ONLINE)}",
+            f"the CPUs online there are {format_cpus(online)}",
         )
     findings = audit(facts, cpus=cpus, priority=priority or DEFAULT_PRIORITY)
     if as_json:
