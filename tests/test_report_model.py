@@ -21,7 +21,7 @@ import report_runs as made
 from rtgauge import stream
 from rtgauge.report import html, labels, markdown, model, terminal
 from rtgauge.report.cases import cases_of
-from rtgauge.report.points import negative_points
+from rtgauge.report.points import negative_points, positive_points, prepared
 
 
 def only(run: made.FakeRun) -> dict[str, Any]:
@@ -171,6 +171,23 @@ def test_a_dead_load_fails_its_step() -> None:
     assert step["state"] == "failed"
     assert "sched" in step["reason"] and "all senders ended" in step["reason"]
     assert step["events"][0]["time_s"] == 5.0
+
+
+def test_a_target_that_was_prepared_in_part_says_so() -> None:
+    run = only(made.simple().run)
+    run["environment"]["settings"] = {
+        "one": {"asked": "0", "effective": "0", "reason": ""},
+        "two": {"asked": "never", "effective": None, "reason": "permission denied: run as root"},
+    }
+    run["plan"] = {"steps": [{"prepare": False}]}
+    assert prepared(run) is None
+    run["plan"] = {"steps": [{"prepare": False}, {"prepare": True}]}
+    (point,) = [one for one in negative_points(run) if "prepared" in one.text]
+    assert "1 of 2 settings" in point.text and "two: permission denied" in point.note
+    run["environment"]["settings"]["two"]["reason"] = ""
+    assert not any("prepared" in one.text for one in negative_points(run))
+    (point,) = [one for one in positive_points(run) if "prepared" in one.text]
+    assert "2 of 2 settings" in point.text
 
 
 def test_a_setting_that_changed_underneath_speaks_against_the_run() -> None:

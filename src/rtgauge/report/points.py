@@ -19,7 +19,7 @@ from rtgauge.report.labels import (
     step_number,
 )
 
-__all__ = ["Point", "negative_points", "positive_points", "verdict_of_run"]
+__all__ = ["Point", "negative_points", "positive_points", "prepared", "verdict_of_run"]
 
 Run = Mapping[str, Any]
 
@@ -142,6 +142,9 @@ def positive_points(run: Run) -> list[Point]:
         and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
     ):
         points.append(Point("pass", "Every sample taken was kept; no part of a stream was lost."))
+    preparation = prepared(run)
+    if preparation is not None and preparation.kind == "pass":
+        points.append(preparation)
     good_checks = [f for f in run["findings"] if f["level"] == "ok"]
     points += [Point("pass", f"{f['check']}: {f['found']}") for f in good_checks]
     return points
@@ -209,11 +212,28 @@ def negative_points(run: Run) -> list[Point]:
                     stream["reason"],
                 )
             )
+    preparation = prepared(run)
+    if preparation is not None and preparation.kind != "pass":
+        points.append(preparation)
     found = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     for f in sorted(found, key=lambda f: -Level.of(f["level"])):
         kind = "fail" if f["level"] == "error" else "warn"
         points.append(Point(kind, f"{f['check']}: {f['found']}", f["remedy"]))
     return sorted(points, key=lambda point: point.kind != "fail")
+
+
+def prepared(run: Run) -> Point | None:
+    """Whether the target was prepared as asked (``--prepare``); None where that was not asked."""
+    steps = (run["plan"] or {}).get("steps") or ()
+    settings = run["environment"]["settings"]
+    if not settings or not any(step.get("prepare") for step in steps):
+        return None
+    reasons = [f"{name}: {one['reason']}" for name, one in settings.items() if one.get("reason")]
+    done = f"{len(settings) - len(reasons)} of {_plural(len(settings), 'setting', 'settings')}"
+    if not reasons:
+        return Point("pass", f"prepared for the run: {done} as asked.")
+    more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return Point("warn", f"prepared for the run in part: {done} as asked.", reasons[0] + more)
 
 
 def _verdict_points(run: Run) -> list[Point]:

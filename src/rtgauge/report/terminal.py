@@ -42,7 +42,7 @@ from rtgauge.report.labels import (
     work_text,
     worst,
 )
-from rtgauge.report.points import verdict_of_run
+from rtgauge.report.points import prepared, verdict_of_run
 
 __all__ = ["render", "text"]
 
@@ -193,6 +193,9 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
         if more := [_safe(finding["check"]) for finding in findings[FINDINGS_SHOWN:]]:
             words = f"and {len(more)} more ({', '.join(more)}): rtgauge check, or the report"
             parts.append(_indented(Text(words, "dim")))
+    if preparation := prepared(run):
+        words = " ".join(text for text in (preparation.text, preparation.note) if text)
+        parts += [Text(), _line((_safe(words[:1].upper() + words[1:]), ""))]
     verdict = verdict_of_run(run)
     parts += [
         Text(),
