@@ -34,6 +34,8 @@ MESSAGES_MAX: Final = 64 * 1024
 # An agent's end is no event to wait for where others hold its pipe open: it is looked for.
 POLL_S: Final = 0.1
 PIPE_BYTES: Final = 1024 * 1024
+# Pieces that the C library keeps for the next one; of larger ones memory grows over hours.
+READ_BYTES: Final = 64 * 1024
 QUERY_TIMEOUT_S: Final = 30.0
 SUDO_TIMEOUT_S: Final = 10.0
 AGENT_VARIABLE: Final = "RTGAUGE_AGENT"
@@ -211,7 +213,7 @@ class LocalAgent:
         for key, _ in happened:
             stream = cast(IO[bytes], key.fileobj)
             try:
-                piece = os.read(stream.fileno(), PIPE_BYTES)
+                piece = os.read(stream.fileno(), READ_BYTES)
             except BlockingIOError:
                 continue
             if not piece:
