@@ -286,6 +286,12 @@ def read_blocks(path: Path, series: SeriesScan, rows: int = CHUNK_ROWS) -> Itera
             os.close(file)
 
 
+def _pairs(table: Int64s) -> Iterator[list[int]]:
+    """The rows as Python's own numbers, of which a million at once would take a lot."""
+    for at in range(0, len(table), 4096):
+        yield from table[at : at + 4096].tolist()
+
+
 def _chunk(file: int, blocks: Int64s, interval_ns: int, wide: tuple[Int64s, Int64s]) -> Chunk:
     counts = blocks[:, 2]
     begins = np.cumsum(counts) - counts
@@ -296,7 +302,7 @@ def _chunk(file: int, blocks: Int64s, interval_ns: int, wide: tuple[Int64s, Int6
     narrow = np.empty(rows, dtype="<i4")
     memory = narrow.view(np.uint8).data
     at = 0
-    for count, position in blocks[:, 2:].tolist():
+    for count, position in _pairs(blocks[:, 2:]):
         size = 4 * count
         if os.preadv(file, [memory[at : at + size]], position) != size:
             raise OSError("it became shorter while it was read")
