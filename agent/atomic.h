@@ -29,6 +29,12 @@ static inline uint32_t atomic_exchange(uint32_t *value, uint32_t to)
 	return __atomic_exchange_n(value, to, __ATOMIC_ACQ_REL);
 }
 
+/* What it was before. */
+static inline uint32_t atomic_fetch_add(uint32_t *value, uint32_t more)
+{
+	return __atomic_fetch_add(value, more, __ATOMIC_ACQ_REL);
+}
+
 static inline void atomic_store_release(uint32_t *value, uint32_t to)
 {
 	__atomic_store_n(value, to, __ATOMIC_RELEASE);

@@ -14,10 +14,12 @@
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
+extern const struct measurement mutex_uncontended_measurement;
 
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
+	&mutex_uncontended_measurement,
 	NULL,
 };
 
@@ -180,6 +182,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_text(json, "code", m->code);
 	json_text(json, "summary", m->summary);
 	json_text(json, "role", m->role);
+	json_text(json, "chapter", m->chapter ? m->chapter : "");
 	describe_list(json, "contexts", m->contexts);
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
@@ -200,6 +203,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	for (const struct catalogue_evaluate *e = m->evaluate; e && e->load; e++) {
 		json_open(json, NULL, '{');
 		describe_pairs(json, "parameters", e->parameters);
+		describe_pairs(json, "thorough", e->thorough ? e->thorough : "");
 		json_text(json, "load", e->load);
 		json_close(json, '}');
 	}

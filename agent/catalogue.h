@@ -32,13 +32,25 @@ struct catalogue_entry {
 struct catalogue_evaluate {
 	const char *load;
 	const char *parameters; /* "for=20s samples=1000" */
+	const char *thorough;	/* those that are otherwise with --thorough; may be NULL */
 };
+
+/* Chapters of an evaluation, in the order of the catalogue. */
+#define CHAPTER_TIMER "Timer latency"
+#define CHAPTER_CALIBRATION "Calibration"
+#define CHAPTER_TICK "Clock tick"
+#define CHAPTER_THREADS "Threads"
+#define CHAPTER_SEMAPHORES "Semaphores"
+#define CHAPTER_MUTEXES "Mutexes"
+#define CHAPTER_HANDOVER "Wake-ups and messages"
+#define CHAPTER_KERNEL "Processes and memory"
 
 struct measurement {
 	const char *name;
 	const char *code; /* of the RTOS evaluation framework 2.9, or "" */
 	const char *summary;
-	const char *role; /* "measurement" or "calibration" */
+	const char *role;    /* "measurement" or "calibration" */
+	const char *chapter; /* of an evaluation report: CHAPTER_... */
 	const char *const *contexts;
 	const struct option_info *options;
 	const struct catalogue_series *series;

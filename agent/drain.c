@@ -159,7 +159,7 @@ static void drain_series_record(struct run *run, const struct series *s)
 
 	while (labels < SERIES_LABELS && info->labels[labels].name)
 		labels++;
-	cbor_map(c, info->companion >= 0 ? 13 : 12);
+	cbor_map(c, 12 + (size_t)(info->companion >= 0) + (size_t)info->net);
 	cbor_put_int(c, "series", s->number);
 	cbor_put_text(c, "name", info->name);
 	cbor_put_text(c, "context", info->context);
@@ -177,6 +177,8 @@ static void drain_series_record(struct run *run, const struct series *s)
 	cbor_put_bool(c, "histogram_only", run->request->histogram_only);
 	if (info->companion >= 0)
 		cbor_put_int(c, "companion", info->companion);
+	if (info->net)
+		cbor_put_int(c, "stamp_ns", info->stamp_ns);
 	stream_end(&run->stream, STREAM_SERIES);
 }
 

@@ -42,7 +42,9 @@ struct series_info {
 	int64_t first_due_ns; /* of grid point 0: in setup() from the opening of the gate, then
 			       * from the start of the step; a loop that cannot choose it says
 			       * it before its first sample */
-	int companion;	      /* number of the series whose due times this one offsets, or -1 */
+	bool net;	      /* samples are durations without the cost of a time stamp */
+	int64_t stamp_ns; /* that cost, where it was taken off: sample + this is the raw value */
+	int companion;	  /* number of the series whose due times this one offsets, or -1 */
 	struct series_label labels[SERIES_LABELS];
 };
 

@@ -32,20 +32,34 @@
 #define WORKER_STACK (4 * 1024 * 1024)
 #else
 #define WORKER_STACK (96 * 1024)
+#define WORKER_STACK_SMALL (32 * 1024)
+#endif
+#ifndef WORKER_STACK_SMALL
+#define WORKER_STACK_SMALL WORKER_STACK
 #endif
 #define WORKER_STACK_TOUCHED (64 * 1024)
 
 /* Some architectures have a least size above that (128 KiB with glibc on arm64). */
-static size_t worker_stack_size(void)
+static size_t worker_stack_at_least(long size)
 {
 	long least = sysconf(_SC_THREAD_STACK_MIN);
 
-	return least > WORKER_STACK ? (size_t)least : WORKER_STACK;
+	return (size_t)(least > size ? least : size);
+}
+
+static size_t worker_stack_size(void)
+{
+	return worker_stack_at_least(WORKER_STACK);
+}
+
+size_t worker_small_stack_size(void)
+{
+	return worker_stack_at_least(WORKER_STACK_SMALL);
 }
 
 size_t workers_stacks_size(const struct run *run)
 {
-	return (size_t)run->worker_count * worker_stack_size();
+	return (size_t)run->worker_count * worker_stack_size() + run->stacks;
 }
 
 static const char *worker_policy_name(int policy)
@@ -65,6 +79,18 @@ static const char *worker_policy_name(int policy)
 		return "deadline";
 	}
 	return "unknown";
+}
+
+bool worker_may_have(int policy, int priority)
+{
+	struct sched_param param = { .sched_priority = priority }, before;
+	int policy_before = (int)syscall(SYS_sched_getscheduler, 0);
+
+	if (policy_before < 0 || syscall(SYS_sched_getparam, 0, &before) ||
+	    syscall(SYS_sched_setscheduler, 0, policy, &param))
+		return false;
+	syscall(SYS_sched_setscheduler, 0, policy_before, &before);
+	return true;
 }
 
 /* The system calls themselves: some C libraries only have stubs for a thread's own scheduling. */

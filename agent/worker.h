@@ -15,6 +15,10 @@ struct worker_placement;
 /* Ends a worker's wait early; its handler does nothing. */
 #define WORKER_WAKE_SIGNAL SIGUSR1
 
+/* Whether the calling thread may have the policy and priority; it stays as it is. */
+bool worker_may_have(int policy, int priority);
+/* Stack of a thread that does little: 32 KiB, or the least that the C library takes. */
+size_t worker_small_stack_size(void);
 /* The memory that the stacks of all workers will take. */
 size_t workers_stacks_size(const struct run *run);
 /* Start all workers and wait until each is at the gate. 0 or -errno with a message; either way

@@ -250,6 +250,7 @@ const struct measurement clock_cost_measurement = {
 	.code = "CAL-P-TRC",
 	.summary = "what a time stamp costs, and in what steps each clock counts",
 	.role = "calibration",
+	.chapter = CHAPTER_CALIBRATION,
 	.contexts = clock_cost_contexts,
 	.options = clock_cost_options,
 	.series = clock_cost_series,

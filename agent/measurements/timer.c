@@ -68,9 +68,9 @@ static const struct catalogue_entry timer_verdicts[] = {
 };
 
 static const struct catalogue_evaluate timer_evaluate[] = {
-	{ "idle", "for=65s" },
-	{ "sched:groups=4,cpu", "for=80s" },
-	{ NULL, NULL },
+	{ "idle", "for=25s", "for=10m" },
+	{ "sched:groups=4,cpu", "for=35s", "for=20m" },
+	{ NULL, NULL, NULL },
 };
 
 /* In the order of the option's values. */
@@ -400,6 +400,7 @@ const struct measurement timer_measurement = {
 	.code = "",
 	.summary = "latency of a periodic task: from its due time until it runs",
 	.role = "measurement",
+	.chapter = CHAPTER_TIMER,
 	.contexts = timer_contexts,
 	.options = timer_options,
 	.series = timer_series,

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ran when: the evidence of a verdict on behaviour. Threads mark what they do; the marks, in
+ * the order in which they were made, are compared with what a rule demands, and reach the report as
+ * the verdict's evidence and as the table `order`.
+ */
+#ifndef RTGAUGE_ORDER_H
+#define RTGAUGE_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct run;
+
+#define ORDER_MARKS_MAX 128
+
+struct order_mark {
+	int64_t time_ns;    /* CLOCK_MONOTONIC */
+	const char *thread; /* its name in the report */
+	const char *what;   /* what it did: "runs", "has the mutex" */
+};
+
+struct order {
+	const char *rule; /* the verdict's */
+	uint32_t count;	  /* may be more than were kept */
+	struct order_mark marks[ORDER_MARKS_MAX];
+};
+
+/* Any thread. The clock is read before the place is taken: on one CPU both have one order. */
+void order_mark(struct order *order, const char *thread, const char *what);
+/* The marks kept: at most ORDER_MARKS_MAX. */
+int order_count(const struct order *order);
+/* Where @thread did @what (NULL: anything) for the first time; -1: it did not. */
+int order_find(const struct order *order, const char *thread, const char *what);
+/* Whether the marks are just these threads in turn; @threads ends with NULL. */
+bool order_is(const struct order *order, const char *const *threads);
+/* "main creates at 0.0 us, low runs at 12.3 us", times since the first mark. */
+const char *order_text(const struct order *order, char *buf, size_t size);
+
+/* In finish(): the verdict pass or fail with the order as its evidence, after @why, if not "". */
+void order_verdict(struct run *run, const struct order *order, bool held, const char *why,
+		   const char *remedy);
+/* In finish(): the table `order` (rule, time, thread, event) of several verdicts. */
+void order_table(struct run *run, const struct order *const *orders, int count);
+#define ORDER_TABLE "order"
+#define ORDER_MEANING "which thread did what when, as the verdicts' evidence"
+
+#endif
