@@ -79,12 +79,14 @@ GLOBS: Final = (
 
 HOST, AGENT, GUARDIAN, LEADER, LEAF = "host", "agent", "guardian", "load leader", "load process"
 CHILD = "child of the agent"
+MEASURER = "measuring process"
 VICTIMS: Final[dict[str, tuple[str, ...]]] = {
     HOST: (HOST,),
     AGENT: (AGENT,),
     GUARDIAN: (GUARDIAN,),
     LEADER: (LEADER,),
     LEAF: (LEAF,),
+    MEASURER: (MEASURER,),
     "agent and guardian": (AGENT, GUARDIAN),
     "all": (HOST, AGENT, GUARDIAN),
 }
@@ -161,6 +163,8 @@ def processes(mark: str, host: int) -> dict[str, list[int]]:
             kind = GUARDIAN
         elif its_group in agents:
             kind = CHILD
+        elif name == "rtgauge-measure":
+            kind = MEASURER
         else:
             kind = LEADER if pid == its_group else LEAF
         found.setdefault(kind, []).append(pid)
@@ -364,14 +368,16 @@ def check_state(one: Round, run: StoredRun, moment: int) -> None:
         GUARDIAN: ("complete",),
         LEADER: ("failed", "complete"),
         LEAF: ("failed", "complete"),
+        MEASURER: ("failed", "complete"),
     }.get(one.victim, ("interrupted", "complete"))
     if one.state not in allowed:
         raise Violation(f"the state is {one.state}: {[reason for reason in reasons if reason]}")
-    if one.victim not in (LEADER, LEAF):
+    if one.victim not in (LEADER, LEAF, MEASURER):
         return
+    told = "measuring process" if one.victim == MEASURER else "load"
     if one.state == "failed":
-        if not any("load" in reason for reason in reasons):
-            raise Violation(f"the load's death is not told: {reasons}")
+        if not any(told in reason for reason in reasons):
+            raise Violation(f"the death of the {told} is not told: {reasons}")
         return
     for step in run.steps:
         if step.document.get("measurement") != "timer" or step.header is None:
@@ -379,13 +385,15 @@ def check_state(one: Round, run: StoredRun, moment: int) -> None:
         ends = [step.header.start_ns + series.totals.last_due_ns for series in step.series]
         before_ms = (min(ends) - moment) / 1e6
         if before_ms > NOTICED_MS:
-            raise Violation(f"the load lost a process {before_ms:.0f} ms before the end, unnoticed")
+            raise Violation(f"the {told} died {before_ms:.0f} ms before the end, unnoticed")
 
 
 def kill_one(world: World, one: Round, mark: str, rng: random.Random) -> int:
     """A run, and a kill in it; when that was, 0 when the run was over before."""
     words = ["run", "timer", "--for", f"{SECONDS}s", "--interval", "1ms"]
     words += ["--load", "sched:groups=1", "--data", str(world.data)]
+    if one.victim == MEASURER:  # the interval timer is a process's own, so it has one
+        words += ["--method", "itimer"]
     if one.prepare:
         words += ["--prepare", "--cpu", "1"]
     with host(world, mark, words) as pid:
