@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include "loads/start.h"
 #include "value.h"
@@ -19,7 +20,7 @@
 
 static const struct option_info cache_options[] = {
 	{ "size", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
-	  "of the memory; 0: four times the last cache, 32MiB at least" },
+	  "of the memory; 0: four times the last cache, 32MiB at least, half of what is free at most" },
 	START_PER_CPU("1"),
 	{ 0 },
 };
@@ -53,10 +54,12 @@ static int __attribute__((noreturn)) stride(volatile uint32_t *done, const void 
 	}
 }
 
-/* Four times the largest cache of @cpu, as far as the kernel says ("32768K"). */
+/* Four times the largest cache of @cpu, as far as the kernel says ("32768K"), but no more than half
+ * of the memory that is free: a load must not drive the system out of memory. */
 static size_t choose_size(int cpu)
 {
 	size_t size = SIZE_MIN;
+	struct sysinfo info;
 
 	for (int i = 0; i < CACHES_MAX; i++) {
 		char path[64];
@@ -66,6 +69,12 @@ static size_t choose_size(int cpu)
 			 cpu, i);
 		if (!value_get(path, value, NULL) && strtoul(value, NULL, 10) * 4096 > size)
 			size = strtoul(value, NULL, 10) * 4096;
+	}
+	if (!sysinfo(&info)) {
+		uint64_t half = ((uint64_t)info.freeram + info.bufferram) * info.mem_unit / 2;
+
+		if (size > half)
+			size = (size_t)half;
 	}
 	return size;
 }
