@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Uncontended semaphores [SEM-P-ARN]: what sem_wait() and sem_post() take when nobody waits, of
+ * one process and shared by processes. docs/measurements/sem-uncontended.md says what exactly is
+ * timed.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ensemble.h"
+
+/* Samples of a test loop, and operations of a batch. */
+#define SEM_LOOP 500
+
+enum sem_operation { SEM_ACQUIRE, SEM_RELEASE, SEM_PAIR, SEM_OPERATIONS };
+
+static const char *const sem_rows[][SEM_OPERATIONS] = {
+	{ "private: acquire", "private: release", "private: acquire, release" },
+	{ "shared: acquire", "shared: release", "shared: acquire, release" },
+};
+
+#define SEM_KINDS 2
+
+struct sem_measured {
+	int acquire; /* series */
+	int release;
+	struct batch batches[SEM_OPERATIONS];
+	sem_t sem;
+};
+
+struct sem_state {
+	struct ensemble ensemble;
+	int64_t samples;
+	struct sem_measured kinds[SEM_KINDS]; /* [1]: process-shared */
+};
+
+static const char *const sem_contexts[] = { "user", NULL };
+
+static const struct option_info sem_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "10000", 100, 10000000, NULL,
+	  "single operations of each kind" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series sem_series[] = {
+	{ "acquire", "ns", "time of sem_wait() on a value above 0", "before the call", "after it",
+	  NULL },
+	{ "release", "ns", "time of sem_post() with no waiter", "before the call", "after it",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry sem_tables[] = {
+	{ BATCH_TABLE, BATCH_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate sem_evaluate[] = {
+	{ "idle", "samples=10000", "samples=1000000" },
+	{ NULL, NULL, NULL },
+};
+
+/* Single operations, each between two time stamps. */
+static void sem_singles(struct ensemble *e, struct sem_measured *m, int64_t count)
+{
+	struct series *acquire = &e->run->series[m->acquire];
+	struct series *release = &e->run->series[m->release];
+
+	ensemble_loop(e, m->acquire);
+	ensemble_loop(e, m->release);
+	while (count-- > 0) {
+		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), held_ns, before_ns;
+
+		sem_wait(&m->sem);
+		held_ns = clock_now_ns(CLOCK_MONOTONIC);
+		series_put(acquire, ensemble_net(e, held_ns - from_ns));
+		before_ns = clock_now_ns(CLOCK_MONOTONIC);
+		sem_post(&m->sem);
+		series_put(release, ensemble_net(e, clock_now_ns(CLOCK_MONOTONIC) - before_ns));
+	}
+}
+
+/* The value goes up from 1 and back to it: no wait blocks. */
+static void sem_batches(const struct ensemble *e, struct sem_measured *m)
+{
+	BATCH_TIME(&m->batches[SEM_RELEASE], e->stamp_ps, SEM_LOOP, sem_post(&m->sem));
+	BATCH_TIME(&m->batches[SEM_ACQUIRE], e->stamp_ps, SEM_LOOP, sem_wait(&m->sem));
+	BATCH_TIME(&m->batches[SEM_PAIR], e->stamp_ps, SEM_LOOP, sem_wait(&m->sem);
+		   sem_post(&m->sem));
+}
+
+static void sem_loop(struct worker *worker)
+{
+	struct sem_state *state = worker->state;
+
+	for (int64_t done = 0; done < state->samples; done += SEM_LOOP)
+		for (int i = 0; i < SEM_KINDS; i++) {
+			int64_t left = state->samples - done;
+
+			if (!ensemble_goes_on(&state->ensemble))
+				return;
+			sem_singles(&state->ensemble, &state->kinds[i],
+				    left < SEM_LOOP ? left : SEM_LOOP);
+			sem_batches(&state->ensemble, &state->kinds[i]);
+		}
+}
+
+static int sem_add(struct sem_state *state, int shared)
+{
+	struct sem_measured *m = &state->kinds[shared];
+	const char *value = shared ? "yes" : "no";
+
+	for (int i = 0; i < SEM_OPERATIONS; i++)
+		m->batches[i].operation = sem_rows[shared][i];
+	if (sem_init(&m->sem, shared, 1))
+		return message_set(&state->ensemble.run->msg, -errno, "use another C library",
+				   "cannot make a semaphore: %s", strerror(errno));
+	m->acquire =
+		ensemble_series(&state->ensemble, "acquire", "shared", value, state->samples, true);
+	m->release =
+		ensemble_series(&state->ensemble, "release", "shared", value, state->samples, true);
+	return m->acquire < 0 ? m->acquire : m->release < 0 ? m->release : 0;
+}
+
+static int sem_setup(struct run *run)
+{
+	struct sem_state *state = calloc(1, sizeof(*state));
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&run->options, "samples");
+	err = ensemble_setup(run, &state->ensemble, sem_loop, 0, 0);
+	for (int i = 0; i < SEM_KINDS && !err; i++)
+		err = sem_add(state, i);
+	return err;
+}
+
+static int sem_finish(struct run *run)
+{
+	struct sem_state *state = run->state;
+	struct batch rows[SEM_KINDS * SEM_OPERATIONS];
+
+	for (int i = 0; i < SEM_KINDS; i++)
+		memcpy(&rows[i * SEM_OPERATIONS], state->kinds[i].batches,
+		       sizeof(state->kinds[i].batches));
+	batch_table(run, rows, SEM_KINDS * SEM_OPERATIONS);
+	return state->ensemble.error;
+}
+
+static void sem_cleanup(struct run *run)
+{
+	free(run->state);
+}
+
+const struct measurement sem_uncontended_measurement = {
+	.name = "sem-uncontended",
+	.code = "SEM-P-ARN",
+	.summary = "what a semaphore costs that nobody waits for",
+	.role = "measurement",
+	.chapter = CHAPTER_SEMAPHORES,
+	.contexts = sem_contexts,
+	.options = sem_options,
+	.series = sem_series,
+	.tables = sem_tables,
+	.evaluate = sem_evaluate,
+	.setup = sem_setup,
+	.finish = sem_finish,
+	.cleanup = sem_cleanup,
+};
