@@ -179,7 +179,7 @@ def one_of_each(seed: int = 1) -> Builder:
             {"name": "x", "asked": "-1", "before": None, "effective": "-1", "reason": ""},
         )
         .series(0)
-        .series(1, interval_ns=0, unit="count", scale=10, labels={})
+        .series(1, interval_ns=0, unit="count", scale=10, labels={}, stamp_ns=23)
         .series(2, companion=0, name="offset", cpu=-1, thread=-1)
         .samples(0, 0, values[:10])
         .samples(1, 0, [-1, 2**31 - 1, -(2**31)], due_ns=77)

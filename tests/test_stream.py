@@ -71,6 +71,7 @@ def test_records_have_their_values() -> None:
     series = [record for record in records if isinstance(record, SeriesInfo)]
     assert [one.scale for one in series] == [1, 10, 1]
     assert [one.companion for one in series] == [None, None, 0]
+    assert [one.stamp_ns for one in series] == [None, 23, None]
     blocks = [record for record in records if isinstance(record, Samples)]
     assert blocks[1].values.tolist() == [-1, 2**31 - 1, -(2**31)]
     assert blocks[1].values.dtype == np.int32
@@ -487,6 +488,7 @@ def built_streams(draw: st.DrawFn) -> bytes:
             number,
             interval_ns=draw(st.sampled_from([0, 20_000, 1_000_000])),
             companion=draw(st.sampled_from([0, 1])),
+            stamp_ns=draw(st.sampled_from([0, 23, -1])),
         )
     numbers = st.integers(0, max(count - 1, 0)) if draw(st.integers(0, 9)) else st.integers(0, 5)
     int32 = st.integers(-(2**31), 2**31 - 1)

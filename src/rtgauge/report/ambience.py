@@ -190,6 +190,7 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
         "policy": "",
         "priority": 0,
         "interval_ns": 0,
+        "stamp_ns": None,
         "count": extent.count,
         "first": extent.first,
         "min": extent.min,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtgauge import stats
 from rtgauge.report import ambience, gather
 from rtgauge.report.labels import ORDINARY
+from rtgauge.report.ratings import ratings
 from rtgauge.report.sketch import sketch_of
 from rtgauge.store import load_failure
 
@@ -111,8 +112,9 @@ def _run(
     tables: list[Document] = []
     verdicts: list[Document] = []
     places: list[tuple[int, int]] = []
+    chapters = _chapters(source.get("catalogue"))
     for step in sorted(run.steps, key=lambda step: step.number):
-        steps.append(_step(step))
+        steps.append(_step(step, chapters.get(_measurement(step), "")))
         for stored in reported(step):
             key = (step.number, stored.info.series)
             series.append(_series(step, stored, figures[key]))
@@ -166,7 +168,16 @@ def _run(
         "tables": tables,
         "verdicts": verdicts,
     }
+    document["ratings"] = ratings(document)
     return document, tuple(places)
+
+
+def _chapters(catalogue: Any) -> dict[str, str]:
+    """Measurement -> its chapter of an evaluation, as the catalogue of the run says."""
+    return {
+        str(one.get("name")): str(one.get("chapter") or "")
+        for one in (catalogue or {}).get("measurements") or ()
+    }
 
 
 def _known(state: object) -> str:
@@ -241,6 +252,9 @@ def _ambience_step(number: int, run: StoredRun) -> Document:
         "budget": None,
         "stream": None,
         "events": [],
+        "chapter": "",
+        "remarks": [],
+        "published": [],
     }
 
 
@@ -277,7 +291,7 @@ def _step_state(step: StoredStep) -> tuple[str, str, str]:
     return state, reason, remedy
 
 
-def _step(step: StoredStep) -> Document:
+def _step(step: StoredStep, chapter: str) -> Document:
     source = step.document
     state, reason, remedy = _step_state(step)
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
@@ -307,6 +321,9 @@ def _step(step: StoredStep) -> Document:
             "reason": end.reason,
         },
         "events": _told(step),
+        "chapter": chapter,
+        "remarks": [],
+        "published": [],
     }
 
 
@@ -406,6 +423,7 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
         "policy": info.policy,
         "priority": info.priority,
         "interval_ns": info.interval_ns,
+        "stamp_ns": info.stamp_ns,
         "count": figures.taken,
         "first": figures.first,
         "min": counts.min,

@@ -102,7 +102,7 @@ def step_view(
         "title": title,
         "kicker": kicker,
         "trouble": _trouble(step),
-        "facts": step_facts(step, definition),
+        "facts": step_facts(step, definition, [run["series"][place] for place in places]),
         "groups": groups,
         "tables": [
             plain_table(table, meanings.get(table["name"], ""))
@@ -133,9 +133,11 @@ def _trouble(step: Document) -> dict[str, str] | None:
     }
 
 
-def step_facts(step: Document, definition: Mapping[str, Any]) -> list[Named]:
+def step_facts(
+    step: Document, definition: Mapping[str, Any], series: Sequence[Document] = ()
+) -> list[Named]:
     """Load, options, budget and length; an option that stands at a default which asks for nothing
-    (0, no, empty) is left out."""
+    (0, no, empty) is left out; what was taken off its ``series`` as the cost of a time stamp."""
     load = step["load"]
     name = "none added" if load["name"] == "idle" else load["name"]
     facts = [Named("Load", name, work_text(load))]
@@ -164,6 +166,12 @@ def step_facts(step: Document, definition: Mapping[str, Any]) -> list[Named]:
             )
         )
     facts.append(Named("Length", numbers.duration(step["duration_s"])))
+    stamps = {one["stamp_ns"] for one in series if one["stamp_ns"] is not None}
+    if stamps:
+        text = numbers.shown(min(stamps), "ns").full
+        if len(stamps) > 1:
+            text = f"{text} to {numbers.shown(max(stamps), 'ns').full}"
+        facts.append(Named("Time stamp", text, "its cost, taken off each duration"))
     return facts
 
 

@@ -226,6 +226,7 @@ def _series_info(sequence: int, body: Body, series: DeclaredSeries) -> SeriesInf
         interval_ns=body.integer("interval_ns", 0),
         companion=body.integer("companion", 0) if "companion" in body.pairs else None,
         histogram_only=body.boolean("histogram_only"),
+        stamp_ns=body.integer("stamp_ns", 0) if "stamp_ns" in body.pairs else None,
     )
     if number in series:
         raise Bad(f"series {number} is declared twice")

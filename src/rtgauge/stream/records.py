@@ -102,7 +102,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SeriesInfo:
-    """The declaration of a series. A sample times ``scale`` is the value in ``unit``."""
+    """The declaration of a series. A sample times ``scale`` is the value in ``unit``; ``stamp_ns``
+    was taken off each one already, None where nothing was."""
 
     sequence: int
     series: int
@@ -118,6 +119,7 @@ class SeriesInfo:
     interval_ns: int
     companion: int | None
     histogram_only: bool
+    stamp_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
