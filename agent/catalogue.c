@@ -14,15 +14,15 @@
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
-extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement thread_rules_measurement;
+extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement mutex_uncontended_measurement;
 
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
-	&sem_uncontended_measurement,
 	&thread_rules_measurement,
+	&sem_uncontended_measurement,
 	&mutex_uncontended_measurement,
 	NULL,
 };
