@@ -263,6 +263,25 @@ def test_evaluate(rtgauge: Run) -> None:
     assert Path("mine.html").exists()
 
 
+def test_a_thorough_run(rtgauge: Run) -> None:
+    def parameters(*words: str) -> list[tuple[str | None, ...]]:
+        (run,) = rtgauge(*words, "--target", "fake", "--json").json()["runs"]
+        given = [step["parameters"] for step in run["steps"]]
+        return [tuple(map(one.get, ("for", "bobs", "medium", "samples"))) for one in given]
+
+    (of, _) = parameters("run", "pendulum", "--thorough", "--medium", "honey")
+    assert of == ("1m", "9", "honey", "0")
+    (of, _) = parameters("run", "--thorough", "pendulum", "--for", "2s")
+    assert of == ("2s", "9", "air", "0")
+    assert parameters("evaluate", "--thorough", "--samples", "100") == [
+        ("10m", None, None, "100"), ("20m", None, None, "100"), ("1m", "9", "water", "100"),
+        ("10s", None, None, "100"), (None, None, None, None),
+    ]  # fmt: skip
+    refused = rtgauge("run", "telescope", "--target", "fake", "--thorough")
+    assert refused.code == 2
+    assert "thorough run" in refused.err
+
+
 def test_a_plan_and_options_over_it(rtgauge: Run) -> None:
     Path("mine.toml").write_text(
         '[plan]\nlabel = "its own"\nrepeat = 2\n'

@@ -22,6 +22,7 @@ from rtgauge.plan import (
     read_plan,
     scaled,
     shipped_plans,
+    thorough_parameters,
 )
 from rtgauge.target.fake import CATALOGUE
 
@@ -189,10 +190,81 @@ def test_the_evaluation_is_what_the_catalogue_says(catalogue: Catalogue) -> None
         for one in entry["evaluate"]
     ]
     assert [(s.measurement, dict(s.parameters), s.load) for s in plan.steps] == wanted
-    shorter = evaluation_plan(catalogue, settings={"for": "1s", "budget": "9us", "medium": "air"})
+    shorter = evaluation_plan(catalogue, settings={"for": "1s", "medium": "air"})
     assert {step.parameters["for"] for step in shorter.steps} == {"1s"}
-    assert {step.budget_ns for step in shorter.steps} == {9000}
     assert [s.parameters.get("medium") for s in shorter.steps] == [None, None, "air", None]
+
+
+def test_a_thorough_evaluation(catalogue: Catalogue) -> None:
+    plan = evaluation_plan(catalogue, thorough=True)
+    assert [dict(step.parameters) for step in plan.steps] == [
+        {"for": "10m"}, {"for": "20m"}, {"for": "1m", "medium": "water", "bobs": "9"}, {},
+    ]  # fmt: skip
+    given = evaluation_plan(catalogue, thorough=True, settings={"for": "2m"})
+    assert {step.parameters["for"] for step in given.steps} == {"2m"}
+
+
+def test_an_agent_that_says_nothing_of_chapters_and_thorough_runs() -> None:
+    document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
+    for entry in document["measurements"]:
+        entry.pop("chapter", None)
+        for evaluation in entry["evaluate"]:
+            evaluation.pop("thorough", None)
+    older = Catalogue.from_document(document)
+    assert {entry.chapter for entry in older.measurements.values()} == {""}
+    assert evaluation_plan(older, thorough=True) == evaluation_plan(older)
+    with pytest.raises(UsageError, match="thorough run"):
+        thorough_parameters(older.measurement("timer"), "idle")
+
+
+@pytest.mark.parametrize(("load", "wanted"), [("idle", "10m"), ("sched", "20m"), ("net", "10m")])
+def test_a_thorough_run_is_that_of_the_load(catalogue: Catalogue, load: str, wanted: str) -> None:
+    assert thorough_parameters(catalogue.measurement("timer"), load) == {"for": wanted}
+
+
+def test_a_budget_is_for_what_has_a_time_grid(catalogue: Catalogue) -> None:
+    plan = evaluation_plan(catalogue, settings={"budget": "9us", "rate": "2/h"})
+    assert [(step.measurement, step.budget_ns, step.rate_per_hour) for step in plan.steps] == [
+        ("timer", 9000, 2.0), ("timer", 9000, 2.0), ("pendulum", None, None),
+        ("telescope", None, None),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="no budget"):
+        evaluation_plan(catalogue, settings={"rate": "2/h"})
+
+
+def test_a_length_is_for_what_lasts_for_a_time() -> None:
+    """What ends with its samples is complete when they are there, however long the others last."""
+    document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
+    by_name = {entry["name"]: entry for entry in document["measurements"]}
+    by_name["pendulum"]["evaluate"] = [{"parameters": {"for": "0", "samples": "500"}}]
+    telescope = by_name["telescope"]  # the same, by its default
+    telescope["options"] = [
+        {**option, "default": "0"} if option["name"] == "for" else option
+        for option in telescope["options"]
+    ]
+    plan = evaluation_plan(Catalogue.from_document(document), settings={"for": "10m"})
+    assert [step.parameters.get("for") for step in plan.steps] == ["10m", "10m", "0", None]
+
+
+@pytest.mark.parametrize(
+    ("samples", "wanted"), [("100", "100"), ("3", "50"), ("1000000", "5000"), ("5001", "5000")]
+)
+def test_samples_are_brought_into_the_range_of_each(samples: str, wanted: str) -> None:
+    document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
+    pendulum = document["measurements"][2]
+    pendulum["options"] = [
+        {**option, "min": "50", "max": "5000", "default": "50"}
+        if option["name"] == "samples"
+        else option
+        for option in pendulum["options"]
+    ]
+    catalogue = Catalogue.from_document(document)
+    plan = evaluation_plan(catalogue, settings={"samples": samples})
+    assert [step.parameters["samples"] for step in plan.steps] == [
+        samples, samples, wanted, samples,
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="many"):
+        evaluation_plan(catalogue, settings={"samples": "many"})
 
 
 def test_nothing_to_evaluate() -> None:

@@ -259,6 +259,10 @@ def broken() -> list[tuple[str, Any]]:
     profiles["profiles"] *= 2
     evaluation = document()
     evaluation["measurements"][0]["evaluate"] = [{"parameters": {"for": 20}}]
+    thorough = document()
+    thorough["measurements"][0]["evaluate"] = [{"parameters": {}, "thorough": "for=1h"}]
+    chapter = document()
+    chapter["measurements"][0]["chapter"] = 7
     return [
         ("format", {"format": "something"}),
         ("version 2", newer),
@@ -266,6 +270,8 @@ def broken() -> list[tuple[str, Any]]:
         ("role", role),
         ("context", context),
         ("parameters", evaluation),
+        ("thorough", thorough),
+        ("chapter", chapter),
         ("one that every load has", load_options),
         ("profile 'doload' twice", profiles),
         ("no list", {**document(), "profiles": {}}),

@@ -92,6 +92,7 @@ _RESERVED: Final = frozenset(
         "store",
         "store-url",
         "target",
+        "thorough",
     }
 )
 
@@ -314,10 +315,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One step of ``rtgauge evaluate``."""
+    """One step of ``rtgauge evaluate``; ``thorough``: the parameters that are otherwise with
+    ``--thorough``."""
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     load: str = "idle"
+    thorough: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -373,10 +376,12 @@ class Profile:
 
 @dataclass(frozen=True)
 class Measurement(_Named):
-    """One thing that can be measured. ``role`` is ``measurement`` or ``calibration``."""
+    """One thing that can be measured. ``role`` is ``measurement`` or ``calibration``; ``chapter``
+    is the part of an evaluation that it belongs to, empty where the agent does not say."""
 
     code: str = ""
     role: str = "measurement"
+    chapter: str = ""
     contexts: tuple[str, ...] = ()
     series: tuple[Series, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -637,6 +642,7 @@ def _measurement(entry: _Reader) -> Measurement:
         options=_options(entry, _RESERVED),
         code=entry.text("code", ""),
         role=role,
+        chapter=entry.text("chapter", ""),
         contexts=contexts,
         series=tuple(
             Series(
@@ -652,7 +658,11 @@ def _measurement(entry: _Reader) -> Measurement:
         tables=tuple(Table(i.text("name"), i.text("meaning", "")) for i in entry.maps("tables")),
         verdicts=tuple(Rule(i.text("rule"), i.text("meaning", "")) for i in entry.maps("verdicts")),
         evaluate=tuple(
-            Evaluation(MappingProxyType(i.mapping("parameters")), i.text("load", "idle"))
+            Evaluation(
+                MappingProxyType(i.mapping("parameters")),
+                i.text("load", "idle"),
+                MappingProxyType(i.mapping("thorough")),
+            )
             for i in entry.maps("evaluate")
         ),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -39,11 +39,13 @@ __all__ = [
     "describe_step",
     "evaluation_plan",
     "expected_ns",
+    "has_time_grid",
     "plan_summary",
     "planned_step",
     "read_plan",
     "scaled",
     "shipped_plans",
+    "thorough_parameters",
 ]
 
 # With a budget and no rate: exceeded less often than once an hour.
@@ -444,27 +446,87 @@ def _option(catalogue: Catalogue, measurement: str, name: str) -> Option | None:
     return entry.option(name) if entry is not None and entry.has(name) else None
 
 
-def evaluation_plan(catalogue: Catalogue, *, settings: Mapping[str, str] | None = None) -> Plan:
-    """The whole catalogue, as its entries ``evaluate`` say.
+def has_time_grid(entry: Measurement) -> bool:
+    """Whether it measures periodically: what a latency budget can be judged by."""
+    return entry.has("interval")
 
-    ``settings`` are given to every step that has them. Raises UsageError if nothing is to be done.
+
+def evaluation_plan(
+    catalogue: Catalogue,
+    *,
+    settings: Mapping[str, str] | None = None,
+    thorough: bool = False,
+) -> Plan:
+    """The whole catalogue in its order, as its entries ``evaluate`` say.
+
+    ``settings`` are given to every step that has a use for them (``_useful``). ``thorough``: with
+    the parameters of long runs. Raises UsageError if nothing is to be done.
     """
     steps = []
     for entry in catalogue.measurements.values():
         if entry.role == "calibration":
             continue  # carried out anyway, before the others
         for evaluation in entry.evaluate:
-            wanted = {**evaluation.parameters, "load": evaluation.load}
-            for name, text in (settings or {}).items():
-                if name in STEP_KEYS or entry.has(name):
-                    wanted[name] = text
-            steps.append(planned_step(catalogue, entry.name, wanted))
+            wanted = {**evaluation.parameters, **(evaluation.thorough if thorough else {})}
+            wanted.update(_useful(entry, wanted, settings or {}))
+            steps.append(planned_step(catalogue, entry.name, {**wanted, "load": evaluation.load}))
     if not steps:
         raise UsageError(
             "this target's agent names nothing to evaluate",
             "choose a measurement yourself: rtgauge run MEASUREMENT",
         )
     return Plan("evaluate", tuple(steps))
+
+
+def _useful(
+    entry: Measurement, parameters: Mapping[str, str], settings: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What of settings for a whole evaluation a step of it takes over.
+
+    A budget (and its rate) is one for latencies: where there is a time grid. A length is one for
+    steps that last for a time; those that end with their samples are complete when these are
+    there. A number of samples is brought into each one's range.
+    """
+    for name, text in settings.items():
+        if name in ("budget", "rate"):
+            useful = has_time_grid(entry)
+        elif name == "for":
+            useful = entry.has(name) and _lasts(entry, parameters)
+        else:
+            useful = name in STEP_KEYS or entry.has(name)
+        if useful:
+            yield name, _in_range(entry.option(name), text) if name == "samples" else text
+
+
+def _lasts(entry: Measurement, parameters: Mapping[str, str]) -> bool:
+    """Whether a step with these parameters ends when its time is up."""
+    return parse_duration(parameters.get("for", entry.option("for").default) or "0") > 0
+
+
+def _in_range(option: Option, text: str) -> str:
+    """A number, or the end of the option's range that is nearest to it."""
+    try:
+        value = option.number(text)
+    except ValueError:
+        return text  # whoever reads it says what is wrong
+    if option.min and value < option.number(option.min):
+        return option.min
+    if option.max and value > option.number(option.max):
+        return option.max
+    return text
+
+
+def thorough_parameters(entry: Measurement, load: str) -> Mapping[str, str]:
+    """The parameters of a long run: those of the evaluation's step under this load, else of its
+    first. Raises UsageError where the measurement names none."""
+    steps = sorted(entry.evaluate, key=lambda step: step.load != load)
+    found = next((step.thorough for step in steps if step.thorough), None)
+    if found is None:
+        raise UsageError(
+            f"measurement '{entry.name}' does not say what a thorough run of it is",
+            "give its options yourself, --samples or --for among them",
+        )
+    return found
 
 
 def calibration_steps(plan: Plan, catalogue: Catalogue) -> tuple[PlannedStep, ...]:

@@ -42,6 +42,7 @@ from rtgauge.plan import (
     read_plan,
     scaled,
     shipped_plans,
+    thorough_parameters,
 )
 
 if TYPE_CHECKING:
@@ -127,6 +128,15 @@ def _plan_options() -> list[click.Option]:
     ]
 
 
+def _thorough_option() -> click.Option:
+    """The option of ``run MEASUREMENT`` that a plan has not."""
+    return click.Option(
+        ["--thorough"],
+        is_flag=True,
+        help="A long run: what the evaluation takes with --thorough, where nothing else is given.",
+    )
+
+
 def _measurement_option(option: Option) -> click.Option:
     """One option of a measurement for the command line."""
     several = option.type in ("enum", "enums")
@@ -179,7 +189,7 @@ def _words_of_host() -> tuple[set[str], set[str]]:
     """The host's options that take a value, and those that do not."""
     values: set[str] = set()
     flags: set[str] = set()
-    for option in [*_host_options(), *_plan_options()]:
+    for option in [*_host_options(), *_plan_options(), _thorough_option()]:
         (flags if option.is_flag else values).update(option.opts)
     for option in _common_options():
         values.update(option.opts)
@@ -316,6 +326,10 @@ def _measurement_command(
 
     def carry_out(**given: Any) -> int:
         settings = _settings(given, {option.name: option for option in entry.options})
+        if given["thorough"]:
+            load = catalogue.normalise_load(given["load"] or "idle")
+            for option, text in thorough_parameters(entry, load).items():
+                settings.setdefault(option, [text])
         steps = [planned_step(catalogue, name, one) for one in _combinations(settings)]
         plan = Plan(name, tuple(steps), given["label"] or "", given["repeat"] or 1)
         return _carry_out(plan, targets, given)
@@ -323,7 +337,7 @@ def _measurement_command(
     first = f"rtgauge run {name}" + (" --for 60s" if entry.has("for") else "")
     return _RunCommand(
         f"Options of {name}",
-        [_measurement_option(option) for option in entry.options],
+        [*(_measurement_option(option) for option in entry.options), _thorough_option()],
         name=name,
         callback=carry_out,
         help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
@@ -519,14 +533,25 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
 
 @click.command()
 @target_option
-@click.option("--for", "for_", metavar="TIME", help="How long each step measures; 0: until Ctrl-C.")
+@click.option(
+    "--for",
+    "for_",
+    metavar="TIME",
+    help="How long each step that lasts for a time measures; the others end with their samples.",
+)
+@click.option("--samples", metavar="N", help="How many samples of each series, in every step.")
+@click.option("--thorough", is_flag=True, help="Long runs: more samples, and more time.")
 @click.option("--cpu", metavar="LIST", help="The CPUs to measure on.")
 @click.option("--priority", metavar="N", help="Real-time priority of the measuring threads.")
 @click.option("--load-cpu", metavar="LIST", help="The CPUs of the loads.")
 @click.option(
     "--prepare", is_flag=True, help="Set for the run what real time needs; all is put back."
 )
-@click.option("--budget", metavar="TIME", help="The largest value allowed: gives a verdict.")
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="The largest latency allowed: gives a verdict on each step with a time grid.",
+)
 @click.option("--rate", metavar="RATE", help="How often it may be exceeded (default 1/h).")
 @click.option("--label", metavar="TEXT", default="", help="A name for the run, to find it by.")
 @click.option(
@@ -542,6 +567,8 @@ def evaluate(  # noqa: PLR0913
     *,
     target: str,
     for_: str | None,
+    samples: str | None,
+    thorough: bool,
     cpu: str | None,
     priority: str | None,
     load_cpu: str | None,
@@ -560,11 +587,13 @@ def evaluate(  # noqa: PLR0913
     Examples:
       rtgauge evaluate
       rtgauge evaluate --for 10m --budget 150us -o board.html
+      rtgauge evaluate --thorough --prepare --label "over night"
     """
     from rtgauge.target import open_target  # noqa: PLC0415
 
     wanted = {
         "for": for_,
+        "samples": samples,
         "cpu": cpu,
         "priority": priority,
         "load-cpu": load_cpu,
@@ -576,7 +605,9 @@ def evaluate(  # noqa: PLR0913
         catalogue = Catalogue.from_json(opened.describe())
         plan = replace(
             evaluation_plan(
-                catalogue, settings={name: text for name, text in wanted.items() if text}
+                catalogue,
+                settings={name: text for name, text in wanted.items() if text},
+                thorough=thorough,
             ),
             label=label,
         )
