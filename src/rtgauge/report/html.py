@@ -19,6 +19,7 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jinja2
@@ -43,7 +44,7 @@ from rtgauge.report.points import negative_points, positive_points, verdict_of_r
 from rtgauge.report.steps import Shared, step_view
 from rtgauge.report.tables import Cell, Named, ambience_table, counter, span, tags
 
-__all__ = ["embedded", "render"]
+__all__ = ["Views", "embedded", "render", "views"]
 
 UPLOT: Final = "1.6.32"
 CARD_LIMIT: Final = 8
@@ -57,8 +58,23 @@ def embedded(data: object) -> Markup:
     return Markup(text)
 
 
-def render(analysis: Analysis) -> str:
-    """The report on the runs of an analysis, as one HTML document."""
+@dataclass(frozen=True)
+class Views:
+    """What a report shows, before it becomes a page of HTML or the pages of a PDF.
+
+    ``runs`` holds a part for each run, ``beside`` how they compare (None for a single run);
+    ``shared`` the arrays behind the pictures, by the id of their quantity.
+    """
+
+    title: str
+    head: Mapping[str, str]
+    runs: Sequence[Mapping[str, Any]]
+    beside: Mapping[str, Any] | None
+    shared: Shared
+
+
+def views(analysis: Analysis) -> Views:
+    """What a report on the runs of an analysis shows."""
     many = len(analysis.runs) > 1
     groups = [
         len(members)
@@ -76,6 +92,12 @@ def render(analysis: Analysis) -> str:
         _run(analysis, number, shared, f"r{number + 1}-" if many else "")
         for number in range(len(analysis.runs))
     ]
+    return Views(_title(analysis.model), _head(analysis), runs, runs_view(analysis, shared), shared)
+
+
+def render(analysis: Analysis) -> str:
+    """The report on the runs of an analysis, as one HTML document."""
+    shown = views(analysis)
     style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
     uplot, script = _file("uplot/uPlot.iife.min.js"), _file("report.js")
     for text in (style, uplot, script):
@@ -84,14 +106,14 @@ def render(analysis: Analysis) -> str:
     return _template().render(
         version=__version__,
         uplot=UPLOT,
-        title=_title(analysis.model),
-        head=_head(analysis),
-        runs=runs,
-        beside=runs_view(analysis, shared),
+        title=shown.title,
+        head=shown.head,
+        runs=shown.runs,
+        beside=shown.beside,
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
-        data=embedded({name: pictures.folded(one) for name, one in shared.data.items()}),
+        data=embedded({name: pictures.folded(one) for name, one in shown.shared.data.items()}),
         csp=(
             "default-src 'none'; "
             f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "
