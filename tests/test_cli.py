@@ -430,6 +430,14 @@ def test_check_of_some_cpus_and_a_priority(rtgauge: Run) -> None:
     assert "--cpu" in wrong.err
 
 
+def test_describe_lists_by_chapter(rtgauge: Run) -> None:
+    lines = rtgauge("describe", "--target", "fake").out.splitlines()
+    timer = next(place for place, line in enumerate(lines) if line.startswith("  timer "))
+    headings = [line for line in lines[:timer] if line and not line.startswith(" ")]
+    assert headings[-1] == "Measurements: timer latency:"
+    assert "Measurements:" in lines  # one of the fake's is in no chapter
+
+
 def test_describe_as_json(rtgauge: Run) -> None:
     assert rtgauge("describe", "--target", "fake", "--json").json()["agent"] == "fake"
     one = rtgauge("describe", "sched", "--target", "fake", "--json").json()

@@ -63,7 +63,7 @@ def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:
 def _overview(catalogue: Catalogue, formatter: click.HelpFormatter) -> None:
     everything = catalogue.measurements.values()
     groups = {
-        "Measurements": [(m.name, m.summary) for m in everything if m.role == "measurement"],
+        **_chapters([m for m in everything if m.role == "measurement"]),
         "Calibrations, carried out before every run": [
             (m.name, m.summary) for m in everything if m.role == "calibration"
         ],
@@ -77,6 +77,15 @@ def _overview(catalogue: Catalogue, formatter: click.HelpFormatter) -> None:
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows, col_max=COLUMN)
+
+
+def _chapters(measurements: Sequence[Measurement]) -> dict[str, list[tuple[str, str]]]:
+    """Under the chapters of an evaluation, in the order in which these first come."""
+    chapters: dict[str, list[tuple[str, str]]] = {}
+    for one in measurements:
+        title = f"Measurements: {one.chapter.lower()}" if one.chapter else "Measurements"
+        chapters.setdefault(title, []).append((one.name, one.summary))
+    return chapters
 
 
 def _rows(options: Sequence[Option]) -> list[tuple[str, str]]:
