@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from agents import Stream, run
-from rtgauge.stream import Table, Verdict
+from rtgauge.stream import Samples, Table, Verdict
 from rtgauge.target.local import find_agent
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -58,3 +60,294 @@ def test_uncontended_has_every_operation_of_each_kind(agent: str, tmp_path: Path
     ]
     # whole batches of 500, as many as there are test loops
     assert {row[3] for row in tables(stream)["batches"].rows} == {1500}
+
+
+BEHAVIOUR = {
+    "sem-lock": [
+        "P blocks only at zero",
+        "V increments",
+        "V at zero reschedules",
+        "the value has a maximum",
+    ],
+    "sem-order": [
+        "highest waiter first, arrival ascending",
+        "highest waiter first, arrival descending",
+        "highest waiter first, arrival mixed",
+        "of equal waiters the first first",
+    ],
+}
+BLOCKS, INCREMENTS, RESCHEDULES, MAXIMUM = BEHAVIOUR["sem-lock"]
+ASCENDING, DESCENDING, MIXED, EQUAL = BEHAVIOUR["sem-order"]
+
+# Semaphores of a C library that has a fault, put in front of those of the real one.
+FAULTS = {
+    "never blocks": """
+        int sem_wait(sem_t *sem) { sem_trywait(sem); return 0; }
+    """,
+    "blocks at one": """
+        int sem_wait(sem_t *sem) {
+            int value;
+            sem_getvalue(sem, &value);
+            if (value == 1) sem_trywait(sem);
+            while (sem_trywait(sem)) usleep(100);
+            return 0;
+        }
+    """,
+    "loses a V": """
+        int sem_post(sem_t *sem) {
+            static int posts;
+            int value;
+            sem_getvalue(sem, &value);
+            return value == 2 ? 0 : real_post(sem);
+        }
+    """,
+    "adds two": """
+        int sem_post(sem_t *sem) { return real_post(sem) || real_post(sem) ? -1 : 0; }
+    """,
+    "has no maximum": """
+        int sem_post(sem_t *sem) { real_post(sem); return 0; }
+    """,
+    "polls": """
+        int sem_wait(sem_t *sem) { while (sem_trywait(sem)) usleep(100); return 0; }
+    """,
+    "releases the last one first": """
+        struct place { uint32_t free; struct place *below; };
+        static struct place *top;
+        static int value;
+        int sem_init(sem_t *sem, int shared, unsigned int start) {
+            top = NULL;
+            value = (int)start;
+            return 0;
+        }
+        int sem_wait(sem_t *sem) {
+            struct place mine = { 0, top };
+            if (value > 0) { value--; return 0; }
+            top = &mine;
+            while (!__atomic_load_n(&mine.free, __ATOMIC_ACQUIRE))
+                syscall(SYS_futex, &mine.free, 0, 0, NULL, NULL, 0);
+            return 0;
+        }
+        int sem_post(sem_t *sem) {
+            struct place *released = top;
+            if (!released) { value++; return 0; }
+            top = released->below;
+            __atomic_store_n(&released->free, 1, __ATOMIC_RELEASE);
+            syscall(SYS_futex, &released->free, 1, 1, NULL, NULL, 0);
+            return 0;
+        }
+    """,
+}
+FAULT_HEAD = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int (*post)(sem_t *);
+__attribute__((constructor)) static void find(void) { post = dlsym(RTLD_NEXT, "sem_post"); }
+static inline int real_post(sem_t *sem) { return post(sem); }
+"""
+
+
+@pytest.fixture(name="fault")
+def library_with_a_fault(
+    request: pytest.FixtureRequest, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    name = str(request.param)
+    source, library = tmp_path / "fault.c", tmp_path / "fault.so"
+    source.write_text(FAULT_HEAD + FAULTS[name])
+    subprocess.run(
+        [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True
+    )
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    return name
+
+
+def failed(stream: Stream) -> set[str]:
+    return {rule for rule, verdict in verdicts(stream).items() if verdict.result == "fail"}
+
+
+@pytest.mark.parametrize("name", BEHAVIOUR)
+@pytest.mark.parametrize("policy", ["fifo", "rr"])
+@pytest.mark.parametrize("shared", ["no", "yes"])
+def test_rules_hold_with_priorities(
+    agent: str, tmp_path: Path, name: str, policy: str, shared: str
+) -> None:
+    code, stream = measure(agent, tmp_path, name, "--policy", policy, "--shared", shared)
+    assert code == 0
+    assert list(verdicts(stream)) == BEHAVIOUR[name]
+    assert {verdict.result for verdict in verdicts(stream).values()} == {"pass"}
+    for row in tables(stream)["order"].rows:
+        assert row[0] in BEHAVIOUR[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"), [("sem-lock", {RESCHEDULES}), ("sem-order", {ASCENDING, MIXED})]
+)
+def test_without_priorities_rules_fail(
+    agent: str, tmp_path: Path, name: str, rules: set[str]
+) -> None:
+    code, stream = measure(agent, tmp_path, name, "--policy", "other")
+    assert code == 3
+    assert failed(stream) == rules
+    assert all(verdict.remedy for verdict in verdicts(stream).values() if verdict.result == "fail")
+
+
+@pytest.mark.parametrize(
+    ("fault", "rules"),
+    [
+        ("never blocks", {BLOCKS, RESCHEDULES}),
+        ("blocks at one", {BLOCKS, RESCHEDULES}),
+        ("loses a V", {INCREMENTS}),
+        ("adds two", {INCREMENTS, MAXIMUM}),
+        ("has no maximum", {MAXIMUM}),
+        ("polls", {RESCHEDULES}),
+    ],
+    indirect=["fault"],
+)
+def test_a_faulty_library_does_not_hold_the_rules_of_locking(
+    agent: str, tmp_path: Path, fault: str, rules: set[str]
+) -> None:
+    code, stream = measure(agent, tmp_path, "sem-lock")
+    assert code == 3
+    assert failed(stream) == rules
+
+
+@pytest.mark.parametrize(
+    ("fault", "rules"),
+    [
+        ("releases the last one first", {DESCENDING, MIXED, EQUAL}),
+        ("adds two", {ASCENDING, DESCENDING, MIXED, EQUAL}),
+        ("never blocks", {ASCENDING, DESCENDING, MIXED, EQUAL}),
+    ],
+    indirect=["fault"],
+)
+def test_a_faulty_library_does_not_hold_the_rules_of_order(
+    agent: str, tmp_path: Path, fault: str, rules: set[str]
+) -> None:
+    code, stream = measure(agent, tmp_path, "sem-order")
+    assert code == 3
+    assert failed(stream) == rules
+
+
+def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) -> None:
+    _, stream = measure(agent, tmp_path, "sem-order", "--waiters", "4")
+    for rule, arrived, released in (
+        (ASCENDING, "1 2 3 4", "4 3 2 1"),
+        (DESCENDING, "4 3 2 1", "4 3 2 1"),
+        (MIXED, None, "4 3 2 1"),
+    ):
+        rows = [row for row in tables(stream)["order"].rows if row[0] == rule]
+        assert len(rows) == 8
+        waits = " ".join(str(row[2]).split()[1] for row in rows if row[3] == "waits")
+        has = " ".join(str(row[2]).split()[1] for row in rows if row[3] == "has it")
+        assert arrived in (None, waits)
+        assert has == released
+        assert verdicts(stream)[rule].evidence.startswith(f"arrived {waits}, released {released}:")
+
+
+def test_lifecycle_has_every_kind_used_and_not(agent: str, tmp_path: Path) -> None:
+    before = set(Path("/dev/shm").glob("sem.rtgauge*"))
+    code, stream = measure(agent, tmp_path, "sem-lifecycle", "--samples", "250")
+    assert code == 0
+    kinds = ["private", "shared"]
+    if os.access("/dev/shm", os.R_OK | os.W_OK | os.X_OK):
+        kinds.append("named")
+    else:
+        assert verdicts(stream)["every kind of semaphore is measured"].result == "skipped"
+    assert {(info.name, info.labels["kind"], info.labels["used"]) for info in stream.series} == {
+        (name, kind, used)
+        for name in ("create", "delete")
+        for kind in kinds
+        for used in ("no", "yes")
+    }
+    assert {stream.samples[info.series] for info in stream.series} == {250}
+    assert {row[3] for row in tables(stream)["batches"].rows} == {3 * 8 * 64}
+    # named ones are gone again
+    assert set(Path("/dev/shm").glob("sem.rtgauge*")) == before
+
+
+def test_named_semaphores_that_are_refused_are_said(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    source, library = tmp_path / "refuse.c", tmp_path / "refuse.so"
+    source.write_text(
+        "#include <errno.h>\n#include <semaphore.h>\n"
+        "sem_t *sem_open(const char *name, int flags, ...) { errno = ENOSYS; return SEM_FAILED; }"
+    )
+    subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    code, stream = measure(agent, tmp_path, "sem-lifecycle", "--samples", "100")
+    assert code == 0
+    verdict = verdicts(stream)["every kind of semaphore is measured"]
+    assert verdict.result == "skipped"
+    assert "Function not implemented" in verdict.evidence
+    for info in stream.series:
+        assert stream.samples[info.series] == (0 if info.labels["kind"] == "named" else 100)
+
+
+@pytest.mark.parametrize("arrival", ["inward", "descending", "ascending"])
+def test_contended_has_a_sample_of_each_round_and_number(
+    agent: str, tmp_path: Path, arrival: str
+) -> None:
+    words = ["--samples", "30", "--waiters", "30", "--arrival", arrival]
+    code, stream = measure(agent, tmp_path, "sem-contended", *words)
+    assert code == 0
+    assert [(info.name, info.labels["waiters"]) for info in stream.series] == [
+        (name, str(waiters)) for waiters in (1, 2, 5, 10, 20, 30) for name in ("acquire", "release")
+    ]
+    assert {stream.samples[info.series] for info in stream.series} == {30}
+    table = tables(stream)["waiters"]
+    assert [row[0] for row in table.rows] == list(range(1, 31))
+    # the table counts the same samples as the series
+    for info in stream.series:
+        values = [
+            value
+            for record in stream.records
+            if isinstance(record, Samples) and record.series == info.series
+            for value in record.values
+        ]
+        row = table.rows[int(info.labels["waiters"]) - 1]
+        mean, least = row[1:3] if info.name == "acquire" else row[3:5]
+        assert (mean, least) == (sum(values) // 30, min(values))
+    assert verdicts(stream)["the highest waiter runs at once"].result == "pass"
+
+
+def test_contended_takes_the_highest_waiter_and_no_other(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(agent, tmp_path, "sem-contended", "--policy", "other")
+    assert code == 3
+    assert failed(stream) == {"the highest waiter runs at once"}
+    assert not any(stream.samples.values())
+
+
+@pytest.mark.parametrize(
+    "fault", ["releases the last one first", "polls", "never blocks"], indirect=True
+)
+def test_contended_is_not_measured_where_another_waiter_runs(
+    agent: str, tmp_path: Path, fault: str
+) -> None:
+    code, stream = measure(agent, tmp_path, "sem-contended", "--waiters", "5")
+    assert code == 3
+    assert failed(stream) == {"the highest waiter runs at once"}
+
+
+def test_contended_needs_priorities_for_all(agent: str, tmp_path: Path) -> None:
+    output = tmp_path / "stream.cbor"
+    done = subprocess.run(
+        [agent, "run", "sem-contended", "--priority", "91", "--cpu", CPU, "--output", str(output)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "give a priority above 91" in done.stderr

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Contended semaphores [SEM-P-ARC]: what it takes to block on a semaphore, and to release the
+ * highest waiter, against the number of waiters. docs/measurements/sem-contended.md says what
+ * exactly is timed.
+ *
+ * The waiters are held at a gate each. A keeper of lower priority opens one gate after the other
+ * and, when all wait, posts as often: on one CPU each open gate and each post gives the CPU to a
+ * waiter, and the keeper goes on when that one blocks again.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ensemble.h"
+
+#define SEM_WAITERS_MAX 90
+/* Rounds of a test loop: one keeper carries them out, for so long at most. */
+#define SEM_LOOP 20
+#define SEM_LOOP_NS (50 * NSEC_PER_MSEC)
+
+static const char sem_rule[] = "the highest waiter runs at once";
+
+enum sem_arrival { SEM_INWARD, SEM_DESCENDING, SEM_ASCENDING };
+
+/* Numbers of waiters that have series; besides these the greatest. */
+static const int sem_numbers[] = { 1, 2, 5, 10, 20, 40, 60, 90 };
+#define SEM_NUMBERS ((int)(sizeof(sem_numbers) / sizeof(sem_numbers[0])))
+
+struct sem_waiter {
+	struct ensemble_thread thread;
+	uint32_t gate;
+	uint32_t waits;	   /* how often it was about to */
+	uint32_t released; /* how often it was */
+	int64_t from_ns;   /* before sem_wait() */
+	int64_t to_ns;	   /* after it */
+};
+
+struct sem_series {
+	int acquire;
+	int release;
+	char label[4];
+};
+
+/* One quantity at one number of waiters, of all rounds. */
+struct sem_sum {
+	int64_t sum_ns;
+	int64_t least_ns;
+};
+
+enum sem_quantity { SEM_ACQUIRE, SEM_RELEASE, SEM_QUANTITIES };
+
+struct sem_state {
+	struct ensemble ensemble;
+	int64_t rounds; /* asked for */
+	int64_t done;
+	int count; /* of waiters */
+	sem_t sem;
+	uint32_t stop;
+	struct ensemble_thread keeper;
+	int loop_rounds;			    /* of one keeper: to do, then done */
+	char broken[96];			    /* what did not happen at once, or "" */
+	struct sem_waiter waiters[SEM_WAITERS_MAX]; /* in the order of arrival */
+	struct sem_waiter *ranks[SEM_WAITERS_MAX];  /* in that of priority, the highest first */
+	struct sem_series series[SEM_WAITERS_MAX];  /* [n - 1]: with n waiters */
+	struct sem_sum sums[SEM_WAITERS_MAX][SEM_QUANTITIES];
+	int64_t taken_ns[SEM_LOOP][SEM_WAITERS_MAX][SEM_QUANTITIES];
+};
+
+static const char *const sem_contexts[] = { "user", NULL };
+
+static const struct option_info sem_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "300", 10, 1000000, NULL,
+	  "rounds: one sample each for every number of waiters" },
+	ENSEMBLE_CPU,
+	{ "priority", OPTION_INTEGER, "98", 0, 99, NULL,
+	  "SCHED_FIFO priority of the highest thread; the waiters' are below it" },
+	ENSEMBLE_POLICY,
+	{ "waiters", OPTION_INTEGER, "90", 1, SEM_WAITERS_MAX, NULL, "how many at most" },
+	{ "arrival", OPTION_ENUM, "inward", 0, 0, "inward descending ascending",
+	  "the order in which they arrive, by priority" },
+	{ "shared", OPTION_FLAG, "no", 0, 0, NULL, "a semaphore that processes may share" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const char *const sem_acquire_stages[] = { "sem_wait", "enqueue", "switch", NULL };
+static const char *const sem_release_stages[] = { "sem_post", "wake-up", "switch", NULL };
+
+static const struct catalogue_series sem_series[] = {
+	{ "acquire", "ns", "time to block on a semaphore, the switch to the next thread included",
+	  "before sem_wait() in the last of so many waiters", "the keeper runs",
+	  sem_acquire_stages },
+	{ "release", "ns", "time to release the highest of so many waiters",
+	  "before sem_post() in the keeper", "the highest waiter runs", sem_release_stages },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry sem_tables[] = {
+	{ "waiters", "mean and least times for every number of waiters" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry sem_verdicts[] = {
+	{ sem_rule, "each opened gate and each post gives the CPU to the waiter that is due" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate sem_evaluate[] = {
+	{ "idle", "samples=300", "samples=10000" },
+	{ NULL, NULL, NULL },
+};
+
+/* --- threads under test --- */
+
+static void sem_waiter_body(struct ensemble_thread *thread)
+{
+	struct sem_state *state = thread->state;
+	struct sem_waiter *waiter = &state->waiters[thread->number];
+
+	for (;;) {
+		ensemble_gate(&waiter->gate);
+		if (atomic_load_acquire(&state->stop))
+			return;
+		atomic_store_release(&waiter->gate, 0);
+		waiter->from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		atomic_store_release(&waiter->waits, waiter->waits + 1);
+		sem_wait(&state->sem);
+		waiter->to_ns = clock_now_ns(CLOCK_MONOTONIC);
+		atomic_store_release(&waiter->released, waiter->released + 1);
+	}
+}
+
+static bool sem_keeper_broken(struct sem_state *state, const char *what, int waiters)
+{
+	snprintf(state->broken, sizeof(state->broken),
+		 "round %lld: of %d waiters the one %s did not run at once",
+		 (long long)(state->done + 1), waiters, what);
+	return false;
+}
+
+static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIES], uint32_t round)
+{
+	for (int n = 1; n <= state->count; n++) {
+		struct sem_waiter *waiter = &state->waiters[n - 1];
+		int64_t now_ns;
+
+		ensemble_open(&waiter->gate);
+		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		if (atomic_load_acquire(&waiter->waits) != round ||
+		    atomic_load_acquire(&waiter->released) == round)
+			return sem_keeper_broken(state, "whose gate was opened", n);
+		taken_ns[n - 1][SEM_ACQUIRE] = now_ns - waiter->from_ns;
+	}
+	for (int n = state->count; n > 0; n--) {
+		struct sem_waiter *highest = state->ranks[state->count - n];
+		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		sem_post(&state->sem);
+		if (atomic_load_acquire(&highest->released) != round)
+			return sem_keeper_broken(state, "to be released", n);
+		taken_ns[n - 1][SEM_RELEASE] = highest->to_ns - from_ns;
+	}
+	return true;
+}
+
+static void sem_keeper_body(struct ensemble_thread *thread)
+{
+	struct sem_state *state = thread->state;
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + SEM_LOOP_NS;
+	int done = 0;
+
+	while (done < state->loop_rounds && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
+	       !run_stopped(state->ensemble.run) &&
+	       sem_round(state, state->taken_ns[done], (uint32_t)(state->done + done + 1)))
+		done++;
+	state->loop_rounds = done;
+}
+
+/* --- the conductor --- */
+
+static void sem_take(struct sem_state *state, int n, enum sem_quantity quantity, int series)
+{
+	struct ensemble *e = &state->ensemble;
+	struct sem_sum *sum = &state->sums[n - 1][quantity];
+
+	if (series >= 0)
+		ensemble_loop(e, series);
+	for (int i = 0; i < state->loop_rounds; i++) {
+		int64_t took_ns = ensemble_net(e, state->taken_ns[i][n - 1][quantity]);
+
+		if (!state->done && !i)
+			sum->least_ns = took_ns;
+		if (took_ns < sum->least_ns)
+			sum->least_ns = took_ns;
+		sum->sum_ns += took_ns;
+		if (series >= 0)
+			series_put(&e->run->series[series], took_ns);
+	}
+}
+
+static bool sem_keep(struct sem_state *state)
+{
+	int64_t left = state->rounds - state->done;
+
+	state->loop_rounds = left < SEM_LOOP ? (int)left : SEM_LOOP;
+	if (!ensemble_start(&state->keeper) || !ensemble_join(&state->keeper))
+		return false;
+	for (int n = 1; n <= state->count; n++) {
+		sem_take(state, n, SEM_ACQUIRE, state->series[n - 1].acquire);
+		sem_take(state, n, SEM_RELEASE, state->series[n - 1].release);
+	}
+	state->done += state->loop_rounds;
+	return !state->broken[0] && state->done < state->rounds;
+}
+
+static void sem_loop(struct worker *worker)
+{
+	struct sem_state *state = worker->state;
+	bool started = true;
+
+	for (int i = 0; i < state->count && started; i++)
+		started = ensemble_start(&state->waiters[i].thread);
+	while (started && ensemble_goes_on(&state->ensemble) && sem_keep(state))
+		;
+	/* whoever still waits at a gate, or after a failure for the semaphore */
+	atomic_store_release(&state->stop, 1);
+	for (int i = 0; i < state->count; i++) {
+		ensemble_open(&state->waiters[i].gate);
+		sem_post(&state->sem);
+	}
+	for (int i = 0; i < state->count; i++)
+		ensemble_join(&state->waiters[i].thread);
+}
+
+/* --- the frame --- */
+
+static int sem_add(struct sem_state *state, int n)
+{
+	struct sem_series *series = &state->series[n - 1];
+	bool shown = n == state->count;
+
+	for (int i = 0; i < SEM_NUMBERS; i++)
+		shown = shown || n == sem_numbers[i];
+	series->acquire = series->release = -1;
+	if (!shown)
+		return 0;
+	snprintf(series->label, sizeof(series->label), "%d", n);
+	series->acquire = ensemble_series(&state->ensemble, "acquire", "waiters", series->label,
+					  state->rounds, true);
+	series->release = ensemble_series(&state->ensemble, "release", "waiters", series->label,
+					  state->rounds, true);
+	return series->acquire < 0 ? series->acquire : series->release < 0 ? series->release : 0;
+}
+
+/* By priority, 0 is the highest: who arrives as number @i. */
+static int sem_rank(const struct sem_state *state, enum sem_arrival arrival, int i)
+{
+	int last = state->count - 1;
+
+	switch (arrival) {
+	case SEM_DESCENDING:
+		return i;
+	case SEM_ASCENDING:
+		return last - i;
+	case SEM_INWARD:
+		break;
+	}
+	return i % 2 ? last - i / 2 : i / 2;
+}
+
+static void sem_fill(struct sem_state *state, enum sem_arrival arrival)
+{
+	struct ensemble *e = &state->ensemble;
+	int lowest = e->priority - 1 - state->count;
+
+	state->keeper = (struct ensemble_thread){
+		.ensemble = e,
+		.body = sem_keeper_body,
+		.state = state,
+		.priority = lowest,
+	};
+	for (int i = 0; i < state->count; i++) {
+		int rank = sem_rank(state, arrival, i);
+
+		state->waiters[i].thread = (struct ensemble_thread){
+			.ensemble = e,
+			.body = sem_waiter_body,
+			.state = state,
+			.number = i,
+			.priority = e->priority - 1 - rank,
+		};
+		state->ranks[rank] = &state->waiters[i];
+	}
+}
+
+static int sem_setup(struct run *run)
+{
+	struct sem_state *state = calloc(1, sizeof(*state));
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->rounds = option_number(&run->options, "samples");
+	state->count = (int)option_number(&run->options, "waiters");
+	if (sem_init(&state->sem, (int)option_number(&run->options, "shared"), 0))
+		return message_set(&run->msg, -errno, "use another C library",
+				   "cannot make a semaphore: %s", strerror(errno));
+	err = ensemble_setup(run, &state->ensemble, sem_loop, state->count + 1, state->count + 1);
+	if (err)
+		return err;
+	sem_fill(state, (enum sem_arrival)option_number(&run->options, "arrival"));
+	for (int n = 1; n <= state->count && !err; n++)
+		err = sem_add(state, n);
+	return err;
+}
+
+static void sem_table(struct sem_state *state)
+{
+	static const struct run_column columns[] = {
+		{ "waiters", "" },	   { "acquire, mean", "ns" },  { "acquire, least", "ns" },
+		{ "release, mean", "ns" }, { "release, least", "ns" },
+	};
+	struct run *run = state->ensemble.run;
+	struct cbor *c = run_table_begin(run, "waiters", columns, 5, state->count);
+
+	for (int n = 1; n <= state->count; n++) {
+		cbor_array(c, 5);
+		cbor_int(c, n);
+		for (int quantity = 0; quantity < SEM_QUANTITIES; quantity++) {
+			cbor_int(c, state->sums[n - 1][quantity].sum_ns / state->done);
+			cbor_int(c, state->sums[n - 1][quantity].least_ns);
+		}
+	}
+	run_table_end(run);
+}
+
+static int sem_finish(struct run *run)
+{
+	struct sem_state *state = run->state;
+	char evidence[160];
+
+	if (state->done)
+		sem_table(state);
+	snprintf(evidence, sizeof(evidence), "%lld rounds of %d waiters%s%s",
+		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken);
+	if (state->done || state->broken[0])
+		run_verdict(run, sem_rule, state->broken[0] ? "fail" : "pass", evidence,
+			    state->broken[0] ? "use SCHED_FIFO, and one CPU" : "");
+	return state->ensemble.error;
+}
+
+static void sem_cleanup(struct run *run)
+{
+	struct sem_state *state = run->state;
+
+	if (state && !state->ensemble.stuck)
+		free(state);
+}
+
+const struct measurement sem_contended_measurement = {
+	.name = "sem-contended",
+	.code = "SEM-P-ARC",
+	.summary = "blocking on a semaphore and releasing the highest of up to 90 waiters",
+	.role = "measurement",
+	.chapter = CHAPTER_SEMAPHORES,
+	.contexts = sem_contexts,
+	.options = sem_options,
+	.series = sem_series,
+	.tables = sem_tables,
+	.verdicts = sem_verdicts,
+	.evaluate = sem_evaluate,
+	.setup = sem_setup,
+	.finish = sem_finish,
+	.cleanup = sem_cleanup,
+};

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How a semaphore locks [SEM-B-LCK]: P (sem_wait) blocks only at zero, V (sem_post) increments, V at
+ * zero gives the CPU to the waiter, and the value has a maximum. Verdicts with their evidence.
+ * docs/measurements/sem-lock.md says how each can fail.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ensemble.h"
+#include "order.h"
+
+/* The value from which P goes down to zero, and to which V goes up from it. */
+#define SEM_VALUE 3
+/* Time and again: without priorities the right order may come about by chance. */
+#define SEM_ROUNDS 10
+/* For so long high has the CPU before it waits: a fair scheduler then owes low some. */
+#define SEM_SPIN_NS (2 * NSEC_PER_MSEC)
+
+enum sem_scenario { SEM_BLOCKS, SEM_RESCHEDULES, SEM_SCENARIOS };
+
+#define SEM_BLOCKS_RULE "P blocks only at zero"
+#define SEM_INCREMENTS_RULE "V increments"
+#define SEM_RESCHEDULES_RULE "V at zero reschedules"
+#define SEM_MAXIMUM_RULE "the value has a maximum"
+#define SEM_LIBRARY_REMEDY "use another C library"
+#define SEM_CONDUCTOR "conductor"
+
+struct sem_state {
+	struct ensemble ensemble;
+	int shared;
+	sem_t sem;
+	struct ensemble_thread high, low;
+	int value;	  /* with which the semaphore begins */
+	uint32_t at_zero; /* high is about to wait at zero */
+	uint32_t ended;	  /* of both threads */
+	struct order now; /* the round that goes on */
+	struct order orders[SEM_SCENARIOS];
+	bool held[SEM_SCENARIOS];
+	int rounds[SEM_SCENARIOS];
+	bool complete;
+	bool incremented;
+	char increments[160];
+	bool limited;
+	char limits[200];
+};
+
+static const char *const sem_contexts[] = { "user", NULL };
+
+static const struct option_info sem_options[] = {
+	ENSEMBLE_FOR,
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	ENSEMBLE_POLICY,
+	{ "shared", OPTION_FLAG, "no", 0, 0, NULL, "a semaphore that processes may share" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_entry sem_tables[] = {
+	{ ORDER_TABLE, ORDER_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry sem_verdicts[] = {
+	{ SEM_BLOCKS_RULE, "sem_wait() at 3, 2 and 1 goes on, at 0 it waits for a sem_post()" },
+	{ SEM_INCREMENTS_RULE, "each sem_post() lets one sem_wait() through" },
+	{ SEM_RESCHEDULES_RULE, "sem_post() gives the CPU to a waiter of higher priority" },
+	{ SEM_MAXIMUM_RULE, "sem_post() at SEM_VALUE_MAX is refused" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate sem_evaluate[] = {
+	{ "idle", "", NULL },
+	{ NULL, NULL, NULL },
+};
+
+/* --- threads under test --- */
+
+static void sem_high_body(struct ensemble_thread *thread)
+{
+	static const char *const waits[] = { "P at 0", "P at 1", "P at 2", "P at 3" };
+	struct sem_state *state = thread->state;
+
+	ensemble_spin(SEM_SPIN_NS);
+	for (int value = state->value; value >= 0; value--) {
+		order_mark(&state->now, thread->name, waits[value]);
+		if (!value)
+			atomic_store_release(&state->at_zero, 1);
+		sem_wait(&state->sem);
+	}
+	order_mark(&state->now, thread->name, "has it");
+	atomic_add_release(&state->ended, 1);
+}
+
+/* It posts once high waits at zero. That never comes if high blocks earlier. */
+static void sem_low_body(struct ensemble_thread *thread)
+{
+	struct sem_state *state = thread->state;
+
+	if (ensemble_await(thread->ensemble, &state->at_zero, 1)) {
+		order_mark(&state->now, thread->name, "V");
+		sem_post(&state->sem);
+		order_mark(&state->now, thread->name, "goes on");
+	}
+	atomic_add_release(&state->ended, 1);
+}
+
+/* --- the conductor --- */
+
+/* Both threads through one round. False: the step ends. */
+static bool sem_round(struct sem_state *state, int value)
+{
+	bool ended;
+
+	memset(&state->now, 0, sizeof(state->now));
+	state->at_zero = state->ended = 0;
+	state->value = value;
+	sem_init(&state->sem, state->shared, (unsigned int)value);
+	if (!ensemble_start(&state->low))
+		return false;
+	if (!ensemble_start(&state->high)) {
+		atomic_store_release(&state->at_zero, 1);
+		ensemble_join(&state->low);
+		return false;
+	}
+	if (!ensemble_await(&state->ensemble, &state->ended, 2)) {
+		order_mark(&state->now, SEM_CONDUCTOR, "gives up");
+		for (int i = 0; i <= SEM_VALUE; i++)
+			sem_post(&state->sem);
+	}
+	ended = ensemble_join(&state->high);
+	return ensemble_join(&state->low) && ended;
+}
+
+static bool sem_blocks(const struct order *order)
+{
+	int posted = order_find(order, "low", "V");
+
+	return posted > order_find(order, "high", "P at 0") &&
+	       order_find(order, "high", "has it") > posted &&
+	       order_find(order, SEM_CONDUCTOR, NULL) < 0;
+}
+
+static bool sem_reschedules(const struct order *order)
+{
+	static const char *const turns[] = { "high", "low", "high", "low", NULL };
+
+	return order_is(order, turns);
+}
+
+/* Rounds until one does not hold, which is then the evidence. False: the step ends. */
+static bool sem_scenario(struct sem_state *state, enum sem_scenario scenario)
+{
+	struct order *order = &state->orders[scenario];
+
+	state->held[scenario] = true;
+	while (state->held[scenario] && state->rounds[scenario] < SEM_ROUNDS) {
+		if (!ensemble_goes_on(&state->ensemble) ||
+		    !sem_round(state, scenario == SEM_BLOCKS ? SEM_VALUE : 0))
+			return false;
+		state->now.rule = order->rule;
+		*order = state->now;
+		state->held[scenario] = scenario == SEM_BLOCKS ? sem_blocks(order) :
+								 sem_reschedules(order);
+		state->rounds[scenario]++;
+	}
+	return true;
+}
+
+/* As many V as P go through, none more; in between the value is counted. */
+static void sem_increments(struct sem_state *state)
+{
+	char *text = state->increments;
+	size_t size = sizeof(state->increments);
+	int used = snprintf(text, size, "the value after each V is"), through = 0;
+
+	state->incremented = true;
+	sem_init(&state->sem, state->shared, 0);
+	for (int i = 1; i <= SEM_VALUE; i++) {
+		int value = -1;
+
+		sem_post(&state->sem);
+		sem_getvalue(&state->sem, &value);
+		state->incremented = state->incremented && value == i;
+		used += snprintf(text + used, size - (size_t)used, " %d", value);
+	}
+	while (through <= SEM_VALUE && !sem_trywait(&state->sem))
+		through++;
+	state->incremented = state->incremented && through == SEM_VALUE;
+	snprintf(text + used, size - (size_t)used, "; then %d P of %d go through without a wait",
+		 through, SEM_VALUE + 1);
+}
+
+static void sem_maximum(struct sem_state *state)
+{
+	int below, at, err, value = -1;
+
+	sem_init(&state->sem, state->shared, SEM_VALUE_MAX - 1);
+	below = sem_post(&state->sem);
+	at = sem_post(&state->sem);
+	err = errno;
+	sem_getvalue(&state->sem, &value);
+	state->limited = !below && at && err == EOVERFLOW && value == SEM_VALUE_MAX;
+	snprintf(state->limits, sizeof(state->limits),
+		 "V is %s at one below SEM_VALUE_MAX (%d) and %s%s at it; then the value is %d",
+		 below ? "refused" : "accepted", SEM_VALUE_MAX, at ? "refused: " : "accepted",
+		 !at		  ? "" :
+		 err == EOVERFLOW ? "EOVERFLOW" :
+				    strerror(err),
+		 value);
+}
+
+static void sem_loop(struct worker *worker)
+{
+	struct sem_state *state = worker->state;
+
+	for (int i = 0; i < SEM_SCENARIOS; i++)
+		if (!sem_scenario(state, i))
+			return;
+	sem_increments(state);
+	sem_maximum(state);
+	state->complete = true;
+}
+
+/* --- the frame --- */
+
+static int sem_setup(struct run *run)
+{
+	struct sem_state *state = calloc(1, sizeof(*state));
+	struct ensemble *e;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	e = &state->ensemble;
+	state->shared = (int)option_number(&run->options, "shared");
+	state->orders[SEM_BLOCKS].rule = SEM_BLOCKS_RULE;
+	state->orders[SEM_RESCHEDULES].rule = SEM_RESCHEDULES_RULE;
+	e->priority = (int)option_number(&run->options, "priority");
+	state->high = (struct ensemble_thread){
+		.ensemble = e,
+		.body = sem_high_body,
+		.state = state,
+		.name = "high",
+		.priority = e->priority - 1,
+	};
+	state->low = (struct ensemble_thread){
+		.ensemble = e,
+		.body = sem_low_body,
+		.state = state,
+		.name = "low",
+		.priority = e->priority - 2,
+	};
+	return ensemble_setup(run, e, sem_loop, 2, 2);
+}
+
+static void sem_verdict(struct sem_state *state, enum sem_scenario scenario, const char *remedy)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), state->held[scenario] ? "in %d rounds; the last" : "in round %d",
+		 state->rounds[scenario]);
+	order_verdict(state->ensemble.run, &state->orders[scenario], state->held[scenario], why,
+		      remedy);
+}
+
+static int sem_finish(struct run *run)
+{
+	struct sem_state *state = run->state;
+	const struct order *const orders[] = { &state->orders[SEM_BLOCKS],
+					       &state->orders[SEM_RESCHEDULES] };
+
+	if (!state->complete)
+		return state->ensemble.error;
+	sem_verdict(state, SEM_BLOCKS, SEM_LIBRARY_REMEDY);
+	run_verdict(run, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
+		    state->increments, state->incremented ? "" : SEM_LIBRARY_REMEDY);
+	sem_verdict(state, SEM_RESCHEDULES,
+		    "give the threads that wait a real-time policy and a higher priority");
+	run_verdict(run, SEM_MAXIMUM_RULE, state->limited ? "pass" : "fail", state->limits,
+		    state->limited ? "" : SEM_LIBRARY_REMEDY);
+	order_table(run, orders, SEM_SCENARIOS);
+	return 0;
+}
+
+static void sem_cleanup(struct run *run)
+{
+	struct sem_state *state = run->state;
+
+	if (state && !state->ensemble.stuck)
+		free(state);
+}
+
+const struct measurement sem_lock_measurement = {
+	.name = "sem-lock",
+	.code = "SEM-B-LCK",
+	.summary = "when a semaphore blocks, counts, gives the CPU to a waiter, and is full",
+	.role = "measurement",
+	.chapter = CHAPTER_SEMAPHORES,
+	.contexts = sem_contexts,
+	.options = sem_options,
+	.tables = sem_tables,
+	.verdicts = sem_verdicts,
+	.evaluate = sem_evaluate,
+	.setup = sem_setup,
+	.finish = sem_finish,
+	.cleanup = sem_cleanup,
+};

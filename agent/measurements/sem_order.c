@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The order in which a semaphore releases its waiters [SEM-B-REL]: the highest priority first,
+ * whatever the order of arrival; of equal ones the one that has waited longest. Verdicts with their
+ * evidence. docs/measurements/sem-order.md says how each can fail.
+ *
+ * A keeper of the lowest priority opens one gate after the other, and so decides who arrives when;
+ * then it posts, and waits after each post until one waiter has been released.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ensemble.h"
+#include "order.h"
+
+/* Each makes two marks. */
+#define SEM_WAITERS_MAX 60
+/* Without priorities it takes a moment until the one that was let through waits. */
+#define SEM_MOMENT_NS NSEC_PER_MSEC
+
+enum sem_arrival { SEM_ASCENDING, SEM_DESCENDING, SEM_MIXED, SEM_EQUAL, SEM_ARRIVALS };
+
+struct sem_waiter {
+	struct ensemble_thread thread;
+	uint32_t gate;
+	char name[16];
+};
+
+struct sem_state {
+	struct ensemble ensemble;
+	int count;
+	sem_t sem;
+	struct sem_waiter waiters[SEM_WAITERS_MAX]; /* the last one is the highest */
+	int arrivals[SEM_WAITERS_MAX];		    /* numbers of waiters, the first first */
+	struct ensemble_thread keeper;
+	uint32_t arrived;
+	uint32_t released;
+	uint32_t ended; /* the keeper */
+	struct order *order;
+	bool single; /* each post released just one */
+	bool known[SEM_ARRIVALS];
+	bool held[SEM_ARRIVALS];
+	struct order orders[SEM_ARRIVALS];
+	char why[SEM_ARRIVALS][400];
+};
+
+static const char *const sem_contexts[] = { "user", NULL };
+
+static const struct option_info sem_options[] = {
+	ENSEMBLE_FOR,
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	ENSEMBLE_POLICY,
+	{ "waiters", OPTION_INTEGER, "10", 3, SEM_WAITERS_MAX, NULL, "how many wait" },
+	{ "shared", OPTION_FLAG, "no", 0, 0, NULL, "a semaphore that processes may share" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_entry sem_tables[] = {
+	{ ORDER_TABLE, ORDER_MEANING },
+	{ NULL, NULL },
+};
+
+#define SEM_RULE "highest waiter first, arrival "
+static const struct catalogue_entry sem_verdicts[] = {
+	[SEM_ASCENDING] = { SEM_RULE "ascending", "the highest waiter came last" },
+	[SEM_DESCENDING] = { SEM_RULE "descending", "the highest waiter came first" },
+	[SEM_MIXED] = { SEM_RULE "mixed", "the waiters came in another order" },
+	[SEM_EQUAL] = { "of equal waiters the first first",
+			"all have one priority: the one that waited longest is released" },
+	[SEM_ARRIVALS] = { NULL, NULL },
+};
+
+static const struct catalogue_evaluate sem_evaluate[] = {
+	{ "idle", "", NULL },
+	{ NULL, NULL, NULL },
+};
+
+/* --- threads under test --- */
+
+static void sem_waiter_body(struct ensemble_thread *thread)
+{
+	struct sem_state *state = thread->state;
+
+	ensemble_gate(&state->waiters[thread->number].gate);
+	order_mark(state->order, thread->name, "waits");
+	atomic_add_release(&state->arrived, 1);
+	sem_wait(&state->sem);
+	order_mark(state->order, thread->name, "has it");
+	atomic_add_release(&state->released, 1);
+}
+
+static bool sem_keep(struct sem_state *state, const struct ensemble_thread *thread)
+{
+	const struct timespec moment = clock_from_ns(SEM_MOMENT_NS);
+	struct ensemble *e = thread->ensemble;
+	uint32_t count = (uint32_t)state->count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		ensemble_open(&state->waiters[state->arrivals[i]].gate);
+		if (!ensemble_await(e, &state->arrived, i + 1))
+			return false;
+		if (e->policy == SCHED_OTHER)
+			nanosleep(&moment, NULL);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		/* a post that released two would show here, and that none was needed */
+		if (atomic_load_acquire(&state->released) != i)
+			return false;
+		sem_post(&state->sem);
+		if (!ensemble_await(e, &state->released, i + 1))
+			return false;
+	}
+	return true;
+}
+
+static void sem_keeper_body(struct ensemble_thread *thread)
+{
+	struct sem_state *state = thread->state;
+
+	state->single = sem_keep(state, thread);
+	atomic_store_release(&state->ended, 1);
+}
+
+/* --- the conductor --- */
+
+/* Numbers that are far from each other in turn: a step through all of them. */
+static int sem_mixing_step(int count)
+{
+	int step = count * 2 / 3, a, b;
+
+	do {
+		step++;
+		for (a = count, b = step; b;) {
+			int rest = a % b;
+
+			a = b;
+			b = rest;
+		}
+	} while (a != 1);
+	return step;
+}
+
+static void sem_arrange(struct sem_state *state, enum sem_arrival arrival)
+{
+	int count = state->count, step = sem_mixing_step(count);
+
+	for (int i = 0; i < count; i++) {
+		struct ensemble_thread *thread = &state->waiters[i].thread;
+
+		thread->priority = state->ensemble.priority - 1;
+		if (arrival != SEM_EQUAL)
+			thread->priority -= count - 1 - i;
+		state->arrivals[i] = arrival == SEM_ASCENDING  ? i :
+				     arrival == SEM_DESCENDING ? count - 1 - i :
+								 (i + 1) * step % count;
+	}
+}
+
+/* Start all of them, wait until all have been released, join them. False: the step ends. */
+static bool sem_carry_out(struct sem_state *state)
+{
+	bool started = ensemble_start(&state->keeper), joined;
+
+	for (int i = 0; i < state->count && started; i++)
+		started = ensemble_start(&state->waiters[i].thread);
+	/* the first may have run out of patience just before this one does */
+	if (!started ||
+	    (!ensemble_await(&state->ensemble, &state->ended, 1) &&
+	     !ensemble_await(&state->ensemble, &state->ended, 1)) ||
+	    !state->single)
+		for (int i = 0; i < state->count; i++) {
+			ensemble_open(&state->waiters[i].gate);
+			sem_post(&state->sem);
+		}
+	joined = ensemble_join(&state->keeper);
+	for (int i = 0; i < state->count; i++)
+		joined = ensemble_join(&state->waiters[i].thread) && joined;
+	return joined && started;
+}
+
+/* Whether the waiters did @what in the order in which @expected gives their numbers; who did when
+ * is appended to @why. */
+static bool sem_in_order(const struct sem_state *state, const char *what, const int *expected,
+			 char *why, size_t size)
+{
+	const struct order *order = state->order;
+	bool held = true;
+	int count = 0;
+
+	for (int i = 0; i < order_count(order); i++) {
+		const struct order_mark *mark = &order->marks[i];
+		const char *due = state->waiters[expected[count % state->count]].name;
+		size_t used = strlen(why);
+
+		if (strcmp(mark->what, what))
+			continue;
+		held = held && !strcmp(mark->thread, due);
+		snprintf(why + used, size - used, " %s", strrchr(mark->thread, ' ') + 1);
+		count++;
+	}
+	return held && count == state->count;
+}
+
+static bool sem_scenario(struct sem_state *state, enum sem_arrival arrival)
+{
+	char *why = state->why[arrival];
+	size_t size = sizeof(state->why[arrival]);
+	int falling[SEM_WAITERS_MAX];
+	bool arrived, released;
+
+	if (!ensemble_goes_on(&state->ensemble))
+		return false;
+	state->order = &state->orders[arrival];
+	state->order->rule = sem_verdicts[arrival].name;
+	state->arrived = state->released = state->ended = 0;
+	state->single = false;
+	for (int i = 0; i < state->count; i++) {
+		falling[i] = state->count - 1 - i;
+		state->waiters[i].gate = 0;
+	}
+	sem_init(&state->sem, (int)option_number(&state->ensemble.run->options, "shared"), 0);
+	sem_arrange(state, arrival);
+	if (!sem_carry_out(state))
+		return false;
+
+	snprintf(why, size, "arrived");
+	arrived = sem_in_order(state, "waits", state->arrivals, why, size);
+	snprintf(why + strlen(why), size - strlen(why), ", released");
+	released = sem_in_order(state, "has it", arrival == SEM_EQUAL ? state->arrivals : falling,
+				why, size);
+	if (!state->single)
+		snprintf(why + strlen(why), size - strlen(why), ", not one by each V");
+	state->held[arrival] = arrived && released && state->single;
+	state->known[arrival] = true;
+	return true;
+}
+
+static void sem_loop(struct worker *worker)
+{
+	struct sem_state *state = worker->state;
+
+	for (int i = 0; i < SEM_ARRIVALS; i++)
+		if (!sem_scenario(state, i))
+			return;
+}
+
+/* --- the frame --- */
+
+static int sem_setup(struct run *run)
+{
+	struct sem_state *state = calloc(1, sizeof(*state));
+	struct ensemble *e;
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	e = &state->ensemble;
+	state->count = (int)option_number(&run->options, "waiters");
+	err = ensemble_setup(run, e, sem_loop, state->count + 1, state->count + 1);
+	state->keeper = (struct ensemble_thread){
+		.ensemble = e,
+		.body = sem_keeper_body,
+		.state = state,
+		.priority = e->priority - 1 - state->count,
+	};
+	for (int i = 0; i < state->count; i++) {
+		struct sem_waiter *waiter = &state->waiters[i];
+
+		snprintf(waiter->name, sizeof(waiter->name), "waiter %d", i + 1);
+		waiter->thread = (struct ensemble_thread){
+			.ensemble = e,
+			.body = sem_waiter_body,
+			.state = state,
+			.name = waiter->name,
+			.number = i,
+		};
+	}
+	return err;
+}
+
+static int sem_finish(struct run *run)
+{
+	struct sem_state *state = run->state;
+	const struct order *orders[SEM_ARRIVALS];
+	int count = 0;
+
+	for (int i = 0; i < SEM_ARRIVALS && state->known[i]; i++) {
+		orders[count++] = &state->orders[i];
+		order_verdict(run, &state->orders[i], state->held[i], state->why[i],
+			      "give the waiters a real-time policy and priorities of their own");
+	}
+	if (count)
+		order_table(run, orders, count);
+	return state->ensemble.error;
+}
+
+static void sem_cleanup(struct run *run)
+{
+	struct sem_state *state = run->state;
+
+	if (state && !state->ensemble.stuck)
+		free(state);
+}
+
+const struct measurement sem_order_measurement = {
+	.name = "sem-order",
+	.code = "SEM-B-REL",
+	.summary = "which of its waiters a semaphore releases first",
+	.role = "measurement",
+	.chapter = CHAPTER_SEMAPHORES,
+	.contexts = sem_contexts,
+	.options = sem_options,
+	.tables = sem_tables,
+	.verdicts = sem_verdicts,
+	.evaluate = sem_evaluate,
+	.setup = sem_setup,
+	.finish = sem_finish,
+	.cleanup = sem_cleanup,
+};
