@@ -18,6 +18,7 @@ extern const struct measurement thread_rules_measurement;
 extern const struct measurement sem_lock_measurement;
 extern const struct measurement sem_order_measurement;
 extern const struct measurement sem_lifecycle_measurement;
+extern const struct measurement thread_switch_measurement;
 extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement sem_contended_measurement;
 extern const struct measurement mutex_uncontended_measurement;
@@ -29,6 +30,7 @@ const struct measurement *const catalogue_measurements[] = {
 	&sem_lock_measurement,
 	&sem_order_measurement,
 	&sem_lifecycle_measurement,
+	&thread_switch_measurement,
 	&sem_uncontended_measurement,
 	&sem_contended_measurement,
 	&mutex_uncontended_measurement,

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from agents import Stream, run
+from agents import Stream, read, run
 from rtgauge.stream import Table, Verdict
 from rtgauge.target.local import find_agent
 
@@ -109,3 +113,96 @@ def test_where_a_lowered_thread_lands_is_reported(agent: str, tmp_path: Path) ->
             ["creator" if how == "running" else "lowered", "waiting"]
         )
         assert lands == ("tail" if ran[0] == "waiting" else "head")
+
+
+# --- thread-switch ---
+
+IN_TURN = "the threads run in turn"
+ALL_MEASURED = "every number of threads is measured"
+
+
+@needs_realtime
+def test_switches_are_counted_and_in_turn(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "thread-switch", "--samples", "2100")
+    assert code == 0
+    assert [info.labels for info in stream.series] == [
+        {"threads": text} for text in ("2", "10", "128", "1000")
+    ]
+    assert {info.name for info in stream.series} == {"switch"}
+    assert [stream.samples[info.series] for info in stream.series] == [2100] * 4
+    (verdict,) = verdicts(stream).values()
+    assert (verdict.rule, verdict.result) == (IN_TURN, "pass")
+    for threads in (2, 10, 128, 1000):
+        assert f"{threads} threads: 2100 switches, 0 out of turn" in verdict.evidence
+    batches = rows(stream, "batches")
+    assert [row[0] for row in batches] == [f"switch, {n} threads" for n in (2, 10, 128, 1000)]
+    for (_, mean_ps, least_ps, operations), threads in zip(
+        batches, (2, 10, 128, 1000), strict=True
+    ):
+        assert isinstance(operations, int)
+        assert operations >= 2100
+        assert operations % threads == 0
+        assert isinstance(mean_ps, int)
+        assert isinstance(least_ps, int)
+        assert 0 < least_ps <= mean_ps
+
+
+@needs_realtime
+def test_switches_of_the_numbers_asked_for(agent: str, tmp_path: Path) -> None:
+    code, stream = run(
+        agent, tmp_path, "thread-switch", "--threads", "10,2", "--samples", "100", "--policy", "rr"
+    )
+    assert code == 0
+    assert [info.labels["threads"] for info in stream.series] == ["10", "2"]
+    assert [stream.samples[info.series] for info in stream.series] == [100, 100]
+    assert [row[0] for row in rows(stream, "batches")] == [
+        "switch, 10 threads",
+        "switch, 2 threads",
+    ]
+
+
+@needs_realtime
+def test_switches_without_priorities_are_not_in_turn(agent: str, tmp_path: Path) -> None:
+    code, stream = run(
+        agent, tmp_path, "thread-switch", "--policy", "other", "--samples", "30000",
+        "--threads", "2,10,128",
+    )  # fmt: skip
+    assert code == 3
+    (verdict,) = verdicts(stream).values()
+    assert (verdict.rule, verdict.result) == (IN_TURN, "fail")
+    assert "--policy fifo" in verdict.remedy
+
+
+@needs_realtime
+def test_a_number_of_threads_that_is_not_to_be_had_is_skipped(agent: str, tmp_path: Path) -> None:
+    """And the others are measured; root has no such limit."""
+    user = str(60000 + os.getpid() % 5000)
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    copy = shutil.copy(agent, folder)
+
+    words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
+    words += ["--inh-caps", "+sys_nice", "--ambient-caps", "+sys_nice"]
+    words += [copy, "run", "thread-switch", "--samples", "300", "--output", "-"]
+    state = f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"
+    try:
+        done = subprocess.run(
+            words,
+            capture_output=True, timeout=60, check=False,
+            env={**os.environ, "RTGAUGE_STATE": state},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (500, 500)),
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(folder)
+        shutil.rmtree(state, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "stream.cbor").write_bytes(done.stdout)
+    stream = read(tmp_path / "stream.cbor")
+    assert [stream.samples[info.series] for info in stream.series] == [300, 300, 300, 0]
+    found = verdicts(stream)
+    assert {rule: verdict.result for rule, verdict in found.items()} == {
+        IN_TURN: "pass", ALL_MEASURED: "skipped",
+    }  # fmt: skip
+    assert " of 1000: " in found[ALL_MEASURED].evidence
+    assert "ulimit -u" in found[ALL_MEASURED].remedy
+    assert len(rows(stream, "batches")) == 3

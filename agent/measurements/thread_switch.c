@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Switches between threads [THR-P-SLS]: threads of one priority on one CPU yield in turn; the time
+ * from one's last instruction to the next one's first. docs/measurements/thread-switch.md says what
+ * exactly is timed.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ensemble.h"
+
+#define SWITCH_COUNTS "2 10 128 1000"
+#define SWITCH_GROUPS 4
+#define SWITCH_THREADS_MAX 1000
+/* Switches of a test loop, about. */
+#define SWITCH_LOOP 500
+#define SWITCH_LAPS_MIN 2
+#define SWITCH_SAMPLES_MAX (SWITCH_THREADS_MAX * SWITCH_LAPS_MIN)
+
+#define SWITCH_IN_TURN "the threads run in turn"
+#define SWITCH_ALL_MEASURED "every number of threads is measured"
+
+/* In the order of SWITCH_COUNTS. */
+static const struct switch_known {
+	int threads;
+	const char *text;
+	const char *operation;
+} switch_known[] = {
+	{ 2, "2", "switch, 2 threads" },
+	{ 10, "10", "switch, 10 threads" },
+	{ 128, "128", "switch, 128 threads" },
+	{ 1000, "1000", "switch, 1000 threads" },
+};
+
+/* So many threads at once. */
+struct switch_group {
+	const struct switch_known *known;
+	int series;
+	int64_t out_of_turn; /* switches, to another thread than before, or to the same */
+	bool halted;	     /* the threads did not come round in time */
+	char refused[96];    /* why so many threads are not to be had, or "" */
+	struct batch batch;
+};
+
+struct switch_state {
+	struct ensemble ensemble;
+	int64_t samples;
+	struct switch_group groups[SWITCH_GROUPS];
+	int group_count;
+
+	/* the test loop: set while the threads are at the gate */
+	uint32_t gate;	     /* a futex: a number for each test loop */
+	uint32_t first_gate; /* what it was before the threads were started */
+	int threads;
+	int laps;
+	bool batched;
+	bool ends;
+
+	uint32_t halt; /* the threads are to go to the gate at once */
+	uint32_t through;
+	sem_t all_through;
+	uint32_t last;	 /* who yielded last */
+	int64_t left_ns; /* when */
+	int64_t from_ns; /* of a batch */
+	int64_t to_ns;
+	int64_t out_of_turn;
+	int taken;
+	int64_t taken_ns[SWITCH_SAMPLES_MAX];
+	struct ensemble_thread all[SWITCH_THREADS_MAX];
+};
+
+static const char *const switch_contexts[] = { "user", NULL };
+
+static const struct option_info switch_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "10000", 100, 10000000, NULL,
+	  "switches for each number of threads" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	ENSEMBLE_POLICY,
+	{ "threads", OPTION_ENUMS, "2,10,128,1000", 0, 0, SWITCH_COUNTS,
+	  "how many threads yield in turn" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series switch_series[] = {
+	{ "switch", "ns", "time of a switch to the next thread of the priority",
+	  "before sched_yield() in one thread", "after it in the next one", NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry switch_tables[] = {
+	{ BATCH_TABLE, BATCH_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry switch_verdicts[] = {
+	{ SWITCH_IN_TURN, "each after the same one, and none twice" },
+	{ SWITCH_ALL_MEASURED, "a number that is not to be had here is skipped" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate switch_evaluate[] = {
+	{ "idle", "samples=10000", "samples=1000000" },
+	{ NULL, NULL, NULL },
+};
+
+/* --- the threads under test --- */
+
+static void switch_away(struct switch_state *state, uint32_t number)
+{
+	state->left_ns = clock_now_ns(CLOCK_MONOTONIC);
+	atomic_store_release(&state->last, number);
+	sched_yield();
+}
+
+/* The first yield is for lining up: from then on each comes back from one. */
+static void switch_single(struct switch_state *state, uint32_t number)
+{
+	uint32_t before = number;
+
+	switch_away(state, number);
+	for (int lap = 0; lap < state->laps && !atomic_load_relaxed(&state->halt); lap++) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		uint32_t last = atomic_load_acquire(&state->last);
+
+		if (last == number || (before != number && last != before))
+			state->out_of_turn++;
+		if (last != number && state->taken < SWITCH_SAMPLES_MAX)
+			state->taken_ns[state->taken++] = now_ns - state->left_ns;
+		before = last;
+		switch_away(state, number);
+	}
+}
+
+/* Between two returns of the first thread all of them yield as often. */
+static void switch_batched(struct switch_state *state, uint32_t number)
+{
+	sched_yield();
+	if (!number)
+		state->from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	for (int lap = 0; lap < state->laps && !atomic_load_relaxed(&state->halt); lap++)
+		sched_yield();
+	if (!number)
+		state->to_ns = clock_now_ns(CLOCK_MONOTONIC);
+}
+
+static void switch_through(struct switch_state *state)
+{
+	if (atomic_fetch_add(&state->through, 1) + 1 == (uint32_t)state->threads)
+		sem_post(&state->all_through);
+}
+
+static void switch_body(struct ensemble_thread *thread)
+{
+	struct switch_state *state = thread->state;
+	uint32_t number = (uint32_t)thread->number;
+
+	/* in front of what else the CPU does */
+	if (thread->ensemble->policy == SCHED_OTHER)
+		setpriority(PRIO_PROCESS, 0, -20);
+	for (uint32_t seen = state->first_gate;; seen++) {
+		switch_through(state);
+		while (atomic_load_acquire(&state->gate) == seen)
+			syscall(SYS_futex, &state->gate, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+		if (state->ends)
+			return;
+		if (state->batched)
+			switch_batched(state, number);
+		else
+			switch_single(state, number);
+	}
+}
+
+/* --- the conductor --- */
+
+/* Without looking again and again, which would disturb them. */
+static bool switch_await(struct switch_state *state)
+{
+	struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + ENSEMBLE_PATIENCE_NS);
+
+	while (sem_timedwait(&state->all_through, &until))
+		if (errno != EINTR)
+			return false;
+	return true;
+}
+
+static void switch_open(struct switch_state *state)
+{
+	atomic_store_release(&state->through, 0);
+	atomic_add_release(&state->gate, 1);
+	syscall(SYS_futex, &state->gate, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* A test loop: all threads come round @laps times. */
+static bool switch_go(struct switch_state *state, struct switch_group *group, bool batched)
+{
+	state->batched = batched;
+	state->taken = 0;
+	switch_open(state);
+	if (switch_await(state))
+		return true;
+	group->halted = true;
+	atomic_store_release(&state->halt, 1);
+	if (!switch_await(state))
+		ensemble_fail(&state->ensemble, -ETIMEDOUT,
+			      "a thread of the measurement did not end");
+	return false;
+}
+
+/* What was started and is at the gate ends. */
+static void switch_end(struct switch_state *state, int started)
+{
+	state->ends = true;
+	switch_open(state);
+	for (int i = 0; i < started; i++)
+		if (!ensemble_join(&state->all[i]))
+			return;
+}
+
+static bool switch_start(struct switch_state *state, struct switch_group *group)
+{
+	struct ensemble *e = &state->ensemble;
+
+	state->threads = group->known->threads;
+	state->laps = SWITCH_LOOP / group->known->threads;
+	if (state->laps < SWITCH_LAPS_MIN)
+		state->laps = SWITCH_LAPS_MIN;
+	state->ends = false;
+	state->first_gate = atomic_load_acquire(&state->gate);
+	atomic_store_release(&state->halt, 0);
+	atomic_store_release(&state->through, 0);
+	for (int i = 0; i < group->known->threads; i++) {
+		state->all[i] = (struct ensemble_thread){
+			.ensemble = e,
+			.body = switch_body,
+			.state = state,
+			.number = i,
+			.priority = e->priority - 1,
+		};
+		if (ensemble_start(&state->all[i]))
+			continue;
+		/* the other numbers can still be measured */
+		snprintf(group->refused, sizeof(group->refused), "thread %d of %d: %s", i + 1,
+			 group->known->threads, strerror(-e->error));
+		e->error = 0;
+		switch_end(state, i);
+		return false;
+	}
+	if (switch_await(state))
+		return true;
+	return ensemble_fail(e, -ETIMEDOUT, "a thread of the measurement did not start");
+}
+
+static void switch_measure(struct switch_state *state, struct switch_group *group)
+{
+	struct ensemble *e = &state->ensemble;
+	struct series *series = &e->run->series[group->series];
+	int64_t left = state->samples;
+
+	state->out_of_turn = 0;
+	while (left > 0 && ensemble_goes_on(e)) {
+		ensemble_loop(e, group->series);
+		if (!switch_go(state, group, false))
+			break;
+		for (int i = 0; i < state->taken && i < left; i++)
+			series_put(series, ensemble_net(e, state->taken_ns[i]));
+		left -= state->laps * state->threads;
+		if (!switch_go(state, group, true))
+			break;
+		batch_add(&group->batch, state->laps * state->threads,
+			  state->to_ns - state->from_ns, e->stamp_ps);
+	}
+	group->out_of_turn = state->out_of_turn;
+}
+
+static void switch_loop(struct worker *worker)
+{
+	struct switch_state *state = worker->state;
+
+	for (int i = 0; i < state->group_count; i++) {
+		struct switch_group *group = &state->groups[i];
+
+		if (!ensemble_goes_on(&state->ensemble))
+			return;
+		if (switch_start(state, group))
+			switch_measure(state, group);
+		if (state->ensemble.error)
+			return;
+		if (!group->refused[0])
+			switch_end(state, group->known->threads);
+	}
+}
+
+/* The option `threads`: the most at once. */
+static int switch_choose(struct switch_state *state, const char *text)
+{
+	int most = 0;
+
+	for (; *text; text += *text == ',') {
+		size_t size = strcspn(text, ",");
+		int known = (int)option_value_number(SWITCH_COUNTS, text, size);
+
+		state->groups[state->group_count++].known = &switch_known[known];
+		if (switch_known[known].threads > most)
+			most = switch_known[known].threads;
+		text += size;
+	}
+	return most;
+}
+
+static int switch_setup(struct run *run)
+{
+	struct switch_state *state = calloc(1, sizeof(*state));
+	int most, err;
+
+	run->state = state;
+	if (!state || sem_init(&state->all_through, 0, 0))
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&run->options, "samples");
+	most = switch_choose(state, option_text(&run->options, "threads"));
+	err = ensemble_setup(run, &state->ensemble, switch_loop, 1, most);
+	for (int i = 0; i < state->group_count && !err; i++) {
+		struct switch_group *group = &state->groups[i];
+
+		group->batch.operation = group->known->operation;
+		group->series = ensemble_series(&state->ensemble, "switch", "threads",
+						group->known->text, state->samples, true);
+		if (group->series < 0)
+			err = group->series;
+	}
+	return err;
+}
+
+static void switch_verdict(struct run *run, const struct switch_state *state)
+{
+	char evidence[256] = "";
+	int64_t switches = 0, out_of_turn = 0;
+	bool halted = false;
+	size_t used = 0;
+
+	for (int i = 0; i < state->group_count; i++) {
+		const struct switch_group *group = &state->groups[i];
+		int64_t count = run->series[group->series].histogram.count;
+
+		switches += count;
+		out_of_turn += group->out_of_turn;
+		halted = halted || group->halted;
+		if (group->refused[0])
+			continue;
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
+					 "%s%d threads: %lld switches, %lld out of turn%s",
+					 used ? "; " : "", group->known->threads, (long long)count,
+					 (long long)group->out_of_turn,
+					 group->halted ? ", stopped after 1 s" : "");
+	}
+	if (!used)
+		return;
+	run_verdict(run, SWITCH_IN_TURN,
+		    out_of_turn || halted ? "fail" :
+		    switches		  ? "pass" :
+					    "inconclusive",
+		    evidence,
+		    out_of_turn || halted ? "measure with --policy fifo; the times are not those "
+					    "of switches in turn" :
+					    "");
+}
+
+static int switch_finish(struct run *run)
+{
+	struct switch_state *state = run->state;
+	struct batch rows[SWITCH_GROUPS];
+
+	for (int i = 0; i < state->group_count; i++) {
+		rows[i] = state->groups[i].batch;
+		if (state->groups[i].refused[0])
+			run_verdict(run, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
+				    "raise the limits of threads (ulimit -u, pids.max of the "
+				    "control group) and of locked memory (ulimit -l)");
+	}
+	switch_verdict(run, state);
+	batch_table(run, rows, state->group_count);
+	return state->ensemble.error;
+}
+
+static void switch_cleanup(struct run *run)
+{
+	struct switch_state *state = run->state;
+
+	if (!state->ensemble.stuck)
+		free(state);
+}
+
+const struct measurement thread_switch_measurement = {
+	.name = "thread-switch",
+	.code = "THR-P-SLS",
+	.summary = "time to switch between threads of one priority",
+	.role = "measurement",
+	.chapter = CHAPTER_THREADS,
+	.contexts = switch_contexts,
+	.options = switch_options,
+	.series = switch_series,
+	.tables = switch_tables,
+	.verdicts = switch_verdicts,
+	.evaluate = switch_evaluate,
+	.setup = switch_setup,
+	.finish = switch_finish,
+	.cleanup = switch_cleanup,
+};
