@@ -179,7 +179,7 @@ def test_a_number_of_threads_that_is_not_to_be_had_is_skipped(agent: str, tmp_pa
     user = str(60000 + os.getpid() % 5000)
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     folder.chmod(0o755)
-    copy = shutil.copy(agent, folder)
+    copy = str(shutil.copy(agent, folder))
 
     words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
     words += ["--inh-caps", "+sys_nice", "--ambient-caps", "+sys_nice"]
