@@ -15,10 +15,10 @@
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
 extern const struct measurement thread_rules_measurement;
+extern const struct measurement thread_switch_measurement;
 extern const struct measurement sem_lock_measurement;
 extern const struct measurement sem_order_measurement;
 extern const struct measurement sem_lifecycle_measurement;
-extern const struct measurement thread_switch_measurement;
 extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement sem_contended_measurement;
 extern const struct measurement mutex_uncontended_measurement;
@@ -27,10 +27,10 @@ const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
 	&thread_rules_measurement,
+	&thread_switch_measurement,
 	&sem_lock_measurement,
 	&sem_order_measurement,
 	&sem_lifecycle_measurement,
-	&thread_switch_measurement,
 	&sem_uncontended_measurement,
 	&sem_contended_measurement,
 	&mutex_uncontended_measurement,
