@@ -14,6 +14,7 @@
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
+extern const struct measurement tick_period_measurement;
 extern const struct measurement thread_rules_measurement;
 extern const struct measurement thread_switch_measurement;
 extern const struct measurement sem_lock_measurement;
@@ -26,6 +27,7 @@ extern const struct measurement mutex_uncontended_measurement;
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
+	&tick_period_measurement,
 	&thread_rules_measurement,
 	&thread_switch_measurement,
 	&sem_lock_measurement,

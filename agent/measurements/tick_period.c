@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tick period [CLK-B-CFG]: whether the clock tick comes as the kernel is configured. A thread that
+ * nothing else may interrupt reads the clock in a loop; what recurs on a grid among the gaps that
+ * it sees is the tick. docs/measurements/tick-period.md says how it is found.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ensemble.h"
+#include "tick.h"
+
+/* A gap is longer than this, and than twice a reading of the clock. */
+#define TICK_PERIOD_GAP_NS 500
+#define TICK_PERIOD_LOOP_NS (40 * NSEC_PER_MSEC)
+#define TICK_PERIOD_SPANS 1024
+/* Grids that are looked for: the tick, and other timers. */
+#define TICK_PERIOD_GRIDS 3
+#define TICK_PERIOD_RULE "the tick comes as configured"
+
+struct tick_period_state {
+	struct ensemble ensemble;
+	int gap; /* series */
+	int64_t samples;
+	int64_t gap_ns;
+	struct tick_view view;
+	struct tick_event *events; /* the view's */
+	struct tick_span spans[TICK_PERIOD_SPANS];
+	uint32_t bins[TICK_BINS];
+};
+
+static const char *const tick_period_contexts[] = { "user", NULL };
+
+static const struct option_info tick_period_options[] = {
+	{ "for", OPTION_DURATION, "1s", 100 * NSEC_PER_MSEC, 40 * NSEC_PER_SEC, NULL,
+	  "how long to look" },
+	{ "samples", OPTION_INTEGER, "20000", 100, 1000000, NULL, "gaps at most" },
+	{ "expect", OPTION_INTEGER, "0", 0, TICK_HZ_MAX, NULL,
+	  "Hz that the tick should have; 0: as the kernel is configured" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series tick_period_series[] = {
+	{ "gap", "ns", "time for which a loop that reads the clock did not have the CPU",
+	  "the last reading before", "the first one after", NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry tick_period_tables[] = {
+	{ "grids", "what recurs among the gaps: the tick, and other timers" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry tick_period_verdicts[] = {
+	{ TICK_PERIOD_RULE, "a grid of the configured frequency is among the gaps; none on a CPU "
+			    "that stops its tick (nohz_full)" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate tick_period_evaluate[] = {
+	{ "idle", "for=1s", "for=20s" },
+	{ NULL, NULL, NULL },
+};
+
+/* Read the clock and nothing else, as long as others can wait. */
+static void tick_period_look(struct tick_period_state *state)
+{
+	struct series *gap = &state->ensemble.run->series[state->gap];
+	struct tick_view *view = &state->view;
+	struct tick_span *span = &state->spans[view->span_count++];
+	int64_t last_ns;
+
+	ensemble_loop(&state->ensemble, state->gap);
+	span->from_ns = span->to_ns = last_ns = clock_now_ns(CLOCK_MONOTONIC);
+	while (last_ns - span->from_ns < TICK_PERIOD_LOOP_NS &&
+	       view->event_count < state->samples) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		int64_t away_ns = ensemble_net(&state->ensemble, now_ns - last_ns);
+
+		if (away_ns > state->gap_ns) {
+			state->events[view->event_count++] = (struct tick_event){
+				.from_ns = last_ns,
+				.away_ns = away_ns > INT32_MAX ? INT32_MAX : (int32_t)away_ns,
+				.point = -1,
+			};
+			series_put(gap, away_ns);
+			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		}
+		span->to_ns = last_ns = now_ns;
+	}
+}
+
+static void tick_period_loop(struct worker *worker)
+{
+	struct tick_period_state *state = worker->state;
+	struct ensemble *e = &state->ensemble;
+
+	state->gap_ns = 2 * e->stamp_ns > TICK_PERIOD_GAP_NS ? 2 * e->stamp_ns : TICK_PERIOD_GAP_NS;
+	while (state->view.span_count < TICK_PERIOD_SPANS &&
+	       state->view.event_count < state->samples && ensemble_goes_on(e))
+		tick_period_look(state);
+}
+
+static int tick_period_setup(struct run *run)
+{
+	struct tick_period_state *state = calloc(1, sizeof(*state));
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&run->options, "samples");
+	state->events = calloc((size_t)state->samples, sizeof(*state->events));
+	if (!state->events)
+		return message_set(&run->msg, -ENOMEM, "ask for fewer samples", "no memory");
+	state->view.events = state->events;
+	state->view.spans = state->spans;
+	err = ensemble_setup(run, &state->ensemble, tick_period_loop, 0, 0);
+	if (err)
+		return err;
+	state->gap = ensemble_series(&state->ensemble, "gap", NULL, NULL, state->samples, true);
+	return state->gap < 0 ? state->gap : 0;
+}
+
+/* Pass, fail, or inconclusive. */
+static const char *tick_period_result(const struct tick_grid *grids, int count, int expected)
+{
+	int configured = tick_configured_hz();
+	const char *result = "fail";
+
+	for (int i = 0; i < count; i++) {
+		if (grids[i].hz == expected)
+			return "pass";
+		/* a timer of the same phase may hide a tick; the tick itself does not */
+		if (grids[i].hz % expected == 0 && grids[i].hz != configured)
+			result = "inconclusive";
+	}
+	return result;
+}
+
+static void tick_period_verdict(struct run *run, const struct tick_grid *grids, int count,
+				int expected, bool stops)
+{
+	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
+	const char *result;
+
+	for (int i = 0; i < count; i++) {
+		at = i ? at : evidence;
+		at += snprintf(at, (size_t)(end - at), "%s%d Hz at %d of %d points", i ? ", " : "",
+			       grids[i].hz, grids[i].hits, grids[i].points);
+	}
+	if (stops)
+		snprintf(at, (size_t)(end - at), "; expected: none");
+	else
+		snprintf(at, (size_t)(end - at), "; expected: %d Hz", expected);
+	if (!expected)
+		result = "skipped";
+	else
+		result = tick_period_result(grids, count, expected);
+	if (expected && stops)
+		result = result[0] == 'p' ? "fail" : "pass";
+	run_verdict(run, TICK_PERIOD_RULE, result, evidence,
+		    stops ? "find what else runs on the CPU: a tick stops for one thread alone" :
+			    "look longer (--for), on a quiet CPU");
+}
+
+static int tick_period_finish(struct run *run)
+{
+	static const struct run_column columns[] = {
+		{ "frequency", "Hz" }, { "period", "ns" },	  { "begins", "ns" },
+		{ "points", "count" }, { "with a gap", "count" }, { "by chance", "%" },
+	};
+	struct tick_period_state *state = run->state;
+	struct tick_grid grids[TICK_PERIOD_GRIDS];
+	int asked = (int)option_number(&run->options, "expect");
+	int expected = asked ?: tick_configured_hz();
+	int count = tick_find(grids, TICK_PERIOD_GRIDS, &state->view, expected, state->bins);
+	struct cbor *c = run_table_begin(run, "grids", columns, 6, count);
+
+	for (int i = 0; i < count; i++) {
+		cbor_array(c, 6);
+		cbor_int(c, grids[i].hz);
+		cbor_int(c, grids[i].period_ns);
+		cbor_int(c, grids[i].phase_ns % grids[i].period_ns);
+		cbor_int(c, grids[i].points);
+		cbor_int(c, grids[i].hits);
+		cbor_int(c, grids[i].chance / 10);
+	}
+	run_table_end(run);
+	tick_period_verdict(run, grids, count, expected, !asked && tick_stops(state->ensemble.cpu));
+	return state->ensemble.error;
+}
+
+static void tick_period_cleanup(struct run *run)
+{
+	struct tick_period_state *state = run->state;
+
+	if (state)
+		free(state->events);
+	free(state);
+}
+
+const struct measurement tick_period_measurement = {
+	.name = "tick-period",
+	.code = "CLK-B-CFG",
+	.summary = "whether the clock tick comes as configured",
+	.role = "measurement",
+	.chapter = CHAPTER_TICK,
+	.contexts = tick_period_contexts,
+	.options = tick_period_options,
+	.series = tick_period_series,
+	.tables = tick_period_tables,
+	.verdicts = tick_period_verdicts,
+	.evaluate = tick_period_evaluate,
+	.setup = tick_period_setup,
+	.finish = tick_period_finish,
+	.cleanup = tick_period_cleanup,
+};

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of tick.c: ticks made up with jitter, other disturbances, stolen time and missing ticks are
+ * found, and counted as brute force counts them. Prints TAP. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "tap.h"
+#include "tick.h"
+
+#define EVENTS 100000
+#define SPANS 200
+
+struct world {
+	uint64_t random;
+	int64_t start_ns;
+	int64_t phase_ns; /* after start_ns */
+	int64_t stolen_ns;
+	struct tick_event events[EVENTS];
+	struct tick_span spans[SPANS];
+	struct tick_view view;
+	uint32_t bins[TICK_BINS];
+};
+
+/* Marsaglia's xorshift (2003): every run is the same. */
+static int64_t draw(struct world *w, int64_t below)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return (int64_t)(w->random % (uint64_t)below);
+}
+
+static struct world *world_new(uint64_t seed)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->random = seed * 2654435761u + 88172645463325252ULL;
+	for (int i = 0; i < 20; i++)
+		draw(w, 2);
+	w->start_ns = 12510199575931 + draw(w, NSEC_PER_SEC);
+	w->view.events = w->events;
+	w->view.spans = w->spans;
+	return w;
+}
+
+/* Spans of 40 ms with a rest of 2 ms between them. */
+static void world_spans(struct world *w, int count)
+{
+	for (int i = 0; i < count; i++) {
+		w->spans[i].from_ns = w->start_ns + i * 42 * NSEC_PER_MSEC;
+		w->spans[i].to_ns = w->spans[i].from_ns + 40 * NSEC_PER_MSEC;
+	}
+	w->view.span_count = count;
+}
+
+static bool world_observes(const struct world *w, int64_t time_ns)
+{
+	for (int i = 0; i < w->view.span_count; i++)
+		if (time_ns >= w->spans[i].from_ns && time_ns < w->spans[i].to_ns)
+			return true;
+	return false;
+}
+
+/* A disturbance; @window_ns: it is only known to have begun in a loop of that length. */
+static void world_add(struct world *w, int64_t at_ns, int64_t window_ns, int64_t away_ns, int tag)
+{
+	int64_t before_ns = window_ns ? draw(w, window_ns) : 0;
+
+	if (!world_observes(w, at_ns) || w->view.event_count == EVENTS)
+		return;
+	w->events[w->view.event_count++] = (struct tick_event){
+		.from_ns = at_ns - before_ns,
+		.window_ns = (int32_t)window_ns,
+		.away_ns = (int32_t)away_ns,
+		.tag = tag,
+	};
+}
+
+static void world_ticks(struct world *w, int64_t period_ns, int64_t jitter_ns, int64_t window_ns,
+			int missing_percent, int tag)
+{
+	int64_t end_ns = w->spans[w->view.span_count - 1].to_ns;
+
+	w->phase_ns = draw(w, period_ns);
+	for (int64_t at_ns = w->start_ns + w->phase_ns; at_ns < end_ns; at_ns += period_ns)
+		if (draw(w, 100) >= missing_percent)
+			world_add(w, at_ns + (jitter_ns ? draw(w, jitter_ns) - jitter_ns / 2 : 0),
+				  window_ns, 20000 + draw(w, 40000), tag);
+}
+
+/* Disturbances at chance, @rate in a second, most of them short. */
+static void world_noise(struct world *w, int64_t rate, int64_t window_ns)
+{
+	int64_t end_ns = w->spans[w->view.span_count - 1].to_ns;
+	int64_t count = (end_ns - w->start_ns) * rate / NSEC_PER_SEC;
+
+	for (int64_t i = 0; i < count; i++)
+		world_add(w, w->start_ns + draw(w, end_ns - w->start_ns), window_ns,
+			  draw(w, 20) ? 600 + draw(w, 4000) : 5000 + draw(w, 100000), 0);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct tick_event *x = a, *y = b;
+
+	return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+}
+
+static void world_sort(struct world *w)
+{
+	qsort(w->events, (size_t)w->view.event_count, sizeof(w->events[0]), by_time);
+}
+
+/* Points as their definition says, one after the other. */
+static int brute_points(const struct world *w, const struct tick_grid *grid)
+{
+	int64_t end_ns = w->spans[w->view.span_count - 1].to_ns;
+	int points = 0;
+
+	for (int64_t at_ns = grid->phase_ns; at_ns <= end_ns; at_ns += grid->period_ns) {
+		bool seen = false;
+
+		for (int i = 0; i < w->view.span_count; i++)
+			seen |= at_ns > w->spans[i].from_ns + grid->tolerance_ns &&
+				at_ns <= w->spans[i].to_ns - grid->tolerance_ns;
+		for (int i = 0; i < w->view.event_count; i++) {
+			const struct tick_event *e = &w->events[i];
+
+			seen &= at_ns <= e->from_ns + e->window_ns + grid->tolerance_ns ||
+				at_ns > e->from_ns + e->away_ns;
+		}
+		points += seen;
+	}
+	return points;
+}
+
+/* Whether @event is the longest at a point near it, and no other event is. */
+static bool brute_is_tick(const struct world *w, const struct tick_grid *grid, int event)
+{
+	const struct tick_event *e = &w->events[event];
+	int64_t end_ns = e->from_ns + e->window_ns + grid->tolerance_ns;
+	int64_t at_ns = grid->phase_ns;
+
+	while (at_ns + grid->period_ns <= end_ns)
+		at_ns += grid->period_ns;
+	if (at_ns > end_ns || at_ns < e->from_ns - grid->tolerance_ns)
+		return false;
+	for (int i = 0; i < w->view.event_count; i++) {
+		const struct tick_event *o = &w->events[i];
+
+		if (i != event && at_ns <= o->from_ns + o->window_ns + grid->tolerance_ns &&
+		    at_ns >= o->from_ns - grid->tolerance_ns &&
+		    (o->away_ns > e->away_ns || (o->away_ns == e->away_ns && i < event)))
+			return false;
+	}
+	return true;
+}
+
+static int64_t distance_ns(int64_t a_ns, int64_t b_ns, int64_t period_ns)
+{
+	int64_t apart_ns = (a_ns - b_ns) % period_ns;
+
+	if (apart_ns < 0)
+		apart_ns += period_ns;
+	return apart_ns > period_ns / 2 ? period_ns - apart_ns : apart_ns;
+}
+
+static void test_median(struct tap *tap)
+{
+	struct world *w = world_new(1);
+	int wrong = 0;
+
+	for (int round = 0; round < 2000; round++) {
+		int count = 1 + (int)draw(w, 140), below = 0, above = 0;
+		int32_t values[140], spread, median;
+
+		for (int i = 0; i < count; i++)
+			values[i] = (int32_t)draw(w, 1 + round) - 500;
+		median = tick_median(values, count, &spread);
+		for (int i = 0; i < count; i++) {
+			below += values[i] < median;
+			above += values[i] > median;
+			wrong += i && values[i - 1] > values[i];
+		}
+		wrong += below > count / 2 || above > count / 2 || spread < 0;
+	}
+	tap_check(tap, !wrong, "the median of 2000 lists");
+	free(w);
+}
+
+/* Laid on what is known to be there: the phase is found, and everything is counted right. */
+static void test_lay(struct tap *tap, int hz, int64_t window_ns, int64_t rate, int missing)
+{
+	int phases = 0, points = 0, hits = 0, ticks = 0, truly = 0, lost = 0;
+
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct world *w = world_new(seed * 31 + (uint64_t)hz);
+		struct tick_grid grid;
+		int marked = 0;
+
+		world_spans(w, 25);
+		world_ticks(w, tick_period_ns(hz), 4000, window_ns, missing, 1);
+		world_noise(w, rate, window_ns);
+		world_sort(w);
+		tick_lay(&grid, tick_period_ns(hz), &w->view, w->bins);
+		phases += distance_ns(grid.phase_ns, w->start_ns + w->phase_ns, grid.period_ns) >
+			  grid.tolerance_ns;
+		points += grid.points != brute_points(w, &grid);
+		for (int i = 0; i < w->view.event_count; i++) {
+			const struct tick_event *event = &w->events[i];
+
+			ticks += (event->point >= 0) != brute_is_tick(w, &grid, i);
+			marked += event->point >= 0;
+			truly += event->tag;
+			lost += event->tag && event->point < 0;
+		}
+		hits += grid.hits != marked;
+		free(w);
+	}
+	tap_check(tap, !phases && !points && !hits && !ticks,
+		  "%d Hz, %lld ns wide, %lld/s others, %d %% missing: laid and counted "
+		  "(%d %d %d %d)",
+		  hz, (long long)window_ns, (long long)rate, missing, phases, points, hits, ticks);
+	/* a longer disturbance at the same point hides a tick: seldom */
+	tap_check(tap, lost * 25 <= truly, "of %d ticks %d are not taken as such", truly, lost);
+}
+
+static void test_find(struct tap *tap, int hz, int64_t rate, int missing)
+{
+	int wrong = 0, others = 0;
+
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		struct world *w = world_new(seed * 77 + (uint64_t)hz);
+		struct tick_grid grids[3];
+		int count;
+
+		world_spans(w, hz < 50 ? 60 : 25);
+		world_ticks(w, tick_period_ns(hz), 2000, 0, missing, 1);
+		world_noise(w, rate, 0);
+		world_sort(w);
+		count = tick_find(grids, 3, &w->view, hz, w->bins);
+		wrong += !count || grids[0].hz != hz;
+		others += count > 1;
+		free(w);
+	}
+	tap_check(tap, !wrong && !others,
+		  "%d Hz is found, nothing else, with %lld/s others and %d %% missing (%d %d)", hz,
+		  (long long)rate, missing, wrong, others);
+}
+
+static void test_nothing(struct tap *tap, int64_t rate)
+{
+	int found = 0;
+
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct world *w = world_new(seed * 13);
+		struct tick_grid grids[3];
+
+		world_spans(w, 25);
+		world_noise(w, rate, 0);
+		world_sort(w);
+		found += tick_find(grids, 3, &w->view, 250, w->bins);
+		free(w);
+	}
+	tap_check(tap, !found, "no grid among %lld/s at chance (%d)", (long long)rate, found);
+}
+
+static void test_two_grids(struct tap *tap)
+{
+	struct world *w = world_new(5);
+	struct tick_grid grids[3];
+	int count;
+
+	world_spans(w, 25);
+	world_ticks(w, tick_period_ns(250), 2000, 0, 0, 1);
+	world_ticks(w, tick_period_ns(100), 2000, 0, 0, 2);
+	world_noise(w, 500, 0);
+	world_sort(w);
+	count = tick_find(grids, 3, &w->view, 250, w->bins);
+	tap_check(tap, count == 2 && grids[0].hz == 250 && grids[1].hz == 100,
+		  "a timer beside the tick is found, too (%d grids)", count);
+	free(w);
+}
+
+/* Time that was taken away hides the points in it; they are not missing ticks. */
+static void test_stolen(struct tap *tap)
+{
+	struct world *w = world_new(6);
+	int64_t period_ns = tick_period_ns(250);
+	struct tick_grid grid;
+	int kept = 0;
+
+	world_spans(w, 25);
+	world_ticks(w, period_ns, 2000, 0, 0, 1);
+	world_sort(w);
+	for (int i = 0; i < w->view.event_count; i++) {
+		int64_t from_ns = w->events[i].from_ns;
+
+		/* every tenth tick is followed by 10 ms without the CPU, as far as the span goes */
+		if (i % 10 == 0 && world_observes(w, from_ns + 11 * NSEC_PER_MSEC)) {
+			w->events[kept] = w->events[i];
+			w->events[kept++].away_ns = 10 * NSEC_PER_MSEC;
+			i += 2;
+		} else {
+			w->events[kept++] = w->events[i];
+		}
+	}
+	tap_check(tap, kept < w->view.event_count - 20, "time is stolen");
+	w->view.event_count = kept;
+	tick_lay(&grid, period_ns, &w->view, w->bins);
+	tap_check(tap, abs(grid.points - grid.hits) <= 2 && grid.points == brute_points(w, &grid),
+		  "points in stolen time do not count: %d of %d", grid.hits, grid.points);
+	free(w);
+}
+
+static void test_empty(struct tap *tap)
+{
+	struct world *w = world_new(7);
+	struct tick_grid grid;
+
+	tick_lay(&grid, tick_period_ns(250), &w->view, w->bins);
+	tap_check(tap,
+		  !grid.points && !tick_is_grid(&grid) &&
+			  !tick_find(&grid, 1, &w->view, 250, w->bins),
+		  "nothing is found in nothing");
+	world_spans(w, 25);
+	tick_lay(&grid, tick_period_ns(250), &w->view, w->bins);
+	tap_check(tap, grid.points > 200 && !grid.hits && !tick_is_grid(&grid),
+		  "without events there are points, and no hits");
+	free(w);
+}
+
+int main(void)
+{
+	static const int found[] = { 24, 100, 128, 250, 256, 300, 512, 1000, 1024, 1200 };
+	struct tap tap = { 0 };
+	int hz = tick_configured_hz();
+
+	tap_check(&tap, hz >= TICK_HZ_MIN && hz <= TICK_HZ_MAX, "the kernel ticks at %d Hz", hz);
+	tap_check(&tap, tick_period_ns(300) == 3333333 && tick_period_ns(1000) == 1000000,
+		  "periods are the kernel's");
+	test_median(&tap);
+	test_empty(&tap);
+	test_stolen(&tap);
+	test_two_grids(&tap);
+	for (int i = 0; i < (int)(sizeof(found) / sizeof(found[0])); i++)
+		test_find(&tap, found[i], 300, 3);
+	test_find(&tap, 250, 4000, 5);
+	test_find(&tap, 1000, 4000, 5);
+	test_find(&tap, 250, 15000, 5);
+	test_nothing(&tap, 100);
+	test_nothing(&tap, 1000);
+	test_nothing(&tap, 10000);
+	for (int i = 0; i < 2; i++) {
+		test_lay(&tap, 100, i * 10000, 300, 0);
+		test_lay(&tap, 250, i * 10000, 1000, 5);
+		test_lay(&tap, 250, i * 50000, 300, 30);
+		test_lay(&tap, 1000, i * 10000, 1000, 5);
+	}
+	return tap_end(&tap);
+}
