@@ -23,6 +23,15 @@ extern const struct measurement sem_lifecycle_measurement;
 extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement sem_contended_measurement;
 extern const struct measurement mutex_uncontended_measurement;
+extern const struct measurement condvar_measurement;
+extern const struct measurement futex_measurement;
+extern const struct measurement mq_posix_measurement;
+extern const struct measurement mq_sysv_measurement;
+extern const struct measurement sem_sysv_measurement;
+extern const struct measurement pipe_measurement;
+extern const struct measurement eventfd_measurement;
+extern const struct measurement signal_measurement;
+extern const struct measurement mutex_handover_measurement;
 
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
@@ -36,6 +45,15 @@ const struct measurement *const catalogue_measurements[] = {
 	&sem_uncontended_measurement,
 	&sem_contended_measurement,
 	&mutex_uncontended_measurement,
+	&condvar_measurement,
+	&futex_measurement,
+	&mq_posix_measurement,
+	&mq_sysv_measurement,
+	&sem_sysv_measurement,
+	&pipe_measurement,
+	&eventfd_measurement,
+	&signal_measurement,
+	&mutex_handover_measurement,
 	NULL,
 };
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Condition variables: pthread_cond_signal() wakes the thread that waits. Whom it wakes, of
+ * several. docs/measurements/condvar.md says what exactly is timed.
+ */
+#include <pthread.h>
+
+#include "handover.h"
+
+#define CONDVAR_REMEDY \
+	"use a condition variable that keeps to priorities (librtpi), or one for each waiter"
+
+/* What is waited for, with the mutex that guards it. */
+struct condvar {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	int tokens;
+};
+
+struct condvar_object {
+	struct condvar ways[HANDOVER_WAYS];
+};
+
+/* The mutex is free again before the waiter is woken. */
+static inline __attribute__((always_inline)) int condvar_send(void *object, enum handover_way way)
+{
+	struct condvar *c = &((struct condvar_object *)object)->ways[way];
+
+	pthread_mutex_lock(&c->mutex);
+	c->tokens++;
+	pthread_mutex_unlock(&c->mutex);
+	return pthread_cond_signal(&c->cond);
+}
+
+static inline __attribute__((always_inline)) int condvar_wait(void *object, enum handover_way way)
+{
+	struct condvar *c = &((struct condvar_object *)object)->ways[way];
+	int err = 0;
+
+	pthread_mutex_lock(&c->mutex);
+	while (!c->tokens && !err)
+		err = pthread_cond_wait(&c->cond, &c->mutex);
+	c->tokens--;
+	pthread_mutex_unlock(&c->mutex);
+	return err;
+}
+
+HANDOVER_KIND(condvar, condvar_send, condvar_wait)
+
+static bool condvar_open(struct handover *h)
+{
+	struct condvar_object *o = h->object;
+
+	for (int i = 0; i < HANDOVER_WAYS; i++) {
+		pthread_mutex_init(&o->ways[i].mutex, NULL);
+		pthread_cond_init(&o->ways[i].cond, NULL);
+		o->ways[i].tokens = 0;
+	}
+	return true;
+}
+
+static void condvar_close(struct handover *h)
+{
+	struct condvar_object *o = h->object;
+
+	for (int i = 0; i < HANDOVER_WAYS; i++) {
+		pthread_cond_destroy(&o->ways[i].cond);
+		pthread_mutex_destroy(&o->ways[i].mutex);
+	}
+}
+
+static void condvar_judge(struct handover *h)
+{
+	handover_judge_waiters(h, condvar_send, condvar_wait, CONDVAR_REMEDY);
+}
+
+static const struct catalogue_series condvar_series[] = {
+	HANDOVER_SERIES("before the mutex is locked to send", "after it is unlocked having waited"),
+};
+
+static const struct catalogue_entry condvar_verdicts[] = {
+	HANDOVER_VERDICT,
+	HANDOVER_VERDICTS_WAITERS,
+	{ NULL, NULL },
+};
+
+static const struct handover_kind condvar_kinds[] = { HANDOVER_ROW("", condvar) };
+
+static const struct handover_plan condvar_plan = {
+	.kinds = condvar_kinds,
+	.kind_count = 1,
+	.object_size = sizeof(struct condvar_object),
+	.open = condvar_open,
+	.close = condvar_close,
+	.judge = condvar_judge,
+};
+
+static int condvar_setup(struct run *run)
+{
+	return handover_setup(run, &condvar_plan);
+}
+
+const struct measurement condvar_measurement = {
+	.name = "condvar",
+	.code = "",
+	.summary = "waking a thread through a condition variable, and whom",
+	.role = "measurement",
+	.chapter = CHAPTER_HANDOVER,
+	.contexts = handover_contexts,
+	.options = handover_options,
+	.series = condvar_series,
+	.tables = handover_tables_judged,
+	.verdicts = condvar_verdicts,
+	.evaluate = handover_evaluate,
+	.setup = condvar_setup,
+	.finish = handover_finish,
+	.cleanup = handover_cleanup,
+};

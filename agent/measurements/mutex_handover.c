@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Handing over a mutex: its owner unlocks it, and the thread that waits for it runs. Three mutexes,
+ * so that each is only ever unlocked by its owner. docs/measurements/mutex-handover.md says what
+ * exactly is timed.
+ */
+#include <pthread.h>
+
+#include "handover.h"
+
+#define MUTEX_COUNT 3
+
+/*
+ * Before round i (modulo 3) the sender holds mutex i, the waiter i + 1 and i + 2. The waiter unlocks
+ * i + 1 (BACK) and waits for i (THERE); the sender, which waited for i + 1, unlocks i, and next
+ * waits for i + 2. So none tries to have again what it has just unlocked.
+ */
+struct mutex_object {
+	pthread_mutex_t mutexes[MUTEX_COUNT];
+	pthread_mutex_t alone;
+	struct {
+		int round;
+	} __attribute__((aligned(64))) roles[HANDOVER_ROLES];
+};
+
+/* THERE, by the sender: the end of its round. BACK, by the waiter. */
+static int mutex_send(void *object, enum handover_way way)
+{
+	struct mutex_object *o = object;
+	int i;
+
+	if (way == HANDOVER_ALONE)
+		return pthread_mutex_unlock(&o->alone);
+	if (way == HANDOVER_BACK)
+		return pthread_mutex_unlock(
+			&o->mutexes[(o->roles[HANDOVER_WAITER].round + 1) % MUTEX_COUNT]);
+	i = o->roles[HANDOVER_SENDER].round;
+	o->roles[HANDOVER_SENDER].round = (i + 1) % MUTEX_COUNT;
+	return pthread_mutex_unlock(&o->mutexes[i]);
+}
+
+/* THERE, by the waiter: the end of its round. BACK, by the sender. */
+static int mutex_wait(void *object, enum handover_way way)
+{
+	struct mutex_object *o = object;
+	int i;
+
+	if (way == HANDOVER_ALONE)
+		return pthread_mutex_lock(&o->alone);
+	if (way == HANDOVER_BACK)
+		return pthread_mutex_lock(
+			&o->mutexes[(o->roles[HANDOVER_SENDER].round + 1) % MUTEX_COUNT]);
+	i = o->roles[HANDOVER_WAITER].round;
+	o->roles[HANDOVER_WAITER].round = (i + 1) % MUTEX_COUNT;
+	return pthread_mutex_lock(&o->mutexes[i]);
+}
+
+HANDOVER_KIND(mutex, mutex_send, mutex_wait)
+
+static bool mutex_open(struct handover *h)
+{
+	struct mutex_object *o = h->object;
+	pthread_mutexattr_t attr;
+	int err;
+
+	pthread_mutexattr_init(&attr);
+	err = pthread_mutexattr_setprotocol(&attr,
+					    h->kind ? PTHREAD_PRIO_INHERIT : PTHREAD_PRIO_NONE);
+	for (int i = 0; i < MUTEX_COUNT && !err; i++)
+		err = pthread_mutex_init(&o->mutexes[i], &attr);
+	err = err ?: pthread_mutex_init(&o->alone, &attr);
+	pthread_mutexattr_destroy(&attr);
+	if (err)
+		return handover_skip(h, "a mutex with priority inheritance", err,
+				     "a C library and a kernel that have it");
+	pthread_mutex_lock(&o->alone);
+	o->roles[HANDOVER_SENDER].round = o->roles[HANDOVER_WAITER].round = 0;
+	return true;
+}
+
+static void mutex_close(struct handover *h)
+{
+	struct mutex_object *o = h->object;
+
+	pthread_mutex_unlock(&o->alone);
+	pthread_mutex_destroy(&o->alone);
+	for (int i = 0; i < MUTEX_COUNT; i++)
+		pthread_mutex_destroy(&o->mutexes[i]);
+}
+
+/* What it holds before its round. */
+static void mutex_hold(struct handover *h, enum handover_role role,
+		       int (*operation)(pthread_mutex_t *mutex))
+{
+	struct mutex_object *o = h->object;
+	int i = o->roles[role].round;
+
+	if (role == HANDOVER_SENDER) {
+		operation(&o->mutexes[i]);
+		return;
+	}
+	operation(&o->mutexes[(i + 1) % MUTEX_COUNT]);
+	operation(&o->mutexes[(i + 2) % MUTEX_COUNT]);
+}
+
+static void mutex_begin(struct handover *h, enum handover_role role)
+{
+	mutex_hold(h, role, pthread_mutex_lock);
+}
+
+static void mutex_end(struct handover *h, enum handover_role role)
+{
+	mutex_hold(h, role, pthread_mutex_unlock);
+}
+
+static const struct option_info mutex_options[] = {
+	HANDOVER_OPTIONS,
+	{ "protocol", OPTION_ENUMS, "none,inherit", 0, 0, "none inherit",
+	  "protocol of the mutexes" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series mutex_series[] = {
+	HANDOVER_SERIES("before pthread_mutex_unlock()", "after pthread_mutex_lock()"),
+};
+
+static const struct catalogue_evaluate mutex_evaluate[] = {
+	{ "idle", "samples=500", "samples=50000" },
+	{ NULL, NULL, NULL },
+};
+
+static const struct handover_kind mutex_kinds[] = {
+	HANDOVER_ROW("none", mutex),
+	HANDOVER_ROW("inherit", mutex),
+};
+
+static const struct handover_plan mutex_plan = {
+	.label = "protocol",
+	.kinds = mutex_kinds,
+	.kind_count = 2,
+	.object_size = sizeof(struct mutex_object),
+	.open = mutex_open,
+	.close = mutex_close,
+	.begin = mutex_begin,
+	.end = mutex_end,
+};
+
+static int mutex_setup(struct run *run)
+{
+	return handover_setup(run, &mutex_plan);
+}
+
+const struct measurement mutex_handover_measurement = {
+	.name = "mutex-handover",
+	.code = "",
+	.summary = "waking the thread that waits for a mutex",
+	.role = "measurement",
+	.chapter = CHAPTER_HANDOVER,
+	.contexts = handover_contexts,
+	.options = mutex_options,
+	.series = mutex_series,
+	.tables = handover_tables,
+	.verdicts = handover_verdicts,
+	.evaluate = mutex_evaluate,
+	.setup = mutex_setup,
+	.finish = handover_finish,
+	.cleanup = handover_cleanup,
+};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Pipes: 8 bytes written to one wake the thread that reads it. docs/measurements/pipe.md says what
+ * exactly is timed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "handover.h"
+
+struct pipe_object {
+	int fds[HANDOVER_WAYS][2];
+};
+
+static int pipe_send(void *object, enum handover_way way)
+{
+	const struct pipe_object *o = object;
+	uint64_t message = 1;
+
+	return write(o->fds[way][1], &message, sizeof(message)) == sizeof(message) ? 0 : errno;
+}
+
+static int pipe_wait(void *object, enum handover_way way)
+{
+	const struct pipe_object *o = object;
+	uint64_t message;
+
+	return read(o->fds[way][0], &message, sizeof(message)) == sizeof(message) ? 0 : errno;
+}
+
+HANDOVER_KIND(pipe, pipe_send, pipe_wait)
+
+static bool pipe_open(struct handover *h)
+{
+	struct pipe_object *o = h->object;
+
+	for (int i = 0; i < HANDOVER_WAYS; i++)
+		o->fds[i][0] = o->fds[i][1] = -1;
+	for (int i = 0; i < HANDOVER_WAYS; i++)
+		if (pipe2(o->fds[i], O_CLOEXEC))
+			return handover_skip(h, "pipe2()", errno,
+					     "allow more open files (ulimit -n)");
+	return true;
+}
+
+static void pipe_close(struct handover *h)
+{
+	struct pipe_object *o = h->object;
+
+	for (int i = 0; i < HANDOVER_WAYS * 2; i++)
+		if (o->fds[i / 2][i % 2] >= 0)
+			close(o->fds[i / 2][i % 2]);
+}
+
+static void pipe_judge(struct handover *h)
+{
+	handover_tell_waiters(h, pipe_send, pipe_wait);
+}
+
+static const struct catalogue_series pipe_series[] = {
+	HANDOVER_SERIES("before write()", "after read()"),
+};
+
+static const struct handover_kind pipe_kinds[] = { HANDOVER_ROW("", pipe) };
+
+static const struct handover_plan pipe_plan = {
+	.kinds = pipe_kinds,
+	.kind_count = 1,
+	.object_size = sizeof(struct pipe_object),
+	.open = pipe_open,
+	.close = pipe_close,
+	.judge = pipe_judge,
+};
+
+static int pipe_setup(struct run *run)
+{
+	return handover_setup(run, &pipe_plan);
+}
+
+const struct measurement pipe_measurement = {
+	.name = "pipe",
+	.code = "",
+	.summary = "waking a thread through a pipe",
+	.role = "measurement",
+	.chapter = CHAPTER_HANDOVER,
+	.contexts = handover_contexts,
+	.options = handover_options,
+	.series = pipe_series,
+	.tables = handover_tables_judged,
+	.verdicts = handover_verdicts,
+	.evaluate = handover_evaluate,
+	.setup = pipe_setup,
+	.finish = handover_finish,
+	.cleanup = handover_cleanup,
+};
