@@ -32,6 +32,10 @@ extern const struct measurement pipe_measurement;
 extern const struct measurement eventfd_measurement;
 extern const struct measurement signal_measurement;
 extern const struct measurement mutex_handover_measurement;
+extern const struct measurement process_create_measurement;
+extern const struct measurement page_fault_measurement;
+extern const struct measurement cpu_wakeup_measurement;
+extern const struct measurement cpu_migration_measurement;
 
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
@@ -54,6 +58,10 @@ const struct measurement *const catalogue_measurements[] = {
 	&eventfd_measurement,
 	&signal_measurement,
 	&mutex_handover_measurement,
+	&process_create_measurement,
+	&page_fault_measurement,
+	&cpu_wakeup_measurement,
+	&cpu_migration_measurement,
 	NULL,
 };
 

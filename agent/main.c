@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "catalogue.h"
+#include "clock.h"
 #include "exitcode.h"
 #include "load.h"
 #include "run.h"
@@ -254,6 +255,14 @@ static int main_command(int argc, char **argv)
 	return EXITCODE_USAGE;
 }
 
+/* For process-create: when this process began to run, to the pipe @fd. */
+static void __attribute__((noreturn)) main_stamp(const char *fd)
+{
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	_exit(write(atoi(fd), &now_ns, sizeof(now_ns)) != (ssize_t)sizeof(now_ns));
+}
+
 /* A stream, a journal or a pipe must not become the output that messages go to. */
 static void main_open_standard_files(void)
 {
@@ -270,6 +279,8 @@ int main(int argc, char **argv)
 {
 	int code;
 
+	if (argc == 3 && !strcmp(argv[1], "stamp"))
+		main_stamp(argv[2]);
 	main_open_standard_files();
 	signal(SIGCHLD, SIG_DFL); /* ignored it would hide how children ended */
 	code = main_command(argc, argv);

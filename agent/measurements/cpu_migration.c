@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Migration: what sched_setaffinity() takes that moves the calling thread to another CPU, until
+ * it runs there. docs/measurements/cpu-migration.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "cpupair.h"
+
+/* Samples of a test loop; after each others get the CPU for a moment. */
+#define MIGRATION_LOOP 100
+#define MIGRATION_REST_NS (500 * NSEC_PER_USEC)
+
+struct migration_state {
+	struct cpupairs all;
+	int64_t samples;
+	int error;
+};
+
+static const char *const migration_contexts[] = { "user", NULL };
+
+static const struct option_info migration_options[] = {
+	CPUPAIR_OPTIONS,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const char *const migration_stages[] = { "system call",
+						"the stopper thread takes it off",
+						"queued on the other CPU",
+						"interrupt",
+						"switch",
+						NULL };
+
+static const struct catalogue_series migration_series[] = {
+	{ "migrate", "ns", "time in which a thread moves itself to another CPU",
+	  "before sched_setaffinity(), on the one CPU", "after it, on the other",
+	  migration_stages },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry migration_verdicts[] = {
+	{ CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate migration_evaluate[] = {
+	{ "idle", "samples=1000 pairs=8", "samples=100000 pairs=56" },
+	{ NULL, NULL, NULL },
+};
+
+static bool migration_fail(struct run *run, int err, int cpu)
+{
+	struct migration_state *state = run->state;
+
+	state->error = message_set(&run->msg, err ? err : -EIO,
+				   "keep the CPUs online, and in the cpuset of the caller",
+				   "cannot move to CPU %d: %s", cpu,
+				   err ? strerror(-err) : "it runs elsewhere");
+	return false;
+}
+
+/* Back and forth; the way forth is what is timed. */
+static bool migration_loop_once(struct run *run, const struct cpupair *pair, int64_t count)
+{
+	struct series *series = &run->series[pair->series];
+	struct cpulist from = { { 0 } }, to = { { 0 } };
+
+	cpulist_add(&from, pair->from);
+	cpulist_add(&to, pair->to);
+	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns);
+	while (count-- > 0) {
+		int err = cpulist_apply(&from, 0);
+		int64_t from_ns, took_ns;
+
+		if (err)
+			return migration_fail(run, err, pair->from);
+		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		err = cpulist_apply(&to, 0);
+		took_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+		if (err || sched_getcpu() != pair->to)
+			return migration_fail(run, err, pair->to);
+		series_put(series, took_ns - series->info.stamp_ns);
+	}
+	return true;
+}
+
+static void migration_loop(struct worker *worker)
+{
+	const struct timespec rest = clock_from_ns(MIGRATION_REST_NS);
+	struct run *run = worker->run;
+	struct migration_state *state = run->state;
+	int64_t for_ns = option_number(&run->options, "for");
+	int64_t start_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (int64_t done = 0; done < state->samples; done += MIGRATION_LOOP)
+		for (int i = 0; i < state->all.count; i++) {
+			int64_t left = state->samples - done;
+
+			if (run_stopped(run) ||
+			    (for_ns && clock_now_ns(CLOCK_MONOTONIC) - start_ns >= for_ns))
+				return;
+			if (!migration_loop_once(run, &state->all.pairs[i],
+						 left < MIGRATION_LOOP ? left : MIGRATION_LOOP))
+				return;
+			nanosleep(&rest, NULL);
+		}
+}
+
+static int migration_setup(struct run *run)
+{
+	struct migration_state *state = calloc(1, sizeof(*state));
+	int err, worker;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&run->options, "samples");
+	err = cpupairs_choose(run, &state->all);
+	if (err)
+		return err;
+	/* not the frame's to pin: that it moves is what is measured */
+	worker = run_add_worker(run, migration_loop, NULL, -1,
+				(int)option_number(&run->options, "priority"));
+	if (worker < 0)
+		return worker;
+	run->workers[worker].prepare = cpupairs_prepare;
+	for (int i = 0; i < state->all.count && err >= 0; i++)
+		err = cpupairs_series(run, &state->all.pairs[i], "migrate", worker, state->samples);
+	return err < 0 ? err : 0;
+}
+
+static int migration_finish(struct run *run)
+{
+	struct migration_state *state = run->state;
+
+	cpupairs_verdict(run, &state->all);
+	return state->error;
+}
+
+static void migration_cleanup(struct run *run)
+{
+	struct migration_state *state = run->state;
+
+	cpupairs_free(&state->all);
+	free(state);
+}
+
+const struct measurement cpu_migration_measurement = {
+	.name = "cpu-migration",
+	.code = "",
+	.summary = "time in which a thread moves itself to another CPU",
+	.role = "measurement",
+	.chapter = CHAPTER_KERNEL,
+	.contexts = migration_contexts,
+	.options = migration_options,
+	.series = migration_series,
+	.verdicts = migration_verdicts,
+	.evaluate = migration_evaluate,
+	.setup = migration_setup,
+	.finish = migration_finish,
+	.cleanup = migration_cleanup,
+};

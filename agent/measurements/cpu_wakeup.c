@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Wake-up across CPUs: a thread on one CPU wakes, by a futex, one that sleeps on another.
+ * docs/measurements/cpu-wakeup.md says what exactly is timed.
+ *
+ * There is a thread on each CPU. Test loops of pairs take turns: one thread rings, one sleeps and
+ * puts the samples, the others wait for their turn. A ring that finds its sleeper not asleep yet
+ * is no wake-up: it is counted, and rung again.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cpupair.h"
+
+/* Samples of a test loop. */
+#define WAKEUP_LOOP 100
+/* A turn that no test loop has: nobody is to have one any more. */
+#define WAKEUP_OVER INT32_MAX
+/* A sleeper that is not back after so long does not come. */
+#define WAKEUP_PATIENCE_NS NSEC_PER_SEC
+
+struct wakeup_bell {
+	uint32_t rung __attribute__((aligned(64)));  /* how often: the futex */
+	int64_t rung_ns;			     /* CLOCK_MONOTONIC just before */
+	uint32_t ready __attribute__((aligned(64))); /* for this ring the sleeper waits */
+	uint32_t loops;				     /* test loops that the sleeper has finished */
+	int64_t samples;
+	int64_t early; /* rung before it slept */
+};
+
+struct wakeup_state {
+	struct run *run;
+	struct cpupairs all;
+	struct wakeup_bell *bells; /* of each pair */
+	int64_t samples;
+	int64_t pause_ns;
+	int64_t for_ns;
+	uint32_t turn __attribute__((aligned(64))); /* number of the test loop: a futex */
+	uint32_t lost;				    /* a sleeper did not wake; pair number + 1 */
+};
+
+static const char *const wakeup_contexts[] = { "user", NULL };
+
+static const struct option_info wakeup_options[] = {
+	CPUPAIR_OPTIONS,
+	{ "pause", OPTION_DURATION, "100us", 20 * NSEC_PER_USEC, NSEC_PER_SEC, NULL,
+	  "how long the sleeper sleeps at least before it is woken" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const char *const wakeup_stages[] = {
+	"system call",	  "wake-up", "interrupt to the other CPU", "exit from idle", "switch",
+	"return to user", NULL
+};
+
+static const struct catalogue_series wakeup_series[] = {
+	{ "wake", "ns", "time until a thread runs that another CPU wakes",
+	  "before FUTEX_WAKE, on the one CPU", "after FUTEX_WAIT, on the other", wakeup_stages },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry wakeup_tables[] = {
+	{ "pairs", "wake-ups of each pair, and rings that came before the sleeper slept" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry wakeup_verdicts[] = {
+	{ CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate wakeup_evaluate[] = {
+	{ "idle", "samples=500 pairs=6", "samples=20000 pairs=56" },
+	{ NULL, NULL, NULL },
+};
+
+static int wakeup_futex(const uint32_t *word, int operation, uint32_t value)
+{
+	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0) < 0 ? errno : 0;
+}
+
+static void wakeup_next_turn(struct wakeup_state *state, uint32_t turn)
+{
+	atomic_store_release(&state->turn, turn);
+	wakeup_futex(&state->turn, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
+/* Whether it comes. */
+static bool wakeup_await_turn(struct wakeup_state *state, uint32_t mine)
+{
+	for (;;) {
+		uint32_t turn = atomic_load_acquire(&state->turn);
+
+		if (run_stopped(state->run) || turn > mine)
+			return false;
+		if (turn == mine)
+			return true;
+		wakeup_futex(&state->turn, FUTEX_WAIT_PRIVATE, turn);
+	}
+}
+
+/* The one that is woken. */
+static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
+{
+	struct wakeup_bell *bell = &state->bells[number];
+	struct series *series = &state->run->series[state->all.pairs[number].series];
+	int64_t attempts = 4 * count + 100;
+
+	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - state->run->start_ns);
+	while (count && attempts--) {
+		uint32_t rung = atomic_load_acquire(&bell->rung);
+		int64_t woken_ns;
+		int err;
+
+		atomic_store_release(&bell->ready, rung + 1);
+		do {
+			err = wakeup_futex(&bell->rung, FUTEX_WAIT_PRIVATE, rung);
+			woken_ns = clock_now_ns(CLOCK_MONOTONIC);
+			if (run_stopped(state->run))
+				return;
+		} while (atomic_load_acquire(&bell->rung) == rung);
+		if (err) {
+			bell->early++;
+			continue;
+		}
+		series_put(series, woken_ns - bell->rung_ns - series->info.stamp_ns);
+		bell->samples++;
+		count--;
+	}
+	atomic_store_release(&bell->loops, bell->loops + 1);
+}
+
+/* The one that wakes. It sleeps in between, so that neither CPU is taken from others for long. */
+static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
+{
+	struct wakeup_bell *bell = &state->bells[number];
+	const struct timespec pause = clock_from_ns(state->pause_ns);
+	int64_t rung_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	for (;;) {
+		uint32_t next = atomic_load_relaxed(&bell->rung) + 1;
+
+		nanosleep(&pause, NULL);
+		if (run_stopped(state->run) || atomic_load_acquire(&bell->loops) > loops)
+			return;
+		if (atomic_load_acquire(&bell->ready) != next) {
+			if (clock_now_ns(CLOCK_MONOTONIC) - rung_ns < WAKEUP_PATIENCE_NS)
+				continue;
+			atomic_store_release(&state->lost, (uint32_t)number + 1);
+			atomic_store_release(&state->run->stop, RUN_STOP);
+			return;
+		}
+		bell->rung_ns = rung_ns = clock_now_ns(CLOCK_MONOTONIC);
+		atomic_store_release(&bell->rung, next);
+		wakeup_futex(&bell->rung, FUTEX_WAKE_PRIVATE, 1);
+	}
+}
+
+static void wakeup_loop(struct worker *worker)
+{
+	struct wakeup_state *state = worker->state;
+	int64_t start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	uint32_t turn = 0, loops = 0;
+
+	for (int64_t done = 0; done < state->samples; done += WAKEUP_LOOP, loops++)
+		for (int i = 0; i < state->all.count; i++, turn++) {
+			const struct cpupair *pair = &state->all.pairs[i];
+			int64_t left = state->samples - done;
+
+			if (worker->cpu != pair->from && worker->cpu != pair->to)
+				continue;
+			if (!wakeup_await_turn(state, turn))
+				return;
+			if (worker->cpu == pair->to) {
+				wakeup_sleep(state, i, left < WAKEUP_LOOP ? left : WAKEUP_LOOP);
+				continue;
+			}
+			wakeup_ring(state, i, loops);
+			if (state->for_ns &&
+			    clock_now_ns(CLOCK_MONOTONIC) - start_ns >= state->for_ns)
+				wakeup_next_turn(state, WAKEUP_OVER);
+			else
+				wakeup_next_turn(state, turn + 1);
+		}
+}
+
+/* The worker of that CPU; -errno with a message. */
+static int wakeup_worker(struct run *run, int cpu)
+{
+	int worker;
+
+	for (int i = 0; i < run->worker_count; i++)
+		if (run->workers[i].cpu == cpu)
+			return i;
+	worker = run_add_worker(run, wakeup_loop, run->state, cpu,
+				(int)option_number(&run->options, "priority"));
+	if (worker >= 0)
+		run->workers[worker].prepare = cpupairs_prepare;
+	return worker;
+}
+
+static int wakeup_setup(struct run *run)
+{
+	struct wakeup_state *state;
+	int err;
+
+	if (posix_memalign(&run->state, 64, sizeof(*state)))
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state = run->state;
+	*state = (struct wakeup_state){
+		.run = run,
+		.samples = option_number(&run->options, "samples"),
+		.pause_ns = option_number(&run->options, "pause"),
+		.for_ns = option_number(&run->options, "for"),
+	};
+	err = cpupairs_choose(run, &state->all);
+	if (err)
+		return err;
+	if (posix_memalign((void **)&state->bells, 64,
+			   (size_t)state->all.count * sizeof(*state->bells)))
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	for (int i = 0; i < state->all.count && err >= 0; i++) {
+		struct cpupair *pair = &state->all.pairs[i];
+
+		state->bells[i] = (struct wakeup_bell){ 0 };
+		err = wakeup_worker(run, pair->from);
+		err = err < 0 ? err : wakeup_worker(run, pair->to);
+		err = err < 0 ? err : cpupairs_series(run, pair, "wake", err, state->samples);
+	}
+	return err < 0 ? err : 0;
+}
+
+static void wakeup_table(struct run *run, const struct wakeup_state *state)
+{
+	static const struct run_column columns[] = {
+		{ "from", "" },
+		{ "to", "" },
+		{ "wake-ups", "count" },
+		{ "early", "count" },
+	};
+	struct cbor *c = run_table_begin(run, "pairs", columns, 4, state->all.count);
+
+	for (int i = 0; i < state->all.count; i++) {
+		cbor_array(c, 4);
+		cbor_text(c, state->all.pairs[i].labels[0]);
+		cbor_text(c, state->all.pairs[i].labels[1]);
+		cbor_int(c, state->bells[i].samples);
+		cbor_int(c, state->bells[i].early);
+	}
+	run_table_end(run);
+}
+
+static int wakeup_finish(struct run *run)
+{
+	struct wakeup_state *state = run->state;
+
+	wakeup_table(run, state);
+	cpupairs_verdict(run, &state->all);
+	if (!state->lost)
+		return 0;
+	return message_set(&run->msg, -EIO, "look what else runs there at a higher priority",
+			   "the thread on %s did not run for a second",
+			   state->all.pairs[state->lost - 1].labels[1]);
+}
+
+static void wakeup_cleanup(struct run *run)
+{
+	struct wakeup_state *state = run->state;
+
+	cpupairs_free(&state->all);
+	free(state->bells);
+	free(state);
+}
+
+const struct measurement cpu_wakeup_measurement = {
+	.name = "cpu-wakeup",
+	.code = "",
+	.summary = "time until a thread runs that another CPU wakes",
+	.role = "measurement",
+	.chapter = CHAPTER_KERNEL,
+	.contexts = wakeup_contexts,
+	.options = wakeup_options,
+	.series = wakeup_series,
+	.tables = wakeup_tables,
+	.verdicts = wakeup_verdicts,
+	.evaluate = wakeup_evaluate,
+	.setup = wakeup_setup,
+	.finish = wakeup_finish,
+	.cleanup = wakeup_cleanup,
+};

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Page faults: what the first touch of a page takes, for each kind of memory, and whether locked
+ * memory is free of them. docs/measurements/page-fault.md says what exactly is timed.
+ *
+ * The agent's own memory is locked, and what it maps is there at once. Memory under test is mapped
+ * so that it may not be touched, which the kernel cannot bring in, then unlocked, then allowed: its
+ * pages are as untouched as those of any program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "ensemble.h"
+
+/* Pages of a test loop. */
+#define FAULT_LOOP 64
+#define FAULT_LOOP_HUGE 4
+/* The kernel maps so much of a cached file around a page that is read, on its default. */
+#define FAULT_AROUND (64 * 1024)
+#define FAULT_FREE "locked memory has no page faults"
+#define FAULT_ALL_MEASURED "every kind of memory is measured"
+#define FAULT_HUGE_SIZE "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+
+enum fault_kind_number {
+	FAULT_ANONYMOUS,
+	FAULT_AGAIN,
+	FAULT_HUGE,
+	FAULT_FILE,
+	FAULT_COPY,
+	FAULT_LOCKED,
+	FAULT_KINDS
+};
+
+struct fault_kind {
+	const char *name;
+	bool writes;
+};
+
+static const struct fault_kind fault_kinds[FAULT_KINDS] = {
+	[FAULT_ANONYMOUS] = { "anonymous", true }, [FAULT_AGAIN] = { "given-back", true },
+	[FAULT_HUGE] = { "huge", true },	   [FAULT_FILE] = { "file", false },
+	[FAULT_COPY] = { "copy", true },	   [FAULT_LOCKED] = { "locked", true },
+};
+
+struct fault_measured {
+	int series;	/* -1: is not to be had */
+	int refused;	/* errno */
+	int64_t others; /* touches that did not get the page that they were for */
+	int64_t touches;
+	int64_t faults;
+};
+
+struct fault_state {
+	struct ensemble ensemble;
+	int64_t samples;
+	size_t page;
+	size_t huge; /* 0: none */
+	int file;    /* all of it in the page cache; -1: none */
+	bool unlock;
+	struct fault_measured kinds[FAULT_KINDS];
+};
+
+static const char *const fault_contexts[] = { "user", NULL };
+
+static const struct option_info fault_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "2000", 1, 10000000, NULL, "pages touched of each kind" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ "unlock", OPTION_FLAG, "no", 0, 0, NULL,
+	  "unlock the memory of kind locked, to see its verdict fail" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series fault_series[] = {
+	{ "touch", "ns", "time of the first access to a page", "before the instruction", "after it",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry fault_tables[] = {
+	{ "faults", "accesses that were timed, and page faults that the kernel counted meanwhile" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry fault_verdicts[] = {
+	{ FAULT_FREE, "the first access to new memory of a process that has its memory locked" },
+	{ FAULT_ALL_MEASURED, "a kind that is not to be had here is skipped" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate fault_evaluate[] = {
+	{ "idle", "samples=500", "samples=50000" },
+	{ NULL, NULL, NULL },
+};
+
+/* --- memory under test --- */
+
+/* @size bytes that begin at a multiple of @align. Of kind locked they are there at once, if memory
+ * is locked. NULL with errno. */
+static char *fault_map(const struct fault_state *state, enum fault_kind_number kind, size_t size,
+		       size_t align)
+{
+	bool of_file = kind == FAULT_FILE || kind == FAULT_COPY;
+	bool locked = kind == FAULT_LOCKED && !state->unlock;
+	int allowed = kind == FAULT_FILE ? PROT_READ : PROT_READ | PROT_WRITE;
+	int flags = of_file ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS;
+	char *memory = mmap(NULL, size + align, locked ? allowed : PROT_NONE, flags,
+			    of_file ? state->file : -1, 0);
+	char *begin;
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	/* nothing is left of what was mapped for the alignment */
+	begin = memory + (align ? (align - (uintptr_t)memory % align) % align : 0);
+	if (begin > memory)
+		munmap(memory, (size_t)(begin - memory));
+	if (memory + size + align > begin + size)
+		munmap(begin + size, (size_t)(memory + align - begin));
+	if (!locked && (munlock(begin, size) || mprotect(begin, size, allowed))) {
+		int err = errno;
+
+		munmap(begin, size);
+		errno = err;
+		return NULL;
+	}
+	if (!of_file)
+		madvise(begin, size, kind == FAULT_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	return begin;
+}
+
+/* Faults of this thread so far. */
+static int64_t fault_count(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_minflt + usage.ru_majflt;
+}
+
+/* A sanitizer would look at, and fault in, memory of its own at each access. */
+#if defined(__clang__)
+#define FAULT_PLAIN __attribute__((noinline, no_sanitize("address", "thread", "memory")))
+#else
+#define FAULT_PLAIN __attribute__((noinline, no_sanitize("address"), no_sanitize("thread")))
+#endif
+
+static FAULT_PLAIN int64_t fault_write(volatile char *at)
+{
+	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	*at = 1;
+	return clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+}
+
+static FAULT_PLAIN int64_t fault_read(const volatile char *at)
+{
+	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	(void)*at;
+	return clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+}
+
+/* --- the loop --- */
+
+static void fault_touch(struct fault_state *state, enum fault_kind_number kind, char *memory,
+			size_t step, int count)
+{
+	struct fault_measured *m = &state->kinds[kind];
+	struct ensemble *e = &state->ensemble;
+	struct series *series = &e->run->series[m->series];
+	int64_t before = fault_count();
+
+	ensemble_loop(e, m->series);
+	for (int i = 0; i < count; i++) {
+		int64_t took_ns = fault_kinds[kind].writes ? fault_write(&memory[i * step]) :
+							     fault_read(&memory[i * step]);
+
+		series_put(series, ensemble_net(e, took_ns));
+	}
+	m->touches += count;
+	m->faults += fault_count() - before;
+}
+
+/* What is no huge page faults again in its middle; it is no sample. */
+static void fault_touch_huge(struct fault_state *state, char *memory, int count)
+{
+	struct fault_measured *m = &state->kinds[FAULT_HUGE];
+	struct ensemble *e = &state->ensemble;
+
+	ensemble_loop(e, m->series);
+	for (int i = 0; i < count; i++) {
+		char *page = &memory[i * state->huge];
+		int64_t before = fault_count(), took_ns = fault_write(page), faults;
+
+		faults = fault_count() - before;
+		fault_write(&page[state->huge / 2]);
+		if (fault_count() - before != faults) {
+			m->others++;
+			continue;
+		}
+		series_put(&e->run->series[m->series], ensemble_net(e, took_ns));
+		m->touches++;
+		m->faults += faults;
+	}
+}
+
+static bool fault_loop_once(struct fault_state *state, enum fault_kind_number kind, int count)
+{
+	size_t align = kind == FAULT_HUGE ? state->huge : 0;
+	size_t step = kind == FAULT_HUGE ? state->huge :
+		      kind == FAULT_FILE ? FAULT_AROUND :
+					   state->page;
+	size_t size = step * (size_t)count;
+	char *memory = fault_map(state, kind, size, align);
+
+	if (!memory)
+		return ensemble_fail(&state->ensemble, -errno, "cannot map memory");
+	if (kind == FAULT_AGAIN) {
+		memset(memory, 1, size);
+		madvise(memory, size, MADV_DONTNEED);
+	}
+	if (kind == FAULT_HUGE)
+		fault_touch_huge(state, memory, count);
+	else
+		fault_touch(state, kind, memory, step, count);
+	munmap(memory, size);
+	return true;
+}
+
+static void fault_loop(struct worker *worker)
+{
+	struct fault_state *state = worker->state;
+	int64_t done[FAULT_KINDS] = { 0 };
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (int kind = 0; kind < FAULT_KINDS; kind++) {
+			int64_t left = state->samples - done[kind];
+			int loop = kind == FAULT_HUGE ? FAULT_LOOP_HUGE : FAULT_LOOP;
+			int count = left < loop ? (int)left : loop;
+
+			if (!count || state->kinds[kind].series < 0 ||
+			    (kind == FAULT_LOCKED && worker->run->memory_unlocked))
+				continue;
+			if (!ensemble_goes_on(&state->ensemble) ||
+			    !fault_loop_once(state, kind, count))
+				return;
+			done[kind] += count;
+			more = true;
+		}
+	}
+}
+
+/* --- setup --- */
+
+/* A file in memory alone, all of it in the page cache. */
+static int fault_make_file(struct fault_state *state)
+{
+	static const char block[4096] = { 1 };
+	int fd = memfd_create("rtgauge", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	for (size_t i = 0; i < FAULT_LOOP * FAULT_AROUND / sizeof(block); i++)
+		if (write(fd, block, sizeof(block)) != (ssize_t)sizeof(block)) {
+			close(fd);
+			return ENOSPC;
+		}
+	state->file = fd;
+	return 0;
+}
+
+static size_t fault_huge_size(void)
+{
+	char text[32] = "";
+	int fd = open(FAULT_HUGE_SIZE, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	return (size_t)strtoul(text, NULL, 10);
+}
+
+static int fault_setup(struct run *run)
+{
+	struct fault_state *state = calloc(1, sizeof(*state));
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->page = (size_t)sysconf(_SC_PAGESIZE);
+	state->samples = option_number(&run->options, "samples");
+	state->unlock = option_number(&run->options, "unlock");
+	state->huge = fault_huge_size();
+	state->file = -1;
+	err = ensemble_setup(run, &state->ensemble, fault_loop, 0, 0);
+	if (err)
+		return err;
+	if (!state->huge)
+		state->kinds[FAULT_HUGE].refused = ENOSYS;
+	state->kinds[FAULT_FILE].refused = state->kinds[FAULT_COPY].refused =
+		fault_make_file(state);
+	for (int kind = 0; kind < FAULT_KINDS && err >= 0; kind++) {
+		struct fault_measured *m = &state->kinds[kind];
+
+		m->series = -1;
+		if (m->refused)
+			continue;
+		err = m->series = ensemble_series(&state->ensemble, "touch", "memory",
+						  fault_kinds[kind].name, state->samples, true);
+	}
+	return err < 0 ? err : 0;
+}
+
+/* --- results --- */
+
+static void fault_table(struct run *run, const struct fault_state *state)
+{
+	static const struct run_column columns[] = {
+		{ "memory", "" },
+		{ "accesses", "count" },
+		{ "page faults", "count" },
+	};
+	struct cbor *c = run_table_begin(run, "faults", columns, 3, FAULT_KINDS);
+
+	for (int kind = 0; kind < FAULT_KINDS; kind++) {
+		cbor_array(c, 3);
+		cbor_text(c, fault_kinds[kind].name);
+		cbor_int(c, state->kinds[kind].touches);
+		cbor_int(c, state->kinds[kind].faults);
+	}
+	run_table_end(run);
+}
+
+static void fault_verdict_locked(struct run *run, const struct fault_measured *m)
+{
+	char evidence[96];
+
+	if (run->memory_unlocked) {
+		run_verdict(run, FAULT_FREE, "skipped", strerror(run->memory_unlocked),
+			    "raise the limit of locked memory (ulimit -l)");
+		return;
+	}
+	snprintf(evidence, sizeof(evidence), "%lld accesses, %lld page faults",
+		 (long long)m->touches, (long long)m->faults);
+	run_verdict(run, FAULT_FREE, m->faults ? "fail" : "pass", evidence,
+		    m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
+}
+
+static void fault_verdict_huge(struct run *run, const struct fault_state *state)
+{
+	const struct fault_measured *m = &state->kinds[FAULT_HUGE];
+	char evidence[96] = "no transparent huge pages";
+
+	if (m->touches || (!m->others && !m->refused))
+		return;
+	if (m->others)
+		snprintf(evidence, sizeof(evidence), "none of %lld huge pages asked for was had",
+			 (long long)m->others);
+	run_verdict(run, FAULT_ALL_MEASURED, "skipped", evidence,
+		    "see /sys/kernel/mm/transparent_hugepage/enabled, or free some memory");
+}
+
+static int fault_finish(struct run *run)
+{
+	struct fault_state *state = run->state;
+
+	fault_table(run, state);
+	if (state->kinds[FAULT_LOCKED].touches || run->memory_unlocked)
+		fault_verdict_locked(run, &state->kinds[FAULT_LOCKED]);
+	fault_verdict_huge(run, state);
+	if (state->kinds[FAULT_FILE].refused)
+		run_verdict(run, FAULT_ALL_MEASURED, "skipped",
+			    strerror(state->kinds[FAULT_FILE].refused),
+			    "a file in memory needs memfd_create() and 4 MiB");
+	return state->ensemble.error;
+}
+
+static void fault_cleanup(struct run *run)
+{
+	struct fault_state *state = run->state;
+
+	if (state->file >= 0)
+		close(state->file);
+	free(state);
+}
+
+const struct measurement page_fault_measurement = {
+	.name = "page-fault",
+	.code = "",
+	.summary = "what the first access to a page takes, and that locked memory has it behind it",
+	.role = "measurement",
+	.chapter = CHAPTER_KERNEL,
+	.contexts = fault_contexts,
+	.options = fault_options,
+	.series = fault_series,
+	.tables = fault_tables,
+	.verdicts = fault_verdicts,
+	.evaluate = fault_evaluate,
+	.setup = fault_setup,
+	.finish = fault_finish,
+	.cleanup = fault_cleanup,
+};

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Process creation: fork(), vfork(), fork() and exec, posix_spawn(): until the child runs, and until
+ * it has been waited for. docs/measurements/process-create.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ensemble.h"
+#include "shared.h"
+
+/* Children of a test loop. */
+#define PROCESS_LOOP 10
+#define PROCESS_NOT_STARTED 127 /* as a shell says it */
+
+extern char **environ;
+
+struct process_how {
+	const char *name;
+	pid_t (*create)(int64_t *ran_ns, char *const *words);
+	bool program; /* the child says itself when it runs, through a pipe */
+};
+
+struct process_state {
+	struct ensemble ensemble;
+	int64_t samples;
+	int64_t *ran_ns; /* of the child, in memory that it shares */
+	int pipe[2];	 /* -1: not open */
+	char fd[12];
+	void *memory;
+	size_t memory_size;
+	struct process_series {
+		int start;
+		int life;
+	} series[4];
+};
+
+/* CLOCK_MONOTONIC is one for all processes. */
+static pid_t process_fork(int64_t *ran_ns, char *const *words)
+{
+	pid_t pid = fork();
+
+	(void)words;
+	if (pid)
+		return pid;
+	*ran_ns = clock_now_ns(CLOCK_MONOTONIC);
+	_exit(0);
+}
+
+static __attribute__((noinline)) pid_t process_vfork(int64_t *ran_ns, char *const *words)
+{
+	pid_t pid = vfork();
+
+	(void)words;
+	if (pid)
+		return pid;
+	*ran_ns = clock_now_ns(CLOCK_MONOTONIC);
+	_exit(0);
+}
+
+static pid_t process_exec(int64_t *ran_ns, char *const *words)
+{
+	pid_t pid = fork();
+
+	(void)ran_ns;
+	if (pid)
+		return pid;
+	execv("/proc/self/exe", words);
+	_exit(PROCESS_NOT_STARTED);
+}
+
+static pid_t process_spawn(int64_t *ran_ns, char *const *words)
+{
+	pid_t pid;
+	int err = posix_spawn(&pid, "/proc/self/exe", NULL, NULL, words, environ);
+
+	(void)ran_ns;
+	if (!err)
+		return pid;
+	errno = err;
+	return -1;
+}
+
+static const struct process_how process_hows[] = {
+	{ "fork", process_fork, false },
+	{ "vfork", process_vfork, false },
+	{ "exec", process_exec, true },
+	{ "spawn", process_spawn, true },
+};
+
+#define PROCESS_HOWS ((int)(sizeof(process_hows) / sizeof(process_hows[0])))
+
+static const char *const process_contexts[] = { "user", NULL };
+
+static const struct option_info process_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "500", 1, 1000000, NULL, "children created in each way" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ "memory", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
+	  "private memory that the parent has besides" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series process_series[] = {
+	{ "start", "ns", "time until the new process runs", "before the call",
+	  "the child's first instruction", NULL },
+	{ "life", "ns", "time until a process that ends at once has been waited for",
+	  "before the call", "after waitpid()", NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry process_tables[] = {
+	{ "parent", "memory of the process that was copied" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate process_evaluate[] = {
+	{ "idle", "samples=200", "samples=20000" },
+	{ NULL, NULL, NULL },
+};
+
+/* Wait for it whatever comes between; once the step is stopped it is not waited for for long. */
+static int process_wait(const struct run *run, pid_t pid)
+{
+	int status = -1;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		if (run_stopped(run))
+			kill(pid, SIGKILL);
+	return status;
+}
+
+static bool process_once(struct process_state *state, int number)
+{
+	const struct process_how *how = &process_hows[number];
+	const struct process_series *to = &state->series[number];
+	struct ensemble *e = &state->ensemble;
+	char *const words[] = { (char *)"rtgauge-agent", (char *)"stamp", state->fd, NULL };
+	int64_t from_ns, until_ns;
+	pid_t pid;
+	int status;
+
+	*state->ran_ns = 0;
+	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	pid = how->create(state->ran_ns, words);
+	if (pid < 0)
+		return ensemble_fail(e, -errno, "cannot create a process");
+	status = process_wait(e->run, pid);
+	until_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (run_stopped(e->run))
+		return false;
+	if (how->program && read(state->pipe[0], state->ran_ns, sizeof(*state->ran_ns)) < 0)
+		*state->ran_ns = 0;
+	if (status || !*state->ran_ns)
+		return ensemble_fail(e, -ECHILD, "a child did not run, or not to its end");
+	series_put(&e->run->series[to->start], ensemble_net(e, *state->ran_ns - from_ns));
+	series_put(&e->run->series[to->life], ensemble_net(e, until_ns - from_ns));
+	return true;
+}
+
+static void process_loop(struct worker *worker)
+{
+	struct process_state *state = worker->state;
+
+	for (int64_t done = 0; done < state->samples; done += PROCESS_LOOP)
+		for (int i = 0; i < PROCESS_HOWS; i++) {
+			int64_t left = state->samples - done;
+
+			if (!ensemble_goes_on(&state->ensemble))
+				return;
+			ensemble_loop(&state->ensemble, state->series[i].start);
+			ensemble_loop(&state->ensemble, state->series[i].life);
+			for (int k = 0; k < PROCESS_LOOP && k < left; k++)
+				if (!process_once(state, i))
+					return;
+		}
+}
+
+static int process_add_series(struct process_state *state)
+{
+	for (int i = 0; i < PROCESS_HOWS; i++) {
+		struct process_series *to = &state->series[i];
+
+		to->start = ensemble_series(&state->ensemble, "start", "how", process_hows[i].name,
+					    state->samples, true);
+		to->life = ensemble_series(&state->ensemble, "life", "how", process_hows[i].name,
+					   state->samples, true);
+		if (to->start < 0 || to->life < 0)
+			return to->start < 0 ? to->start : to->life;
+	}
+	return 0;
+}
+
+/* Small pages, all of them there: each has its entry in the page tables that fork() copies. */
+static int process_take_memory(struct run *run, struct process_state *state)
+{
+	size_t size = (size_t)option_number(&run->options, "memory");
+
+	if (!size)
+		return 0;
+	state->memory =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (state->memory == MAP_FAILED) {
+		state->memory = NULL;
+		return message_set(&run->msg, -ENOMEM, "ask for less with --memory",
+				   "no memory of that size");
+	}
+	state->memory_size = size;
+	madvise(state->memory, size, MADV_NOHUGEPAGE);
+	memset(state->memory, 1, size);
+	return 0;
+}
+
+static int process_setup(struct run *run)
+{
+	struct process_state *state = calloc(1, sizeof(*state));
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->pipe[0] = state->pipe[1] = -1;
+	state->samples = option_number(&run->options, "samples");
+	state->ran_ns = shared_alloc(sizeof(*state->ran_ns));
+	if (!state->ran_ns)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	if (pipe2(state->pipe, O_NONBLOCK) || fcntl(state->pipe[0], F_SETFD, FD_CLOEXEC))
+		return message_set(&run->msg, -EMFILE, "allow more open files (ulimit -n)",
+				   "no pipe: %s", strerror(errno));
+	snprintf(state->fd, sizeof(state->fd), "%d", state->pipe[1]);
+	err = process_take_memory(run, state);
+	err = err ?: ensemble_setup(run, &state->ensemble, process_loop, 0, 0);
+	return err ?: process_add_series(state);
+}
+
+/* Lines of /proc/self/status, in KiB. */
+static void process_table(struct run *run)
+{
+	static const struct run_column columns[] = { { "memory", "" }, { "size", "KiB" } };
+	static const char *const names[] = { "VmRSS", "RssAnon", "VmPTE" };
+	static const char *const shown[] = { "resident", "of it private", "page tables" };
+	char text[4096];
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	struct cbor *c;
+
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	c = run_table_begin(run, "parent", columns, 2, 3);
+	for (int i = 0; i < 3; i++) {
+		const char *line = strstr(text, names[i]);
+
+		cbor_array(c, 2);
+		cbor_text(c, shown[i]);
+		cbor_int(c, line ? strtoll(line + strlen(names[i]) + 1, NULL, 10) : 0);
+	}
+	run_table_end(run);
+}
+
+static int process_finish(struct run *run)
+{
+	struct process_state *state = run->state;
+
+	process_table(run);
+	return state->ensemble.error;
+}
+
+static void process_cleanup(struct run *run)
+{
+	struct process_state *state = run->state;
+
+	for (int i = 0; i < 2; i++)
+		if (state->pipe[i] >= 0)
+			close(state->pipe[i]);
+	if (state->memory)
+		munmap(state->memory, state->memory_size);
+	shared_free(state->ran_ns, sizeof(*state->ran_ns));
+	free(state);
+}
+
+const struct measurement process_create_measurement = {
+	.name = "process-create",
+	.code = "",
+	.summary = "time until a new process runs, and until it has been waited for",
+	.role = "measurement",
+	.chapter = CHAPTER_KERNEL,
+	.contexts = process_contexts,
+	.options = process_options,
+	.series = process_series,
+	.tables = process_tables,
+	.evaluate = process_evaluate,
+	.setup = process_setup,
+	.finish = process_finish,
+	.cleanup = process_cleanup,
+};
