@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from rtgauge.stats import Counts
 if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
 
-__all__ = ["Figures", "Heat", "TimeBins", "Window", "gather"]
+__all__ = ["Figures", "Heat", "Lead", "TimeBins", "Window", "gather"]
 
 Int64 = NDArray[np.int64]
 
@@ -45,6 +45,13 @@ REACH: Final = 200
 
 FIRST: Final = 100
 """So many samples of the beginning are shown one by one."""
+
+LOOP: Final = 600
+"""Of the test loop of the largest sample so many before it, and after it, are kept."""
+
+_LEAD: Final = 1 << 17
+_ALL_LEADS: Final = 4_000_000
+"""So many samples of the beginning of a series, and of all series, are looked through by rules."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,22 @@ class Heat:
 @dataclass(frozen=True)
 class Window:
     """Samples that follow each other: index, due time (with its dither) and value; ``at`` is the
-    place among them of the one that they are about."""
+    place among them of the one that they are about. ``loop``: they are of one test loop of a series
+    without a grid, and ``due_ns`` is about when each was taken."""
 
     index: Int64
     due_ns: Int64
     value: Int64
     at: int
+    loop: bool = False
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The first samples of a series: due times (without dither) and values in its unit."""
+
+    due_ns: Int64
+    value: Int64
 
 
 @dataclass(frozen=True)
@@ -120,6 +137,9 @@ class Figures:
     heat: Heat | None = None
     around: Window | None = None
     begin: Window | None = None
+    lead: Lead | None = None
+    starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    """When the test loops of the step began, those of its other series too."""
 
 
 def gather(
@@ -132,10 +152,38 @@ def gather(
     share = max(1, THREADS // len(series))
 
     def one(pair: tuple[StoredSeries, StoredStep]) -> Figures:
-        return _figures(*pair, len(series) if pictures else 0, share)
+        return _figures(*pair, len(series) if pictures else 0, share, _ALL_LEADS // len(series))
 
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(one, series))
+        found = list(pool.map(one, series))
+    loops: dict[int, list[Int64]] = {}
+    for (stored, step), figures in zip(series, found, strict=True):
+        if stored.info.interval_ns == 0 and figures.lead is not None:
+            loops.setdefault(id(step), []).append(figures.lead.due_ns)
+    starts = {step: np.unique(np.concatenate(times)) for step, times in loops.items()}
+    return [
+        _in_loop(replace(figures, starts=starts[id(step)]))
+        if stored.info.interval_ns == 0 and id(step) in starts
+        else figures
+        for (stored, step), figures in zip(series, found, strict=True)
+    ]
+
+
+def _in_loop(figures: Figures) -> Figures:
+    """The figures with the samples around the largest placed in their test loop."""
+    window, lead = figures.around, figures.lead
+    if window is None or lead is None or not len(lead.value):
+        return figures
+    loop = window.due_ns == window.due_ns[window.at]
+    whole = not loop[0] or window.index[0] == 0
+    whole = whole and (not loop[-1] or window.index[-1] + 1 == figures.taken)
+    if int(loop.sum()) < 2 or not whole:  # one sample; or more than are looked at
+        return figures
+    pace = stats.pace(lead.due_ns, lead.value, figures.starts)
+    value = window.value[loop]
+    times = pace.within(float(window.due_ns[window.at]), value).astype(np.int64)
+    at = window.at - int(np.flatnonzero(loop)[0])
+    return replace(figures, around=Window(window.index[loop], times, value, at, loop=True))
 
 
 @dataclass(frozen=True)
@@ -174,8 +222,10 @@ def _figures(
     step: StoredStep,
     pictures: int,
     share: int,
+    lead: int,
 ) -> Figures:
-    """``pictures``: how many series are drawn in all; 0 without pictures."""
+    """``pictures``: how many series are drawn in all; 0 without pictures. ``lead``: so many of the
+    first samples are kept."""
     info, totals = series.info, series.totals
     losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
@@ -183,6 +233,7 @@ def _figures(
     timeline: TimeBins | None = None
     heat: Heat | None = None
     around = begin = None
+    leading: Lead | None = None
     if info.histogram_only:
         counts = _from_histogram(series)
         first = None
@@ -190,8 +241,9 @@ def _figures(
         before = np.zeros(len(gap_index), np.int64)
     else:
         bins = _bins(step, pictures) if pictures else None
-        scan = _Pass(series, gap_index, bins)
+        scan = _Pass(series, gap_index, bins, min(lead, _LEAD))
         scan.run(share)
+        leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
         if bins is not None and (line := scan.timeline()) is not None:
             timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
@@ -234,6 +286,7 @@ def _figures(
         heat=heat,
         around=around,
         begin=begin,
+        lead=leading,
     )
 
 
@@ -319,13 +372,15 @@ def _bins(step: StoredStep, most: int) -> _Bins | None:
 class _Pass:
     """Takes the chunks of one series, on one or several threads."""
 
-    def __init__(self, series: StoredSeries, wanted: Int64, bins: _Bins | None) -> None:
+    def __init__(self, series: StoredSeries, wanted: Int64, bins: _Bins | None, lead: int) -> None:
         self._info = series.info
+        self._lead = lead
+        self.lead: Lead | None = None
         self._chunks: Iterator[Chunk] = iter(series.chunks())
         self._lock = threading.Lock()
         self._bins = bins
         self._wanted = wanted
-        self._peak = _Peak() if bins is not None else None
+        self._peak = _Peak(LOOP if series.info.interval_ns == 0 else REACH) if bins else None
         self._taken = 0
         self._line: stats.TimelineBuilder | None = None
         self.before: Int64 = np.zeros(len(wanted), np.int64)
@@ -362,6 +417,8 @@ class _Pass:
             if self.first is None:
                 self.first = int(chunk.value[0])
                 self.origin = (int(chunk.index[0]), int(chunk.due_ns[0]))
+                _, due, value = _part(chunk, 0, self._lead)
+                self.lead = Lead(due, value * self._info.scale)
             number, self._taken = self._taken, self._taken + 1
             if self._peak is not None:
                 self._peak.expect(number)
@@ -433,10 +490,11 @@ class _Peak:
     """Finds the largest sample and keeps those around it, in whatever order chunks are done.
 
     Of each chunk its ends are kept until no neighbour can hold the largest sample any more; all
-    chunks but the last must have ``REACH`` samples at least (those of the store have a million).
+    chunks but the last must have ``reach`` samples at least (those of the store have a million).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reach: int = REACH) -> None:
+        self._reach = reach
         self._lock = threading.Lock()
         self._expected: set[int] = set()
         self._ends: dict[int, tuple[_Part, _Part]] = {}
@@ -462,27 +520,30 @@ class _Peak:
                 self._first = _part(chunk, 0, FIRST)
             if self._best is None or rank > self._best:
                 self._best = rank
-                part = _part(chunk, at - REACH, at + REACH + 1)
-                self._middle = (part, min(at, REACH), size - 1 - at)
-            self._ends[number] = (_part(chunk, 0, REACH), _part(chunk, size - REACH, size))
+                part = _part(chunk, at - self._reach, at + self._reach + 1)
+                self._middle = (part, min(at, self._reach), size - 1 - at)
+            self._ends[number] = (
+                _part(chunk, 0, self._reach),
+                _part(chunk, size - self._reach, size),
+            )
             best, low = -self._best[1], min(self._expected, default=number + 1)
             for known in [k for k in self._ends if k < low - 1 and abs(k - best) > 1]:
                 del self._ends[known]
 
     def around(self, scale: int) -> Window | None:
-        """The samples around the largest one, ``REACH`` on either side where there are so many."""
+        """The samples around the largest one, ``reach`` on either side where there are so many."""
         if self._middle is None or self._best is None:
             return None
         middle, at, following = self._middle
         best = -self._best[1]
         parts = [middle]
-        if at < REACH and best - 1 in self._ends:
+        if at < self._reach and best - 1 in self._ends:
             tail = self._ends[best - 1][1]
-            lacking = min(REACH - at, len(tail[0]))
+            lacking = min(self._reach - at, len(tail[0]))
             parts.insert(0, _last(tail, lacking))
             at += lacking
-        if following < REACH and best + 1 in self._ends:
-            parts.append(_leading(self._ends[best + 1][0], REACH - following))
+        if following < self._reach and best + 1 in self._ends:
+            parts.append(_leading(self._ends[best + 1][0], self._reach - following))
         return _window(parts, at, scale)
 
     def begin(self, scale: int) -> Window | None:

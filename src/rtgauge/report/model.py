@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge.report import ambience, gather
-from rtgauge.report.labels import ORDINARY
+from rtgauge.report.labels import ORDINARY, carried_out
 from rtgauge.report.ratings import ratings
+from rtgauge.report.remarks import remarks
 from rtgauge.report.sketch import sketch_of
 from rtgauge.store import load_failure
 
@@ -168,6 +169,10 @@ def _run(
         "tables": tables,
         "verdicts": verdicts,
     }
+    told = {place: figures[key] for place, key in enumerate(places)}
+    ambiences = {step.number: step.ambience for step in run.steps}
+    for one in carried_out(document):
+        one["remarks"] = remarks(one, document, told, ambiences[one["step"]])
     document["ratings"] = ratings(document)
     return document, tuple(places)
 

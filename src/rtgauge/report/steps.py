@@ -212,6 +212,7 @@ def _remarks(run: Document, step: Document) -> list[Point]:
                 "was.",
             )
         )
+    remarks += [Point("note", one["text"]) for one in step["remarks"]]
     if any(one["source"] == "histogram" for one in members):
         remarks.append(
             Point(

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules find in samples: when each was taken, what comes back at regular times, two lines
+instead of one, and growth with a number. docs/statistics.md says what is claimed of each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.stats.counts import Counts, bucket_low, bucket_of
+
+__all__ = [
+    "Comb",
+    "Line",
+    "Pace",
+    "Slope",
+    "Valley",
+    "comb",
+    "pace",
+    "placed",
+    "second_line",
+    "slope",
+    "valley",
+]
+
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+
+TICKS_HZ: Final = (100, 250, 300, 1000)
+"""The rates for which kernels are built: they are looked for with fewer hits than any other."""
+
+_BIN_NS: Final = 100_000
+_BINS: Final = 1 << 17
+_LEAST_HITS: Final = 12
+_PERIODS: Final = 20
+_KNOWN: Final = 11.0
+_ANY: Final = 27.0
+_CONCENTRATED: Final = 0.5
+_APART_NS: Final = 200_000
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How samples of test loops follow each other: so far apart, if they take the median."""
+
+    distance_ns: float
+    median_ns: float
+
+    def within(self, begin_ns: float, values: Int64) -> Float64:
+        """When the samples of a loop began that begins then."""
+        excess = values - self.median_ns
+        return begin_ns + np.arange(len(values)) * self.distance_ns + np.cumsum(excess) - excess
+
+
+def pace(due_ns: Int64, values: Int64, starts: Int64) -> Pace:
+    """The pace of a series without a time grid; what is taken and given is as in ``placed``."""
+    if not len(due_ns):
+        return Pace(0.0, 0.0)
+    median = float(np.median(values))
+    first, number, end = _loops(due_ns, values, starts)
+    known = np.isfinite(end)
+    spare = end - due_ns[first] - np.add.reduceat(values - median, first)
+    each = (spare / number)[known]
+    distance = max(float(np.quantile(each, 0.25)) if len(each) else median, median)
+    return Pace(distance, median)
+
+
+def _loops(due_ns: Int64, values: Int64, starts: Int64) -> tuple[Int64, Int64, Float64]:
+    """Of each loop its first sample, their number, and when the next loop begins."""
+    first = np.flatnonzero(np.diff(due_ns, prepend=due_ns[0] - 1))
+    number = np.diff(first, append=len(due_ns))
+    took = np.maximum(np.add.reduceat(values, first), 1)
+    after = np.searchsorted(starts, due_ns[first] + took, side="left")
+    following = starts[np.minimum(after, len(starts) - 1)] if len(starts) else due_ns[first]
+    return first, number, np.where(after < len(starts), following, np.inf)
+
+
+def placed(due_ns: Int64, values: Int64, starts: Int64) -> Float64:
+    """When each sample of a series without a time grid began, in ns.
+
+    ``due_ns`` is the time of the test loop that a sample belongs to, the same for all of a loop;
+    ``values`` are durations in ns. ``starts``, rising, are the times of all test loops of the step,
+    other series' too: where the next one begins, a loop has ended. Within a loop the samples stand
+    so far apart as in most loops of the series, and what one took more than the median delays all
+    after it.
+    """
+    if not len(due_ns):
+        return np.zeros(0)
+    rhythm = pace(due_ns, values, starts)
+    first, number, end = _loops(due_ns, values, starts)
+    times = rhythm.within(0.0, values)
+    begin = np.repeat(due_ns[first].astype(np.float64), number)
+    times += begin - np.repeat(times[first], number)
+    # No sample begins before its loop, or after the one that follows.
+    return np.clip(times, begin, np.repeat(end, number))
+
+
+@dataclass(frozen=True)
+class Comb:
+    """Moments that come back: every ``period_ns``, at ``phase_ns`` of it. ``share``: the part of
+    the hits that is within a tenth of the period of that; of hits at random times it would be a
+    fifth. ``power``: how far from random (exponential with mean 1 for hits at random times)."""
+
+    period_ns: float
+    phase_ns: float
+    share: float
+    power: float
+
+
+def comb(hits: Float64, exposure: Float64) -> Comb | None:
+    """Whether hits come at regular times; None if they do not, or there are too few to say.
+
+    ``exposure``: the times of all samples, hits or not. Hits at random come more often where there
+    are more samples; that is taken into account, so that the rhythm of the sampling is no find.
+    Hits within 200 us are one. At least 20 periods must have been seen.
+
+    The statistic at a frequency is |sum of exp(2 pi i f t) - its mean|^2 / its variance, with mean
+    and variance of as many of the samples chosen at random (Lord Rayleigh, Philosophical Magazine
+    37, 1919, with the window taken out). It must exceed 27 at any of up to 65 536 frequencies, or
+    11 at one of the few rates for which kernels are built, and half of the hits be in phase.
+    """
+    hits = np.sort(hits)
+    if len(hits):
+        hits = hits[np.diff(hits, prepend=-np.inf) > _APART_NS]
+    if len(hits) < _LEAST_HITS:
+        return None
+    origin = float(exposure.min())
+    span = float(exposure.max()) - origin
+    if span <= 0:
+        return None
+    found = [_Peak(f, *_power(hits - origin, exposure - origin, f)) for f in _frequencies(span)]
+    found = [one for one in found if one.power >= _KNOWN]
+    found += _search(hits - origin, exposure - origin, span)
+    found = [_refined(hits - origin, exposure - origin, one, span) for one in found]
+    found = [one for one in found if one.strength >= _CONCENTRATED]
+    if not found:
+        return None
+    # A comb is as strong at each multiple of its rate: the lowest is its own.
+    strongest = max(one.strength for one in found)
+    best = min((one for one in found if one.strength >= 0.8 * strongest), key=lambda one: one.hz)
+    period = 1e9 / best.hz
+    turns = (hits - origin) / period
+    mean = math.atan2(
+        float(np.sin(2 * np.pi * turns).mean()), float(np.cos(2 * np.pi * turns).mean())
+    ) / (2 * math.pi)
+    off = np.abs((turns - mean + 0.5) % 1.0 - 0.5)
+    share = float((off <= 0.1).mean())
+    if share < _CONCENTRATED:
+        return None
+    return Comb(period, (mean * period + origin) % period, share, best.power)
+
+
+@dataclass(frozen=True)
+class _Peak:
+    hz: float
+    power: float
+    strength: float
+
+
+def _frequencies(span_ns: float) -> list[float]:
+    return [float(hz) for hz in TICKS_HZ if hz * span_ns / 1e9 >= _PERIODS]
+
+
+_WINDOW: Final = 50_000
+
+
+def _power(hits: Float64, exposure: Float64, hz: float) -> tuple[float, float]:
+    """The statistic at one frequency, and how concentrated hits are beyond their chances."""
+    step = max(len(exposure) // _WINDOW, 1)
+    turn = 2j * np.pi * hz / 1e9
+    window = complex(np.exp(turn * exposure[::step]).mean())
+    return _statistic(complex(np.exp(turn * hits).sum()), window, len(hits))
+
+
+def _statistic(total: complex, window: complex, number: int) -> tuple[float, float]:
+    free = 1 - abs(window) ** 2
+    if free < 0.2:  # the sampling has this rhythm itself: nothing can be seen
+        return 0.0, 0.0
+    beyond = abs(total - number * window)
+    return beyond**2 / (number * free), beyond / number
+
+
+def _search(hits: Float64, exposure: Float64, span: float) -> list[_Peak]:
+    """The frequencies at which the statistic stands out, of all up to half the bins' rate."""
+    bin_ns = max(float(_BIN_NS), span / _BINS)
+    number = int(span / bin_ns) + 1
+    size = 1 << (2 * number - 1).bit_length()
+    both = [
+        np.fft.rfft(np.bincount((times / bin_ns).astype(np.int64), minlength=number), size)
+        for times in (hits, exposure)
+    ]
+    total, window = both[0], both[1] / len(exposure)
+    free = 1 - np.abs(window) ** 2
+    beyond = np.abs(total - len(hits) * window) ** 2
+    power = np.where(free < 0.2, 0.0, beyond / (len(hits) * np.maximum(free, 0.2)))
+    hz = np.arange(len(power)) * 1e9 / (size * bin_ns)
+    power[hz < _PERIODS * 1e9 / span] = 0.0
+    top = float(power.max(initial=0.0))
+    if top < _ANY:
+        return []
+    peaks = np.flatnonzero(power >= max(_ANY, 0.4 * top))
+    # Of neighbours, which are the sides of one peak, the largest.
+    groups = np.split(peaks, np.flatnonzero(np.diff(peaks) > 4) + 1)
+    best = [int(group[np.argmax(power[group])]) for group in groups]
+    return [
+        _Peak(float(hz[at]), float(power[at]), math.sqrt(float(beyond[at])) / len(hits))
+        for at in best[:8]
+    ]
+
+
+def _refined(hits: Float64, exposure: Float64, peak: _Peak, span: float) -> _Peak:
+    """The frequency nearby at which the hits are most concentrated."""
+    width = 1e9 / span
+    tried = peak.hz + np.linspace(-width, width, 81)
+    sums = np.abs(np.exp(2j * np.pi * np.outer(tried / 1e9, hits)).sum(axis=1))
+    hz = float(tried[int(np.argmax(sums))])
+    return _Peak(hz, *_power(hits, exposure, hz))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A second line above the first: ``number`` samples that come back every ``comb.period_ns``,
+    of which half took at least ``excess_ns`` more than the median of all, the largest ``worst_ns``
+    more."""
+
+    comb: Comb
+    number: int
+    excess_ns: float
+    worst_ns: float
+
+
+def second_line(times: Float64, excess: Float64) -> Line | None:
+    """Samples that are larger at regular times than the others, if there are such.
+
+    ``times``: when each sample was taken (ns); ``excess``: by how much it is above the median of
+    its series. Looked at are the largest samples, in turn 12, 24, 48, … of them, as long as they
+    are clear of the body: above twice its 90 % point.
+    """
+    if len(times) < 4 * _LEAST_HITS:
+        return None
+    body = float(np.quantile(excess, 0.9))
+    order = np.argsort(-excess, kind="stable")
+    clear = int(np.count_nonzero(excess > max(2 * body, 1.0)))
+    best: tuple[float, Comb, Float64] | None = None
+    number = _LEAST_HITS
+    while number // 2 < min(clear, len(times) // 5):
+        some = order[: min(number, clear, len(times) // 5)]
+        found = comb(times[some], times)
+        if found is not None and (best is None or found.power > best[0]):
+            turns = (times[some] - found.phase_ns) / found.period_ns
+            phased = np.abs((turns + 0.5) % 1.0 - 0.5) <= 0.1
+            best = found.power, found, excess[some][phased]
+        number *= 2
+    if best is None:
+        return None
+    _, found, which = best
+    return Line(found, len(which), float(np.median(which)), float(which.max()))
+
+
+@dataclass(frozen=True)
+class Valley:
+    """Two groups of values with next to nothing between them: the median of each, and the number
+    of samples in the upper one."""
+
+    low: int
+    high: int
+    above: int
+
+
+def valley(counts: Counts) -> Valley | None:
+    """Whether values fall into two groups, each with a hundredth of the samples and ten at least.
+
+    Looked for in a histogram of bins of an eighth: between the groups a bin holds at most a tenth
+    of the fullest of the lesser group, over at least half an octave; and the upper group's median
+    is at least half as large again as the lower's, and 100 above it.
+    """
+    if counts.count < 100 or not counts.exact or counts.values[0] < 0:
+        return None
+    bits = 3
+    number = bucket_of(counts.values, bits)
+    first = int(number[0])
+    bins = np.zeros(int(number[-1]) - first + 1, np.int64)
+    np.add.at(bins, number - first, counts.counts)
+    least = max(counts.count / 100, 10)
+    below = np.cumsum(bins)
+    best: tuple[int, Valley] | None = None
+    for start in range(1, len(bins) - 1):
+        low_peak = int(bins[:start].max())
+        stop = start
+        while stop < len(bins) and bins[stop] <= low_peak / 10:
+            stop += 1
+        if stop == len(bins):
+            continue
+        limit = int(bins[stop:].max()) / 10
+        while stop > start and bins[start:stop].max() > limit:
+            stop -= 1
+        lower = int(below[(start + stop) // 2 - 1])
+        upper = counts.count - lower
+        width = int(bucket_low(first + stop, bits)) / max(int(bucket_low(first + start, bits)), 1)
+        if min(lower, upper) < least or width < math.sqrt(2):
+            continue
+        low = _median(counts, 0, lower)
+        high = _median(counts, counts.count - upper, counts.count)
+        found = Valley(low, high, upper)
+        if high >= max(1.5 * low, low + 100) and (best is None or stop - start > best[0]):
+            best = stop - start, found
+    return None if best is None else best[1]
+
+
+def _median(counts: Counts, start: int, stop: int) -> int:
+    """The median of the samples from one rank to before another."""
+    rank = start + (stop - start + 1) // 2
+    return int(counts.values[int(np.searchsorted(counts.cumulative, rank))])
+
+
+@dataclass(frozen=True)
+class Slope:
+    """By how much a quantity grows for each one of a number, and between what limits."""
+
+    each: float
+    low: float
+    high: float
+
+
+def slope(points: Sequence[tuple[float, float, float, float]]) -> Slope | None:
+    """The slope of a line through points (x, value, least, largest): the median of the slopes of
+    all pairs (H. Theil, 1950; P. K. Sen, Journal of the American Statistical Association 63, 1968).
+
+    ``least`` and ``largest`` are what the value may be. From six different x on the limits are
+    Sen's 95 % interval, widened by them; below, the least and the largest that a pair may have.
+    None with fewer than three x.
+    """
+    if len({one[0] for one in points}) < 3:
+        return None
+    pairs = [
+        (
+            (b[1] - a[1]) / (b[0] - a[0]),
+            (b[2] - a[3]) / (b[0] - a[0]),
+            (b[3] - a[2]) / (b[0] - a[0]),
+        )
+        for a, b in itertools.combinations(sorted(points), 2)
+        if b[0] > a[0]
+    ]
+    middle, low, high = (np.sort([pair[k] for pair in pairs]) for k in range(3))
+    each = float(np.median(middle))
+    number = len(points)
+    if len({one[0] for one in points}) < 6:
+        return Slope(each, float(low[0]), float(high[-1]))
+    sigma = math.sqrt(number * (number - 1) * (2 * number + 5) / 18)
+    off = round((len(pairs) - 1.96 * sigma) / 2)
+    at = max(off, 0)
+    return Slope(each, float(low[at]), float(high[len(pairs) - 1 - at]))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remarks by rules: each speaks where it should, and is silent where it should not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report import model, remarks
+
+US = 1000
+
+
+def _loops(
+    values: np.ndarray, loop: int = 200, between: int = 300, start: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The times of the test loops that samples belong to, and when each was really taken."""
+    began = start + np.concatenate(([0], np.cumsum(values[:-1] + between)))
+    return np.repeat(began[::loop], loop)[: len(values)], began
+
+
+def _series(number: int, values: np.ndarray, **more: Any) -> made.FakeSeries:
+    due, _ = _loops(values)
+    info = made.info(number, interval_ns=0, name=more.pop("name", "switch"), **more)
+    values = values.astype(np.int64)
+    return made.FakeSeries(info, np.arange(len(values)), values, due=due, chunk_rows=10**6)
+
+
+def _said(*series: made.FakeSeries, **more: Any) -> dict[str, list[str]]:
+    """Rule -> sentences on a step of these series."""
+    run = made.run([made.step(0, list(series), **more)])
+    document = model.build(cast(Any, [run]))
+    model.validate(document)
+    found: dict[str, list[str]] = {}
+    for one in document["runs"][0]["steps"][0]["remarks"]:
+        found.setdefault(one["rule"], []).append(one["text"].replace("\u202f", " "))
+        assert all(0 <= place < len(series) for place in one["series"])
+    return found
+
+
+def _body(seed: int, count: int = 4000, typical: int = 2000) -> np.ndarray:
+    return np.random.default_rng(seed).normal(typical, typical / 50, count).astype(np.int64)
+
+
+def test_an_even_series_gets_no_remark() -> None:
+    assert _said(_series(0, _body(1))) == {}
+
+
+def test_a_cold_first_sample_is_remarked() -> None:
+    values = _body(2)
+    values[0] = 24_000
+    (text,) = _said(_series(0, values))["first sample"]
+    assert "is 12 times the median of the rest: 24.0 µs, not 2.00 µs." in text
+    values[0] = 9_000
+    assert "first sample" not in _said(_series(0, values))
+    short = np.full(200, 20)
+    short[0] = 900  # many times, but less than a microsecond
+    assert "first sample" not in _said(_series(0, short))
+
+
+def test_the_first_sample_is_not_part_of_its_own_median() -> None:
+    (text,) = _said(_series(0, np.array([9000, 1000, 2000])))["first sample"]
+    assert "not 1.00 µs" in text  # of 1000 and 2000 the lower, by nearest rank
+
+
+@pytest.mark.parametrize(("hz", "named"), [(250, True), (137, False)])
+def test_the_tick_is_a_second_line_with_its_period(hz: int, named: bool) -> None:
+    values = _body(3, 400_000)
+    _, began = _loops(values)
+    ticks = np.arange(1e6, began[-1], 1e9 / hz)
+    hit = np.unique(np.searchsorted(began, ticks) - 1)
+    values[hit] += 3100
+    (text,) = _said(_series(0, values))["second line"]
+    assert f"every {1000 / hz:.3g}" in text.replace(".00", "")
+    assert re.search("lie about 3[.](0[5-9]|1[0-5]) µs above", text)
+    assert ("the tick (250 Hz)" in text) is named
+
+
+def test_hits_at_random_make_no_second_line() -> None:
+    values = _body(4, 100_000)
+    values[np.random.default_rng(4).choice(100_000, 300, replace=False)] += 3100
+    assert "second line" not in _said(_series(0, values))
+
+
+def test_two_groups_are_told_apart() -> None:
+    values = _body(5)
+    values[::10] += 6000
+    (text,) = _said(_series(0, values))["two groups"]
+    assert "10 % are about 8.0" in text
+    assert "the others about 2.00 µs" in text
+
+
+def test_growth_with_a_numeric_label_is_sized() -> None:
+    series = [
+        _series(at, _body(at, 2000, 1000 + 40 * waiters), labels={"waiters": str(waiters)})
+        for at, waiters in enumerate((1, 2, 5, 10, 20, 50, 90))
+    ]
+    (text,) = _said(*series)["growth"]
+    assert text.startswith("Grows with waiters: the median is 1.0")
+    assert "at 90, about 0.040 µs for each waiter" in text
+    steady = [
+        _series(at, _body(at), labels={"waiters": str(waiters)})
+        for at, waiters in enumerate((1, 10, 90))
+    ]
+    (text,) = _said(*steady)["growth"]
+    assert text.startswith("Does not depend on waiters: the median is 2.0")
+    words = [
+        _series(at, _body(at, 2000, 1000 * (at + 1)), labels={"type": word})
+        for at, word in enumerate(("normal", "robust", "inherit"))
+    ]
+    assert "growth" not in _said(*words)
+
+
+def test_growth_is_told_for_each_other_label() -> None:
+    series = [
+        _series(
+            2 * at + fast,
+            _body(at, 500, 1000 if fast else 500 * depth),
+            labels={"depth": str(depth), "type": "fast" if fast else "slow"},
+        )
+        for at, depth in enumerate((1, 2, 4, 8))
+        for fast in (0, 1)
+    ]
+    texts = sorted(_said(*series)["growth"])
+    assert "Does not depend on depth" in texts[0] and "(type fast)" in texts[0]
+    assert "Grows with depth" in texts[1] and "(type slow)" in texts[1]
+
+
+def test_what_grows_and_falls_is_not_said_to_grow() -> None:
+    series = [
+        _series(at, _body(at, 500, typical), labels={"threads": str(2 * at)})
+        for at, typical in enumerate((1000, 3000, 900, 3100, 1000))
+    ]
+    assert "growth" not in _said(*series)
+
+
+def test_a_wide_spread_is_remarked() -> None:
+    values = np.random.default_rng(6).exponential(4000, 5000).astype(np.int64) + 100
+    (text,) = _said(_series(0, values))["spread"]
+    assert "times the median" in text
+
+
+def test_batches_stand_against_single_operations() -> None:
+    columns = (stream.Column("operation", ""), stream.Column("mean", "ps"))
+    series = _series(0, np.full(300, 45), name="release", labels={"type": "robust"})
+
+    def said(mean_ps: int, row: str = "robust: release") -> list[str]:
+        table = stream.Table(0, "batches", columns, ((row, mean_ps),))
+        return _said(series, tables=[table]).get("batches", [])
+
+    assert "agree within" in said(44_000)[0]
+    assert "robust: release: 0.045 µs against 0.015 µs" in said(15_000)[0]
+    assert said(15_000, "normal: release") == []
+
+
+def test_stolen_time_and_firmware_are_remarked() -> None:
+    def record(at: int, steal: int, smi: int | None) -> stream.Ambience:
+        return stream.Ambience(0, at, (0, 1), (None, None), (0, 0), (steal, 0), smi, {})
+
+    said = _said(_series(0, _body(7)), ambience=[record(0, 0, 0), record(10**9, 4 * 10**6, 1)])
+    assert "took 4 ms of 1 s from CPU 0 (0.4 %)" in said["stolen time"][0]
+    assert said["management interrupts"][0].startswith("1 system management interrupt came")
+    quiet = _said(_series(0, _body(7), cpu=1), ambience=[record(0, 0, 0), record(10**9, 10**8, 0)])
+    assert quiet == {}
+
+
+def test_rules_are_named_once() -> None:
+    names = [rule.name for rule in remarks.RULES]
+    assert len(set(names)) == len(names)

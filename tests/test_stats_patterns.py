@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patterns in samples, against made-up ones of which all is known, and against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rtgauge import stats
+
+MS = 1e6
+
+
+def _exposed(random: np.random.Generator, count: int, seconds: float) -> NDArray[np.float64]:
+    """Times of samples in test loops of 40 ms with rests of 10 ms between."""
+    inside = np.sort(random.uniform(0, seconds * 0.8e9, count))
+    return inside + np.floor(inside / (40 * MS)) * 10 * MS
+
+
+# --- when samples were taken ------------------------------------------------------------------
+
+
+def test_samples_are_placed_within_their_loops() -> None:
+    """Loops of a known rhythm, with a hit in one of them: every sample stands where it was taken,
+    to within the disturbance of the estimate."""
+    random = np.random.default_rng(1)
+    at, true, due, values, starts = 0.0, [], [], [], []
+    for _ in range(40):
+        starts.append(int(at))
+        begin = at
+        for _ in range(200):
+            value = 1000 + int(random.integers(0, 20)) + (50_000 if random.random() < 2e-3 else 0)
+            true.append(at)
+            due.append(int(begin))
+            values.append(value)
+            at += value + 300  # what lies between two samples
+        at += 5000
+    found = stats.placed(
+        np.array(due, np.int64), np.array(values, np.int64), np.array(starts, np.int64)
+    )
+    assert np.abs(found - np.array(true)).max() < 10_000
+    assert np.abs(found - np.array(due)).max() > 250_000  # else the loop's start would do
+
+
+def test_the_loops_of_other_series_end_a_loop() -> None:
+    """Two series in turn: what lies between the loops of one is not taken for its samples."""
+    due = np.repeat(np.arange(10) * 1_000_000, 100)
+    values = np.full(1000, 500, np.int64)
+    starts = np.sort(
+        np.concatenate([np.arange(10) * 1_000_000, np.arange(10) * 1_000_000 + 60_000])
+    )
+    found = stats.placed(due, values, starts)
+    assert found.max() - due.max() == pytest.approx(60_000 * 0.99)
+    assert not len(stats.placed(due[:0], values[:0], starts))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10**6)), min_size=1, max_size=20),
+    st.integers(0, 2**20),
+)
+@settings(max_examples=50, deadline=None)
+def test_no_sample_leaves_its_loop(loops: list[tuple[int, int]], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    starts = np.cumsum([1 + gap for _, gap in loops]).astype(np.int64)
+    due = np.repeat(starts, [number for number, _ in loops])
+    values = random.integers(0, 10**5, len(due))
+    found = stats.placed(due, values, starts)
+    end = {int(a): float(b) for a, b in itertools.pairwise(starts)}
+    for at, begin, value in zip(found, due, values, strict=True):
+        assert at >= begin
+        taken = values[due == begin].sum()
+        later = [s for s in starts if s >= begin + max(taken, 1)]
+        assert not later or at <= later[0]
+        assert value >= 0 and end is not None
+
+
+# --- what comes back ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hz", [100, 250, 300, 1000, 137, 41.3])
+def test_a_comb_is_found_with_its_period(hz: float) -> None:
+    random = np.random.default_rng(int(hz))
+    exposure = _exposed(random, 40_000, 2.0)
+    ticks = np.arange(0.37e9 / hz, exposure.max(), 1e9 / hz)
+    near = np.searchsorted(exposure, ticks)
+    hits = exposure[np.unique(near[near < len(exposure)])]
+    hits = hits[np.abs((hits * hz / 1e9 - 0.37) % 1.0) < 0.02]
+    found = stats.comb(hits + random.uniform(0, 2e3, len(hits)), exposure)
+    assert found is not None
+    assert found.period_ns == pytest.approx(1e9 / hz, rel=2e-3)
+    assert found.share > 0.95
+
+
+def test_a_few_hits_of_the_tick_are_enough_and_random_ones_are_not() -> None:
+    random = np.random.default_rng(3)
+    exposure = _exposed(random, 20_000, 1.5)
+    ticks = np.sort(random.choice(np.arange(1, 370), 14, replace=False)) * 4 * MS
+    found = stats.comb(ticks + random.uniform(0, 1e5, 14), exposure)
+    assert found is not None
+    assert found.period_ns == pytest.approx(4 * MS, rel=1e-3)
+    assert stats.comb(ticks[:9], exposure) is None
+
+
+def test_hits_at_random_are_no_comb() -> None:
+    """Of 300 sets of hits at random samples, loops and rests and all, hardly one is taken for a
+    comb: the rhythm of the sampling is no find."""
+    wrong = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        exposure = _exposed(random, 5_000, 1.5)
+        hits = random.choice(exposure, int(random.integers(12, 400)), replace=False)
+        wrong += stats.comb(hits, exposure) is not None
+    assert wrong <= 3
+
+
+def test_hits_that_follow_a_grid_of_samples_are_no_comb() -> None:
+    """Samples every millisecond: that hits stand on that grid says nothing."""
+    random = np.random.default_rng(5)
+    exposure: NDArray[np.float64] = np.arange(4000, dtype=np.float64) * MS
+    for _ in range(20):
+        assert stats.comb(np.sort(random.choice(exposure, 60, replace=False)), exposure) is None
+    found = stats.comb(exposure[::7], exposure)  # but every seventh is
+    assert found is not None
+    assert found.period_ns == pytest.approx(7 * MS, rel=1e-3)
+
+
+def test_the_second_line_is_sized_and_timed() -> None:
+    """One sample of some hundred lies 1.9 us above the others, every 4 ms; five lie anywhere."""
+    random = np.random.default_rng(7)
+    times = _exposed(random, 60_000, 2.0)
+    excess = random.normal(0, 20, len(times))
+    ticks = np.arange(MS, times.max(), 4 * MS)
+    at = np.searchsorted(times, ticks)
+    at = np.unique(at[(at < len(times))])
+    at = at[(times[at] - MS) % (4 * MS) < 2e5]
+    excess[at] += 1900 + random.normal(0, 60, len(at))
+    excess[random.choice(len(times), 5, replace=False)] += 9000
+    line = stats.second_line(times, excess)
+    assert line is not None
+    assert line.comb.period_ns == pytest.approx(4 * MS, rel=1e-3)
+    assert line.excess_ns == pytest.approx(1900, abs=60)
+    assert len(at) * 0.8 <= line.number <= len(at) + 5
+    assert stats.second_line(times, random.exponential(100, len(times))) is None
+    assert stats.second_line(times[:20], excess[:20]) is None
+
+
+# --- two groups ----------------------------------------------------------------------------------
+
+
+def test_two_groups_of_values_are_told_apart() -> None:
+    random = np.random.default_rng(9)
+    low, high = random.normal(900, 60, 9000), random.normal(4200, 300, 1000)
+    found = stats.valley(stats.Counts.from_arrays([np.concatenate([low, high]).astype(np.int64)]))
+    assert found is not None
+    assert found.above == 1000
+    assert found.low == pytest.approx(np.median(low), rel=0.01)
+    assert found.high == pytest.approx(np.median(high), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(1).lognormal(8, 0.6, 20_000),
+        np.random.default_rng(2).uniform(1000, 5000, 5000),
+        np.random.default_rng(3).exponential(2000, 20_000),
+        np.concatenate([np.full(995, 1000), np.full(5, 90_000)]),  # too few to be a group
+        np.repeat([13, 33], [5000, 5000]),  # the steps of a clock
+        np.full(1000, 7),
+        np.arange(50),
+    ],
+)
+def test_one_group_is_one(values: np.ndarray) -> None:
+    assert stats.valley(stats.Counts.from_arrays([values.astype(np.int64)])) is None
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=100, max_size=400))
+@settings(max_examples=60, deadline=None)
+def test_what_is_called_two_groups_are_two(values: list[int]) -> None:
+    found = stats.valley(stats.Counts.from_arrays([np.array(values, np.int64)]))
+    if found is not None:
+        assert min(found.above, len(values) - found.above) >= 10
+        upper = sorted(values)[-found.above :]
+        assert found.high in upper
+        assert found.low in sorted(values)[: -found.above]
+        assert found.high == upper[(len(upper) + 1) // 2 - 1]
+
+
+# --- growth --------------------------------------------------------------------------------------
+
+
+def _plain(points: list[tuple[float, float, float, float]]) -> float:
+    pairs = [
+        (b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.product(points, points) if b[0] > a[0]
+    ]
+    return float(np.median(pairs))
+
+
+numbers = st.integers(-(10**6), 10**6)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 200), numbers, st.integers(0, 99)), min_size=3, max_size=12)
+)
+@settings(max_examples=100, deadline=None)
+def test_the_slope_is_the_median_of_all_pairs(rows: list[tuple[int, int, int]]) -> None:
+    points = [(float(x), float(v), float(v - w), float(v + w)) for x, v, w in rows]
+    found = stats.slope(points)
+    if len({x for x, _, _ in rows}) < 3:
+        assert found is None
+        return
+    assert found is not None
+    assert found.each == pytest.approx(_plain(points))
+    assert found.low <= found.high
+
+
+def test_the_interval_of_a_slope_holds_it() -> None:
+    """Of 200 lines of 12 points, Sen's interval has the true slope in at least 95 of 100."""
+    random = np.random.default_rng(11)
+    inside = 0
+    for _ in range(200):
+        values = 50 + 3.0 * np.arange(12) + random.normal(0, 4, 12)
+        found = stats.slope([(float(x), v, v, v) for x, v in enumerate(values.tolist())])
+        assert found is not None
+        inside += found.low <= 3.0 <= found.high
+    assert inside >= 185
+    few = stats.slope([(0, 5, 4, 6), (1, 6, 5, 7), (2, 7, 6, 8)])
+    assert few is not None
+    assert (few.each, few.low, few.high) == (1.0, -1.0, 3.0)
