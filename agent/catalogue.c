@@ -22,6 +22,7 @@ extern const struct measurement sem_order_measurement;
 extern const struct measurement sem_lifecycle_measurement;
 extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement sem_contended_measurement;
+extern const struct measurement mutex_inversion_measurement;
 extern const struct measurement mutex_uncontended_measurement;
 extern const struct measurement condvar_measurement;
 extern const struct measurement futex_measurement;
@@ -48,6 +49,7 @@ const struct measurement *const catalogue_measurements[] = {
 	&sem_lifecycle_measurement,
 	&sem_uncontended_measurement,
 	&sem_contended_measurement,
+	&mutex_inversion_measurement,
 	&mutex_uncontended_measurement,
 	&condvar_measurement,
 	&futex_measurement,

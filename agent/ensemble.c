@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -145,6 +145,9 @@ static void *ensemble_main(void *arg)
 	struct ensemble_thread *thread = arg;
 
 	thread->tid = (pid_t)syscall(SYS_gettid);
+	/* so that a busy CPU leaves them their slices; whether it is permitted or not */
+	if (thread->ensemble->policy == SCHED_OTHER)
+		setpriority(PRIO_PROCESS, 0, -20);
 	thread->body(thread);
 	return NULL;
 }
@@ -198,7 +201,57 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 	return true;
 }
 
+/* Whatever size of time the C library has: the kernel's own struct with 64 bits. */
+static void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
+{
+	const struct {
+		int64_t tv_sec, tv_nsec;
+	} timeout = { timeout_ns / NSEC_PER_SEC, timeout_ns % NSEC_PER_SEC };
+#ifdef SYS_futex_time64
+	const long futex = SYS_futex_time64;
+#else
+	const long futex = SYS_futex;
+#endif
+
+	syscall(futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns ? &timeout : NULL, NULL, 0);
+}
+
+static bool ensemble_reached(const uint32_t *word, uint32_t value, uint32_t *seen)
+{
+	*seen = atomic_load_acquire(word);
+	return (int32_t)(*seen - value) >= 0;
+}
+
+bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
+{
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+	uint32_t seen;
+
+	while (!ensemble_reached(word, value, &seen)) {
+		int64_t left_ns = until_ns - clock_now_ns(CLOCK_MONOTONIC);
+
+		if (run_stopped(e->run) || left_ns <= 0)
+			return false;
+		ensemble_sleep_on(word, seen, left_ns);
+	}
+	return true;
+}
+
 /* --- threads under test --- */
+
+void ensemble_post(uint32_t *word)
+{
+	atomic_add_release(word, 1);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void ensemble_wait(uint32_t *word, uint32_t value)
+{
+	uint32_t seen;
+
+	while (!ensemble_reached(word, value, &seen))
+		ensemble_sleep_on(word, seen, 0);
+}
 
 void ensemble_gate(uint32_t *gate)
 {

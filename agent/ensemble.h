@@ -111,6 +111,9 @@ bool ensemble_join(struct ensemble_thread *thread);
 /* Sleep until *@word is at least @value; false when that does not come in ENSEMBLE_PATIENCE_NS.
  * To miss it is no error of the step: a verdict may be made of it. */
 bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
+/* The same for a word that ensemble_post() counts up: without looking at it meanwhile, which would
+ * disturb what is timed. */
+bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
 /* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
 bool ensemble_fail(struct ensemble *e, int err, const char *what);
 
@@ -119,6 +122,10 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what);
 /* Wait for a gate, without a limit; ensemble_open() opens it for all. */
 void ensemble_gate(uint32_t *gate);
 void ensemble_open(uint32_t *gate);
+/* Count a word up, and wake all who wait for it. */
+void ensemble_post(uint32_t *word);
+/* Wait until it has come to @value, without a limit. */
+void ensemble_wait(uint32_t *word, uint32_t value);
 /* Use the CPU for so long. */
 void ensemble_spin(int64_t duration_ns);
 /* Change the calling thread's priority within the ensemble's policy (0: SCHED_OTHER). 0 or -errno. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ensemble.h"
+#include "mutex_kind.h"
 
 /* Mutexes in an array: they stay in the first-level cache, and none waits for its neighbour. */
 #define MUTEX_BATCH 64
@@ -18,31 +19,29 @@
 
 enum mutex_operation { MUTEX_ACQUIRE, MUTEX_RELEASE, MUTEX_PAIR, MUTEX_OPERATIONS };
 
-struct mutex_kind {
+struct mutex_type {
 	const char *name;
-	int type;
-	int protocol;
-	int robust;
+	struct mutex_kind kind;
 	const char *operations[MUTEX_OPERATIONS]; /* rows of the table */
 };
 
-static const struct mutex_kind mutex_kinds[] = {
-#define MUTEX_KIND(name, type, protocol, robust)                                      \
+#define MUTEX_TYPE(name, type, protocol, robust)                                      \
 	{                                                                             \
-		name, type, protocol, robust,                                         \
+		name, { type, protocol, robust },                                     \
 		{                                                                     \
 			name ": acquire", name ": release", name ": acquire, release" \
 		}                                                                     \
 	}
-	MUTEX_KIND("normal", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, 0),
-	MUTEX_KIND("recursive", PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, 0),
-	MUTEX_KIND("errorcheck", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, 0),
-	MUTEX_KIND("inherit", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, 0),
-	MUTEX_KIND("protect", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_PROTECT, 0),
-	MUTEX_KIND("robust", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, 1),
+static const struct mutex_type mutex_types[] = {
+	MUTEX_TYPE("normal", PTHREAD_MUTEX_NORMAL, MUTEX_NONE, 0),
+	MUTEX_TYPE("recursive", PTHREAD_MUTEX_RECURSIVE, MUTEX_NONE, 0),
+	MUTEX_TYPE("errorcheck", PTHREAD_MUTEX_ERRORCHECK, MUTEX_NONE, 0),
+	MUTEX_TYPE("inherit", PTHREAD_MUTEX_NORMAL, MUTEX_INHERIT, 0),
+	MUTEX_TYPE("protect", PTHREAD_MUTEX_NORMAL, MUTEX_PROTECT, 0),
+	MUTEX_TYPE("robust", PTHREAD_MUTEX_NORMAL, MUTEX_NONE, 1),
 };
 
-#define MUTEX_KINDS ((int)(sizeof(mutex_kinds) / sizeof(mutex_kinds[0])))
+#define MUTEX_TYPES ((int)(sizeof(mutex_types) / sizeof(mutex_types[0])))
 #define MUTEX_ALL_MEASURED "every mutex type is measured"
 
 struct mutex_measured {
@@ -56,7 +55,7 @@ struct mutex_measured {
 struct mutex_state {
 	struct ensemble ensemble;
 	int64_t samples;
-	struct mutex_measured kinds[MUTEX_KINDS];
+	struct mutex_measured types[MUTEX_TYPES];
 };
 
 static const char *const mutex_contexts[] = { "user", NULL };
@@ -93,25 +92,7 @@ static const struct catalogue_evaluate mutex_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
-/* 0 or an error number: what pthread_mutexattr and pthread_mutex_init say. */
-static int mutex_init(pthread_mutex_t *mutex, const struct mutex_kind *kind, int ceiling)
-{
-	pthread_mutexattr_t attr;
-	int err;
-
-	pthread_mutexattr_init(&attr);
-	err = pthread_mutexattr_settype(&attr, kind->type);
-	err = err ?: pthread_mutexattr_setprotocol(&attr, kind->protocol);
-	if (!err && kind->protocol == PTHREAD_PRIO_PROTECT)
-		err = pthread_mutexattr_setprioceiling(&attr, ceiling);
-	if (!err && kind->robust)
-		err = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	err = err ?: pthread_mutex_init(mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return err;
-}
-
-static int mutex_add(struct mutex_state *state, const struct mutex_kind *kind,
+static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 		     struct mutex_measured *m)
 {
 	/* a ceiling below its locker's priority is an error; SCHED_OTHER has none */
@@ -119,17 +100,17 @@ static int mutex_add(struct mutex_state *state, const struct mutex_kind *kind,
 
 	m->acquire = m->release = -1;
 	for (int i = 0; i < MUTEX_OPERATIONS; i++)
-		m->batches[i].operation = kind->operations[i];
+		m->batches[i].operation = type->operations[i];
 	for (int i = 0; i < MUTEX_BATCH && !m->refused; i++)
-		m->refused = mutex_init(&m->mutexes[i], kind, ceiling);
+		m->refused = mutex_kind_init(&m->mutexes[i], &type->kind, ceiling);
 	/* what can be made may still not be locked */
-	if (!m->refused && kind->protocol == PTHREAD_PRIO_PROTECT && !state->ensemble.priority)
+	if (!m->refused && type->kind.protocol == MUTEX_PROTECT && !state->ensemble.priority)
 		m->refused = EPERM;
 	if (m->refused)
 		return 0;
-	m->acquire = ensemble_series(&state->ensemble, "acquire", "type", kind->name,
+	m->acquire = ensemble_series(&state->ensemble, "acquire", "type", type->name,
 				     state->samples, true);
-	m->release = ensemble_series(&state->ensemble, "release", "type", kind->name,
+	m->release = ensemble_series(&state->ensemble, "release", "type", type->name,
 				     state->samples, true);
 	return m->acquire < 0 ? m->acquire : m->release < 0 ? m->release : 0;
 }
@@ -170,8 +151,8 @@ static void mutex_loop(struct worker *worker)
 	struct mutex_state *state = worker->state;
 
 	for (int64_t done = 0; done < state->samples; done += MUTEX_LOOP)
-		for (int i = 0; i < MUTEX_KINDS; i++) {
-			struct mutex_measured *m = &state->kinds[i];
+		for (int i = 0; i < MUTEX_TYPES; i++) {
+			struct mutex_measured *m = &state->types[i];
 			int64_t left = state->samples - done;
 
 			if (m->refused)
@@ -194,28 +175,25 @@ static int mutex_setup(struct run *run)
 		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&run->options, "samples");
 	err = ensemble_setup(run, &state->ensemble, mutex_loop, 0, 0);
-	for (int i = 0; i < MUTEX_KINDS && !err; i++)
-		err = mutex_add(state, &mutex_kinds[i], &state->kinds[i]);
+	for (int i = 0; i < MUTEX_TYPES && !err; i++)
+		err = mutex_add(state, &mutex_types[i], &state->types[i]);
 	return err;
 }
 
 static int mutex_finish(struct run *run)
 {
 	struct mutex_state *state = run->state;
-	struct batch rows[MUTEX_KINDS * MUTEX_OPERATIONS];
-	char evidence[160];
+	struct batch rows[MUTEX_TYPES * MUTEX_OPERATIONS];
 
-	for (int i = 0; i < MUTEX_KINDS; i++) {
-		memcpy(&rows[i * MUTEX_OPERATIONS], state->kinds[i].batches,
-		       sizeof(state->kinds[i].batches));
-		if (!state->kinds[i].refused)
+	for (int i = 0; i < MUTEX_TYPES; i++) {
+		memcpy(&rows[i * MUTEX_OPERATIONS], state->types[i].batches,
+		       sizeof(state->types[i].batches));
+		if (!state->types[i].refused)
 			continue;
-		snprintf(evidence, sizeof(evidence), "a %s mutex: %s", mutex_kinds[i].name,
-			 strerror(state->kinds[i].refused));
-		run_verdict(run, MUTEX_ALL_MEASURED, "skipped", evidence,
-			    "use a C library that has it, and real-time priority");
+		mutex_kind_skipped(run, MUTEX_ALL_MEASURED, mutex_types[i].name,
+				   state->types[i].refused);
 	}
-	batch_table(run, rows, MUTEX_KINDS * MUTEX_OPERATIONS);
+	batch_table(run, rows, MUTEX_TYPES * MUTEX_OPERATIONS);
 	return state->ensemble.error;
 }
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chapter Mutexes on this machine: orders, counts and verdicts; never a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agents import Stream, run
+from rtgauge.stream import Table, Verdict
+from rtgauge.target.local import find_agent
+
+CPU = str(max(os.sched_getaffinity(0)))
+GLIBC = "glibc" in str(find_agent())
+PROTOCOLS = ["none", "inherit", "protect"]
+
+needs_realtime = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root may have real-time priorities for certain"
+)
+
+
+@pytest.fixture(name="agent")
+def agent_path() -> str:
+    return str(find_agent())
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of the test's own, so that tests do not wait for other agents."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+
+
+def measure(agent: str, tmp_path: Path, name: str, *words: str) -> tuple[int, Stream]:
+    return run(agent, tmp_path, name, "--cpu", CPU, *words)
+
+
+def verdicts(stream: Stream) -> dict[str, Verdict]:
+    found = [record for record in stream.records if isinstance(record, Verdict)]
+    assert len({verdict.rule for verdict in found}) == len(found)
+    return {verdict.rule: verdict for verdict in found}
+
+
+def results(stream: Stream) -> dict[str, str]:
+    return {rule: verdict.result for rule, verdict in verdicts(stream).items()}
+
+
+def rows(stream: Stream, name: str) -> list[tuple[object, ...]]:
+    (table,) = [
+        record for record in stream.records if isinstance(record, Table) and record.name == name
+    ]
+    return [tuple(row) for row in table.rows]
+
+
+# --- mutex-uncontended ---
+
+
+def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(
+        agent, tmp_path, "mutex-uncontended", "--samples", "1300", "--priority", "0"
+    )
+    types = ["normal", "recursive", "errorcheck", "inherit", "robust"]
+    assert code == 0
+    # the ceiling of a mutex is a real-time priority, which nobody has here
+    (verdict,) = verdicts(stream).values()
+    assert verdict.result == "skipped"
+    assert "protect" in verdict.evidence
+    assert {(info.name, info.labels["type"]) for info in stream.series} == {
+        (name, kind) for name in ("acquire", "release") for kind in types
+    }
+    assert set(stream.samples.values()) == {1300}
+    assert [row[0] for row in rows(stream, "batches")] == [
+        f"{kind}: {operation}"
+        for kind in types
+        for operation in ("acquire", "release", "acquire, release")
+    ]
+    # whole batches, one of each operation for each of the three test loops
+    assert {row[3] for row in rows(stream, "batches")} == {3 * 64, 3 * 500}
+
+
+@needs_realtime
+def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(agent, tmp_path, "mutex-uncontended", "--samples", "500")
+    assert code == 0
+    assert ("protect" in {info.labels["type"] for info in stream.series}) == GLIBC
+    assert bool(verdicts(stream)) != GLIBC
+
+
+# --- mutex-inversion ---
+
+
+def order_of(stream: Stream, protocol: str) -> list[tuple[object, object]]:
+    """Thread and event, in the order of the table, whose times never go back."""
+    rule = f"priority inversion is avoided ({protocol})"
+    found = [row for row in rows(stream, "order") if row[0] == rule]
+    times = [row[1] for row in found]
+    assert times == sorted(times)  # type: ignore[type-var]
+    return [(row[2], row[3]) for row in found]
+
+
+INVERTED = [
+    ("low", "has the mutex"),
+    ("conductor", "lets all go"),
+    ("high", "wants the mutex"),
+    ("middle", "runs"),
+    ("middle", "ends"),
+    ("low", "runs"),
+    ("low", "releases it"),
+    ("high", "has the mutex"),
+]
+AVOIDED = [*INVERTED[:3], *INVERTED[5:], *INVERTED[3:5]]
+
+
+@needs_realtime
+def test_inversion_is_avoided_by_a_protocol_and_not_without_one(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(agent, tmp_path, "mutex-inversion", "--protocol", ",".join(PROTOCOLS))
+    assert code == 3
+    assert results(stream) == {
+        "priority inversion is avoided (none)": "fail",
+        "priority inversion is avoided (inherit)": "pass",
+        "priority inversion is avoided (protect)": "pass" if GLIBC else "skipped",
+    }
+    assert order_of(stream, "none") == INVERTED
+    assert order_of(stream, "inherit") == AVOIDED
+    assert order_of(stream, "protect") == (AVOIDED if GLIBC else [])
+    failed = verdicts(stream)["priority inversion is avoided (none)"]
+    assert "middle runs at" in failed.evidence
+    assert "PTHREAD_PRIO_INHERIT" in failed.remedy
+    code, stream = measure(agent, tmp_path, "mutex-inversion")
+    assert code == 0
+    assert results(stream) == {"priority inversion is avoided (inherit)": "pass"}
+
+
+@needs_realtime
+def test_without_priorities_there_is_nothing_to_inherit(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(
+        agent, tmp_path, "mutex-inversion", "--policy", "other", "--protocol", "inherit,protect"
+    )
+    assert results(stream) == {
+        "priority inversion is avoided (inherit)": "fail",
+        "priority inversion is avoided (protect)": "skipped",
+    }
+    assert code == 3
+    # between the request and the grant, wherever
+    between = order_of(stream, "inherit")
+    assert between.index(("high", "wants the mutex")) < between.index(("middle", "runs"))
+    assert between.index(("middle", "runs")) < between.index(("high", "has the mutex"))
+
+
+@needs_realtime
+def test_three_priorities_are_needed(agent: str, tmp_path: Path) -> None:
+    code, _ = measure(agent, tmp_path, "mutex-inversion", "--priority", "4")
+    assert code == 0
+    done = subprocess.run(
+        [agent, "run", "mutex-inversion", "--priority", "3"],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "above 3" in done.stderr
