@@ -38,6 +38,8 @@ extern const struct measurement page_fault_measurement;
 extern const struct measurement cpu_wakeup_measurement;
 extern const struct measurement cpu_migration_measurement;
 
+/* one on a line, however many there are */
+/* clang-format off */
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
@@ -66,6 +68,7 @@ const struct measurement *const catalogue_measurements[] = {
 	&cpu_migration_measurement,
 	NULL,
 };
+/* clang-format on */
 
 extern const struct load load_sched;
 extern const struct load load_cpu;
