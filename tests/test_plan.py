@@ -309,6 +309,46 @@ def test_how_long_a_step_takes(
     assert expected_ns(planned_step(catalogue, "clock-cost", {}), catalogue) is None
 
 
+RATED = STEP + '[[rating]]\nsubject = "documentation"\nreason = "complete"\n'
+
+
+def test_ratings_of_the_evaluator(catalogue: Catalogue) -> None:
+    text = (
+        RATED + 'rating = 8\n[[rating]]\nsubject = "support"\nrating = 0.5\nreason = " no\\none "'
+    )
+    plan = read_plan(write(text), catalogue)
+    assert plan.document()["ratings"] == [
+        {"subject": "documentation", "rating": 8, "reason": "complete"},
+        {"subject": "support", "rating": 0.5, "reason": "no one"},
+    ]
+    assert read_plan(write(STEP), catalogue).document()["ratings"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (STEP + "rating = 8", "has no option 'rating'"),
+        ("rating = 8\n" + STEP, "not a list"),
+        (RATED, "rating 1 of 1, key 'rating': None"),
+        (RATED + "rating = 11", "not a number from 0 to 10"),
+        (RATED + "rating = -1", "not a number from 0 to 10"),
+        (RATED + "rating = nan", "not a number from 0 to 10"),
+        (RATED + "rating = true", "not a number from 0 to 10"),
+        (RATED + 'rating = "8"', "not a number from 0 to 10"),
+        (RATED + "rating = 8\nmark = 8", "unknown key 'mark'"),
+        (STEP + '[[rating]]\nsubject = "support"\nrating = 8', "'reason' is no text"),
+        (STEP + '[[rating]]\nrating = 8\nreason = "x"', "'subject' is no text"),
+        (STEP + '[[rating]]\nsubject = 7\nrating = 8\nreason = "x"', "'subject' is no text"),
+        (RATED + "rating = 8\n" + RATED.removeprefix(STEP) + "rating = 8", "rated twice"),
+        (STEP + f'[[rating]]\nsubject = "{"x" * 61}"\nrating = 8\nreason = "x"', "longer"),
+    ],
+)
+def test_wrong_ratings(catalogue: Catalogue, text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_plan(write(text), catalogue)
+    assert words in str(caught.value).replace(" of 1:", " of 1,")
+
+
 @pytest.mark.parametrize("path", sorted(PLANS.glob("*.toml")), ids=lambda path: path.name)
 def test_the_plans_that_ship_can_be_read(catalogue: Catalogue, path: Path) -> None:
     plan = read_plan(path, catalogue)

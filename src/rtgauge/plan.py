@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,6 +35,7 @@ __all__ = [
     "STEP_KEYS",
     "Plan",
     "PlannedStep",
+    "Rating",
     "calibration_steps",
     "describe_step",
     "evaluation_plan",
@@ -51,6 +52,8 @@ __all__ = [
 # With a budget and no rate: exceeded less often than once an hour.
 DEFAULT_RATE_PER_HOUR: Final = 1.0
 
+_TABLES: Final = ("plan", "step", "rating")
+_RATING_KEYS: Final = ("subject", "rating", "reason")
 _PLAN_KEYS: Final = ("name", "summary", "label", "repeat", "hours")
 STEP_KEYS: Final = (
     "measurement",
@@ -68,6 +71,8 @@ _FILE_KEYS: Final = (*STEP_KEYS, "share")
 REPEAT_MAX: Final = 10_000
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
+RATING_MAX: Final = 10
+SUBJECT_LETTERS_MAX: Final = 60
 _HOUR_MS: Final = 3_600_000
 
 
@@ -138,14 +143,25 @@ class PlannedStep:
 
 
 @dataclass(frozen=True)
+class Rating:
+    """What the evaluator gives, from 0 to 10, to something that no program can judge."""
+
+    subject: str
+    rating: float
+    reason: str
+
+
+@dataclass(frozen=True)
 class Plan:
-    """What is to be carried out, ``repeat`` times, on each target."""
+    """What is to be carried out, ``repeat`` times, on each target; ``ratings`` are the
+    evaluator's own, for the report."""
 
     name: str
     steps: tuple[PlannedStep, ...]
     label: str = ""
     repeat: int = 1
     hours: float | None = None
+    ratings: tuple[Rating, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The plan as run.json holds it."""
@@ -154,6 +170,7 @@ class Plan:
             "label": self.label,
             "repeat": self.repeat,
             "hours": self.hours,
+            "ratings": [asdict(rating) for rating in self.ratings],
             "steps": [step.document() for step in self.steps],
         }
 
@@ -295,7 +312,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan:
-    _known_keys(document, ("plan", "step"), f"{path}")
+    _known_keys(document, _TABLES, f"{path}")
     head = document.get("plan", {})
     if not isinstance(head, dict):
         raise UsageError(f"{path}: 'plan' is not a table", "write [plan]")
@@ -323,7 +340,13 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
         _file_step(entry, f"{path}, step {number} of {len(entries)}", catalogue)
         for number, entry in enumerate(entries, 1)
     )
-    plan = Plan(head.get("name") or path.stem, steps, head.get("label", ""), repeat)
+    plan = Plan(
+        head.get("name") or path.stem,
+        steps,
+        head.get("label", ""),
+        repeat,
+        ratings=_ratings(document, path),
+    )
     if hours is None and any(step.share is not None for step in steps):
         raise UsageError(
             f"{path}: steps have a share, but the plan has no hours to be shared",
@@ -333,6 +356,36 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
         return plan if hours is None else scaled(plan, float(hours), catalogue)
     except UsageError as error:
         raise UsageError(f"{path}: {error}", error.remedy) from None
+
+
+def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
+    """The evaluator's ratings, each of a subject of its own, with its reason."""
+    entries = document.get("rating", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"{path}: 'rating' is not a list of tables", "write each as [[rating]]")
+    ratings: list[Rating] = []
+    for number, entry in enumerate(entries, 1):
+        where = f"{path}, rating {number} of {len(entries)}"
+        _known_keys(entry, _RATING_KEYS, where)
+        texts = {key: entry.get(key, "") for key in ("subject", "reason")}
+        for key, text in texts.items():
+            if not isinstance(text, str) or not text.strip():
+                raise UsageError(
+                    f"{where}: key '{key}' is no text",
+                    "say what is rated, and why: a rating without its reason is worth nothing",
+                )
+        subject, reason = (" ".join(text.split()) for text in texts.values())
+        if len(subject) > SUBJECT_LETTERS_MAX:
+            raise UsageError(f"{where}: the subject is longer than {SUBJECT_LETTERS_MAX} letters")
+        if subject in [rating.subject for rating in ratings]:
+            raise UsageError(f"{where}: '{subject}' is rated twice")
+        value = entry.get("rating")
+        if type(value) not in (int, float) or not 0 <= value <= RATING_MAX:  # nan is none either
+            raise UsageError(
+                f"{where}: key 'rating': {_shown(value)} is not a number from 0 to {RATING_MAX}"
+            )
+        ratings.append(Rating(subject, value, reason))
+    return tuple(ratings)
 
 
 def _shown(value: object) -> str:
