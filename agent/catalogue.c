@@ -15,6 +15,7 @@
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
 extern const struct measurement tick_period_measurement;
+extern const struct measurement tick_cost_measurement;
 extern const struct measurement thread_rules_measurement;
 extern const struct measurement thread_switch_measurement;
 extern const struct measurement sem_lock_measurement;
@@ -44,6 +45,7 @@ const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
 	&tick_period_measurement,
+	&tick_cost_measurement,
 	&thread_rules_measurement,
 	&thread_switch_measurement,
 	&sem_lock_measurement,

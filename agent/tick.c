@@ -207,6 +207,13 @@ static int tick_chance(const struct tick_grid *grid, const struct tick_view *vie
 	return (int)(range_ns * 1000 / observed_ns);
 }
 
+void tick_count(struct tick_grid *grid, const struct tick_view *view)
+{
+	grid->points = tick_points(grid, view);
+	grid->hits = tick_match(grid, view);
+	grid->chance = tick_chance(grid, view);
+}
+
 static void tick_begin(struct tick_grid *grid, int64_t period_ns)
 {
 	memset(grid, 0, sizeof(*grid));
@@ -223,9 +230,7 @@ void tick_lay(struct tick_grid *grid, int64_t period_ns, const struct tick_view 
 	if (!view->span_count)
 		return;
 	grid->phase_ns = tick_phase_ns(view, grid, grid->tolerance_ns / 8, bins, &most);
-	grid->points = tick_points(grid, view);
-	grid->hits = tick_match(grid, view);
-	grid->chance = tick_chance(grid, view);
+	tick_count(grid, view);
 }
 
 bool tick_is_grid(const struct tick_grid *grid)
@@ -234,6 +239,32 @@ bool tick_is_grid(const struct tick_grid *grid)
 		return false;
 	return (int64_t)grid->hits * 1000 >=
 	       (int64_t)grid->points * (grid->chance + TICK_SHARE * (1000 - grid->chance) / 1000);
+}
+
+void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_view *view,
+		   uint32_t *bins)
+{
+	int64_t lasted_ns = view->span_count ?
+				    view->spans[view->span_count - 1].to_ns - tick_origin_ns(view) :
+				    0;
+	/* in steps that make a difference of the tolerance from the first to the last span */
+	int64_t step_ns = lasted_ns ? period_ns * TICK_TOLERANCE_NS / lasted_ns : 0;
+	int64_t best_ns = period_ns;
+	int most;
+
+	tick_lay(grid, period_ns, view, bins);
+	if (tick_is_grid(grid) || !view->event_count)
+		return;
+	most = grid->hits;
+	step_ns += !step_ns;
+	for (int64_t off_ns = -period_ns / 5000; off_ns <= period_ns / 5000; off_ns += step_ns) {
+		tick_lay(grid, period_ns + off_ns, view, bins);
+		if (grid->hits > most) {
+			most = grid->hits;
+			best_ns = period_ns + off_ns;
+		}
+	}
+	tick_lay(grid, best_ns, view, bins);
 }
 
 /* The least time in which points could be seen. */
@@ -306,7 +337,12 @@ int tick_find(struct tick_grid *grids, int max, struct tick_view *view, int want
 		for (; more > 0; more--)
 			found |= grids[count++].hz == wanted_hz;
 	}
-	return count;
+	if (found || !wanted_hz || count == max || !view->span_count)
+		return count;
+	view->least_ns = 0;
+	tick_lay_near(&grids[count], tick_period_ns(wanted_hz), view, bins);
+	grids[count].hz = wanted_hz;
+	return count + tick_is_grid(&grids[count]);
 }
 
 /* Shell's sort: no memory, and little code. */

@@ -70,6 +70,12 @@ int64_t tick_observed_ns(const struct tick_view *view);
  * at a point is its tick: tick_event.point. @bins: TICK_BINS of them, to work with. */
 void tick_lay(struct tick_grid *grid, int64_t period_ns, const struct tick_view *view,
 	      uint32_t *bins);
+/* The same, but where that makes no grid, with the period within 200 ppm that has most hits: a timer
+ * that counts by itself, as old ones do, does not keep to CLOCK_MONOTONIC. */
+void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_view *view,
+		   uint32_t *bins);
+/* Count points and hits once more, of a grid that was laid. */
+void tick_count(struct tick_grid *grid, const struct tick_view *view);
 /* Whether there are so many hits that chance did not make them. */
 bool tick_is_grid(const struct tick_grid *grid);
 /*

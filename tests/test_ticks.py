@@ -76,3 +76,58 @@ def test_gaps_are_limited_to_the_samples_asked_for(agent: str, tmp_path: Path) -
     assert stream.trailer is not None
     assert stream.trailer.series[0].count <= 100
     assert stream.trailer.duration_ns < 20e9
+
+
+LINES = [
+    "undisturbed",
+    "tick",
+    "tick, then another thread",
+    "no tick",
+    "no tick, another thread",
+]
+
+
+def count(row: dict[str, object], column: str) -> int:
+    value = row[column]
+    assert isinstance(value, int)
+    return value
+
+
+@pytest.mark.parametrize("priority", ["98", "0"])
+def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) -> None:
+    samples = 30000
+    words = ["--samples", str(samples), "--priority", priority]
+    code, stream = run(agent, tmp_path, "tick-cost", *words)
+    assert code == 0
+    series = {(info.name, info.labels["policy"]): info for info in stream.series}
+    policies = sorted({policy for _, policy in series})
+    permitted = os.geteuid() == 0 and priority != "0"
+    assert policies == (["fifo", "other"] if permitted else ["other"])
+    lines = table(stream, "lines")
+    ticks = {row["policy"]: row for row in table(stream, "ticks")}
+    for policy in policies:
+        rows = [row for row in lines if row["policy"] == policy]
+        assert [row["loops with"] for row in rows] == LINES
+        loops = [count(row, "loops") for row in rows]
+        info = series["loop", policy]
+        assert (info.policy, info.priority) == (policy, 98 if policy == "fifo" else 0)
+        # others may have the CPU all the time, but from real-time priority
+        assert sum(loops) == stream.samples[info.series] <= samples
+        assert policy == "other" or sum(loops) == samples
+        for name, line in (("tick", loops[1]), ("other", loops[3])):
+            assert stream.samples[series[name, policy].series] == line
+        # a tick each; with another thread or without
+        assert loops[1] + loops[2] == ticks[policy]["with a tick"]
+        assert ticks[policy]["period"] == round(1e9 / CONFIGURED_HZ)
+    skipped = [v for v in stream.records if isinstance(v, Verdict)]
+    seen = {policy for policy in policies if ticks[policy]["with a tick"]}
+    assert {v.evidence.split(":")[0] for v in skipped} == {"fifo", "other"} - seen
+    assert all(v.result == "skipped" and v.remedy for v in skipped)
+
+
+def test_too_few_loops_show_no_tick(agent: str, tmp_path: Path) -> None:
+    _, stream = run(agent, tmp_path, "tick-cost", "--samples", "1000", "--loop", "2us")
+    assert {v.result for v in stream.records if isinstance(v, Verdict)} == {"skipped"}
+    for row in table(stream, "lines"):
+        if row["loops with"] in LINES[1:3]:
+            assert row["loops"] == 0

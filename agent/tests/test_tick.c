@@ -314,6 +314,29 @@ static void test_stolen(struct tap *tap)
 	free(w);
 }
 
+/* A timer that is off by 57 ppm, as the PC's old one is at 250 Hz. */
+static void test_drift(struct tap *tap, int ppm)
+{
+	struct world *w = world_new(8);
+	int64_t period_ns = tick_period_ns(250);
+	struct tick_grid exact, near, grids[3];
+	int count;
+
+	world_spans(w, 50);
+	world_ticks(w, period_ns + period_ns * ppm / 1000000, 2000, 0, 0, 1);
+	world_noise(w, 500, 0);
+	world_sort(w);
+	tick_lay(&exact, period_ns, &w->view, w->bins);
+	tick_lay_near(&near, period_ns, &w->view, w->bins);
+	count = tick_find(grids, 3, &w->view, 250, w->bins);
+	tap_check(tap,
+		  !tick_is_grid(&exact) && tick_is_grid(&near) && near.hits > 480 &&
+			  near.points - near.hits < 15 && count == 1 && grids[0].hz == 250,
+		  "a tick that is off by %d ppm is found: %d of %d points, %d on the exact grid",
+		  ppm, near.hits, near.points, exact.hits);
+	free(w);
+}
+
 static void test_empty(struct tap *tap)
 {
 	struct world *w = world_new(7);
@@ -344,6 +367,8 @@ int main(void)
 	test_empty(&tap);
 	test_stolen(&tap);
 	test_two_grids(&tap);
+	test_drift(&tap, 57);
+	test_drift(&tap, -150);
 	for (int i = 0; i < (int)(sizeof(found) / sizeof(found[0])); i++)
 		test_find(&tap, found[i], 300, 3);
 	test_find(&tap, 250, 4000, 5);

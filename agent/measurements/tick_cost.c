@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tick cost [CLK-P-DUR]: what the clock tick takes from a running thread. A loop of always the same
+ * work is timed again and again, in turns by a SCHED_FIFO thread and by a SCHED_OTHER one; those
+ * loops that a tick came into are longer. docs/measurements/tick-cost.md says what exactly is
+ * timed, and which loops are taken for those.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ensemble.h"
+#include "tick.h"
+#include "worker.h"
+
+/* A turn: so many loops at most, and so long. */
+#define TICK_COST_TURN 4096
+#define TICK_COST_TURN_NS (40 * NSEC_PER_MSEC)
+/* Loops that stand for what is undisturbed around them. */
+#define TICK_COST_CHUNK 128
+/* A disturbed loop is longer than its neighbours by this at least. */
+#define TICK_COST_LEAST_NS 300
+/* After so many turns the ticks are looked for, if as many are to come; there is room for twice
+ * that. */
+#define TICK_COST_SPANS 32
+#define TICK_COST_EVENTS (4 * TICK_COST_TURN)
+#define TICK_COST_RING (1 << 18)
+#define TICK_COST_SEEN "the tick is seen"
+
+enum tick_cost_turn { TURN_FIFO, TURN_OTHER, TURN_END };
+
+/* What came of loops of one kind. */
+struct tick_cost_line {
+	int64_t loops;
+	int64_t longest_ns; /* above the undisturbed ones */
+};
+
+enum tick_cost_kind {
+	LINE_NONE,
+	LINE_TICK,
+	LINE_TICK_SWITCH,
+	LINE_OTHER,
+	LINE_OTHER_SWITCH,
+	LINES
+};
+
+/* The loops of one policy. */
+struct tick_cost_part {
+	const char *policy;
+	bool measured;
+	const char *refused;   /* why not */
+	int loop, tick, other; /* series */
+	int64_t done;
+	int64_t chunk_sum_ns; /* of their medians */
+	int64_t chunks;
+	int64_t points;
+	int64_t hits;
+	int64_t chance_sum; /* of 1000, for each point */
+	struct tick_cost_line lines[LINES];
+	struct tick_view view;
+	struct tick_event events[TICK_COST_EVENTS];
+	struct tick_span spans[2 * TICK_COST_SPANS];
+	uint32_t bins[TICK_BINS];
+	/* a turn */
+	long switches;
+	int32_t begins_ns[TICK_COST_TURN]; /* since the turn began */
+	int32_t took_ns[TICK_COST_TURN];   /* less than 0: with a switch to another thread */
+	int32_t chunk[2 * TICK_COST_CHUNK];
+};
+
+struct tick_cost_state {
+	struct ensemble ensemble;
+	int64_t samples;
+	int64_t period_ns;
+	int64_t loop_ns; /* asked */
+	int64_t look_ns; /* a longer loop may have had a switch in it */
+	uint32_t work;	 /* steps of a loop */
+	uint32_t turn;	 /* enum tick_cost_turn: a futex */
+	uint32_t alone;	 /* SCHED_OTHER is not waited for any more */
+	struct tick_cost_part fifo, other;
+};
+
+static const char *const tick_cost_contexts[] = { "user", NULL };
+
+static const struct option_info tick_cost_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "100000", 1000, 100000000, NULL, "loops with each policy" },
+	{ "loop", OPTION_DURATION, "10us", 2 * NSEC_PER_USEC, NSEC_PER_MSEC, NULL,
+	  "how long an undisturbed loop takes, about" },
+	ENSEMBLE_CPU,
+	{ "priority", OPTION_INTEGER, "98", 0, 99, NULL,
+	  "SCHED_FIFO priority of the hard part; 0: SCHED_OTHER only" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series tick_cost_series[] = {
+	{ "loop", "ns", "time of a loop of always the same work", "the end of the loop before",
+	  "its own end", NULL },
+	{ "tick", "ns", "by how much a loop with a tick in it is longer", "undisturbed loop",
+	  "loop with a tick", NULL },
+	{ "other", "ns", "by how much loops are longer that fit no tick", "undisturbed loop",
+	  "disturbed loop", NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry tick_cost_tables[] = {
+	{ "lines", "undisturbed loops, those with a tick, and those with something else" },
+	{ "ticks", "points of the tick's grid, and those at which a loop was disturbed" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry tick_cost_verdicts[] = {
+	{ TICK_COST_SEEN, "skipped for a policy with which no tick was found" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate tick_cost_evaluate[] = {
+	{ "idle", "samples=100000 for=4s", "samples=3000000 for=3m" },
+	{ NULL, NULL, NULL },
+};
+
+/* --- a turn --- */
+
+/* The loop under test: nothing but registers. */
+static __attribute__((noinline)) uint32_t tick_cost_work(uint32_t steps)
+{
+	uint32_t value = steps;
+
+	while (steps--) {
+		value ^= value << 13;
+		value ^= value >> 17;
+		value ^= value << 5;
+		__asm__ volatile("" : "+r"(value));
+	}
+	return value;
+}
+
+static int64_t tick_cost_time_ns(uint32_t steps)
+{
+	int64_t least_ns = INT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), took_ns;
+
+		tick_cost_work(steps);
+		took_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+		if (took_ns < least_ns)
+			least_ns = took_ns;
+	}
+	return least_ns;
+}
+
+static void tick_cost_calibrate(struct tick_cost_state *state)
+{
+	uint32_t steps = 64;
+	int64_t took_ns, longer_ns = state->loop_ns / 8;
+
+	for (took_ns = tick_cost_time_ns(steps); took_ns < state->loop_ns && steps < 1u << 30;
+	     took_ns = tick_cost_time_ns(steps))
+		steps *= 2;
+	state->work = (uint32_t)(steps * state->loop_ns / took_ns) + 1;
+	state->look_ns = state->loop_ns + (longer_ns > NSEC_PER_USEC ? longer_ns : NSEC_PER_USEC);
+}
+
+/* Whether the calling thread lost the CPU to another one since it was asked last. */
+static bool tick_cost_switched(struct tick_cost_part *part)
+{
+	struct rusage usage;
+	long switches;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	switches = usage.ru_nivcsw + usage.ru_nvcsw - part->switches;
+	part->switches += switches;
+	return switches > 0;
+}
+
+/* Loop after loop, each from the end of the one before, so that no tick comes in between. */
+static int tick_cost_turn(const struct tick_cost_state *state, struct tick_cost_part *part,
+			  struct tick_span *span)
+{
+	int64_t left = state->samples - part->done, last_ns;
+	int count = 0;
+
+	tick_cost_switched(part);
+	span->from_ns = last_ns = clock_now_ns(CLOCK_MONOTONIC);
+	while (count < TICK_COST_TURN && count < left &&
+	       last_ns - span->from_ns < TICK_COST_TURN_NS) {
+		int64_t took_ns, now_ns;
+
+		part->begins_ns[count] = (int32_t)(last_ns - span->from_ns);
+		tick_cost_work(state->work);
+		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		took_ns = now_ns - last_ns;
+		if (took_ns > INT32_MAX)
+			took_ns = INT32_MAX;
+		part->took_ns[count] = (int32_t)took_ns;
+		if (took_ns > state->look_ns) {
+			if (tick_cost_switched(part))
+				part->took_ns[count] = (int32_t)-took_ns;
+			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		}
+		last_ns = now_ns;
+		count++;
+	}
+	span->to_ns = last_ns;
+	return count;
+}
+
+/* What is longer than its neighbours is an event; the others are the undisturbed line. */
+static void tick_cost_chunk(struct tick_cost_part *part, const struct tick_span *span, int first,
+			    int count)
+{
+	struct tick_cost_line *none = &part->lines[LINE_NONE];
+	int32_t spread, median;
+	int64_t margin_ns;
+
+	for (int i = 0; i < count; i++)
+		part->chunk[i] = abs(part->took_ns[first + i]);
+	median = tick_median(part->chunk, count, &spread);
+	margin_ns = 4 * (int64_t)spread > TICK_COST_LEAST_NS ? 4 * (int64_t)spread :
+							       TICK_COST_LEAST_NS;
+	part->chunk_sum_ns += median;
+	part->chunks++;
+	for (int i = first; i < first + count; i++) {
+		int64_t above_ns = (int64_t)abs(part->took_ns[i]) - median;
+
+		if (part->took_ns[i] > 0 && above_ns <= margin_ns) {
+			none->loops++;
+			if (above_ns > none->longest_ns)
+				none->longest_ns = above_ns;
+			continue;
+		}
+		part->events[part->view.event_count++] = (struct tick_event){
+			.from_ns = span->from_ns + part->begins_ns[i],
+			.window_ns = median,
+			.away_ns = above_ns > 0 ? (int32_t)above_ns : 0,
+			.tag = part->took_ns[i] < 0,
+		};
+	}
+}
+
+/* --- ticks among the events --- */
+
+static void tick_cost_sort_event(struct run *run, struct tick_cost_part *part,
+				 const struct tick_event *event, bool tick)
+{
+	enum tick_cost_kind kind = tick ? LINE_TICK : LINE_OTHER;
+	struct tick_cost_line *line = &part->lines[kind + event->tag];
+
+	line->loops++;
+	if (event->away_ns > line->longest_ns)
+		line->longest_ns = event->away_ns;
+	if (!event->tag)
+		series_put(&run->series[tick ? part->tick : part->other], event->away_ns);
+}
+
+/* The tick is looked for among all events, then among the longer ones: many short ones hide it. */
+static bool tick_cost_find(struct tick_grid *grid, int64_t period_ns, struct tick_view *view,
+			   uint32_t *bins)
+{
+	bool found = false;
+
+	for (int32_t least_ns = 0; period_ns && !found && least_ns <= 32000;
+	     least_ns = least_ns ? 4 * least_ns : 2000) {
+		view->least_ns = least_ns;
+		tick_lay_near(grid, period_ns, view, bins);
+		found = tick_is_grid(grid);
+	}
+	view->least_ns = 0;
+	if (found)
+		tick_count(grid, view);
+	return found;
+}
+
+static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_part *part)
+{
+	struct run *run = state->ensemble.run;
+	struct tick_grid grid;
+	bool found;
+
+	if (!part->view.span_count)
+		return;
+	found = tick_cost_find(&grid, state->period_ns, &part->view, part->bins);
+	if (found) {
+		part->points += grid.points;
+		part->hits += grid.hits;
+		part->chance_sum += (int64_t)grid.chance * grid.points;
+	}
+	series_time(&run->series[part->tick], part->spans[0].from_ns - run->start_ns);
+	series_time(&run->series[part->other], part->spans[0].from_ns - run->start_ns);
+	for (int i = 0; i < part->view.event_count; i++)
+		tick_cost_sort_event(run, part, &part->events[i],
+				     found && part->events[i].point >= 0);
+	part->view.event_count = part->view.span_count = 0;
+}
+
+/* One turn of a policy. False: it has its samples. */
+static bool tick_cost_take_turn(struct tick_cost_state *state, struct tick_cost_part *part)
+{
+	struct run *run = state->ensemble.run;
+	struct series *loop = &run->series[part->loop];
+	struct tick_span *span = &part->spans[part->view.span_count++];
+	int count = tick_cost_turn(state, part, span), next;
+	int64_t left = state->samples - part->done - count;
+
+	series_time(loop, span->from_ns - run->start_ns);
+	for (int i = 0; i < count; i++)
+		series_put(loop, ensemble_net(&state->ensemble, abs(part->took_ns[i])));
+	for (int first = 0; first < count; first = next) {
+		next = count - first < 2 * TICK_COST_CHUNK ? count : first + TICK_COST_CHUNK;
+		tick_cost_chunk(part, span, first, next - first);
+	}
+	part->done += count;
+	if (!left || part->view.event_count > TICK_COST_EVENTS - TICK_COST_TURN ||
+	    part->view.span_count == 2 * TICK_COST_SPANS ||
+	    (part->view.span_count == TICK_COST_SPANS &&
+	     left > (int64_t)TICK_COST_SPANS * TICK_COST_TURN))
+		tick_cost_settle(state, part);
+	return left > 0;
+}
+
+/* --- the threads --- */
+
+static void tick_cost_pass(struct tick_cost_state *state, enum tick_cost_turn turn)
+{
+	atomic_store_release(&state->turn, turn);
+	syscall(SYS_futex, &state->turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Sleep while it is the turn of @of. False: that lasts for longer than others have patience. */
+static bool tick_cost_wait(const struct tick_cost_state *state, enum tick_cost_turn of)
+{
+	const struct timespec patience = clock_from_ns(ENSEMBLE_PATIENCE_NS / 4);
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+
+	while (atomic_load_acquire(&state->turn) == of) {
+		if (run_stopped(state->ensemble.run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+			return false;
+		syscall(SYS_futex, &state->turn, FUTEX_WAIT_PRIVATE, of, &patience, NULL, 0);
+	}
+	return true;
+}
+
+static void tick_cost_other(struct worker *worker)
+{
+	struct tick_cost_state *state = worker->state;
+	bool more = true;
+
+	while (more && !run_stopped(worker->run)) {
+		if (!tick_cost_wait(state, TURN_FIFO))
+			continue;
+		if (atomic_load_acquire(&state->turn) == TURN_END)
+			break;
+		more = tick_cost_take_turn(state, &state->other);
+		if (atomic_load_acquire(&state->alone))
+			break;
+		tick_cost_pass(state, TURN_FIFO);
+	}
+	tick_cost_settle(state, &state->other);
+}
+
+/* In turns; where the other thread does not get the CPU, or has all it needs, without it. */
+static void tick_cost_fifo(struct worker *worker)
+{
+	struct tick_cost_state *state = worker->state;
+	bool both = state->other.measured;
+
+	tick_cost_calibrate(state);
+	while (ensemble_goes_on(&state->ensemble)) {
+		bool more = tick_cost_take_turn(state, &state->fifo);
+
+		if (both) {
+			tick_cost_pass(state, TURN_OTHER);
+			both = tick_cost_wait(state, TURN_OTHER);
+			if (!both) {
+				atomic_store_release(&state->alone, 1);
+				state->other.refused = "it had to wait too long for the CPU";
+			}
+		}
+		if (!more)
+			break;
+	}
+	tick_cost_pass(state, TURN_END);
+	tick_cost_settle(state, &state->fifo);
+}
+
+/* Without real-time priority: the conductor is the SCHED_OTHER thread. */
+static void tick_cost_single(struct worker *worker)
+{
+	struct tick_cost_state *state = worker->state;
+
+	tick_cost_calibrate(state);
+	while (ensemble_goes_on(&state->ensemble) && tick_cost_take_turn(state, &state->other))
+		;
+	tick_cost_settle(state, &state->other);
+}
+
+/* --- setup and finish --- */
+
+static int tick_cost_add(struct tick_cost_state *state, struct tick_cost_part *part, int worker)
+{
+	int *const numbers[] = { &part->loop, &part->tick, &part->other };
+	static const char *const names[] = { "loop", "tick", "other" };
+	struct run *run = state->ensemble.run;
+	int64_t room = state->samples < TICK_COST_RING ? state->samples : TICK_COST_RING;
+
+	part->measured = true;
+	part->view.events = part->events;
+	part->view.spans = part->spans;
+	for (int i = 0; i < 3; i++) {
+		/* differences have no time stamp in them any more */
+		int number = ensemble_series(&state->ensemble, names[i], "policy", part->policy,
+					     i ? TICK_COST_EVENTS : room, i == 0);
+
+		if (number < 0)
+			return number;
+		run->series[number].info.thread = worker;
+		*numbers[i] = number;
+	}
+	return 0;
+}
+
+static int tick_cost_setup(struct run *run)
+{
+	struct tick_cost_state *state = calloc(1, sizeof(*state));
+	int priority = (int)option_number(&run->options, "priority"), err, worker;
+	bool fifo = priority && worker_may_have(SCHED_FIFO, priority);
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&run->options, "samples");
+	state->loop_ns = option_number(&run->options, "loop");
+	state->period_ns = tick_configured_hz() ? tick_period_ns(tick_configured_hz()) : 0;
+	state->fifo.policy = "fifo";
+	state->other.policy = "other";
+	err = ensemble_setup(run, &state->ensemble, fifo ? tick_cost_fifo : tick_cost_single, 0, 0);
+	if (err)
+		return err;
+	if (!fifo) {
+		state->fifo.refused = priority ? "real-time priority is not permitted here" :
+						 "priority 0 was asked for";
+		return tick_cost_add(state, &state->other, 0);
+	}
+	worker = run_add_worker(run, tick_cost_other, state, state->ensemble.cpu, 0);
+	if (worker < 0)
+		return worker;
+	err = tick_cost_add(state, &state->fifo, 0);
+	return err ?: tick_cost_add(state, &state->other, worker);
+}
+
+static int64_t tick_cost_undisturbed_ns(const struct tick_cost_state *state,
+					const struct tick_cost_part *part)
+{
+	return part->chunks ? ensemble_net(&state->ensemble, part->chunk_sum_ns / part->chunks) : 0;
+}
+
+/* A row for each line; those with a switch have no typical length. */
+static void tick_cost_rows(const struct run *run, struct cbor *c, const struct tick_cost_part *part)
+{
+	static const char *const names[LINES] = {
+		[LINE_NONE] = "undisturbed",
+		[LINE_TICK] = "tick",
+		[LINE_TICK_SWITCH] = "tick, then another thread",
+		[LINE_OTHER] = "no tick",
+		[LINE_OTHER_SWITCH] = "no tick, another thread",
+	};
+	const int series[LINES] = { [LINE_TICK] = part->tick, [LINE_OTHER] = part->other };
+
+	for (int i = 0; i < LINES; i++) {
+		bool typical = i == LINE_TICK || i == LINE_OTHER;
+
+		cbor_array(c, 5);
+		cbor_text(c, part->policy);
+		cbor_text(c, names[i]);
+		cbor_int(c, part->lines[i].loops);
+		cbor_int(c, typical ? series_percentile(&run->series[series[i]], 50000) : 0);
+		cbor_int(c, part->lines[i].longest_ns);
+	}
+}
+
+static void tick_cost_skipped(struct run *run, const struct tick_cost_part *part)
+{
+	char evidence[160];
+
+	snprintf(evidence, sizeof(evidence), "%s: %s", part->policy,
+		 part->refused ?: "no disturbance recurs with its period");
+	run_verdict(run, TICK_COST_SEEN, "skipped", evidence,
+		    "run as root, with more samples, on a CPU that ticks (not of nohz_full)");
+}
+
+static int tick_cost_finish(struct run *run)
+{
+	static const struct run_column lines[] = {
+		{ "policy", "" },      { "loops with", "" },	      { "loops", "count" },
+		{ "longer by", "ns" }, { "longer by at most", "ns" },
+	};
+	static const struct run_column ticks[] = {
+		{ "policy", "" },      { "undisturbed loop", "ns" }, { "period", "ns" },
+		{ "points", "count" }, { "with a tick", "count" },   { "by chance", "count" },
+	};
+	struct tick_cost_state *state = run->state;
+	const struct tick_cost_part *parts[] = { &state->fifo, &state->other };
+	int rows = state->fifo.measured + state->other.measured;
+	struct cbor *c = run_table_begin(run, "lines", lines, 5, rows * LINES);
+
+	for (int i = 0; i < 2; i++)
+		if (parts[i]->measured)
+			tick_cost_rows(run, c, parts[i]);
+	run_table_end(run);
+	c = run_table_begin(run, "ticks", ticks, 6, rows);
+	for (int i = 0; i < 2; i++) {
+		if (!parts[i]->measured)
+			continue;
+		cbor_array(c, 6);
+		cbor_text(c, parts[i]->policy);
+		cbor_int(c, tick_cost_undisturbed_ns(state, parts[i]));
+		cbor_int(c, state->period_ns);
+		cbor_int(c, parts[i]->points);
+		cbor_int(c, parts[i]->hits);
+		cbor_int(c, (parts[i]->chance_sum + 500) / 1000);
+	}
+	run_table_end(run);
+	for (int i = 0; i < 2; i++)
+		if (!parts[i]->hits)
+			tick_cost_skipped(run, parts[i]);
+	return state->ensemble.error;
+}
+
+static void tick_cost_cleanup(struct run *run)
+{
+	free(run->state);
+}
+
+const struct measurement tick_cost_measurement = {
+	.name = "tick-cost",
+	.code = "CLK-P-DUR",
+	.summary = "what the clock tick takes from a running thread",
+	.role = "measurement",
+	.chapter = CHAPTER_TICK,
+	.contexts = tick_cost_contexts,
+	.options = tick_cost_options,
+	.series = tick_cost_series,
+	.tables = tick_cost_tables,
+	.verdicts = tick_cost_verdicts,
+	.evaluate = tick_cost_evaluate,
+	.setup = tick_cost_setup,
+	.finish = tick_cost_finish,
+	.cleanup = tick_cost_cleanup,
+};
