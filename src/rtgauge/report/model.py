@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtgauge import stats
 from rtgauge.report import ambience, gather
 from rtgauge.report.labels import ORDINARY, carried_out
+from rtgauge.report.published import published
 from rtgauge.report.ratings import ratings
 from rtgauge.report.remarks import remarks
 from rtgauge.report.sketch import sketch_of
@@ -173,6 +174,7 @@ def _run(
     ambiences = {step.number: step.ambience for step in run.steps}
     for one in carried_out(document):
         one["remarks"] = remarks(one, document, told, ambiences[one["step"]])
+        one["published"] = published(one, document)
     document["ratings"] = ratings(document)
     return document, tuple(places)
 

@@ -1,18 +1,140 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ratings of a run from 0 to 10: those that a rule gives, from the results model alone, and those
-that the evaluator gave in the plan for what no program can judge."""
+that the evaluator gave in the plan for what no program can judge (docs/report.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-__all__ = ["ratings"]
+from rtgauge.report import numbers
+from rtgauge.report.labels import carried_out, group_series, series_labels, step_name
+from rtgauge.report.remarks import growths
+
+__all__ = ["RULE", "ratings"]
+
+FULL: Final = 10
+CALM: Final = 10
+FLOOR_NS: Final = 1000
+FAR_POINTS: Final = 5
+GROWTH: Final = 2
+
+RULE: Final = (
+    "From 10 are taken off: for verdicts that failed, their share of those that passed or failed, "
+    "in tenths rounded up, at least 3; for the worst largest sample, one for each half decade "
+    "that it is beyond ten times the median of its series (which counts as 1 µs at least), at most "
+    "5; one for a median that grows with the number of waiters, threads and such to more than "
+    "twice, two for more than ten times; for missed periods one, two beyond 1 in 1000, three "
+    "beyond 1 in 100. What was skipped is not counted."
+)
+"""As it is printed beside the ratings."""
+
+Run = Mapping[str, Any]
+Loss = tuple[int, str]
 
 
-def ratings(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ratings(run: Run) -> list[dict[str, Any]]:
     """The ratings of a run of the results model, those by rule in the order of its chapters."""
-    return _given(run["plan"])
+    chapters: dict[str, list[Mapping[str, Any]]] = {}
+    for step in carried_out(run):
+        if step["role"] == "measurement" and step["chapter"]:
+            chapters.setdefault(step["chapter"], []).append(step)
+    found = []
+    for chapter, steps in chapters.items():
+        losses = _losses(run, steps)
+        if losses is None:
+            continue
+        evidence = "; ".join(f"{numbers.MINUS}{lost} {why}" for lost, why in losses)
+        found.append(
+            {
+                "subject": chapter,
+                "rating": max(FULL - sum(lost for lost, _ in losses), 0),
+                "rule": RULE,
+                "evidence": evidence or "nothing was taken off",
+                "by": "rule",
+            }
+        )
+    return found + _given(run["plan"])
+
+
+def _losses(run: Run, steps: Sequence[Mapping[str, Any]]) -> list[Loss] | None:
+    """What is taken off and why; None where nothing was measured and nothing judged."""
+    numbers_ = {step["step"] for step in steps}
+    series = [one for one in run["series"] if one["step"] in numbers_ and one["count"]]
+    verdicts = [one for one in run["verdicts"] if one["step"] in numbers_]
+    judged = [one for one in verdicts if one["result"] in ("pass", "fail")]
+    if not series and not judged:
+        return None
+    failed = [one for one in judged if one["result"] == "fail"]
+    losses: list[Loss] = []
+    if failed:
+        share = max(math.ceil(FULL * len(failed) / len(judged)), 3)
+        rules = list(dict.fromkeys(one["rule"] for one in failed))
+        names = numbers.join(rules[:2]) + (f" and {len(rules) - 2} more" if len(rules) > 2 else "")
+        losses.append((share, f"for {len(failed)} of {len(judged)} verdicts failed ({names})"))
+    for loss in (_far(run, steps), _growth(run, steps), _missed(series)):
+        if loss is not None:
+            losses.append(loss)
+    return losses
+
+
+def _quantities(
+    run: Run, steps: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """The quantities of the steps that are times, each with its name and series."""
+    found = []
+    for step in steps:
+        places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
+        for members in group_series(run["series"], places):
+            series = [run["series"][place] for place in members]
+            if series[0]["unit"] == "ns":
+                found.append((f"{step_name(run, step)}, {series[0]['name']}", series))
+    return found
+
+
+def _far(run: Run, steps: Sequence[Mapping[str, Any]]) -> Loss | None:
+    """How far the worst largest sample is from its median."""
+    worst: tuple[float, str] | None = None
+    for name, series in _quantities(run, steps):
+        for one, label in zip(series, series_labels(series), strict=True):
+            median = one["percentiles"].get("50")
+            if median is None or one["max"] is None:
+                continue
+            ratio = one["max"] / max(median, FLOOR_NS)
+            if worst is None or ratio > worst[0]:
+                words = f"{name}, {label}" if len(series) > 1 else name
+                largest = numbers.shown(one["max"], "ns").full
+                base = numbers.shown(max(median, FLOOR_NS), "ns").full
+                worst = ratio, f"for a largest sample of {largest} against {base} ({words})"
+    if worst is None or worst[0] <= CALM:
+        return None
+    return min(math.ceil(2 * math.log10(worst[0] / CALM) - 1e-9), FAR_POINTS), worst[1]
+
+
+def _growth(run: Run, steps: Sequence[Mapping[str, Any]]) -> Loss | None:
+    """Whether a quantity grows with a number to more than twice."""
+    grown = [
+        (growth.ratio, growth.label, name)
+        for name, series in _quantities(run, steps)
+        for growth in growths(series)
+        if growth.grows and growth.ratio > GROWTH
+    ]
+    if not grown:
+        return None
+    ratio, label, name = max(grown)
+    times = f"{ratio:.1f}" if ratio < 10 else numbers.count(ratio)
+    return (2 if ratio > 10 else 1), f"for growing {times} times with {label} ({name})"
+
+
+def _missed(series: Sequence[Mapping[str, Any]]) -> Loss | None:
+    """Which share of the periods was missed."""
+    missed = sum(one["missed"] for one in series if one["interval_ns"])
+    if not missed:
+        return None
+    due = missed + sum(one["count"] for one in series if one["interval_ns"])
+    points = 1 + (missed * 1000 > due) + (missed * 100 > due)
+    return points, f"for {numbers.count(missed)} of {numbers.count(due)} periods missed"
 
 
 def _given(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
