@@ -17,7 +17,9 @@ extern const struct measurement clock_cost_measurement;
 extern const struct measurement tick_period_measurement;
 extern const struct measurement tick_cost_measurement;
 extern const struct measurement thread_rules_measurement;
+extern const struct measurement round_robin_measurement;
 extern const struct measurement thread_switch_measurement;
+extern const struct measurement thread_lifecycle_measurement;
 extern const struct measurement sem_lock_measurement;
 extern const struct measurement sem_order_measurement;
 extern const struct measurement sem_lifecycle_measurement;
@@ -47,7 +49,9 @@ const struct measurement *const catalogue_measurements[] = {
 	&tick_period_measurement,
 	&tick_cost_measurement,
 	&thread_rules_measurement,
+	&round_robin_measurement,
 	&thread_switch_measurement,
+	&thread_lifecycle_measurement,
 	&sem_lock_measurement,
 	&sem_order_measurement,
 	&sem_lifecycle_measurement,

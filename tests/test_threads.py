@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agents import Stream, read, run
-from rtgauge.stream import Table, Verdict
+from rtgauge.stream import Samples, Table, Verdict
 from rtgauge.target.local import find_agent
 
 needs_realtime = pytest.mark.skipif(
@@ -206,3 +206,131 @@ def test_a_number_of_threads_that_is_not_to_be_had_is_skipped(agent: str, tmp_pa
     assert " of 1000: " in found[ALL_MEASURED].evidence
     assert "ulimit -u" in found[ALL_MEASURED].remedy
     assert len(rows(stream, "batches")) == 3
+
+
+# --- round-robin ---
+
+FAIR = "round robin is fair"
+
+
+@needs_realtime
+def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> None:
+    """Of three threads, as ten take seconds; every slice is in the series and in the table."""
+    code, stream = run(agent, tmp_path, "round-robin", "--threads", "3", "--samples", "8")
+    if code == 77:
+        assert stream.trailer is not None
+        assert "sched_rr_timeslice_ms" in stream.trailer.remedy
+        pytest.skip(stream.trailer.reason)
+    (verdict,) = verdicts(stream).values()
+    assert (verdict.rule, verdict.result) == (FAIR, "pass"), verdict.evidence
+    assert code == 0
+    assert [(info.name, info.labels) for info in stream.series] == [
+        ("slice", {"round": "first"}), ("slice", {"round": "later"}),
+    ]  # fmt: skip
+    turns = rows(stream, "turns")
+    rounds = {row[0] for row in turns}
+    # whole tests, of 3 threads and (at the usual quantum) 3 rounds each
+    tests = stream.samples[0] // 3
+    assert stream.samples[0] == 3 * tests
+    assert stream.samples[1] == 3 * tests * (len(rounds) - 1) >= 8
+    orders = [[row[1] for row in turns if row[0] == number] for number in range(1, len(rounds) + 1)]
+    assert sorted(map(str, orders[0])) == ["1", "2", "3"]
+    assert all(order == orders[0] for order in orders)
+    kept = [
+        value
+        for record in stream.records
+        if isinstance(record, Samples)
+        for value in record.values.tolist()
+    ]
+    assert {row[3] for row in turns} <= set(kept)
+    starts = [row[2] for row in turns]
+    assert starts[0] == 0
+    assert starts == sorted(starts, key=lambda start: int(str(start)))
+    assert [row[0] for row in rows(stream, "quantum")] == [
+        "sched_rr_get_interval()", "sched_rr_timeslice_ms", "tick",
+    ]  # fmt: skip
+
+
+@needs_realtime
+def test_there_is_no_round_robin_with_fifo(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "round-robin", "--policy", "fifo", "--threads", "2")
+    if code == 77:
+        pytest.skip("slices are too long here")
+    assert code == 3
+    (verdict,) = verdicts(stream).values()
+    assert (verdict.rule, verdict.result) == (FAIR, "fail")
+    assert "gave up" in verdict.evidence
+    assert "SCHED_RR" in verdict.remedy
+    assert set(stream.samples.values()) <= {0}
+    assert len(rows(stream, "turns")) == 1
+    assert rows(stream, "quantum")[0][1] == 0
+
+
+# --- thread-lifecycle ---
+
+SCENARIOS = ["never-run", "terminated", "blocked"]
+AS_THE_SCENARIO_SAYS = "each thread runs when its scenario says"
+
+
+@needs_realtime
+@pytest.mark.parametrize("policy", ["fifo", "rr"])
+def test_threads_are_created_and_deleted(agent: str, tmp_path: Path, policy: str) -> None:
+    code, stream = run(agent, tmp_path, "thread-lifecycle", "--samples", "150", "--policy", policy)
+    assert code == 0
+    assert [(info.labels["scenario"], info.name) for info in stream.series] == [
+        (scenario, name) for scenario in SCENARIOS for name in ("create", "delete")
+    ]
+    assert [stream.samples[info.series] for info in stream.series] == [150] * 6
+    (verdict,) = verdicts(stream).values()
+    assert (verdict.rule, verdict.result) == (AS_THE_SCENARIO_SAYS, "pass")
+    for scenario in SCENARIOS:
+        assert f"{scenario}: 150 threads, 0 at the wrong time" in verdict.evidence
+
+
+@needs_realtime
+def test_without_priorities_threads_run_at_the_wrong_time(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "thread-lifecycle", "--samples", "300", "--policy", "other")
+    assert code == 3
+    (verdict,) = verdicts(stream).values()
+    assert (verdict.rule, verdict.result) == (AS_THE_SCENARIO_SAYS, "fail")
+    assert "--policy fifo" in verdict.remedy
+    assert [stream.samples[info.series] for info in stream.series] == [300] * 6
+
+
+# --- all of them ---
+
+CHAPTER = ["thread-rules", "round-robin", "thread-switch", "thread-lifecycle"]
+
+
+@needs_realtime
+@pytest.mark.parametrize("name", CHAPTER)
+def test_a_priority_too_low_is_wrong_usage(agent: str, tmp_path: Path, name: str) -> None:
+    code, _ = run(agent, tmp_path, name, "--priority", "1")
+    assert code == 2
+
+
+@needs_realtime
+@pytest.mark.parametrize("name", CHAPTER)
+def test_without_privilege_all_is_skipped(agent: str, tmp_path: Path, name: str) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    copy = str(shutil.copy(agent, folder))
+    state = f"/tmp/rtgauge-test-{tmp_path.name}-{os.getpid()}"
+    try:
+        done = subprocess.run(
+            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+             copy, "run", name, "--output", "-"],
+            capture_output=True, timeout=60, check=False,
+            env={**os.environ, "RTGAUGE_STATE": state},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)),
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(folder)
+        shutil.rmtree(state, ignore_errors=True)
+    assert done.returncode == 77
+    (tmp_path / "stream.cbor").write_bytes(done.stdout)
+    stream = read(tmp_path / "stream.cbor")
+    assert stream.trailer is not None
+    assert stream.trailer.state == "skipped"
+    assert "SCHED_FIFO" in stream.trailer.reason
+    assert "root" in stream.trailer.remedy

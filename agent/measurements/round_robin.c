@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Round robin [THR-B-RR]: threads of one priority with SCHED_RR that only use the CPU; the lengths
+ * of their slices, in order. docs/measurements/round-robin.md says how a slice is found.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "ensemble.h"
+#include "value.h"
+
+#define ROBIN_THREADS_MAX 20
+#define ROBIN_ROUNDS 3
+#define ROBIN_TURNS_MAX (ROBIN_THREADS_MAX * ROBIN_ROUNDS)
+/* A thread that did not sleep for a second would be ended (RLIMIT_RTTIME). */
+#define ROBIN_LIMIT_NS (800 * NSEC_PER_MSEC)
+/* Between two readings of the clock: a longer gap is somebody else's, who is no thread of the round:
+ * another priority, the kernel's share for SCHED_OTHER, a hypervisor. */
+#define ROBIN_GAP_NS (100 * NSEC_PER_USEC)
+#define ROBIN_LOOK_NS (20 * NSEC_PER_MSEC)
+#define ROBIN_TIMESLICE "/proc/sys/kernel/sched_rr_timeslice_ms"
+#define ROBIN_TIMESLICE_MS 100
+
+#define ROBIN_FAIR "round robin is fair"
+
+struct robin_turn {
+	int thread;
+	int64_t start_ns; /* CLOCK_MONOTONIC, as read by the thread */
+	int64_t end_ns;
+	int64_t away_ns; /* in between, others had the CPU: no threads of the round */
+};
+
+struct robin_state {
+	struct ensemble ensemble;
+	int threads;
+	int rounds;
+	int64_t samples;
+	int64_t timeslice_ms; /* as the kernel has it set */
+	int64_t tick_ns;
+	int first; /* series */
+	int later;
+
+	/* a test: one of these after the other */
+	uint32_t ready;
+	uint32_t gate;
+	uint32_t turns; /* begun */
+	uint32_t stop;
+	int complete;	  /* turns; by the thread that stops the others */
+	uint32_t gave_up; /* that thread, counted from 1, if it had the CPU for too long */
+	int64_t quantum_ns;
+	struct robin_turn turn[ROBIN_TURNS_MAX];
+	struct ensemble_thread all[ROBIN_THREADS_MAX];
+
+	/* of all tests */
+	int64_t slices;
+	int64_t least_ns;
+	int64_t most_ns;
+	char unfair[160];
+	struct robin_turn shown[ROBIN_TURNS_MAX]; /* of the last test, or of an unfair one */
+	int shown_count;
+};
+
+static const char *const robin_contexts[] = { "user", NULL };
+
+static const struct option_info robin_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "20", 1, 100000, NULL, "slices after the first round" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ "policy", OPTION_ENUM, "rr", 0, 0, "fifo rr other",
+	  "scheduling policy of the threads under test" },
+	{ "threads", OPTION_INTEGER, "10", 2, ROBIN_THREADS_MAX, NULL, "threads that take turns" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series robin_series[] = {
+	{ "slice", "ns", "time for which a thread has the CPU",
+	  "first reading of the clock after another thread ran", "last one before another one runs",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry robin_tables[] = {
+	{ "quantum", "what the kernel says of its slices" },
+	{ "turns", "which thread ran when and for how long, in a test" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry robin_verdicts[] = {
+	{ ROBIN_FAIR,
+	  "each thread once a round, in one order; each slice, the first ones too, within "
+	  "a quarter and a tick of the median" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate robin_evaluate[] = {
+	{ "idle", "samples=20", "samples=200" },
+	{ NULL, NULL, NULL },
+};
+
+/* --- the threads under test --- */
+
+static int64_t robin_length(const struct robin_turn *turn)
+{
+	return turn->end_ns - turn->start_ns - turn->away_ns;
+}
+
+/* The first to find the test at its end ends it. */
+static void robin_stop(struct robin_state *state, uint32_t complete, int gave_up)
+{
+	if (atomic_exchange(&state->stop, 1))
+		return;
+	state->complete = (int)complete;
+	atomic_store_release(&state->gave_up, (uint32_t)gave_up);
+}
+
+/*
+ * Each sees by the count of turns whether another one ran in between. The clock is read again then:
+ * what was read before may be from before the others' turns.
+ */
+static void robin_take_turns(struct robin_state *state, int thread)
+{
+	uint32_t wanted = (uint32_t)(state->threads * state->rounds);
+	uint32_t next = 0; /* the count of turns as this thread's last one left it; 0: none yet */
+	struct robin_turn *turn = NULL;
+	int64_t used_ns = 0;
+
+	while (!atomic_load_relaxed(&state->stop)) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (!next || atomic_load_acquire(&state->turns) != next) {
+			uint32_t mine = atomic_fetch_add(&state->turns, 1);
+
+			if (mine >= wanted) {
+				robin_stop(state, wanted, 0);
+				return;
+			}
+			if (turn)
+				used_ns += robin_length(turn);
+			next = mine + 1;
+			turn = &state->turn[mine];
+			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+			*turn = (struct robin_turn){ thread, now_ns, now_ns, 0 };
+		}
+		if (now_ns - turn->end_ns > ROBIN_GAP_NS)
+			turn->away_ns += now_ns - turn->end_ns;
+		turn->end_ns = now_ns;
+		if (used_ns + robin_length(turn) > ROBIN_LIMIT_NS)
+			robin_stop(state, next - 1, thread + 1);
+	}
+}
+
+static void robin_body(struct ensemble_thread *thread)
+{
+	struct robin_state *state = thread->state;
+	struct timespec quantum;
+
+	/* in front of what else the CPU does */
+	if (thread->ensemble->policy == SCHED_OTHER)
+		setpriority(PRIO_PROCESS, 0, -20);
+	if (!thread->number && !sched_rr_get_interval(0, &quantum))
+		state->quantum_ns = clock_to_ns(&quantum);
+	atomic_add_release(&state->ready, 1);
+	ensemble_gate(&state->gate);
+	robin_take_turns(state, thread->number);
+}
+
+/* --- the conductor --- */
+
+/* Start all, let them go together, and join them when one of them has ended it. */
+static bool robin_carry_out(struct robin_state *state)
+{
+	const struct timespec look = clock_from_ns(ROBIN_LOOK_NS);
+	struct ensemble *e = &state->ensemble;
+	int64_t until_ns;
+	bool fine = true;
+	int started = 0;
+
+	state->ready = state->gate = state->turns = state->stop = state->gave_up = 0;
+	for (; started < state->threads && fine; started++) {
+		state->all[started] = (struct ensemble_thread){
+			.ensemble = e,
+			.body = robin_body,
+			.state = state,
+			.number = started,
+			.priority = e->priority - 1,
+		};
+		fine = ensemble_start(&state->all[started]);
+	}
+	fine = fine && ensemble_await(e, &state->ready, (uint32_t)state->threads);
+	ensemble_loop(e, state->first);
+	ensemble_open(&state->gate);
+	until_ns = clock_now_ns(CLOCK_MONOTONIC) + state->threads * 2 * ROBIN_LIMIT_NS;
+	while (fine && !atomic_load_acquire(&state->stop)) {
+		if (run_stopped(e->run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+			fine = false;
+		else
+			nanosleep(&look, NULL);
+	}
+	robin_stop(state, 0, 0);
+	for (int i = 0; i < started; i++)
+		if (!ensemble_join(&state->all[i]))
+			return false;
+	return fine;
+}
+
+static int robin_compare(const void *a, const void *b)
+{
+	int64_t difference = *(const int64_t *)a - *(const int64_t *)b;
+
+	return difference < 0 ? -1 : difference > 0;
+}
+
+/* What is not fair in the @count turns of a test, to state->unfair. */
+static void robin_judge(struct robin_state *state, int count)
+{
+	int64_t sorted[ROBIN_TURNS_MAX], median_ns;
+	uint32_t gave_up = atomic_load_acquire(&state->gave_up);
+
+	if (gave_up) {
+		snprintf(state->unfair, sizeof(state->unfair),
+			 "thread %u had the CPU for %lld ms in its turns, and gave up", gave_up,
+			 (long long)(ROBIN_LIMIT_NS / NSEC_PER_MSEC));
+		return;
+	}
+	for (int i = 0; i < count; i++)
+		sorted[i] = robin_length(&state->turn[i]);
+	qsort(sorted, (size_t)count, sizeof(sorted[0]), robin_compare);
+	median_ns = sorted[count / 2];
+	for (int i = 0; i < count; i++) {
+		const struct robin_turn *turn = &state->turn[i];
+		int round = i / state->threads;
+		bool in_order = true;
+
+		if (round)
+			in_order = turn->thread == state->turn[i - state->threads].thread;
+		for (int k = 0; k < i && !round; k++)
+			in_order = in_order && turn->thread != state->turn[k].thread;
+		if (in_order &&
+		    llabs(robin_length(turn) - median_ns) <= median_ns / 4 + state->tick_ns)
+			continue;
+		snprintf(state->unfair, sizeof(state->unfair),
+			 "round %d: %sthread %d runs for %lld.%02lld ms, the median is %lld.%02lld "
+			 "ms",
+			 round + 1, in_order ? "" : "out of order, ", turn->thread + 1,
+			 (long long)(robin_length(turn) / NSEC_PER_MSEC),
+			 (long long)(robin_length(turn) / 10000 % 100),
+			 (long long)(median_ns / NSEC_PER_MSEC),
+			 (long long)(median_ns / 10000 % 100));
+		return;
+	}
+}
+
+static void robin_put(struct robin_state *state, int count)
+{
+	struct run *run = state->ensemble.run;
+
+	for (int i = 0; i < count; i++) {
+		const struct robin_turn *turn = &state->turn[i];
+		int64_t length_ns = robin_length(turn);
+		struct series *series;
+
+		series = &run->series[i < state->threads ? state->first : state->later];
+		if (i >= state->threads && i % state->threads == 0)
+			series_time(series, turn->start_ns - run->start_ns);
+		series_put(series, length_ns);
+		if (!state->slices++ || length_ns < state->least_ns)
+			state->least_ns = length_ns;
+		if (length_ns > state->most_ns)
+			state->most_ns = length_ns;
+	}
+}
+
+static void robin_loop(struct worker *worker)
+{
+	struct robin_state *state = worker->state;
+	int64_t done = 0;
+
+	while (done < state->samples && !state->unfair[0] && ensemble_goes_on(&state->ensemble)) {
+		if (!robin_carry_out(state))
+			return;
+		robin_judge(state, state->complete);
+		robin_put(state, state->complete);
+		memcpy(state->shown, state->turn, sizeof(state->shown));
+		/* that of a thread that gave up has no end, but belongs to the picture */
+		state->shown_count = state->complete + (state->gave_up != 0);
+		done += state->threads * (state->rounds - 1);
+	}
+}
+
+/* As many rounds as a thread may run without sleeping. */
+static int robin_choose_rounds(struct robin_state *state)
+{
+	char value[VALUE_MAX], reason[96];
+
+	state->timeslice_ms = ROBIN_TIMESLICE_MS;
+	if (!value_get(ROBIN_TIMESLICE, value, NULL))
+		option_parse_integer(value, &state->timeslice_ms);
+	state->rounds = ROBIN_ROUNDS;
+	if (state->timeslice_ms * state->rounds * NSEC_PER_MSEC > ROBIN_LIMIT_NS)
+		state->rounds--;
+	if (state->timeslice_ms * state->rounds * NSEC_PER_MSEC <= ROBIN_LIMIT_NS)
+		return 0;
+	snprintf(reason, sizeof(reason), "a slice of %lld ms is too long to be measured",
+		 (long long)state->timeslice_ms);
+	return run_skip(state->ensemble.run, reason, "set kernel.sched_rr_timeslice_ms to 100");
+}
+
+static int robin_setup(struct run *run)
+{
+	struct robin_state *state = calloc(1, sizeof(*state));
+	struct timespec tick;
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	state->threads = (int)option_number(&run->options, "threads");
+	state->samples = option_number(&run->options, "samples");
+	/* that clock goes on by ticks */
+	if (!clock_getres(CLOCK_MONOTONIC_COARSE, &tick))
+		state->tick_ns = clock_to_ns(&tick);
+	err = ensemble_setup(run, &state->ensemble, robin_loop, 1, state->threads);
+	err = err ?: robin_choose_rounds(state);
+	if (err)
+		return err;
+	state->first = ensemble_series(&state->ensemble, "slice", "round", "first",
+				       state->samples + ROBIN_THREADS_MAX, false);
+	state->later = ensemble_series(&state->ensemble, "slice", "round", "later",
+				       state->samples + ROBIN_TURNS_MAX, false);
+	return state->first < 0 ? state->first : state->later < 0 ? state->later : 0;
+}
+
+static void robin_tables_put(struct run *run, const struct robin_state *state)
+{
+	static const struct run_column quantum[] = { { "source", "" }, { "time", "ns" } };
+	static const struct run_column turns[] = {
+		{ "round", "" },
+		{ "thread", "" },
+		{ "start", "ns" },
+		{ "slice", "ns" },
+		{ "others in between", "ns" },
+	};
+	struct cbor *c = run_table_begin(run, "quantum", quantum, 2, 3);
+
+	cbor_array(c, 2);
+	cbor_text(c, "sched_rr_get_interval()");
+	cbor_int(c, state->quantum_ns);
+	cbor_array(c, 2);
+	cbor_text(c, "sched_rr_timeslice_ms");
+	cbor_int(c, state->timeslice_ms * NSEC_PER_MSEC);
+	cbor_array(c, 2);
+	cbor_text(c, "tick");
+	cbor_int(c, state->tick_ns);
+	run_table_end(run);
+	c = run_table_begin(run, "turns", turns, 5, state->shown_count);
+	for (int i = 0; i < state->shown_count; i++) {
+		const struct robin_turn *turn = &state->shown[i];
+
+		cbor_array(c, 5);
+		cbor_int(c, i / state->threads + 1);
+		cbor_int(c, turn->thread + 1);
+		cbor_int(c, turn->start_ns - state->shown[0].start_ns);
+		cbor_int(c, robin_length(turn));
+		cbor_int(c, turn->away_ns);
+	}
+	run_table_end(run);
+}
+
+static int robin_finish(struct run *run)
+{
+	const struct robin_state *state = run->state;
+	char evidence[160];
+
+	if (state->ensemble.error)
+		return state->ensemble.error;
+	snprintf(evidence, sizeof(evidence),
+		 "%lld slices of %d threads, %lld.%02lld to %lld.%02lld ms",
+		 (long long)state->slices, state->threads,
+		 (long long)(state->least_ns / NSEC_PER_MSEC),
+		 (long long)(state->least_ns / 10000 % 100),
+		 (long long)(state->most_ns / NSEC_PER_MSEC),
+		 (long long)(state->most_ns / 10000 % 100));
+	if (state->unfair[0])
+		run_verdict(run, ROBIN_FAIR, "fail", state->unfair,
+			    "only SCHED_RR takes turns; with it, look at what else has the CPU at "
+			    "that priority or above");
+	else
+		run_verdict(run, ROBIN_FAIR, state->slices ? "pass" : "inconclusive", evidence, "");
+	robin_tables_put(run, state);
+	return 0;
+}
+
+static void robin_cleanup(struct run *run)
+{
+	struct robin_state *state = run->state;
+
+	if (!state->ensemble.stuck)
+		free(state);
+}
+
+const struct measurement round_robin_measurement = {
+	.name = "round-robin",
+	.code = "THR-B-RR",
+	.summary = "the slices of SCHED_RR threads of one priority",
+	.role = "measurement",
+	.chapter = CHAPTER_THREADS,
+	.contexts = robin_contexts,
+	.options = robin_options,
+	.series = robin_series,
+	.tables = robin_tables,
+	.verdicts = robin_verdicts,
+	.evaluate = robin_evaluate,
+	.setup = robin_setup,
+	.finish = robin_finish,
+	.cleanup = robin_cleanup,
+};

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Creation and deletion of threads [THR-P-NEW], of threads that never run, that run and terminate,
+ * and that run and block. docs/measurements/thread-lifecycle.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ensemble.h"
+#include "worker.h"
+
+/* Threads of a test loop; fewer where that takes too long. */
+#define LIFECYCLE_LOOP 100
+#define LIFECYCLE_LOOP_NS (200 * NSEC_PER_MSEC)
+#define LIFECYCLE_LOOK_NS (20 * NSEC_PER_USEC)
+/* Below the conductor's priority. */
+#define LIFECYCLE_HIGH 1
+#define LIFECYCLE_CREATOR 2
+#define LIFECYCLE_LOW 3
+
+#define LIFECYCLE_RULE "each thread runs when its scenario says"
+
+enum lifecycle_scenario { LIFECYCLE_NEVER, LIFECYCLE_TERMINATED, LIFECYCLE_BLOCKED };
+
+static const struct lifecycle_kind {
+	const char *name;
+	int level;
+} lifecycle_kinds[] = {
+	[LIFECYCLE_NEVER] = { "never-run", LIFECYCLE_LOW },
+	[LIFECYCLE_TERMINATED] = { "terminated", LIFECYCLE_HIGH },
+	[LIFECYCLE_BLOCKED] = { "blocked", LIFECYCLE_HIGH },
+};
+
+#define LIFECYCLE_KINDS ((int)(sizeof(lifecycle_kinds) / sizeof(lifecycle_kinds[0])))
+
+struct lifecycle_measured {
+	int create; /* series */
+	int delete;
+	int64_t done;
+	int64_t wrong; /* ran when it was not to, or not when it was */
+	pthread_attr_t attr;
+};
+
+struct lifecycle_state {
+	struct ensemble ensemble;
+	int64_t samples;
+	struct lifecycle_measured kinds[LIFECYCLE_KINDS];
+	struct ensemble_thread creator;
+
+	/* a test loop */
+	enum lifecycle_scenario scenario;
+	int count;
+	int done;
+	int64_t create_ns[LIFECYCLE_LOOP];
+	int64_t delete_ns[LIFECYCLE_LOOP];
+
+	/* the thread that is created: it runs */
+	int64_t runs_ns;
+	pid_t tid;
+	uint32_t ran; /* the two above are valid */
+};
+
+static const char *const lifecycle_contexts[] = { "user", NULL };
+
+static const struct option_info lifecycle_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "2000", 1, 1000000, NULL, "threads of each scenario" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	ENSEMBLE_POLICY,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series lifecycle_series[] = {
+	{ "create", "ns", "time to create a thread, until it runs unless it never does",
+	  "before pthread_create()", "after it, or the first instruction of the thread", NULL },
+	{ "delete", "ns", "time to cancel a thread and join it, or to join one that is gone",
+	  "before pthread_cancel() or pthread_join()", "after pthread_join()", NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry lifecycle_verdicts[] = {
+	{ LIFECYCLE_RULE, "never before its deletion, or before its creator goes on" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate lifecycle_evaluate[] = {
+	{ "idle", "samples=2000", "samples=100000" },
+	{ NULL, NULL, NULL },
+};
+
+/* --- the thread that is created --- */
+
+static void *lifecycle_main(void *arg)
+{
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	struct lifecycle_state *state = arg;
+	struct ensemble *e = &state->ensemble;
+
+	state->runs_ns = now_ns;
+	state->tid = (pid_t)syscall(SYS_gettid);
+	atomic_store_release(&state->ran, 1);
+	if (state->scenario == LIFECYCLE_TERMINATED)
+		return NULL;
+	if (state->scenario == LIFECYCLE_BLOCKED)
+		ensemble_change_priority(&state->creator, e->priority - LIFECYCLE_LOW);
+	for (;;) {
+		pthread_testcancel();
+		pause();
+	}
+	return NULL;
+}
+
+/* --- the creator --- */
+
+static void lifecycle_await(struct lifecycle_state *state, bool gone)
+{
+	const struct timespec look = clock_from_ns(LIFECYCLE_LOOK_NS);
+
+	/* the conductor has a limit */
+	while (!atomic_load_acquire(&state->ran) ||
+	       (gone && !syscall(SYS_tgkill, getpid(), state->tid, 0)))
+		nanosleep(&look, NULL);
+}
+
+static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measured *m, int i)
+{
+	bool never = state->scenario == LIFECYCLE_NEVER;
+	bool terminated = state->scenario == LIFECYCLE_TERMINATED;
+	int64_t from_ns, until_ns;
+	pthread_t thread;
+	int err;
+
+	atomic_store_release(&state->ran, 0);
+	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	err = pthread_create(&thread, &m->attr, lifecycle_main, state);
+	until_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (err)
+		return ensemble_fail(&state->ensemble, -err, "cannot start a thread");
+	if (never == (atomic_load_acquire(&state->ran) != 0))
+		m->wrong++;
+	if (!never) {
+		lifecycle_await(state, terminated);
+		until_ns = state->runs_ns;
+	}
+	state->create_ns[i] = until_ns - from_ns;
+	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (!terminated)
+		pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	state->delete_ns[i] = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+	return true;
+}
+
+static void lifecycle_creator(struct ensemble_thread *thread)
+{
+	struct lifecycle_state *state = thread->state;
+	struct lifecycle_measured *m = &state->kinds[state->scenario];
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + LIFECYCLE_LOOP_NS;
+
+	/* in front of what else the CPU does */
+	if (thread->ensemble->policy == SCHED_OTHER)
+		setpriority(PRIO_PROCESS, 0, -20);
+	for (state->done = 0; state->done < state->count; state->done++)
+		if (!lifecycle_one(state, m, state->done) ||
+		    clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+			return;
+}
+
+/* --- the conductor --- */
+
+static bool lifecycle_go(struct lifecycle_state *state)
+{
+	struct ensemble *e = &state->ensemble;
+	struct lifecycle_measured *m = &state->kinds[state->scenario];
+
+	state->creator = (struct ensemble_thread){
+		.ensemble = e,
+		.body = lifecycle_creator,
+		.state = state,
+		.priority = e->priority - LIFECYCLE_CREATOR,
+	};
+	ensemble_loop(e, m->create);
+	ensemble_loop(e, m->delete);
+	if (!ensemble_start(&state->creator) || !ensemble_join(&state->creator))
+		return false;
+	for (int i = 0; i < state->done; i++) {
+		series_put(&e->run->series[m->create], ensemble_net(e, state->create_ns[i]));
+		series_put(&e->run->series[m->delete], ensemble_net(e, state->delete_ns[i]));
+	}
+	m->done += state->done;
+	return true;
+}
+
+static void lifecycle_loop(struct worker *worker)
+{
+	struct lifecycle_state *state = worker->state;
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (int i = 0; i < LIFECYCLE_KINDS; i++) {
+			int64_t left = state->samples - state->kinds[i].done;
+
+			if (left <= 0)
+				continue;
+			state->scenario = (enum lifecycle_scenario)i;
+			state->count = left < LIFECYCLE_LOOP ? (int)left : LIFECYCLE_LOOP;
+			if (!ensemble_goes_on(&state->ensemble) || !lifecycle_go(state))
+				return;
+			more = true;
+		}
+	}
+}
+
+static int lifecycle_attributes(const struct ensemble *e, pthread_attr_t *attr, int level)
+{
+	struct sched_param param = { .sched_priority = e->priority - level };
+	int err;
+
+	if (e->policy == SCHED_OTHER)
+		param.sched_priority = 0;
+	pthread_attr_init(attr);
+	err = pthread_attr_setstacksize(attr, worker_small_stack_size());
+	err = err ?: pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+	err = err ?: pthread_attr_setschedpolicy(attr, e->policy);
+	return err ?: pthread_attr_setschedparam(attr, &param);
+}
+
+static int lifecycle_setup(struct run *run)
+{
+	struct lifecycle_state *state = calloc(1, sizeof(*state));
+	struct ensemble *e;
+	int err;
+
+	run->state = state;
+	if (!state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	e = &state->ensemble;
+	state->samples = option_number(&run->options, "samples");
+	err = ensemble_setup(run, e, lifecycle_loop, LIFECYCLE_LOW, 2);
+	for (int i = 0; i < LIFECYCLE_KINDS && !err; i++) {
+		const struct lifecycle_kind *kind = &lifecycle_kinds[i];
+		struct lifecycle_measured *m = &state->kinds[i];
+
+		err = -lifecycle_attributes(e, &m->attr, kind->level);
+		if (err)
+			return message_set(&run->msg, -EIO, "choose another policy or priority",
+					   "no attributes for a thread: %s", strerror(-err));
+		m->create =
+			ensemble_series(e, "create", "scenario", kind->name, state->samples, true);
+		m->delete =
+			ensemble_series(e, "delete", "scenario", kind->name, state->samples, true);
+		err = m->create < 0 ? m->create : m->delete < 0 ? m->delete : 0;
+	}
+	return err;
+}
+
+static int lifecycle_finish(struct run *run)
+{
+	const struct lifecycle_state *state = run->state;
+	int64_t wrong = 0, done = 0;
+	char evidence[256];
+	size_t used = 0;
+
+	for (int i = 0; i < LIFECYCLE_KINDS; i++) {
+		const struct lifecycle_measured *m = &state->kinds[i];
+
+		wrong += m->wrong;
+		done += m->done;
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
+					 "%s%s: %lld threads, %lld at the wrong time",
+					 i ? "; " : "", lifecycle_kinds[i].name, (long long)m->done,
+					 (long long)m->wrong);
+	}
+	run_verdict(run, LIFECYCLE_RULE,
+		    wrong ? "fail" :
+		    done  ? "pass" :
+			    "inconclusive",
+		    evidence,
+		    wrong ? "measure with --policy fifo; the times are not those of the scenarios" :
+			    "");
+	return state->ensemble.error;
+}
+
+static void lifecycle_cleanup(struct run *run)
+{
+	struct lifecycle_state *state = run->state;
+
+	if (!state->ensemble.stuck)
+		free(state);
+}
+
+const struct measurement thread_lifecycle_measurement = {
+	.name = "thread-lifecycle",
+	.code = "THR-P-NEW",
+	.summary = "time to create and to delete threads",
+	.role = "measurement",
+	.chapter = CHAPTER_THREADS,
+	.contexts = lifecycle_contexts,
+	.options = lifecycle_options,
+	.series = lifecycle_series,
+	.verdicts = lifecycle_verdicts,
+	.evaluate = lifecycle_evaluate,
+	.setup = lifecycle_setup,
+	.finish = lifecycle_finish,
+	.cleanup = lifecycle_cleanup,
+};
