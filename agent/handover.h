@@ -222,15 +222,28 @@ uint32_t handover_switches(void);
 void handover_begin(struct ensemble_thread *thread, enum handover_role role);
 void handover_end(struct ensemble_thread *thread, enum handover_role role);
 
+/*
+ * What a template is made of: @arm, before the clock is read and @send is called; @wait, then @stamp,
+ * which tells when it was over, then @take, before the waiter goes on. Each gives 0 or errno.
+ */
+typedef int handover_act(void *object, enum handover_way way);
+
+HANDOVER_TEMPLATE int handover_nothing(void *object, enum handover_way way)
+{
+	(void)object;
+	(void)way;
+	return 0;
+}
+
 HANDOVER_TEMPLATE int64_t handover_now(void *object)
 {
 	(void)object;
 	return clock_now_ns(CLOCK_MONOTONIC);
 }
 
-HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread,
-					  int (*send)(void *object, enum handover_way way),
-					  int (*wait)(void *object, enum handover_way way))
+HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handover_act *arm,
+					  handover_act *send, handover_act *wait,
+					  handover_act *take)
 {
 	struct handover *h = thread->state;
 	void *object = h->object;
@@ -240,7 +253,9 @@ HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread,
 	while ((rounds = handover_next(h, HANDOVER_SENDER))) {
 		for (int i = 0; i < rounds && !err; i++) {
 			err = wait(object, HANDOVER_BACK);
+			take(object, HANDOVER_BACK);
 			handover_pause(h);
+			arm(object, HANDOVER_THERE);
 			h->from_ns[i] = clock_now_ns(CLOCK_MONOTONIC);
 			err = send(object, HANDOVER_THERE) ?: err;
 			h->sent_ns[i] = clock_now_ns(CLOCK_MONOTONIC);
@@ -250,10 +265,9 @@ HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread,
 	handover_end(thread, HANDOVER_SENDER);
 }
 
-HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread,
-					  int (*send)(void *object, enum handover_way way),
-					  int (*wait)(void *object, enum handover_way way),
-					  int64_t (*stamp)(void *object))
+HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handover_act *arm,
+					  handover_act *send, handover_act *wait,
+					  handover_act *take, int64_t (*stamp)(void *object))
 {
 	struct handover *h = thread->state;
 	void *object = h->object;
@@ -265,9 +279,11 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread,
 
 		for (int i = 0; i < rounds && !err; i++) {
 			handover_rest(h);
+			arm(object, HANDOVER_BACK);
 			err = send(object, HANDOVER_BACK);
 			err = wait(object, HANDOVER_THERE) ?: err;
 			h->woke_ns[i] = stamp(object);
+			take(object, HANDOVER_THERE);
 		}
 		h->wakes = handover_switches() - switches;
 		handover_done(h, HANDOVER_WAITER, err);
@@ -276,46 +292,53 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread,
 }
 
 /* Nobody waits: the conductor sends, and takes it itself. */
-HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h,
-					   int (*send)(void *object, enum handover_way way),
-					   int (*wait)(void *object, enum handover_way way))
+HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm,
+					   handover_act *send, handover_act *wait,
+					   handover_act *take)
 {
 	struct series *series = &h->ensemble.run->series[h->send[h->kind][HANDOVER_NONE]];
 	void *object = h->object;
 	int err = 0;
 
 	for (int i = 0; i < h->rounds && !err; i++) {
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), sent_ns;
+		int64_t from_ns, sent_ns;
 
+		arm(object, HANDOVER_ALONE);
+		from_ns = clock_now_ns(CLOCK_MONOTONIC);
 		err = send(object, HANDOVER_ALONE);
 		sent_ns = clock_now_ns(CLOCK_MONOTONIC);
 		series_put(series, ensemble_net(&h->ensemble, sent_ns - from_ns));
 		err = wait(object, HANDOVER_ALONE) ?: err;
+		take(object, HANDOVER_ALONE);
 	}
 	BATCH_TIME(&h->batches[h->kind], h->ensemble.stamp_ps, HANDOVER_LOOP,
+		   arm(object, HANDOVER_ALONE);
 		   err = send(object, HANDOVER_ALONE)	      ?:
 				 wait(object, HANDOVER_ALONE) ?:
-								err);
+								err;
+		   take(object, HANDOVER_ALONE));
 	return !err || handover_fail(h, "a call with nobody waiting", err);
 }
 
 /* clang-format off */
 /* The functions of one kind, and its row of the table of kinds. */
-#define HANDOVER_THREADS(name, send, wait, stamp)                                             \
+#define HANDOVER_THREADS(name, arm, send, wait, take, stamp)                                  \
 	static void name##_sender(struct ensemble_thread *thread)                             \
 	{                                                                                     \
-		handover_send_loop(thread, send, wait);                                       \
+		handover_send_loop(thread, arm, send, wait, take);                            \
 	}                                                                                     \
 	static void name##_waiter(struct ensemble_thread *thread)                             \
 	{                                                                                     \
-		handover_wait_loop(thread, send, wait, stamp);                                \
+		handover_wait_loop(thread, arm, send, wait, take, stamp);                     \
 	}
-#define HANDOVER_KIND(name, send, wait)                                                       \
-	HANDOVER_THREADS(name, send, wait, handover_now)                                      \
+#define HANDOVER_ACTS(name, arm, send, wait, take)                                            \
+	HANDOVER_THREADS(name, arm, send, wait, take, handover_now)                           \
 	static bool name##_alone(struct handover *h)                                          \
 	{                                                                                     \
-		return handover_alone_loop(h, send, wait);                                    \
+		return handover_alone_loop(h, arm, send, wait, take);                         \
 	}
+#define HANDOVER_KIND(name, send, wait)                                                       \
+	HANDOVER_ACTS(name, handover_nothing, send, wait, handover_nothing)
 #define HANDOVER_ROW(value, name) { value, name##_sender, name##_waiter, name##_alone }
 /* clang-format on */
 

@@ -22,17 +22,21 @@ struct condvar_object {
 };
 
 /* The mutex is free again before the waiter is woken. */
-static inline __attribute__((always_inline)) int condvar_send(void *object, enum handover_way way)
+static int condvar_arm(void *object, enum handover_way way)
 {
 	struct condvar *c = &((struct condvar_object *)object)->ways[way];
 
 	pthread_mutex_lock(&c->mutex);
 	c->tokens++;
-	pthread_mutex_unlock(&c->mutex);
-	return pthread_cond_signal(&c->cond);
+	return pthread_mutex_unlock(&c->mutex);
 }
 
-static inline __attribute__((always_inline)) int condvar_wait(void *object, enum handover_way way)
+static int condvar_send(void *object, enum handover_way way)
+{
+	return pthread_cond_signal(&((struct condvar_object *)object)->ways[way].cond);
+}
+
+static int condvar_wait(void *object, enum handover_way way)
 {
 	struct condvar *c = &((struct condvar_object *)object)->ways[way];
 	int err = 0;
@@ -40,12 +44,29 @@ static inline __attribute__((always_inline)) int condvar_wait(void *object, enum
 	pthread_mutex_lock(&c->mutex);
 	while (!c->tokens && !err)
 		err = pthread_cond_wait(&c->cond, &c->mutex);
-	c->tokens--;
-	pthread_mutex_unlock(&c->mutex);
 	return err;
 }
 
-HANDOVER_KIND(condvar, condvar_send, condvar_wait)
+static int condvar_take(void *object, enum handover_way way)
+{
+	struct condvar *c = &((struct condvar_object *)object)->ways[way];
+
+	c->tokens--;
+	return pthread_mutex_unlock(&c->mutex);
+}
+
+HANDOVER_ACTS(condvar, condvar_arm, condvar_send, condvar_wait, condvar_take)
+
+static int condvar_queue_send(void *object, enum handover_way way)
+{
+	condvar_arm(object, way);
+	return condvar_send(object, way);
+}
+
+static int condvar_queue_wait(void *object, enum handover_way way)
+{
+	return condvar_wait(object, way) ?: condvar_take(object, way);
+}
 
 static bool condvar_open(struct handover *h)
 {
@@ -71,11 +92,11 @@ static void condvar_close(struct handover *h)
 
 static void condvar_judge(struct handover *h)
 {
-	handover_judge_waiters(h, condvar_send, condvar_wait, CONDVAR_REMEDY);
+	handover_judge_waiters(h, condvar_queue_send, condvar_queue_wait, CONDVAR_REMEDY);
 }
 
 static const struct catalogue_series condvar_series[] = {
-	HANDOVER_SERIES("before the mutex is locked to send", "after it is unlocked having waited"),
+	HANDOVER_SERIES("before pthread_cond_signal()", "after pthread_cond_wait()"),
 };
 
 static const struct catalogue_entry condvar_verdicts[] = {

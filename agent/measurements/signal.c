@@ -87,7 +87,8 @@ static inline int64_t signal_handled(void *object)
 }
 
 HANDOVER_KIND(signal_taken, signal_send, signal_wait)
-HANDOVER_THREADS(signal_handler, signal_queue, signal_suspend, signal_handled)
+HANDOVER_THREADS(signal_handler, handover_nothing, signal_queue, signal_suspend, handover_nothing,
+		 signal_handled)
 
 static bool signal_open(struct handover *h)
 {
