@@ -26,7 +26,9 @@ extern const struct measurement sem_lifecycle_measurement;
 extern const struct measurement sem_uncontended_measurement;
 extern const struct measurement sem_contended_measurement;
 extern const struct measurement mutex_inversion_measurement;
+extern const struct measurement mutex_contended_measurement;
 extern const struct measurement mutex_uncontended_measurement;
+extern const struct measurement mutex_chain_measurement;
 extern const struct measurement condvar_measurement;
 extern const struct measurement futex_measurement;
 extern const struct measurement mq_posix_measurement;
@@ -58,7 +60,9 @@ const struct measurement *const catalogue_measurements[] = {
 	&sem_uncontended_measurement,
 	&sem_contended_measurement,
 	&mutex_inversion_measurement,
+	&mutex_contended_measurement,
 	&mutex_uncontended_measurement,
+	&mutex_chain_measurement,
 	&condvar_measurement,
 	&futex_measurement,
 	&mq_posix_measurement,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents import Stream, run
-from rtgauge.stream import Table, Verdict
+from rtgauge.stream import Samples, Table, Verdict
 from rtgauge.target.local import find_agent
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -54,6 +54,15 @@ def rows(stream: Stream, name: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in table.rows]
 
 
+def samples(stream: Stream) -> list[list[int]]:
+    """Of each series."""
+    found: list[list[int]] = [[] for _ in stream.series]
+    for record in stream.records:
+        if isinstance(record, Samples):
+            found[record.series] += record.values.tolist()
+    return found
+
+
 # --- mutex-uncontended ---
 
 
@@ -64,9 +73,9 @@ def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path
     types = ["normal", "recursive", "errorcheck", "inherit", "robust"]
     assert code == 0
     # the ceiling of a mutex is a real-time priority, which nobody has here
-    (verdict,) = verdicts(stream).values()
-    assert verdict.result == "skipped"
-    assert "protect" in verdict.evidence
+    skipped = [record for record in stream.records if isinstance(record, Verdict)]
+    assert [verdict.result for verdict in skipped] == ["skipped"] * 2
+    assert ["protect" in verdict.evidence for verdict in skipped] == [True] * 2
     assert {(info.name, info.labels["type"]) for info in stream.series} == {
         (name, kind) for name in ("acquire", "release") for kind in types
     }
@@ -83,9 +92,15 @@ def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path
 @needs_realtime
 def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_path: Path) -> None:
     code, stream = measure(agent, tmp_path, "mutex-uncontended", "--samples", "500")
+    types = {info.labels["type"] for info in stream.series}
     assert code == 0
-    assert ("protect" in {info.labels["type"] for info in stream.series}) == GLIBC
-    assert bool(verdicts(stream)) != GLIBC
+    assert len(types) == (7 if GLIBC else 5)
+    assert ({"protect", "protect-raise"} <= types) == GLIBC
+    assert any(isinstance(record, Verdict) for record in stream.records) != GLIBC
+    # with several mutexes the first one raises the thread for all of them
+    operations = [row[0] for row in rows(stream, "batches")]
+    assert ("protect-raise: acquire, release" in operations) == GLIBC
+    assert "protect-raise: acquire" not in operations
 
 
 # --- mutex-inversion ---
@@ -159,3 +174,88 @@ def test_three_priorities_are_needed(agent: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "above 3" in done.stderr
+
+
+# --- mutex-contended ---
+
+
+def contended(protocol: str) -> str:
+    return f"the middle thread does not run in between ({protocol})"
+
+
+@needs_realtime
+def test_contended_lets_no_middle_thread_in_but_without_a_protocol(
+    agent: str, tmp_path: Path
+) -> None:
+    code, stream = measure(
+        agent, tmp_path, "mutex-contended", "--protocol", ",".join(PROTOCOLS), "--samples", "450"
+    )
+    assert code == 3
+    assert results(stream) == {
+        contended("none"): "fail",
+        contended("inherit"): "pass",
+        contended("protect"): "pass" if GLIBC else "skipped",
+    }
+    found = {rule: verdict.evidence for rule, verdict in verdicts(stream).items()}
+    assert "of 450 times that it was ready, the middle thread ran 450" in found[contended("none")]
+    assert "of 450 times that it was ready, the middle thread ran 0" in found[contended("inherit")]
+    measured = [protocol for protocol in PROTOCOLS if GLIBC or protocol != "protect"]
+    assert [(info.labels["protocol"], info.name) for info in stream.series] == [
+        (protocol, name) for protocol in measured for name in ("acquire", "release")
+    ]
+    assert set(stream.samples.values()) == {450}
+    assert len(stream.samples) == 2 * len(measured)
+    # from one thread to the other: never before it
+    assert all(min(values) > 0 for values in samples(stream))
+
+
+@needs_realtime
+def test_contended_ends_when_it_is_told_to(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(
+        agent, tmp_path, "mutex-contended", "--samples", "10000000", "--for", "300ms"
+    )
+    assert code == 0
+    assert results(stream) == {contended("inherit"): "pass"}
+    (acquired, released) = (stream.samples[info.series] for info in stream.series)
+    assert 0 < acquired < 10_000_000
+    assert acquired == released
+
+
+# --- mutex-chain ---
+
+CHAIN = "priority is inherited through the whole chain"
+
+
+@needs_realtime
+def test_a_chain_of_each_depth_is_inherited_through(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(agent, tmp_path, "mutex-chain", "--samples", "30", "--depth", "20")
+    depths = [1, 2, 4, 8, 16, 20]
+    assert code == 0
+    assert results(stream) == {CHAIN: "pass"}
+    assert f"of {30 * len(depths)} times" in verdicts(stream)[CHAIN].evidence
+    assert [(info.labels["depth"], info.name) for info in stream.series] == [
+        (str(depth), name) for depth in depths for name in ("acquire", "release")
+    ]
+    assert set(stream.samples.values()) == {30}
+    table = rows(stream, "chain")
+    assert [row[0] for row in table] == depths
+    assert {(row[5], row[6]) for row in table} == {(30, 0)}
+    # its means, rounded down, and least values are those of the series
+    series = samples(stream)
+    for row, acquire, release in zip(table, series[::2], series[1::2], strict=True):
+        assert row[1:5] == (
+            sum(acquire) // 30, min(acquire), sum(release) // 30, min(release)
+        )  # fmt: skip
+        assert min(acquire) > 0
+        assert min(release) > 0
+
+
+@needs_realtime
+def test_a_chain_without_inheritance_fails(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(
+        agent, tmp_path, "mutex-chain", "--samples", "10", "--depth", "4", "--protocol", "none"
+    )
+    assert code == 3
+    assert results(stream) == {CHAIN: "fail"}
+    assert "first with 1;" in verdicts(stream)[CHAIN].evidence
+    assert [row[6] for row in rows(stream, "chain")] == [10, 10, 10]

@@ -22,23 +22,25 @@ enum mutex_operation { MUTEX_ACQUIRE, MUTEX_RELEASE, MUTEX_PAIR, MUTEX_OPERATION
 struct mutex_type {
 	const char *name;
 	struct mutex_kind kind;
+	int above; /* the ceiling is so much above the thread's priority */
 	const char *operations[MUTEX_OPERATIONS]; /* rows of the table */
 };
 
-#define MUTEX_TYPE(name, type, protocol, robust)                                      \
+#define MUTEX_TYPE(name, type, protocol, robust, above)                               \
 	{                                                                             \
-		name, { type, protocol, robust },                                     \
+		name, { type, protocol, robust }, above,                              \
 		{                                                                     \
 			name ": acquire", name ": release", name ": acquire, release" \
 		}                                                                     \
 	}
 static const struct mutex_type mutex_types[] = {
-	MUTEX_TYPE("normal", PTHREAD_MUTEX_NORMAL, MUTEX_NONE, 0),
-	MUTEX_TYPE("recursive", PTHREAD_MUTEX_RECURSIVE, MUTEX_NONE, 0),
-	MUTEX_TYPE("errorcheck", PTHREAD_MUTEX_ERRORCHECK, MUTEX_NONE, 0),
-	MUTEX_TYPE("inherit", PTHREAD_MUTEX_NORMAL, MUTEX_INHERIT, 0),
-	MUTEX_TYPE("protect", PTHREAD_MUTEX_NORMAL, MUTEX_PROTECT, 0),
-	MUTEX_TYPE("robust", PTHREAD_MUTEX_NORMAL, MUTEX_NONE, 1),
+	MUTEX_TYPE("normal", PTHREAD_MUTEX_NORMAL, MUTEX_NONE, 0, 0),
+	MUTEX_TYPE("recursive", PTHREAD_MUTEX_RECURSIVE, MUTEX_NONE, 0, 0),
+	MUTEX_TYPE("errorcheck", PTHREAD_MUTEX_ERRORCHECK, MUTEX_NONE, 0, 0),
+	MUTEX_TYPE("inherit", PTHREAD_MUTEX_NORMAL, MUTEX_INHERIT, 0, 0),
+	MUTEX_TYPE("protect", PTHREAD_MUTEX_NORMAL, MUTEX_PROTECT, 0, 0),
+	MUTEX_TYPE("protect-raise", PTHREAD_MUTEX_NORMAL, MUTEX_PROTECT, 0, 1),
+	MUTEX_TYPE("robust", PTHREAD_MUTEX_NORMAL, MUTEX_NONE, 1, 0),
 };
 
 #define MUTEX_TYPES ((int)(sizeof(mutex_types) / sizeof(mutex_types[0])))
@@ -96,7 +98,7 @@ static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 		     struct mutex_measured *m)
 {
 	/* a ceiling below its locker's priority is an error; SCHED_OTHER has none */
-	int ceiling = state->ensemble.priority ?: 1;
+	int ceiling = (state->ensemble.priority ?: 1) + type->above;
 
 	m->acquire = m->release = -1;
 	for (int i = 0; i < MUTEX_OPERATIONS; i++)
@@ -136,12 +138,14 @@ static void mutex_singles(struct ensemble *e, const struct mutex_measured *m,
 	}
 }
 
-static void mutex_batches(const struct ensemble *e, struct mutex_measured *m)
+static void mutex_batches(const struct ensemble *e, struct mutex_measured *m, bool pairs_only)
 {
-	BATCH_TIME(&m->batches[MUTEX_ACQUIRE], e->stamp_ps, MUTEX_BATCH,
-		   pthread_mutex_lock(&m->mutexes[batch_i]));
-	BATCH_TIME(&m->batches[MUTEX_RELEASE], e->stamp_ps, MUTEX_BATCH,
-		   pthread_mutex_unlock(&m->mutexes[batch_i]));
+	if (!pairs_only) {
+		BATCH_TIME(&m->batches[MUTEX_ACQUIRE], e->stamp_ps, MUTEX_BATCH,
+			   pthread_mutex_lock(&m->mutexes[batch_i]));
+		BATCH_TIME(&m->batches[MUTEX_RELEASE], e->stamp_ps, MUTEX_BATCH,
+			   pthread_mutex_unlock(&m->mutexes[batch_i]));
+	}
 	BATCH_TIME(&m->batches[MUTEX_PAIR], e->stamp_ps, MUTEX_LOOP, pthread_mutex_lock(m->mutexes);
 		   pthread_mutex_unlock(m->mutexes));
 }
@@ -161,7 +165,8 @@ static void mutex_loop(struct worker *worker)
 				return;
 			mutex_singles(&state->ensemble, m, m->mutexes,
 				      left < MUTEX_LOOP ? left : MUTEX_LOOP);
-			mutex_batches(&state->ensemble, m);
+			/* raised by the first of several it stays so for the others */
+			mutex_batches(&state->ensemble, m, mutex_types[i].above > 0);
 		}
 }
 

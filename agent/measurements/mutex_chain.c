@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Chains of mutexes: a thread of high priority wants a mutex whose owner waits for another mutex,
+ * and so on: the time until the last owner runs, and from its release until the high thread has
+ * what it wanted, against the length of the chain. docs/measurements/mutex-chain.md
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mutex_links.h"
+#include "value.h"
+
+#define CHAIN_RULE "priority is inherited through the whole chain"
+#define CHAIN_TABLE "chain"
+#define CHAIN_LOCK_DEPTH "/proc/sys/kernel/max_lock_depth"
+
+static const char *const chain_contexts[] = { "user", NULL };
+
+static const struct option_info chain_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "200", 1, 1000000, NULL, "requests at each depth" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ "depth", OPTION_INTEGER, "32", 1, MUTEX_LINKS_MAX, NULL,
+	  "the deepest chain; all powers of two up to it" },
+	{ "protocol", OPTION_ENUM, "inherit", 0, 0, "none inherit", "protocol of the mutexes" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series chain_series[] = {
+	MUTEX_LINKS_SERIES,
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry chain_tables[] = {
+	{ CHAIN_TABLE, "times against the length of the chain, and how often the middle thread ran "
+		       "in between" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry chain_verdicts[] = {
+	{ CHAIN_RULE, "a ready thread of middle priority waits until the high one has its mutex" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate chain_evaluate[] = {
+	{ "idle", "samples=200", "samples=20000 depth=256" },
+	{ NULL, NULL, NULL },
+};
+
+/* The kernel follows no longer chain, and refuses the request. */
+static int chain_limit(void)
+{
+	char value[VALUE_MAX];
+
+	return value_get(CHAIN_LOCK_DEPTH, value, NULL) ? 1024 : atoi(value);
+}
+
+static int chain_add(struct run *run, int depth)
+{
+	struct mutex_links *state = run->state;
+	char value[12];
+
+	snprintf(value, sizeof(value), "%d", depth);
+	if (depth <= chain_limit())
+		return mutex_links_add(
+			run, "depth", value,
+			(enum mutex_protocol)option_number(&run->options, "protocol"), depth);
+	state->cases[state->case_count++] =
+		(struct mutex_links_case){ .links = depth, .refused = EDEADLK };
+	return 0;
+}
+
+static int chain_setup(struct run *run)
+{
+	int deepest = (int)option_number(&run->options, "depth");
+	int err = mutex_links_setup(run, deepest);
+
+	for (int depth = 1; depth < deepest && !err; depth *= 2)
+		err = chain_add(run, depth);
+	return err ?: chain_add(run, deepest);
+}
+
+static void chain_table(struct run *run, const struct mutex_links_case *cases, int count)
+{
+	static const struct run_column columns[] = {
+		{ "depth", "count" },	   { "acquire, mean", "ns" },  { "acquire, least", "ns" },
+		{ "release, mean", "ns" }, { "release, least", "ns" }, { "samples", "count" },
+		{ "middle ran", "count" },
+	};
+	struct cbor *c;
+	int rows = 0;
+
+	for (int i = 0; i < count; i++)
+		rows += cases[i].samples > 0;
+	c = run_table_begin(run, CHAIN_TABLE, columns, 7, rows);
+	for (int i = 0; i < count; i++) {
+		const struct mutex_links_case *one = &cases[i];
+
+		if (!one->samples)
+			continue;
+		cbor_array(c, 7);
+		cbor_int(c, one->links);
+		cbor_int(c, one->acquire_sum_ns / one->samples);
+		cbor_int(c, one->acquire_least_ns);
+		cbor_int(c, one->release_sum_ns / one->samples);
+		cbor_int(c, one->release_least_ns);
+		cbor_int(c, one->samples);
+		cbor_int(c, one->between);
+	}
+	run_table_end(run);
+}
+
+static int chain_finish(struct run *run)
+{
+	const struct mutex_links *state = run->state;
+	int measured = state->case_count;
+	char text[128];
+
+	/* the deepest ones come last */
+	while (measured && state->cases[measured - 1].refused)
+		measured--;
+	if (measured < state->case_count) {
+		snprintf(text, sizeof(text), "no chain of %d and more: %s is %d",
+			 state->cases[measured].links, CHAIN_LOCK_DEPTH, chain_limit());
+		run_verdict(run, CHAIN_RULE, "skipped", text, "write 1024, its default, to it");
+	}
+	if (measured)
+		mutex_links_verdict(run, CHAIN_RULE, state->cases, measured);
+	chain_table(run, state->cases, measured);
+	return state->ensemble.error;
+}
+
+const struct measurement mutex_chain_measurement = {
+	.name = "mutex-chain",
+	.code = "",
+	.summary = "what inheritance takes through chains of mutexes, by their length",
+	.role = "measurement",
+	.chapter = CHAPTER_MUTEXES,
+	.contexts = chain_contexts,
+	.options = chain_options,
+	.series = chain_series,
+	.tables = chain_tables,
+	.verdicts = chain_verdicts,
+	.evaluate = chain_evaluate,
+	.setup = chain_setup,
+	.finish = chain_finish,
+	.cleanup = mutex_links_cleanup,
+};

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Contended mutexes [MUT-P-ARC]: a mutex that a thread of low priority has is wanted by one of high
+ * priority: the time until the low one runs, and from its release until the high one has it.
+ * docs/measurements/mutex-contended.md
+ */
+#include "mutex_links.h"
+
+#define CONTENDED_RULE(protocol) "the middle thread does not run in between (" protocol ")"
+static const char *const contended_rules[MUTEX_PROTOCOLS] = {
+	[MUTEX_NONE] = CONTENDED_RULE("none"),
+	[MUTEX_INHERIT] = CONTENDED_RULE("inherit"),
+	[MUTEX_PROTECT] = CONTENDED_RULE("protect"),
+};
+
+static const char *const contended_contexts[] = { "user", NULL };
+
+static const struct option_info contended_options[] = {
+	ENSEMBLE_FOR,
+	{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "requests with each protocol" },
+	ENSEMBLE_CPU,
+	ENSEMBLE_PRIORITY,
+	{ "protocol", OPTION_ENUMS, "inherit", 0, 0, MUTEX_PROTOCOL_VALUES,
+	  "protocol of the mutex: side by side" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series contended_series[] = {
+	MUTEX_LINKS_SERIES,
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+#define CONTENDED_MEANING "a ready thread of middle priority waits until the high one has the mutex"
+static const struct catalogue_entry contended_verdicts[] = {
+	{ CONTENDED_RULE("none"), CONTENDED_MEANING },
+	{ CONTENDED_RULE("inherit"), CONTENDED_MEANING },
+	{ CONTENDED_RULE("protect"), CONTENDED_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate contended_evaluate[] = {
+	{ "idle", "protocol=inherit,protect samples=1000", "samples=100000" },
+	{ NULL, NULL, NULL },
+};
+
+static int contended_setup(struct run *run)
+{
+	enum mutex_protocol protocols[MUTEX_PROTOCOLS];
+	int err = mutex_links_setup(run, 1);
+	int count = err ? 0 : mutex_kind_protocols(run, protocols);
+
+	for (int i = 0; i < count && !err; i++)
+		err = mutex_links_add(run, "protocol", mutex_protocol_names[protocols[i]],
+				      protocols[i], 1);
+	return err;
+}
+
+static int contended_finish(struct run *run)
+{
+	const struct mutex_links *state = run->state;
+
+	for (int i = 0; i < state->case_count; i++) {
+		const struct mutex_links_case *c = &state->cases[i];
+
+		if (c->refused)
+			mutex_kind_skipped(run, contended_rules[c->protocol], c->value, c->refused);
+		else
+			mutex_links_verdict(run, contended_rules[c->protocol], c, 1);
+	}
+	return state->ensemble.error;
+}
+
+const struct measurement mutex_contended_measurement = {
+	.name = "mutex-contended",
+	.code = "MUT-P-ARC",
+	.summary = "what it takes to get a mutex that a thread of lower priority has",
+	.role = "measurement",
+	.chapter = CHAPTER_MUTEXES,
+	.contexts = contended_contexts,
+	.options = contended_options,
+	.series = contended_series,
+	.verdicts = contended_verdicts,
+	.evaluate = contended_evaluate,
+	.setup = contended_setup,
+	.finish = contended_finish,
+	.cleanup = mutex_links_cleanup,
+};
