@@ -14,6 +14,7 @@
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
+extern const struct measurement cpu_power_measurement;
 extern const struct measurement tick_period_measurement;
 extern const struct measurement tick_cost_measurement;
 extern const struct measurement thread_rules_measurement;
@@ -48,6 +49,7 @@ extern const struct measurement cpu_migration_measurement;
 const struct measurement *const catalogue_measurements[] = {
 	&timer_measurement,
 	&clock_cost_measurement,
+	&cpu_power_measurement,
 	&tick_period_measurement,
 	&tick_cost_measurement,
 	&thread_rules_measurement,

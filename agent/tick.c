@@ -286,23 +286,26 @@ static int tick_left(const struct tick_view *view)
 	return left;
 }
 
-static void tick_take(struct tick_view *view, const struct tick_grid *grid)
+static void tick_take(struct tick_view *view, const struct tick_grid *grid, int number)
 {
 	for (int i = 0; i < view->event_count; i++)
-		view->events[i].taken |= tick_point(grid, &view->events[i]) >= 0;
+		if (!view->events[i].taken && tick_point(grid, &view->events[i]) >= 0)
+			view->events[i].taken = number;
 }
 
 /* From the finest grid on: what keeps to one also keeps to coarser ones. */
-static int tick_find_among(struct tick_grid *grids, int max, struct tick_view *view, uint32_t *bins)
+static int tick_find_among(struct tick_grid *grids, int from, int max, struct tick_view *view,
+			   uint32_t *bins, void (*rest)(void *arg), void *arg)
 {
 	int64_t clear_ns = tick_clear_ns(view);
-	int count = 0;
+	int count = from;
 
 	for (int hz = TICK_HZ_MAX; hz >= TICK_HZ_MIN && count < max; hz--) {
 		struct tick_grid *grid = &grids[count];
 		int64_t period_ns = tick_period_ns(hz);
 		uint32_t most;
 
+		rest(arg);
 		tick_begin(grid, period_ns);
 		if (clear_ns < period_ns * TICK_POINTS_MIN || tick_left(view) < TICK_POINTS_MIN / 2)
 			break;
@@ -314,35 +317,37 @@ static int tick_find_among(struct tick_grid *grids, int max, struct tick_view *v
 		if (!tick_is_grid(grid))
 			continue;
 		grid->hz = hz;
-		tick_take(view, grid);
-		count++;
+		tick_take(view, grid, ++count);
 		hz++; /* there may be another one of this period */
 	}
 	return count;
 }
 
 int tick_find(struct tick_grid *grids, int max, struct tick_view *view, int wanted_hz,
-	      uint32_t *bins)
+	      uint32_t *bins, void (*rest)(void *arg), void *arg)
 {
 	bool found = false;
 	int count = 0;
 
 	for (view->least_ns = 0; !found && count < max && tick_left(view) >= TICK_POINTS_MIN / 2;
 	     view->least_ns = view->least_ns ? 4 * view->least_ns : 2000) {
-		int more = 0;
+		int before = count;
 
 		tick_begin(&grids[count], tick_period_ns(TICK_HZ_MAX));
 		if (tick_chance(&grids[count], view) <= TICK_CHANCE_MAX)
-			more = tick_find_among(grids + count, max - count, view, bins);
-		for (; more > 0; more--)
-			found |= grids[count++].hz == wanted_hz;
+			count = tick_find_among(grids, count, max, view, bins, rest, arg);
+		for (int i = before; i < count; i++)
+			found |= grids[i].hz == wanted_hz;
 	}
+	view->least_ns = 0;
 	if (found || !wanted_hz || count == max || !view->span_count)
 		return count;
-	view->least_ns = 0;
 	tick_lay_near(&grids[count], tick_period_ns(wanted_hz), view, bins);
+	if (!tick_is_grid(&grids[count]))
+		return count;
 	grids[count].hz = wanted_hz;
-	return count + tick_is_grid(&grids[count]);
+	tick_take(view, &grids[count], count + 1);
+	return count + 1;
 }
 
 /* Shell's sort: no memory, and little code. */

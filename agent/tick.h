@@ -25,9 +25,9 @@ struct tick_event {
 	int64_t from_ns;
 	int32_t window_ns;
 	int32_t away_ns;
-	int tag;    /* the caller's own */
-	int point;  /* the point of the grid that it is the tick of, or -1 */
-	bool taken; /* it keeps to a grid that was found before */
+	int tag;   /* the caller's own */
+	int point; /* the point of the grid that it is the tick of, or -1 */
+	int taken; /* by the grid found of this number, from 1; 0: by none */
 };
 
 /* A time that was observed without a break. */
@@ -81,9 +81,10 @@ bool tick_is_grid(const struct tick_grid *grid);
 /*
  * The grids of a whole number of Hz that the events keep to, @max at most: how many. Looked for
  * among all events, then, as long as that of @wanted_hz is not found, among longer ones only.
+ * Takes tens of milliseconds and more: rest(arg) is called again and again.
  */
 int tick_find(struct tick_grid *grids, int max, struct tick_view *view, int wanted_hz,
-	      uint32_t *bins);
+	      uint32_t *bins, void (*rest)(void *arg), void *arg);
 
 /* Sort @values, and give their median; @spread: the distance between the quartiles. */
 int32_t tick_median(int32_t *values, int count, int32_t *spread);

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from agents import Stream, run
-from rtgauge.stream import Table, Verdict
+from agents import Stream, read, run
+from rtgauge.stream import Samples, Table, Verdict
 from rtgauge.target.local import find_agent
 
 # CLOCK_MONOTONIC_COARSE, which Python does not name
@@ -41,6 +43,12 @@ def table(stream: Stream, name: str) -> list[dict[str, object]]:
     return [dict(zip(names, row, strict=True)) for row in found.rows]
 
 
+def count(row: dict[str, object], column: str) -> int:
+    value = row[column]
+    assert isinstance(value, int)
+    return value
+
+
 def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "tick-period")
     verdict = verdicts(stream)["the tick comes as configured"]
@@ -52,13 +60,21 @@ def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path
         assert (verdict.result == "pass") == (CONFIGURED_HZ in found)
     assert f"expected: {CONFIGURED_HZ} Hz" in verdict.evidence or "none" in verdict.evidence
     for row in grids:
-        assert isinstance(row["points"], int)
-        assert isinstance(row["with a gap"], int)
-        assert row["points"] >= 20
-        assert row["with a gap"] * 10 > row["points"] * 5
+        assert count(row, "points") >= 20
+        assert count(row, "with a gap") * 10 > count(row, "points") * 5
         text = f"{row['frequency']} Hz at {row['with a gap']} of {row['points']} points"
         assert text in verdict.evidence
-    assert [info.name for info in stream.series] == ["gap"]
+    assert [info.name for info in stream.series] == ["gap", "period"]
+    if verdict.result == "pass":
+        period = [
+            value
+            for record in stream.records
+            if isinstance(record, Samples) and record.series == 1
+            for value in record.values
+        ]
+        # each within the tolerance of its point, 10 us
+        assert all(abs(value - 1e9 / CONFIGURED_HZ) <= 20000 for value in period)
+        assert 0 < len(period) < max(count(row, "with a gap") for row in grids)
     assert stream.series[0].cpu == int(LAST_CPU)
     assert stream.samples[0] > 0
 
@@ -85,12 +101,6 @@ LINES = [
     "no tick",
     "no tick, another thread",
 ]
-
-
-def count(row: dict[str, object], column: str) -> int:
-    value = row[column]
-    assert isinstance(value, int)
-    return value
 
 
 @pytest.mark.parametrize("priority", ["98", "0"])
@@ -131,3 +141,58 @@ def test_too_few_loops_show_no_tick(agent: str, tmp_path: Path) -> None:
     for row in table(stream, "lines"):
         if row["loops with"] in LINES[1:3]:
             assert row["loops"] == 0
+
+
+KINDS = {
+    "code": ["cached", "outer", "uncached", "first"],
+    "read": ["cached", "uncached", "first"],
+    "write": ["cached", "uncached", "first"],
+}
+
+
+def test_each_pass_is_timed_in_each_place(agent: str, tmp_path: Path) -> None:
+    code, stream = run(agent, tmp_path, "cpu-power", "--samples", "20")
+    assert code == 0
+    passes = {str(row["what"]): row for row in table(stream, "passes")}
+    told = verdicts(stream)
+    assert set(passes) == set(KINDS) - ({"code"} if "code is measured" in told else set())
+    assert all(verdict.result == "skipped" for verdict in told.values())
+    assert sorted((info.labels["what"], info.name) for info in stream.series) == sorted(
+        (what, place) for what in passes for place in KINDS[what]
+    )
+    assert set(stream.samples.values()) == {20}
+    sizes = {str(row["cache"]): count(row, "size") for row in table(stream, "caches")}
+    assert count(passes["read"], "size") == sizes["first level, data"] // 2
+    if "code" in passes:
+        assert count(passes["code"], "size") >= 2 * sizes["first level, code"]
+    assert (sizes["walk"] < 2 * sizes["last level"]) == ("the walk evicts all caches" in told)
+    effects = {str(row["what"]): count(row, "uncached / cached") for row in table(stream, "effect")}
+    average = effects.pop("average")
+    assert set(effects) == set(passes)
+    assert average == sum(effects.values()) // len(effects)
+    for what, effect in effects.items():
+        row = passes[what]
+        assert effect == count(row, "uncached") * 100 // count(row, "cached")
+
+
+def test_a_walk_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) -> None:
+    _, stream = run(agent, tmp_path, "cpu-power", "--samples", "1")
+    full = {str(row["cache"]): count(row, "size") for row in table(stream, "caches")}
+    if full["walk"] <= 32 << 20:
+        pytest.skip("the walk is short on this machine")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limit = (full["walk"], before[1])
+    output = tmp_path / "limited.cbor"
+    done = subprocess.run(
+        [agent, "run", "cpu-power", "--samples", "1", "--output", str(output)],
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+    )
+    stream = read(output)
+    assert done.returncode == 0
+    verdict = verdicts(stream)["the walk evicts all caches"]
+    assert verdict.result == "skipped"
+    walk = next(row for row in table(stream, "caches") if row["cache"] == "walk")
+    assert count(walk, "size") < full["walk"]
+    assert f"{count(walk, 'size') // 1024} KiB" in verdict.evidence

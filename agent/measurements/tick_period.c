@@ -21,13 +21,17 @@
 
 struct tick_period_state {
 	struct ensemble ensemble;
-	int gap; /* series */
+	int gap, period; /* series */
 	int64_t samples;
 	int64_t gap_ns;
+	int64_t rested_ns;
 	struct tick_view view;
 	struct tick_event *events; /* the view's */
 	struct tick_span spans[TICK_PERIOD_SPANS];
 	uint32_t bins[TICK_BINS];
+	int expected; /* Hz */
+	struct tick_grid grids[TICK_PERIOD_GRIDS];
+	int grid_count;
 };
 
 static const char *const tick_period_contexts[] = { "user", NULL };
@@ -46,6 +50,8 @@ static const struct option_info tick_period_options[] = {
 static const struct catalogue_series tick_period_series[] = {
 	{ "gap", "ns", "time for which a loop that reads the clock did not have the CPU",
 	  "the last reading before", "the first one after", NULL },
+	{ "period", "ns", "time from one gap on the tick's grid to the next one's", "a gap begins",
+	  "the next one begins", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -93,15 +99,56 @@ static void tick_period_look(struct tick_period_state *state)
 	}
 }
 
+/* The search is long, too, for a thread that nothing may interrupt. */
+static void tick_period_rest(void *arg)
+{
+	struct tick_period_state *state = arg;
+	const struct timespec rest = clock_from_ns(2 * NSEC_PER_MSEC);
+
+	if (clock_now_ns(CLOCK_MONOTONIC) - state->rested_ns < TICK_PERIOD_LOOP_NS)
+		return;
+	nanosleep(&rest, NULL);
+	state->rested_ns = clock_now_ns(CLOCK_MONOTONIC);
+}
+
+/* From tick to tick, where none between them is missing, be it because nobody looked. */
+static void tick_period_put(struct tick_period_state *state, int number)
+{
+	struct run *run = state->ensemble.run;
+	struct series *period = &run->series[state->period];
+	int64_t period_ns = state->grids[number].period_ns, last_ns = 0;
+
+	for (int i = 0; i < state->view.event_count; i++) {
+		const struct tick_event *event = &state->events[i];
+		int64_t since_ns = event->from_ns - last_ns;
+
+		if (event->taken != number + 1 || since_ns < period_ns / 2)
+			continue;
+		if (!last_ns)
+			series_time(period, event->from_ns - run->start_ns);
+		else if (since_ns < period_ns * 3 / 2)
+			series_put(period, since_ns);
+		last_ns = event->from_ns;
+	}
+}
+
 static void tick_period_loop(struct worker *worker)
 {
 	struct tick_period_state *state = worker->state;
 	struct ensemble *e = &state->ensemble;
+	int tick = 0;
 
 	state->gap_ns = 2 * e->stamp_ns > TICK_PERIOD_GAP_NS ? 2 * e->stamp_ns : TICK_PERIOD_GAP_NS;
 	while (state->view.span_count < TICK_PERIOD_SPANS &&
 	       state->view.event_count < state->samples && ensemble_goes_on(e))
 		tick_period_look(state);
+	state->grid_count = tick_find(state->grids, TICK_PERIOD_GRIDS, &state->view,
+				      state->expected, state->bins, tick_period_rest, state);
+	for (int i = 0; i < state->grid_count; i++)
+		if (state->grids[i].hz == state->expected)
+			tick = i;
+	if (state->grid_count)
+		tick_period_put(state, tick);
 }
 
 static int tick_period_setup(struct run *run)
@@ -116,13 +163,16 @@ static int tick_period_setup(struct run *run)
 	state->events = calloc((size_t)state->samples, sizeof(*state->events));
 	if (!state->events)
 		return message_set(&run->msg, -ENOMEM, "ask for fewer samples", "no memory");
+	state->expected = (int)option_number(&run->options, "expect") ?: tick_configured_hz();
 	state->view.events = state->events;
 	state->view.spans = state->spans;
 	err = ensemble_setup(run, &state->ensemble, tick_period_loop, 0, 0);
 	if (err)
 		return err;
 	state->gap = ensemble_series(&state->ensemble, "gap", NULL, NULL, state->samples, true);
-	return state->gap < 0 ? state->gap : 0;
+	state->period =
+		ensemble_series(&state->ensemble, "period", NULL, NULL, state->samples, false);
+	return state->gap < 0 ? state->gap : state->period < 0 ? state->period : 0;
 }
 
 /* Pass, fail, or inconclusive. */
@@ -141,26 +191,24 @@ static const char *tick_period_result(const struct tick_grid *grids, int count, 
 	return result;
 }
 
-static void tick_period_verdict(struct run *run, const struct tick_grid *grids, int count,
-				int expected, bool stops)
+static void tick_period_verdict(struct run *run, const struct tick_period_state *state)
 {
 	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
-	const char *result;
+	bool stops = !option_number(&run->options, "expect") && tick_stops(state->ensemble.cpu);
+	const char *result = "skipped";
 
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < state->grid_count; i++) {
 		at = i ? at : evidence;
 		at += snprintf(at, (size_t)(end - at), "%s%d Hz at %d of %d points", i ? ", " : "",
-			       grids[i].hz, grids[i].hits, grids[i].points);
+			       state->grids[i].hz, state->grids[i].hits, state->grids[i].points);
 	}
 	if (stops)
 		snprintf(at, (size_t)(end - at), "; expected: none");
 	else
-		snprintf(at, (size_t)(end - at), "; expected: %d Hz", expected);
-	if (!expected)
-		result = "skipped";
-	else
-		result = tick_period_result(grids, count, expected);
-	if (expected && stops)
+		snprintf(at, (size_t)(end - at), "; expected: %d Hz", state->expected);
+	if (state->expected)
+		result = tick_period_result(state->grids, state->grid_count, state->expected);
+	if (state->expected && stops)
 		result = result[0] == 'p' ? "fail" : "pass";
 	run_verdict(run, TICK_PERIOD_RULE, result, evidence,
 		    stops ? "find what else runs on the CPU: a tick stops for one thread alone" :
@@ -173,24 +221,22 @@ static int tick_period_finish(struct run *run)
 		{ "frequency", "Hz" }, { "period", "ns" },	  { "begins", "ns" },
 		{ "points", "count" }, { "with a gap", "count" }, { "by chance", "%" },
 	};
-	struct tick_period_state *state = run->state;
-	struct tick_grid grids[TICK_PERIOD_GRIDS];
-	int asked = (int)option_number(&run->options, "expect");
-	int expected = asked ?: tick_configured_hz();
-	int count = tick_find(grids, TICK_PERIOD_GRIDS, &state->view, expected, state->bins);
-	struct cbor *c = run_table_begin(run, "grids", columns, 6, count);
+	const struct tick_period_state *state = run->state;
+	struct cbor *c = run_table_begin(run, "grids", columns, 6, state->grid_count);
 
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < state->grid_count; i++) {
+		const struct tick_grid *grid = &state->grids[i];
+
 		cbor_array(c, 6);
-		cbor_int(c, grids[i].hz);
-		cbor_int(c, grids[i].period_ns);
-		cbor_int(c, grids[i].phase_ns % grids[i].period_ns);
-		cbor_int(c, grids[i].points);
-		cbor_int(c, grids[i].hits);
-		cbor_int(c, grids[i].chance / 10);
+		cbor_int(c, grid->hz);
+		cbor_int(c, grid->period_ns);
+		cbor_int(c, grid->phase_ns % grid->period_ns);
+		cbor_int(c, grid->points);
+		cbor_int(c, grid->hits);
+		cbor_int(c, grid->chance / 10);
 	}
 	run_table_end(run);
-	tick_period_verdict(run, grids, count, expected, !asked && tick_stops(state->ensemble.cpu));
+	tick_period_verdict(run, state);
 	return state->ensemble.error;
 }
 

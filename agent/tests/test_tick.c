@@ -166,6 +166,11 @@ static int64_t distance_ns(int64_t a_ns, int64_t b_ns, int64_t period_ns)
 	return apart_ns > period_ns / 2 ? period_ns - apart_ns : apart_ns;
 }
 
+static void no_rest(void *arg)
+{
+	(void)arg;
+}
+
 static void test_median(struct tap *tap)
 {
 	struct world *w = world_new(1);
@@ -239,7 +244,7 @@ static void test_find(struct tap *tap, int hz, int64_t rate, int missing)
 		world_ticks(w, tick_period_ns(hz), 2000, 0, missing, 1);
 		world_noise(w, rate, 0);
 		world_sort(w);
-		count = tick_find(grids, 3, &w->view, hz, w->bins);
+		count = tick_find(grids, 3, &w->view, hz, w->bins, no_rest, NULL);
 		wrong += !count || grids[0].hz != hz;
 		others += count > 1;
 		free(w);
@@ -260,7 +265,7 @@ static void test_nothing(struct tap *tap, int64_t rate)
 		world_spans(w, 25);
 		world_noise(w, rate, 0);
 		world_sort(w);
-		found += tick_find(grids, 3, &w->view, 250, w->bins);
+		found += tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
 		free(w);
 	}
 	tap_check(tap, !found, "no grid among %lld/s at chance (%d)", (long long)rate, found);
@@ -277,7 +282,7 @@ static void test_two_grids(struct tap *tap)
 	world_ticks(w, tick_period_ns(100), 2000, 0, 0, 2);
 	world_noise(w, 500, 0);
 	world_sort(w);
-	count = tick_find(grids, 3, &w->view, 250, w->bins);
+	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
 	tap_check(tap, count == 2 && grids[0].hz == 250 && grids[1].hz == 100,
 		  "a timer beside the tick is found, too (%d grids)", count);
 	free(w);
@@ -328,7 +333,7 @@ static void test_drift(struct tap *tap, int ppm)
 	world_sort(w);
 	tick_lay(&exact, period_ns, &w->view, w->bins);
 	tick_lay_near(&near, period_ns, &w->view, w->bins);
-	count = tick_find(grids, 3, &w->view, 250, w->bins);
+	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
 	tap_check(tap,
 		  !tick_is_grid(&exact) && tick_is_grid(&near) && near.hits > 480 &&
 			  near.points - near.hits < 15 && count == 1 && grids[0].hz == 250,
@@ -345,7 +350,7 @@ static void test_empty(struct tap *tap)
 	tick_lay(&grid, tick_period_ns(250), &w->view, w->bins);
 	tap_check(tap,
 		  !grid.points && !tick_is_grid(&grid) &&
-			  !tick_find(&grid, 1, &w->view, 250, w->bins),
+			  !tick_find(&grid, 1, &w->view, 250, w->bins, no_rest, NULL),
 		  "nothing is found in nothing");
 	world_spans(w, 25);
 	tick_lay(&grid, tick_period_ns(250), &w->view, w->bins);
