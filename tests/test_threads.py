@@ -222,6 +222,9 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
         assert "sched_rr_timeslice_ms" in stream.trailer.remedy
         pytest.skip(stream.trailer.reason)
     (verdict,) = verdicts(stream).values()
+    if verdict.result == "inconclusive":
+        assert "slept" in verdict.evidence
+        pytest.skip(verdict.evidence)
     assert (verdict.rule, verdict.result) == (FAIR, "pass"), verdict.evidence
     assert code == 0
     assert [(info.name, info.labels) for info in stream.series] == [

@@ -127,6 +127,8 @@ static void switch_single(struct switch_state *state, uint32_t number)
 {
 	uint32_t before = number;
 
+	/* what the one before did here is done */
+	atomic_load_acquire(&state->last);
 	switch_away(state, number);
 	for (int lap = 0; lap < state->laps && !atomic_load_relaxed(&state->halt); lap++) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
