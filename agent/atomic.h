@@ -6,6 +6,7 @@
 #ifndef RTGAUGE_ATOMIC_H
 #define RTGAUGE_ATOMIC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 static inline uint32_t atomic_load_acquire(const uint32_t *value)
@@ -33,6 +34,13 @@ static inline uint32_t atomic_exchange(uint32_t *value, uint32_t to)
 static inline uint32_t atomic_fetch_add(uint32_t *value, uint32_t more)
 {
 	return __atomic_fetch_add(value, more, __ATOMIC_ACQ_REL);
+}
+
+/* Change it if it is what was seen. */
+static inline bool atomic_compare_exchange(uint32_t *value, uint32_t seen, uint32_t to)
+{
+	return __atomic_compare_exchange_n(value, &seen, to, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
 }
 
 static inline void atomic_store_release(uint32_t *value, uint32_t to)

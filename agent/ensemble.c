@@ -175,17 +175,29 @@ bool ensemble_start(struct ensemble_thread *thread)
 
 bool ensemble_join(struct ensemble_thread *thread)
 {
-	struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + ENSEMBLE_PATIENCE_NS);
-	int err;
+	int64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+	struct ensemble *e = thread->ensemble;
+	int64_t left_ns = ENSEMBLE_PATIENCE_NS;
+	int err = 0;
 
 	if (!thread->created)
 		return true;
-	err = pthread_timedjoin_np(thread->thread, NULL, &until);
+	/* the C library's limit is a time of day, which may be set meanwhile */
+	do {
+		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
+
+		err = pthread_timedjoin_np(thread->thread, NULL, &until);
+		left_ns = end_ns - clock_now_ns(CLOCK_MONOTONIC);
+	} while (err == ETIMEDOUT && left_ns > 0);
 	thread->created = false;
 	if (!err)
 		return true;
-	thread->ensemble->stuck = true;
-	return ensemble_fail(thread->ensemble, -err, "a thread of the measurement did not end");
+	e->stuck = true;
+	if (!e->error)
+		e->error = message_set(&e->run->msg, -err,
+				       "find out what keeps the CPU from it, and run again",
+				       "a thread of the measurement did not end in a second");
+	return false;
 }
 
 bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)

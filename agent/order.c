@@ -11,9 +11,13 @@
 
 void order_mark(struct order *order, const char *thread, const char *what)
 {
-	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-	uint32_t place = atomic_fetch_add(&order->count, 1);
+	uint32_t place;
+	int64_t now_ns;
 
+	do {
+		place = atomic_load_acquire(&order->count);
+		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	} while (!atomic_compare_exchange(&order->count, place, place + 1));
 	if (place < ORDER_MARKS_MAX)
 		order->marks[place] = (struct order_mark){ now_ns, thread, what };
 }

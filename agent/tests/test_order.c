@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of order.c: marks in the order of their times, whoever makes them, and what is said of
+ * them. Prints TAP. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "atomic.h"
+#include "order.h"
+#include "tap.h"
+
+static struct tap tap;
+
+static void test_marks(void)
+{
+	struct order order = { .rule = "a rule" };
+
+	tap_check(&tap, order_count(&order) == 0, "no mark to begin with");
+	tap_check(&tap, order_find(&order, "low", NULL) == -1, "nothing is found among none");
+	order_mark(&order, "low", "runs");
+	order_mark(&order, "high", "runs");
+	order_mark(&order, "low", "ends");
+	tap_check(&tap, order_count(&order) == 3, "each mark counts");
+	tap_check(&tap, order_find(&order, "low", NULL) == 0, "the first of a thread");
+	tap_check(&tap, order_find(&order, "low", "ends") == 2, "the first of a thread's event");
+	tap_check(&tap, order_find(&order, "high", "ends") == -1, "of another thread is not it");
+	tap_check(&tap, order_find(&order, "middle", NULL) == -1, "who made none");
+	tap_check(&tap,
+		  order.marks[0].time_ns <= order.marks[1].time_ns &&
+			  order.marks[1].time_ns <= order.marks[2].time_ns,
+		  "times never go back");
+}
+
+static void test_comparison(void)
+{
+	static const char *const is[] = { "a", "b", "a", NULL };
+	static const char *const shorter[] = { "a", "b", NULL };
+	static const char *const longer[] = { "a", "b", "a", "b", NULL };
+	static const char *const other[] = { "a", "a", "b", NULL };
+	static const char *const none[] = { NULL };
+	struct order order = { .rule = "a rule" };
+
+	tap_check(&tap, order_is(&order, none), "none are none");
+	tap_check(&tap, !order_is(&order, is), "none are not some");
+	order_mark(&order, "a", "x");
+	order_mark(&order, "b", "y");
+	order_mark(&order, "a", "z");
+	tap_check(&tap, order_is(&order, is), "these threads in turn");
+	tap_check(&tap, !order_is(&order, shorter), "one mark more than expected");
+	tap_check(&tap, !order_is(&order, longer), "one less");
+	tap_check(&tap, !order_is(&order, other), "another order");
+	tap_check(&tap, !order_is(&order, none), "some are not none");
+}
+
+static void test_text(void)
+{
+	struct order order = {
+		.rule = "a rule",
+		.count = 3,
+		.marks = { { 5000000000, "low", "has the mutex" },
+			   { 5000000099, "high", "waits" },
+			   { 5001234567, "low", "ends" } },
+	};
+	static const char *const text =
+		"low has the mutex at 0.0 us, high waits at 0.0 us, low ends at 1234.5 us";
+	char buf[128], guarded[34];
+	bool good = true;
+
+	tap_check(&tap, !strcmp(order_text(&order, buf, sizeof(buf)), text),
+		  "times in us since the first mark: %s", buf);
+	tap_check(&tap, !strcmp(order_text(&order, buf, strlen(text) + 1), text),
+		  "what just fits is whole");
+	tap_check(&tap,
+		  order_text(&order, buf, strlen(text)) && strlen(buf) == strlen(text) - 1 &&
+			  !strcmp(buf + strlen(buf) - 3, "..."),
+		  "what does not ends with dots: %s", buf);
+	/* no size writes beyond itself, or leaves the end out */
+	for (size_t size = 1; size <= 32; size++) {
+		memset(guarded, '#', sizeof(guarded));
+		order_text(&order, guarded, size);
+		good = good && guarded[size] == '#' && memchr(guarded, '\0', size);
+	}
+	tap_check(&tap, good, "stays within 1 to 32 bytes");
+	order.count = 0;
+	tap_check(&tap, !strcmp(order_text(&order, buf, sizeof(buf)), ""), "no mark, no text");
+}
+
+static void test_many(void)
+{
+	static struct order order = { .rule = "a rule" };
+
+	for (int i = 0; i < ORDER_MARKS_MAX + 5; i++)
+		order_mark(&order, i < ORDER_MARKS_MAX ? "kept" : "not kept", "runs");
+	tap_check(&tap, order_count(&order) == ORDER_MARKS_MAX, "so many are kept");
+	tap_check(&tap, order.count == ORDER_MARKS_MAX + 5, "all are counted");
+	tap_check(&tap, order_find(&order, "not kept", NULL) == -1, "and no more");
+}
+
+#define TEST_SIGNALS 1000
+
+static struct order overtaken;
+static volatile sig_atomic_t signals;
+
+static void mark_in_between(int number)
+{
+	(void)number;
+	order_mark(&overtaken, "overtakes", "runs");
+	signals++;
+}
+
+/* Who is overtaken after it has read the clock: places and times have one order all the same. */
+static void test_overtaken(void)
+{
+	const struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { { 0, 0 }, { 0, 0 } };
+	const struct sigaction action = { .sa_handler = mark_in_between, .sa_flags = SA_RESTART };
+	int back = 0;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (signals < TEST_SIGNALS) {
+		atomic_store_release(&overtaken.count, 0);
+		while (atomic_load_acquire(&overtaken.count) < ORDER_MARKS_MAX)
+			order_mark(&overtaken, "is overtaken", "runs");
+		for (int i = 1; i < ORDER_MARKS_MAX; i++)
+			back += overtaken.marks[i].time_ns < overtaken.marks[i - 1].time_ns;
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	tap_check(&tap, !back, "%d times went back", back);
+}
+
+int main(void)
+{
+	test_marks();
+	test_comparison();
+	test_text();
+	test_many();
+	test_overtaken();
+	return tap_end(&tap);
+}
