@@ -191,8 +191,9 @@ def follow(store: Store, file: Path, bundle: Bundle, data: bytes) -> None:
     run = store.get(bundle.run)
     document = model.build([run])
     model.validate(document)
+    source = report.Source([run])
     for make in report.FORMATS.values():
-        make([run]).encode()
+        make(source)
     again = file.with_suffix(".again")
     assert export_run(run, again) == bundle
     assert again.read_bytes() == data, "exported again it differs"

@@ -246,7 +246,9 @@ def test_evaluate(rtgauge: Run) -> None:
     assert "5 steps, about 6.0 s\n" in done.err
     first = Path("rtgauge-report-fake-2024-01-01.html")
     assert first.exists()
-    assert str(first) in done.out
+    assert f"Report: {first}" in done.out
+    assert f"Report: {first.with_suffix('.pdf')}" in done.out
+    assert first.with_suffix(".pdf").read_bytes().startswith(b"%PDF-")
     before = first.read_bytes()
     again = rtgauge("evaluate", "--target", "fake", "--for", "1s", "--json")
     assert first.read_bytes() == before

@@ -361,7 +361,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
     report.write(runs, path)
     text = path.read_text(encoding="utf-8")
     assert text.endswith("\n") and "µs" in text
-    assert text == report.FORMATS[suffix](runs)
+    assert text.encode() == report.FORMATS[suffix](report.Source(runs))
 
 
 def test_nothing_was_measured() -> None:

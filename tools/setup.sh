@@ -148,6 +148,7 @@ valgrind valgrind
 cyclictest rt-tests
 hackbench rt-tests
 jitterdebugger jitterdebugger
+pdftotext poppler-utils
 git git"
 
 missing_tools() {

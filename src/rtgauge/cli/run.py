@@ -102,8 +102,9 @@ def _host_options() -> list[click.Option]:
         click.Option(
             ["-o", "--report"],
             type=click.Path(path_type=Path, dir_okay=False),
+            multiple=True,
             metavar="FILE",
-            help="Write a report as well; its suffix says which kind.",
+            help="Write a report as well; its suffix says which kind. Repeatable.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the results as JSON."),
         click.Option(["--store", "store_url"], metavar="URL", help="The store's database."),
@@ -451,8 +452,8 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
 
 def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) -> int:
     """Carry out the plan, then show, print and write what was asked for; gives the exit code."""
-    if given["report"] is not None:
-        _check_report(given["report"])
+    for path in given["report"]:
+        _check_report(path)
     with open_store(given["store_url"], given["data"]) as store:
         outcomes = _execute(plan, targets, store)
         return _results(store, outcomes, given["report"], given["as_json"])
@@ -480,20 +481,23 @@ def _execute(plan: Plan, targets: Sequence[Target], store: Store) -> list[RunOut
 
 
 def _results(
-    store: Store, outcomes: Sequence[RunOutcome], report: Path | None, as_json: bool
+    store: Store, outcomes: Sequence[RunOutcome], reports: Sequence[Path], as_json: bool
 ) -> int:
     """Show the results of the runs; the exit code, the first that applies."""
-    from rtgauge.report import model, write  # noqa: PLC0415
+    from rtgauge.report import Source, write  # noqa: PLC0415
 
     stored = [store.get(outcome.id) for outcome in outcomes]
-    document = model.build(stored)
+    source = Source(stored)
+    if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
+        _ = source.analysis  # the one pass over the samples that all of them are made from
+    document = source.model
     if as_json:
         print_json(document)
     else:
         print_results(document)
-    if report is not None:
+    for report in reports:
         try:
-            write(stored, report)
+            write(source, report)
         except RtgaugeError as error:
             kept = "run is" if len(stored) == 1 else f"{len(stored)} runs are"
             names = " ".join(["last"] if len(stored) == 1 else [one.id for one in stored])
@@ -505,7 +509,7 @@ def _results(
         if as_json:
             say(f"the report is in {report}")
         else:
-            show(f"\nReport: {report}")
+            show(f"{'' if report is reports[0] else ' '}Report: {report}")
     for outcome in outcomes:
         if outcome.state != "complete":
             print_error(
@@ -559,7 +563,9 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The report (default: rtgauge-report-HOST-DATE.html in this folder).",
+    multiple=True,
+    help="The report, repeatable; its suffix says which kind (default: rtgauge-report-HOST-DATE "
+    ".html and .pdf in this folder).",
 )
 @as_json
 @store_options
@@ -576,7 +582,7 @@ def evaluate(  # noqa: PLR0913
     budget: str | None,
     rate: str | None,
     label: str,
-    report: Path | None,
+    report: tuple[Path, ...],
     as_json: bool,
     store_url: str | None,
     data: Path | None,
@@ -611,12 +617,13 @@ def evaluate(  # noqa: PLR0913
             ),
             label=label,
         )
-        path = report or _free_name(target, opened.clock.now().date().isoformat())
-        _check_report(path)
+        paths = report or _default_reports(target, opened.clock.now().date().isoformat())
+        for path in paths:
+            _check_report(path)
         _announce(plan, catalogue, target)
         with open_store(store_url, data) as store:
             outcomes = _execute(plan, [opened], store)
-            return _results(store, outcomes, path, as_json)
+            return _results(store, outcomes, paths, as_json)
 
 
 def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
@@ -630,14 +637,22 @@ def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
         say(f"  {describe_step(step)} ({shown})")
 
 
-def _free_name(target: str, date: str) -> Path:
-    """A name for the report that is not taken yet, in the current folder."""
+def _default_reports(target: str, date: str) -> list[Path]:
+    """Names for the reports that are not taken yet, in the current folder: HTML, and PDF where
+    that can be made."""
+    from rtgauge.report import pdf  # noqa: PLC0415
+
+    suffixes = [".html"]
+    try:
+        pdf.check()
+        suffixes.append(".pdf")
+    except RtgaugeError as error:
+        say(f"no PDF will be written: {error.message} ({error.remedy})")
     host = platform.node() if target == "local" else target
     host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
     for number in itertools.count(1):
-        path = Path(
-            f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "") + ".html"
-        )
-        if not path.exists():
-            return path
+        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
+        paths = [Path(name + suffix) for suffix in suffixes]
+        if not any(path.exists() for path in paths):
+            return paths
     raise AssertionError("unreachable")

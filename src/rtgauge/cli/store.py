@@ -98,26 +98,41 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     metavar="FILE",
-    help="The file to write; its suffix says which kind: .html, .json, .md, .xml "
-    "(JUnit), .tap (KTAP).",
+    help="The file to write; its suffix says which kind: .html, .pdf, .json, .md, "
+    ".xml (JUnit), .tap (KTAP).",
+)
+@click.option(
+    "--paper",
+    type=click.Choice(["a4", "letter"]),
+    default="a4",
+    show_default=True,
+    help="The size of the pages of a PDF.",
 )
 @as_json
 @store_options
 def report(
-    run: tuple[str, ...], output: Path, as_json: bool, store_url: str | None, data: Path | None
+    *,
+    run: tuple[str, ...],
+    output: Path,
+    paper: str,
+    as_json: bool,
+    store_url: str | None,
+    data: Path | None,
 ) -> None:
     """Write the report of one or more runs to a file.
 
     \b
     Examples:
       rtgauge report last -o report.html
+      rtgauge report last -o report.pdf --paper letter
       rtgauge report 0190c3a5-7b12 0190c3a6 -o results.json
     """
-    from rtgauge.report import write  # noqa: PLC0415
+    from rtgauge.report import Source, format_of, write  # noqa: PLC0415
 
+    format_of(output)
     with open_store(store_url, data) as store:
         found = [find_run(store, name) for name in run]
-        write(found, output)
+        write(Source(found, paper), output)
         identities = [one.id for one in found]
     if as_json:
         print_json(

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 __all__ = [
     "GAP",
+    "MINUS",
     "Shown",
     "count",
     "duration",
+    "grouped",
     "join",
     "probability",
     "rate",
@@ -61,7 +63,8 @@ def divisor(unit: str) -> int:
     return 1000 if unit in _SHOWN_IN and unit != "count" else 1
 
 
-def _grouped(digits: str) -> str:
+def grouped(digits: str) -> str:
+    """Digits with their thousands apart."""
     head = len(digits) % 3 or 3
     return GAP.join([digits[:head], *(digits[i : i + 3] for i in range(head, len(digits), 3))])
 
@@ -83,14 +86,14 @@ def shown(value: float | None, unit: str) -> Shown:
     text = f"{round(size) if decimals == 0 else size:.{decimals}f}"
     whole, _, rest = text.partition(".")
     sign = MINUS if value < 0 else ""
-    return Shown(sign + _grouped(whole), rest, name)
+    return Shown(sign + grouped(whole), rest, name)
 
 
 def count(number: float | None) -> str:
     """A number of things, thousands apart."""
     if number is None:
         return "–"
-    return ("" if number >= 0 else MINUS) + _grouped(str(abs(round(number))))
+    return ("" if number >= 0 else MINUS) + grouped(str(abs(round(number))))
 
 
 def duration(seconds: float | None) -> str:
@@ -141,6 +144,6 @@ def typeset(text: str) -> str:
     """A sentence of evidence with its microseconds and counts written as the figures beside it."""
 
     def figure(found: re.Match[str]) -> str:
-        return f"{_grouped(found[1])}{found[2] or ''}{GAP}µs"
+        return f"{grouped(found[1])}{found[2] or ''}{GAP}µs"
 
     return re.sub(r"(\d+)(\.\d+)? us\b", figure, text.replace("\u00a0", GAP))

@@ -1,0 +1,945 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures on paper: the arrays of ``pictures`` as vector graphics (SVG) for the PDF.
+
+Step 11 of the path of a sample, as ``pictures`` is: the same arrays that static/report.js draws on
+the screen. Light, told apart without colour too (series by their markers, counts by their
+shade), and every maximum is drawn. A figure of many series shows the one with the largest maximum
+before all others.
+
+Text from a target stands in the figures through ``Canvas.text`` alone, escaped.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from rtgauge.report import numbers, scales
+from rtgauge.report.numbers import GAP
+from rtgauge.report.packed import unpack, unpack_signed, unpack_steps
+from rtgauge.report.scales import Scale
+
+__all__ = [
+    "COLOURS",
+    "CROWD",
+    "FONT",
+    "FULL",
+    "HALF",
+    "KINDS",
+    "Drawn",
+    "draw",
+    "key",
+    "spark",
+    "swatch",
+    "text_width",
+    "visible",
+]
+
+Data = Mapping[str, Any]
+
+FULL: Final = 482.0
+"""The width of a figure across the page, in points."""
+HALF: Final = 236.0
+"""The width of one of two figures beside each other."""
+
+FONT: Final = "Libertinus Serif"
+SIZE: Final = 7.5
+
+CROWD: Final = 8
+"""More series than these cannot be told apart by colours and markers."""
+
+INK: Final = "#1b2024"
+SOFT: Final = "#56606a"
+HAIR: Final = "#e3e6e9"
+FAINT: Final = "#9aa3ab"
+FAIL: Final = "#b3261e"
+WARN: Final = "#9a6a00"
+ACCENT: Final = "#1d5c88"
+WARM: Final = "#b8541c"
+
+COLOURS: Final = (
+    "#1d5c88",
+    "#b8541c",
+    "#2d7a54",
+    "#7a4a93",
+    "#8f6c00",
+    "#b03a5b",
+    "#2b7f8c",
+    "#5f6670",
+)
+"""Of about the same darkness; what tells them apart in print without colour is the marker."""
+
+RAMP: Final = ("#d5e3ee", "#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264")
+"""Shades of a count, rising evenly in darkness."""
+SHADES: Final = 24
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure: its graphics, whether it is as wide as the page, and its caption."""
+
+    svg: str
+    full: bool
+    caption: str
+
+
+# --- characters that the fonts have ----------------------------------------------------------
+
+_COVERED: Final = (
+    (0x20, 0x7E), (0xA0, 0xAC), (0xAE, 0x241), (0x250, 0x2E9), (0x300, 0x33F), (0x391, 0x3A1),
+    (0x3A3, 0x3CE), (0x400, 0x45F), (0x490, 0x4C4), (0x531, 0x556), (0x561, 0x587), (0x5D0, 0x5EA),
+    (0x621, 0x63A), (0x640, 0x652), (0x1E00, 0x1E9B), (0x2010, 0x2015), (0x2018, 0x2027),
+    (0x202F, 0x203A), (0x2074, 0x208E), (0x20A0, 0x20B5), (0x2153, 0x2184), (0x2190, 0x2220),
+    (0x2241, 0x226B), (0x2500, 0x25FF), (0x2713, 0x2713), (0x2717, 0x2717), (0x26A0, 0x26A0),
+)  # fmt: skip
+
+
+def visible(text: str) -> str:
+    """The text with what no font here has, and what turns or hides other text, as a code such as
+    ‹U+1F600›; line ends and tabs become spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        " "
+        if character in "\n\r\t\u2009\u200a"
+        else character
+        if any(low <= ord(character) <= high for low, high in _COVERED)
+        else f"‹U+{ord(character):04X}›"
+        for character in text
+    )
+
+
+# --- the canvas ------------------------------------------------------------------------------
+
+
+def _n(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+class Canvas:
+    """A drawing of some size in points; y grows downwards."""
+
+    def __init__(self, width: float, height: float, left: float = 38, right: float = 10) -> None:
+        self.width, self.height = width, height
+        self.left, self.right = left, width - right
+        self.top, self.bottom = 13.0, height - 26
+        self._parts: list[str] = []
+
+    def path(self, data: str, stroke: str = "none", width: float = 0.8, **more: str) -> None:
+        """A path; ``more`` are attributes, with _ for -."""
+        if not data:
+            return
+        rest = {"fill": "none", "stroke": stroke, "stroke-width": _n(width)}
+        rest |= {name.replace("_", "-"): value for name, value in more.items()}
+        if rest["stroke"] == "none":
+            del rest["stroke"], rest["stroke-width"]
+        text = " ".join(f'{name}="{value}"' for name, value in rest.items())
+        self._parts.append(f'<path d="{data}" {text}/>')
+
+    def text(self, x: float, y: float, text: str, **more: str) -> None:
+        """Text with its baseline at y."""
+        rest = {"fill": SOFT, "font-size": _n(SIZE), "text-anchor": "start", "font-weight": "400"}
+        rest |= {name.replace("_", "-"): value for name, value in more.items()}
+        tail = " ".join(f'{name}="{value}"' for name, value in rest.items())
+        words = html.escape(visible(text))
+        self._parts.append(f'<text x="{_n(x)}" y="{_n(y)}" {tail}>{words}</text>')
+
+    def label(self, x: float, y: float, text: str, colour: str, anchor: str = "start") -> None:
+        """Text that stands within a drawing, on paper of its own."""
+        wide = text_width(text)
+        left = x - (0 if anchor == "start" else wide if anchor == "end" else wide / 2)
+        self._parts.append(
+            f'<rect x="{_n(left - 1)}" y="{_n(y - 6.4)}" width="{_n(wide + 2)}" height="8.4" '
+            'fill="#ffffff" fill-opacity="0.86"/>'
+        )
+        self.text(x, y, text, fill=colour, text_anchor=anchor, font_weight="600")
+
+    def svg(self) -> str:
+        """The drawing as a document."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(self.width)} '
+            f'{_n(self.height)}" font-family="{FONT}">' + "".join(self._parts) + "</svg>"
+        )
+
+
+_NARROW: Final = frozenset("iljtfrI.,:;|!'()[]{}/\\ \u202f\u00a0\u200b")
+_WIDE: Final = frozenset("mwMWOQGD@%—")
+
+
+def text_width(text: str, size: float = SIZE) -> float:
+    """About how wide the text is, rather more than less."""
+    return size * sum(
+        0.34
+        if c in _NARROW
+        else 0.86
+        if c in _WIDE
+        else 0.68
+        if c.isupper() or ord(c) > 0x2E9
+        else 0.52
+        for c in text
+    )
+
+
+def cut(text: str, most: int) -> str:
+    """The text, as it is shown, in at most so many characters."""
+    shown = visible(text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def fit(text: str, room: float) -> str:
+    """The text, as it is shown, cut where it would be wider than ``room``."""
+    shown = visible(text)
+    if text_width(shown) <= room:
+        return shown
+    wide = text_width("…")
+    for at, character in enumerate(shown):
+        wide += text_width(character)
+        if wide > room:
+            return shown[:at] + "…"
+    return shown
+
+
+class Plot(Canvas):
+    """A drawing with two axes."""
+
+    def __init__(self, width: float, height: float, x: Scale, y: Scale) -> None:
+        super().__init__(width, height)
+        self.x, self.y = x, y
+
+    def px(self, value: float) -> float:
+        return self.left + self.x.at(value) * (self.right - self.left)
+
+    def py(self, value: float) -> float:
+        return self.bottom - self.y.at(value) * (self.bottom - self.top)
+
+    def at(self, x: float, y: float) -> str:
+        return f"{_n(self.px(x))} {_n(self.py(y))}"
+
+    def across(
+        self, ticks: Iterable[float], label: str, shown: Callable[[float], str] = scales.tick
+    ) -> None:
+        """The axis below, with a line up from each tick."""
+        marks, free = [], -math.inf
+        for value in ticks:
+            at, words = self.px(value), shown(value)
+            marks.append(f"M{_n(at)} {_n(self.top)}V{_n(self.bottom)}")
+            half = text_width(words) / 2
+            middle = min(max(at, self.left + half - 8), self.width - half - 1)
+            if middle - half > free:
+                self.text(middle, self.bottom + 9.5, words, text_anchor="middle")
+                free = middle + half + 4
+        self.path("".join(marks), HAIR, 0.6)
+        label = fit(label, self.right - self.left)
+        self.text(self.right, self.bottom + 20, label, text_anchor="end", fill=INK)
+
+    def upwards(
+        self, ticks: Iterable[float], label: str, shown: Callable[[float], str] = scales.tick
+    ) -> None:
+        """The axis on the left, its name above it."""
+        marks = []
+        for value in ticks:
+            at = self.py(value)
+            marks.append(f"M{_n(self.left)} {_n(at)}H{_n(self.right)}")
+            self.text(self.left - 4, at + 2.4, shown(value), text_anchor="end")
+        self.path("".join(marks), HAIR, 0.6)
+        self.text(2, 7, fit(label, self.width * 0.6), fill=INK)
+
+    def frame(self) -> None:
+        """The lines of the axes."""
+        self.path(f"M{_n(self.left)} {_n(self.top)}V{_n(self.bottom)}H{_n(self.right)}", FAINT, 0.7)
+
+    def upright(self, value: float, text: str, colour: str, dash: str, level: int = 0) -> None:
+        """A line upwards at a value, with its name."""
+        text = fit(text, (self.right - self.left) * 0.9)
+        at, wide = self.px(value), text_width(text) + 5
+        self.path(f"M{_n(at)} {_n(self.top)}V{_n(self.bottom)}", colour, 0.8, stroke_dasharray=dash)
+        y = self.top + 7 + 9.5 * level
+        if at + wide > self.width and at - wide >= self.left:
+            self.label(at - 3, y, text, colour, "end")
+        elif at + wide > self.width:
+            self.label(self.left + 3, y, text, colour)
+        else:
+            self.label(at + 3, y, text, colour)
+
+    def level(self, value: float, text: str) -> None:
+        """A line across at a value, with its name."""
+        if not self.y.low <= value <= self.y.high:
+            return
+        at = self.py(value)
+        self.path(f"M{_n(self.left)} {_n(at)}H{_n(self.right)}", FAIL, 0.8, stroke_dasharray="5 3")
+        self.label(self.right - 3, at - 2.5, text, FAIL, "end")
+
+    def steps(self, edges: Sequence[float], heights: Sequence[float | None]) -> str:
+        """A path along a value for each bin; None breaks it."""
+        path, last = [], None
+        for low, high, height in zip(edges, edges[1:], heights, strict=False):
+            if height is None:
+                last = None
+                continue
+            y = _n(self.py(height))
+            start = f"M{_n(self.px(low))} {y}" if last is None else "" if last == y else f"V{y}"
+            path.append(f"{start}H{_n(self.px(high))}")
+            last = y
+        return "".join(path)
+
+    def joined(self, points: Iterable[tuple[float, float | None]]) -> str:
+        """A path through points; one without a value breaks it."""
+        path, drawn = [], False
+        for x, y in points:
+            if y is not None:
+                path.append(f"{'L' if drawn else 'M'}{self.at(x, y)}")
+            drawn = y is not None
+        return "".join(path)
+
+
+def _marker(at: int, x: float, y: float, size: float) -> str:
+    """The outline of the marker of series ``at`` around a point."""
+    s = size
+    arc = f"a{_n(s)} {_n(s)} 0 1 0"
+    shapes = (
+        lambda: f"M{_n(x - s)} {_n(y)}{arc}{_n(2 * s)} 0{arc}{_n(-2 * s)} 0z",
+        lambda: f"M{_n(x - s)} {_n(y - s)}h{_n(2 * s)}v{_n(2 * s)}h{_n(-2 * s)}z",
+        lambda: f"M{_n(x)} {_n(y - s * 1.2)}l{_n(s * 1.2)} {_n(s * 2.1)}h{_n(-s * 2.4)}z",
+        lambda: (
+            f"M{_n(x)} {_n(y - s * 1.4)}l{_n(s * 1.4)} {_n(s * 1.4)}l{_n(-s * 1.4)} "
+            f"{_n(s * 1.4)}l{_n(-s * 1.4)} {_n(-s * 1.4)}z"
+        ),
+    )
+    return shapes[at % len(shapes)]()
+
+
+def _mark(canvas: Canvas, at: int, x: float, y: float, size: float = 2.2) -> None:
+    """The marker of a series: four shapes, the second four times hollow."""
+    hollow = at >= 4
+    canvas.path(
+        _marker(at, x, y, size),
+        COLOURS[at % len(COLOURS)],
+        0.9,
+        fill="#ffffff" if hollow else COLOURS[at % len(COLOURS)],
+    )
+
+
+def _shade(part: float) -> str:
+    """The colour of a place on the ramp, from 0 to 1."""
+    at = min(max(part, 0.0), 1.0) * (len(RAMP) - 1)
+    low = min(int(at), len(RAMP) - 2)
+    ends = [[int(RAMP[k][o : o + 2], 16) for o in (1, 3, 5)] for k in (low, low + 1)]
+    mixed = (round(a + (b - a) * (at - low)) for a, b in zip(*ends, strict=True))
+    return "#" + "".join(f"{one:02x}" for one in mixed)
+
+
+# --- what a figure is drawn from -------------------------------------------------------------
+
+
+class Quantity:
+    """The arrays of one quantity, with its values in the unit that is shown."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.divisor = data["div"]
+        self.unit = str(data["unit"])
+        self.labels = [str(label) for label in data["labels"]]
+        self.number = len(self.labels)
+        tops = [-math.inf if value is None else float(value) for value in data["max"]]
+        self.worst = tops.index(max(tops)) if tops else 0
+        self.top = max(tops, default=-math.inf)
+        self.budget = None if data["budget"] is None else data["budget"] / self.divisor
+        self.compare = bool(data.get("compare"))
+
+    @property
+    def crowd(self) -> bool:
+        return self.number > CROWD
+
+    def name(self) -> str:
+        quantity = str(self.data["quantity"])
+        return f"{quantity} ({self.unit})" if self.unit else quantity
+
+    def shown(self, value: float) -> str:
+        """A value, already divided, with its unit."""
+        text = numbers.shown(value * self.divisor, self.data["raw_unit"]).text
+        return f"{text}{GAP}{self.unit}" if self.unit else text
+
+    def ordered(self) -> list[int]:
+        """The series in the order in which they are drawn: the largest last, before the others."""
+        return sorted(range(self.number), key=lambda at: (at == self.worst, at))
+
+    def line(self, at: int) -> tuple[str, float]:
+        """Colour and width of the line of a series."""
+        if not self.crowd:
+            return COLOURS[at], 1.0
+        return (INK, 1.2) if at == self.worst else (FAINT, 0.35)
+
+    def lines_of(self, plot: Plot) -> None:
+        """The largest value and the budget, on the axis of values below."""
+        if self.compare:
+            return
+        if math.isfinite(self.top):
+            top = self.top / self.divisor
+            plot.upright(top, f"max {self.shown(top)}", INK, "1.5 2")
+        if self.budget is not None and plot.x.low <= self.budget <= plot.x.high:
+            plot.upright(self.budget, "budget", FAIL, "5 3", 1)
+
+
+def key(data: Data) -> str | None:
+    """Which line is whose, for up to eight series; None where that needs no words."""
+    quantity = Quantity(data)
+    if quantity.number < 2 or quantity.crowd:
+        return None
+    x, y = 2.0, 8.0
+    canvas = Canvas(FULL, 12)
+    for at, label in enumerate(quantity.labels):
+        words = fit(cut(label, 48), FULL - 30)
+        wide = 24 + text_width(words) * 1.06
+        if x > 2 and x + wide > FULL:
+            x, y = 2.0, y + 12
+        canvas.path(f"M{_n(x)} {_n(y - 2.5)}h14", COLOURS[at], 1.0)
+        _mark(canvas, at, x + 7, y - 2.5)
+        canvas.text(x + 17, y, words, fill=INK)
+        x += wide
+    canvas.height = y + 4
+    return canvas.svg()
+
+
+def swatch(at: int) -> str:
+    """The line and marker of a series, as they stand in a table."""
+    canvas = Canvas(14, 8)
+    canvas.path("M1 4h12", COLOURS[at % len(COLOURS)], 1.0)
+    _mark(canvas, at, 7, 4)
+    return canvas.svg()
+
+
+def spark(path: str, peak: float | None) -> str:
+    """A small histogram for a row of a table, 96 by 22, with a line at its largest value."""
+    canvas = Canvas(96, 22)
+    canvas.path(path, fill="#a9bccb")
+    if peak is not None:
+        canvas.path(f"M{_n(peak)} 0V22", WARM, 1.2)
+    return canvas.svg()
+
+
+# --- the kinds of figures --------------------------------------------------------------------
+
+
+def _histogram(quantity: Quantity, width: float, height: float) -> Plot | None:
+    edges, rows = quantity.data["histogram"]["edges"], quantity.data["histogram"]["counts"]
+    if len(edges) < 2:
+        return None
+    x = [edge / quantity.divisor for edge in edges]
+    most = max(10, *(max(row, default=0) for row in rows))
+    plot = Plot(width, height, scales.values(x[0], x[-1]), scales.counts(0.5, most * 1.6))
+    plot.across(plot.x.ticks((plot.right - plot.left) / 34), quantity.name())
+    plot.upwards(
+        scales.powers(plot.y, (plot.bottom - plot.top) / 14), "samples per bin", scales.power
+    )
+    base = _n(plot.py(0.5))
+    for at in quantity.ordered():
+        colour, wide = quantity.line(at)
+        heights = [max(count, 0.5) for count in rows[at]]
+        path = plot.steps(x, heights)
+        outline = f"M{_n(plot.px(x[0]))} {base}V{path[1:].split('H')[0].split(' ')[1]}"
+        path = outline + path[path.index("H") :] + f"V{base}"
+        if quantity.number <= 3 and not quantity.compare:
+            plot.path(path, fill=colour, fill_opacity="0.16" if quantity.number > 1 else "0.28")
+        plot.path(path, colour, wide * 0.8, stroke_linejoin="round")
+        if 1 < quantity.number <= CROWD:
+            filled = [k for k, count in enumerate(rows[at]) if count]
+            mode = max(range(len(rows[at])), key=lambda k: rows[at][k], default=0)
+            for k in {mode, *filled[-1:]}:
+                middle = (plot.px(x[k]) + plot.px(x[k + 1])) / 2
+                _mark(plot, at, middle, plot.py(rows[at][k]))
+    quantity.lines_of(plot)
+    plot.frame()
+    return plot
+
+
+def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
+    data = quantity.data["ccdf"]
+    if not data["x"]:
+        return None
+    x = [value / quantity.divisor for value in data["x"]]
+    total = max(10, *data["total"], *data["corrected_total"])
+    plot = Plot(width, height, scales.values(x[0], x[-1]), scales.counts(0.7 / total, 1.2))
+    plot.across(plot.x.ticks((plot.right - plot.left) / 34), quantity.name())
+    plot.upwards(
+        scales.powers(plot.y, (plot.bottom - plot.top) / 14),
+        "share of samples at least this large",
+        scales.power,
+    )
+
+    def line(row: Sequence[int], number: int, colour: str, wide: float, **more: str) -> None:
+        if not row or not number:
+            return
+        shares = [reached / number for reached in row]
+        # A share holds up to the next value from the one before it.
+        edges = [x[0], *x[: len(row)]]
+        path = plot.steps(edges, shares) + f"V{_n(plot.bottom)}"
+        plot.path(path, colour, wide, stroke_linejoin="round", **more)
+
+    for at in quantity.ordered():
+        colour, wide = quantity.line(at)
+        row = data["reached"][at]
+        line(row, data["total"][at], colour, wide)
+        if data["corrected"][at]:
+            line(
+                data["corrected"][at],
+                data["corrected_total"][at],
+                colour,
+                wide,
+                stroke_dasharray="4 2.5",
+            )
+        if 1 < quantity.number <= CROWD and row:
+            share = [reached / data["total"][at] for reached in row]
+            for part in (0.3, 0.02, 0.001, 0):
+                k = next((k for k, one in enumerate(share) if one <= part), len(row) - 1)
+                _mark(plot, at, plot.px(x[k]), plot.py(share[k]), 1.9)
+    quantity.lines_of(plot)
+    plot.frame()
+    return plot
+
+
+def _over(rows: Sequence[Sequence[int | None]], take: Callable[[Iterable[int]], int]) -> list[Any]:
+    """Of each bin of time the least or the largest of all series."""
+    length = max((len(row) for row in rows), default=0)
+    found: list[int | None] = []
+    for at in range(length):
+        there = [row[at] for row in rows if at < len(row)]
+        known = [value for value in there if value is not None]
+        found.append(take(known) if known else None)
+    return found
+
+
+def _times(time: Data) -> list[float]:
+    number = max(len(row) for row in time["high"])
+    return [(time["start_ns"] + time["bin_ns"] * at) / 1e9 for at in range(number + 1)]
+
+
+def _clock(plot: Plot) -> None:
+    """The axis of time below."""
+    ticks = plot.x.ticks((plot.right - plot.left) / 50)
+    plot.across(ticks, "time since the step began (s)")
+
+
+def _divided(row: Sequence[int | None], divisor: int) -> list[float | None]:
+    return [None if value is None else value / divisor for value in row]
+
+
+def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
+    time = quantity.data["time"]
+    if not time:
+        return None
+    edges = _times(time)
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
+    high = _divided(_over(time["high"], max), quantity.divisor)
+    low = _divided(_over(time["low"], min), quantity.divisor)
+    known = [value for value in (*high, *low) if value is not None]
+    if not known:
+        return None
+    most = max(known)
+    if quantity.budget is not None:
+        most = max(most, min(quantity.budget, most * 4))
+    plot = Plot(width, height, scales.linear(edges[0], edges[-1]), scales.spread(min(known), most))
+    _clock(plot)
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
+    # The band from the least to the largest, in pieces where there is no sample between.
+    pieces: list[str] = []
+    for a, b, least, largest in zip(edges, edges[1:], low, high, strict=False):
+        if least is not None and largest is not None:
+            pieces.append(
+                f"M{plot.at(a, least)}H{_n(plot.px(b))}V{_n(plot.py(largest))}H{_n(plot.px(a))}z"
+            )
+    plot.path("".join(pieces), fill=COLOURS[0] if quantity.number == 1 else FAINT,
+              fill_opacity="0.2")  # fmt: skip
+    if quantity.number == 1:
+        middle = _divided(time["middle"][0], quantity.divisor)
+        plot.path(plot.joined(zip(middles, middle, strict=False)), SOFT, 0.8,
+                  stroke_dasharray="2 1.6")  # fmt: skip
+    if quantity.crowd or quantity.number == 1:
+        colour = INK if quantity.crowd else COLOURS[0]
+        plot.path(
+            plot.joined(zip(middles, high, strict=True)), colour, 0.8, stroke_linejoin="round"
+        )
+    else:
+        for at in quantity.ordered():
+            row = _divided(time["high"][at], quantity.divisor)
+            colour, wide = quantity.line(at)
+            plot.path(plot.joined(zip(middles, row, strict=False)), colour, wide * 0.8,
+                      stroke_linejoin="round")  # fmt: skip
+            filled = [k for k, value in enumerate(row) if value is not None]
+            apart = max(len(filled) // 5, 1)
+            for k in filled[(at * apart // quantity.number) :: apart]:
+                _mark(plot, at, plot.px(middles[k]), plot.py(row[k] or 0.0), 1.9)
+    _largest(plot, quantity, middles, high)
+    _events(plot, quantity, time, middles)
+    if quantity.budget is not None:
+        plot.level(quantity.budget, "budget")
+    plot.frame()
+    return plot
+
+
+def _largest(
+    plot: Plot, quantity: Quantity, middles: Sequence[float], high: Sequence[float | None]
+) -> None:
+    """A ring around the largest sample, with its value and whose it is."""
+    at = max(range(len(high)), key=lambda k: -math.inf if high[k] is None else high[k] or 0.0)
+    value = high[at]
+    if value is None:
+        return
+    x, y = plot.px(middles[at]), plot.py(value)
+    plot.path(_marker(0, x, y, 3.2), INK, 0.9)
+    whose = f", {cut(quantity.labels[quantity.worst], 30)}" if quantity.number > 1 else ""
+    text = fit(f"max {quantity.shown(value)}{whose}", (plot.right - plot.left) * 0.45)
+    left = x > (plot.left + plot.right) / 2
+    plot.label(x + (-6 if left else 6), max(y + 2.5, plot.top + 6), text, INK,
+               "end" if left else "start")  # fmt: skip
+
+
+def _events(plot: Plot, quantity: Quantity, time: Data, middles: Sequence[float]) -> None:
+    """What happened meanwhile: dotted lines; triangles for periods missed and samples lost."""
+    lines = [
+        f"M{_n(plot.px(at))} {_n(plot.top)}V{_n(plot.bottom)}"
+        for at, _ in quantity.data["events"]
+        if plot.x.low <= at <= plot.x.high
+    ]
+    plot.path("".join(lines), ACCENT, 0.8, stroke_dasharray="1 2")
+    base = plot.bottom
+    for kind, colour, fill in (("missed", FAIL, FAIL), ("lost", WARN, "#ffffff")):
+        bins = sorted({mark[0] for mark in time["marks"] if mark[2] == kind})
+        shapes = [
+            f"M{_n(plot.px(middles[at]))} {_n(base - 6.5)}l3.2 6h-6.4z"
+            for at in bins
+            if at < len(middles)
+        ]
+        plot.path("".join(shapes), colour, 0.7, fill=fill)
+
+
+def _cells(plot: Plot, cells: Sequence[tuple[float, float, float, float, int]], unit: str) -> None:
+    """Filled cells (left, right, bottom, top, count), the darker the more, with the scale above."""
+    most = max((cell[4] for cell in cells), default=1)
+    full = math.log(max(most, 2))
+    paths: dict[int, list[str]] = {}
+    for left, right, bottom, top, count in cells:
+        shade = round(SHADES * math.log(count) / full)
+        a, b = plot.px(left), plot.px(right)
+        y, above = plot.py(bottom), plot.py(top)
+        tall = max(y - above, 1.2)
+        paths.setdefault(shade, []).append(
+            f"M{_n(a)} {_n(y - tall)}h{_n(max(b - a, 0.5))}v{_n(tall)}H{_n(a)}z"
+        )
+    for shade in sorted(paths):
+        plot.path("".join(paths[shade]), fill=_shade(shade / SHADES))
+    right, wide = plot.right, 60.0
+    for k in range(12):
+        plot.path(
+            f"M{_n(right - wide - 24 + k * wide / 12)} 2h{_n(wide / 12 + 0.1)}v5H"
+            f"{_n(right - wide - 24 + k * wide / 12)}z",
+            fill=_shade(k / 11),
+        )
+    plot.text(right - wide - 27, 7, f"{unit} 1", text_anchor="end")
+    plot.text(right - 21, 7, numbers.count(most))
+
+
+def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:
+    heat, time = quantity.data["heat"], quantity.data["time"]
+    if not heat or not time:
+        return None
+    rows = len(heat["low"])
+    table = np.zeros(heat["columns"] * rows, np.int64)
+    for text in heat["maps"]:
+        table += np.array(unpack(text), np.int64)
+    edges = _times(time)
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
+    high = _divided(_over(time["high"], max), quantity.divisor)
+    known = [v for v in (*high, *_divided(_over(time["low"], min), quantity.divisor))
+             if v is not None]  # fmt: skip
+    if not known:
+        return None
+    plot = Plot(
+        width, height, scales.linear(edges[0], edges[-1]), scales.spread(min(known), max(known))
+    )
+    _clock(plot)
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
+    cells = []
+    for place in np.flatnonzero(table).tolist():
+        column, row = divmod(place, rows)
+        start = (heat["start_ns"] + column * heat["bin_ns"]) / 1e9
+        cells.append(
+            (
+                start,
+                start + heat["bin_ns"] / 1e9,
+                heat["low"][row] / quantity.divisor,
+                (heat["high"][row] + 1) / quantity.divisor,
+                int(table[place]),
+            )
+        )
+    _cells(plot, cells, "samples in a cell:")
+    plot.path(plot.joined(zip(middles, high, strict=True)), WARM, 0.8, stroke_linejoin="round")
+    _largest(plot, quantity, middles, high)
+    plot.frame()
+    return plot
+
+
+def _series(quantity: Quantity, width: float, height: float) -> Plot | None:
+    """A column for each series; neighbours share one where there are more than have room."""
+    edges, rows = quantity.data["histogram"]["edges"], quantity.data["histogram"]["counts"]
+    if len(edges) < 2:
+        return None
+    tops = [None if top is None else top / quantity.divisor for top in quantity.data["max"]]
+    values = [edge / quantity.divisor for edge in edges]
+    most = max([values[-1], *(top for top in tops if top is not None)])
+    number = len(rows)
+    plot = Plot(width, height, Scale("linear", -0.6, number - 0.4), scales.spread(values[0], most))
+    by_cpu = all(label.startswith("CPU ") for label in quantity.labels)
+    words = [cut(label.removeprefix("CPU "), 18) for label in quantity.labels]
+    room = 6 + max(text_width(word) for word in words)
+    every = max(1, math.ceil(room * number / (plot.right - plot.left)))
+    plot.across(range(0, number, every), "CPU" if by_cpu else "series", lambda at: words[round(at)])
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
+    together, coarse = max(1, number // 200), max(1, (len(edges) - 1) // 70)
+    cells = []
+    for first in range(0, number, together):
+        table = np.sum(np.array(rows[first : first + together], np.int64), axis=0)
+        starts = np.arange(0, len(table), coarse)
+        for k, count in zip(starts, np.add.reduceat(table, starts).tolist(), strict=True):
+            if count:
+                end = values[min(int(k) + coarse, len(values) - 1)]
+                last = min(first + together, number) - 1
+                cells.append((first - 0.46, last + 0.46, values[int(k)], end, count))
+    _cells(plot, cells, "samples in a cell:")
+    size = min(max((plot.right - plot.left) / number / 3, 0.6), 2.2)
+    dots = [
+        _marker(0, plot.px(at), plot.py(top), size)
+        for at, top in enumerate(tops)
+        if top is not None
+    ]
+    plot.path("".join(dots), "#ffffff", 0.3, fill=WARM)
+    if quantity.budget is not None:
+        plot.level(quantity.budget, "budget")
+    plot.frame()
+    return plot
+
+
+def _opened(window: Data) -> tuple[int, list[int], list[int], list[int]]:
+    return (
+        int(window["at"]),
+        unpack_steps(window["index"]),
+        unpack_steps(window["due_ns"]),
+        unpack_signed(window["value"]),
+    )
+
+
+def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
+    windows = quantity.data["window"]["around"]
+    there = [at for at, window in enumerate(windows) if window]
+    if not there:
+        return None
+    whose = quantity.worst if quantity.worst in there else there[0]
+    at, index, due, value = _opened(windows[whose])
+    grid = quantity.data["grid"]
+    x = [(d - due[at]) / 1e6 for d in due] if grid else [float(i - index[at]) for i in index]
+    y = [v / quantity.divisor for v in value]
+    margin = (x[-1] - x[0]) * 0.02 or 0.5
+    plot = Plot(
+        width,
+        height,
+        scales.linear(x[0] - margin, x[-1] + margin),
+        scales.spread(min(y), max(y)),
+    )
+    plot.across(
+        plot.x.ticks((plot.right - plot.left) / 40),
+        "due, from when the largest was due (ms)" if grid else "samples, from the largest",
+    )
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
+    _dots(plot, quantity, whose, x, y)
+    name = f", {cut(quantity.labels[whose], 24)}" if quantity.number > 1 else ""
+    where = f" at {scales.seconds(due[at] / 1e9)}" if grid else ""
+    plot.upright(0, f"{quantity.shown(y[at])}{where}{name}", INK, "1.5 2")
+    if quantity.budget is not None:
+        plot.level(quantity.budget, "budget")
+    plot.frame()
+    return plot
+
+
+def _dots(plot: Plot, quantity: Quantity, at: int, x: Sequence[float], y: Sequence[float]) -> None:
+    """Samples one by one."""
+    colour = INK if quantity.crowd else COLOURS[at]
+    shape = 0 if quantity.number == 1 or quantity.crowd else at
+    path = "".join(_marker(shape, plot.px(a), plot.py(b), 1.15) for a, b in zip(x, y, strict=True))
+    if shape >= 4:
+        plot.path(path, colour, 0.5)
+    else:
+        plot.path(path, fill=colour)
+
+
+def _begin(quantity: Quantity, width: float, height: float) -> Plot | None:
+    windows = quantity.data["window"]["begin"]
+    there = [at for at in quantity.ordered() if windows[at]]
+    opened = {at: _opened(windows[at]) for at in there}
+    there = [at for at in there if opened[at][1]]
+    if quantity.crowd:
+        there = there[-1:]
+    if not there:
+        return None
+    grid = quantity.data["grid"]
+    points = {
+        at: (
+            [d / 1e6 for d in opened[at][2]] if grid else [float(i) for i in opened[at][1]],
+            [v / quantity.divisor for v in opened[at][3]],
+        )
+        for at in there
+    }
+    xs = [x for rows, _ in points.values() for x in rows]
+    ys = [y for _, rows in points.values() for y in rows]
+    margin = (max(xs) - min(xs)) * 0.02 or 0.5
+    plot = Plot(
+        width,
+        height,
+        scales.linear(min(xs) - margin, max(xs) + margin),
+        scales.spread(min(ys), max(ys)),
+    )
+    plot.across(
+        plot.x.ticks((plot.right - plot.left) / 40),
+        "due, since the step began (ms)" if grid else "sample",
+    )
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
+    for at in there:
+        _dots(plot, quantity, at, *points[at])
+    if quantity.budget is not None:
+        plot.level(quantity.budget, "budget")
+    plot.frame()
+    return plot
+
+
+def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot | None:
+    """A line or few on the axis of the picture over time above."""
+    edges = _times(quantity.data["time"])
+    rows = strip["y"]
+    known = [value for row in rows for value in row if value is not None]
+    if not known:
+        return None
+    low, high = min(known), max(known)
+    base = low - (high - low) * 0.3 - high * 0.02 if 0 < 0.7 * high < low else min(0.0, low)
+    plot = Plot(
+        width,
+        height,
+        scales.linear(edges[0], edges[-1]),
+        scales.linear(base, high + (high - base) * 0.1),
+    )
+    plot.across(plot.x.ticks((plot.right - plot.left) / 50), "")
+    title = fit(f"{strip['title']} ({strip['unit']})", width * 0.6)
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 16), title)
+    # Each value holds from the record before to its own.
+    until = [edges[0], *strip["x"]]
+    free = text_width(title) + 12
+    for at, row in enumerate(rows):
+        colour = COLOURS[at % len(COLOURS)]
+        shown = [
+            value if until[k + 1] > plot.x.low and until[k] < plot.x.high else None
+            for k, value in enumerate(row)
+        ]
+        plot.path(plot.steps(until, shown), colour, 0.9)
+        if len(rows) > 1:
+            filled = [k for k, value in enumerate(shown) if value is not None]
+            for k in filled[at * max(len(filled) // 24, 1) :: max(len(filled) // 3, 1)]:
+                middle = (max(until[k], plot.x.low) + min(until[k + 1], plot.x.high)) / 2
+                _mark(plot, at, plot.px(middle), plot.py(shown[k] or 0.0), 1.8)
+            words = cut(str(strip["labels"][at]), 24)
+            if free + 14 + text_width(words) < plot.right:
+                _mark(plot, at, free + 3, 4.5, 1.9)
+                plot.text(free + 8, 7, words)
+                free += 16 + text_width(words) * 1.06
+    plot.frame()
+    return plot
+
+
+KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
+    "histogram": _histogram,
+    "ccdf": _ccdf,
+    "time": _time,
+    "heat": _heat,
+    "series": _series,
+    "around": _around,
+    "begin": _begin,
+}
+"""Kind of a figure -> what draws it. ``strip`` has data of its own."""
+
+_HEIGHTS: Final = {"time": 150.0, "heat": 150.0, "series": 150.0, "strip": 66.0}
+
+
+def draw(data: Data, view: Mapping[str, Any], strips: Iterable[Data]) -> Drawn | None:
+    """One figure of a quantity; None where there is nothing to draw.
+
+    ``view`` is what ``steps`` says of it; ``strips`` gives those that are yet to be drawn.
+    """
+    quantity = Quantity(data)
+    kind = view["kind"]
+    full = bool(view["full"])
+    width, height = FULL if full else HALF, _HEIGHTS.get(kind, 148.0)
+    if kind == "strip":
+        strip = next(iter(strips))
+        plot = _strip(quantity, strip, width, height) if data["time"] else None
+    elif kind in KINDS:
+        plot = KINDS[kind](quantity, width, height)
+    else:
+        return None
+    if plot is None:
+        return None
+    return Drawn(plot.svg(), full, _caption(quantity, view))
+
+
+def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
+    """What to see in a figure, as far as paper differs from the screen."""
+    kind, caption = view["kind"], str(view["caption"])
+    look = "look for steps, slopes and peaks at a regular distance."
+    if kind == "time":
+        marks = {mark[2] for mark in quantity.data["time"]["marks"]}
+        if quantity.number == 1:
+            caption = (
+                "The line follows the largest sample of each bin, the dotted line its median, "
+                f"the band reaches from the smallest to the largest: {look}"
+            )
+        elif not quantity.crowd:
+            caption = (
+                "Each line follows the largest samples of one series, the band spans all samples "
+                f"of all: {look}"
+            )
+        else:
+            caption = (
+                "The line follows the largest sample of all series, the band reaches down to the "
+                f"smallest: {look}"
+            )
+        found = [
+            text
+            for mark, text in (
+                ("missed", "periods missed (filled)"),
+                ("lost", "samples lost (hollow)"),
+            )
+            if mark in marks
+        ]
+        caption += f" Triangles: {numbers.join(found)}." if found else ""
+        caption += " Dotted upright lines: events." if quantity.data["events"] else ""
+    elif kind == "heat":
+        together = ", those of all series together" if quantity.number > 1 else ""
+        caption = (
+            f"The darker a cell, the more samples fell into it{together}. The line joins the "
+            "largest samples: no maximum is averaged away. Look for bands apart from the body, "
+            "and for what begins, ends or comes back."
+        )
+    elif kind == "series":
+        caption = (
+            "A column for each series, its cells the darker the more samples they hold; the dot "
+            "is its maximum. Look for columns that differ from their neighbours."
+        )
+    elif kind == "begin" and quantity.crowd:
+        caption += " The series with the largest maximum is shown."
+    elif kind in ("histogram", "ccdf") and quantity.crowd:
+        caption += (
+            f" Black: {cut(quantity.labels[quantity.worst], 40)}, the series with the largest "
+            "maximum; grey: the others."
+        )
+    return caption

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PDF report, read back with poppler's tools: pages, contents, bookmarks, text, figures; text
+from a target that means harm; the same bytes for the same run."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import report_runs as made
+import test_report_html as pages
+from rtgauge import report, stream
+from rtgauge.errors import RtgaugeError
+from rtgauge.report import figures, html, model, pdf, scales
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def poppler(tool: str, *words: str, data: bytes) -> str:
+    if shutil.which(tool) is None:
+        pytest.fail(f"{tool} is missing: install the Debian package poppler-utils")
+    done = subprocess.run([tool, *words], input=data, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+class Paper:
+    """A PDF as poppler reads it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        facts = poppler("pdfinfo", "-", data=data).splitlines()
+        self.info = {key: value.strip() for key, _, value in (f.partition(":") for f in facts)}
+        text = poppler("pdftotext", "-layout", "-", "-", data=data)
+        text = re.sub("[\u200b\u2060]", "", text)
+        self.pages = text.split("\f")[:-1]
+
+    @property
+    def text(self) -> str:
+        """All of its text, with single spaces."""
+        return " ".join(" ".join(self.pages).replace("\u202f", " ").split())
+
+    def bookmarks(self) -> list[str]:
+        text = poppler("pdftohtml", "-xml", "-i", "-stdout", "-", "x", data=self.data)
+        inside = text.partition("<outline>")[2]
+        return [" ".join(one.split()) for one in re.findall(r"<item[^>]*>([^<]+)</item>", inside)]
+
+    def words(self) -> list[tuple[float, float, float, float, str]]:
+        """Each word with its box."""
+        text = poppler("pdftotext", "-bbox", "-", "-", data=self.data)
+        found = re.findall(
+            r'<word xMin="(\S+)" yMin="(\S+)" xMax="(\S+)" yMax="(\S+)">(.*?)</word>', text
+        )
+        return [(float(a), float(b), float(c), float(d), word) for a, b, c, d, word in found]
+
+
+def paper(*runs: made.FakeRun, size: str = "a4") -> Paper:
+    found: Any = list(runs)
+    return Paper(pdf.render(model.analyse(found), size))
+
+
+def within(read: Paper, width: float = 595.28, height: float = 841.89) -> None:
+    """No word stands outside of the margins."""
+    margin = (width - figures.FULL) / 2 - 1.5
+    outside = [w for w in read.words() if w[0] < margin or w[2] > width - margin or w[3] > height]
+    assert not outside, outside[:5]
+
+
+@pytest.fixture(scope="module")
+def example() -> Paper:
+    return paper(made.evaluation(2, 4000))
+
+
+def test_pages_contents_and_bookmarks(example: Paper) -> None:
+    number = int(example.info["Pages"])
+    assert 6 <= number <= 14
+    assert example.info["Page size"].startswith("595.276 x 841.89 pts (A4)")
+    assert example.info["Title"] == "Real-time evaluation of local"
+    assert example.info["CreationDate"].startswith("Sat Nov 21 10:00:00 2026")
+    contents = " ".join(example.pages[0].split())
+    chapters = (
+        "What was tested", "Summary", "Overview of the steps", "What was not measured",
+        "Findings about the system", "Settings asked for and in effect",
+        "Appendix: environment", "Appendix: further figures", "Appendix: method",
+    )  # fmt: skip
+    marks = example.bookmarks()
+    for name in chapters:
+        listed = re.search(rf"{name} [ .]*(\d+)", contents)
+        assert listed is not None, name
+        assert name in " ".join(example.pages[int(listed[1]) - 1].split())
+        assert any(mark.endswith(name) for mark in marks), name
+    for at, page in enumerate(example.pages, 1):
+        assert f"page {at} of {number}" in " ".join(page.split())
+        assert at == 1 or page.split("\n")[0].split() == ["local:", "bench", "board", "run",
+                                                          "0192f0c4-6d1e"]  # fmt: skip
+    within(example)
+
+
+def test_the_other_paper() -> None:
+    read = paper(made.simple().run, size="letter")
+    assert read.info["Page size"].startswith("612 x 792 pts (letter)")
+    within(read, 612, 792)
+
+
+def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
+    runs: Any = [made.evaluation(2, 4000)]
+    analysis = model.analyse(runs)
+    (run,) = html.views(analysis).runs
+    text = example.text
+
+    def there(words: str) -> None:
+        words = " ".join(words.replace("\u202f", " ").split())
+        assert re.sub(r"\W", "", words) in re.sub(r"\W", "", text), words
+
+    there(run["verdict"]["title"])
+    for point in (*run["positive"], *run["negative"]):
+        there(point.text)
+    for step in run["steps"]:
+        there(step["title"])
+        for group in step["groups"]:
+            for sentence in (group["meaning"], *group["sentences"], group["table"].caption):
+                there(sentence)
+            for row in group["table"].rows:
+                there(row.name)
+                for cell in row.cells:
+                    there(cell.text)
+        for verdict in step["verdicts"]:
+            there(verdict["rule"])
+        for remark in step["remarks"]:
+            there(remark.text)
+
+
+def test_all_figures_are_there(example: Paper) -> None:
+    runs: Any = [made.evaluation(2, 4000)]
+    analysis = model.analyse(runs)
+    shown = html.views(analysis)
+    due = [view for step in shown.runs[0]["steps"] for group in step["groups"]
+           for view in group["figures"] if view["kind"] != "strip"]  # fmt: skip
+    assert len(due) >= 12
+    numbered = {int(found) for found in re.findall(r"Figure (\d+)\.", example.text)}
+    assert numbered == set(range(1, len(due) + 1))
+    for view in due:
+        assert view["title"] in example.text
+    assert "max 49 0" in example.text and "budget" in example.text
+    assert poppler("pdfimages", "-list", "-", data=example.data).count("\n") == 2  # none: vectors
+
+
+def test_the_same_run_gives_the_same_bytes(example: Paper) -> None:
+    again = paper(made.evaluation(2, 4000))
+    assert again.data == example.data
+
+
+TEXTS = (
+    '#panic("x") #image("/etc/passwd") $x$ *b* _i_ = h <a> @ref [b] `c` // d /* e \\ "f" #{1+1}',
+    "\x00\x07\x1b[31m\x7f\u202e\u2066\ufeff\u200b\ud7ff\ufffe control",
+    "W" * 400,
+    "a/very/long/path/without/any/space-and_with.every:mark" * 6,
+    "שלום עולם العربية mixed with left to right",
+    "emoji 😀👩‍🚀🇩🇪 中文 日本語 ไทย",
+    "</text><script>&amp;\"'\u2028]]>",
+    "line\nline\r\n\tline",
+    '{{ x }} {% y %} #sys.inputs #read("x") -- --- ~ ...',
+)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_hostile_text_stays_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "HOSTILE", text)
+    read = paper(pages.hostile_run())
+    within(read)
+    shown = re.sub(r"\s", "", figures.visible(text))
+    found = re.sub(r"\s", "", read.text)
+    # What runs from right to left is read back in another order.
+    assert shown[:40] in found or any("\u0590" <= character <= "\u06ff" for character in text)
+    harmless = paper(made.run([made.step(0, [])]))
+    assert set(read.info) == set(harmless.info)
+
+
+def test_what_no_font_has_is_named_by_its_code() -> None:
+    assert figures.visible("a😀\u202eb") == "a‹U+1F600›‹U+202E›b"
+    assert figures.visible("µs ≥ 3,5 é ж שלום ع") == "µs ≥ 3,5 é ж שלום ع"
+    assert pdf.words("x" * 40).replace("\u200b", "") == "x" * 40
+    assert max(len(one) for one in pdf.words("x" * 400).split("\u200b")) <= 9
+    assert pdf.words("pthread_mutex_uncontended_lock") == (
+        "pthread_\u200bmutex_\u200buncontended_\u200block"
+    )
+
+
+def test_two_runs_in_one_report() -> None:
+    second = made.evaluation(1, 3000)
+    second.id = "0192f0c5-0000-7aaa-8000-000000000002"
+    second.document.update(id=second.id, label="after the change")
+    second.document["target"] = "board-2"
+    read = paper(made.evaluation(1, 3000), second)
+    assert "Runs side by side" in read.text
+    marks = read.bookmarks()
+    assert any("Run 1 of 2: local: bench board" in mark for mark in marks)
+    assert any("Run 2 of 2: board-2: after the change" in mark for mark in marks)
+    heads = [" ".join(page.split("\n")[0].split()) for page in read.pages[1:]]
+    first = heads.index("board-2: after the change run 0192f0c5-0000")
+    assert "local: bench board run 0192f0c4-6d1e" in heads[:first]
+    assert set(heads[first:]) == {"board-2: after the change run 0192f0c5-0000"}
+    within(read)
+
+
+def test_nothing_was_measured() -> None:
+    """A run that ended before its first step; skipped steps alone; no run; odd values."""
+    assert "failed" in paper(made.run([], state="failed", reason="no agent", started="")).text
+    skipped = made.step(0, [], state="skipped", reason="no right", remedy="be root", header=None,
+                        end=None, duration_s=None)  # fmt: skip
+    read = paper(made.run([skipped], state="skipped", environment={**made.ENVIRONMENT}))
+    assert "What was not measured" in read.text and "no right" in read.text
+    assert paper().info["Pages"]
+    within(paper(pages.odd_run()))
+
+
+def test_many_series_stay_small() -> None:
+    steps = [made.step(at, made.timer_series(64, 300, at)) for at in range(4)]
+    read = paper(made.run(steps))
+    assert len(read.data) < 2_500_000
+    assert "CPU 63" in read.text
+    within(read)
+
+
+def test_wide_tables_stand_in_parts() -> None:
+    columns = tuple(stream.Column(f"column number {at}", "ns") for at in range(24))
+    rows = tuple(tuple(10**at for _ in columns) for at in range(1, 9))
+    wide = stream.Table(0, "wide", columns, rows)
+    texts = stream.Table(
+        0, "order",
+        (stream.Column("rule", ""), stream.Column("time", "ns"),
+         stream.Column("thread", ""), stream.Column("event", "")),
+        (("inheritance", 1200, "low", "has the mutex " * 12), ("inheritance", 99, "high", "runs")),
+    )  # fmt: skip
+    read = paper(made.run([made.step(0, [], tables=[wide, texts])]))
+    within(read)
+    for at in range(24):
+        assert re.search(rf"column\s+number\s+{at}\b", read.text) or f"{at}" in read.text
+    assert read.text.count("100 000") >= 24  # 10^8 ns in each column
+
+
+def test_without_typst_there_is_a_plain_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "typst" else real(name)
+    )
+    with pytest.raises(RtgaugeError) as caught:
+        runs: Any = [made.simple().run]
+        report.write(runs, tmp_path / "x.pdf")
+    assert "typst" in caught.value.message and "pip install typst" in caught.value.remedy
+    assert not list(tmp_path.glob("*.pdf"))
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+def drawn(kind: str, series: Sequence[made.FakeSeries], **more: Any) -> ElementTree.Element:
+    """A figure of one step with these series."""
+    runs: Any = [made.run([made.step(0, list(series), **more)])]
+    analysis = model.analyse(runs)
+    views = html.views(analysis)
+    group = views.runs[0]["steps"][0]["groups"][0]
+    view = next(view for view in group["figures"] if view["kind"] == kind)
+    found = figures.draw(views.shared.data[group["id"]], view, iter(()))
+    assert found is not None
+    return ElementTree.fromstring(found.svg)
+
+
+def texts(svg: ElementTree.Element) -> list[str]:
+    return [str(one.text) for one in svg.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("kind", ["histogram", "ccdf", "time", "heat", "around", "begin"])
+@pytest.mark.parametrize("cpus", [1, 3, 12])
+def test_figures_stay_in_their_frame(kind: str, cpus: int) -> None:
+    svg = drawn(kind, made.timer_series(cpus, 3000))
+    _, _, width, height = map(float, svg.attrib["viewBox"].split())
+    for path in svg.iter(f"{SVG}path"):
+        # Absolute coordinates only: moves, lines to, and what is across or upright.
+        for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path.attrib["d"]):
+            assert -1 <= float(x) <= width + 1 and -1 <= float(y) <= height + 1
+        assert "nan" not in path.attrib["d"] and "inf" not in path.attrib["d"]
+
+
+@pytest.mark.parametrize("kind", ["histogram", "ccdf", "time", "heat", "around"])
+def test_the_maximum_is_drawn(kind: str) -> None:
+    series = made.timer_series(1, 3000, stalls=False)
+    series[0].value[1234] = 7_654_321
+    assert any("7 654" in text.replace("\u202f", " ") for text in texts(drawn(kind, series)))
+    hidden = made.timer_series(1, 3000, stalls=False)
+    assert not any("7 654" in text.replace("\u202f", " ") for text in texts(drawn(kind, hidden)))
+
+
+def test_single_samples_are_in_the_histogram() -> None:
+    values = np.full(5000, 2000, np.int32)
+    values[17] = 900_000
+    svg = drawn("histogram", [made.FakeSeries(made.info(), np.arange(5000), values)])
+    line = next(p.attrib["d"] for p in svg.iter(f"{SVG}path") if p.attrib.get("fill") == "none"
+                and p.attrib["stroke"] == figures.COLOURS[0])  # fmt: skip
+    levels = {float(y) for y in re.findall(r"V([\d.]+)", line)}
+    assert len(levels) == 3  # none, one, and 4999 samples
+
+
+def test_series_are_told_apart_without_colour() -> None:
+    found = {re.sub(r"[\d.]+", "", figures.swatch(at).partition("<path")[2].partition("<path")[2])
+             + ("hollow" if "#ffffff" in figures.swatch(at) else "")
+             for at in range(figures.CROWD)}  # fmt: skip
+    shapes = {re.sub(r"#[0-9a-f]+", "", one) for one in found}
+    assert len(shapes) == figures.CROWD
+
+
+def test_scales() -> None:
+    log = scales.values(1.0, 1000.0)
+    assert log.kind == "log" and math.isclose(log.at(math.sqrt(1000)), 0.5)
+    assert [v for v in log.ticks(4)] == [1, 10, 100, 1000]
+    assert scales.values(-5.0, 5.0).kind == "asinh" and scales.values(-5.0, 5.0).at(0) == 0.5
+    assert scales.linear(3, 3).at(3) == 0.5
+    assert scales.linear(0, 10).ticks(5) == [0, 2, 4, 6, 8, 10]
+    assert [scales.tick(v) for v in (0.0, 0.5, 12345.0, -2.5, 1e-7)] == [
+        "0", "0.5", "12\u202f345", "\u22122.5", "1e-07",
+    ]  # fmt: skip
+    assert [scales.power(v) for v in (1, 1000, 0.01, 1e-3, 1e6)] == [
+        "1", "1\u202f000", "0.01", "10⁻³", "10⁶",
+    ]  # fmt: skip
