@@ -39,7 +39,7 @@ TIMEOUT_S: Final = 1800.0
 END_TIMEOUT_S: Final = 10.0
 LOG_LINES_SHOWN: Final = 150
 PYTHON_FOLDERS: Final = ("src", "tests", "tools", "bench")
-STATIC_SIZE_MAX: Final = 256 * 1024
+STATIC_SIZE_MAX: Final = 384 * 1024
 
 
 class StageFailedError(Exception):
