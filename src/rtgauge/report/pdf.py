@@ -33,6 +33,9 @@ PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 ROWS: Final = 64
 """Of a table with more series than these, the appendix has those with the largest maxima."""
 
+NAME: Final = 120
+"""So many characters has the name of a step, a series or a row at most."""
+
 _WORD: Final = 18
 """Words so long may be broken behind their punctuation, and after so many characters:"""
 _PIECE: Final = 9
@@ -95,7 +98,7 @@ class _Book:
                     {
                         "file": self.add(drawn.svg),
                         "full": drawn.full,
-                        "title": words(str(view["title"])),
+                        "title": titled(str(view["title"])),
                         "caption": words(drawn.caption),
                         "kind": view["kind"],
                     }
@@ -109,7 +112,7 @@ def _files(analysis: Analysis, paper: str) -> dict[str, Any]:
     model = analysis.model
     swatches = [book.add(figures.swatch(at)) for at in range(figures.CROWD)]
     document = {
-        "title": words(views.title),
+        "title": titled(views.title),
         "head": plain(views.head),
         "version": __version__,
         "paper": "us-letter" if paper == "letter" else paper,
@@ -186,7 +189,7 @@ def _side(book: _Book, one: Any) -> dict[str, Any]:
         spark = book.add(figures.spark(line.path, line.peak)) if line.path else None
         lines.append(
             {
-                "name": words(line.name),
+                "name": titled(line.name),
                 "command": words(" ".join(line.command)),
                 "spark": spark,
                 "tags": plain(line.tags),
@@ -204,6 +207,9 @@ def _side(book: _Book, one: Any) -> dict[str, Any]:
     }
 
 
+_NAMES: Final = ("title", "kicker", "short", "link", "what", "name")
+
+
 def plain(value: Any) -> Any:
     """The value as JSON has it, each text as it is shown."""
     if isinstance(value, str):
@@ -213,10 +219,18 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return plain({one.name: getattr(value, one.name) for one in dataclasses.fields(value)})
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {
+            str(key): titled(one) if key in _NAMES and isinstance(one, str) else plain(one)
+            for key, one in value.items()
+        }
     if isinstance(value, Sequence):
         return [plain(one) for one in value]
     raise TypeError(f"a report shows no {type(value).__name__}")
+
+
+def titled(text: str) -> str:
+    """The text of a heading or of the first cell of a row, cut where it is too long for one."""
+    return words(figures.cut(text, NAME))
 
 
 def words(text: str) -> str:
@@ -277,26 +291,26 @@ def table(grid: Grid) -> dict[str, Any]:
         for head, column in zip(grid.heads[1:], columns, strict=True)
     ]
     named = any(row.swatch and _swatch(row.swatch) is not None for row in grid.rows)
-    name = max(
+    first = max(
         [_head_width(grid.heads[0]), *(text_width(row.name, _TEXT) for row in grid.rows)]
         if grid.heads
         else [0.0]
     )
-    name = min(name + _GAP + (16 if named else 0), 0.28 * figures.FULL)
+    first = min(first + _GAP + (16 if named else 0), 0.28 * figures.FULL)
     parts = []
-    for chosen in _parted(widths, figures.FULL - name):
-        total = name + sum(widths[at] for at in chosen)
+    for chosen in _parted(widths, figures.FULL - first):
+        total = first + sum(widths[at] for at in chosen)
         stretch = figures.FULL / total if total > 0.6 * figures.FULL else 1.0
         parts.append(
             {
-                "widths": [name * stretch, *(widths[at] * stretch for at in chosen)],
-                "heads": [words(grid.heads[0]), *(words(grid.heads[at + 1]) for at in chosen)]
+                "widths": [first * stretch, *(widths[at] * stretch for at in chosen)],
+                "heads": [titled(grid.heads[0]), *(titled(grid.heads[at + 1]) for at in chosen)]
                 if grid.heads
                 else [],
                 "right": [False, *(figures_only[at] for at in chosen)],
                 "rows": [
                     {
-                        "name": words(row.name),
+                        "name": titled(row.name),
                         "swatch": _swatch(row.swatch),
                         "cells": [plain(row.cells[at]) for at in chosen],
                     }
@@ -306,7 +320,7 @@ def table(grid: Grid) -> dict[str, Any]:
         )
     return {
         "label": words(grid.label),
-        "title": words(grid.title),
+        "title": titled(grid.title),
         "meaning": words(grid.meaning),
         "caption": words(grid.caption),
         "parts": parts,
