@@ -47,7 +47,7 @@ static int disk_check(int fd, int64_t size)
 
 	if (fstatfs(fd, &fs))
 		return -errno;
-	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+	if ((uint32_t)fs.f_type == TMPFS_MAGIC || (uint32_t)fs.f_type == RAMFS_MAGIC)
 		return -ENODEV;
 	return (int64_t)fs.f_bavail * (int64_t)fs.f_bsize < 2 * size ? -ENOSPC : 0;
 }

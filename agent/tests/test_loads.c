@@ -241,7 +241,8 @@ static bool in_memory(const char *path)
 {
 	struct statfs fs;
 
-	return !statfs(path, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+	return !statfs(path, &fs) &&
+	       ((uint32_t)fs.f_type == TMPFS_MAGIC || (uint32_t)fs.f_type == RAMFS_MAGIC);
 }
 
 static void test_disk(void)
