@@ -3,9 +3,8 @@
  * Page faults: what the first touch of a page takes, for each kind of memory, and whether locked
  * memory is free of them. docs/measurements/page-fault.md says what exactly is timed.
  *
- * The agent's own memory is locked, and what it maps is there at once. Memory under test is mapped
- * so that it may not be touched, which the kernel cannot bring in, then unlocked, then allowed: its
- * pages are as untouched as those of any program.
+ * The agent's own memory is locked, and what it maps is there at once. That goes for kind locked,
+ * which comes first; then what is mapped from there on is left unlocked, until the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +73,7 @@ static const struct option_info fault_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "unlock", OPTION_FLAG, "no", 0, 0, NULL,
-	  "unlock the memory of kind locked, to see its verdict fail" },
+	  "leave memory of kind locked unlocked, to see its verdict fail" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -102,34 +101,24 @@ static const struct catalogue_evaluate fault_evaluate[] = {
 
 /* --- memory under test --- */
 
-/* @size bytes that begin at a multiple of @align. Of kind locked they are there at once, if memory
- * is locked. NULL with errno. */
+/* @size bytes that begin at a multiple of @align. NULL with errno. */
 static char *fault_map(const struct fault_state *state, enum fault_kind_number kind, size_t size,
 		       size_t align)
 {
 	bool of_file = kind == FAULT_FILE || kind == FAULT_COPY;
-	bool locked = kind == FAULT_LOCKED && !state->unlock;
 	int allowed = kind == FAULT_FILE ? PROT_READ : PROT_READ | PROT_WRITE;
 	int flags = of_file ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS;
-	char *memory = mmap(NULL, size + align, locked ? allowed : PROT_NONE, flags,
-			    of_file ? state->file : -1, 0);
+	char *memory = mmap(NULL, size + align, allowed, flags, of_file ? state->file : -1, 0);
 	char *begin;
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* nothing is left of what was mapped for the alignment */
+	/* what was mapped for the alignment alone goes */
 	begin = memory + (align ? (align - (uintptr_t)memory % align) % align : 0);
 	if (begin > memory)
 		munmap(memory, (size_t)(begin - memory));
 	if (memory + size + align > begin + size)
 		munmap(begin + size, (size_t)(memory + align - begin));
-	if (!locked && (munlock(begin, size) || mprotect(begin, size, allowed))) {
-		int err = errno;
-
-		munmap(begin, size);
-		errno = err;
-		return NULL;
-	}
 	if (!of_file)
 		madvise(begin, size, kind == FAULT_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	return begin;
@@ -234,29 +223,40 @@ static bool fault_loop_once(struct fault_state *state, enum fault_kind_number ki
 	return true;
 }
 
+/* All samples of the kinds from @first up to @end, a test loop of each in turn. */
+static bool fault_loops(struct fault_state *state, int first, int end)
+{
+	for (int64_t done = 0; done < state->samples; done += FAULT_LOOP_HUGE)
+		for (int kind = first; kind < end; kind++) {
+			int loop = kind == FAULT_HUGE ? FAULT_LOOP_HUGE : FAULT_LOOP;
+			int64_t left = state->samples - done;
+
+			if (done % loop || state->kinds[kind].series < 0)
+				continue;
+			if (!ensemble_goes_on(&state->ensemble) ||
+			    !fault_loop_once(state, kind, left < loop ? (int)left : loop))
+				return false;
+		}
+	return true;
+}
+
 static void fault_loop(struct worker *worker)
 {
 	struct fault_state *state = worker->state;
-	int64_t done[FAULT_KINDS] = { 0 };
-	bool more = true;
+	bool locks = !worker->run->memory_unlocked;
+	bool goes_on = true;
 
-	while (more) {
-		more = false;
-		for (int kind = 0; kind < FAULT_KINDS; kind++) {
-			int64_t left = state->samples - done[kind];
-			int loop = kind == FAULT_HUGE ? FAULT_LOOP_HUGE : FAULT_LOOP;
-			int count = left < loop ? (int)left : loop;
-
-			if (!count || state->kinds[kind].series < 0 ||
-			    (kind == FAULT_LOCKED && worker->run->memory_unlocked))
-				continue;
-			if (!ensemble_goes_on(&state->ensemble) ||
-			    !fault_loop_once(state, kind, count))
-				return;
-			done[kind] += count;
-			more = true;
-		}
-	}
+	if (locks && !state->unlock)
+		goes_on = fault_loops(state, FAULT_LOCKED, FAULT_KINDS);
+	/* what is locked stays so, what is mapped from here on does not become so */
+	if (locks && mlockall(MCL_CURRENT))
+		munlockall();
+	if (locks && state->unlock)
+		goes_on = fault_loops(state, FAULT_LOCKED, FAULT_KINDS);
+	if (goes_on)
+		fault_loops(state, 0, FAULT_LOCKED);
+	if (locks)
+		mlockall(MCL_CURRENT | MCL_FUTURE);
 }
 
 /* --- setup --- */
