@@ -232,6 +232,14 @@ def test_a_budget_is_for_what_has_a_time_grid(catalogue: Catalogue) -> None:
         evaluation_plan(catalogue, settings={"rate": "2/h"})
 
 
+def test_a_pause_between_samples_is_no_time_grid() -> None:
+    document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
+    timer = document["measurements"][0]
+    timer["series"] = [{**timer["series"][0], "from": "before the call"}]
+    plan = evaluation_plan(Catalogue.from_document(document), settings={"budget": "9us"})
+    assert {step.budget_ns for step in plan.steps} == {None}
+
+
 def test_a_length_is_for_what_lasts_for_a_time() -> None:
     """What ends with its samples is complete when they are there, however long the others last."""
     document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))

@@ -163,13 +163,14 @@ class Stage:
         words: Sequence[str | Path],
         result: Path,
         variables: Mapping[str, str] | None = None,
+        part: str = "",
     ) -> None:
         """Run a test program that writes JUnit XML to ``result``, and keep that for the count.
 
         It has failed as well if it ran no test, or ended with an error that no test explains;
-        that counts as one failed test.
+        that counts as one failed test. A second program of a stage is a ``part`` of its own.
         """
-        kept = RESULTS / f"{self.name}.xml"
+        kept = RESULTS / f"{self.name}{part and '-'}{part}.xml"
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text("no result\n")
         result.unlink(missing_ok=True)
@@ -184,7 +185,7 @@ class Stage:
         if status and not counts.failed:
             raise StageFailedError(f"ended with {status}, which no test explains")
         kept.write_text(text, encoding="utf-8")
-        self.note = str(counts)
+        self.note += f"{'; ' if self.note else ''}{counts}"
         if counts.failed:
             raise StageFailedError(self.note)
 
@@ -253,7 +254,7 @@ def configure(stage: Stage, folder: Path, compiler: str, options: Sequence[str])
     mark = folder / "asked-for.json"
     if not mark.exists() or mark.read_text() != asked:
         shutil.rmtree(folder, ignore_errors=True)
-        variables = {"CC": compiler} if compiler in ("gcc", "clang") else {}
+        variables = {"CC": compiler} if compiler.partition(" ")[0] in ("gcc", "clang") else {}
         stage.run([VENV / "meson", "setup", folder, *options], variables)
         mark.write_text(asked)
 
@@ -329,6 +330,21 @@ def agent_musl(stage: Stage) -> None:
         raise StageFailedError(f"the agent has {size} bytes; {STATIC_SIZE_MAX} are allowed")
 
 
+def agent_i686(stage: Stage) -> None:
+    """The agent for machines of 32 bits: no warning, and the whole catalogue once."""
+    if platform.machine() != "x86_64":
+        stage.note = f"not on {platform.machine()}"
+        return
+    folder = CHECK / "i686"
+    configure(stage, folder, "gcc -m32", ["-Dwerror=true"])
+    test_agent(stage, folder)
+    built = folder / "agent" / "rtgauge-agent-i686-glibc"
+    result = CHECK / "i686-platforms.xml"
+    words: list[str | Path] = [VENV / "pytest", "-q", "--tb=short", "--junit-xml", result]
+    words.append("tests/test_platforms.py")
+    stage.tests(words, result, {"RTGAUGE_AGENT": str(built)}, "platforms")
+
+
 # --- The host -----------------------------------------------------------------------------------
 
 
@@ -396,6 +412,7 @@ CHECKS: Final[Sequence[Callable[[Stage], None]]] = (
     agent_asan,
     agent_tsan,
     agent_musl,
+    agent_i686,
     wheel,
 )
 

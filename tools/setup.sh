@@ -151,18 +151,27 @@ jitterdebugger jitterdebugger
 pdftotext poppler-utils
 git git"
 
+# gcc for 32 bits has no command of its own.
+missing_multilib() {
+	[ "$(uname -m)" = x86_64 ] || return 0
+	echo '#include <stdio.h>
+		int main(void) { return puts(""); }' |
+		gcc -m32 -x c - -o /dev/null >/dev/null 2>&1 || echo gcc-multilib
+}
+
 missing_tools() {
+	missing_multilib
 	echo "$development_tools" | while read -r tool package; do
 		PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || echo "$package"
-	done | sort -u | xargs
+	done | sort -u
 }
 
 debian_tools() {
-	missing=$(missing_tools)
+	missing=$(missing_tools | xargs)
 	[ -n "$missing" ] || return 0
 	# shellcheck disable=SC2086
 	install_packages $missing || true
-	missing=$(missing_tools)
+	missing=$(missing_tools | xargs)
 	[ -z "$missing" ] || fail "tools of 'make check' are missing: $missing" \
 		"install these Debian packages and start again"
 }

@@ -500,8 +500,8 @@ def _option(catalogue: Catalogue, measurement: str, name: str) -> Option | None:
 
 
 def has_time_grid(entry: Measurement) -> bool:
-    """Whether it measures periodically: what a latency budget can be judged by."""
-    return entry.has("interval")
+    """Whether it waits for due times: what a latency is counted from, and a budget is for."""
+    return entry.has("interval") and any(one.start == "due time" for one in entry.series)
 
 
 def evaluation_plan(

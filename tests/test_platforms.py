@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole catalogue where it may do less: on one CPU, without rights, in containers.
+
+Everything is measured or skipped; what is skipped says why and what to do, and nothing fails or
+hangs. ``$RTGAUGE_AGENT`` names the agent, so that other builds are put through the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from agents import Stream, read
+from rtgauge.catalogue import Catalogue, Measurement
+from rtgauge.stream import Verdict
+from rtgauge.target.local import find_agent
+
+NOBODY: Final = 65534
+CPU: Final = str(max(os.sched_getaffinity(0)))
+ROOT: Final = os.geteuid() == 0
+# What has threads of different priorities, or a thread that may not be interrupted, and what goes
+# from one CPU to another.
+NEED_PRIORITY: Final = frozenset(
+    {"condvar", "eventfd", "futex", "inherit-chain", "mq-posix", "mq-sysv", "mutex-contended",
+     "mutex-handover", "mutex-inversion", "pipe", "round-robin", "sem-contended", "sem-lock",
+     "sem-order", "sem-sysv", "signal", "thread-lifecycle", "thread-rules", "thread-switch"}
+)  # fmt: skip
+NEED_TWO_CPUS: Final = frozenset({"cpu-migration", "cpu-wakeup"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an agent runs: what stands before its command, and whether it has the rights."""
+
+    name: str
+    words: Sequence[str]
+    owner: int | None = None  # of the files it writes, where it is not ours
+    priority: bool = True
+
+
+PLACES: Final = (
+    Place("here", ()),
+    Place("one CPU", ("taskset", "-c", CPU)),
+    # a user's process
+    Place(
+        "no rights",
+        ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+        owner=NOBODY,
+        priority=False,
+    ),
+    # root in a container that has been given nothing
+    Place("no capabilities", ("setpriv", "--bounding-set=-all", "--inh-caps=-all"), priority=False),
+    # root in a name space of its own
+    Place(
+        "user namespace",
+        ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"),
+        priority=False,
+    ),
+)
+
+
+@pytest.fixture(name="folder")
+def folder_for_all() -> Iterator[Path]:
+    """A folder that every user may look into."""
+    folder = Path(tempfile.mkdtemp(prefix="rtgauge-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(params=PLACES, ids=[place.name for place in PLACES], name="place")
+def place_that_there_is(request: pytest.FixtureRequest) -> Place:
+    """A place; skipped where this machine has none of the kind."""
+    place = request.param
+    assert isinstance(place, Place)
+    if not place.words:
+        return place
+    try:
+        tried = subprocess.run([*place.words, "true"], capture_output=True, check=False, timeout=60)
+    except FileNotFoundError:
+        pytest.skip(f"there is no program {place.words[0]}")
+    if tried.returncode:
+        pytest.skip(f"{place.words[0]}: {tried.stderr.decode(errors='replace').strip()}")
+    return place
+
+
+def prepared(place: Place, folder: Path) -> tuple[str, Path]:
+    """The agent where the place's user may run it, and a state folder of that user's."""
+    agent = folder / "agent"
+    shutil.copy(find_agent(), agent)
+    agent.chmod(0o755)
+    state = folder / "state"
+    state.mkdir(0o700)
+    if place.owner is not None:
+        os.chown(state, place.owner, place.owner)
+    return str(agent), state
+
+
+def described(agent: str) -> Catalogue:
+    done = subprocess.run([agent, "describe"], capture_output=True, check=True, timeout=60)
+    return Catalogue.from_json(done.stdout)
+
+
+def small(entry: Measurement) -> list[str]:
+    """Options by which a measurement is soon over."""
+    words = []
+    if entry.has("interval"):
+        words += ["--for", "100ms"]
+    elif entry.has("samples"):
+        option = entry.option("samples")
+        words += ["--samples", str(max(100, int(option.min or 0)))]
+    return words
+
+
+def measure(agent: str, state: Path, place: Place, words: Sequence[str]) -> tuple[int, Stream]:
+    done = subprocess.run(
+        [*place.words, agent, "run", *words, "--output", "-"],
+        env={**os.environ, "RTGAUGE_STATE": str(state)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        timeout=120,
+        check=False,
+    )
+    output = state.parent / "stream.cbor"
+    output.write_bytes(done.stdout)
+    return done.returncode, read(output)
+
+
+def expected_to_skip(place: Place, name: str) -> bool:
+    if name in NEED_PRIORITY:
+        return not (place.priority and ROOT)
+    return name in NEED_TWO_CPUS and (place.name == "one CPU" or CPU == "0")
+
+
+def test_everything_is_measured_or_says_why_not(place: Place, folder: Path) -> None:
+    agent, state = prepared(place, folder)
+    entries = described(agent).measurements
+    wrong: list[tuple[object, ...]] = []
+    for entry in entries.values():
+        code, stream = measure(agent, state, place, [entry.name, *small(entry)])
+        trailer = stream.trailer
+        assert stream.complete, entry.name
+        assert trailer is not None
+        found = (entry.name, code, trailer.state, trailer.reason)
+        if expected_to_skip(place, entry.name) != (trailer.state == "skipped"):
+            wrong.append(found)
+        elif trailer.state == "skipped":
+            right = "SCHED_FIFO" if entry.name in NEED_PRIORITY else "two CPUs"
+            if code != 77 or right not in trailer.reason or not trailer.remedy:
+                wrong.append(found)
+            assert not any(stream.samples.values())
+        elif trailer.state != "complete" or code not in (0, 3):
+            wrong.append(found)
+        elif entry.series and not any(stream.samples.values()):
+            wrong.append((*found, "no sample"))
+        for verdict in stream.records:
+            if isinstance(verdict, Verdict) and verdict.result in ("fail", "skipped"):
+                assert verdict.evidence, entry.name
+                assert verdict.remedy, entry.name
+    assert wrong == []
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can give rights away")
+@pytest.mark.skipif(os.nice(0) > 0, reason="under nice loads are refused to who has no rights")
+def test_an_evaluation_without_rights(folder: Path) -> None:
+    """Through the host: what is skipped keeps the others from nothing, and is no failure; where
+    all is skipped the code is 77."""
+    place = PLACES[2]
+    agent, state = prepared(place, folder)
+    unable = folder / "unable"
+    unable.write_text(f'#!/bin/sh\nexec {" ".join(place.words)} {agent} "$@"\n')
+    unable.chmod(0o755)
+    store = ["--store", f"sqlite:///{folder}/runs.db", "--data", str(folder / "runs")]
+    variables = {**os.environ, "RTGAUGE_AGENT": str(unable), "RTGAUGE_STATE": str(state)}
+
+    def rtgauge(*words: str) -> tuple[int, list[dict[str, str]]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "rtgauge", *words, "--json", *store],
+            env=variables, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        return done.returncode, json.loads(done.stdout)["runs"][0]["steps"]
+
+    code, steps = rtgauge("run", "thread-rules")
+    assert code == 77
+    assert steps[0]["state"] == "skipped"
+    assert "SCHED_FIFO" in steps[0]["reason"]
+    code, steps = rtgauge("evaluate", "--for", "100ms", "--samples", "100", "-o", "all.md")
+    assert code in (0, 3)
+    assert {step["state"] for step in steps} == {"complete", "skipped"}
+    assert {step["measurement"] for step in steps} == set(described(agent).measurements)
+    for step in steps:
+        assert (step["state"] == "skipped") == expected_to_skip(place, step["measurement"])
+    assert (folder / "all.md").stat().st_size > 0
