@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from rtgauge.report import numbers
 from rtgauge.report.labels import (
     LENGTHS,
+    chapters,
     load_text,
     target_name,
 )
@@ -105,11 +106,13 @@ def command(step: Document, labels: Mapping[str, str], planned: Document) -> str
 
 
 def within(model: Document, number: int) -> list[Table]:
-    """The quantities of a run that it has in several rows."""
+    """The quantities of a run that it has in several rows; of an evaluation those that several of
+    its steps have (what one step has in several rows stands in its own tables)."""
+    whole = bool(chapters(model["runs"][number]))
     return [
         _table(model, key, members)
         for key, members in _members(model, [number]).items()
-        if len(members) > 1
+        if len({member[1] for member in members} if whole else members) > 1
     ]
 
 

@@ -142,13 +142,14 @@ def cases_of(run: Document) -> RunCases:
         seconds=float(run["duration_s"] or 0),
         case=_carried_out("run", run),
         facts=tuple((name, plain(value)) for name, value in facts.items() if value),
-        findings=tuple(_finding(finding) for finding in _by_weight(run["findings"])),
+        findings=tuple(_finding(finding) for finding in _by_weight(run["findings"]))
+        + tuple(_rating(rating) for rating in run["ratings"]),
         groups=tuple(_group(run, step) for step in carried_out(run)),
     )
 
 
 def _group(run: Document, step: Document) -> Group:
-    cases = [_carried_out("measured", step, _events(step))]
+    cases = [_carried_out("measured", step, (*_events(step), *_remarks(step)))]
     names = series_names(run, step["step"])
     judged = set()
     for verdict in run["verdicts"]:
@@ -198,8 +199,18 @@ def _events(step: Document) -> tuple[str, ...]:
     )
 
 
+def _remarks(step: Document) -> tuple[str, ...]:
+    return tuple(plain(f"remark: {one['text']}") for one in step["remarks"])
+
+
 def _by_weight(findings: Iterable[Document]) -> list[Document]:
     return sorted(findings, key=lambda finding: -Level.of(finding["level"]))
+
+
+def _rating(rating: Document) -> str:
+    who = "the evaluator" if rating["by"] == "evaluator" else "rule"
+    words = f"rating: {rating['subject']} {rating['rating']:g} of 10, by {who}"
+    return plain(f"{words}: {rating['evidence']}" if rating["evidence"] else words)
 
 
 def _finding(finding: Document) -> str:

@@ -49,6 +49,9 @@ FIRST: Final = 100
 LOOP: Final = 600
 """Of the test loop of the largest sample so many before it, and after it, are kept."""
 
+LEAST: Final = 10
+"""A test loop of fewer samples is not shown by itself."""
+
 _LEAD: Final = 1 << 17
 _ALL_LEADS: Final = 4_000_000
 """So many samples of the beginning of a series, and of all series, are looked through by rules."""
@@ -177,7 +180,7 @@ def _in_loop(figures: Figures) -> Figures:
     loop = window.due_ns == window.due_ns[window.at]
     whole = not loop[0] or window.index[0] == 0
     whole = whole and (not loop[-1] or window.index[-1] + 1 == figures.taken)
-    if int(loop.sum()) < 2 or not whole:  # one sample; or more than are looked at
+    if int(loop.sum()) < LEAST or not whole:  # hardly a loop; or more than are looked at
         return figures
     pace = stats.pace(lead.due_ns, lead.value, figures.starts)
     value = window.value[loop]

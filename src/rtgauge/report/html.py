@@ -32,6 +32,7 @@ from rtgauge.report.labels import (
     Level,
     added_text,
     carried_out,
+    chapters,
     group_series,
     load_text,
     ordinary_policies,
@@ -41,6 +42,8 @@ from rtgauge.report.labels import (
 )
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import negative_points, positive_points, verdict_of_run
+from rtgauge.report.published import CAUTION
+from rtgauge.report.remarks import RULES
 from rtgauge.report.steps import Shared, step_view
 from rtgauge.report.tables import Cell, Named, ambience_table, counter, span, tags
 
@@ -114,6 +117,8 @@ def render(analysis: Analysis) -> str:
         uplot_script=Markup(uplot),
         script=Markup(script),
         data=embedded({name: pictures.folded(one) for name, one in shown.shared.data.items()}),
+        caution=CAUTION,
+        rules=RULES,
         csp=(
             "default-src 'none'; "
             f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "
@@ -201,6 +206,9 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         step_view(analysis, number, step, known.get(step["measurement"]) or {}, shared, prefix)
         for step in carried_out(run)
     ]
+    parts = _chapters(run, views, prefix)
+    if parts:
+        views = [view for part in parts for view in part.steps]
     environment = run["environment"]
     kernel, build = _kernel(environment)
     cpu, cpus = _cpu(environment)
@@ -235,6 +243,12 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "positive": positive_points(run),
         "negative": negative_points(run),
         "steps": views,
+        "chapters": parts,
+        "ratings": [
+            {**one, "anchor": next((c.anchor for c in parts if c.name == one["subject"]), "")}
+            for one in run["ratings"]
+        ],
+        "rating_rule": next((one["rule"] for one in run["ratings"] if one["by"] == "rule"), ""),
         "overview": [_overview(run, view) for view in views],
         "ambience": ambience_table(run),
         "beside": steps_view(analysis, number),
@@ -267,6 +281,40 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
     }
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """Steps that belong together; ``rating`` None: they have none."""
+
+    name: str
+    anchor: str
+    steps: Sequence[dict[str, Any]]
+    rating: float | None
+    evidence: str
+
+
+def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> list[Chapter]:
+    """The chapters of an evaluation. The first step of each gets it as ``opens``, the others
+    None."""
+    for view in views:
+        view["opens"] = None
+    by_step = {view["step"]["step"]: view for view in views}
+    given = {one["subject"]: one for one in run["ratings"] if one["by"] == "rule"}
+    found = []
+    for number, (name, steps) in enumerate(chapters(run).items(), 1):
+        one = given.get(name)
+        members = [by_step[step["step"]] for step in steps]
+        chapter = Chapter(
+            name,
+            f"{prefix}chapter-{number}",
+            members,
+            one and one["rating"],
+            one["evidence"] if one else "",
+        )
+        members[0]["opens"] = chapter
+        found.append(chapter)
+    return found
+
+
 def _text(value: object) -> str:
     return "–" if value is None else str(value)
 
@@ -297,6 +345,8 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             top = members[at]
             figure = numbers.shown(top["max"], top["unit"])
             many = len(members) > 1
+            if chapters(run) and not top["interval_ns"]:
+                continue  # of an evaluation what has to be in time; the overview has all
             missed = sum(one["missed"] for one in members)
             bound = top["bound"]
             things = "sample" if bound["samples"] == 1 else "samples"
@@ -317,7 +367,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                     "anchor": view["anchor"],
                     "what": view["short"]
                     if len(view["groups"]) == 1
-                    else group["title"] + view["short"].removeprefix(view["step"]["measurement"]),
+                    else f"{view['short']}: {group['title'][:1].lower()}{group['title'][1:]}",
                     "load": "; ".join(
                         text
                         for text in (
@@ -356,6 +406,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "anchor": view["anchor"],
         "name": f"{view['number']} {view['short']}",
+        "chapter": view["opens"],
         "load": added_text(step["load"]),
         "state": step["state"],
         "cells": cells,

@@ -18,6 +18,7 @@ __all__ = [
     "bound_sentence",
     "capital",
     "carried_out",
+    "chapters",
     "claim",
     "group_series",
     "headline",
@@ -165,6 +166,17 @@ def carried_out(run: Mapping[str, Any]) -> list[Any]:
     return [step for step in run["steps"] if step["role"] != "ambience"]
 
 
+def chapters(run: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The chapters of an evaluation with their steps, in the order in which they first appear; none
+    where what was measured belongs to a single one."""
+    found: dict[str, list[Any]] = {}
+    steps = carried_out(run)
+    for step in steps:
+        found.setdefault(step["chapter"] or "Other measurements", []).append(step)
+    measured = {step["chapter"] for step in steps if step["role"] == "measurement"}
+    return found if len(measured) > 1 else {}
+
+
 def ambience(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The series of what was watched beside all steps: frequency, temperature, and such."""
     places = {step["step"] for step in run["steps"] if step["role"] == "ambience"}
@@ -210,7 +222,9 @@ def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     policies = {
         one["policy"]
         for one in run["series"]
-        if one["step"] == step["step"] and one["policy"] in ORDINARY
+        if one["step"] == step["step"]
+        and one["policy"] in ORDINARY
+        and one["labels"].get("policy") != one["policy"]  # else it was to be so
     }
     if "priority" not in step["parameters"]:
         return ""

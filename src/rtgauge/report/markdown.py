@@ -19,6 +19,7 @@ from rtgauge.report.labels import (
     Level,
     ambience,
     carried_out,
+    chapters,
     claim,
     group_series,
     realtime_text,
@@ -29,6 +30,7 @@ from rtgauge.report.labels import (
     work_text,
 )
 from rtgauge.report.points import Point, negative_points, positive_points, verdict_of_run
+from rtgauge.report.published import CAUTION
 
 __all__ = ["escape", "render"]
 
@@ -92,12 +94,39 @@ def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
     if tables:
         parts += ["## Side by side", *(part for one in tables for part in _beside(one, True))]
         parts.append(beside.CAUTION)
-    for step in carried_out(run):
+    parts += _ratings(run)
+    whole = chapters(run)
+    for name, steps in whole.items():
+        parts.append(f"## {escape(name)}")
+        for step in steps:
+            parts += _step(run, step, "###")
+    for step in () if whole else carried_out(run):
         parts += _step(run, step)
     parts += _ambience(run)
     parts += _findings(run)
     parts += _settings(run)
     return parts
+
+
+def _ratings(run: Document) -> list[str]:
+    """The ratings with their rule; those of the evaluator are marked so."""
+    if not run["ratings"]:
+        return []
+    rows = [
+        (
+            escape(one["subject"]),
+            f"{one['rating']:g}",
+            "rule" if one["by"] == "rule" else "the evaluator",
+            escape(one["evidence"]),
+        )
+        for one in run["ratings"]
+    ]
+    rule = next((one["rule"] for one in run["ratings"] if one["by"] == "rule"), "")
+    return [
+        "## Ratings, from 0 to 10",
+        table(("subject", "rating", "by", "what for"), rows, (1,)),
+        f"The rule: {escape(rule)}" if rule else "",
+    ]
 
 
 def _runs(model: Document) -> list[str]:
@@ -189,9 +218,9 @@ def _facts(run: Document) -> str:
     return table(("What was tested", ""), rows)
 
 
-def _step(run: Document, step: Document) -> list[str]:
+def _step(run: Document, step: Document, level: str = "##") -> list[str]:
     title = step_title(run, step)
-    parts = [f"## {escape(title[:1].upper() + title[1:])}"]
+    parts = [f"{level} {escape(title[:1].upper() + title[1:])}"]
     if step["state"] != "complete":
         why = "; ".join(escape(text) for text in (step["reason"], step["remedy"]) if text)
         parts.append(f"**{step['state'].capitalize()}**" + (f": {why}" if why else ""))
@@ -209,7 +238,9 @@ def _step(run: Document, step: Document) -> list[str]:
         parts.append(_series(series, labels))
         parts.append(escape_start(claim(series, labels)))
     parts += [_table(one) for one in run["tables"] if one["step"] == step["step"]]
+    parts += _published(step)
     parts.append(_verdicts(run, step))
+    parts.append("\n".join(f"- {escape_start(one['text'])}" for one in step["remarks"]))
     parts.append(
         "\n".join(
             f"- {escape_start(event['text'])} (at {escape(numbers.duration(event['time_s']))})"
@@ -217,6 +248,33 @@ def _step(run: Document, step: Document) -> list[str]:
         )
     )
     return parts
+
+
+def _published(step: Document) -> list[str]:
+    """Published figures of the same quantities, measured elsewhere."""
+    if not step["published"]:
+        return []
+
+    def us(value: float | None) -> str:
+        return "–" if value is None else escape(numbers.shown(value * 1000, "ns").text)
+
+    rows = [
+        (
+            escape(", ".join(text for text in (one["name"], one["variant"]) if text)),
+            us(one["min_us"]),
+            us(one["mean_us"]),
+            (">" if one["max_bound"] else "")
+            + us(one["value_us"] if one["max_us"] is None else one["max_us"]),
+            escape(one["board"]),
+            escape(f"{one['os']} {one['kernel']}".strip()),
+            escape(one["verdict"] or "–"),
+            escape(one["source"]),
+        )
+        for one in step["published"]
+    ]
+    head = ("published (µs)", "min", "mean", "max", "board", "kernel", "verdict", "source")
+    works = "; ".join(dict.fromkeys(f"{one['source']}: {one['work']}" for one in step["published"]))
+    return [table(head, rows, (1, 2, 3)), escape_start(f"{CAUTION} {works}.")]
 
 
 def _series(series: Sequence[Document], labels: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from rtgauge.report import ambience, gather
 from rtgauge.report.labels import ORDINARY, carried_out
 from rtgauge.report.published import published
 from rtgauge.report.ratings import ratings
-from rtgauge.report.remarks import remarks
+from rtgauge.report.remarks import Mark, told
 from rtgauge.report.sketch import sketch_of
 from rtgauge.store import load_failure
 
@@ -44,13 +44,15 @@ class Analysis:
     """The model, and what the pictures need beside it.
 
     ``figures[run][(step, series)]`` holds the tables and time bins behind each entry of the
-    model's series, ``places`` the same in the order of the model's series.
+    model's series, ``places`` the same in the order of the model's series. ``marks[run]``: the
+    second lines of quantities, by the place of the quantity's first series.
     """
 
     model: Document
     runs: tuple[StoredRun, ...]
     figures: tuple[Mapping[tuple[int, int], gather.Figures], ...]
     places: tuple[tuple[tuple[int, int], ...], ...]
+    marks: tuple[Mapping[int, Mark], ...] = ()
 
 
 def build(runs: Sequence[StoredRun]) -> Document:
@@ -70,13 +72,14 @@ def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
     figures: list[dict[tuple[int, int], gather.Figures]] = [{} for _ in runs]
     for (number, series, step), result in zip(wanted, found, strict=True):
         figures[number][(step.number, series.info.series)] = result
-    documents, places = [], []
+    documents, places, marks = [], [], []
     for run, table in zip(runs, figures, strict=True):
-        document, order = _run(run, table)
+        document, order, lines = _run(run, table)
         documents.append(document)
         places.append(order)
+        marks.append(lines)
     model = {"format": "rtgauge-results", "version": 1, "runs": documents}
-    return Analysis(model, tuple(runs), tuple(figures), tuple(places))
+    return Analysis(model, tuple(runs), tuple(figures), tuple(places), tuple(marks))
 
 
 def reported(step: StoredStep) -> list[StoredSeries]:
@@ -107,7 +110,7 @@ def validate(document: object) -> None:
 
 def _run(
     run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures]
-) -> tuple[Document, tuple[tuple[int, int], ...]]:
+) -> tuple[Document, tuple[tuple[int, int], ...], dict[int, Mark]]:
     source = run.document
     steps: list[Document] = []
     series: list[Document] = []
@@ -170,13 +173,16 @@ def _run(
         "tables": tables,
         "verdicts": verdicts,
     }
-    told = {place: figures[key] for place, key in enumerate(places)}
+    found = {place: figures[key] for place, key in enumerate(places)}
+    marks: dict[int, Mark] = {}
     ambiences = {step.number: step.ambience for step in run.steps}
     for one in carried_out(document):
-        one["remarks"] = remarks(one, document, told, ambiences[one["step"]])
+        step_told = told(one, document, found, ambiences[one["step"]])
+        one["remarks"] = step_told.remarks
+        marks.update(step_told.marks)
         one["published"] = published(one, document)
     document["ratings"] = ratings(document)
-    return document, tuple(places)
+    return document, tuple(places), marks
 
 
 def _chapters(catalogue: Any) -> dict[str, str]:

@@ -29,7 +29,7 @@ __all__ = [
 GAP = "\u202f"
 """Narrow no-break space: between the thousands, and between number and unit."""
 
-_SHOWN_IN = {"ns": "µs", "ns/s": "µs/s", "kHz": "MHz", "mC": "°C", "count": ""}
+_SHOWN_IN = {"ps": "ns", "ns": "µs", "ns/s": "µs/s", "kHz": "MHz", "mC": "°C", "count": ""}
 
 MINUS = "\u2212"
 

@@ -10,6 +10,7 @@ step, on shared axes. Every maximum is among the points: bins are merged, nothin
     time        least, median and largest value of each time bin; what was missed or lost in it
     heat        how many samples are in each cell of time x value
     window      samples one by one: around each series' largest, and its first
+    against     least, median, 99 % and largest value over a numeric label of the series
 
 ``heat`` and ``window`` are packed (``packed``): few of their numbers are large. ``folded`` packs
 the others for the page: counts, how a distribution falls, and how the bins of time differ.
@@ -30,7 +31,7 @@ from rtgauge.report.strips import POINTS
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
 
-__all__ = ["APART", "Budget", "edges_of", "folded", "overlay", "picture", "unfolded"]
+__all__ = ["APART", "Budget", "against", "edges_of", "folded", "overlay", "picture", "unfolded"]
 
 Int64 = NDArray[np.int64]
 
@@ -232,13 +233,61 @@ def _cut(window: Window | None, before: int, after: int) -> dict[str, Any] | Non
     if window is None:
         return None
     start = max(window.at - before, 0)
-    part = slice(start, window.at + after + 1)
+    stop = window.at + after + 1
+    if window.loop:  # as much of the loop as there is room for
+        room = 3 * max(before, 1)
+        start = min(max(window.at - room // 2, 0), max(len(window.value) - room, 0))
+        stop = start + room
+    part = slice(start, stop)
     return {
         "at": window.at - start,
         "index": pack_steps(window.index[part]),
         "due_ns": pack_steps(window.due_ns[part]),
         "value": pack_signed(window.value[part]),
     }
+
+
+def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The figures of a quantity's series of the results model over a label whose values are whole
+    numbers, three at least; None where there is no such label. A line for each set of other labels
+    and CPUs; of several such labels that with the most values."""
+    names = dict.fromkeys(name for one in series for name in one["labels"])
+    values = {
+        name: {int(one["labels"][name]) for one in series}
+        for name in names
+        if all(_whole(one["labels"].get(name, "")) for one in series)
+    }
+    label = max(values, key=lambda name: len(values[name]), default="")
+    if not label or len(values[label]) < 3:
+        return None
+    cpus = len({one["cpu"] for one in series}) > 1
+    lines: dict[str, list[tuple[int, int, Mapping[str, Any]]]] = {}
+    for at, one in enumerate(series):
+        if one["max"] is not None:
+            words = [f"{k} {v}" for k, v in one["labels"].items() if k != label]
+            words += [f"CPU {one['cpu']}"] if cpus else []
+            x = int(one["labels"][label])
+            lines.setdefault(", ".join(words), []).append((x, at, one))
+    if not lines:
+        return None
+    rows = {name: sorted(points, key=lambda point: point[:2]) for name, points in lines.items()}
+
+    def figure(name: str) -> list[list[int | None]]:
+        return [[one["percentiles"].get(name) for _, _, one in points] for points in rows.values()]
+
+    return {
+        "label": label,
+        "lines": list(rows),
+        "x": [[x for x, _, _ in points] for points in rows.values()],
+        "low": [[one["min"] for _, _, one in points] for points in rows.values()],
+        "middle": figure("50"),
+        "tail": figure("99"),
+        "high": [[one["max"] for _, _, one in points] for points in rows.values()],
+    }
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 12
 
 
 def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
@@ -251,6 +300,7 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
     return {
         "around": [one and _cut(one.around, budget.reach, budget.reach) for one in shown],
         "begin": [one and _cut(one.begin, 0, first) for one in shown],
+        "loops": all(one.around is None or one.around.loop for one in figures),
     }
 
 

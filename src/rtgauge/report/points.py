@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from rtgauge.report import numbers
 from rtgauge.report.labels import (
     Level,
     carried_out,
+    chapters,
     group_series,
     ordinary,
     representative,
@@ -118,7 +119,10 @@ def _sentence(text: str) -> str:
 def positive_points(run: Run) -> list[Point]:
     """What was shown to hold."""
     points = []
-    for step in carried_out(run):
+    parts = chapters(run)
+    for name, steps in parts.items():
+        points += _chapter_points(run, name, steps)
+    for step in () if parts else carried_out(run):
         where = _where(run, step)
         results = [v for v in run["verdicts"] if v["step"] == step["step"]]
         good = [v for v in results if v["result"] == "pass"]
@@ -146,7 +150,33 @@ def positive_points(run: Run) -> list[Point]:
     if preparation is not None and preparation.kind == "pass":
         points.append(preparation)
     good_checks = [f for f in run["findings"] if f["level"] == "ok"]
+    if parts and len(good_checks) > 2:
+        text = f"{len(good_checks)} checks of the system found it as real time needs it."
+        return [*points, Point("pass", text, numbers.join([f["check"] for f in good_checks]))]
     points += [Point("pass", f"{f['check']}: {f['found']}") for f in good_checks]
+    return points
+
+
+def _chapter_points(run: Run, name: str, steps: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """What held in a chapter of an evaluation, and what does not depend on a number."""
+    points = []
+    among = {step["step"] for step in steps}
+    results = [v for v in run["verdicts"] if v["step"] in among]
+    good = [v for v in results if v["result"] == "pass"]
+    if good:
+        judged = [v for v in results if v["result"] != "skipped"]
+        which = f"all {len(good)}" if len(good) == len(judged) > 1 else f"{len(good)}"
+        if len(good) < len(judged):
+            which += f" of {len(judged)}"
+        what = "verdict" if which == "1" else "verdicts"
+        places = dict.fromkeys(
+            step_name(run, step) for step in steps if any(v["step"] == step["step"] for v in good)
+        )
+        points.append(Point("pass", f"{name}: {which} {what} passed.", numbers.join(list(places))))
+    for step in steps:
+        for remark in step["remarks"]:
+            if remark["rule"] == "steady":
+                points.append(Point("pass", f"{_where(run, step)}: {remark['text']}"))
     return points
 
 
@@ -212,6 +242,12 @@ def negative_points(run: Run) -> list[Point]:
                     stream["reason"],
                 )
             )
+    for step in carried_out(run) if chapters(run) else ():
+        points += [
+            Point("warn", f"{_where(run, step)}: {remark['text']}")
+            for remark in step["remarks"]
+            if remark["rule"] == "growth"
+        ]
     preparation = prepared(run)
     if preparation is not None and preparation.kind != "pass":
         points.append(preparation)

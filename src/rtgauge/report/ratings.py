@@ -105,8 +105,8 @@ def _far(run: Run, steps: Sequence[Mapping[str, Any]]) -> Loss | None:
             if worst is None or ratio > worst[0]:
                 words = f"{name}, {label}" if len(series) > 1 else name
                 largest = numbers.shown(one["max"], "ns").full
-                base = numbers.shown(max(median, FLOOR_NS), "ns").full
-                worst = ratio, f"for a largest sample of {largest} against {base} ({words})"
+                base = numbers.shown(median, "ns").full
+                worst = ratio, f"for a largest sample of {largest}, the median {base} ({words})"
     if worst is None or worst[0] <= CALM:
         return None
     return min(math.ceil(2 * math.log10(worst[0] / CALM) - 1e-9), FAR_POINTS), worst[1]

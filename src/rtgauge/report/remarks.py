@@ -8,6 +8,8 @@ None knows a measurement by its name.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +25,7 @@ from rtgauge.stats.patterns import TICKS_HZ
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience
 
-__all__ = ["RULES", "Growth", "Rule", "growths", "lines", "remarks"]
+__all__ = ["RULES", "Growth", "Mark", "Rule", "Told", "growths", "told"]
 
 Document = dict[str, Any]
 Series = Mapping[str, Any]
@@ -36,8 +38,26 @@ STOLEN: Final = 0.001
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
 BATCH_NS: Final = 20
-CPUS: Final = 16
-"""Of a quantity on more CPUs those with the largest samples are looked through for second lines."""
+MOST: Final = 16
+"""So many series or CPUs of a quantity, those with the largest samples, are looked through for
+second lines."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value at which a picture has a line, and what it says there."""
+
+    value: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """The remarks on a step, for the results model; and for its pictures the second line of each
+    quantity that has one, by the place of the quantity's first series."""
+
+    remarks: list[Document]
+    marks: Mapping[int, Mark]
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,13 @@ class Quantity:
     series: Sequence[Series]
     labels: Sequence[str]
     figures: Sequence[Figures]
+    hz: float
+    """The rate of the kernel's tick; 0: not known."""
+
+    @functools.cached_property
+    def lines(self) -> list[tuple[stats.Line, list[int]]]:
+        """Its second lines, the most certain first."""
+        return _lines(self)
 
     @property
     def timed(self) -> bool:
@@ -72,16 +99,16 @@ class Rule:
 
     name: str
     says: str
-    find: Callable[[Quantity, float], Iterator[tuple[str, list[int]]]]
+    find: Callable[[Quantity], Iterator[tuple[str, list[int]]]]
 
 
-def remarks(
+def told(
     step: Document,
     run: Mapping[str, Any],
     figures: Mapping[int, Figures],
     watched: Collection[Ambience] = (),
-) -> list[Document]:
-    """The remarks of one step of a run of the results model; ``figures``: place in the run's
+) -> Told:
+    """The remarks on one step of a run of the results model; ``figures``: place in the run's
     series -> what its samples say; ``watched``: the step's records of the ambience."""
     places = [
         place
@@ -90,6 +117,7 @@ def remarks(
     ]
     hz = float((run["environment"].get("kernel") or {}).get("hz") or 0)
     found = []
+    marks = {}
     groups = group_series(run["series"], places)
     for members in groups:
         series = [run["series"][place] for place in members]
@@ -99,23 +127,34 @@ def remarks(
             series,
             series_labels(series),
             [figures[place] for place in members],
+            hz,
         )
         for rule in RULES:
-            for text, at in rule.find(quantity, hz):
+            for text, at in rule.find(quantity):
                 words = f"{quantity.name}: {text}" if len(groups) > 1 else text
                 words = words[:1].upper() + words[1:]
                 found.append(_remark(rule.name, words, [members[one] for one in at]))
+        if quantity.timed and quantity.lines:
+            line, some = quantity.lines[0]
+            middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
+            text = f"second line, every {_period(line)}"
+            marks[members[0]] = Mark(round(middle + line.excess_ns), text)
     tables = [table for table in run["tables"] if table["step"] == step["step"]]
     found += [
         _remark("batches", *one)
         for one in _batches(tables, [(p, run["series"][p]) for p in places])
     ]
     cpus = {run["series"][place]["cpu"] for place in places}
-    return found + [_remark(*one, []) for one in _ambience(watched, cpus)]
+    found += [_remark(*one, []) for one in _ambience(watched, cpus)]
+    return Told(found, marks)
 
 
 def _remark(rule: str, text: str, series: Sequence[int]) -> Document:
     return {"rule": rule, "text": text, "series": list(series)}
+
+
+def _period(line: stats.Line) -> str:
+    return numbers.shown(line.comb.period_ns / 1e6, "ms").full
 
 
 def _ns(value: float) -> str:
@@ -129,7 +168,7 @@ def _times(ratio: float) -> str:
 # --- the rules -----------------------------------------------------------------------------------
 
 
-def _first(quantity: Quantity, _hz: float) -> Iterator[tuple[str, list[int]]]:
+def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     """The first sample many times the median of the rest."""
     if not quantity.timed:
         return
@@ -163,9 +202,9 @@ def _median_of_rest(figures: Figures, first: int | None) -> int | None:
     return int(counts.values[int(np.searchsorted(cumulative, rank))])
 
 
-def lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
-    """The second lines of a quantity, one for each CPU that has one, with the series that were
-    looked at; the most certain first."""
+def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
+    """The second lines of a quantity, with the series that were looked at together, the most
+    certain first: of each series by itself, and of all on one CPU."""
     cpus: dict[int, list[int]] = {}
     for at, one in enumerate(quantity.series):
         lead = quantity.figures[at].lead
@@ -175,51 +214,67 @@ def lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
     def largest(members: Sequence[int]) -> float:
         return max(float(quantity.series[at]["max"] or 0) for at in members)
 
+    alone = [[at] for members in cpus.values() for at in members if len(members) > 1]
     found = []
-    for members in sorted(cpus.values(), key=largest, reverse=True)[:CPUS]:
-        times, excess = [], []
-        for at in members:
-            figures = quantity.figures[at]
-            lead = figures.lead
-            assert lead is not None
-            when = (
-                lead.due_ns + lead.value
-                if quantity.series[at]["interval_ns"]
-                else stats.placed(lead.due_ns, lead.value, figures.starts)
+    for members in sorted([*cpus.values(), *alone], key=largest, reverse=True)[:MOST]:
+        grid = all(quantity.series[at]["interval_ns"] for at in members)
+        for seamless in (False,) if grid else (False, True):
+            parts = [_placed(quantity, at, seamless) for at in members]
+            line = stats.second_line(
+                np.concatenate([times for times, _ in parts]),
+                np.concatenate([excess for _, excess in parts]),
+                [quantity.hz] if quantity.hz else TICKS_HZ,
             )
-            times.append(when[1:].astype(np.float64))
-            excess.append(lead.value[1:] - float(np.median(lead.value[1:])))
-        line = stats.second_line(np.concatenate(times), np.concatenate(excess))
-        if line is not None:
-            found.append((line, members))
+            if line is not None:
+                found.append((line, members))
     return sorted(found, key=lambda one: -one[0].comb.power)
 
 
-def _second_line(quantity: Quantity, hz: float) -> Iterator[tuple[str, list[int]]]:
+def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, np.ndarray]:
+    """When the samples of a series were taken, and what they took more than the median; without
+    the first of each test loop, which are cold in the rhythm of the loops."""
+    figures = quantity.figures[at]
+    lead = figures.lead
+    assert lead is not None
+    if quantity.series[at]["interval_ns"]:
+        times = (lead.due_ns + lead.value).astype(np.float64)
+        kept = np.arange(len(lead.value)) > 0
+    else:
+        times = stats.placed(lead.due_ns, lead.value, figures.starts, seamless=seamless)
+        kept = np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1) == 0
+    excess = lead.value - float(np.median(lead.value))
+    return times[kept], excess[kept]
+
+
+def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     """A second line above the first at regular times, named where it is the tick."""
     if not quantity.timed:
         return
-    found = lines(quantity)
+    found = quantity.lines
     if not found:
         return
     line, members = found[0]
     period = line.comb.period_ns
-    rates = [rate for rate in ([hz] if hz else TICKS_HZ) if abs(period * rate / 1e9 - 1) < 0.005]
+    known = [quantity.hz] if quantity.hz else TICKS_HZ
+    rates = [rate for rate in known if abs(period * rate / 1e9 - 1) < 0.005]
     samples = sum(len(lead.value) for at in members if (lead := quantity.figures[at].lead))
     cpu = quantity.series[members[0]]["cpu"]
     where = f" on CPU {cpu}" if len({one["cpu"] for one in quantity.series}) > 1 else ""
+    if len(members) == 1 < len(quantity.series):
+        where = f" ({quantity.labels[members[0]]})"
     text = (
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
         f"lie about {_ns(line.excess_ns)} above the first line, at most {_ns(line.worst_ns)}, and "
-        f"come every {numbers.shown(period / 1e6, 'ms').full}"
+        f"come every {_period(line)}"
     )
     text += f": the tick ({rates[0]:g} Hz)." if rates else "."
-    if len(found) > 1:
-        text += f" {len(found) - 1} more CPUs show one as well."
-    yield text, sorted(at for _, some in found for at in some)
+    others = {quantity.series[at]["cpu"] for _, some in found for at in some} - {cpu}
+    if others:
+        text += f" {len(others)} more CPU{'s show' if len(others) > 1 else ' shows'} one as well."
+    yield text, sorted({at for _, some in found for at in some})
 
 
-def _two_groups(quantity: Quantity, _hz: float) -> Iterator[tuple[str, list[int]]]:
+def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     """Values in two groups with next to nothing between."""
     if not quantity.timed:
         return
@@ -243,7 +298,7 @@ def _percent(part: float) -> str:
     return f"{part * 100:.2g}{numbers.GAP}%"
 
 
-def _spread(quantity: Quantity, _hz: float) -> Iterator[tuple[str, list[int]]]:
+def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     """One of a hundred samples many times the median."""
     if not quantity.timed:
         return
@@ -345,29 +400,35 @@ def _growth(
     return None if slope is None else (sorted(points), slope)
 
 
-def _grows(quantity: Quantity, _hz: float) -> Iterator[tuple[str, list[int]]]:
-    """Growth with a numeric label, or none."""
-    if not quantity.timed:
-        return
-    for growth in growths(quantity.series):
-        (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
-        whose = f" ({growth.others})" if growth.others else ""
-        one = growth.label[:-1] if growth.label.endswith("s") else growth.label
-        if growth.steady:
-            text = (
-                f"does not depend on {growth.label}: the median is {_ns(low)} at {least} and "
-                f"{_ns(high)} at {most}{whose}."
-            )
-        elif growth.grows:
+def _grows(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """Growth with a numeric label."""
+    for growth in growths(quantity.series) if quantity.timed else ():
+        if growth.grows and not growth.steady:
+            (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
+            one = growth.label[:-1] if growth.label.endswith("s") else growth.label
             each = growth.slope
-            text = (
+            yield (
                 f"grows with {growth.label}: the median is {_ns(low)} at {least} and {_ns(high)} "
                 f"at {numbers.count(most)}, about {_ns(each.each)} for each {one}, between "
-                f"{_ns(each.low)} and {_ns(each.high)}{whose}."
+                f"{_ns(each.low)} and {_ns(each.high)}{_others(growth)}.",
+                sorted(at for _, _, at in growth.points),
             )
-        else:
-            continue
-        yield text, sorted(at for _, _, at in growth.points)
+
+
+def _steady(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """No growth with a numeric label."""
+    for growth in growths(quantity.series) if quantity.timed else ():
+        if growth.steady:
+            (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
+            yield (
+                f"does not depend on {growth.label}: the median is {_ns(low)} at {least} and "
+                f"{_ns(high)} at {numbers.count(most)}{_others(growth)}.",
+                sorted(at for _, _, at in growth.points),
+            )
+
+
+def _others(growth: Growth) -> str:
+    return f" ({growth.others})" if growth.others else ""
 
 
 RULES: Final = (
@@ -392,11 +453,15 @@ RULES: Final = (
     ),
     Rule(
         "growth",
-        "Where the values of a label are whole numbers, three at least: the median grows if the "
-        "slope (Theil and Sen) is above zero with its whole interval and the growth over all is "
-        f"more than {GROWN:.0%}; it does not depend on the label if all medians lie within "
-        f"{GROWN:.0%}.",
+        "Where the values of a label are whole numbers, three at least: the slope of the medians "
+        "(Theil and Sen) is above zero with its whole interval, and the growth over all is more "
+        f"than {GROWN * 100:g} %.",
         _grows,
+    ),
+    Rule(
+        "steady",
+        f"With such a label: all medians lie within {GROWN * 100:g} %, or {GROWN_NS} ns.",
+        _steady,
     ),
     Rule(
         "spread",
@@ -411,18 +476,21 @@ def _batches(
     tables: Sequence[Document], series: Sequence[tuple[int, Series]]
 ) -> Iterator[tuple[str, list[int]]]:
     """The mean of batches against that of single operations, where a row of a table of batches
-    has the name of a series: ``release``, or ``robust: release`` where a label has that value."""
+    has the name of a series and of its labels: ``release``, ``robust: release``, ``switch, 2
+    threads``."""
     both = []
     for table in tables:
         units = [column["unit"] for column in table["columns"]]
         if units[:2] != ["", "ps"]:
             continue
         for row in table["rows"]:
-            value, _, name = str(row[0]).rpartition(": ")
+            words = _words(str(row[0]))
             for place, one in series:
-                labels = list(one["labels"].values())
-                fits = labels == [value] if value else not labels
-                if one["name"] == name and fits and one["mean"] is not None and one["unit"] == "ns":
+                if one["mean"] is None or one["unit"] != "ns":
+                    continue
+                values = _words(" ".join([one["name"], *one["labels"].values()]))
+                names = values | _words(" ".join(one["labels"]))
+                if words in (values, names):
                     both.append((row[1] / 1000, float(one["mean"]), str(row[0]), place))
     if not both:
         return
@@ -440,6 +508,10 @@ def _batches(
             "each disturbance that hits it.",
             places,
         )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z0-9_-]+", text.lower()))
 
 
 def _ambience(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple[str, str]]:

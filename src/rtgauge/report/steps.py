@@ -27,8 +27,15 @@ from rtgauge.report.labels import (
 )
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import Point
+from rtgauge.report.sequences import is_sequence, sequences
 from rtgauge.report.strips import Strip, strips
-from rtgauge.report.tables import Named, figures_table, more_table, plain_table
+from rtgauge.report.tables import (
+    Named,
+    figures_table,
+    more_table,
+    plain_table,
+    published_table,
+)
 
 __all__ = ["Shared", "step_facts", "step_view"]
 
@@ -80,8 +87,9 @@ def step_view(
     summary = str(definition.get("summary") or "") or step["measurement"]
     short = step_name(run, step)
     title = summary[:1].upper() + summary[1:]
-    if apart := short.removeprefix(step["measurement"]).removeprefix(": "):
-        title += f" ({apart})"
+    apart = short.removeprefix(step["measurement"]).removeprefix(": ")
+    if words := apart or _method(step, [run["series"][place] for place in places], definition):
+        title += f" ({words})"
     load = added_text(step["load"])
     if step["role"] == "measurement":
         title += ", no load added" if load == "none added" else f", under load {load}"
@@ -107,11 +115,38 @@ def step_view(
         "tables": [
             plain_table(table, meanings.get(table["name"], ""))
             for table in run["tables"]
-            if table["step"] == step["step"]
+            if table["step"] == step["step"] and not is_sequence(table)
         ],
+        "orders": [
+            plain_table(table, meanings.get(table["name"], ""))
+            for table in run["tables"]
+            if table["step"] == step["step"] and is_sequence(table)
+        ],
+        "sequences": sequences(run, step["step"]),
+        "published": published_table(run, step),
+        "chapter": step["chapter"],
+        "page": _page(definition),
         "verdicts": _verdict_rows(run, step["step"]),
         "remarks": _remarks(run, step),
     }
+
+
+def _method(step: Document, series: Sequence[Document], definition: Mapping[str, Any]) -> str:
+    """Which of several named ways a step of its own went: the value of the first option that
+    chooses among them and is a label of its series."""
+    labels = {name for one in series for name in one["labels"]}
+    for option in definition.get("options") or ():
+        name = str(option.get("name"))
+        if name in labels and option.get("type") in ("enum", "enums"):
+            value = str(step["parameters"].get(name) or "")
+            return "" if "," in value else value
+    return ""
+
+
+def _page(definition: Mapping[str, Any]) -> str:
+    """Where the manual says how it is measured."""
+    name = str(definition.get("name") or "")
+    return f"docs/measurements/{name}.md" if re.fullmatch("[a-z0-9-]+", name) else ""
 
 
 def _trouble(step: Document) -> dict[str, str] | None:
@@ -249,7 +284,7 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
         rows.append(
             {
                 "rule": numbers.typeset(rule),
-                "whose": f"all {len(whose)} series" if everyone else ", ".join(whose),
+                "whose": f"all {len(whose)} series" if everyone else "; ".join(whose),
                 "result": result,
                 "evidence": numbers.typeset(evidence),
                 "remedy": numbers.typeset(remedy),
@@ -293,6 +328,7 @@ def _group(
             unit,
             f"; the {WORST_ROWS} series with the highest maxima of {len(series)}",
         )
+    marks = analysis.marks[number] if analysis.marks else {}
     figures = [analysis.figures[number][analysis.places[number][place]] for place in members]
     drawn = any(one.kept for one in figures)
     views = []
@@ -313,11 +349,15 @@ def _group(
             "budget": limit,
             "events": [[event["time_s"], event["text"]] for event in step["events"]],
             **picture,
+            "against": pictures.against(series),
+            "mark": None if (mark := marks.get(members[0])) is None else [mark.value, mark.text],
         }
         found = [] if picture["time"] is None or not first else strips(stored, shared.budget.strip)
         shared.data[name]["strips"] = [one.data() for one in found]
         shared.data[name]["grid"] = grid = all(one["interval_ns"] > 0 for one in series)
         views = _figures(picture, len(series), found, grid)
+        if (over := shared.data[name]["against"]) is not None:
+            views.insert(0, _against(over))
     return {
         "id": name,
         "places": list(members),
@@ -335,6 +375,17 @@ def _group(
         "more_summary": "More figures: without the first sample, corrected percentiles, scheduling",
         "more_open": False,
         "figures": views,
+    }
+
+
+def _against(over: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "against",
+        "full": True,
+        "title": f"Against {over['label']}",
+        "caption": "The line joins the medians, the band reaches from the smallest to the 99 % "
+        "value where there are samples enough for one, else to the largest; the triangles are the "
+        f"maxima. Level: constant. Look for what grows with {over['label']}.",
     }
 
 
@@ -489,8 +540,13 @@ def _figures(
             {
                 "kind": "around",
                 "full": False,
-                "title": "Around the largest sample",
-                "caption": "Every sample before and after the largest, "
+                "title": "The test loop of the largest sample"
+                if picture["window"]["loops"]
+                else "Around the largest sample",
+                "caption": "Every sample of that loop, about when it was taken: look for a rhythm, "
+                "and for what the largest had before it."
+                if picture["window"]["loops"]
+                else "Every sample before and after the largest, "
                 + (
                     "at the time it was due: look for what announced it, how long it lasted, and "
                     "for gaps, where periods were missed."

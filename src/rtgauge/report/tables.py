@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import ambience, capital, tail_percentile, watched
+from rtgauge.report.labels import ambience, capital, realtime_text, tail_percentile, watched
 from rtgauge.report.model import Document
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "figures_table",
     "more_table",
     "plain_table",
+    "published_table",
     "span",
     "tags",
 ]
@@ -229,6 +230,53 @@ def plain_table(table: Document, meaning: str) -> Grid:
         rows.append(Row(cells[0].text if cells else "", cells[1:]))
     title = capital(table["name"])
     return Grid(label=title, heads=heads, rows=rows, title=title, meaning=capital(meaning))
+
+
+def published_table(run: Document, step: Document) -> Grid | None:
+    """Published figures beside the results of a step: ours first, for each row of theirs."""
+    rows = step["published"]
+    if not rows:
+        return None
+    what, cells = [], []
+    for one in rows:
+        variant = f", {one['variant']}" if one["variant"] else ""
+        what.append(f"{one['name']}{variant}")
+        places = one["series"]
+        ours = [run["series"][place]["max"] for place in places]
+        largest = max((value for value in ours if value is not None), default=None)
+        most = _us(one["max_us"])
+        if one["max_bound"] == "lower" and one["max_us"] is not None:
+            most = f"above {most}"
+        if one["value_us"] is not None and one["max_us"] is None:
+            most = _us(one["value_us"])
+        kernel = " ".join(text for text in (one["os"], one["kernel"]) if text)
+        model = realtime_text({"realtime": one["realtime"]}) if one["realtime"] else ""
+        if one["realtime"] == "xenomai":
+            model = ""
+        cells.append(
+            [
+                Cell(_us(one["min_us"])),
+                Cell(_us(one["mean_us"])),
+                Cell(one["verdict"] or most, cls="peak"),
+                Cell("–" if largest is None else numbers.shown(largest, "ns").text),
+                Cell(one["board"], note=one["cpu"], cls="words"),
+                Cell(kernel, note=model, cls="words"),
+                Cell(one["load"] or "–", note=one["tool"], cls="words"),
+                Cell(one["source"], note=one["note"], cls="words"),
+            ]
+        )
+    heads = ["Published", "Min", "Mean", "Max", "Max here", "Board", "Kernel", "Load", "Source"]
+    works = "; ".join(dict.fromkeys(f"{one['source']}: {one['work']}" for one in rows))
+    return Grid(
+        "Published figures",
+        heads,
+        [Row(name, row) for name, row in zip(what, cells, strict=True)],
+        f"In µs. {works}.",
+    )
+
+
+def _us(value: float | None) -> str:
+    return "–" if value is None else numbers.shown(value * 1000, "ns").text
 
 
 def span(values: Sequence[int], unit: str) -> str:

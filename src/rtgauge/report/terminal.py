@@ -26,6 +26,7 @@ from rtgauge.report.labels import (
     Level,
     ambience,
     carried_out,
+    chapters,
     claim,
     group_series,
     load_text,
@@ -172,11 +173,15 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
     steps = carried_out(run)
     asked_for = any(step["role"] != "calibration" for step in steps)
     aside = [step for step in steps if asked_for and step["role"] == "calibration"]
-    for step in steps:
+    whole = chapters(run)
+    if whole:
+        parts += _chapters(run, whole)
+        aside = []
+    for step in () if whole else steps:
         if step not in aside:
             parts.append(Text())
             parts.extend(_step(run, step))
-    if any(_lacking(run, step) for step in steps if step not in aside):
+    if not whole and any(_lacking(run, step) for step in steps if step not in aside):
         parts += [Text(), Text("–  too few samples for this percentile", "dim")]
     if aside:
         parts.append(Text())
@@ -205,6 +210,114 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
         ),
     ]
     return parts
+
+
+def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> list[RenderableType]:
+    """An evaluation: its chapters with their ratings, and each step in a line or two."""
+    given = {one["subject"]: one for one in run["ratings"] if one["by"] == "rule"}
+    names = [len(_title(run, step)) for steps in parts.values() for step in steps]
+    found: list[RenderableType] = []
+    for name, steps in parts.items():
+        rating = given.get(name)
+        head = Table.grid(padding=(0, 2), expand=True)
+        head.add_column(ratio=1)
+        head.add_column(justify="right")
+        head.add_row(
+            Text(_safe(name), "bold"),
+            Text(f"{rating['rating']:g} of 10", "bold") if rating else "",
+        )
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(width=min(max(names), 22), no_wrap=True, overflow="ellipsis")
+        table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+        for width in (9, 10, 14):
+            table.add_column(justify="right", width=width, no_wrap=True)
+        if len(found) == 0:
+            table.add_row("", "", Text("median", "dim"), Text("max", "dim"), "")
+        below: list[RenderableType] = []
+        for step in steps:
+            for row in _short(run, step):
+                table.add_row(*row)
+            below += _trouble(run, step)
+        found += [Text(), head, table, *below]
+    evaluator = [one for one in run["ratings"] if one["by"] == "evaluator"]
+    if evaluator:
+        found += [Text(), Text("The evaluator's ratings", "bold")]
+        for one in evaluator:
+            words = f"{one['rating']:g} of 10  {one['subject']}"
+            words += f": {one['evidence']}" if one["evidence"] else ""
+            found.append(_indented(Text(_safe(words))))
+    if given:
+        rule = next(iter(given.values()))["rule"]
+        found += [Text(), Text(f"Ratings by rule. {_safe(rule)}", "dim")]
+    return found
+
+
+def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    load = "" if step["load"]["name"] == "idle" else f", {step['load']['name']}"
+    return f"{step_number(step):2} {_safe(step_name(run, step))}{_safe(load)}"
+
+
+QUANTITIES: Final = 2
+
+
+def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[RenderableType]]:
+    """A step in a row or two: of a quantity the series with the largest sample, and verdicts."""
+    places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    rows: list[tuple[str, str, str]] = []
+    for members in group_series(run["series"], places):
+        series = [run["series"][place] for place in members]
+        at = worst(series)
+        if at is None:
+            continue
+        label = f", {series_labels(series)[at]}" if len(series) > 1 else ""
+        unit = series[at]["unit"]
+        median = series[at]["percentiles"].get("50")
+        rows.append(
+            (
+                f"{series[0]['name']}{label}",
+                numbers.shown(median, unit).full,
+                numbers.shown(series[at]["max"], unit).full,
+            )
+        )
+    missed = sum(run["series"][place]["missed"] for place in places)
+    tags = Text(justify="right")
+    results = [v["result"] for v in run["verdicts"] if v["step"] == step["step"]]
+    for result in ("fail", "inconclusive", "pass", "skipped"):
+        if number := results.count(result):
+            tags.append(f"{' ' if tags else ''}{number} {result}", _STYLES[result])
+    if step["state"] != "complete":
+        tags = Text(step["state"], _STYLES[step["state"]])
+    elif missed:
+        tags.append(f"{' ' if tags else ''}{numbers.count(missed)} missed", _STYLES["fail"])
+    name = Text(_title(run, step))
+    if not rows:
+        return [[name, "", "", "", tags]]
+    shown: list[list[RenderableType]] = []
+    for number, (what, median, largest) in enumerate(rows[:QUANTITIES]):
+        shown.append(["" if number else name, _safe(what), _safe(median), _safe(largest), ""])
+    if len(rows) > QUANTITIES:
+        shown.append(["", Text(f"and {len(rows) - QUANTITIES} more", "dim"), "", "", ""])
+    shown[0][-1] = tags
+    return shown
+
+
+def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
+    """What of a step of an evaluation needs more than its row."""
+    where = f"{step_number(step)} {_safe(step_name(run, step))}: "
+    lines: list[RenderableType] = []
+    if step["state"] != "complete":
+        words = "; ".join(part for part in (step["reason"], step["remedy"]) if part)
+        lines.append(_line((where, ""), (_safe(words), _STYLES[step["state"]])))
+    bad = [one for one in _verdicts(run, step) if one.plain.startswith(("fail", "inconclusive"))]
+    lines += [Text.assemble(where, one) for one in [*_counters(run, step), *bad]]
+    if words := ordinary(run, step):
+        lines.append(_line((where, ""), (words, _STYLES["error"])))
+    lines += [
+        _line((where, ""), (_safe(remark["text"]), ""))
+        for remark in step["remarks"]
+        if remark["rule"] == "growth"
+    ]
+    return [_indented(line) for line in lines]
 
 
 def _beside(tables: Sequence[beside.Table]) -> list[RenderableType]:

@@ -38,6 +38,8 @@ TICKS_HZ: Final = (100, 250, 300, 1000)
 _BIN_NS: Final = 100_000
 _BINS: Final = 1 << 17
 _LEAST_HITS: Final = 12
+_ENOUGH: Final = 28
+_FREE: Final = 0.5
 _PERIODS: Final = 20
 _KNOWN: Final = 11.0
 _ANY: Final = 27.0
@@ -81,18 +83,19 @@ def _loops(due_ns: Int64, values: Int64, starts: Int64) -> tuple[Int64, Int64, F
     return first, number, np.where(after < len(starts), following, np.inf)
 
 
-def placed(due_ns: Int64, values: Int64, starts: Int64) -> Float64:
+def placed(due_ns: Int64, values: Int64, starts: Int64, *, seamless: bool = False) -> Float64:
     """When each sample of a series without a time grid began, in ns.
 
     ``due_ns`` is the time of the test loop that a sample belongs to, the same for all of a loop;
     ``values`` are durations in ns. ``starts``, rising, are the times of all test loops of the step,
     other series' too: where the next one begins, a loop has ended. Within a loop the samples stand
     so far apart as in most loops of the series, and what one took more than the median delays all
-    after it.
+    after it. ``seamless``: each begins where the one before it ended.
     """
     if not len(due_ns):
         return np.zeros(0)
-    rhythm = pace(due_ns, values, starts)
+    median = float(np.median(values))
+    rhythm = Pace(median, median) if seamless else pace(due_ns, values, starts)
     first, number, end = _loops(due_ns, values, starts)
     times = rhythm.within(0.0, values)
     begin = np.repeat(due_ns[first].astype(np.float64), number)
@@ -113,7 +116,7 @@ class Comb:
     power: float
 
 
-def comb(hits: Float64, exposure: Float64) -> Comb | None:
+def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) -> Comb | None:
     """Whether hits come at regular times; None if they do not, or there are too few to say.
 
     ``exposure``: the times of all samples, hits or not. Hits at random come more often where there
@@ -123,7 +126,8 @@ def comb(hits: Float64, exposure: Float64) -> Comb | None:
     The statistic at a frequency is |sum of exp(2 pi i f t) - its mean|^2 / its variance, with mean
     and variance of as many of the samples chosen at random (Lord Rayleigh, Philosophical Magazine
     37, 1919, with the window taken out). It must exceed 27 at any of up to 65 536 frequencies, or
-    11 at one of the few rates for which kernels are built, and half of the hits be in phase.
+    11 at one of the few ``rates`` (by default those for which kernels are built), and half of the
+    hits be in phase.
     """
     hits = np.sort(hits)
     if len(hits):
@@ -134,9 +138,10 @@ def comb(hits: Float64, exposure: Float64) -> Comb | None:
     span = float(exposure.max()) - origin
     if span <= 0:
         return None
-    found = [_Peak(f, *_power(hits - origin, exposure - origin, f)) for f in _frequencies(span)]
+    found = [_Peak(f, *_power(hits - origin, exposure - origin, f)) for f in _seen(rates, span)]
     found = [one for one in found if one.power >= _KNOWN]
-    found += _search(hits - origin, exposure - origin, span)
+    if len(hits) >= _ENOUGH:
+        found += _search(hits - origin, exposure - origin, span)
     found = [_refined(hits - origin, exposure - origin, one, span) for one in found]
     found = [one for one in found if one.strength >= _CONCENTRATED]
     if not found:
@@ -163,8 +168,9 @@ class _Peak:
     strength: float
 
 
-def _frequencies(span_ns: float) -> list[float]:
-    return [float(hz) for hz in TICKS_HZ if hz * span_ns / 1e9 >= _PERIODS]
+def _seen(rates: Sequence[float], span_ns: float) -> list[float]:
+    """The rates of which enough periods were seen."""
+    return [float(hz) for hz in rates if hz * span_ns / 1e9 >= _PERIODS]
 
 
 _WINDOW: Final = 50_000
@@ -180,7 +186,7 @@ def _power(hits: Float64, exposure: Float64, hz: float) -> tuple[float, float]:
 
 def _statistic(total: complex, window: complex, number: int) -> tuple[float, float]:
     free = 1 - abs(window) ** 2
-    if free < 0.2:  # the sampling has this rhythm itself: nothing can be seen
+    if free < _FREE:  # the sampling has this rhythm itself: nothing can be seen
         return 0.0, 0.0
     beyond = abs(total - number * window)
     return beyond**2 / (number * free), beyond / number
@@ -198,7 +204,7 @@ def _search(hits: Float64, exposure: Float64, span: float) -> list[_Peak]:
     total, window = both[0], both[1] / len(exposure)
     free = 1 - np.abs(window) ** 2
     beyond = np.abs(total - len(hits) * window) ** 2
-    power = np.where(free < 0.2, 0.0, beyond / (len(hits) * np.maximum(free, 0.2)))
+    power = np.where(free < _FREE, 0.0, beyond / (len(hits) * np.maximum(free, _FREE)))
     hz = np.arange(len(power)) * 1e9 / (size * bin_ns)
     power[hz < _PERIODS * 1e9 / span] = 0.0
     top = float(power.max(initial=0.0))
@@ -235,7 +241,7 @@ class Line:
     worst_ns: float
 
 
-def second_line(times: Float64, excess: Float64) -> Line | None:
+def second_line(times: Float64, excess: Float64, rates: Sequence[float] = TICKS_HZ) -> Line | None:
     """Samples that are larger at regular times than the others, if there are such.
 
     ``times``: when each sample was taken (ns); ``excess``: by how much it is above the median of
@@ -251,7 +257,7 @@ def second_line(times: Float64, excess: Float64) -> Line | None:
     number = _LEAST_HITS
     while number // 2 < min(clear, len(times) // 5):
         some = order[: min(number, clear, len(times) // 5)]
-        found = comb(times[some], times)
+        found = comb(times[some], times, rates)
         if found is not None and (best is None or found.power > best[0]):
             turns = (times[some] - found.phase_ns) / found.period_ns
             phased = np.abs((turns + 0.5) % 1.0 - 0.5) <= 0.1

@@ -335,6 +335,55 @@ class Group {
 		const highest = Math.max(...vis.map(i => this.data.max[i] === null ? -Infinity : this.data.max[i]));
 		if (Number.isFinite(highest)) vline(u, this.value(highest), "max " + this.show(this.value(highest)), css("--ink"), [2, 3], 0);
 		if (this.data.budget !== null) vline(u, this.value(this.data.budget), "budget", css("--fail"), [6, 4], 1);
+		if (this.data.mark) vline(u, this.value(this.data.mark[0]), this.data.mark[1], css("--accent"), [1, 3], 2);
+	}
+	/* The second line of a quantity, where it has one. */
+	second(u) { if (this.data.mark) hline(u, this.value(this.data.mark[0]), this.data.mark[1], css("--accent")); }
+	/* The quantity over a numeric label of its series. */
+	against(figure) {
+		const a = this.data.against, n = a.lines.length;
+		const x = [...new Set(a.x.flat())].sort((p, q) => p - q), place = new Map(x.map((v, k) => [v, k]));
+		const row = (i, key) => { const out = new Array(x.length).fill(null); a.x[i].forEach((v, k) => { const at = place.get(v), was = out[at], now = this.value(a[key][i][k]); out[at] = was === null ? now : key === "low" ? Math.min(was, now) : Math.max(was, now); }); return out; };
+		const data = [x], series = [{}], bands = [], highs = [];
+		let lo = Infinity, hi = -Infinity;
+		a.lines.forEach((_, i) => {
+			const low = row(i, "low"), middle = row(i, "middle"), high = row(i, "high"), tail = row(i, "tail").map((v, k) => v === null ? high[k] : v);
+			for (const v of [...low, ...high]) if (v !== null) { lo = Math.min(lo, v); hi = Math.max(hi, v); }
+			const at = data.length, none = { stroke: colour(i, n, 0), width: 0, points: { show: false } };
+			data.push(middle, tail, low);
+			series.push({ stroke: colour(i, n), width: 1.6, spanGaps: true, points: { show: true, size: 5, fill: colour(i, n) } }, none, none);
+			bands.push({ series: [at + 1, at + 2], fill: colour(i, n, n > 4 ? 0.06 : 0.13) });
+			highs.push(high);
+		});
+		if (!Number.isFinite(lo)) return null;
+		const { kind, scale } = spread(lo, hi, this.linear.against);
+		const wide = x[0] > 0 && x[x.length - 1] / x[0] >= 20;
+		if (n > 1 && !figure.querySelector(".keys")) figure.querySelector("h4").append(el("span", "keys"));
+		const keysBox = figure.querySelector(".keys");
+		if (keysBox) keysBox.replaceChildren(...a.lines.map((text, i) => { const k = el("span"), w = el("span", "swatch"); w.style.background = colour(i, n); k.append(w, text); return k; }));
+		return this.base(figure, {
+			data,
+			options: {
+				bands,
+				scales: { x: Object.assign({ time: false, range: wide ? [x[0] * 0.85, x[x.length - 1] * 1.18] : (u, p, q) => { const room = (q - p) * 0.04 || 0.5; return p === null ? [0, 1] : [p - room, q + room]; } }, wide ? { distr: 3, log: 10 } : {}), y: scale },
+				axes: [Object.assign(axisBase(), { label: a.label, size: 34, splits: () => x, filter: (u, s) => s, values: (u, s) => { let last = -Infinity; return s.map(v => { const px = u.valToPos(v, "x"); if (px - last < 26) return ""; last = px; return tick(v); }); } }), valueAxis(kind, this.label(this.data.quantity), false)],
+				series,
+				focus: { alpha: 1 },
+			},
+			hooks: { draw: [u => {
+				const c = u.ctx, r = devicePixelRatio;
+				c.save();
+				highs.forEach((high, i) => high.forEach((v, k) => {
+					if (v === null || x[k] < u.scales.x.min || x[k] > u.scales.x.max) return;
+					const px = u.valToPos(x[k], "x", true), py = u.valToPos(v, "y", true);
+					c.fillStyle = colour(i, n);
+					c.beginPath(); c.moveTo(px, py - 4 * r); c.lineTo(px - 4 * r, py + 3 * r); c.lineTo(px + 4 * r, py + 3 * r); c.closePath(); c.fill();
+				}));
+				c.restore();
+				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
+			}] },
+			tell: (u, idx) => `${a.label} ${x[idx]}: ` + a.lines.map((text, i) => [text, data[1 + 3 * i][idx], highs[i][idx]]).filter(p => p[2] !== null).slice(0, 3).map(([text, m, h]) => `${text ? text + " " : ""}median ${this.show(m)}, max ${this.show(h)}${NARROW}${this.unit}`).join(" · "),
+		});
 	}
 	ccdf(figure) {
 		const c = this.data.ccdf, vis = this.ordered();
@@ -419,6 +468,7 @@ class Group {
 			hooks: { draw: [u => {
 				const cx = u.ctx, r = devicePixelRatio, base = u.bbox.top + u.bbox.height;
 				if (budget !== null) hline(u, budget, "budget", css("--fail"));
+				this.second(u);
 				cx.save();
 				if (who) who.forEach((i, k) => {
 					if (i === null || x[k] < u.scales.x.min || x[k] > u.scales.x.max) return;
@@ -593,20 +643,22 @@ class Group {
 		const choice = figure.querySelector("select");
 		if (choice) choice.value = String(i);
 		if (i === undefined) return null;
-		const w = this.window.around[i], middle = w.due[w.at], grid = this.data.grid, x = grid ? w.due.map(v => (v - middle) / 1e6) : w.index.map(v => v - w.index[w.at]), y = w.value.map(v => this.value(v));
+		const w = this.window.around[i], middle = w.due[w.at], grid = this.data.grid, loop = this.data.window.loops;
+		const x = grid ? w.due.map(v => (v - middle) / 1e6) : loop ? w.due.map(v => (v - w.due[0]) / 1e3) : w.index.map(v => v - w.index[w.at]), y = w.value.map(v => this.value(v));
 		const lo = y.reduce((a, b) => Math.min(a, b)), hi = y.reduce((a, b) => Math.max(a, b));
 		const { kind, scale } = spread(lo, hi, this.linear.around);
 		return this.base(figure, {
 			data: [x, y],
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => { const room = (b - a) * 0.015 || 0.5; return a === null ? [0, 1] : a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
-				axes: [Object.assign(axisBase(), { label: grid ? "due, from when the largest was due (ms)" : "samples, from the largest", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: grid ? "due, from when the largest was due (ms)" : loop ? "time since the loop's first sample (µs)" : "samples, from the largest", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series: [{}, this.dots(i)],
 				focus: { alpha: 1 },
 			},
 			hooks: { draw: [u => {
 				if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail"));
-				vline(u, 0, `${this.show(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
+				this.second(u);
+				vline(u, x[w.at], `${this.show(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
 			}] },
 			tell: (u, idx) => (grid ? `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due[idx] / 1e6).toFixed(3))}${NARROW}ms · ` : "") + `sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
 		});
@@ -674,6 +726,10 @@ class Group {
 				const from = h.start_ns + Math.floor(k / n) * h.bin_ns;
 				rows.push([from, from + h.bin_ns, h.low[k % n], h.high[k % n], ...this.maps.map(m => m[k])]);
 			}
+		} else if (kind === "against") {
+			const a = d.against;
+			rows.push(["series", a.label, `min (${unit})`, `median (${unit})`, `99 % (${unit})`, `max (${unit})`]);
+			a.lines.forEach((text, i) => a.x[i].forEach((v, k) => rows.push([text, v, a.low[i][k], a.middle[i][k], a.tail[i][k], a.high[i][k]])));
 		} else if (kind === "around" || kind === "begin") {
 			rows.push(["series", "sample", "due (ns)", `${d.quantity} (${unit})`]);
 			this.window[kind].forEach((w, i) => { if (w) w.due.forEach((due, k) => rows.push([d.labels[i], w.index[k], due, w.value[k]])); });
