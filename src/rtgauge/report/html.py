@@ -208,7 +208,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
     ]
     parts = _chapters(run, views, prefix)
     if parts:
-        views = [view for part in parts for view in part.steps]
+        by_anchor = {view["anchor"]: view for view in views}
+        views = [by_anchor[step["anchor"]] for part in parts for step in part.steps]
     environment = run["environment"]
     kernel, build = _kernel(environment)
     cpu, cpus = _cpu(environment)
@@ -283,11 +284,11 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
 
 @dataclass(frozen=True)
 class Chapter:
-    """Steps that belong together; ``rating`` None: they have none."""
+    """Steps that belong together, by anchor, number and link; ``rating`` None: they have none."""
 
     name: str
     anchor: str
-    steps: Sequence[dict[str, Any]]
+    steps: Sequence[Mapping[str, str]]
     rating: float | None
     evidence: str
 
@@ -306,7 +307,7 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
         chapter = Chapter(
             name,
             f"{prefix}chapter-{number}",
-            members,
+            [{key: str(view[key]) for key in ("anchor", "number", "link")} for view in members],
             one and one["rating"],
             one["evidence"] if one else "",
         )
