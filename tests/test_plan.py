@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rtgauge.plan import (
     thorough_parameters,
 )
 from rtgauge.target.fake import CATALOGUE
+from rtgauge.target.local import find_agent
 
 PLANS = Path(__file__).resolve().parent.parent / "plans"
 
@@ -252,6 +254,9 @@ def test_a_length_is_for_what_lasts_for_a_time() -> None:
     ]
     plan = evaluation_plan(Catalogue.from_document(document), settings={"for": "10m"})
     assert [step.parameters.get("for") for step in plan.steps] == ["10m", "10m", "0", None]
+    by_name["pendulum"]["evaluate"] = [{"parameters": {"for": "4s", "samples": "500"}}]
+    plan = evaluation_plan(Catalogue.from_document(document), settings={"for": "10m"})
+    assert [step.parameters.get("for") for step in plan.steps] == ["10m", "10m", "4s", None]
 
 
 @pytest.mark.parametrize(
@@ -358,11 +363,29 @@ def test_wrong_ratings(catalogue: Catalogue, text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(PLANS.glob("*.toml")), ids=lambda path: path.name)
-def test_the_plans_that_ship_can_be_read(catalogue: Catalogue, path: Path) -> None:
-    plan = read_plan(path, catalogue)
+def test_the_plans_that_ship_can_be_read(path: Path) -> None:
+    described = subprocess.run(
+        [find_agent(), "describe"], capture_output=True, check=True, timeout=60
+    )
+    plan = read_plan(path, Catalogue.from_json(described.stdout))
     assert plan.name == path.stem
     assert 20 < len(plan_summary(path)) < 100
     assert shipped_plans()[path.stem].read_bytes() == path.read_bytes()
+
+
+def test_the_evaluation_2_9_has_the_framework_in_its_order() -> None:
+    """All that has a code of the framework, and is no matter of interrupts, in its sequence."""
+    described = subprocess.run(
+        [find_agent(), "describe"], capture_output=True, check=True, timeout=60
+    )
+    catalogue = Catalogue.from_json(described.stdout)
+    plan = read_plan(PLANS / "evaluation-2.9.toml", catalogue)
+    names = [step.measurement for step in plan.steps]
+    assert [name for name in names if catalogue.measurement(name).code] == [
+        name for name, entry in catalogue.measurements.items() if entry.code
+    ]
+    assert names[-2:] == ["timer", "timer"]
+    assert [step.loads == "idle" for step in plan.steps] == [True] * (len(names) - 1) + [False]
 
 
 def test_a_prepared_plan_has_its_calibration_prepared(catalogue: Catalogue) -> None:

@@ -31,7 +31,7 @@ ROOT: Final = os.geteuid() == 0
 # What has threads of different priorities, or a thread that may not be interrupted, and what goes
 # from one CPU to another.
 NEED_PRIORITY: Final = frozenset(
-    {"condvar", "eventfd", "futex", "inherit-chain", "mq-posix", "mq-sysv", "mutex-contended",
+    {"condvar", "eventfd", "futex", "mutex-chain", "mq-posix", "mq-sysv", "mutex-contended",
      "mutex-handover", "mutex-inversion", "pipe", "round-robin", "sem-contended", "sem-lock",
      "sem-order", "sem-sysv", "signal", "thread-lifecycle", "thread-rules", "thread-switch"}
 )  # fmt: skip
@@ -118,7 +118,8 @@ def small(entry: Measurement) -> list[str]:
         words += ["--for", "100ms"]
     elif entry.has("samples"):
         option = entry.option("samples")
-        words += ["--samples", str(max(100, int(option.min or 0)))]
+        few = min(100, int(option.default)) or 100
+        words += ["--samples", str(max(few, int(option.min or 0)))]
     return words
 
 
@@ -197,7 +198,7 @@ def test_an_evaluation_without_rights(folder: Path) -> None:
     code, steps = rtgauge("evaluate", "--for", "100ms", "--samples", "100", "-o", "all.md")
     assert code in (0, 3)
     assert {step["state"] for step in steps} == {"complete", "skipped"}
-    assert {step["measurement"] for step in steps} == set(described(agent).measurements)
+    assert {step["measurement"] for step in steps} >= set(described(agent).measurements)
     for step in steps:
         assert (step["state"] == "skipped") == expected_to_skip(place, step["measurement"])
     assert (folder / "all.md").stat().st_size > 0

@@ -552,8 +552,15 @@ def _useful(
 
 
 def _lasts(entry: Measurement, parameters: Mapping[str, str]) -> bool:
-    """Whether a step with these parameters ends when its time is up."""
-    return parse_duration(parameters.get("for", entry.option("for").default) or "0") > 0
+    """Whether a step with these parameters ends when its time is up, not with its samples before:
+    where both are given the time is a limit, for machines that are slower than most."""
+
+    def value(name: str) -> str:
+        return parameters.get(name, entry.option(name).default) or "0"
+
+    if entry.has("samples") and parse_integer(value("samples")):
+        return False
+    return parse_duration(value("for")) > 0
 
 
 def _in_range(option: Option, text: str) -> str:
