@@ -4,8 +4,8 @@
 Once by a program of its own (bench/yields.c), which shares no line with the agent: threads that do
 nothing but yield, timed as a whole. Once by the measurement's own batches, test loops without time
 stamps between the others. Both must agree with the mean of the samples within 5 % (median of the
-ratios). The agent keeps the kernel's settings as they are (--keep-settings), so that both run under the same ones. Of each five runs
-are made, and the calmest is taken.
+ratios). The agent keeps the kernel's settings as they are (--keep-settings), so that both run under
+the same ones. Of each five runs are made, and the calmest is taken.
 """
 
 from __future__ import annotations
