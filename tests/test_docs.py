@@ -43,8 +43,10 @@ def test_every_measurement_and_load_has_its_page() -> None:
     catalogue = (ROOT / "agent" / "catalogue.c").read_text()
     names = re.findall(r"^\t&(\w+)_measurement,$", catalogue, re.MULTILINE)
     assert names
-    for name in names:
-        assert (ROOT / "docs" / "measurements" / f"{name.replace('_', '-')}.md").exists()
+    pages = ROOT / "docs" / "measurements"
+    for page in (f"{name.replace('_', '-')}.md" for name in names):
+        assert (pages / page).exists()
+        assert f"]({page})" in (pages / "README.md").read_text()
     loads = (ROOT / "docs" / "loads.md").read_text()
     for name in re.findall(r"^\t&load_(\w+),$", catalogue, re.MULTILINE):
         assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)
