@@ -243,8 +243,8 @@ def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> lis
     if evaluator:
         found += [Text(), Text("The evaluator's ratings", "bold")]
         for one in evaluator:
-            words = f"{one['rating']:g} of 10  {one['subject']}"
-            words += f": {one['evidence']}" if one["evidence"] else ""
+            words = f"{one['subject']}: {one['rating']:g} of 10"
+            words += f" ({one['evidence']})" if one["evidence"] else ""
             found.append(_indented(Text(_safe(words))))
     if given:
         rule = next(iter(given.values()))["rule"]

@@ -4,6 +4,7 @@ instead of one, and growth with a number. docs/statistics.md says what is claime
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ TICKS_HZ: Final = (100, 250, 300, 1000)
 """The rates for which kernels are built: they are looked for with fewer hits than any other."""
 
 _BIN_NS: Final = 100_000
-_BINS: Final = 1 << 17
+_BINS: Final = 1 << 16
 _LEAST_HITS: Final = 12
 _ENOUGH: Final = 28
 _FREE: Final = 0.5
@@ -129,20 +130,22 @@ def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) ->
     11 at one of the few ``rates`` (by default those for which kernels are built), and half of the
     hits be in phase.
     """
+    return _comb(hits, _Exposure(exposure), rates) if len(exposure) else None
+
+
+def _comb(hits: Float64, exposure: _Exposure, rates: Sequence[float]) -> Comb | None:
     hits = np.sort(hits)
     if len(hits):
         hits = hits[np.diff(hits, prepend=-np.inf) > _APART_NS]
-    if len(hits) < _LEAST_HITS:
+    if len(hits) < _LEAST_HITS or exposure.span <= 0:
         return None
-    origin = float(exposure.min())
-    span = float(exposure.max()) - origin
-    if span <= 0:
-        return None
-    found = [_Peak(f, *_power(hits - origin, exposure - origin, f)) for f in _seen(rates, span)]
+    origin, span = exposure.origin, exposure.span
+    hits = hits - origin
+    found = [_Peak(f, *_power(hits, exposure, f)) for f in _seen(rates, span)]
     found = [one for one in found if one.power >= _KNOWN]
     if len(hits) >= _ENOUGH:
-        found += _search(hits - origin, exposure - origin, span)
-    found = [_refined(hits - origin, exposure - origin, one, span) for one in found]
+        found += _search(hits, exposure)
+    found = [_refined(hits, exposure, one) for one in found]
     found = [one for one in found if one.strength >= _CONCENTRATED]
     if not found:
         return None
@@ -150,7 +153,7 @@ def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) ->
     strongest = max(one.strength for one in found)
     best = min((one for one in found if one.strength >= 0.8 * strongest), key=lambda one: one.hz)
     period = 1e9 / best.hz
-    turns = (hits - origin) / period
+    turns = hits / period
     mean = math.atan2(
         float(np.sin(2 * np.pi * turns).mean()), float(np.cos(2 * np.pi * turns).mean())
     ) / (2 * math.pi)
@@ -173,14 +176,44 @@ def _seen(rates: Sequence[float], span_ns: float) -> list[float]:
     return [float(hz) for hz in rates if hz * span_ns / 1e9 >= _PERIODS]
 
 
-_WINDOW: Final = 50_000
+_WINDOW: Final = 20_000
 
 
-def _power(hits: Float64, exposure: Float64, hz: float) -> tuple[float, float]:
+class _Exposure:
+    """The times of all samples, from the first of them on, and their spectrum."""
+
+    def __init__(self, times: Float64) -> None:
+        self.origin = float(times.min())
+        self.span = float(times.max()) - self.origin
+        self.times = times - self.origin
+        self.bin_ns = max(float(_BIN_NS), self.span / _BINS)
+        self.bins = int(self.span / self.bin_ns) + 1
+        self.size = 1 << (2 * self.bins - 1).bit_length()
+        step = max(len(times) // _WINDOW, 1)
+        self._some = self.times[::step]
+        self._means: dict[float, complex] = {}
+
+    @functools.cached_property
+    def spectrum(self) -> NDArray[np.complex128]:
+        """At each frequency the mean of all samples."""
+        return self.transformed(self.times) / len(self.times)
+
+    def transformed(self, times: Float64) -> NDArray[np.complex128]:
+        """At each frequency the sum over some times."""
+        row = np.bincount((times / self.bin_ns).astype(np.int64), minlength=self.bins)
+        return np.fft.rfft(row[: self.bins], self.size)
+
+    def mean(self, hz: float) -> complex:
+        """The mean of all samples at one frequency."""
+        if hz not in self._means:
+            self._means[hz] = complex(np.exp(2j * np.pi * hz / 1e9 * self._some).mean())
+        return self._means[hz]
+
+
+def _power(hits: Float64, exposure: _Exposure, hz: float) -> tuple[float, float]:
     """The statistic at one frequency, and how concentrated hits are beyond their chances."""
-    step = max(len(exposure) // _WINDOW, 1)
     turn = 2j * np.pi * hz / 1e9
-    window = complex(np.exp(turn * exposure[::step]).mean())
+    window = exposure.mean(hz)
     return _statistic(complex(np.exp(turn * hits).sum()), window, len(hits))
 
 
@@ -192,21 +225,14 @@ def _statistic(total: complex, window: complex, number: int) -> tuple[float, flo
     return beyond**2 / (number * free), beyond / number
 
 
-def _search(hits: Float64, exposure: Float64, span: float) -> list[_Peak]:
+def _search(hits: Float64, exposure: _Exposure) -> list[_Peak]:
     """The frequencies at which the statistic stands out, of all up to half the bins' rate."""
-    bin_ns = max(float(_BIN_NS), span / _BINS)
-    number = int(span / bin_ns) + 1
-    size = 1 << (2 * number - 1).bit_length()
-    both = [
-        np.fft.rfft(np.bincount((times / bin_ns).astype(np.int64), minlength=number), size)
-        for times in (hits, exposure)
-    ]
-    total, window = both[0], both[1] / len(exposure)
+    total, window = exposure.transformed(hits), exposure.spectrum
     free = 1 - np.abs(window) ** 2
     beyond = np.abs(total - len(hits) * window) ** 2
     power = np.where(free < _FREE, 0.0, beyond / (len(hits) * np.maximum(free, _FREE)))
-    hz = np.arange(len(power)) * 1e9 / (size * bin_ns)
-    power[hz < _PERIODS * 1e9 / span] = 0.0
+    hz = np.arange(len(power)) * 1e9 / (exposure.size * exposure.bin_ns)
+    power[hz < _PERIODS * 1e9 / exposure.span] = 0.0
     top = float(power.max(initial=0.0))
     if top < _ANY:
         return []
@@ -220,9 +246,9 @@ def _search(hits: Float64, exposure: Float64, span: float) -> list[_Peak]:
     ]
 
 
-def _refined(hits: Float64, exposure: Float64, peak: _Peak, span: float) -> _Peak:
+def _refined(hits: Float64, exposure: _Exposure, peak: _Peak) -> _Peak:
     """The frequency nearby at which the hits are most concentrated."""
-    width = 1e9 / span
+    width = 1e9 / exposure.span
     tried = peak.hz + np.linspace(-width, width, 81)
     sums = np.abs(np.exp(2j * np.pi * np.outer(tried / 1e9, hits)).sum(axis=1))
     hz = float(tried[int(np.argmax(sums))])
@@ -254,10 +280,11 @@ def second_line(times: Float64, excess: Float64, rates: Sequence[float] = TICKS_
     order = np.argsort(-excess, kind="stable")
     clear = int(np.count_nonzero(excess > max(2 * body, 1.0)))
     best: tuple[float, Comb, Float64] | None = None
+    exposure = _Exposure(times)
     number = _LEAST_HITS
     while number // 2 < min(clear, len(times) // 5):
         some = order[: min(number, clear, len(times) // 5)]
-        found = comb(times[some], times, rates)
+        found = _comb(times[some], exposure, rates)
         if found is not None and (best is None or found.power > best[0]):
             turns = (times[some] - found.phase_ns) / found.period_ns
             phased = np.abs((turns + 0.5) % 1.0 - 0.5) <= 0.1

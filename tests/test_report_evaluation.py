@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report on an evaluation: chapters, ratings, pictures against a number, orders of events."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report import html, junit, ktap, markdown, model, pictures, sequences, terminal
+from test_report_html import HOSTILE, Page, browser, drawn
+
+__all__ = ["browser"]
+
+CHAPTERS = ("Clock", "Threads", "Semaphores")
+
+
+def _loops(values: np.ndarray[Any, Any], loop: int) -> np.ndarray[Any, Any]:
+    began = np.concatenate(([0], np.cumsum(values[:-1] + 200)))
+    return np.repeat(began[::loop], loop)[: len(values)]
+
+
+def _series(number: int, label: int, count: int, name: str = "switch") -> made.FakeSeries:
+    random = np.random.default_rng(number)
+    values = random.normal(1500 + 5 * label, 40, count).astype(np.int64)
+    values[count // 2 + 7] = 9000 + label
+    info = made.info(number, name=name, interval_ns=0, labels={"threads": str(label)})
+    due = _loops(values, 50)
+    return made.FakeSeries(info, np.arange(count), values, due=due, chunk_rows=10**6)
+
+
+def _order(*rows: tuple[str, int, str, str]) -> stream.Table:
+    columns = (
+        stream.Column("rule", ""), stream.Column("time", "ns"),
+        stream.Column("thread", ""), stream.Column("event", ""),
+    )  # fmt: skip
+    return stream.Table(0, "order", columns, rows)
+
+
+def evaluation(steps: int = 6, series: int = 4, count: int = 2000) -> made.FakeRun:
+    """Steps of three chapters; the last one of each judges an order of events."""
+    catalogue = {
+        "measurements": [
+            {"name": f"m{at}", "chapter": CHAPTERS[at * 3 // steps], "summary": f"measurement {at}"}
+            for at in range(steps)
+        ]
+    }
+    found = []
+    for at in range(steps):
+        result = "fail" if at == 1 else "pass"
+        found.append(
+            made.step(
+                at,
+                [_series(k, (2, 10, 128, 1000, 40, 90)[k], count) for k in range(series)],
+                f"m{at}",
+                tables=[_order(
+                    ("in turn", 0, "low", "waits"), ("in turn", 2500, "high", "waits"),
+                    ("in turn", 12_300, "high", "runs"),
+                )],
+                verdicts=[stream.Verdict(0, "in turn", result, "low, high", "")],
+            )
+        )  # fmt: skip
+    plan = {"ratings": [{"subject": "documentation", "rating": 8, "reason": "complete"}]}
+    return made.run(found, catalogue=catalogue, plan=plan)
+
+
+def _model(run: made.FakeRun) -> dict[str, Any]:
+    document = model.build(cast(Any, [run]))
+    model.validate(document)
+    return document
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(html.render(model.analyse(cast(Any, [evaluation()]))))
+
+
+def test_steps_stand_in_chapters_with_their_ratings(page: Page) -> None:
+    anchors = [a["id"] for _, a in page.tags if a.get("id")]
+    parts = [one for one in anchors if one and re.fullmatch("chapter-[0-9]|step-[0-9]", one)]
+    assert parts == [
+        "chapter-1", "step-0", "step-1", "chapter-2", "step-2", "step-3",
+        "chapter-3", "step-4", "step-5",
+    ]  # fmt: skip
+    linked = {a["href"] for t, a in page.tags if t == "a" and a.get("href")}
+    assert {f"#{one}" for one in parts} <= linked
+    assert {one[1:] for one in linked if one} <= set(anchors)
+    assert "Rated 4 of 10: −5 for 1 of 2 verdicts failed (in turn); −1 for growing" in page.text
+    assert "documentation 8 the evaluator complete" in page.text
+    assert "The rule: From 10 are taken off" in page.text
+
+
+def test_one_chapter_is_none() -> None:
+    run = evaluation(2, 1, 100)
+    for one in run.document["catalogue"]["measurements"]:
+        one["chapter"] = "Threads"
+    text = html.render(model.analyse(cast(Any, [run])))
+    assert 'id="chapter-' not in text and 'class="toc"' not in text
+
+
+def test_a_quantity_stands_against_its_number(page: Page) -> None:
+    data = page.data["step-0-q0"]["against"]
+    assert (data["label"], data["lines"]) == ("threads", [""])
+    assert data["x"] == [[2, 10, 128, 1000]]
+    assert data["high"] == [[9002, 9010, 9128, 10_000]]
+    assert [m > t for m, t in zip(data["tail"][0], data["middle"][0], strict=True)] == [True] * 4
+    kinds = [a["data-kind"] for _, a in page.tags if a.get("data-kind")]
+    assert kinds.count("against") == 6
+
+
+def test_what_has_no_number_stands_against_none() -> None:
+    def one(label: str) -> dict[str, Any]:
+        return {"labels": {"n": label}, "cpu": 0, "min": 1, "max": 9, "percentiles": {}}
+
+    assert pictures.against([one("1"), one("2"), one("many")]) is None
+    assert pictures.against([one("1"), one("2")]) is None
+    assert pictures.against([{**one("1"), "labels": {}}] * 3) is None
+    found = pictures.against([one("4"), one("10"), one("2")])
+    assert found is not None
+    assert found["x"] == [[2, 4, 10]]  # as numbers
+    empty = pictures.against([{**one(n), "max": None} for n in "123"])
+    assert empty is None
+
+
+def test_the_loop_of_the_largest_is_shown_whole(page: Page) -> None:
+    window = page.data["step-0-q0"]["window"]
+    assert window["loops"] is True
+    around = window["around"][3]
+    assert around["at"] == 7  # 1007 = 20 loops of 50, and seven
+    run = evaluation(1, 1)
+    (figures,) = model.analyse(cast(Any, [run])).figures[0].values()
+    assert figures.around is not None
+    assert len(figures.around.value) == 50
+    true = np.cumsum(run.steps[0].series[0].value[1000:1050] + 200)
+    placed = figures.around.due_ns - figures.around.due_ns[0]
+    assert np.abs(placed[1:] - true[:-1]).max() < 5000
+
+
+def test_the_order_of_events_is_drawn_with_its_verdict(page: Page) -> None:
+    run = _model(evaluation())["runs"][0]
+    (one,) = sequences.sequences(run, 1)
+    assert (one.rule, one.result, list(one.lanes)) == ("in turn", "fail", ["low", "high"])
+    assert [(e.lane, e.time, e.what) for e in one.events] == [
+        (0, "0", "waits"), (1, "2.50", "waits"), (1, "12.3", "runs"),
+    ]  # fmt: skip
+    shown = [a.get("aria-label") for t, a in page.tags if t == "svg"]
+    assert "low waits at 0\u202fµs, high waits at 2.50\u202fµs, high runs at 12.3\u202fµs" in shown
+
+
+def test_hostile_events_stay_text() -> None:
+    run = evaluation(1, 1, 100)
+    run.steps[0].tables = [_order((HOSTILE, 0, HOSTILE, HOSTILE), ("r", 5, "", ""))] * 2
+    run.document["plan"] = {"ratings": [{"subject": HOSTILE, "rating": 3, "reason": HOSTILE}]}
+    found = Page(html.render(model.analyse(cast(Any, [run]))))
+    assert not any(name.startswith("on") for _, a in found.tags for name in a)
+    assert len(found.blocks["script"]) == 3
+
+
+def test_other_tables_are_no_order() -> None:
+    columns = [{"name": name, "unit": ""} for name in ("rule", "time", "thread", "event")]
+    assert not sequences.is_sequence({"columns": columns})
+
+
+def test_the_pictures_are_drawn(browser: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html.render(model.analyse(cast(Any, [evaluation()]))), encoding="utf-8")
+    page, console = drawn(browser, path, tmp_path)
+    assert "pictures: ok" in page.text
+    assert console == ""
+
+
+def test_thirty_steps_stay_small() -> None:
+    run = evaluation(30, 6, 2000)
+    assert len(html.render(model.analyse(cast(Any, [run]))).encode()) < 3_000_000
+
+
+def test_the_terminal_has_a_line_or_two_for_a_step() -> None:
+    document = _model(evaluation())
+    text = terminal.text(document)
+    lines = text.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert [line.split()[0] for line in lines if "of 10" in line][:3] == list(CHAPTERS)
+    assert sum(bool(re.match(r" \d m\d", line)) for line in lines) == 6
+    assert "2 m1: fail in turn: low, high" in text
+    assert "documentation: 8 of 10 (complete)" in text
+    assert "Ratings by rule. From 10 are taken off" in text
+
+
+def test_other_formats_have_ratings_and_remarks() -> None:
+    document = _model(evaluation())
+    text = markdown.render(document)
+    assert "## Threads" in text and "### Step 3" in text
+    assert re.search(r"\| documentation +\| +8 \| the evaluator \| complete", text)
+    assert "- Grows with threads: the median is" in text
+    for one in (junit.render(document), ktap.render(document)):
+        assert "rating: Clock 4 of 10, by rule" in one
+        assert "remark: Grows with threads" in one
