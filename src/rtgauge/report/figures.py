@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtgauge.report import numbers, scales
 from rtgauge.report.numbers import GAP
@@ -77,7 +78,9 @@ COLOURS: Final = (
 
 RAMP: Final = ("#d5e3ee", "#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264")
 """Shades of a count, rising evenly in darkness."""
-SHADES: Final = 24
+SHADES: Final = 15
+HEAT_COLUMNS: Final = 200
+"""A heat map has at most so many columns on paper."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,8 @@ def visible(text: str) -> str:
 
 
 def _n(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    text = f"{value:.2f}"
+    return text[:-3] if text.endswith("00") else text[:-1] if text.endswith("0") else text
 
 
 class Canvas:
@@ -211,12 +215,20 @@ class Plot(Canvas):
     def __init__(self, width: float, height: float, x: Scale, y: Scale) -> None:
         super().__init__(width, height)
         self.x, self.y = x, y
+        self._px: dict[float, float] = {}
+        self._py: dict[float, float] = {}
 
     def px(self, value: float) -> float:
-        return self.left + self.x.at(value) * (self.right - self.left)
+        """Where a value stands across; the same ones are asked for again and again."""
+        if value not in self._px:
+            self._px[value] = self.left + self.x.at(value) * (self.right - self.left)
+        return self._px[value]
 
     def py(self, value: float) -> float:
-        return self.bottom - self.y.at(value) * (self.bottom - self.top)
+        """Where a value stands upwards."""
+        if value not in self._py:
+            self._py[value] = self.bottom - self.y.at(value) * (self.bottom - self.top)
+        return self._py[value]
 
     def at(self, x: float, y: float) -> str:
         return f"{_n(self.px(x))} {_n(self.py(y))}"
@@ -286,6 +298,24 @@ class Plot(Canvas):
             start = f"M{_n(self.px(low))} {y}" if last is None else "" if last == y else f"V{y}"
             path.append(f"{start}H{_n(self.px(high))}")
             last = y
+        return "".join(path)
+
+    def band(
+        self,
+        edges: Sequence[float],
+        low: Sequence[float | None],
+        high: Sequence[float | None],
+    ) -> str:
+        """The area between two values of each bin; where one is None, it is interrupted."""
+        path = []
+        there = [a is not None and b is not None for a, b in zip(low, high, strict=True)]
+        at = 0
+        for filled, run in itertools.groupby(there):
+            first, at = at, at + len(list(run))
+            if filled:
+                upper = self.steps(edges[first : at + 1], high[first:at])
+                back = self.steps(edges[first : at + 1][::-1], low[first:at][::-1])
+                path.append(f"{upper}V{back.partition(' ')[2]}z")
         return "".join(path)
 
     def joined(self, points: Iterable[tuple[float, float | None]]) -> str:
@@ -369,11 +399,13 @@ class Quantity:
         """The series in the order in which they are drawn: the largest last, before the others."""
         return sorted(range(self.number), key=lambda at: (at == self.worst, at))
 
+    def drawn(self) -> list[int]:
+        """The series that have lines of their own, in that order: of a crowd the largest alone."""
+        return [self.worst] if self.crowd else self.ordered()
+
     def line(self, at: int) -> tuple[str, float]:
         """Colour and width of the line of a series."""
-        if not self.crowd:
-            return COLOURS[at], 1.0
-        return (INK, 1.2) if at == self.worst else (FAINT, 0.35)
+        return (INK, 1.2) if self.crowd else (COLOURS[at], 1.0)
 
     def lines_of(self, plot: Plot) -> None:
         """The largest value and the budget, on the axis of values below."""
@@ -438,7 +470,12 @@ def _histogram(quantity: Quantity, width: float, height: float) -> Plot | None:
         scales.powers(plot.y, (plot.bottom - plot.top) / 14), "samples per bin", scales.power
     )
     base = _n(plot.py(0.5))
-    for at in quantity.ordered():
+    if quantity.crowd:
+        table = np.maximum(np.array(rows, np.int64), 0).T.tolist()
+        low = [max(float(min(row)), 0.5) for row in table]
+        high = [max(float(max(row)), 0.5) for row in table]
+        plot.path(plot.band(x, low, high), FAINT, 0.4, fill=HAIR)
+    for at in quantity.drawn():
         colour, wide = quantity.line(at)
         heights = [max(count, 0.5) for count in rows[at]]
         path = plot.steps(x, heights)
@@ -481,7 +518,17 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
         path = plot.steps(edges, shares) + f"V{_n(plot.bottom)}"
         plot.path(path, colour, wide, stroke_linejoin="round", **more)
 
-    for at in quantity.ordered():
+    if quantity.crowd:
+        shares = [
+            [reached / number for reached in row] + [0.0] * (len(x) - len(row))
+            for row, number in zip(data["reached"], data["total"], strict=True)
+            if number
+        ]
+        edges = [x[0], *x]
+        low = [max(min(column), plot.y.low) for column in zip(*shares, strict=True)]
+        high = [max(*column, plot.y.low) for column in zip(*shares, strict=True)]
+        plot.path(plot.band(edges, low, high), FAINT, 0.4, fill=HAIR)
+    for at in quantity.drawn():
         colour, wide = quantity.line(at)
         row = data["reached"][at]
         line(row, data["total"][at], colour, wide)
@@ -546,15 +593,11 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
     plot = Plot(width, height, scales.linear(edges[0], edges[-1]), scales.spread(min(known), most))
     _clock(plot)
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
-    # The band from the least to the largest, in pieces where there is no sample between.
-    pieces: list[str] = []
-    for a, b, least, largest in zip(edges, edges[1:], low, high, strict=False):
-        if least is not None and largest is not None:
-            pieces.append(
-                f"M{plot.at(a, least)}H{_n(plot.px(b))}V{_n(plot.py(largest))}H{_n(plot.px(a))}z"
-            )
-    plot.path("".join(pieces), fill=COLOURS[0] if quantity.number == 1 else FAINT,
-              fill_opacity="0.2")  # fmt: skip
+    plot.path(
+        plot.band(edges, low, high),
+        fill=COLOURS[0] if quantity.number == 1 else FAINT,
+        fill_opacity="0.2",
+    )
     if quantity.number == 1:
         middle = _divided(time["middle"][0], quantity.divisor)
         plot.path(plot.joined(zip(middles, middle, strict=False)), SOFT, 0.8,
@@ -574,7 +617,7 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
             apart = max(len(filled) // 5, 1)
             for k in filled[(at * apart // quantity.number) :: apart]:
                 _mark(plot, at, plot.px(middles[k]), plot.py(row[k] or 0.0), 1.9)
-    _largest(plot, quantity, middles, high)
+    _largest(plot, quantity, middles)
     _events(plot, quantity, time, middles)
     if quantity.budget is not None:
         plot.level(quantity.budget, "budget")
@@ -582,18 +625,19 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
     return plot
 
 
-def _largest(
-    plot: Plot, quantity: Quantity, middles: Sequence[float], high: Sequence[float | None]
-) -> None:
+def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
     """A ring around the largest sample, with its value and whose it is."""
-    at = max(range(len(high)), key=lambda k: -math.inf if high[k] is None else high[k] or 0.0)
-    value = high[at]
-    if value is None:
-        return
-    x, y = plot.px(middles[at]), plot.py(value)
+    top, at, whose = max(
+        (value, -at, -number)
+        for number, row in enumerate(quantity.data["time"]["high"])
+        for at, value in enumerate(row)
+        if value is not None
+    )
+    value = top / quantity.divisor
+    x, y = plot.px(middles[-at]), plot.py(value)
     plot.path(_marker(0, x, y, 3.2), INK, 0.9)
-    whose = f", {cut(quantity.labels[quantity.worst], 30)}" if quantity.number > 1 else ""
-    text = fit(f"max {quantity.shown(value)}{whose}", (plot.right - plot.left) * 0.45)
+    name = f", {cut(quantity.labels[-whose], 30)}" if quantity.number > 1 else ""
+    text = fit(f"max {quantity.shown(value)}{name}", (plot.right - plot.left) * 0.45)
     left = x > (plot.left + plot.right) / 2
     plot.label(x + (-6 if left else 6), max(y + 2.5, plot.top + 6), text, INK,
                "end" if left else "start")  # fmt: skip
@@ -618,30 +662,42 @@ def _events(plot: Plot, quantity: Quantity, time: Data, middles: Sequence[float]
         plot.path("".join(shapes), colour, 0.7, fill=fill)
 
 
-def _cells(plot: Plot, cells: Sequence[tuple[float, float, float, float, int]], unit: str) -> None:
-    """Filled cells (left, right, bottom, top, count), the darker the more, with the scale above."""
-    most = max((cell[4] for cell in cells), default=1)
+def _cells(
+    plot: Plot,
+    across: Sequence[tuple[float, float]],
+    upwards: Sequence[tuple[float, float]],
+    counts: NDArray[np.int64],
+) -> None:
+    """Filled cells, ``counts[column, row]``, the darker the more, with the scale above.
+
+    Neighbours of the same shade in a row are one.
+    """
+    most = int(counts.max(initial=1))
     full = math.log(max(most, 2))
+    shades = np.full(counts.shape, -1, np.int64)
+    shades[counts > 0] = np.rint(SHADES * np.log(counts[counts > 0]) / full)
     paths: dict[int, list[str]] = {}
-    for left, right, bottom, top, count in cells:
-        shade = round(SHADES * math.log(count) / full)
-        a, b = plot.px(left), plot.px(right)
-        y, above = plot.py(bottom), plot.py(top)
-        tall = max(y - above, 1.2)
-        paths.setdefault(shade, []).append(
-            f"M{_n(a)} {_n(y - tall)}h{_n(max(b - a, 0.5))}v{_n(tall)}H{_n(a)}z"
-        )
+    columns = [(plot.px(a), plot.px(b)) for a, b in across]
+    for row, (low, high) in enumerate(upwards):
+        bottom, top = plot.py(low), plot.py(high)
+        tall = max(bottom - top, 1.2)
+        y, height = _n(bottom - tall), _n(tall)
+        line = shades[:, row]
+        starts = np.flatnonzero(np.diff(line, prepend=-1))
+        for first, last in itertools.pairwise([*starts.tolist(), len(line)]):
+            shade = int(line[first])
+            if shade >= 0:
+                left, right = columns[first][0], columns[last - 1][1]
+                wide = _n(max(right - left, 0.5))
+                paths.setdefault(shade, []).append(f"M{_n(left)} {y}h{wide}v{height}h-{wide}z")
     for shade in sorted(paths):
         plot.path("".join(paths[shade]), fill=_shade(shade / SHADES))
-    right, wide = plot.right, 60.0
+    right, wide_all = plot.right - 24, 60.0
     for k in range(12):
-        plot.path(
-            f"M{_n(right - wide - 24 + k * wide / 12)} 2h{_n(wide / 12 + 0.1)}v5H"
-            f"{_n(right - wide - 24 + k * wide / 12)}z",
-            fill=_shade(k / 11),
-        )
-    plot.text(right - wide - 27, 7, f"{unit} 1", text_anchor="end")
-    plot.text(right - 21, 7, numbers.count(most))
+        left = right - wide_all + k * wide_all / 12
+        plot.path(f"M{_n(left)} 2h{_n(wide_all / 12 + 0.1)}v5H{_n(left)}z", fill=_shade(k / 11))
+    plot.text(right - wide_all - 3, 7, "samples in a cell: 1", text_anchor="end")
+    plot.text(right + 3, 7, numbers.count(most))
 
 
 def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:
@@ -664,22 +720,22 @@ def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:
     )
     _clock(plot)
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
-    cells = []
-    for place in np.flatnonzero(table).tolist():
-        column, row = divmod(place, rows)
-        start = (heat["start_ns"] + column * heat["bin_ns"]) / 1e9
-        cells.append(
-            (
-                start,
-                start + heat["bin_ns"] / 1e9,
-                heat["low"][row] / quantity.divisor,
-                (heat["high"][row] + 1) / quantity.divisor,
-                int(table[place]),
-            )
-        )
-    _cells(plot, cells, "samples in a cell:")
+    fewer = -(-heat["columns"] // HEAT_COLUMNS)
+    summed = np.add.reduceat(
+        table.reshape(heat["columns"], rows), np.arange(0, heat["columns"], fewer), axis=0
+    )
+    start, wide = heat["start_ns"] / 1e9, heat["bin_ns"] * fewer / 1e9
+    _cells(
+        plot,
+        [(start + at * wide, start + (at + 1) * wide) for at in range(len(summed))],
+        [
+            (low / quantity.divisor, (top + 1) / quantity.divisor)
+            for low, top in zip(heat["low"], heat["high"], strict=True)
+        ],
+        summed,
+    )
     plot.path(plot.joined(zip(middles, high, strict=True)), WARM, 0.8, stroke_linejoin="round")
-    _largest(plot, quantity, middles, high)
+    _largest(plot, quantity, middles)
     plot.frame()
     return plot
 
@@ -701,16 +757,16 @@ def _series(quantity: Quantity, width: float, height: float) -> Plot | None:
     plot.across(range(0, number, every), "CPU" if by_cpu else "series", lambda at: words[round(at)])
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
     together, coarse = max(1, number // 200), max(1, (len(edges) - 1) // 70)
-    cells = []
-    for first in range(0, number, together):
-        table = np.sum(np.array(rows[first : first + together], np.int64), axis=0)
-        starts = np.arange(0, len(table), coarse)
-        for k, count in zip(starts, np.add.reduceat(table, starts).tolist(), strict=True):
-            if count:
-                end = values[min(int(k) + coarse, len(values) - 1)]
-                last = min(first + together, number) - 1
-                cells.append((first - 0.46, last + 0.46, values[int(k)], end, count))
-    _cells(plot, cells, "samples in a cell:")
+    firsts = list(range(0, number, together))
+    starts = np.arange(0, len(edges) - 1, coarse)
+    summed = np.add.reduceat(np.array(rows, np.int64), firsts, axis=0)
+    summed = np.add.reduceat(summed, starts, axis=1)
+    _cells(
+        plot,
+        [(first - 0.46, min(first + together, number) - 0.54) for first in firsts],
+        [(values[at], values[min(at + coarse, len(values) - 1)]) for at in starts.tolist()],
+        summed,
+    )
     size = min(max((plot.right - plot.left) / number / 3, 0.6), 2.2)
     dots = [
         _marker(0, plot.px(at), plot.py(top), size)
@@ -940,6 +996,6 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
     elif kind in ("histogram", "ccdf") and quantity.crowd:
         caption += (
             f" Black: {cut(quantity.labels[quantity.worst], 40)}, the series with the largest "
-            "maximum; grey: the others."
+            "maximum; grey: from the least to the most of all series."
         )
     return caption

@@ -33,6 +33,9 @@ PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 ROWS: Final = 64
 """Of a table with more series than these, the appendix has those with the largest maxima."""
 
+TAGGED: Final = 256
+"""A report on more series than these has no tags."""
+
 NAME: Final = 120
 """So many characters has the name of a step, a series or a row at most."""
 
@@ -56,8 +59,11 @@ def render(analysis: Analysis, paper: str = "a4") -> bytes:
     import typst  # noqa: PLC0415
 
     compiled: Callable[..., Any] = typst.compile
+    # Tags, for those who have a page read to them, cost seconds and megabytes in very long tables.
+    tags = sum(len(run["series"]) for run in analysis.model["runs"]) <= TAGGED
+    files = _files(analysis, paper)
     try:
-        made = compiled(_files(analysis, paper), format="pdf", ignore_system_fonts=True)
+        made = compiled(files, format="pdf", ignore_system_fonts=True, pdf_tags=tags)
     except typst.TypstError as error:
         raise RtgaugeError(
             f"typst could not set the report: {visible(str(error))[:400]}",
