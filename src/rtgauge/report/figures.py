@@ -25,6 +25,7 @@ from rtgauge.report import numbers, scales
 from rtgauge.report.numbers import GAP
 from rtgauge.report.packed import unpack, unpack_signed, unpack_steps
 from rtgauge.report.scales import Scale
+from rtgauge.report.sequences import Sequenced
 
 __all__ = [
     "COLOURS",
@@ -36,6 +37,7 @@ __all__ = [
     "Drawn",
     "draw",
     "key",
+    "sequence",
     "spark",
     "swatch",
     "text_width",
@@ -279,13 +281,14 @@ class Plot(Canvas):
         else:
             self.label(at + 3, y, text, colour)
 
-    def level(self, value: float, text: str) -> None:
+    def level(self, value: float, text: str, colour: str, dash: str) -> None:
         """A line across at a value, with its name."""
         if not self.y.low <= value <= self.y.high:
             return
         at = self.py(value)
-        self.path(f"M{_n(self.left)} {_n(at)}H{_n(self.right)}", FAIL, 0.8, stroke_dasharray="5 3")
-        self.label(self.right - 3, at - 2.5, text, FAIL, "end")
+        text = fit(text, (self.right - self.left) * 0.5)
+        self.path(f"M{_n(self.left)} {_n(at)}H{_n(self.right)}", colour, 0.8, stroke_dasharray=dash)
+        self.label(self.right - 3, at - 2.5, text, colour, "end")
 
     def steps(self, edges: Sequence[float], heights: Sequence[float | None]) -> str:
         """A path along a value for each bin; None breaks it."""
@@ -381,6 +384,8 @@ class Quantity:
         self.top = max(tops, default=-math.inf)
         self.budget = None if data["budget"] is None else data["budget"] / self.divisor
         self.compare = bool(data.get("compare"))
+        mark = data.get("mark")
+        self.mark = None if mark is None else (float(mark[0]) / self.divisor, str(mark[1]))
 
     @property
     def crowd(self) -> bool:
@@ -416,6 +421,15 @@ class Quantity:
             plot.upright(top, f"max {self.shown(top)}", INK, "1.5 2")
         if self.budget is not None and plot.x.low <= self.budget <= plot.x.high:
             plot.upright(self.budget, "budget", FAIL, "5 3", 1)
+        if self.mark is not None and plot.x.low <= self.mark[0] <= plot.x.high:
+            plot.upright(*self.mark, ACCENT, "1 2", 2)
+
+    def levels_of(self, plot: Plot) -> None:
+        """The budget and the second line of the quantity, on the axis of values on the left."""
+        if self.budget is not None:
+            plot.level(self.budget, "budget", FAIL, "5 3")
+        if self.mark is not None:
+            plot.level(*self.mark, ACCENT, "1 2")
 
 
 def key(data: Data) -> str | None:
@@ -619,8 +633,7 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
                 _mark(plot, at, plot.px(middles[k]), plot.py(row[k] or 0.0), 1.9)
     _largest(plot, quantity, middles)
     _events(plot, quantity, time, middles)
-    if quantity.budget is not None:
-        plot.level(quantity.budget, "budget")
+    quantity.levels_of(plot)
     plot.frame()
     return plot
 
@@ -774,8 +787,7 @@ def _series(quantity: Quantity, width: float, height: float) -> Plot | None:
         if top is not None
     ]
     plot.path("".join(dots), "#ffffff", 0.3, fill=WARM)
-    if quantity.budget is not None:
-        plot.level(quantity.budget, "budget")
+    quantity.levels_of(plot)
     plot.frame()
     return plot
 
@@ -796,8 +808,13 @@ def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
         return None
     whose = quantity.worst if quantity.worst in there else there[0]
     at, index, due, value = _opened(windows[whose])
-    grid = quantity.data["grid"]
-    x = [(d - due[at]) / 1e6 for d in due] if grid else [float(i - index[at]) for i in index]
+    grid, loop = quantity.data["grid"], bool(quantity.data["window"].get("loops"))
+    if grid:
+        x, below = [(d - due[at]) / 1e6 for d in due], "due, from when the largest was due (ms)"
+    elif loop:
+        x, below = [(d - due[0]) / 1e3 for d in due], "time since the loop's first sample (µs)"
+    else:
+        x, below = [float(i - index[at]) for i in index], "samples, from the largest"
     y = [v / quantity.divisor for v in value]
     margin = (x[-1] - x[0]) * 0.02 or 0.5
     plot = Plot(
@@ -806,17 +823,13 @@ def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
         scales.linear(x[0] - margin, x[-1] + margin),
         scales.spread(min(y), max(y)),
     )
-    plot.across(
-        plot.x.ticks((plot.right - plot.left) / 40),
-        "due, from when the largest was due (ms)" if grid else "samples, from the largest",
-    )
+    plot.across(plot.x.ticks((plot.right - plot.left) / 40), below)
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
     _dots(plot, quantity, whose, x, y)
     name = f", {cut(quantity.labels[whose], 24)}" if quantity.number > 1 else ""
     where = f" at {scales.seconds(due[at] / 1e9)}" if grid else ""
-    plot.upright(0, f"{quantity.shown(y[at])}{where}{name}", INK, "1.5 2")
-    if quantity.budget is not None:
-        plot.level(quantity.budget, "budget")
+    plot.upright(x[at], f"{quantity.shown(y[at])}{where}{name}", INK, "1.5 2")
+    quantity.levels_of(plot)
     plot.frame()
     return plot
 
@@ -865,10 +878,102 @@ def _begin(quantity: Quantity, width: float, height: float) -> Plot | None:
     plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
     for at in there:
         _dots(plot, quantity, at, *points[at])
-    if quantity.budget is not None:
-        plot.level(quantity.budget, "budget")
+    quantity.levels_of(plot)
     plot.frame()
     return plot
+
+
+def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
+    """The quantity over a numeric label of its series: medians joined, bands, maxima."""
+    data = quantity.data["against"]
+    ends = [
+        value / quantity.divisor for key in ("low", "high") for row in data[key] for value in row
+    ]
+    xs = sorted({x for row in data["x"] for x in row})
+    wide = xs[0] > 0 and xs[-1] / xs[0] >= 20
+    margin = (xs[-1] - xs[0]) * 0.04 or 0.5
+    across = (
+        Scale("log", xs[0] * 0.85, xs[-1] * 1.18)
+        if wide
+        else scales.linear(xs[0] - margin, xs[-1] + margin)
+    )
+    plot = Plot(width, height, across, scales.spread(min(ends), max(ends)))
+    plot.across(xs, str(data["label"]))
+    plot.upwards(plot.y.ticks((plot.bottom - plot.top) / 18), quantity.name())
+    number = len(data["lines"])
+    for at in range(number):
+        points = sorted(
+            zip(*(data[key][at] for key in ("x", "low", "middle", "tail", "high")), strict=True),
+            key=lambda point: point[0],
+        )
+        colour = COLOURS[at % len(COLOURS)]
+        upper = [plot.at(x, (high if tail is None else tail) / quantity.divisor)
+                 for x, _, _, tail, high in points]  # fmt: skip
+        lower = [plot.at(x, low / quantity.divisor) for x, low, _, _, _ in points]
+        area = "M" + "L".join([*upper, *reversed(lower)]) + "z"
+        plot.path(area, fill=colour, fill_opacity="0.16" if number <= 4 else "0.08")
+    for at, name in enumerate(data["lines"]):
+        colour = COLOURS[at % len(COLOURS)]
+        rows = sorted(zip(data["x"][at], data["middle"][at], strict=True), key=lambda row: row[0])
+        known = [(x, y / quantity.divisor) for x, y in rows if y is not None]
+        plot.path(plot.joined(known), colour, 1.0, stroke_linejoin="round")
+        for x, y in known:
+            _mark(plot, at, plot.px(x), plot.py(y), 1.9)
+        for x, high in zip(data["x"][at], data["high"][at], strict=True):
+            left, top = plot.px(x), plot.py(high / quantity.divisor)
+            plot.path(f"M{_n(left)} {_n(top - 2.8)}l2.6 4.6h-5.2z", colour, 0.8, fill="#ffffff")
+        if number > 1:
+            words = fit(str(name), 90)
+            free = plot.left + 130 + at * 110
+            if free + 100 < plot.right:
+                _mark(plot, at, free, 4.5, 1.9)
+                plot.text(free + 5, 7, words)
+    quantity.levels_of(plot)
+    plot.frame()
+    return plot
+
+
+def sequence(one: Sequenced) -> Drawn:
+    """Who did what in which order: down the page, a lane for each thread."""
+    lanes = len(one.lanes)
+    full = lanes > 6
+    width = FULL if full else HALF
+    pitch, top, line = min(46.0, (width * 0.5 - 46) / lanes), 17.0, 10.6
+    canvas = Canvas(width, top + line * len(one.events) + 6)
+    first, words_at = 46 + pitch / 2, 46 + pitch * lanes + 8
+
+    def x(lane: int) -> float:
+        return first + pitch * lane
+
+    def y(at: int) -> float:
+        return top + 6 + line * at
+
+    bottom = y(len(one.events) - 1) + 5
+    canvas.text(38, 8, "µs", text_anchor="end", fill=INK)
+    for lane, name in enumerate(one.lanes):
+        canvas.text(x(lane), 8, fit(name, pitch * 1.05), text_anchor="middle", fill=INK,
+                    font_weight="600")  # fmt: skip
+    canvas.path("".join(f"M{_n(x(k))} {_n(top - 4)}V{_n(bottom)}" for k in range(lanes)), HAIR, 0.7)
+    path = []
+    for at, (event, after) in enumerate(itertools.pairwise([*one.events, None])):
+        assert event is not None
+        end = y(at + 1) if after is not None else bottom
+        path.append(f"M{_n(x(event.lane))} {_n(y(at))}V{_n(end)}")
+        if after is not None and after.lane != event.lane:
+            path.append(f"H{_n(x(after.lane))}")
+    canvas.path("".join(path), ACCENT, 1.3, stroke_linejoin="round")
+    for at, event in enumerate(one.events):
+        canvas.path(_marker(0, x(event.lane), y(at), 2.1), ACCENT, 0.9, fill=ACCENT)
+        canvas.text(38, y(at) + 2.4, event.time, text_anchor="end")
+        words = f"{one.lanes[event.lane]} {event.what}"
+        canvas.text(words_at, y(at) + 2.4, fit(words, width - words_at), fill=INK)
+    left = f" {one.left_out} more are in the appendix." if one.left_out else ""
+    return Drawn(
+        canvas.svg(),
+        full,
+        "From top to bottom in the order of events, each in its thread's lane until the next; on "
+        f"the left, when.{left}",
+    )
 
 
 def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot | None:
@@ -914,6 +1019,7 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
 
 
 KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
+    "against": _against,
     "histogram": _histogram,
     "ccdf": _ccdf,
     "time": _time,
@@ -924,7 +1030,7 @@ KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
 }
 """Kind of a figure -> what draws it. ``strip`` has data of its own."""
 
-_HEIGHTS: Final = {"time": 150.0, "heat": 150.0, "series": 150.0, "strip": 66.0}
+_HEIGHTS: Final = {"against": 140.0, "time": 150.0, "heat": 150.0, "series": 150.0, "strip": 66.0}
 
 
 def draw(data: Data, view: Mapping[str, Any], strips: Iterable[Data]) -> Drawn | None:

@@ -23,6 +23,9 @@ from rtgauge.errors import RtgaugeError
 from rtgauge.report import figures, html, numbers
 from rtgauge.report.figures import text_width, visible
 from rtgauge.report.model import Analysis
+from rtgauge.report.published import CAUTION
+from rtgauge.report.remarks import RULES
+from rtgauge.report.sequences import Sequenced
 from rtgauge.report.tables import Cell, Grid
 
 __all__ = ["PAPERS", "check", "render"]
@@ -89,6 +92,24 @@ class _Book:
         self.files[name] = svg.encode()
         return name
 
+    def sequences(self, found: Sequence[Sequenced]) -> list[dict[str, Any]]:
+        """The figures of the order of events."""
+        shown = []
+        for one in found:
+            if one.events:
+                drawn = figures.sequence(one)
+                title = titled(one.rule) + (f": {one.result}" if one.result else "")
+                shown.append(
+                    {
+                        "file": self.add(drawn.svg),
+                        "full": drawn.full,
+                        "title": title,
+                        "caption": words(drawn.caption),
+                        "kind": "sequence",
+                    }
+                )
+        return shown
+
     def drawn(self, name: str, views: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         """The figures of one quantity, and the key to its lines."""
         if not views:
@@ -126,6 +147,8 @@ def _files(analysis: Analysis, paper: str) -> dict[str, Any]:
         "date": _date(model["runs"]),
         "keywords": [words(run["id"]) for run in model["runs"]],
         "swatches": swatches,
+        "caution": words(CAUTION),
+        "rules": [{"name": words(rule.name), "says": words(rule.says)} for rule in RULES],
         "runs": [
             {**_run(book, run), "id": words(model["runs"][number]["id"][:13])}
             for number, run in enumerate(views.runs)
@@ -165,18 +188,36 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
                 **plain({name: value for name, value in step.items() if name not in _SHOWN}),
                 "groups": groups,
                 "tables": [table(one) for one in step["tables"]],
+                "orders": [table(one) for one in step["orders"]],
+                "sequences": book.sequences(step["sequences"]),
+                "published": step["published"] and table(step["published"]),
+                "opens": _chapter(step.get("opens")),
             }
         )
     return {
-        **plain({name: value for name, value in run.items() if name not in ("steps", "beside")}),
+        **plain({name: value for name, value in run.items() if name not in _SPECIAL}),
         "steps": steps,
+        "overview": [
+            {
+                **plain({name: value for name, value in row.items() if name != "chapter"}),
+                "chapter": _chapter(row.get("chapter")),
+            }
+            for row in run["overview"]
+        ],
         "ambience": run["ambience"] and table(run["ambience"]),
         "beside": [_side(book, one) for one in run["beside"]],
     }
 
 
 _DRAWN: Final = ("table", "all", "more", "figures", "places", "labels")
-_SHOWN: Final = ("groups", "tables", "step")
+_SHOWN: Final = ("groups", "tables", "orders", "sequences", "published", "opens", "step")
+_SPECIAL: Final = ("steps", "beside", "chapters", "overview", "ambience")
+
+
+def _chapter(one: html.Chapter | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"name": titled(one.name), "rating": one.rating, "evidence": words(one.evidence)}
 
 
 def _beside(book: _Book, beside: Mapping[str, Any] | None) -> dict[str, Any] | None:
