@@ -249,6 +249,39 @@ def test_wide_tables_stand_in_parts() -> None:
     assert read.text.count("100 000") >= 24  # 10^8 ns in each column
 
 
+def test_chapters_ratings_orders_and_labels() -> None:
+    """What an evaluation has besides: chapters with ratings, orders of events, a label's axis."""
+    order = stream.Table(
+        0, "order",
+        (stream.Column("rule", ""), stream.Column("time", "ns"),
+         stream.Column("thread", ""), stream.Column("event", "")),
+        tuple(("the highest first", 1000 * at, f"waiter {at % 3}", "waits") for at in range(9)),
+    )  # fmt: skip
+    random = np.random.default_rng(3)
+    series = [
+        made.FakeSeries(made.info(at, name="release", labels={"waiters": str(waiters)},
+                                  interval_ns=0),
+                        np.arange(300), random.integers(900 * waiters, 1100 * waiters, 300))
+        for at, waiters in enumerate((1, 10, 90))
+    ]  # fmt: skip
+    names = ("round-robin", "timer")
+    catalogue = {**made.CATALOGUE, "measurements": [
+        {**one, "chapter": f"Chapter of {one['name']}"} for one in made.CATALOGUE["measurements"]
+    ]}  # fmt: skip
+    steps = [made.step(0, series, names[0], tables=[order],
+                       verdicts=[stream.Verdict(0, "the highest first", "pass", "so", "")]),
+             made.step(1, made.timer_series(1, 2000))]  # fmt: skip
+    plan = {"ratings": [{"subject": "Documentation", "rating": 7.5, "reason": "read it all"}]}
+    read = paper(made.run(steps, catalogue=catalogue, plan=plan))
+    for text in ("Ratings, from 0 to 10", "Documentation", "7.5", "the evaluator", "read it all",
+                 "The rule:", "Who did what in which order", "the highest first: pass",
+                 "waiter 2 waits", "Against waiters", "all events"):  # fmt: skip
+        assert text in read.text, text
+    marks = read.bookmarks()
+    assert sum("Chapter of" in mark for mark in marks) == 2
+    within(read)
+
+
 def test_without_typst_there_is_a_plain_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

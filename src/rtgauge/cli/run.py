@@ -509,7 +509,7 @@ def _results(
         if as_json:
             say(f"the report is in {report}")
         else:
-            show(f"{'' if report is reports[0] else ' '}Report: {report}")
+            show(("\n" if report is reports[0] else "") + f"Report: {report}")
     for outcome in outcomes:
         if outcome.state != "complete":
             print_error(

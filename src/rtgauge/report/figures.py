@@ -214,8 +214,10 @@ def fit(text: str, room: float) -> str:
 class Plot(Canvas):
     """A drawing with two axes."""
 
-    def __init__(self, width: float, height: float, x: Scale, y: Scale) -> None:
+    def __init__(self, width: float, height: float, x: Scale, y: Scale, named: bool = True) -> None:
+        """``named``: the axis below has a name."""
         super().__init__(width, height)
+        self.bottom += 0 if named else 9
         self.x, self.y = x, y
         self._px: dict[float, float] = {}
         self._py: dict[float, float] = {}
@@ -441,7 +443,7 @@ def key(data: Data) -> str | None:
     canvas = Canvas(FULL, 12)
     for at, label in enumerate(quantity.labels):
         words = fit(cut(label, 48), FULL - 30)
-        wide = 24 + text_width(words) * 1.06
+        wide = 24 + text_width(words) * 0.9
         if x > 2 and x + wide > FULL:
             x, y = 2.0, y + 12
         canvas.path(f"M{_n(x)} {_n(y - 2.5)}h14", COLOURS[at], 1.0)
@@ -936,9 +938,16 @@ def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
 def sequence(one: Sequenced) -> Drawn:
     """Who did what in which order: down the page, a lane for each thread."""
     lanes = len(one.lanes)
-    full = lanes > 6
+    said = max(text_width(f"{one.lanes[event.lane]} {event.what}") for event in one.events)
+    name = max(text_width(lane) for lane in one.lanes) * 0.95
+
+    def apart(width: float) -> float:
+        """How far apart the lanes can be."""
+        return min((width - 54 - min(said, width * 0.45)) / lanes, max(name + 4, 34.0))
+
+    full = apart(HALF) < min(name, 40.0)
     width = FULL if full else HALF
-    pitch, top, line = min(46.0, (width * 0.5 - 46) / lanes), 17.0, 10.6
+    pitch, top, line = apart(width), 17.0, 10.6
     canvas = Canvas(width, top + line * len(one.events) + 6)
     first, words_at = 46 + pitch / 2, 46 + pitch * lanes + 8
 
@@ -950,8 +959,8 @@ def sequence(one: Sequenced) -> Drawn:
 
     bottom = y(len(one.events) - 1) + 5
     canvas.text(38, 8, "µs", text_anchor="end", fill=INK)
-    for lane, name in enumerate(one.lanes):
-        canvas.text(x(lane), 8, fit(name, pitch * 1.05), text_anchor="middle", fill=INK,
+    for lane, lane_name in enumerate(one.lanes):
+        canvas.text(x(lane), 8, fit(lane_name, pitch * 1.05), text_anchor="middle", fill=INK,
                     font_weight="600")  # fmt: skip
     canvas.path("".join(f"M{_n(x(k))} {_n(top - 4)}V{_n(bottom)}" for k in range(lanes)), HAIR, 0.7)
     path = []
@@ -990,6 +999,7 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
         height,
         scales.linear(edges[0], edges[-1]),
         scales.linear(base, high + (high - base) * 0.1),
+        named=False,
     )
     plot.across(plot.x.ticks((plot.right - plot.left) / 50), "")
     title = fit(f"{strip['title']} ({strip['unit']})", width * 0.6)
@@ -1030,7 +1040,7 @@ KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
 }
 """Kind of a figure -> what draws it. ``strip`` has data of its own."""
 
-_HEIGHTS: Final = {"against": 140.0, "time": 150.0, "heat": 150.0, "series": 150.0, "strip": 66.0}
+_HEIGHTS: Final = {"against": 140.0, "time": 150.0, "heat": 150.0, "series": 150.0, "strip": 58.0}
 
 
 def draw(data: Data, view: Mapping[str, Any], strips: Iterable[Data]) -> Drawn | None:

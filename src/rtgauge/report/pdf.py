@@ -317,7 +317,18 @@ def _cell_width(cell: Cell) -> float:
 
 
 def _head_width(head: str) -> float:
-    return max((text_width(word, _TEXT) for word in head.split()), default=0.0) * 1.08
+    """A head stands on two lines, or on as many as it has words."""
+    longest = max((text_width(word, _TEXT) for word in head.split()), default=0.0)
+    return max(longest, text_width(head, _TEXT) * 0.55) * 1.08
+
+
+def _longest(cell: Cell) -> float:
+    """How wide the longest word of a cell is."""
+    parts = [(cell.text, _TEXT), (cell.note, _NOTE)]
+    return max(
+        (text_width(piece, size) for text, size in parts for piece in re.split(r"[ \u200b]", text)),
+        default=0.0,
+    )
 
 
 def _numbers_widths(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[float]:
@@ -330,12 +341,16 @@ def _numbers_widths(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> lis
 def table(grid: Grid) -> dict[str, Any]:
     """A table for typst, in several parts below each other where its columns are too many."""
     widest = 0.36 * figures.FULL
-    number = len(grid.heads) - 1
+    number = max(len(grid.heads) - 1, 0)
     columns = [[row.cells[at] for row in grid.rows] for at in range(number)]
-    figures_only = [all(_NUMBER.fullmatch(cell.text) for cell in column) for column in columns]
+    figures_only = [
+        all(_NUMBER.fullmatch(cell.text) and cell.cls != "words" for cell in column)
+        for column in columns
+    ]
+    heads = [_head_width(head) for head in grid.heads[1:]]
     widths = [
-        min(max(_head_width(head), max(map(_cell_width, column), default=0)) + _GAP, widest)
-        for head, column in zip(grid.heads[1:], columns, strict=True)
+        min(max(head, max(map(_cell_width, column), default=0)) + _GAP, widest)
+        for head, column in zip(heads, columns, strict=True)
     ]
     named = any(row.swatch and _swatch(row.swatch) is not None for row in grid.rows)
     first = max(
@@ -344,12 +359,28 @@ def table(grid: Grid) -> dict[str, Any]:
         else [0.0]
     )
     first = min(first + _GAP + (16 if named else 0), 0.28 * figures.FULL)
+    over = first + sum(widths) - figures.FULL
+    if over > 0:  # words may stand on several lines
+        least = [
+            width
+            if only
+            else min(max(head, *map(_longest, [Cell(""), *column]), 48.0) + _GAP, width)
+            for width, only, head, column in zip(widths, figures_only, heads, columns, strict=True)
+        ]
+        spare = sum(widths) - sum(least)
+        if spare >= over:
+            widths = [
+                width - (width - low) * over / spare
+                for width, low in zip(widths, least, strict=True)
+            ]
     parts = []
     for chosen in _parted(widths, figures.FULL - first):
         total = first + sum(widths[at] for at in chosen)
         stretch = figures.FULL / total if total > 0.6 * figures.FULL else 1.0
+        beside = _beside_each_other(total, len(grid.rows))
         parts.append(
             {
+                "beside": beside,
                 "widths": [first * stretch, *(widths[at] * stretch for at in chosen)],
                 "heads": [titled(grid.heads[0]), *(titled(grid.heads[at + 1]) for at in chosen)]
                 if grid.heads
@@ -374,6 +405,13 @@ def table(grid: Grid) -> dict[str, Any]:
     }
 
 
+def _beside_each_other(width: float, rows: int) -> int:
+    """How many pieces of a long narrow table stand beside each other."""
+    if rows < 24:
+        return 1
+    return max(1, min(int((figures.FULL + 14) / (width + 14)), rows // 10))
+
+
 def _parted(widths: Sequence[float], room: float) -> Iterator[list[int]]:
     """The columns in groups that have room beside each other, each about equally many."""
     least = 1
@@ -382,7 +420,7 @@ def _parted(widths: Sequence[float], room: float) -> Iterator[list[int]]:
         groups = [
             list(range(at, min(at + size, len(widths)))) for at in range(0, len(widths), size)
         ]
-        if size == 1 or all(sum(widths[at] for at in group) <= room for group in groups):
+        if size == 1 or all(sum(widths[at] for at in group) <= room + 0.1 for group in groups):
             yield from groups or [[]]
             return
         least += 1
