@@ -134,8 +134,11 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what)
 {
 	if (!e->error)
 		e->error = message_set(&e->run->msg, err,
-				       "raise the limits (ulimit -u, ulimit -l), or measure with "
-				       "fewer threads",
+				       err == -ETIMEDOUT ?
+					       "end what else runs with real-time priority on "
+					       "this CPU, or choose another one (--cpu)" :
+					       "raise the limits (ulimit -u, ulimit -l), or "
+					       "measure with fewer threads",
 				       "%s: %s", what, strerror(-err));
 	return false;
 }

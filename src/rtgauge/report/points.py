@@ -42,6 +42,24 @@ def _where(run: Run, step: Mapping[str, Any]) -> str:
     return f"{step_name(run, step)} (step {step_number(step)})"
 
 
+def _is_requirement(verdict: Mapping[str, Any]) -> bool:
+    """Whether a verdict judges a series by the budget that was given; the others are on rules of
+    behaviour, which nobody had to ask for."""
+    return verdict["series"] is not None
+
+
+def _what_failed(run: Run) -> str:
+    failed = [verdict for verdict in run["verdicts"] if verdict["result"] == "fail"]
+    asked = sum(map(_is_requirement, failed))
+    if asked:
+        return "Requirements were not met" if asked > 1 else "A requirement was not met"
+    return (
+        "Some rules of behaviour do not hold"
+        if len(failed) > 1
+        else "A rule of behaviour does not hold"
+    )
+
+
 def verdict_of_run(run: Run) -> Point:
     """The one line that stands above everything, and what it rests on."""
     results = [verdict["result"] for verdict in run["verdicts"]]
@@ -61,7 +79,7 @@ def verdict_of_run(run: Run) -> Point:
     if failed:
         return Point(
             "fail",
-            "Requirements were not met" if failed > 1 else "A requirement was not met",
+            _what_failed(run),
             f"{failed} of {_plural(len(results), 'verdict', 'verdicts')} failed." + reserve,
         )
     if run["state"] in ("interrupted", "running"):
@@ -81,9 +99,10 @@ def verdict_of_run(run: Run) -> Point:
             f"{'is' if open_ones == 1 else 'are'} open; none failed." + reserve,
         )
     if passed:
+        asked = any(_is_requirement(verdict) for verdict in run["verdicts"])
         return Point(
             "pass",
-            "All requirements were met",
+            "All requirements were met" if asked else "Every rule of behaviour holds",
             f"{_plural(passed, 'verdict', 'verdicts')} passed." + reserve,
         )
     return Point(

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line above everything: requirements that were given, and rules of behaviour, are told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import report_runs as made
+from rtgauge.report import model
+from rtgauge.report.points import verdict_of_run
+
+
+def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
+    document = model.build([made.evaluation(1, 3000)])
+    run: dict[str, Any] = document["runs"][0]
+    one = run["verdicts"][0]
+    run["verdicts"] = [{**one, "result": result, "series": series} for result, series in verdicts]
+    run["state"] = "complete"
+    for step in run["steps"]:
+        step["state"] = "complete"
+    return run
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([("fail", 0), ("fail", None)], "A requirement was not met"),
+        ([("fail", 0), ("fail", 1)], "Requirements were not met"),
+        ([("fail", None), ("pass", 0)], "A rule of behaviour does not hold"),
+        ([("fail", None), ("fail", None)], "Some rules of behaviour do not hold"),
+        ([("pass", 0), ("pass", None)], "All requirements were met"),
+        ([("pass", None)], "Every rule of behaviour holds"),
+        ([("inconclusive", 0), ("pass", None)], "Not decided yet"),
+    ],
+)
+def test_what_stands_above_everything(verdicts: list[tuple[str, int | None]], said: str) -> None:
+    assert verdict_of_run(with_verdicts(*verdicts)).text == said
