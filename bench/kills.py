@@ -343,8 +343,9 @@ def check_store(world: World, one: Round, moment: int, folder: Path) -> None:
         one.state = rows[0].state
         document = model.build([run])
         model.validate(document)
+        source = report.Source([run])
         for make in report.FORMATS.values():
-            make([run]).encode()
+            make(source)
         check_state(one, run, moment)
         lost = lost_ns(run, moment)
         if lost is not None:

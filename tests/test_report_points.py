@@ -13,7 +13,7 @@ from rtgauge.report.points import verdict_of_run
 
 
 def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
-    document = model.build([made.evaluation(1, 3000)])
+    document = model.build([made.evaluation(1, 3000)])  # type: ignore[list-item]
     run: dict[str, Any] = document["runs"][0]
     one = run["verdicts"][0]
     run["verdicts"] = [{**one, "result": result, "series": series} for result, series in verdicts]
