@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line above everything: requirements that were given, and rules of behaviour, are told apart."""
+"""The line above everything: requirements that were given are told from rules of behaviour."""
 
 from __future__ import annotations
 
