@@ -149,6 +149,20 @@ def test_the_second_line_is_sized_and_timed() -> None:
     assert stats.second_line(times[:20], excess[:20]) is None
 
 
+def test_the_rhythm_of_the_loops_is_no_second_line() -> None:
+    """Of loops of 300 samples the hundredth is slow: periodic, but of the measurement's making."""
+    random = np.random.default_rng(13)
+    loops, number = 400, 300
+    place = np.tile(np.arange(number) / number, loops)
+    times = np.repeat(np.arange(loops) * 7.3 * MS, number) + place * 5 * MS
+    excess = np.abs(random.normal(0, 20, len(times)))
+    excess[100::number] += 1900
+    assert stats.second_line(times, excess) is not None
+    assert stats.second_line(times, excess, place=place) is None
+    known = stats.second_line(times, excess, (1000 / 7.3,), place)
+    assert known is not None and known.comb.period_ns == pytest.approx(7.3 * MS, rel=1e-3)
+
+
 # --- two groups ----------------------------------------------------------------------------------
 
 

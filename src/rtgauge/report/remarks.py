@@ -220,19 +220,19 @@ def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
         grid = all(quantity.series[at]["interval_ns"] for at in members)
         for seamless in (False,) if grid else (False, True):
             parts = [_placed(quantity, at, seamless) for at in members]
-            line = stats.second_line(
-                np.concatenate([times for times, _ in parts]),
-                np.concatenate([excess for _, excess in parts]),
-                [quantity.hz] if quantity.hz else TICKS_HZ,
-            )
-            if line is not None:
+            times, excess, place = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+            rates = [quantity.hz] if quantity.hz else TICKS_HZ
+            line = stats.second_line(times, excess, rates, None if grid else place)
+            # Of several series in turn any other rhythm may be that of their taking turns.
+            if line is not None and (grid or len(members) == 1 or line.comb.near(rates)):
                 found.append((line, members))
     return sorted(found, key=lambda one: -one[0].comb.power)
 
 
-def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, np.ndarray]:
-    """When the samples of a series were taken, and what they took more than the median; without
-    the first of each test loop, which are cold in the rhythm of the loops."""
+def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ...]:
+    """When the samples of a series were taken, what they took more than the median, and where in
+    their test loops they stand (0 to 1); without the first of each loop, which are cold in the
+    rhythm of the loops."""
     figures = quantity.figures[at]
     lead = figures.lead
     assert lead is not None
@@ -243,7 +243,10 @@ def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, np
         times = stats.placed(lead.due_ns, lead.value, figures.starts, seamless=seamless)
         kept = np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1) == 0
     excess = lead.value - float(np.median(lead.value))
-    return times[kept], excess[kept]
+    first = np.flatnonzero(np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1))
+    number = np.diff(first, append=len(lead.due_ns))
+    place = (np.arange(len(lead.due_ns)) - np.repeat(first, number)) / np.repeat(number, number)
+    return times[kept], excess[kept], place[kept]
 
 
 def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
@@ -254,9 +257,8 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
     if not found:
         return
     line, members = found[0]
-    period = line.comb.period_ns
     known = [quantity.hz] if quantity.hz else TICKS_HZ
-    rates = [rate for rate in known if abs(period * rate / 1e9 - 1) < 0.005]
+    rates = [rate for rate in known if line.comb.near([rate])]
     samples = sum(len(lead.value) for at in members if (lead := quantity.figures[at].lead))
     cpu = quantity.series[members[0]]["cpu"]
     where = f" on CPU {cpu}" if len({one["cpu"] for one in quantity.series}) > 1 else ""

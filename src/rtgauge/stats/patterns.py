@@ -45,6 +45,8 @@ _PERIODS: Final = 20
 _KNOWN: Final = 11.0
 _ANY: Final = 27.0
 _CONCENTRATED: Final = 0.5
+_SAME_PLACE: Final = 0.3
+_SAME_RATE: Final = 0.005
 _APART_NS: Final = 200_000
 
 
@@ -115,6 +117,10 @@ class Comb:
     phase_ns: float
     share: float
     power: float
+
+    def near(self, rates: Sequence[float]) -> bool:
+        """Whether they come at one of these rates (Hz)."""
+        return any(abs(self.period_ns * rate / 1e9 - 1) < _SAME_RATE for rate in rates)
 
 
 def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) -> Comb | None:
@@ -267,12 +273,19 @@ class Line:
     worst_ns: float
 
 
-def second_line(times: Float64, excess: Float64, rates: Sequence[float] = TICKS_HZ) -> Line | None:
+def second_line(
+    times: Float64,
+    excess: Float64,
+    rates: Sequence[float] = TICKS_HZ,
+    place: Float64 | None = None,
+) -> Line | None:
     """Samples that are larger at regular times than the others, if there are such.
 
     ``times``: when each sample was taken (ns); ``excess``: by how much it is above the median of
     its series. Looked at are the largest samples, in turn 12, 24, 48, … of them, as long as they
-    are clear of the body: above twice its 90 % point.
+    are clear of the body: above twice its 90 % point. ``place``: where in its test loop each was
+    taken, from 0 to 1; what comes at the same place of many loops is the rhythm of the loops, and
+    found only if it has one of the ``rates``.
     """
     if len(times) < 4 * _LEAST_HITS:
         return None
@@ -285,6 +298,9 @@ def second_line(times: Float64, excess: Float64, rates: Sequence[float] = TICKS_
     while number // 2 < min(clear, len(times) // 5):
         some = order[: min(number, clear, len(times) // 5)]
         found = _comb(times[some], exposure, rates)
+        if found is not None and place is not None and not found.near(rates):
+            turns = np.exp(2j * np.pi * place[some])
+            found = None if abs(turns.mean()) >= _SAME_PLACE else found
         if found is not None and (best is None or found.power > best[0]):
             turns = (times[some] - found.phase_ns) / found.period_ns
             phased = np.abs((turns + 0.5) % 1.0 - 0.5) <= 0.1
