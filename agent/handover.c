@@ -293,6 +293,8 @@ static void handover_queue_body(struct ensemble_thread *thread)
 	atomic_store_release(&queued->tid, (uint32_t)syscall(SYS_gettid));
 	if (!queue->wait(queue->h->object, HANDOVER_THERE))
 		order_mark(&queue->rule->order, thread->name, "is woken");
+	/* the mark is there */
+	atomic_add_release(&queue->h->woken, 1);
 }
 
 /* Until it sleeps: the waits that are tried are the only place where it does. */
@@ -313,11 +315,11 @@ static bool handover_asleep(struct handover *h, const struct handover_queued *qu
 	return stat.state == 'S';
 }
 
-static bool handover_woken(struct handover *h, const uint32_t *count, uint32_t woken)
+static bool handover_woken(struct handover *h, uint32_t count)
 {
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS;
 
-	while (!ensemble_await(&h->ensemble, count, woken))
+	while (!ensemble_await(&h->ensemble, &h->woken, count))
 		if (run_stopped(h->ensemble.run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return false;
 	return true;
@@ -332,14 +334,16 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 	bool good = true;
 
 	memset(h->queued, 0, sizeof(h->queued));
+	h->woken = 0;
 	for (const char *at = queue->script; *at && good; at++) {
-		struct handover_queued *queued = &h->queued[*at - '0'];
+		struct handover_queued *queued;
 
 		if (*at == '.') {
 			queue->send(h->object, HANDOVER_THERE);
-			good = handover_woken(h, &rule->order.count, ++woken);
+			good = handover_woken(h, ++woken);
 			continue;
 		}
+		queued = &h->queued[*at - '0'];
 		queued->queue = queue;
 		queued->thread = (struct ensemble_thread){
 			.ensemble = e,

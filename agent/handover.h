@@ -100,6 +100,7 @@ struct handover {
 	int error[HANDOVER_ROLES]; /* errno of a call that failed */
 	struct ensemble_thread threads[HANDOVER_ROLES];
 	struct handover_queued queued[HANDOVER_QUEUE];
+	uint32_t woken; /* of the waiters of a queue */
 	uint32_t wakes; /* of the waiter in this test loop: its voluntary switches */
 	int64_t from_ns[HANDOVER_LOOP];
 	int64_t sent_ns[HANDOVER_LOOP];
