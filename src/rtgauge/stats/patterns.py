@@ -157,7 +157,11 @@ def _comb(hits: Float64, exposure: _Exposure, rates: Sequence[float]) -> Comb | 
         return None
     # A comb is as strong at each multiple of its rate: the lowest is its own.
     strongest = max(one.strength for one in found)
-    best = min((one for one in found if one.strength >= 0.8 * strongest), key=lambda one: one.hz)
+    # What comes twice in a period of the tick is the tick and something else between.
+    named = [one for one in found if any(abs(one.hz / rate - 1) < _SAME_RATE for rate in rates)]
+    enough = [one for one in named if one.strength >= 0.6 * strongest]
+    enough = enough or [one for one in found if one.strength >= 0.8 * strongest]
+    best = min(enough, key=lambda one: one.hz)
     period = 1e9 / best.hz
     turns = hits / period
     mean = math.atan2(
