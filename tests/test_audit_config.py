@@ -252,6 +252,19 @@ def test_on_the_command_line(rtgauge: Run, tmp_path: Path) -> None:
     assert rtgauge("check", "--config", str(config), "--target", "fake").code == 2
 
 
+def test_a_defconfig_is_to_be_resolved_first(rtgauge: Run, tmp_path: Path) -> None:
+    """It has no head line and a few options: what it does not name is not off."""
+    config = parse(tmp_path, "CONFIG_SMP=y\nCONFIG_HIGH_RES_TIMERS=y\n")
+    first = audit_config(config).findings[0]
+    assert (first.check, first.level) == ("configuration", "warning")
+    assert "make olddefconfig" in first.remedy and "2 options" in first.found
+    shown = rtgauge("check", "--config", str(tmp_path / "config"))
+    assert shown.code == 0 and "make olddefconfig" in " ".join(shown.out.split())
+    for text in (STOCK, 'CONFIG_CC_VERSION_TEXT="gcc 12"\nCONFIG_SMP=y\n'):
+        findings = audit_config(parse(tmp_path, text)).findings
+        assert "configuration" not in {finding.check for finding in findings}
+
+
 def test_the_last_line_about_an_option_decides(tmp_path: Path) -> None:
     """As the kernel reads it: a fragment appended to a configuration is in force."""
     config = parse(tmp_path, STOCK + audit_config(parse(tmp_path, STOCK)).fragment)

@@ -622,6 +622,12 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     out = rtgauge("export", run, "y.rtgauge", "--json").json()
     assert Path("x.rtgauge").read_bytes() == Path("y.rtgauge").read_bytes()
     assert (out["format"], out["run"], out["path"]) == ("rtgauge-exported", run, "y.rtgauge")
+    Path("y.rtgauge").write_text("mine")
+    done = rtgauge("export", run, "y.rtgauge")
+    assert done.code == 2 and "there already" in done.err and "--force" in done.err
+    assert Path("y.rtgauge").read_text() == "mine"
+    assert rtgauge("export", run, "y.rtgauge", "--force").code == 0
+    assert Path("x.rtgauge").read_bytes() == Path("y.rtgauge").read_bytes()
     done = rtgauge("import", "x.rtgauge", "--json")
     assert done.json() == {**out, "format": "rtgauge-imported", "path": "x.rtgauge", "new": False}
     done = rtgauge("import", "x.rtgauge")

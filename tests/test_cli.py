@@ -240,6 +240,16 @@ def test_a_report_with_the_run(rtgauge: Run) -> None:
     assert "now.html" in done.out
 
 
+def test_cpus_of_a_load_that_is_not_there(rtgauge: Run) -> None:
+    words = ("run", "timer", "--target", "fake", "--for", "1s", "--load-cpu", "0")
+    for more in ((), ("--load", "idle")):
+        done = rtgauge(*words, *more)
+        assert done.code == 2 and "--load-cpu" in done.err and "add --load" in done.err
+    for more in (("--load", "sched"), ("--load-cmd", "true")):
+        assert "--load-cpu" not in rtgauge(*words, *more).err
+    assert rtgauge("evaluate", "--target", "fake", "--for", "1s", "--load-cpu", "0").code == 0
+
+
 def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtgauge.catalogue import Catalogue
+from rtgauge.catalogue import Catalogue, parse_duration
 from rtgauge.errors import UsageError
 from rtgauge.plan import (
     Plan,
@@ -102,6 +102,17 @@ def test_hours_are_shared(catalogue: Catalogue) -> None:
     assert [step.parameters.get("for") for step in shorter.steps] == ["1.44s", "5s", "2.16s", None]
     assert (plan.document()["hours"], shorter.document()["hours"]) == (2.0, 0.001)
     assert plan.document()["steps"][2]["share"] == 1.5
+
+
+def test_shares_add_up_to_the_hours(catalogue: Catalogue) -> None:
+    """Steps of hours too are given to the second, and what one lacks goes to the next."""
+    text = "[plan]\nhours = 10\n" + "".join(STEP + f"share = {n}\n" for n in (1, 1, 1, 0.001))
+    plan = read_plan(write(text), catalogue)
+    lengths = [parse_duration(step.parameters["for"]) for step in plan.steps]
+    assert lengths[:3] == [11996 * 10**9] * 3 and sum(lengths) == 36_000 * 10**9
+    seven = read_plan(write("[plan]\nhours = 8\n" + (STEP + "share = 1\n") * 7), catalogue)
+    lengths = [parse_duration(step.parameters["for"]) for step in seven.steps]
+    assert sum(lengths) == 8 * 3600 * 10**9 and max(lengths) - min(lengths) <= 10**9
 
 
 def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:

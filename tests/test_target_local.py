@@ -103,6 +103,19 @@ def test_a_query_that_hangs(script: Script, monkeypatch: pytest.MonkeyPatch) -> 
         LocalTarget().environment()
 
 
+def test_an_answer_without_end(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    script("exec cat /dev/zero")
+    monkeypatch.setattr(local, "ANSWER_MAX", 3 << 20)
+    with pytest.raises(TargetError, match="answer to 'describe' has more than 3 MiB"):
+        LocalTarget().describe()
+    script("exec yes >&2")
+    monkeypatch.setattr(local, "QUERY_TIMEOUT_S", 0.2)
+    with pytest.raises(TargetError, match="did not answer 'describe'"):
+        LocalTarget().describe()
+    script("head -c 3145728 /dev/zero; head -c 1000000 /dev/zero >&2")
+    assert len(LocalTarget().describe()) == 3 << 20
+
+
 @pytest.mark.parametrize(
     ("content", "mode", "part"),
     [(b"\x7fELFnonsense", 0o755, "no program for this machine"), (b"#!/none\n", 0o755, "started"),

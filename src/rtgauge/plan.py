@@ -412,12 +412,16 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
     if not _positive(hours, HOURS_MAX):
         raise UsageError(f"{hours:g} hours are none that a plan can last", "give 8, or 0.5")
     steps = []
+    left = 0.0  # what the steps before have been given too little
     for step in plan.steps:
         if step.share is None:
             steps.append(step)
             continue
-        length = _rounded(hours * step.share / total)
-        if length == "0":
+        exact = hours * step.share / total * _HOUR_MS + left
+        milliseconds = _rounded(exact)
+        left = exact - milliseconds
+        length = format_duration(milliseconds * 10**6)
+        if milliseconds == 0:
             raise UsageError(f"{hours:g} hours leave nothing for {step.measurement}")
         entry = catalogue.measurement(step.measurement)
         lasting = {**step.parameters, "for": entry.normalise("for", length)}
@@ -425,14 +429,10 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
     return replace(plan, steps=tuple(steps), hours=hours)
 
 
-def _rounded(hours: float) -> str:
-    """A length as someone would give it: in whole minutes, seconds or milliseconds."""
-    milliseconds = round(hours * _HOUR_MS)
-    for unit, least in ((60_000, _HOUR_MS), (1000, 10_000)):
-        if milliseconds >= least:
-            milliseconds = round(milliseconds / unit) * unit
-            break
-    return format_duration(milliseconds * 10**6)
+def _rounded(milliseconds: float) -> int:
+    """A length in whole seconds, a short one in whole milliseconds."""
+    unit = 1000 if milliseconds >= 10_000 else 1
+    return max(round(milliseconds / unit) * unit, 0)
 
 
 def shipped_plans() -> dict[str, Path]:

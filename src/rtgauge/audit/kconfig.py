@@ -49,6 +49,11 @@ class KernelConfig:
         return any(self[option] == "y" for option in options)
 
     @property
+    def resolved(self) -> bool:
+        """Whether the kernel's build wrote it, with all options: a defconfig has but a few."""
+        return self.version is not None or "CC_VERSION_TEXT" in self.options
+
+    @property
     def realtime(self) -> bool:
         # until 5.2, with the patches, it was called PREEMPT_RT_FULL
         return self.on("PREEMPT_RT", "PREEMPT_RT_FULL")
@@ -319,10 +324,22 @@ CONFIG_CHECKS: Mapping[str, Callable[[str, KernelConfig], _Result]] = {
 }
 
 
+def _unresolved(config: KernelConfig) -> Finding:
+    return finding(
+        "configuration",
+        "warning",
+        f"{len(config.options)} options, not resolved: a defconfig or a fragment",
+        "what it does not name stands at the default of the kernel's sources: below it counts as "
+        "off, which may be wrong",
+        "in the kernel's sources: make NAME_defconfig (or cp it to .config), make olddefconfig, "
+        "and check the .config that this writes",
+    )
+
+
 def audit_config(config: KernelConfig) -> ConfigAudit:
     """Findings and fragment. Changes of warnings and errors are made by the fragment, those of
     notes stand in it behind a #, in a form that merge_config.sh takes for a comment."""
-    findings: list[Finding] = []
+    findings: list[Finding] = [] if config.resolved else [_unresolved(config)]
     lines: list[str] = []
     made: set[str] = set()
     for name, check in CONFIG_CHECKS.items():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,12 @@ ID_SHOWN = 13
 @click.command()
 @click.argument("run")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace a file that is there already.")
 @as_json
 @store_options
-def export(run: str, file: Path, as_json: bool, store_url: str | None, data: Path | None) -> None:
+def export(
+    run: str, file: Path, force: bool, as_json: bool, store_url: str | None, data: Path | None
+) -> None:
     """Pack a run, with all its samples, into one file.
 
     RUN is the beginning of its id, or 'last'. `rtgauge import FILE` reads it
@@ -39,6 +43,8 @@ def export(run: str, file: Path, as_json: bool, store_url: str | None, data: Pat
 
     if not file.parent.is_dir():
         raise UsageError(f"there is no folder {file.parent}", "make it first")
+    if not force and os.path.lexists(file):
+        raise UsageError(f"{file} is there already", "name another file, or add --force")
     with open_store(store_url, data) as store:
         bundle = export_run(find_run(store, run), file)
     if as_json:

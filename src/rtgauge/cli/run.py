@@ -332,6 +332,7 @@ def _measurement_command(
             for option, text in thorough_parameters(entry, load).items():
                 settings.setdefault(option, [text])
         steps = [planned_step(catalogue, name, one) for one in _combinations(settings)]
+        _load_for_its_cpus(settings, steps)
         plan = Plan(name, tuple(steps), given["label"] or "", given["repeat"] or 1)
         return _carry_out(plan, targets, given)
 
@@ -376,6 +377,7 @@ def _plan_command(
             label=plan.label if given["label"] is None else given["label"],
             repeat=given["repeat"] or plan.repeat,
         )
+        _load_for_its_cpus(settings, changed.steps)
         return _carry_out(changed, targets, given)
 
     summary = plan_summary(path)
@@ -417,6 +419,16 @@ def _settings(given: Mapping[str, Any], options: Mapping[str, Option]) -> dict[s
         else:
             settings[name] = [str(one) for one in value]
     return settings
+
+
+def _load_for_its_cpus(settings: Mapping[str, list[str]], steps: Sequence[PlannedStep]) -> None:
+    """UsageError where CPUs are named for a load that no step has."""
+    if "load-cpu" in settings and all(
+        step.load == "idle" and not step.load_command for step in steps
+    ):
+        raise UsageError(
+            "--load-cpu says where a load runs, but there is none", "add --load, or --load-cmd"
+        )
 
 
 def _combinations(settings: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:

@@ -37,6 +37,8 @@ PIPE_BYTES: Final = 1024 * 1024
 # Pieces that the C library keeps for the next one; of larger ones memory grows over hours.
 READ_BYTES: Final = 64 * 1024
 QUERY_TIMEOUT_S: Final = 30.0
+# A catalogue has some 100 KiB, an environment a tenth of that.
+ANSWER_MAX: Final = 4 * 1024 * 1024
 SUDO_TIMEOUT_S: Final = 10.0
 AGENT_VARIABLE: Final = "RTGAUGE_AGENT"
 
@@ -97,6 +99,34 @@ def _start_error(agent: Path, error: OSError) -> TargetError:
     )
 
 
+def _answer(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a process writes to stdout, all of it, and the first 64 KiB of its messages.
+
+    TimeoutExpired when that takes too long, OverflowError when it is more than ``ANSWER_MAX``.
+    """
+    deadline = time.monotonic() + QUERY_TIMEOUT_S
+    answer, said = bytearray(), bytearray()
+    stdout, stderr = cast(IO[bytes], process.stdout), cast(IO[bytes], process.stderr)
+    with selectors.DefaultSelector() as selector:
+        for stream in (stdout, stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(process.args, QUERY_TIMEOUT_S)
+            for key, _ in selector.select(left):
+                piece = os.read(key.fd, READ_BYTES)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is stderr:
+                    said += piece[: MESSAGES_MAX - len(said)]
+                else:
+                    answer += piece
+                    if len(answer) > ANSWER_MAX:
+                        raise OverflowError
+    return bytes(answer), bytes(said)
+
+
 class LocalTarget:
     """This machine."""
 
@@ -142,30 +172,42 @@ class LocalTarget:
 
     def _query(self, arguments: list[str], *, raised: bool) -> bytes:
         words = [*(self._raised() if raised else []), str(self._agent), *arguments]
+        remedy = f"try it by hand: {self._agent} {arguments[0]}"
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=QUERY_TIMEOUT_S,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 start_new_session=True,
-                check=False,
+                bufsize=0,
             )
-        except subprocess.TimeoutExpired:
-            raise TargetError(
-                f"the agent did not answer '{arguments[0]}' within {QUERY_TIMEOUT_S:.0f} s",
-                f"try it by hand: {self._agent} {arguments[0]}",
-            ) from None
         except OSError as error:
             raise _start_error(self._agent, error) from None
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
+        with process:
+            try:
+                answer, said = _answer(process)
+                process.wait(QUERY_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                raise TargetError(
+                    f"the agent did not answer '{arguments[0]}' within {QUERY_TIMEOUT_S:.0f} s",
+                    remedy,
+                ) from None
+            except OverflowError:
+                raise TargetError(
+                    f"the agent's answer to '{arguments[0]}' has more than {ANSWER_MAX >> 20} MiB",
+                    remedy,
+                ) from None
+            finally:
+                process.kill()
+        if process.returncode != 0:
+            lines = said.decode(errors="replace").strip().splitlines()
             raise TargetError(
-                f"the agent's '{arguments[0]}' ended with code {done.returncode}"
-                + (f": {said[0]}" if said else ""),
-                f"try it by hand: {self._agent} {arguments[0]}",
+                f"the agent's '{arguments[0]}' ended with code {process.returncode}"
+                + (f": {lines[0]}" if lines else ""),
+                remedy,
             )
-        return done.stdout
+        return answer
 
 
 class LocalAgent:
