@@ -12,9 +12,11 @@
 /* A tick begins this far from its point at most: the interrupt may have been held up. */
 #define TICK_TOLERANCE_NS (10 * NSEC_PER_USEC)
 /* Of 1000 points, net of chance, so many of a grid have a hit; twice the frequency has half. */
-#define TICK_SHARE 600
+#define TICK_SHARE 750
 /* With more by chance, a grid cannot be told from it. */
 #define TICK_CHANCE_MAX 150
+/* From here on the search among the longest events goes down by halves. */
+#define TICK_LONGEST_NS (1 << 17)
 
 int tick_configured_hz(void)
 {
@@ -63,6 +65,15 @@ static inline uint32_t tick_modulo(int64_t ns, int64_t period_ns)
 	if ((uint64_t)ns <= UINT32_MAX)
 		return (uint32_t)ns % (uint32_t)period_ns;
 	return (uint32_t)((uint64_t)ns % (uint64_t)period_ns);
+}
+
+static int tick_left(const struct tick_view *view)
+{
+	int left = 0;
+
+	for (int i = 0; i < view->event_count; i++)
+		left += !tick_left_out(view, &view->events[i]);
+	return left;
 }
 
 static int64_t tick_origin_ns(const struct tick_view *view)
@@ -207,7 +218,7 @@ static int tick_chance(const struct tick_grid *grid, const struct tick_view *vie
 	return (int)(range_ns * 1000 / observed_ns);
 }
 
-void tick_count(struct tick_grid *grid, const struct tick_view *view)
+static void tick_count(struct tick_grid *grid, const struct tick_view *view)
 {
 	grid->points = tick_points(grid, view);
 	grid->hits = tick_match(grid, view);
@@ -253,7 +264,7 @@ void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_
 	int most;
 
 	tick_lay(grid, period_ns, view, bins);
-	if (tick_is_grid(grid) || !view->event_count)
+	if (tick_is_grid(grid) || tick_left(view) < TICK_POINTS_MIN / 2)
 		return;
 	most = grid->hits;
 	step_ns += !step_ns;
@@ -267,6 +278,23 @@ void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_
 	tick_lay(grid, best_ns, view, bins);
 }
 
+bool tick_lay_longest(struct tick_grid *grid, int64_t period_ns, struct tick_view *view,
+		      uint32_t *bins)
+{
+	bool found = false;
+
+	for (int near = 0; near < 2 && !found; near++)
+		for (int32_t least_ns = TICK_LONGEST_NS; !found && least_ns; least_ns /= 2) {
+			view->least_ns = least_ns;
+			(near ? tick_lay_near : tick_lay)(grid, period_ns, view, bins);
+			found = tick_is_grid(grid);
+		}
+	view->least_ns = 0;
+	if (found)
+		tick_count(grid, view);
+	return found;
+}
+
 /* The least time in which points could be seen. */
 static int64_t tick_clear_ns(const struct tick_view *view)
 {
@@ -275,15 +303,6 @@ static int64_t tick_clear_ns(const struct tick_view *view)
 	for (int i = 0; i < view->event_count; i++)
 		clear_ns -= view->events[i].away_ns;
 	return clear_ns;
-}
-
-static int tick_left(const struct tick_view *view)
-{
-	int left = 0;
-
-	for (int i = 0; i < view->event_count; i++)
-		left += !tick_left_out(view, &view->events[i]);
-	return left;
 }
 
 static void tick_take(struct tick_view *view, const struct tick_grid *grid, int number)

@@ -74,10 +74,12 @@ void tick_lay(struct tick_grid *grid, int64_t period_ns, const struct tick_view 
  * that counts by itself, as old ones do, does not keep to CLOCK_MONOTONIC. */
 void tick_lay_near(struct tick_grid *grid, int64_t period_ns, const struct tick_view *view,
 		   uint32_t *bins);
-/* Count points and hits once more, of a grid that was laid. */
-void tick_count(struct tick_grid *grid, const struct tick_view *view);
 /* Whether there are so many hits that chance did not make them. */
 bool tick_is_grid(const struct tick_grid *grid);
+/* The grid of this period that the longest events keep to, be they a few of all: a hypervisor may
+ * have a tick of the same period, which takes less from a thread than the kernel's. False: none. */
+bool tick_lay_longest(struct tick_grid *grid, int64_t period_ns, struct tick_view *view,
+		      uint32_t *bins);
 /*
  * The grids of a whole number of Hz that the events keep to, @max at most: how many. Looked for
  * among all events, then, as long as that of @wanted_hz is not found, among longer ones only.

@@ -127,7 +127,9 @@ def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) ->
         for name, line in (("tick", loops[1]), ("other", loops[3])):
             assert stream.samples[series[name, policy].series] == line
         # a tick each; with another thread or without
-        assert loops[1] + loops[2] == ticks[policy]["with a tick"]
+        hits = count(ticks[policy], "with a tick")
+        # of those, what took half a period was no tick alone
+        assert loops[1] + loops[2] <= hits <= loops[1] + loops[2] + loops[3]
         assert ticks[policy]["period"] == round(1e9 / CONFIGURED_HZ)
     skipped = [v for v in stream.records if isinstance(v, Verdict)]
     seen = {policy for policy in policies if ticks[policy]["with a tick"]}

@@ -246,6 +246,12 @@ static void tick_cost_chunk(struct tick_cost_part *part, const struct tick_span 
 
 /* --- ticks among the events --- */
 
+/* What keeps the CPU for half a period, and is no other thread, is not the tick alone. */
+static bool tick_cost_has_tick(const struct tick_cost_state *state, const struct tick_event *event)
+{
+	return event->point >= 0 && (event->tag || event->away_ns < state->period_ns / 2);
+}
+
 static void tick_cost_sort_event(struct run *run, struct tick_cost_part *part,
 				 const struct tick_event *event, bool tick)
 {
@@ -259,24 +265,6 @@ static void tick_cost_sort_event(struct run *run, struct tick_cost_part *part,
 		series_put(&run->series[tick ? part->tick : part->other], event->away_ns);
 }
 
-/* The tick is looked for among all events, then among the longer ones: many short ones hide it. */
-static bool tick_cost_find(struct tick_grid *grid, int64_t period_ns, struct tick_view *view,
-			   uint32_t *bins)
-{
-	bool found = false;
-
-	for (int32_t least_ns = 0; period_ns && !found && least_ns <= 32000;
-	     least_ns = least_ns ? 4 * least_ns : 2000) {
-		view->least_ns = least_ns;
-		tick_lay_near(grid, period_ns, view, bins);
-		found = tick_is_grid(grid);
-	}
-	view->least_ns = 0;
-	if (found)
-		tick_count(grid, view);
-	return found;
-}
-
 static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_part *part)
 {
 	struct run *run = state->ensemble.run;
@@ -285,7 +273,8 @@ static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_par
 
 	if (!part->view.span_count)
 		return;
-	found = tick_cost_find(&grid, state->period_ns, &part->view, part->bins);
+	found = state->period_ns &&
+		tick_lay_longest(&grid, state->period_ns, &part->view, part->bins);
 	if (found) {
 		part->points += grid.points;
 		part->hits += grid.hits;
@@ -295,7 +284,7 @@ static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_par
 	series_time(&run->series[part->other], part->spans[0].from_ns - run->start_ns);
 	for (int i = 0; i < part->view.event_count; i++)
 		tick_cost_sort_event(run, part, &part->events[i],
-				     found && part->events[i].point >= 0);
+				     found && tick_cost_has_tick(state, &part->events[i]));
 	part->view.event_count = part->view.span_count = 0;
 }
 

@@ -132,6 +132,22 @@ static void tick_period_put(struct tick_period_state *state, int number)
 	}
 }
 
+/* What the gaps of a grid make together; nothing, if it is not of the frequency expected. Of a
+ * hypervisor's tick and the kernel's own, the latter takes more. */
+static int64_t tick_period_gaps_ns(const struct tick_period_state *state, int number)
+{
+	int64_t sum_ns = 0;
+
+	if (state->grids[number].hz != state->expected)
+		return 0;
+	for (int i = 0; i < state->view.event_count; i++)
+		/* what is longer is more than a tick */
+		if (state->events[i].taken == number + 1 &&
+		    state->events[i].away_ns < NSEC_PER_MSEC)
+			sum_ns += state->events[i].away_ns;
+	return sum_ns;
+}
+
 static void tick_period_loop(struct worker *worker)
 {
 	struct tick_period_state *state = worker->state;
@@ -145,7 +161,7 @@ static void tick_period_loop(struct worker *worker)
 	state->grid_count = tick_find(state->grids, TICK_PERIOD_GRIDS, &state->view,
 				      state->expected, state->bins, tick_period_rest, state);
 	for (int i = 0; i < state->grid_count; i++)
-		if (state->grids[i].hz == state->expected)
+		if (tick_period_gaps_ns(state, i) > tick_period_gaps_ns(state, tick))
 			tick = i;
 	if (state->grid_count)
 		tick_period_put(state, tick);

@@ -342,6 +342,38 @@ static void test_drift(struct tap *tap, int ppm)
 	free(w);
 }
 
+/* A hypervisor's tick: as often, shorter, and with so much beside it that more events are there. */
+static void test_longest(struct tap *tap)
+{
+	int weaker = 0, right = 0, hits = 0;
+
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct world *w = world_new(seed * 101);
+		int64_t period_ns = tick_period_ns(250), theirs_ns, ours_ns;
+		struct tick_grid grid;
+
+		world_spans(w, 25);
+		world_ticks(w, period_ns, 2000, 0, 5, 1);
+		ours_ns = w->start_ns + w->phase_ns;
+		theirs_ns = ours_ns + 300000 + draw(w, period_ns - 600000);
+		for (int i = 0; i < 260; i++)
+			for (int k = 0; k < 2; k++)
+				world_add(w, theirs_ns + i * period_ns + draw(w, 4000), 0,
+					  900 + draw(w, 300), 0);
+		world_noise(w, 500, 0);
+		world_sort(w);
+		tick_lay(&grid, period_ns, &w->view, w->bins);
+		weaker += distance_ns(grid.phase_ns, theirs_ns, period_ns) < 10000;
+		right += tick_lay_longest(&grid, period_ns, &w->view, w->bins) &&
+			 distance_ns(grid.phase_ns, ours_ns, period_ns) < 5000;
+		hits += grid.hits;
+		free(w);
+	}
+	tap_check(tap, weaker == 5 && right == 5 && hits > 5 * 220,
+		  "the kernel's tick is found beside a hypervisor's (%d %d %d)", weaker, right,
+		  hits);
+}
+
 static void test_empty(struct tap *tap)
 {
 	struct world *w = world_new(7);
@@ -372,6 +404,7 @@ int main(void)
 	test_empty(&tap);
 	test_stolen(&tap);
 	test_two_grids(&tap);
+	test_longest(&tap);
 	test_drift(&tap, 57);
 	test_drift(&tap, -150);
 	for (int i = 0; i < (int)(sizeof(found) / sizeof(found[0])); i++)
