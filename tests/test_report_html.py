@@ -639,3 +639,12 @@ def test_this_machine_is_called_by_its_name() -> None:
     assert "<title>Real-time evaluation of board</title>" in text
     text = rendered(made.run([made.step(0, [])], target="local"))
     assert "<title>Real-time evaluation of local</title>" in text
+
+
+def test_what_the_environment_lists_is_in_words() -> None:
+    states = [{"name": "POLL", "latency_us": 0}, {"name": "C1", "latency_us": 2}]
+    rows = dict(html._flat({"cpu": {"sleep_states": states, "flags": ["a", "b"]}}))
+    assert rows == {
+        "cpu: sleep states": "name POLL, latency us 0; name C1, latency us 2",
+        "cpu: flags": "a, b",
+    }

@@ -326,11 +326,19 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
         if isinstance(value, Mapping):
             yield from _flat(value, f"{name}: ")
         elif isinstance(value, list | tuple):
-            yield name, ", ".join(_text(item) for item in value) or "–"
+            apart = "; " if any(isinstance(item, Mapping) for item in value) else ", "
+            yield name, apart.join(map(_item, value)) or "–"
         elif isinstance(value, bool):
             yield name, "yes" if value else "no"
         else:
             yield name, _text(value) or "–"
+
+
+def _item(item: object) -> str:
+    """One of several: of a mapping its names and values in words."""
+    if isinstance(item, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in item.items())
+    return _text(item)
 
 
 def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
