@@ -21,7 +21,7 @@
 /* A turn that no test loop has: nobody is to have one any more. */
 #define WAKEUP_OVER INT32_MAX
 /* A sleeper that is not back after so long does not come. */
-#define WAKEUP_PATIENCE_NS NSEC_PER_SEC
+#define WAKEUP_PATIENCE_NS (5 * NSEC_PER_SEC)
 
 struct wakeup_bell {
 	uint32_t rung __attribute__((aligned(64)));  /* how often: the futex */
@@ -263,7 +263,7 @@ static int wakeup_finish(struct run *run)
 	if (!state->lost)
 		return 0;
 	return message_set(&run->msg, -EIO, "look what else runs there at a higher priority",
-			   "the thread on %s did not run for a second",
+			   "the thread on %s did not run for 5 s",
 			   state->all.pairs[state->lost - 1].labels[1]);
 }
 
