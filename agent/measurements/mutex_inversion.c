@@ -25,8 +25,9 @@ static const char *const inversion_names[INVERSION_THREADS] = { "low", "middle",
 struct inversion {
 	enum mutex_protocol protocol;
 	int64_t work_ns;
-	int refused; /* errno of what was refused */
-	bool ended;  /* all threads did */
+	int refused;	  /* errno of what was refused, until low has the mutex */
+	int high_refused; /* the same of high */
+	bool ended;	  /* all threads did */
 	struct order order;
 	struct ensemble_thread threads[INVERSION_THREADS];
 	pthread_mutex_t mutex;
@@ -126,8 +127,8 @@ static void inversion_high(struct ensemble_thread *thread)
 	if (inversion->refused)
 		return;
 	inversion_mark(inversion, INVERSION_HIGH, "wants the mutex");
-	inversion->refused = pthread_mutex_lock(&inversion->mutex);
-	if (inversion->refused)
+	inversion->high_refused = pthread_mutex_lock(&inversion->mutex);
+	if (inversion->high_refused)
 		return;
 	inversion_mark(inversion, INVERSION_HIGH, "has the mutex");
 	pthread_mutex_unlock(&inversion->mutex);
@@ -214,6 +215,10 @@ static int inversion_setup(struct run *run)
 		/* the ceiling is the priority of the highest that takes it */
 		inversion->refused =
 			mutex_kind_init(&inversion->mutex, &kind, state->ensemble.priority - 1);
+		/* what can be made may still not be locked: a ceiling is a real-time priority */
+		if (!inversion->refused && protocols[i] == MUTEX_PROTECT &&
+		    state->ensemble.policy == SCHED_OTHER)
+			inversion->refused = EINVAL;
 	}
 	return 0;
 }
@@ -225,11 +230,12 @@ static void inversion_judge(struct run *run, const struct inversion *inversion)
 	int had = order_find(order, "high", "has the mutex");
 	int middle = order_find(order, "middle", "runs");
 	int released = order_find(order, "low", "releases it");
+	int refused = inversion->refused ?: inversion->high_refused;
 	char text[1024];
 
-	if (inversion->refused) {
+	if (refused) {
 		mutex_kind_skipped(run, order->rule, mutex_protocol_names[inversion->protocol],
-				   inversion->refused);
+				   refused);
 		return;
 	}
 	if (!inversion->ended)

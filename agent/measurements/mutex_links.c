@@ -203,6 +203,7 @@ static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 		going = ensemble_await_posts(e, &scene->done, loops);
 		if (going)
 			links_put(state, c);
+		c->stalled = !going && !run_stopped(e->run);
 	}
 	links_end(state);
 }
@@ -253,12 +254,14 @@ void mutex_links_verdict(struct run *run, const char *rule, const struct mutex_l
 {
 	long long samples = 0, ready = 0, between = 0, early = 0;
 	char text[256], where[64] = "";
+	bool stalled = false;
 
 	for (int i = 0; i < count; i++) {
 		samples += cases[i].samples;
 		ready += cases[i].ready;
 		between += cases[i].between;
 		early += cases[i].early;
+		stalled |= cases[i].stalled;
 		if (cases[i].between && !where[0] && count > 1)
 			snprintf(where, sizeof(where), ", first with %d", cases[i].links);
 	}
@@ -270,6 +273,9 @@ void mutex_links_verdict(struct run *run, const char *rule, const struct mutex_l
 		run_verdict(run, rule, "fail", text,
 			    "make the mutex with PTHREAD_PRIO_INHERIT, and find out why the kernel "
 			    "does not follow it");
+	else if (stalled)
+		run_verdict(run, rule, "inconclusive", "some rounds did not end within a second",
+			    "find out what keeps the CPU from these threads, and run again");
 	else if (early || !samples || ready != samples)
 		run_verdict(run, rule, "inconclusive", text,
 			    "measure on a CPU of its own, until the samples are there");

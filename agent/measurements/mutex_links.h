@@ -28,6 +28,7 @@ struct mutex_links_case {
 	int64_t samples;
 	int64_t acquire_sum_ns, acquire_least_ns;
 	int64_t release_sum_ns, release_least_ns;
+	bool stalled;	  /* a test loop did not end in time */
 	int64_t early;	  /* low ran before high had asked */
 	uint32_t ready;	  /* middle was, and ran at last */
 	uint32_t between; /* middle ran before high had the mutex */
