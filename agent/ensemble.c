@@ -70,6 +70,9 @@ int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct work
 	err = ensemble_choose_cpu(run, &e->cpu);
 	if (err)
 		return err;
+	if (levels && !e->priority)
+		return run_skip(run, "it takes threads of several real-time priorities",
+				"give a priority (--priority)");
 	if (levels && e->priority <= levels) {
 		snprintf(reason, sizeof(reason), "give a priority above %d", levels);
 		return message_set(&run->msg, -EINVAL, reason,

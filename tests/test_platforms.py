@@ -172,6 +172,16 @@ def test_everything_is_measured_or_says_why_not(place: Place, folder: Path) -> N
     assert wrong == []
 
 
+def test_priority_0_skips_what_takes_priorities(folder: Path) -> None:
+    agent, state = prepared(PLACES[0], folder)
+    for name in sorted(NEED_PRIORITY):
+        code, stream = measure(agent, state, PLACES[0], [name, "--priority", "0"])
+        assert stream.trailer is not None
+        assert (name, code, stream.trailer.state) == (name, 77, "skipped")
+        assert stream.trailer.reason
+        assert stream.trailer.remedy
+
+
 @pytest.mark.skipif(not ROOT, reason="only root can give rights away")
 @pytest.mark.skipif(os.nice(0) > 0, reason="under nice loads are refused to who has no rights")
 def test_an_evaluation_without_rights(folder: Path) -> None:
