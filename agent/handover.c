@@ -184,9 +184,10 @@ static void handover_put(struct handover *h)
 	int64_t sleeps = h->wakes;
 
 	for (int i = 0; i < h->rounds; i++)
-		series_put(wake, ensemble_net(e, h->woke_ns[i] - h->from_ns[i]));
+		series_put(wake, ensemble_net(e, h->times[i].woke_ns - h->times[i].from_ns));
 	for (int i = 0; i < h->rounds && send >= 0; i++)
-		series_put(&e->run->series[send], ensemble_net(e, h->sent_ns[i] - h->from_ns[i]));
+		series_put(&e->run->series[send],
+			   ensemble_net(e, h->times[i].sent_ns - h->times[i].from_ns));
 	/* one switch for each rest, and one for each wait in which it slept */
 	if (h->interval_ns)
 		sleeps -= h->rounds;
@@ -225,13 +226,18 @@ static void handover_loops(struct handover *h)
 static void handover_pair(struct handover *h)
 {
 	const struct handover_kind *kind = &h->plan->kinds[h->kind];
+	bool far = h->place == HANDOVER_OTHER_CPU;
+	void (*const bodies[HANDOVER_ROLES])(struct ensemble_thread *) = {
+		[HANDOVER_SENDER] = far ? kind->sender_far : kind->sender,
+		[HANDOVER_WAITER] = kind->waiter,
+	};
 	bool started = true;
 
-	h->gap_ns = h->place == HANDOVER_OTHER_CPU ? HANDOVER_GAP_NS : 0;
+	h->gap_ns = far ? HANDOVER_GAP_NS : 0;
 	for (int role = 0; role < HANDOVER_ROLES && started; role++) {
 		h->threads[role] = (struct ensemble_thread){
 			.ensemble = &h->ensemble,
-			.body = role == HANDOVER_WAITER ? kind->waiter : kind->sender,
+			.body = bodies[role],
 			.state = h,
 			.priority = handover_priority(h, role, h->place),
 		};
@@ -467,7 +473,7 @@ static int handover_add_part(struct handover *h, enum handover_place place)
 		*wake = handover_add_series(h, HANDOVER_WAITER, place);
 	if (*wake < -1)
 		return *wake;
-	if (place == HANDOVER_OTHER_CPU || place == HANDOVER_EQUAL || none)
+	if (place == HANDOVER_OTHER_CPU || none)
 		*send = handover_add_series(h, HANDOVER_SENDER, place);
 	return *send < -1 ? *send : 0;
 }
@@ -519,16 +525,23 @@ static int handover_cpus(struct handover *h)
 	return option_effective(&run->options, "cpu", text);
 }
 
+static size_t handover_size(void)
+{
+	return (sizeof(struct handover) + HANDOVER_PAGE - 1) / HANDOVER_PAGE * HANDOVER_PAGE;
+}
+
 int handover_setup(struct run *run, const struct handover_plan *plan)
 {
-	struct handover *h = calloc(1, sizeof(*h));
+	struct handover *h = aligned_alloc(HANDOVER_PAGE, handover_size());
 	int err;
 
 	run->state = h;
-	if (h)
-		h->object = calloc(1, plan->object_size);
-	if (!h || !h->object)
+	if (!h)
 		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	if (plan->object_size > HANDOVER_OBJECT)
+		abort();
+	memset(h, 0, sizeof(*h));
+	h->object = h->memory;
 	h->plan = plan;
 	h->ensemble.run = run;
 	sem_init(&h->done, 0, 0);
@@ -609,6 +622,5 @@ void handover_cleanup(struct run *run)
 	/* a thread that did not end still uses it */
 	if (!h || h->ensemble.stuck)
 		return;
-	free(h->object);
 	free(h);
 }

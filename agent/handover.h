@@ -18,6 +18,8 @@
 #define HANDOVER_LOOP 256 /* hand-overs of a test loop at most */
 #define HANDOVER_LABELS 2 /* kinds of a measurement at most */
 #define HANDOVER_RULES 3
+#define HANDOVER_OBJECT 1280 /* the largest object of a measurement */
+#define HANDOVER_PAGE 4096
 #define HANDOVER_QUEUE 3 /* waiters of different priorities */
 
 /* What is sent where. */
@@ -44,6 +46,8 @@ struct handover;
 /* One way to hand over: what the templates below make of a send and a wait. */
 struct handover_kind {
 	const char *value; /* of the plan's label; "" where there is but one kind */
+	/* of a waiter on another CPU, and of one on the same: then its call is not timed alone */
+	void (*sender_far)(struct ensemble_thread *thread);
 	void (*sender)(struct ensemble_thread *thread);
 	void (*waiter)(struct ensemble_thread *thread);
 	bool (*alone)(struct handover *h); /* NULL: it cannot be done with nobody waiting */
@@ -82,29 +86,37 @@ struct handover_queued {
 	uint32_t tid;
 };
 
+/* One hand-over: when the sender's call began and returned, when the waiter's returned. */
+struct handover_times {
+	int64_t from_ns;
+	int64_t sent_ns;
+	int64_t woke_ns;
+};
+
+/* What a hand-over touches comes first, in as few pages as may be. */
 struct handover {
 	struct ensemble ensemble; /* the first: worker->state is the address of both */
-	const struct handover_plan *plan;
-	void *object; /* the measurement's own */
-	int64_t samples;
+	void *object;		  /* the measurement's own */
 	int64_t interval_ns;
 	struct timespec interval;
 	int64_t gap_ns; /* the sender's pause, so that a waiter on another CPU is asleep */
-	int other_cpu;	/* -1: there is none */
-	int kind;	/* the one that is measured now */
-	enum handover_place place;
-	bool own_ipc;
-	int rounds; /* of this test loop; 0: the threads are to end */
+	int rounds;	/* of this test loop; 0: the threads are to end */
+	uint32_t wakes; /* of the waiter in this test loop: its voluntary switches */
 	sem_t go[HANDOVER_ROLES];
 	sem_t done;
+	unsigned char memory[HANDOVER_OBJECT] __attribute__((aligned(64))); /* the object */
+	struct handover_times times[HANDOVER_LOOP];
+
+	const struct handover_plan *plan;
+	int64_t samples;
+	int other_cpu; /* -1: there is none */
+	int kind;      /* the one that is measured now */
+	enum handover_place place;
+	bool own_ipc;
 	int error[HANDOVER_ROLES]; /* errno of a call that failed */
 	struct ensemble_thread threads[HANDOVER_ROLES];
 	struct handover_queued queued[HANDOVER_QUEUE];
-	uint32_t woken; /* of the waiters of a queue */
-	uint32_t wakes; /* of the waiter in this test loop: its voluntary switches */
-	int64_t from_ns[HANDOVER_LOOP];
-	int64_t sent_ns[HANDOVER_LOOP];
-	int64_t woke_ns[HANDOVER_LOOP];
+	uint32_t woken;				    /* of the waiters of a queue */
 	int wake[HANDOVER_LABELS][HANDOVER_PLACES]; /* series, -1: none */
 	int send[HANDOVER_LABELS][HANDOVER_PLACES];
 	int64_t waits[HANDOVER_LABELS][HANDOVER_PLACES]; /* of the waiter in all */
@@ -244,7 +256,7 @@ HANDOVER_TEMPLATE int64_t handover_now(void *object)
 
 HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handover_act *arm,
 					  handover_act *send, handover_act *wait,
-					  handover_act *take)
+					  handover_act *take, bool far)
 {
 	struct handover *h = thread->state;
 	void *object = h->object;
@@ -257,9 +269,10 @@ HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handov
 			take(object, HANDOVER_BACK);
 			handover_pause(h);
 			arm(object, HANDOVER_THERE);
-			h->from_ns[i] = clock_now_ns(CLOCK_MONOTONIC);
+			h->times[i].from_ns = clock_now_ns(CLOCK_MONOTONIC);
 			err = send(object, HANDOVER_THERE) ?: err;
-			h->sent_ns[i] = clock_now_ns(CLOCK_MONOTONIC);
+			if (far)
+				h->times[i].sent_ns = clock_now_ns(CLOCK_MONOTONIC);
 		}
 		handover_done(h, HANDOVER_SENDER, err);
 	}
@@ -283,7 +296,7 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 			arm(object, HANDOVER_BACK);
 			err = send(object, HANDOVER_BACK);
 			err = wait(object, HANDOVER_THERE) ?: err;
-			h->woke_ns[i] = stamp(object);
+			h->times[i].woke_ns = stamp(object);
 			take(object, HANDOVER_THERE);
 		}
 		h->wakes = handover_switches() - switches;
@@ -324,9 +337,13 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 /* clang-format off */
 /* The functions of one kind, and its row of the table of kinds. */
 #define HANDOVER_THREADS(name, arm, send, wait, take, stamp)                                  \
+	static void name##_sender_far(struct ensemble_thread *thread)                         \
+	{                                                                                     \
+		handover_send_loop(thread, arm, send, wait, take, true);                      \
+	}                                                                                     \
 	static void name##_sender(struct ensemble_thread *thread)                             \
 	{                                                                                     \
-		handover_send_loop(thread, arm, send, wait, take);                            \
+		handover_send_loop(thread, arm, send, wait, take, false);                     \
 	}                                                                                     \
 	static void name##_waiter(struct ensemble_thread *thread)                             \
 	{                                                                                     \
@@ -340,7 +357,8 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 	}
 #define HANDOVER_KIND(name, send, wait)                                                       \
 	HANDOVER_ACTS(name, handover_nothing, send, wait, handover_nothing)
-#define HANDOVER_ROW(value, name) { value, name##_sender, name##_waiter, name##_alone }
+#define HANDOVER_ROW(value, name)                                                             \
+	{ value, name##_sender_far, name##_sender, name##_waiter, name##_alone }
 /* clang-format on */
 
 #endif

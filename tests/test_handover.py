@@ -19,7 +19,7 @@ from rtgauge.target.local import find_agent
 CPUS = sorted(os.sched_getaffinity(0))
 PLACES = {
     "higher": ["wake"],
-    "equal": ["wake", "send"],
+    "equal": ["wake"],
     "other-cpu": ["wake", "send"],
     "none": ["send"],
 }

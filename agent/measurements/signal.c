@@ -186,7 +186,8 @@ static const struct catalogue_evaluate signal_evaluate[] = {
 /* With nobody waiting a handler would run within the call. */
 static const struct handover_kind signal_kinds[] = {
 	HANDOVER_ROW("sigwaitinfo", signal_taken),
-	{ "handler", signal_handler_sender, signal_handler_waiter, NULL },
+	{ "handler", signal_handler_sender_far, signal_handler_sender, signal_handler_waiter,
+	  NULL },
 };
 
 static const struct handover_plan signal_plan = {
