@@ -10,7 +10,7 @@
 #include "value.h"
 
 /* A tick begins this far from its point at most: the interrupt may have been held up. */
-#define TICK_TOLERANCE_NS (10 * NSEC_PER_USEC)
+#define TICK_TOLERANCE_NS (25 * NSEC_PER_USEC)
 /* Of 1000 points, net of chance, so many of a grid have a hit; twice the frequency has half. */
 #define TICK_SHARE 750
 /* With more by chance, a grid cannot be told from it. */

@@ -72,8 +72,8 @@ def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path
             if isinstance(record, Samples) and record.series == 1
             for value in record.values
         ]
-        # each within the tolerance of its point, 10 us
-        assert all(abs(value - 1e9 / CONFIGURED_HZ) <= 20000 for value in period)
+        # each within the tolerance of its point, 25 us
+        assert all(abs(value - 1e9 / CONFIGURED_HZ) <= 50000 for value in period)
         assert 0 < len(period) < max(count(row, "with a gap") for row in grids)
     assert stream.series[0].cpu == int(LAST_CPU)
     assert stream.samples[0] > 0
