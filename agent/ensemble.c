@@ -220,7 +220,7 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 }
 
 /* Whatever size of time the C library has: the kernel's own struct with 64 bits. */
-static void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
+void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
 {
 	const struct {
 		int64_t tv_sec, tv_nsec;

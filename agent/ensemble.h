@@ -122,6 +122,8 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what);
 /* Wait for a gate, without a limit; ensemble_open() opens it for all. */
 void ensemble_gate(uint32_t *gate);
 void ensemble_open(uint32_t *gate);
+/* Sleep while *@word is @seen, for @timeout_ns at most (0: without a limit), or for less. */
+void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns);
 /* Count a word up, and wake all who wait for it. */
 void ensemble_post(uint32_t *word);
 /* Wait until it has come to @value, without a limit. */

@@ -322,15 +322,14 @@ static void tick_cost_pass(struct tick_cost_state *state, enum tick_cost_turn tu
 }
 
 /* Sleep while it is the turn of @of. False: that lasts for longer than others have patience. */
-static bool tick_cost_wait(const struct tick_cost_state *state, enum tick_cost_turn of)
+static bool tick_cost_wait(struct tick_cost_state *state, enum tick_cost_turn of)
 {
-	const struct timespec patience = clock_from_ns(ENSEMBLE_PATIENCE_NS / 4);
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 
 	while (atomic_load_acquire(&state->turn) == of) {
 		if (run_stopped(state->ensemble.run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return false;
-		syscall(SYS_futex, &state->turn, FUTEX_WAIT_PRIVATE, of, &patience, NULL, 0);
+		ensemble_sleep_on(&state->turn, of, ENSEMBLE_PATIENCE_NS / 4);
 	}
 	return true;
 }

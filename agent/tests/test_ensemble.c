@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of ensemble.c: a sleep on a word lasts as long as it is told to. Prints TAP. */
+#include <stdint.h>
+
+#include "clock.h"
+#include "ensemble.h"
+#include "tap.h"
+
+#define SLEEP_NS (20 * NSEC_PER_MSEC)
+
+static struct tap tap;
+
+/* On 32-bit machines the kernel's first futex call has another struct of time than the C library:
+ * it would come back at once, and who has a real-time priority would keep the CPU. */
+static void test_sleeps(void)
+{
+	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	uint32_t word = 7;
+
+	ensemble_sleep_on(&word, 7, SLEEP_NS);
+	tap_check(&tap, clock_now_ns(CLOCK_MONOTONIC) - from_ns >= SLEEP_NS, "for its time");
+	ensemble_sleep_on(&word, 8, 0);
+	tap_check(&tap, true, "not at all while the word is another");
+}
+
+int main(void)
+{
+	test_sleeps();
+	return tap_end(&tap);
+}
