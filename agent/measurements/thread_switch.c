@@ -184,15 +184,21 @@ static void switch_body(struct ensemble_thread *thread)
 
 /* --- the conductor --- */
 
-/* Without looking again and again, which would disturb them. */
+/* Without looking again and again, which would disturb them. The semaphore's limit is a time of day,
+ * which may be set meanwhile. */
 static bool switch_await(struct switch_state *state)
 {
-	struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + ENSEMBLE_PATIENCE_NS);
+	int64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+	int64_t left_ns = ENSEMBLE_PATIENCE_NS;
 
-	while (sem_timedwait(&state->all_through, &until))
-		if (errno != EINTR)
-			return false;
-	return true;
+	while (left_ns > 0) {
+		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
+
+		if (!sem_timedwait(&state->all_through, &until))
+			return true;
+		left_ns = end_ns - clock_now_ns(CLOCK_MONOTONIC);
+	}
+	return false;
 }
 
 static void switch_open(struct switch_state *state)
