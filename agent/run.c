@@ -473,7 +473,8 @@ static void run_check_policy(struct run *run, struct worker *worker,
 	char name[40], expected[32], is[32];
 
 	if (!strcmp(found->policy, worker->start.policy) &&
-	    found->priority == worker->start.priority)
+	    (found->priority == worker->start.priority ||
+	     (worker->raised && found->priority == worker->raised)))
 		return;
 	snprintf(name, sizeof(name), "policy of thread %d", worker->number);
 	snprintf(expected, sizeof(expected), "%s:%d", worker->start.policy, worker->start.priority);

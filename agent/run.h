@@ -48,6 +48,7 @@ struct worker {
 	bool process; /* a process; it shares struct run, the workers and the series, no more */
 	int cpu;      /* pinned to it; -1: not pinned */
 	int priority; /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
+	int raised;   /* the priority that what it measures gives it at times; 0: none */
 	int number;
 
 	struct worker_placement start; /* in effect, filled before loop() is called */

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from agents import Stream, run
+from agents import Stream, read, run
 from rtgauge.stream import Samples, Table, Verdict
 from rtgauge.target.local import find_agent
 
@@ -101,6 +103,27 @@ def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_pa
     operations = [row[0] for row in rows(stream, "batches")]
     assert ("protect-raise: acquire, release" in operations) == GLIBC
     assert "protect-raise: acquire" not in operations
+
+
+@needs_realtime
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not there")
+def test_no_ceiling_where_its_priority_may_not_be_had(agent: str, tmp_path: Path) -> None:
+    """Each lock would be refused: the time of a refusal is no sample."""
+    output = tmp_path / "stream.cbor"
+    words = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
+    words += [agent, "run", "mutex-uncontended", "--cpu", CPU, "--samples", "100"]
+    done = subprocess.run(
+        [*words, "--output", str(output)],
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)),
+    )
+    stream = read(output)
+    assert done.returncode == 0
+    types = {info.labels["type"] for info in stream.series}
+    assert types == {"normal", "recursive", "errorcheck", "inherit", "robust"}
+    skipped = [record for record in stream.records if isinstance(record, Verdict)]
+    assert [verdict.result for verdict in skipped] == ["skipped"] * 2
 
 
 # --- mutex-inversion ---

@@ -6,12 +6,14 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ensemble.h"
 #include "mutex_kind.h"
+#include "worker.h"
 
 /* Mutexes in an array: they stay in the first-level cache, and none waits for its neighbour. */
 #define MUTEX_BATCH 64
@@ -106,11 +108,14 @@ static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 		m->batches[i].operation = type->operations[i];
 	for (int i = 0; i < MUTEX_BATCH && !m->refused; i++)
 		m->refused = mutex_kind_init(&m->mutexes[i], &type->kind, ceiling);
-	/* what can be made may still not be locked */
-	if (!m->refused && type->kind.protocol == MUTEX_PROTECT && !state->ensemble.priority)
+	/* what can be made may still not be locked: that takes the ceiling's priority */
+	if (!m->refused && type->kind.protocol == MUTEX_PROTECT &&
+	    (!state->ensemble.priority || !worker_may_have(SCHED_FIFO, ceiling)))
 		m->refused = EPERM;
 	if (m->refused)
 		return 0;
+	if (type->above)
+		state->ensemble.run->workers[0].raised = ceiling;
 	m->acquire = ensemble_series(&state->ensemble, "acquire", "type", type->name,
 				     state->samples, true);
 	m->release = ensemble_series(&state->ensemble, "release", "type", type->name,
