@@ -5,7 +5,8 @@ rt-tests has nothing for condition variables. They are held against ptsematest, 
 woken by the same call of the kernel, and against a bare loop over the C library's condition
 variables (bench/bare_condvar.c): what the second ratio leaves of the first is the C library's own.
 
-What they time, by source (not sigwaittest) and strace: two threads of one priority on one CPU (``-a``). The
+What they time, by their sources (sigwaittest only by strace): two threads of one priority on one
+CPU (``-a``). The
 receiver sleeps for the interval, then gives the sender its turn through a call of the kind that is
 timed, and waits; the sender reads the clock, makes its call, and waits for its next turn; the
 receiver reads the clock when its own call has returned. That is what ours measure as
