@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -117,6 +118,20 @@ bool value_same(const char *path, const char *a, const char *b)
 	/* masks: without what only fills them up */
 	return (ends_in(path, "cpumask") || ends_in(path, "_affinity")) &&
 	       !strcmp(a + strspn(a, "0,"), b + strspn(b, "0,"));
+}
+
+int64_t value_memory_available(void)
+{
+	char line[128];
+	long long available = 0;
+	FILE *file = fopen("/proc/meminfo", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %lld kB", &available) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return available * 1024;
 }
 
 const char *value_reason(int err)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define VALUE_MAX 1024 /* room for a value and its end */
 
@@ -27,6 +28,9 @@ int value_put(const char *path, const char *value);
 /* Whether two values of the file @path are the same: a list or a mask of CPUs can be written in
  * several ways. */
 bool value_same(const char *path, const char *a, const char *b);
+
+/* Bytes of memory that can be had without swapping; 0 where the kernel does not say. */
+int64_t value_memory_available(void);
 
 /* Why a value could not be read or written, for people. */
 const char *value_reason(int err);

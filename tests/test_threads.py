@@ -162,6 +162,32 @@ def test_switches_of_the_numbers_asked_for(agent: str, tmp_path: Path) -> None:
 
 
 @needs_realtime
+@pytest.mark.parametrize("name", ["thread-switch", "page-fault"])
+def test_little_memory_is_not_used_up(agent: str, tmp_path: Path, name: str) -> None:
+    """Where the kernel says that 20 MB are free: what needs more than a share of it is skipped."""
+    told = tmp_path / "meminfo"
+    told.write_text("MemTotal: 60000 kB\nMemAvailable: 20000 kB\n")
+    output = tmp_path / "stream.cbor"
+    lines = 'mount --bind "$1" /proc/meminfo || exit 99; shift; exec "$@"'
+    words = [agent, "run", name, "--samples", "100", "--output", str(output)]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", lines, "sh", str(told), *words], timeout=60, check=False
+    )
+    if done.returncode in (1, 99) and not output.exists():
+        pytest.skip("no mount namespace is to be had")
+    assert done.returncode == 0
+    stream = read(output)
+    skipped = [verdict for verdict in verdicts(stream).values() if verdict.result == "skipped"]
+    (evidence,) = [verdict.evidence for verdict in skipped]
+    if name == "page-fault":
+        assert evidence.startswith("4 huge pages")
+        return
+    assert evidence.startswith("1000 threads need")
+    counts = {info.labels["threads"]: stream.samples[info.series] for info in stream.series}
+    assert counts == {"2": 100, "10": 100, "128": 100, "1000": 0}
+
+
+@needs_realtime
 def test_switches_without_priorities_are_not_in_turn(agent: str, tmp_path: Path) -> None:
     code, stream = run(
         agent, tmp_path, "thread-switch", "--policy", "other", "--samples", "30000",

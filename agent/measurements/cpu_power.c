@@ -236,21 +236,6 @@ static void power_sample(struct cpu_power_state *state)
 	}
 }
 
-/* A quarter of the memory that is free. */
-static int64_t power_memory(void)
-{
-	char line[128];
-	long long available = 0;
-	FILE *file = fopen("/proc/meminfo", "re");
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %lld kB", &available) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return available * 1024 / 4;
-}
-
 static struct power_area power_map(size_t bytes)
 {
 	struct power_area area = {
@@ -265,7 +250,7 @@ static struct power_area power_map(size_t bytes)
  * lock it; each page has memory of its own. */
 static bool power_map_walk(struct cpu_power_state *state)
 {
-	int64_t bytes = 2 * state->last_level, most = power_memory();
+	int64_t bytes = 2 * state->last_level, most = value_memory_available() / 4;
 
 	if (most && bytes > most)
 		bytes = most;

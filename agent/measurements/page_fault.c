@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ensemble.h"
+#include "value.h"
 
 /* Pages of a test loop. */
 #define FAULT_LOOP 64
@@ -309,6 +310,9 @@ static int fault_setup(struct run *run)
 		return err;
 	if (!state->huge)
 		state->kinds[FAULT_HUGE].refused = ENOSYS;
+	/* 512 MiB each, where small ones have 64 KiB */
+	else if ((int64_t)state->huge * FAULT_LOOP_HUGE > value_memory_available() / 4)
+		state->kinds[FAULT_HUGE].refused = ENOMEM;
 	state->kinds[FAULT_FILE].refused = state->kinds[FAULT_COPY].refused =
 		fault_make_file(state);
 	for (int kind = 0; kind < FAULT_KINDS && err >= 0; kind++) {
@@ -365,6 +369,9 @@ static void fault_verdict_huge(struct run *run, const struct fault_state *state)
 
 	if (m->touches || (!m->others && !m->refused))
 		return;
+	if (m->refused == ENOMEM)
+		snprintf(evidence, sizeof(evidence), "%d huge pages of %lld MiB are too much",
+			 FAULT_LOOP_HUGE, (long long)(state->huge >> 20));
 	if (m->others)
 		snprintf(evidence, sizeof(evidence), "none of %lld huge pages asked for was had",
 			 (long long)m->others);

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "ensemble.h"
+#include "value.h"
+#include "worker.h"
 
 #define SWITCH_COUNTS "2 10 128 1000"
 #define SWITCH_GROUPS 4
@@ -23,6 +25,8 @@
 /* Switches of a test loop, about. */
 #define SWITCH_LOOP 500
 #define SWITCH_LAPS_MIN 2
+/* What the kernel needs for a thread, about: its stack there, its task. */
+#define SWITCH_IN_KERNEL (24 * 1024)
 #define SWITCH_SAMPLES_MAX (SWITCH_THREADS_MAX * SWITCH_LAPS_MIN)
 
 #define SWITCH_IN_TURN "the threads run in turn"
@@ -234,10 +238,27 @@ static void switch_end(struct switch_state *state, int started)
 			return;
 }
 
+/* Their stacks are locked: on a small board the kernel would end a process to make room. */
+static bool switch_fits(struct switch_group *group)
+{
+	int64_t available = value_memory_available();
+	int64_t needed =
+		group->known->threads * (int64_t)(worker_small_stack_size() + SWITCH_IN_KERNEL);
+
+	if (!available || needed <= available / 2)
+		return true;
+	snprintf(group->refused, sizeof(group->refused),
+		 "%d threads need %lld MiB: too much of the %lld MiB that are free",
+		 group->known->threads, (long long)(needed >> 20), (long long)(available >> 20));
+	return false;
+}
+
 static bool switch_start(struct switch_state *state, struct switch_group *group)
 {
 	struct ensemble *e = &state->ensemble;
 
+	if (!switch_fits(group))
+		return false;
 	state->threads = group->known->threads;
 	state->laps = SWITCH_LOOP / group->known->threads;
 	if (state->laps < SWITCH_LAPS_MIN)
@@ -390,9 +411,10 @@ static int switch_finish(struct run *run)
 	for (int i = 0; i < state->group_count; i++) {
 		rows[i] = state->groups[i].batch;
 		if (state->groups[i].refused[0])
-			run_verdict(run, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
-				    "raise the limits of threads (ulimit -u, pids.max of the "
-				    "control group) and of locked memory (ulimit -l)");
+			run_verdict(
+				run, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
+				"raise the limits of threads (ulimit -u, pids.max of the "
+				"control group) and of locked memory (ulimit -l), or free some");
 	}
 	switch_verdict(run, state);
 	batch_table(run, rows, state->group_count);
