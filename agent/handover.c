@@ -285,7 +285,8 @@ static void handover_conduct(struct worker *worker)
 			if (!h->ensemble.stuck)
 				h->plan->close(h);
 		}
-	if (h->plan->judge && !h->ensemble.error && !run_stopped(worker->run))
+	h->judged = !h->ensemble.error && !run_stopped(worker->run);
+	if (h->plan->judge && h->judged)
 		h->plan->judge(h);
 }
 
@@ -589,10 +590,14 @@ int handover_finish(struct run *run)
 {
 	struct handover *h = run->state;
 	const struct order *orders[HANDOVER_RULES];
+	const struct catalogue_entry *verdicts = run->request->measurement->verdicts;
 	int count = 0;
 
 	if (h->ensemble.error)
 		return h->ensemble.error;
+	for (int i = 0; verdicts[i].name && !h->judged; i++)
+		if (strcmp(verdicts[i].name, HANDOVER_ALL_MEASURED))
+			order_not_tried(run, verdicts[i].name);
 	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
 		run_verdict(run, HANDOVER_ALL_MEASURED, "skipped",
 			    "there is no other CPU for the waiter", "give two, as --cpu 0,1");

@@ -113,6 +113,7 @@ struct handover {
 	int kind;      /* the one that is measured now */
 	enum handover_place place;
 	bool own_ipc;
+	bool judged;
 	int error[HANDOVER_ROLES]; /* errno of a call that failed */
 	struct ensemble_thread threads[HANDOVER_ROLES];
 	struct handover_queued queued[HANDOVER_QUEUE];

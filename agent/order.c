@@ -79,6 +79,12 @@ void order_verdict(struct run *run, const struct order *order, bool held, const 
 	run_verdict(run, order->rule, held ? "pass" : "fail", evidence, held ? "" : remedy);
 }
 
+void order_not_tried(struct run *run, const char *rule)
+{
+	run_verdict(run, rule, "inconclusive", "not tried: the step ended before",
+		    "give it more time (--for)");
+}
+
 void order_table(struct run *run, const struct order *const *orders, int count)
 {
 	static const struct run_column columns[] = {

@@ -42,6 +42,8 @@ const char *order_text(const struct order *order, char *buf, size_t size);
 /* In finish(): the verdict pass or fail with the order as its evidence, after @why, if not "". */
 void order_verdict(struct run *run, const struct order *order, bool held, const char *why,
 		   const char *remedy);
+/* In finish(): @rule was not tried, as the step ended before; never silently. */
+void order_not_tried(struct run *run, const char *rule);
 /* In finish(): the table `order` (rule, time, thread, event) of several verdicts. */
 void order_table(struct run *run, const struct order *const *orders, int count);
 #define ORDER_TABLE "order"

@@ -274,8 +274,11 @@ static int sem_finish(struct run *run)
 	const struct order *const orders[] = { &state->orders[SEM_BLOCKS],
 					       &state->orders[SEM_RESCHEDULES] };
 
-	if (!state->complete)
+	if (!state->complete) {
+		for (int i = 0; sem_verdicts[i].name && !state->ensemble.error; i++)
+			order_not_tried(run, sem_verdicts[i].name);
 		return state->ensemble.error;
+	}
 	sem_verdict(state, SEM_BLOCKS, SEM_LIBRARY_REMEDY);
 	run_verdict(run, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
 		    state->increments, state->incremented ? "" : SEM_LIBRARY_REMEDY);

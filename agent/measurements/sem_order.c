@@ -294,6 +294,8 @@ static int sem_finish(struct run *run)
 		order_verdict(run, &state->orders[i], state->held[i], state->why[i],
 			      "give the waiters a real-time policy and priorities of their own");
 	}
+	for (int i = count; i < SEM_ARRIVALS && !state->ensemble.error; i++)
+		order_not_tried(run, sem_verdicts[i].name);
 	if (count)
 		order_table(run, orders, count);
 	return state->ensemble.error;

@@ -336,6 +336,8 @@ static int rules_finish(struct run *run)
 		order_verdict(run, orders[i], order_is(orders[i], rules_cases[i].threads), "",
 			      "only SCHED_FIFO and SCHED_RR have priorities; with them, look for "
 			      "the fault in the kernel or the C library");
+	for (int i = carried_out; i < RULES_CASES; i++)
+		order_not_tried(run, rules_cases[i].rule);
 	if (carried_out == RULES_ALL)
 		rules_table_lowered(run, state);
 	order_table(run, orders, carried_out);
