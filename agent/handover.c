@@ -316,8 +316,8 @@ static bool handover_asleep(struct handover *h, const struct handover_queued *qu
 		pid_t tid = (pid_t)atomic_load_acquire(&queued->tid);
 
 		nanosleep(&look, NULL);
-		if (tid)
-			procstat_read(tid, &stat);
+		if (tid && procstat_read(tid, &stat))
+			break;
 	}
 	return stat.state == 'S';
 }
@@ -360,7 +360,10 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 			.priority = e->policy ? e->priority - 1 - (*at - '0') : 0,
 		};
 		good = ensemble_start(&queued->thread) && handover_asleep(h, queued);
+		rule->unknown = good ? NULL : "it was not seen that a waiter sleeps";
 	}
+	if (!good && run_stopped(e->run))
+		rule->unknown = "the step was stopped";
 	/* whoever still waits */
 	for (int i = 0; i < HANDOVER_QUEUE; i++)
 		if (!good)
@@ -612,7 +615,10 @@ int handover_finish(struct run *run)
 		if (!rule->order.rule)
 			continue;
 		orders[count++] = &rule->order;
-		if (rule->remedy)
+		if (rule->remedy && rule->unknown)
+			run_verdict(run, rule->order.rule, "inconclusive", rule->unknown,
+				    "have /proc mounted, and more open files (ulimit -n)");
+		else if (rule->remedy)
 			order_verdict(run, &rule->order, rule->held, rule->why ?: "", rule->remedy);
 	}
 	if (count)

@@ -74,7 +74,8 @@ struct handover_rule {
 	struct order order;
 	bool held;
 	const char *why;
-	const char *remedy; /* NULL: it is told, there is no verdict */
+	const char *unknown; /* why it cannot be judged, or NULL */
+	const char *remedy;  /* NULL: it is told, there is no verdict */
 };
 
 struct handover_queue;

@@ -381,3 +381,20 @@ def test_rules_that_were_not_tried_are_said(
     results = [verdict.result for verdict in verdicts(stream).values()]
     assert results.count("inconclusive") == rules
     assert code == 0
+
+
+@needs_realtime
+def test_an_order_that_cannot_be_seen_is_no_fault(agent: str, tmp_path: Path) -> None:
+    """Whether a waiter sleeps is told by /proc."""
+    output = tmp_path / "stream.cbor"
+    lines = 'mount -t tmpfs none /proc || exit 99; exec "$@"'
+    words = [agent, "run", "futex", "--samples", "10", "--output", str(output)]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", lines, "sh", *words], timeout=60, check=False
+    )
+    if done.returncode in (1, 99) and not output.exists():
+        pytest.skip("no mount namespace is to be had")
+    assert done.returncode == 0
+    found = [verdict for rule, verdict in verdicts(read(output)).items() if "waiter" in rule]
+    judged = [verdict for verdict in found if verdict.result != "skipped"]
+    assert [verdict.result for verdict in judged] == ["inconclusive"] * 2
