@@ -57,10 +57,15 @@ static int condvar_take(void *object, enum handover_way way)
 
 HANDOVER_ACTS(condvar, condvar_arm, condvar_send, condvar_wait, condvar_take)
 
+/* With the mutex: only then POSIX promises predictable scheduling. */
 static int condvar_queue_send(void *object, enum handover_way way)
 {
-	condvar_arm(object, way);
-	return condvar_send(object, way);
+	struct condvar *c = &((struct condvar_object *)object)->ways[way];
+
+	pthread_mutex_lock(&c->mutex);
+	c->tokens++;
+	pthread_cond_signal(&c->cond);
+	return pthread_mutex_unlock(&c->mutex);
 }
 
 static int condvar_queue_wait(void *object, enum handover_way way)
