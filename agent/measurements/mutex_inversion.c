@@ -238,8 +238,11 @@ static void inversion_judge(struct run *run, const struct inversion *inversion)
 				   refused);
 		return;
 	}
-	if (!inversion->ended)
+	if (!inversion->ended) {
+		if (!order_count(order))
+			order_not_tried(run, order->rule);
 		return;
+	}
 	/* nothing could be inverted: the high thread came late */
 	if (wanted < 0 || wanted > released) {
 		run_verdict(run, order->rule, "inconclusive", order_text(order, text, sizeof(text)),
