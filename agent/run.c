@@ -228,7 +228,7 @@ void run_verdict(struct run *run, const char *rule, const char *result, const ch
 	cbor_put_text(c, "rule", rule);
 	cbor_put_text(c, "result", result);
 	cbor_put_text(c, "evidence", evidence);
-	cbor_put_text(c, "remedy", remedy);
+	cbor_put_text(c, "remedy", strcmp(result, "pass") ? remedy : "");
 	stream_end(&run->stream, STREAM_VERDICT);
 	if (strcmp(result, "pass") && run_has_summary(run))
 		printf("%s: %s\n  %s\n", result, evidence, remedy);

@@ -37,3 +37,15 @@ def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
 )
 def test_what_stands_above_everything(verdicts: list[tuple[str, int | None]], said: str) -> None:
     assert verdict_of_run(with_verdicts(*verdicts)).text == said
+
+
+def test_what_was_skipped_is_no_success() -> None:
+    run = with_verdicts(("pass", None))
+    measured = [step for step in run["steps"] if step["role"] == "measurement"]
+    for step in measured[1:]:
+        step |= {"state": "skipped", "reason": "it takes two CPUs", "remedy": "use another machine"}
+    said = verdict_of_run(run)
+    assert said.kind == "warn"
+    assert said.text.startswith("Measured in part: ")
+    assert "It takes two CPUs." in said.note
+    assert "1 verdict passed." in said.note

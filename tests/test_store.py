@@ -159,6 +159,21 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
     assert store.runs()[0].headline == "over 13 us: max 13.5 us (pendulum, sched)"
 
 
+def test_headline_without_samples_counts_verdicts(store: Store) -> None:
+    steps = [{"step": 0, "measurement": "thread-rules", "role": "measurement"}]
+    with store.create(document(steps=steps)) as folder:
+        made = Builder()
+        for result in ("pass", "fail", "pass"):
+            body = {"rule": "r", "result": result, "evidence": "seen", "remedy": ""}
+            made.add(RecordType.VERDICT, body)
+        with folder.append_stream(0) as stream:
+            stream.write(made.trailer().data)
+        folder.seal(0)
+        folder.write_document({**folder.document, "state": "complete"})
+        store.update(folder)
+    assert store.runs()[0].headline == "1 fail, 2 pass"
+
+
 def test_headline_of_a_failed_run_is_its_reason(store: Store) -> None:
     finished(store)
     with store.create(document(state="failed", reason="step 1 (timer): gone")):

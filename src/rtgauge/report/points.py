@@ -98,6 +98,18 @@ def verdict_of_run(run: Run) -> Point:
             f"{open_ones} of {_plural(len(results), 'verdict', 'verdicts')} "
             f"{'is' if open_ones == 1 else 'are'} open; none failed." + reserve,
         )
+    skipped = states.count("skipped")
+    if skipped * 4 >= len(states) > 1:
+        reasons = [step["reason"] for step in carried_out(run) if step["state"] == "skipped"]
+        return Point(
+            "warn",
+            f"Measured in part: {skipped} of {len(states)} steps were skipped",
+            _sentence(max(reasons, key=reasons.count))
+            + (f"{_plural(passed, 'verdict', 'verdicts')} passed." if passed else "")
+            + reserve,
+        )
+    if skipped:
+        reserve = f" {_plural(skipped, 'step was', 'steps were')} skipped.{reserve}"
     if passed:
         asked = any(_is_requirement(verdict) for verdict in run["verdicts"])
         return Point(

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +20,14 @@ from rtgauge.store.folder import DOCUMENT, RunFolder, read_document, recover, st
 from rtgauge.store.identity import is_run_id
 from rtgauge.store.index import Index, Stamp
 from rtgauge.store.samples import StoredRun
-from rtgauge.store.seal import SealedSeries, read_seal
+from rtgauge.store.scan import scan_stream
+from rtgauge.store.seal import RECORDS, SealedSeries, read_seal
 
 __all__ = ["RunRow", "Store"]
 
 ENVIRONMENT_VARIABLE = "RTGAUGE_STORE"
 UNREADABLE = "unreadable"
+VERDICTS = ("fail", "inconclusive", "pass", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +292,7 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
         if one.companion is None and one.max is not None
     ]
     if not found:
-        return ""
+        return _judged(path, document)
     in_time, value, worst, step = max(found, key=lambda entry: entry[:2])
     shown = f"{value / 1000:.1f} us" if in_time else f"{value} {worst.unit}".strip()
     load = step.get("load") or "idle"
@@ -304,6 +308,17 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     if not over:
         return text
     return f"over {min(over) / 1000:g} us: {text}"
+
+
+def _judged(path: Path, document: dict[str, Any]) -> str:
+    """The verdicts of a run that has no samples, counted."""
+    counts: Counter[str] = Counter()
+    for step in document.get("steps", []):
+        if step.get("role", "measurement") == "measurement":
+            records = step_path(path, step["step"]) / RECORDS
+            with contextlib.suppress(RtgaugeError):
+                counts.update(one.result for one in scan_stream(records, sealed=True).verdicts)
+    return ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
 
 
 def _sealed(folder: Path) -> list[SealedSeries]:
