@@ -14,9 +14,11 @@
 #include "clock.h"
 #include "worker.h"
 
-/* So long a real-time conductor goes on before it lets others have the CPU, and for how long. */
+/* So long a real-time conductor goes on before it lets others have the CPU, and for what part of
+ * that: more than the twentieth at whose lack a kernel with its defaults would take it (RT
+ * throttling), where that could not be lifted. */
 #define ENSEMBLE_RUN_NS (50 * NSEC_PER_MSEC)
-#define ENSEMBLE_REST_NS (2 * NSEC_PER_MSEC)
+#define ENSEMBLE_REST_PART 16
 #define ENSEMBLE_LOOK_NS (50 * NSEC_PER_USEC)
 
 /* --- setup --- */
@@ -118,7 +120,7 @@ void ensemble_loop(struct ensemble *e, int series)
 
 bool ensemble_goes_on(struct ensemble *e)
 {
-	const struct timespec rest = clock_from_ns(ENSEMBLE_REST_NS);
+	struct timespec rest;
 	int64_t for_ns = option_number(&e->run->options, "for");
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
@@ -127,6 +129,7 @@ bool ensemble_goes_on(struct ensemble *e)
 	if (e->error || run_stopped(e->run) || (for_ns && now_ns - e->start_ns >= for_ns))
 		return false;
 	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
+		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);
 		nanosleep(&rest, NULL);
 		e->rested_ns = clock_now_ns(CLOCK_MONOTONIC);
 	}

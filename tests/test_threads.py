@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -405,3 +406,25 @@ def test_an_order_that_cannot_be_seen_is_no_fault(agent: str, tmp_path: Path) ->
     found = [verdict for rule, verdict in verdicts(read(output)).items() if "waiter" in rule]
     judged = [verdict for verdict in found if verdict.result != "skipped"]
     assert [verdict.result for verdict in judged] == ["inconclusive"] * 2
+
+
+@needs_realtime
+def test_others_have_more_of_the_cpu_than_the_kernel_demands(agent: str, tmp_path: Path) -> None:
+    """A twentieth, by default: who takes more is throttled where that cannot be lifted."""
+    words = [agent, "run", "mutex-uncontended", "--samples", "400000", "--for", "2s"]
+    process = subprocess.Popen([*words, "--output", str(tmp_path / "stream.cbor")])
+
+    def used_ns() -> int:
+        """Of the thread that measures; 0: there is none yet."""
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
+            if (task / "comm").read_text() == "rtgauge-measure\n":
+                return int((task / "schedstat").read_text().split()[0])
+        return 0
+
+    while used_ns() < 100_000_000:
+        time.sleep(0.01)
+    began_ns, before_ns = time.monotonic_ns(), used_ns()
+    time.sleep(1)
+    taken_ns, lasted_ns = used_ns() - before_ns, time.monotonic_ns() - began_ns
+    assert process.wait(timeout=30) == 0
+    assert 0 < taken_ns < 0.95 * lasted_ns + 50_000_000 * 0.05
