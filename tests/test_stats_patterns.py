@@ -118,6 +118,21 @@ def test_hits_at_random_are_no_comb() -> None:
     assert wrong <= 3
 
 
+@pytest.mark.parametrize(("width_ns", "bursts", "each"), [(2e6, 3, 6), (1.5e6, 10, 5)])
+def test_a_few_bursts_of_hits_are_no_comb(width_ns: float, bursts: int, each: int) -> None:
+    grid = np.arange(0, 5e9, 3e5)
+    wrong = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        excess = np.abs(random.normal(0, 10, len(grid)))
+        for begin in random.uniform(0, 5e9 - width_ns, bursts):
+            inside = np.flatnonzero((grid > begin) & (grid < begin + width_ns))
+            hit = random.choice(inside, min(each, len(inside)), replace=False)
+            excess[hit] += random.uniform(5000, 9000, len(hit))
+        wrong += stats.second_line(grid, excess, (100,)) is not None
+    assert wrong <= 1
+
+
 def test_hits_that_follow_a_grid_of_samples_are_no_comb() -> None:
     """Samples every millisecond: that hits stand on that grid says nothing."""
     random = np.random.default_rng(5)

@@ -128,7 +128,8 @@ def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) ->
 
     ``exposure``: the times of all samples, hits or not. Hits at random come more often where there
     are more samples; that is taken into account, so that the rhythm of the sampling is no find.
-    Hits within 200 us are one. At least 20 periods must have been seen.
+    Hits within 200 us are one; periods from 800 us on are looked for. At least 20 periods must
+    have been seen.
 
     The statistic at a frequency is |sum of exp(2 pi i f t) - its mean|^2 / its variance, with mean
     and variance of as many of the samples chosen at random (Lord Rayleigh, Philosophical Magazine
@@ -153,12 +154,13 @@ def _comb(hits: Float64, exposure: _Exposure, rates: Sequence[float]) -> Comb | 
         found += _search(hits, exposure)
     found = [_refined(hits, exposure, one) for one in found]
     found = [one for one in found if one.strength >= _CONCENTRATED]
+    found = [one for one in found if _recurs(hits, exposure, one, _known(one.hz, rates))]
     if not found:
         return None
     # A comb is as strong at each multiple of its rate: the lowest is its own.
     strongest = max(one.strength for one in found)
     # What comes twice in a period of the tick is the tick and something else between.
-    named = [one for one in found if any(abs(one.hz / rate - 1) < _SAME_RATE for rate in rates)]
+    named = [one for one in found if _known(one.hz, rates)]
     enough = [one for one in named if one.strength >= 0.6 * strongest]
     enough = enough or [one for one in found if one.strength >= 0.8 * strongest]
     best = min(enough, key=lambda one: one.hz)
@@ -172,6 +174,10 @@ def _comb(hits: Float64, exposure: _Exposure, rates: Sequence[float]) -> Comb | 
     if share < _CONCENTRATED:
         return None
     return Comb(period, (mean * period + origin) % period, share, best.power)
+
+
+def _known(hz: float, rates: Sequence[float]) -> bool:
+    return any(abs(hz / rate - 1) < _SAME_RATE for rate in rates)
 
 
 @dataclass(frozen=True)
@@ -243,6 +249,8 @@ def _search(hits: Float64, exposure: _Exposure) -> list[_Peak]:
     power = np.where(free < _FREE, 0.0, beyond / (len(hits) * np.maximum(free, _FREE)))
     hz = np.arange(len(power)) * 1e9 / (exposure.size * exposure.bin_ns)
     power[hz < _PERIODS * 1e9 / exposure.span] = 0.0
+    # That hits keep 200 us apart is a rhythm by itself, of a few of these.
+    power[hz > 1e9 / (4 * _APART_NS)] = 0.0
     top = float(power.max(initial=0.0))
     if top < _ANY:
         return []
@@ -263,6 +271,20 @@ def _refined(hits: Float64, exposure: _Exposure, peak: _Peak) -> _Peak:
     sums = np.abs(np.exp(2j * np.pi * np.outer(tried / 1e9, hits)).sum(axis=1))
     hz = float(tried[int(np.argmax(sums))])
     return _Peak(hz, *_power(hits, exposure, hz))
+
+
+def _recurs(hits: Float64, exposure: _Exposure, peak: _Peak, known: bool) -> bool:
+    """Whether hits are as far from random if those of one period count as one, in their middle:
+    a few bursts of many hits each are no rhythm."""
+    phasors = np.exp(2j * np.pi * peak.hz / 1e9 * hits)
+    middle = float(np.angle(phasors.sum())) / (2 * math.pi)
+    turns = np.floor(hits * peak.hz / 1e9 - middle + 0.5)
+    _, period, number = np.unique(turns, return_inverse=True, return_counts=True)
+    if len(number) < _LEAST_HITS:
+        return False
+    total = complex((phasors / number[period]).sum())
+    power, _ = _statistic(total, exposure.mean(peak.hz), len(number))
+    return power >= (_KNOWN if known else _ANY)
 
 
 @dataclass(frozen=True)
