@@ -63,6 +63,12 @@ def test_a_cold_first_sample_is_remarked() -> None:
     assert "first sample" not in _said(_series(0, short))
 
 
+def test_a_long_first_sample_among_many_as_long_is_not_remarked() -> None:
+    values = _body(2)
+    values[::20] = 24_000
+    assert "first sample" not in _said(_series(0, values))
+
+
 def test_the_first_sample_is_not_part_of_its_own_median() -> None:
     (text,) = _said(_series(0, np.array([9000, 1000, 2000])))["first sample"]
     assert "not 1.00 µs" in text  # of 1000 and 2000 the lower, by nearest rank
@@ -103,12 +109,15 @@ def test_growth_with_a_numeric_label_is_sized() -> None:
     (text,) = _said(*series)["growth"]
     assert text.startswith("Grows with waiters: the median is 1.0")
     assert "at 90, about 0.040 µs for each waiter" in text
+    assert re.search(r"between [0-9.]+ µs and [0-9.]+ µs \(95 %\)", text)
+    (text,) = _said(*series[::3])["growth"]
+    assert "(of all pairs)" in text
     steady = [
         _series(at, _body(at), labels={"waiters": str(waiters)})
         for at, waiters in enumerate((1, 10, 90))
     ]
     (text,) = _said(*steady)["steady"]
-    assert text.startswith("Does not depend on waiters: the median is 2.0")
+    assert text.startswith("Hardly goes with waiters: the median is 2.0")
     words = [
         _series(at, _body(at, 2000, 1000 * (at + 1)), labels={"type": word})
         for at, word in enumerate(("normal", "robust", "inherit"))
@@ -128,7 +137,7 @@ def test_growth_is_told_for_each_other_label() -> None:
     ]
     said = _said(*series)
     texts = said["steady"] + said["growth"]
-    assert "Does not depend on depth" in texts[0] and "(type fast)" in texts[0]
+    assert "Hardly goes with depth" in texts[0] and "(type fast)" in texts[0]
     assert "Grows with depth" in texts[1] and "(type slow)" in texts[1]
 
 

@@ -32,11 +32,14 @@ Series = Mapping[str, Any]
 
 FIRST_TIMES: Final = 5
 FIRST_NS: Final = 1000
+FIRST_PART: Final = 0.01
 SPREAD_TIMES: Final = 3
 SPREAD_NS: Final = 500
 STOLEN: Final = 0.001
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
+SURE: Final = 6
+"""From so many values of a label on a slope has an interval of 95 % (``stats.slope``)."""
 BATCH_NS: Final = 20
 MOST: Final = 16
 """So many series or CPUs of a quantity, those with the largest samples, are looked through for
@@ -178,7 +181,9 @@ def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         if median is None or one["first"] - median < FIRST_NS:
             continue
         ratio = one["first"] / max(median, 1)
-        if ratio >= FIRST_TIMES:
+        counts = quantity.figures[at].counts
+        alike = int(counts.counts[counts.values >= one["first"]].sum()) - 1
+        if ratio >= FIRST_TIMES and alike <= FIRST_PART * (counts.count - 1):
             ratios[at] = ratio, median
     if ratios:
         at = max(ratios, key=lambda at: ratios[at][0])
@@ -337,10 +342,15 @@ class Growth:
         return self.points[-1][1] / max(self.points[0][1], 1)
 
     @property
+    def width(self) -> int:
+        """By how much the medians differ at most."""
+        medians = [median for _, median, _ in self.points]
+        return max(medians) - min(medians)
+
+    @property
     def steady(self) -> bool:
         """Whether the medians hardly differ."""
-        medians = [median for _, median, _ in self.points]
-        return max(medians) - min(medians) <= max(GROWN * min(medians), GROWN_NS)
+        return self.width <= max(GROWN * min(median for _, median, _ in self.points), GROWN_NS)
 
     @property
     def grows(self) -> bool:
@@ -409,10 +419,11 @@ def _grows(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
             (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
             one = growth.label[:-1] if growth.label.endswith("s") else growth.label
             each = growth.slope
+            words = "95 %" if len({x for x, *_ in growth.points}) >= SURE else "of all pairs"
             yield (
                 f"grows with {growth.label}: the median is {_ns(low)} at {least} and {_ns(high)} "
                 f"at {numbers.count(most)}, about {_ns(each.each)} for each {one}, between "
-                f"{_ns(each.low)} and {_ns(each.high)}{_others(growth)}.",
+                f"{_ns(each.low)} and {_ns(each.high)} ({words}){_others(growth)}.",
                 sorted(at for _, _, at in growth.points),
             )
 
@@ -423,8 +434,9 @@ def _steady(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         if growth.steady:
             (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
             yield (
-                f"does not depend on {growth.label}: the median is {_ns(low)} at {least} and "
-                f"{_ns(high)} at {numbers.count(most)}{_others(growth)}.",
+                f"hardly goes with {growth.label}: the median is {_ns(low)} at {least} and "
+                f"{_ns(high)} at {numbers.count(most)}, all within {_ns(growth.width)}"
+                f"{_others(growth)}.",
                 sorted(at for _, _, at in growth.points),
             )
 
@@ -437,14 +449,16 @@ RULES: Final = (
     Rule(
         "first sample",
         f"The first sample is at least {FIRST_TIMES} times the median of the rest, and "
-        f"{FIRST_NS // 1000} µs more.",
+        f"{FIRST_NS // 1000} µs more; and at most {FIRST_PART * 100:g} % of the rest take as long: "
+        "by chance one series in a hundred would have that.",
         _first,
     ),
     Rule(
         "second line",
         "The largest samples, clear of the body, come at regular times: half of them and more "
-        "within a tenth of a period, with less than one chance in ten thousand for samples taken "
-        "at random. If the period is that of the kernel's tick, it is named.",
+        "within a tenth of a period. Samples taken at random do so in less than one quantity of a "
+        "hundred; what comes in bursts is less certain. If the period is that of the kernel's "
+        "tick, it is named.",
         _second_line,
     ),
     Rule(
@@ -457,7 +471,9 @@ RULES: Final = (
         "growth",
         "Where the values of a label are whole numbers, three at least: the slope of the medians "
         "(Theil and Sen) is above zero with its whole interval, and the growth over all is more "
-        f"than {GROWN * 100:g} %.",
+        f"than {GROWN * 100:g} %. With six values and more the interval is one of 95 %; with fewer "
+        "it has all pairs, and medians that differ by chance rise one time in n!. A drift of the "
+        "system while it measures is not told from growth.",
         _grows,
     ),
     Rule(
