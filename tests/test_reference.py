@@ -12,7 +12,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import reference
-from rtgauge.report import model
+from rtgauge.report import model, tables
 from rtgauge.target.local import find_agent
 
 
@@ -88,6 +88,37 @@ def test_rows_stand_beside_the_series_of_the_same_label() -> None:
     scenario = [{"name": "create", "labels": {"scenario": "never-run"}}]
     (one,) = _published("thread-lifecycle", scenario)
     assert (one["variant"], one["mean_us"]) == ("never run", 25.3)
+
+
+def test_a_row_stands_beside_no_series_of_another_kind() -> None:
+    series = [{"name": "uncached", "labels": {"what": w}} for w in ("code", "read", "write")]
+    assert {one["variant"]: one["series"] for one in _published("cpu-power", series)} == {
+        "code": [0], "code, first load": [0], "memory read": [1], "memory write": [2],
+    }  # fmt: skip
+    series = [{"name": "delete", "labels": {"scenario": s}} for s in ("terminated", "blocked")]
+    found = _published("thread-lifecycle", series)
+    assert {one["variant"]: one["series"] for one in found} == {
+        "run and terminate": [0], "run and block": [1],
+    }  # fmt: skip
+    series = [{"name": "acquire", "labels": {"waiters": n}} for n in ("1", "50", "90")]
+    (one,) = _published("sem-contended", series)
+    assert one["series"] == [2]
+
+
+def test_a_single_figure_is_no_largest_sample() -> None:
+    data = made.FakeSeries(
+        made.info(0, interval_ns=0, name="cached", labels={"what": "code"}),
+        np.arange(30),
+        np.full(30, 1000, np.int64),
+    )
+    run = made.run([made.step(0, [data], "cpu-power")])
+    document = model.build(cast(Any, [run]))
+    run_ = document["runs"][0]
+    grid = tables.published_table(run_, run_["steps"][0])
+    assert grid is not None
+    cells = dict(zip(grid.heads, [None, *grid.rows[0].cells], strict=True))
+    texts = [cast(Any, cells[name]).text for name in ("Max", "Max here", "Single figure")]
+    assert texts == ["–", "–", "23.5"]
 
 
 def test_rows_of_the_same_method_and_real_time_model_come_first() -> None:

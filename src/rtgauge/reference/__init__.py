@@ -26,6 +26,22 @@ _METHODS: Final = {
 }
 """What cyclictest of that time did for its options, by its source."""
 
+_LABELS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
+    ("cpu-power", "code, first load"): {"what": "code"},
+    ("cpu-power", "memory read"): {"what": "read"},
+    ("cpu-power", "memory write"): {"what": "write"},
+    ("mutex-contended", "contention"): {"protocol": "inherit"},
+    ("round-robin", "first round"): {"round": "first"},
+    ("round-robin", "later rounds"): {"round": "later"},
+    ("sem-contended", "contention"): {"waiters": "90"},
+    ("sem-lifecycle", "never used"): {"used": "no"},
+    ("sem-lifecycle", "used"): {"used": "yes"},
+    ("thread-lifecycle", "never run"): {"scenario": "never-run"},
+    ("thread-lifecycle", "run and block"): {"scenario": "blocked"},
+    ("thread-lifecycle", "run and terminate"): {"scenario": "terminated"},
+}
+"""What a variant is called in the catalogue, where its own words do not say it."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -67,7 +83,7 @@ class Row:
             return {"method": _METHODS[self.variant]}
         if counted := re.fullmatch(r"([0-9]+) (threads|waiters)", self.variant):
             return {counted[2]: counted[1]}
-        return {}
+        return _LABELS.get((self.measurement, self.variant), {})
 
 
 _FLOATS: Final = ("duration_s", "min_us", "avg_us", "max_us", "value_us")

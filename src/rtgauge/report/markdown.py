@@ -263,18 +263,20 @@ def _published(step: Document) -> list[str]:
             escape(", ".join(text for text in (one["name"], one["variant"]) if text)),
             us(one["min_us"]),
             us(one["mean_us"]),
-            (">" if one["max_bound"] else "")
-            + us(one["value_us"] if one["max_us"] is None else one["max_us"]),
+            (">" if one["max_bound"] else "") + us(one["max_us"]),
+            us(one["value_us"]),
             escape(one["board"]),
             escape(f"{one['os']} {one['kernel']}".strip()),
+            escape(", ".join(text for text in (one["load"], one["note"]) if text) or "–"),
             escape(one["verdict"] or "–"),
             escape(one["source"]),
         )
         for one in step["published"]
     ]
-    head = ("published (µs)", "min", "mean", "max", "board", "kernel", "verdict", "source")
+    figures = ("published (µs)", "min", "mean", "max", "single figure")
+    head = (*figures, "board", "kernel", "load, note", "verdict", "source")
     works = "; ".join(dict.fromkeys(f"{one['source']}: {one['work']}" for one in step["published"]))
-    return [table(head, rows, (1, 2, 3)), escape_start(f"{CAUTION} {works}.")]
+    return [table(head, rows, (1, 2, 3, 4)), escape_start(f"{CAUTION} {works}.")]
 
 
 def _series(series: Sequence[Document], labels: Sequence[str]) -> str:

@@ -245,10 +245,18 @@ def published_table(run: Document, step: Document) -> Grid | None:
         ours = [run["series"][place]["max"] for place in places]
         largest = max((value for value in ours if value is not None), default=None)
         most = _us(one["max_us"])
-        if one["max_bound"] == "lower" and one["max_us"] is not None:
+        if one["max_us"] is None:  # a largest sample beside what is none compares nothing
+            largest = None
+        elif one["max_bound"] == "lower":
             most = f"above {most}"
-        if one["value_us"] is not None and one["max_us"] is None:
-            most = _us(one["value_us"])
+        figure = _us(one["value_us"])
+        if one["verdict"]:
+            figure = one["verdict"] if one["value_us"] is None else f"{figure}, {one['verdict']}"
+        length = []
+        if one["samples"] is not None:
+            length.append(f"{numbers.count(one['samples'])} samples")
+        if one["duration_s"] is not None:
+            length.append(numbers.duration(one["duration_s"]))
         kernel = " ".join(text for text in (one["os"], one["kernel"]) if text)
         model = realtime_text({"realtime": one["realtime"]}) if one["realtime"] else ""
         if one["realtime"] == "xenomai":
@@ -257,15 +265,17 @@ def published_table(run: Document, step: Document) -> Grid | None:
             [
                 Cell(_us(one["min_us"])),
                 Cell(_us(one["mean_us"])),
-                Cell(one["verdict"] or most, cls="peak"),
+                Cell(most, cls="peak"),
                 Cell("–" if largest is None else numbers.shown(largest, "ns").text),
+                Cell(figure),
                 Cell(one["board"], note=one["cpu"], cls="words"),
                 Cell(kernel, note=model, cls="words"),
-                Cell(one["load"] or "–", note=one["tool"], cls="words"),
+                Cell(one["load"] or "–", note=", ".join([one["tool"], *length]), cls="words"),
                 Cell(one["source"], note=one["note"], cls="words"),
             ]
         )
-    heads = ["Published", "Min", "Mean", "Max", "Max here", "Board", "Kernel", "Load", "Source"]
+    heads = ["Published", "Min", "Mean", "Max", "Max here", "Single figure"]
+    heads += ["Board", "Kernel", "Load", "Source"]
     works = "; ".join(dict.fromkeys(f"{one['source']}: {one['work']}" for one in rows))
     return Grid(
         "Published figures",
