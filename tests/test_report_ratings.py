@@ -48,6 +48,18 @@ def test_what_is_good_throughout_has_ten() -> None:
     assert one["evidence"] == "nothing was taken off"
 
 
+def test_what_was_skipped_or_broke_off_is_named_beside_the_rating() -> None:
+    steps = [
+        made.step(0, [_series(0, [900] * 50)], "m", verdicts=_verdicts("pass", "skipped")),
+        made.step(1, [], "n", state="failed", reason="no hand-over"),
+    ]
+    (one,) = _ratings(steps)
+    assert one["rating"] == 10
+    assert one["evidence"] == (
+        "nothing was taken off; not counted: n (failed); not counted: 1 verdict skipped"
+    )
+
+
 @pytest.mark.parametrize(
     ("results", "rating"),
     [

@@ -26,7 +26,7 @@ RULE: Final = (
     "that it is beyond ten times the median of its series (which counts as 1 µs at least), at most "
     "5; one for a median that grows with the number of waiters, threads and such to more than "
     "twice, two for more than ten times; for missed periods one, two beyond 1 in 1000, three "
-    "beyond 1 in 100. What was skipped is not counted."
+    "beyond 1 in 100. What was skipped or broke off is not counted, and named."
 )
 """As it is printed beside the ratings."""
 
@@ -45,13 +45,14 @@ def ratings(run: Run) -> list[dict[str, Any]]:
         losses = _losses(run, steps)
         if losses is None:
             continue
-        evidence = "; ".join(f"{numbers.MINUS}{lost} {why}" for lost, why in losses)
+        words = [f"{numbers.MINUS}{lost} {why}" for lost, why in losses]
+        evidence = "; ".join((words or ["nothing was taken off"]) + _uncounted(run, steps))
         found.append(
             {
                 "subject": chapter,
                 "rating": max(FULL - sum(lost for lost, _ in losses), 0),
                 "rule": RULE,
-                "evidence": evidence or "nothing was taken off",
+                "evidence": evidence,
                 "by": "rule",
             }
         )
@@ -77,6 +78,20 @@ def _losses(run: Run, steps: Sequence[Mapping[str, Any]]) -> list[Loss] | None:
         if loss is not None:
             losses.append(loss)
     return losses
+
+
+def _uncounted(run: Run, steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the rating says nothing about: steps that did not complete, and skipped verdicts."""
+    found = [
+        f"not counted: {step_name(run, step)} ({step['state']})"
+        for step in steps
+        if step["state"] in ("failed", "interrupted", "skipped")
+    ]
+    among = {step["step"] for step in steps if step["state"] != "skipped"}
+    skipped = sum(v["step"] in among and v["result"] == "skipped" for v in run["verdicts"])
+    if skipped:
+        found.append(f"not counted: {skipped} verdict{'s' * (skipped > 1)} skipped")
+    return found
 
 
 def _quantities(
