@@ -63,6 +63,13 @@ def test_a_cold_first_sample_is_remarked() -> None:
     assert "first sample" not in _said(_series(0, short))
 
 
+def test_no_ratio_to_a_median_below_the_cost_of_a_time_stamp() -> None:
+    values = _body(2, typical=3)
+    values[0] = 5_520
+    (text,) = _said(_series(0, values, stamp_ns=27))["first sample"]
+    assert "times" not in text and "is less than a time stamp costs" in text
+
+
 def test_a_long_first_sample_among_many_as_long_is_not_remarked() -> None:
     values = _body(2)
     values[::20] = 24_000

@@ -180,7 +180,7 @@ def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         median = _median_of_rest(quantity.figures[at], one["first"])
         if median is None or one["first"] - median < FIRST_NS:
             continue
-        ratio = one["first"] / max(median, 1)
+        ratio = one["first"] / max(median, one["stamp_ns"] or 1)
         counts = quantity.figures[at].counts
         alike = int(counts.counts[counts.values >= one["first"]].sum()) - 1
         if ratio >= FIRST_TIMES and alike <= FIRST_PART * (counts.count - 1):
@@ -189,10 +189,17 @@ def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         at = max(ratios, key=lambda at: ratios[at][0])
         ratio, median = ratios[at]
         one = quantity.series[at]
-        text = (
-            f"the first sample, taken cold, is {_times(ratio)} times the median of the rest: "
-            f"{_ns(one['first'])}, not {_ns(median)}{quantity.whose(at, list(ratios))}."
-        )
+        if median < (one["stamp_ns"] or 0):  # a ratio to what is hardly resolved says nothing
+            text = (
+                f"the first sample, taken cold, is {_ns(one['first'])}; the median of the rest, "
+                f"{_ns(median)}, is less than a time stamp costs"
+            )
+        else:
+            text = (
+                f"the first sample, taken cold, is {_times(ratio)} times the median of the rest: "
+                f"{_ns(one['first'])}, not {_ns(median)}"
+            )
+        text += f"{quantity.whose(at, list(ratios))}."
         yield text, sorted(ratios)
 
 
