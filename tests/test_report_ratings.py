@@ -85,6 +85,14 @@ def test_a_far_maximum_costs_a_point_for_each_half_decade(largest: int, rating: 
     assert _rating([made.step(0, scaled, "m")]) == rating
 
 
+def test_ordinary_priority_stands_back_behind_real_time_priority() -> None:
+    far = [20] * 99 + [10**6]
+    other = _series(0, far, policy="other", priority=0, labels={"policy": "other"})
+    calm = _series(1, [20] * 100, policy="fifo", priority=80, labels={"policy": "fifo"})
+    assert _rating([made.step(0, [other, calm], "m")]) == 10
+    assert _rating([made.step(0, [other], "m")]) == 6  # alone it is all there is
+
+
 @pytest.mark.parametrize(("slow", "rating"), [(1, 10), (10, 9), (100, 8)])
 def test_growth_costs_points(slow: int, rating: int) -> None:
     random = np.random.default_rng(1)

@@ -19,6 +19,7 @@ CALM: Final = 10
 FLOOR_NS: Final = 1000
 FAR_POINTS: Final = 5
 GROWTH: Final = 2
+URGENT: Final = ("fifo", "rr", "deadline")
 
 RULE: Final = (
     "From 10 are taken off: for verdicts that failed, their share of those that passed or failed, "
@@ -26,7 +27,9 @@ RULE: Final = (
     "that it is beyond ten times the median of its series (which counts as 1 µs at least), at most "
     "5; one for a median that grows with the number of waiters, threads and such to more than "
     "twice, two for more than ten times; for missed periods one, two beyond 1 in 1000, three "
-    "beyond 1 in 100. What was skipped or broke off is not counted, and named."
+    "beyond 1 in 100. Of a quantity that was measured with real-time priority and without, the "
+    "latter is not counted, nor are calibrations. What was skipped or broke off is not counted, "
+    "and named."
 )
 """As it is printed beside the ratings."""
 
@@ -109,10 +112,14 @@ def _quantities(
 
 
 def _far(run: Run, steps: Sequence[Mapping[str, Any]]) -> Loss | None:
-    """How far the worst largest sample is from its median."""
+    """How far the worst largest sample is from its median; series of ordinary priority, which
+    others may keep from running, stand back behind those of the same quantity with a higher."""
     worst: tuple[float, str] | None = None
     for name, series in _quantities(run, steps):
+        urgent = any(one["policy"] in URGENT for one in series)
         for one, label in zip(series, series_labels(series), strict=True):
+            if urgent and one["policy"] not in URGENT:
+                continue
             median = one["percentiles"].get("50")
             if median is None or one["max"] is None:
                 continue
