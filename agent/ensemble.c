@@ -19,6 +19,9 @@
  * throttling), where that could not be lifted. */
 #define ENSEMBLE_RUN_NS (50 * NSEC_PER_MSEC)
 #define ENSEMBLE_REST_PART 16
+/* Room in a ring, in samples: what the shortest operations make in some 200 ms, until the drain
+ * comes; more would be locked for nothing. What finds no room is counted as lost. */
+#define ENSEMBLE_RING_MAX (1 << 20)
 #define ENSEMBLE_LOOK_NS (50 * NSEC_PER_USEC)
 
 /* --- setup --- */
@@ -108,7 +111,9 @@ int ensemble_series(struct ensemble *e, const char *name, const char *label, con
 		.labels = { { label, value } },
 	};
 
-	return run_add_series(e->run, &info, (size_t)(samples + samples / 8 + 64));
+	samples += samples / 8 + 64;
+	return run_add_series(e->run, &info,
+			      (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX));
 }
 
 /* --- the conductor --- */
@@ -184,13 +189,15 @@ bool ensemble_start(struct ensemble_thread *thread)
 
 bool ensemble_join(struct ensemble_thread *thread)
 {
-	int64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 	struct ensemble *e = thread->ensemble;
-	int64_t left_ns = ENSEMBLE_PATIENCE_NS;
+	int64_t end_ns, left_ns;
 	int err = 0;
 
 	if (!thread->created)
 		return true;
+	/* behind one that is stuck the others are not waited for a second each */
+	left_ns = e->stuck ? 2 * NSEC_PER_MSEC : ENSEMBLE_PATIENCE_NS;
+	end_ns = clock_now_ns(CLOCK_MONOTONIC) + left_ns;
 	/* the C library's limit is a time of day, which may be set meanwhile */
 	do {
 		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);

@@ -219,6 +219,8 @@ static int sem_setup(struct run *run)
 		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&run->options, "samples");
 	snprintf(state->name, sizeof(state->name), "/rtgauge-%d", (int)getpid());
+	/* one that was killed may have left it, where process numbers come again soon */
+	sem_unlink(state->name);
 	/* both C libraries have them there; to make one would warm it up */
 	if (access("/dev/shm", R_OK | W_OK | X_OK))
 		state->refused = errno;
