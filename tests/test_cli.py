@@ -94,7 +94,11 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "--priority", "high"], "'high' is not a whole number", ""),
         (["run", "timer", *QUICK, "--cpu", "1-0"], "runs backwards", ""),
         (["run", "timer", *QUICK, "--cpu", "9"], "target 'fake' has no CPU 9", "0-1"),
-        (["run", "timer", *QUICK, "--load-cpu", "9"], "target 'fake' has no CPU 9", "0-1"),
+        (
+            ["run", "timer", *QUICK, "--load", "sched", "--load-cpu", "9"],
+            "target 'fake' has no CPU 9",
+            "0-1",
+        ),
         (["run", "timer", *QUICK, "--method", "nanoslep"], "'nanoslep'", ""),
         (["run", "timer", *QUICK, "--load", "shced"], "unknown load 'shced'", "'sched'"),
         (["run", "timer", *QUICK, "--load", "sched:grups=1"], "no option 'grups'", "'groups'"),

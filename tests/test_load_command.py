@@ -159,7 +159,10 @@ def test_load_with_a_schedule_ends_when_one_of_it_is_killed(tmp_path: Path, whom
         wait_until_none(mark(tmp_path))
         assert process.stderr is not None
         if whom != "agent":
-            assert "killed by signal 9" in process.stderr.read()
+            said = process.stderr.read()
+            # of a leaf the other end of its socket may be the first to say so
+            reset = whom == "leaf" and "Connection reset by peer" in said
+            assert "killed by signal 9" in said or reset, said
 
 
 def test_load_starts_again_and_again(tmp_path: Path) -> None:

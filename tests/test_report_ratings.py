@@ -54,10 +54,18 @@ def test_what_was_skipped_or_broke_off_is_named_beside_the_rating() -> None:
         made.step(1, [], "n", state="failed", reason="no hand-over"),
     ]
     (one,) = _ratings(steps)
-    assert one["rating"] == 10
+    assert one["rating"] == 7
     assert one["evidence"] == (
-        "nothing was taken off; not counted: n (failed); not counted: 1 verdict skipped"
+        "\N{MINUS SIGN}3 for 1 of 2 steps that failed; not counted: n (failed); "
+        "not counted: 1 verdict skipped"
     )
+
+
+def test_a_chapter_that_was_mostly_skipped_has_no_rating() -> None:
+    steps = [made.step(0, [_series(0, [900] * 50)], "m", verdicts=_verdicts("pass"))]
+    steps += [made.step(at, [], "n", state="skipped", reason="no right") for at in (1, 2)]
+    assert _ratings(steps[:2])[0]["rating"] == 10
+    assert _ratings(steps) == []
 
 
 @pytest.mark.parametrize(

@@ -18,18 +18,19 @@ FULL: Final = 10
 CALM: Final = 10
 FLOOR_NS: Final = 1000
 FAR_POINTS: Final = 5
+BROKEN_POINTS: Final = 3
 GROWTH: Final = 2
 URGENT: Final = ("fifo", "rr", "deadline")
 
 RULE: Final = (
-    "From 10 are taken off: for verdicts that failed, their share of those that passed or failed, "
-    "in tenths rounded up, at least 3; for the worst largest sample, one for each half decade "
-    "that it is beyond ten times the median of its series (which counts as 1 µs at least), at most "
-    "5; one for a median that grows with the number of waiters, threads and such to more than "
-    "twice, two for more than ten times; for missed periods one, two beyond 1 in 1000, three "
-    "beyond 1 in 100. Of a quantity that was measured with real-time priority and without, the "
-    "latter is not counted, nor are calibrations. What was skipped or broke off is not counted, "
-    "and named."
+    "From 10 are taken off: for verdicts that failed, their share of those that passed or failed,"
+    " in tenths rounded up, at least 3; for steps that failed 3; for the worst largest sample, "
+    "one for each half decade that it is beyond ten times the median of its series (which counts "
+    "as 1 µs at least), at most 5; one for a median that grows with the number of waiters, "
+    "threads and such to more than twice, two for more than ten times; for missed periods one, "
+    "two beyond 1 in 1000, three beyond 1 in 100. Of a quantity that was measured with real-time "
+    "priority and without, the latter is not counted, nor are calibrations. What was skipped or "
+    "broke off is named; a chapter of which less than half was carried out has no rating."
 )
 """As it is printed beside the ratings."""
 
@@ -46,7 +47,8 @@ def ratings(run: Run) -> list[dict[str, Any]]:
     found = []
     for chapter, steps in chapters.items():
         losses = _losses(run, steps)
-        if losses is None:
+        complete = sum(step["state"] == "complete" for step in steps)
+        if losses is None or 2 * complete < len(steps):
             continue
         words = [f"{numbers.MINUS}{lost} {why}" for lost, why in losses]
         evidence = "; ".join((words or ["nothing was taken off"]) + _uncounted(run, steps))
@@ -77,6 +79,9 @@ def _losses(run: Run, steps: Sequence[Mapping[str, Any]]) -> list[Loss] | None:
         rules = list(dict.fromkeys(one["rule"] for one in failed))
         names = numbers.join(rules[:2]) + (f" and {len(rules) - 2} more" if len(rules) > 2 else "")
         losses.append((share, f"for {len(failed)} of {len(judged)} verdicts failed ({names})"))
+    broken = sum(step["state"] == "failed" for step in steps)
+    if broken:
+        losses.append((BROKEN_POINTS, f"for {broken} of {len(steps)} steps that failed"))
     for loss in (_far(run, steps), _growth(run, steps), _missed(series)):
         if loss is not None:
             losses.append(loss)
