@@ -76,7 +76,7 @@ void order_verdict(struct run *run, const struct order *order, bool held, const 
 
 	snprintf(evidence, sizeof(evidence), "%s%s%s", why, why[0] ? ": " : "",
 		 order_text(order, text, sizeof(text)));
-	run_verdict(run, order->rule, held ? "pass" : "fail", evidence, held ? "" : remedy);
+	run_verdict(run, order->rule, held ? "pass" : "fail", evidence, remedy);
 }
 
 void order_not_tried(struct run *run, const char *rule)

@@ -167,6 +167,7 @@ struct run_column {
 struct cbor *run_table_begin(struct run *run, const char *name, const struct run_column *columns,
 			     int column_count, int rows);
 void run_table_end(struct run *run);
+/* A verdict: pass, fail, inconclusive or skipped. A pass needs no @remedy: it is left out. */
 void run_verdict(struct run *run, const char *rule, const char *result, const char *evidence,
 		 const char *remedy);
 

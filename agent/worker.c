@@ -30,12 +30,10 @@
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define WORKER_STACK (4 * 1024 * 1024)
+#define WORKER_STACK_SMALL WORKER_STACK
 #else
 #define WORKER_STACK (96 * 1024)
 #define WORKER_STACK_SMALL (32 * 1024)
-#endif
-#ifndef WORKER_STACK_SMALL
-#define WORKER_STACK_SMALL WORKER_STACK
 #endif
 #define WORKER_STACK_TOUCHED (64 * 1024)
 

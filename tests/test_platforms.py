@@ -169,6 +169,8 @@ def test_everything_is_measured_or_says_why_not(place: Place, folder: Path) -> N
             if isinstance(verdict, Verdict) and verdict.result in ("fail", "skipped"):
                 assert verdict.evidence, entry.name
                 assert verdict.remedy, entry.name
+            elif isinstance(verdict, Verdict) and verdict.result == "pass":
+                assert not verdict.remedy, entry.name
     assert wrong == []
 
 

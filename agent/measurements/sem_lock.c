@@ -281,11 +281,11 @@ static int sem_finish(struct run *run)
 	}
 	sem_verdict(state, SEM_BLOCKS, SEM_LIBRARY_REMEDY);
 	run_verdict(run, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
-		    state->increments, state->incremented ? "" : SEM_LIBRARY_REMEDY);
+		    state->increments, SEM_LIBRARY_REMEDY);
 	sem_verdict(state, SEM_RESCHEDULES,
 		    "give the threads that wait a real-time policy and a higher priority");
 	run_verdict(run, SEM_MAXIMUM_RULE, state->limited ? "pass" : "fail", state->limits,
-		    state->limited ? "" : SEM_LIBRARY_REMEDY);
+		    SEM_LIBRARY_REMEDY);
 	order_table(run, orders, SEM_SCENARIOS);
 	return 0;
 }
