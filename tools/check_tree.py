@@ -17,6 +17,9 @@ from typing import Final
 __all__ = ["tracked_files", "tree_faults"]
 
 LICENCE: Final = "SPDX-License-Identifier: Apache-2.0"
+# The kernel's own code: what is linked into it is under its licence.
+KERNEL_FOLDER: Final = "kmod/"
+KERNEL_LICENCE: Final = "SPDX-License-Identifier: GPL-2.0-only"
 # Folders of others' files, kept as they came; each holds its own LICENSE.
 FOREIGN: Final = ("src/rtgauge/report/static/uplot/",)
 # What people read, data, and pictures need no line of their own: LICENSE covers them.
@@ -53,8 +56,9 @@ def _licence_faults(name: str, lines: Sequence[str]) -> Iterator[str]:
     path = Path(name)
     if path.suffix in WITHOUT_LICENCE or path.name == "LICENSE":
         return
-    if LICENCE not in " ".join(lines[:LICENCE_LINES]):
-        yield f"{name}:1: does not begin with the line '{LICENCE}'"
+    licence = KERNEL_LICENCE if name.startswith(KERNEL_FOLDER) else LICENCE
+    if licence not in " ".join(lines[:LICENCE_LINES]):
+        yield f"{name}:1: does not begin with the line '{licence}'"
 
 
 def _text_faults(name: str, data: bytes) -> Iterator[str]:

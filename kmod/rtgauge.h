@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR Apache-2.0 */
+/*
+ * The user interface of rtgauge.ko: events in the interrupt, kernel and user contexts.
+ *
+ * /dev/rtgauge is for root alone: mode 0600, and open() asks for CAP_SYS_ADMIN. One open file is
+ * one session: one stream of events on one CPU. An event is an interrupt that a source was told to
+ * raise at a due time; its handler stamps it, and wakes a kernel thread, a user thread, both or
+ * nobody.
+ *
+ *	fd = open("/dev/rtgauge", O_RDWR | O_CLOEXEC);
+ *	ioctl(fd, RTGAUGE_INFO, &info);		 version first: refuse another one
+ *	ioctl(fd, RTGAUGE_SOURCE, &source);	 for number 1, 2, ...: what is there
+ *	ioctl(fd, RTGAUGE_SETUP, &setup);	 gives the kernel thread's id
+ *	sched_setscheduler(setup.thread, ...);	 its priority is set from outside
+ *	ioctl(fd, RTGAUGE_START, &start);	 the first due time
+ *	ioctl(fd, RTGAUGE_WAIT, &wait);		 in the user thread, in a loop
+ *	read(fd, records, size);		 in another thread, in a loop
+ *	ioctl(fd, RTGAUGE_STOP);		 no event after it returns; close() does it as well
+ *
+ * All times are CLOCK_MONOTONIC in nanoseconds, whatever clock the source has; 0 where a stamp was
+ * not taken. All structures are of fixed width, the same for 32-bit programs on 64-bit kernels.
+ * Fields named reserved, and flags without a name here, are to be zero: else EINVAL.
+ *
+ * Errors of every call: ENOTTY unknown request, EFAULT bad pointer, EINVAL a value out of its range
+ * or a reserved field not zero, EBUSY not in this state of the session. Others stand beside it.
+ */
+#ifndef RTGAUGE_H
+#define RTGAUGE_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/* Changes with every change that is not compatible. */
+#define RTGAUGE_INTERFACE_VERSION 1
+
+#define RTGAUGE_DEVICE "/dev/rtgauge"
+
+/*
+ * Event sources. The numbers stay. AUTO in a set-up: for RTGAUGE_KIND_TIMER the hrtimer, else the
+ * HPET if it is available, the GPIO if a chip is named, else the hrtimer, which is a fallback.
+ */
+#define RTGAUGE_SOURCE_AUTO 0
+#define RTGAUGE_SOURCE_HRTIMER 1
+#define RTGAUGE_SOURCE_HPET 2
+#define RTGAUGE_SOURCE_GPIO 3
+
+/* What is measured: which stamps are taken, and who may be woken. */
+#define RTGAUGE_KIND_TIMER 1	     /* entry_ns; before a wake-up wake_ns; any contexts */
+#define RTGAUGE_KIND_IRQ_LATENCY 2   /* entry_ns, end_ns; wakes nobody */
+#define RTGAUGE_KIND_IRQ_DISPATCH 3  /* entry_ns, end_ns, the mapped page; wakes nobody */
+#define RTGAUGE_KIND_IRQ_TO_THREAD 4 /* entry_ns, wake_ns; wakes at least one */
+
+/* Contexts, as a mask. KERNEL wakes the session's kernel thread, USER the thread in RTGAUGE_WAIT. If
+ * both are asked for in one session, both run on one CPU after the same interrupt, one after the
+ * other, the kernel's thread woken first: to keep them apart, use sessions with staggered first due
+ * times. IRQ is measured anyway. */
+#define RTGAUGE_CONTEXT_IRQ 0x1
+#define RTGAUGE_CONTEXT_KERNEL 0x2
+#define RTGAUGE_CONTEXT_USER 0x4
+
+/* Limits; RTGAUGE_SOURCE says what each source can do within them. */
+#define RTGAUGE_INTERVAL_MIN_NS 10000ULL
+#define RTGAUGE_INTERVAL_MAX_NS 3600000000000ULL
+#define RTGAUGE_ROOM_MAX (1U << 17)
+#define RTGAUGE_SUSTAIN_COUNT_MAX 1000000000U
+#define RTGAUGE_SUSTAIN_SECONDS_MAX 86400U
+
+/*
+ * RTGAUGE_INFO: what module this is. In any state.
+ */
+struct rtgauge_info {
+	__u32 interface_version; /* out: RTGAUGE_INTERFACE_VERSION of the module */
+	__u32 sources;		 /* out: the highest number of a source */
+	__u32 room_max;		 /* out: records in a ring at most */
+	__u32 reserved;
+	char module_version[32]; /* out: ends in a zero byte */
+	char kernel[64];	 /* out: release of the kernel it was built for */
+};
+
+/*
+ * RTGAUGE_SOURCE: one event source. In any state. For the GPIO, available means that the module
+ * was built with it; whether two lines can be had shows in RTGAUGE_SETUP.
+ */
+#define RTGAUGE_SOURCE_AVAILABLE 0x1
+#define RTGAUGE_SOURCE_FALLBACK 0x2	/* no device of its own: to be labelled so */
+#define RTGAUGE_SOURCE_FREE_RUNNING 0x4 /* RTGAUGE_SUSTAIN can use it */
+#define RTGAUGE_SOURCE_RAISE_STAMP 0x8	/* raised_ns is measured, else it is due_ns */
+#define RTGAUGE_SOURCE_EXCLUSIVE 0x10	/* one session at a time can have it */
+#define RTGAUGE_SOURCE_LINES 0x20	/* needs gpio_chip, gpio_output, gpio_input */
+
+struct rtgauge_source {
+	__u32 number;	     /* in: RTGAUGE_SOURCE_HRTIMER, ...; another one: EINVAL */
+	__u32 flags;	     /* in: 0; out: RTGAUGE_SOURCE_* */
+	__u32 resolution_ns; /* out: of raised_ns, rounded up; 0: not known */
+	__u32 irq; /* out: the interrupt's number in /proc/interrupts; 0: none, or not yet */
+	__u64 interval_min_ns; /* out: shortest and longest interval */
+	__u64 interval_max_ns;
+	__u64 sustain_min_ns; /* out: shortest period in RTGAUGE_SUSTAIN; 0: it cannot */
+	__u64 reserved;
+	char name[16];	 /* out: "hrtimer", "hpet", "gpio" */
+	char reason[80]; /* out: why it is not available, in a few words; else empty */
+};
+
+/*
+ * RTGAUGE_SETUP: make a session of this file; once. Nothing runs yet, but the kernel thread exists.
+ * EBUSY: set up before, or the source is in use. ENODEV: no such source, chip or line here.
+ * ENXIO: the CPU is not online. EOPNOTSUPP: the chip can sleep, or the line raises no interrupt.
+ * ENOMEM.
+ */
+#define RTGAUGE_SETUP_DITHER 0x1 /* due times spread over their periods: see due_ns */
+
+struct rtgauge_setup {
+	__u32 kind;	/* in: RTGAUGE_KIND_* */
+	__u32 source;	/* in: RTGAUGE_SOURCE_*; out: the one taken, never AUTO */
+	__u32 cpu;	/* in: where the handler and the kernel thread run */
+	__u32 contexts; /* in: RTGAUGE_CONTEXT_*, not 0 */
+	__u32 flags;	/* in: RTGAUGE_SETUP_* */
+	__u32 room; /* in: records in the ring, 0: none are kept for read(); out: as rounded up */
+	__u64 interval_ns;  /* in */
+	__u64 events;	    /* in: the session ends after so many events; 0: no such limit */
+	__u64 periods;	    /* in: grid points due, handled or missed; 0: no such limit */
+	char gpio_chip[32]; /* in: label or name of the chip, for the GPIO; else all zero */
+	__u32 gpio_output;  /* in: number of the chip's line that is driven */
+	__u32 gpio_input;   /* in: number of the line that is wired to it */
+	__u32 thread; /* out: id of the kernel thread in the caller's namespace; 0: there is none */
+	__u32 raise_cpu; /* out: where the GPIO's output is driven from; else cpu */
+	__u32 reserved[4];
+};
+
+/*
+ * RTGAUGE_START: the first grid point. Once; after RTGAUGE_SETUP.
+ * Grid point i is first_due_ns + i * interval_ns; its due time is that, plus, with
+ * RTGAUGE_SETUP_DITHER, what the agent's timer_dither_ns(i, interval_ns) gives. A handler that runs
+ * when later due times have passed takes the next after now: those passed are missed, and counted.
+ * ENXIO: the CPU has gone offline.
+ */
+struct rtgauge_start {
+	__u64 first_due_ns; /* in: 0: one interval from now; out: as it is */
+	__u64 reserved;
+};
+
+/*
+ * RTGAUGE_WAIT: the calling thread sleeps until an event; with RTGAUGE_CONTEXT_USER, after
+ * RTGAUGE_SETUP (it may wait already before RTGAUGE_START). It gets the oldest event due after
+ * seen_ns, so that a thread that was late passes its last own stamp and takes up the grid again
+ * where clock_nanosleep() would have: events due until then are missed for it.
+ * Returns at once if there is one already. The thread takes its own stamp: its next action.
+ * EINTR a signal; EBUSY another thread waits, or not set up; EINVAL without RTGAUGE_CONTEXT_USER;
+ * ENODATA the session has ended, and there is no more; EIO it has failed: see RTGAUGE_STATUS.
+ */
+struct rtgauge_wait {
+	__u64 seen_ns;	 /* in: CLOCK_MONOTONIC, 0 the first time */
+	__u64 index;	 /* out: number of the grid point */
+	__u64 due_ns;	 /* out */
+	__u64 raised_ns; /* out */
+	__u64 entry_ns;	 /* out */
+	__u64 wake_ns;	 /* out: the last stamp before the wake-ups */
+	__u32 missed;	 /* out: grid points between this and the last one this call gave */
+	__u32 flags;	 /* in: 0; out: RTGAUGE_RECORD_* */
+};
+
+/*
+ * RTGAUGE_STATUS: counters and state. In any state.
+ */
+#define RTGAUGE_STATE_OPEN 0  /* no RTGAUGE_SETUP yet */
+#define RTGAUGE_STATE_READY 1 /* no RTGAUGE_START yet */
+#define RTGAUGE_STATE_RUNNING 2
+#define RTGAUGE_STATE_FINISHED 3 /* the events or periods asked for have come */
+#define RTGAUGE_STATE_STOPPED 4	 /* by RTGAUGE_STOP */
+#define RTGAUGE_STATE_FAILED 5
+
+#define RTGAUGE_FAILURE_NONE 0
+#define RTGAUGE_FAILURE_CPU_OFFLINE 1 /* its CPU was taken offline */
+#define RTGAUGE_FAILURE_SOURCE 2      /* the source cannot be programmed any more */
+#define RTGAUGE_FAILURE_UNLOAD 3      /* the module is being removed by force */
+
+struct rtgauge_status {
+	__u32 state;   /* out: RTGAUGE_STATE_* */
+	__u32 failure; /* out: RTGAUGE_FAILURE_* */
+	__u64 events;  /* out: interrupts handled as events, recorded or lost */
+	__u64 missed;  /* out: grid points passed over by the handler */
+	__u64 lost;    /* out: events that found the ring full: stamped by nobody, nobody woken */
+	__u64 thread_missed; /* out: events that the kernel thread was too late for */
+	__u64 user_missed;   /* out: grid points that RTGAUGE_WAIT passed over */
+	__u64 stray;	     /* out: interrupts of the source that were no event */
+	__u64 reserved[2];
+};
+
+/*
+ * RTGAUGE_SUSTAIN: a free-running source raises @count interrupts, @period_ns apart, whatever
+ * becomes of them; the handler counts. On a file without a session; sleeps until it is done, a
+ * signal ends it (EINTR, nothing given back). generated = elapsed / period. It ends early once
+ * more than @lost_max were lost, so that the search for the shortest period does not hang a
+ * machine that does nothing but take interrupts; count * period is at most
+ * RTGAUGE_SUSTAIN_SECONDS_MAX. Errors as in RTGAUGE_SETUP, and EOPNOTSUPP: the source is not
+ * free-running; ETIME: the machine went for seconds without one interrupt of it.
+ */
+struct rtgauge_sustain {
+	__u32 source;	    /* in: as in rtgauge_setup; out: the one taken */
+	__u32 cpu;	    /* in */
+	__u64 period_ns;    /* in; out: as rounded to the source's resolution, in nanoseconds */
+	__u64 period_fs;    /* in: 0; out: the same, exactly, in 10^-15 s */
+	__u32 count;	    /* in: 1 ... RTGAUGE_SUSTAIN_COUNT_MAX */
+	__u32 lost_max;	    /* in: end early when more are lost; 0: never early */
+	__u64 generated;    /* out: interrupts raised */
+	__u64 handled;	    /* out: handler calls for them */
+	__u64 lost;	    /* out: generated - handled */
+	__u64 elapsed_ns;   /* out: from the start of the source until it was stopped */
+	char gpio_chip[32]; /* in: as in rtgauge_setup */
+	__u32 gpio_output;
+	__u32 gpio_input;
+	__u32 flags; /* in: 0; out: RTGAUGE_SUSTAIN_* */
+	__u32 reserved[3];
+};
+
+#define RTGAUGE_SUSTAIN_EARLY 0x1 /* ended early, by lost_max */
+
+/*
+ * read(): whole records, oldest first, as many as fit into the buffer; an event's record comes
+ * when the kernel thread (if there is one) has stamped it. EINVAL: the buffer does not hold one.
+ * Without O_NONBLOCK it sleeps until there is one; with it EAGAIN. 0: the session has ended and
+ * all was read. EIO: it has failed, and all was read. EBUSY: not set up. ENODATA: set up with
+ * room 0. Readers are not woken by the interrupt (that would disturb it): the ring is looked at
+ * every 20 ms while somebody sleeps in read() or poll(). poll() gives POLLIN for records or the
+ * end, POLLHUP at the end, POLLERR when it has failed.
+ */
+#define RTGAUGE_RECORD_THREAD_MISSED 0x1 /* the thread was still late for an earlier one */
+#define RTGAUGE_RECORD_OTHER_CPU 0x2	 /* handled on another CPU than asked for */
+#define RTGAUGE_RECORD_CUT 0x4		 /* the session ended before the thread ran */
+
+struct rtgauge_record {
+	__u64 index;	 /* number of the grid point, from 0 */
+	__u64 due_ns;	 /* when it was due */
+	__u64 raised_ns; /* when the source raised it, by its own clock, put on CLOCK_MONOTONIC */
+	__u64 entry_ns;	 /* first stamp in the handler */
+	__u64 end_ns;	 /* last stamp in the handler, after the device was acknowledged */
+	__u64 wake_ns;	 /* in the handler, just before the wake-ups */
+	__u64 thread_ns; /* first stamp in the kernel thread; 0: it has none */
+	__u32 missed; /* grid points between the record before and this one that the handler missed */
+	__u32 flags; /* RTGAUGE_RECORD_* */
+};
+
+/*
+ * mmap(): one page, read-only, shared, at offset 0; in any state. RTGAUGE_KIND_IRQ_DISPATCH writes
+ * it at the very end of the handler. A pinned thread that polls CLOCK_MONOTONIC reads sequence
+ * first: when it has changed and is even, stamp_ns is the handler's last stamp. An odd one is
+ * being written (seen from other CPUs only).
+ */
+struct rtgauge_page {
+	__u32 sequence; /* 2 more after each event */
+	__u32 reserved;
+	__u64 index;	/* of the last event */
+	__u64 entry_ns; /* its stamps, as in its record */
+	__u64 stamp_ns; /* end_ns */
+};
+
+#define RTGAUGE_IOCTL 0xD7
+
+#define RTGAUGE_INFO _IOR(RTGAUGE_IOCTL, 0x00, struct rtgauge_info)
+#define RTGAUGE_SOURCE _IOWR(RTGAUGE_IOCTL, 0x01, struct rtgauge_source)
+#define RTGAUGE_SETUP _IOWR(RTGAUGE_IOCTL, 0x02, struct rtgauge_setup)
+#define RTGAUGE_START _IOWR(RTGAUGE_IOCTL, 0x03, struct rtgauge_start)
+#define RTGAUGE_STOP _IO(RTGAUGE_IOCTL, 0x04)
+#define RTGAUGE_WAIT _IOWR(RTGAUGE_IOCTL, 0x05, struct rtgauge_wait)
+#define RTGAUGE_STATUS _IOR(RTGAUGE_IOCTL, 0x06, struct rtgauge_status)
+#define RTGAUGE_SUSTAIN _IOWR(RTGAUGE_IOCTL, 0x07, struct rtgauge_sustain)
+
+#endif /* RTGAUGE_H */
