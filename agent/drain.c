@@ -207,7 +207,7 @@ void drain_header(struct run *run)
 	value_read_boot_id(boot_id);
 	uname(&uts);
 	c = stream_begin(&run->stream);
-	cbor_map(c, run->request->load_command ? 17 : 16);
+	cbor_map(c, 16u + !!run->request->load_command + !!run->request->disturb);
 	cbor_put_text(c, "format", "rtgauge-stream");
 	cbor_put_int(c, "version", 1);
 	cbor_put_text(c, "agent", RTGAUGE_VERSION);
@@ -222,6 +222,8 @@ void drain_header(struct run *run)
 	cbor_put_text(c, "load", run->request->loads);
 	if (run->request->load_command)
 		cbor_put_text(c, "load_command", run->request->load_command);
+	if (run->request->disturb)
+		cbor_put_text(c, "disturb", run->request->disturb);
 	cbor_put_text(c, "boot_id", boot_id);
 	cbor_put_bool(c, "privileged", geteuid() == 0);
 	cbor_text(c, "counter");

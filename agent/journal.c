@@ -338,6 +338,14 @@ static int read_line(struct journal *journal, char *line)
 	int fields = split(line, field);
 	size_t i;
 
+	if (fields == 2 && !strcmp(field[0], "module")) {
+		snprintf(journal->module, sizeof(journal->module), "%s", field[1]);
+		return 0;
+	}
+	if (fields == 2 && !strcmp(field[0], "removed")) {
+		journal->module[0] = '\0';
+		return 0;
+	}
 	if (fields == 4 && !strcmp(field[0], "set"))
 		return read_set(journal, field);
 	if (fields == 4 && !strcmp(field[0], "group"))

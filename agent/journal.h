@@ -41,6 +41,8 @@ struct journal_group {
 	bool released;
 };
 
+#define JOURNAL_MODULE 64 /* room for the name of a kernel module */
+
 struct journal {
 	pid_t pid;
 	uint64_t started;
@@ -49,6 +51,7 @@ struct journal {
 	size_t entry_count;
 	struct journal_group *groups;
 	size_t group_count;
+	char module[JOURNAL_MODULE]; /* a kernel module that was inserted; empty: none */
 };
 
 /*

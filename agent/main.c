@@ -10,6 +10,7 @@
 
 #include "catalogue.h"
 #include "clock.h"
+#include "disturb.h"
 #include "exitcode.h"
 #include "load.h"
 #include "run.h"
@@ -19,6 +20,8 @@ static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
 	"                     [--load-cmd COMMAND] [--load-cpu LIST] [--output FILE]\n"
 	"                     [--keep-settings | --prepare] [--histogram-only]\n"
+	"                     [--disturb KIND:LENGTH:PERIOD]\n"
+	"                     [--disturb-module FILE | --allow-disturb]\n"
 	"                     [--run ID] [--step N] [--control]\n"
 	"       rtgauge-agent list          measurements and loads\n"
 	"       rtgauge-agent help NAME     options of a measurement or load\n"
@@ -42,12 +45,14 @@ static int main_usage_error(const char *text, const char *detail)
 }
 
 /* Options of the run itself. */
-#define MAIN_FLAGS "control histogram-only keep-settings prepare"
-#define MAIN_VALUES "output run load load-cmd load-cpu step"
+#define MAIN_FLAGS "allow-disturb control histogram-only keep-settings prepare"
+#define MAIN_VALUES "disturb disturb-module output run load load-cmd load-cpu step"
 
 static bool main_is_flag(struct run_request *request, const char *name)
 {
-	if (!strcmp(name, "control"))
+	if (!strcmp(name, "allow-disturb"))
+		request->allow_disturb = true;
+	else if (!strcmp(name, "control"))
 		request->control = true;
 	else if (!strcmp(name, "histogram-only"))
 		request->histogram_only = true;
@@ -73,6 +78,10 @@ static const char **main_run_value(struct run_request *request, const char **ste
 		return &request->load_command;
 	if (!strcmp(name, "load-cpu"))
 		return &request->load_cpus;
+	if (!strcmp(name, "disturb"))
+		return &request->disturb;
+	if (!strcmp(name, "disturb-module"))
+		return &request->disturb_module;
 	return strcmp(name, "step") ? NULL : step;
 }
 
@@ -104,6 +113,26 @@ static int main_parse_option(struct run_request *request, struct option_set *opt
 	return 0;
 }
 
+/* Nobody's machine is disturbed by an oversight. */
+static int main_check_disturb(const struct run_request *request, struct message *msg)
+{
+	struct disturb disturb;
+
+	if (!request->disturb)
+		return request->disturb_module || request->allow_disturb ?
+			       message_set(msg, -EINVAL, "give --disturb KIND:LENGTH:PERIOD",
+					   "there is no disturbance to be allowed") :
+			       0;
+	if (!request->disturb_module && !request->allow_disturb)
+		return message_set(msg, -EINVAL,
+				   "measure in the lab, or say --allow-disturb if it may be",
+				   "this machine is not to be disturbed without consent");
+	if (request->keep_settings)
+		return message_set(msg, -EINVAL, "leave out one of them",
+				   "--disturb changes the system, --keep-settings nothing");
+	return disturb_parse(&disturb, request->disturb, msg);
+}
+
 static int main_parse_run(int argc, char **argv, struct run_request *request,
 			  struct option_set *options, struct message *msg)
 {
@@ -122,7 +151,7 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 	if (!err && request->prepare && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
 				   "--prepare changes settings, --keep-settings none");
-	return err;
+	return err ? err : main_check_disturb(request, msg);
 }
 
 static int main_run(int argc, char **argv)

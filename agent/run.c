@@ -725,6 +725,73 @@ static int run_measure(struct run *run)
 	return run_failure(err);
 }
 
+/* --- disturbed on purpose --- */
+
+/* The CPU that is disturbed: the first one that is measured. */
+static int run_disturbed_cpu(const struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++)
+		if (run->workers[i].cpu >= 0)
+			return run->workers[i].cpu;
+	return 0;
+}
+
+/* Before anything is changed. */
+static int run_check_disturb(struct run *run)
+{
+	if (!run->request->disturb)
+		return 0;
+	if (geteuid() != 0)
+		return run_skip(run,
+				"a disturbance is a kernel module, and root alone inserts those",
+				"run it as root, or in the lab");
+	return disturb_parse(&run->disturb, run->request->disturb, &run->msg);
+}
+
+static int run_start_disturb(struct run *run)
+{
+	int err;
+
+	if (!run->request->disturb)
+		return 0;
+	err = disturb_insert(&run->disturb, run->request->disturb_module, run_disturbed_cpu(run),
+			     run->settings, &run->msg);
+	run->is_disturbed = !err;
+	if (err == -ENOENT || err == -EPERM || err == -ENOSYS)
+		return RUN_SKIPPED;
+	return run_failure(err);
+}
+
+/* What was done in the name of the disturbance; one that never came makes the step worthless. */
+static void run_stop_disturb(struct run *run)
+{
+	struct disturb_counts counts;
+	char text[200];
+	int err;
+
+	if (!run->is_disturbed)
+		return;
+	run->is_disturbed = false;
+	if (!disturb_read(&counts)) {
+		snprintf(
+			text, sizeof(text),
+			"disturbed on purpose %lld times by %s (longest %lld ns, %lld periods without)",
+			(long long)counts.done, run->disturb.kind, (long long)counts.longest_ns,
+			(long long)counts.late);
+		drain_message(run, run->duration_ns, text);
+		if (!counts.done && run->duration_ns > 2 * run->disturb.period_ns)
+			run_end(run, "failed", "the disturbance that was asked for never came",
+				"leave it some time of its CPU: a lower load, or other threads");
+	}
+	err = disturb_remove(run->settings);
+	if (!err)
+		return;
+	snprintf(text, sizeof(text), "the module " DISTURB_MODULE " could not be removed: %s",
+		 strerror(-err));
+	drain_message(run, run->duration_ns, text);
+	run_end(run, "failed", text, "remove it by hand: rmmod " DISTURB_MODULE);
+}
+
 /* What may be refused comes before anything is changed. */
 static int run_prepare(struct run *run)
 {
@@ -732,12 +799,16 @@ static int run_prepare(struct run *run)
 	int err = run_parse_loads(run, &load_cpus);
 
 	if (!err)
+		err = run_check_disturb(run);
+	if (!err)
 		err = run->request->measurement->setup(run);
 	if (!err)
 		err = run_settings(run);
 	if (!err)
 		err = load_set_start(run->loads, &load_cpus, run_forked, run_load_started, run,
 				     &run->msg);
+	if (!err)
+		err = run_start_disturb(run);
 	return err;
 }
 
@@ -816,6 +887,7 @@ static int run_carry_out(struct run *run)
 	measured = measured && err != RUN_SKIPPED;
 	if (!run->stream.records)
 		drain_header(run);
+	run_stop_disturb(run);
 	run_stop_loads(run);
 	if (!err && m->finish)
 		err = run_failure(m->finish(run));

@@ -14,6 +14,7 @@
 #include "atomic.h"
 #include "catalogue.h"
 #include "cpulist.h"
+#include "disturb.h"
 #include "message.h"
 #include "series.h"
 #include "settings.h"
@@ -66,15 +67,18 @@ struct worker {
 struct run_request {
 	const struct measurement *measurement;
 	const char *loads;
-	const char *load_command; /* or NULL */
-	const char *load_cpus;	  /* or NULL */
-	const char *output;	  /* file, "-", or NULL: a summary for people */
+	const char *load_command;   /* or NULL */
+	const char *load_cpus;	    /* or NULL */
+	const char *disturb;	    /* or NULL: KIND:LENGTH:PERIOD */
+	const char *disturb_module; /* the file, or NULL: the one for this kernel is looked for */
+	const char *output;	    /* file, "-", or NULL: a summary for people */
 	const char *run_id;
 	int step;
 	bool control;
 	bool histogram_only;
 	bool keep_settings;
 	bool prepare;
+	bool allow_disturb; /* the user's consent, where this is no machine of the lab */
 };
 
 /* In shared memory, like the series and the workers: measuring processes have it too. They read
@@ -86,6 +90,8 @@ struct run {
 	struct settings *settings;
 	struct load_set *loads;
 	struct ambience ambience;
+	struct disturb disturb;
+	bool is_disturbed;	     /* the module is there */
 	pid_t groups[RUN_LOADS_MAX]; /* process groups of the loads */
 	int group_count;
 	struct message msg;

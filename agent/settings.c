@@ -687,18 +687,35 @@ int settings_guard_group(struct settings *settings, pid_t pgid)
 	return err;
 }
 
-int settings_release_group(struct settings *settings, pid_t pgid)
+static int append_pair(struct settings *s, const char *word, const char *value)
 {
-	char text[24];
-	const char *const fields[] = { "free", text };
+	const char *const fields[] = { word, value };
 	struct journal_lines lines = { 0 };
 	int err;
 
-	snprintf(text, sizeof(text), "%d", (int)pgid);
 	journal_add(&lines, 2, fields);
-	err = append(settings, &lines);
+	err = append(s, &lines);
 	journal_lines_free(&lines);
 	return err;
+}
+
+int settings_release_group(struct settings *settings, pid_t pgid)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%d", (int)pgid);
+	return append_pair(settings, "free", text);
+}
+
+int settings_guard_module(struct settings *settings, const char *name)
+{
+	settings->back = false;
+	return append_pair(settings, "module", name);
+}
+
+int settings_release_module(struct settings *settings, const char *name)
+{
+	return append_pair(settings, "removed", name);
 }
 
 pid_t settings_guardian(const struct settings *settings)

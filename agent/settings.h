@@ -89,6 +89,13 @@ int settings_guard_group(struct settings *settings, pid_t pgid);
 /* No longer: the group has ended. */
 int settings_release_group(struct settings *settings, pid_t pgid);
 
+/* The guardian also removes this kernel module, which is about to be inserted, when the agent is
+ * gone; one at a time. 0 or -errno. */
+int settings_guard_module(struct settings *settings, const char *name);
+
+/* No longer: the module has been removed. */
+int settings_release_module(struct settings *settings, const char *name);
+
 /* The guardian's process id. */
 pid_t settings_guardian(const struct settings *settings);
 

@@ -3,8 +3,10 @@
 #include "undo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,11 +129,32 @@ static int undo_entries(int fd, const struct journal *journal, struct undo_repor
 	return pending;
 }
 
+/* A journal may name no module but our own. */
+static int undo_module(int fd, const char *name, struct undo_report *report)
+{
+	struct journal_lines lines = { 0 };
+
+	if (!name[0] || strncmp(name, "rtgauge", 7))
+		return 0;
+	if (!syscall(SYS_delete_module, name, O_NONBLOCK)) {
+		report->put++;
+	} else if (errno != ENOENT && errno != ENOSYS) {
+		report->failed++;
+		message_set(&report->note, 0, "remove it by hand: rmmod",
+			    "the module %s could not be removed: %s", name, strerror(errno));
+		return -EAGAIN;
+	}
+	mark(&lines, "removed", name);
+	journal_append(fd, &lines);
+	journal_lines_free(&lines);
+	return 0;
+}
+
 int undo_journal(int fd, bool groups, struct undo_report *report)
 {
 	struct journal journal;
+	int err, err_module;
 	size_t i;
-	int err;
 
 	err = journal_load(fd, &journal);
 	if (err == -ENODATA)
@@ -140,12 +163,15 @@ int undo_journal(int fd, bool groups, struct undo_report *report)
 		return message_set(&report->note, err, "look into it, then remove it",
 				   "a journal of settings cannot be read: %s", strerror(-err));
 	if (journal.this_boot) {
+		err_module = undo_module(fd, journal.module, report);
 		for (i = 0; groups && i < journal.group_count; i++)
 			if (!journal.groups[i].released)
 				procstat_kill_group(journal.groups[i].pgid,
 						    journal.groups[i].session,
 						    journal.groups[i].started);
 		err = undo_entries(fd, &journal, report);
+		if (!err)
+			err = err_module;
 	}
 	journal_free(&journal);
 	return err;

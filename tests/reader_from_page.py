@@ -293,7 +293,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "load": {"load": text, "message": text},
 }
 OPTIONAL: dict[int, dict[str, Any]] = {
-    0: {"load_command": (text, None)},
+    0: {"load_command": (text, None), "disturb": (text, None)},
     3: {"scale": (positive, 1), "companion": (natural, None), "stamp_ns": (natural, None)},
 }
 HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER, AMBIENCE = 0, 3, 4, 5, 6, 9, 11, 12

@@ -105,6 +105,11 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "--load", "dolaod"], "unknown load 'dolaod'", "'doload'"),
         (["run", "timer", *QUICK, "--load", "doload:cycle=1s"], "is a profile", "sched:restart=5s"),
         (["run", "timer", *QUICK, "--load-cmd", " "], "'load-cmd': a command has one line", ""),
+        (
+            ["run", "timer", *QUICK, "--disturb", "kthread:200us:7.301ms"],
+            "target 'fake' is no machine of the lab",
+            "--allow-disturb",
+        ),
         (["run", "timer", *QUICK, "--method", "nanosleep,nanosleep"], "named twice", ""),
         (["run", "timer", *QUICK, "--prepare", "--keep-settings"], "left as it is", "leave one"),
         (["run", "timer", *QUICK, "--hours", "1"], "unknown option '--hours'", ""),
@@ -353,6 +358,25 @@ def test_a_command_as_load(rtgauge: Run, load: list[str]) -> None:
     assert {one["name"]: one["unit"] for one in found["loads"]}["command"] == "ms"
     assert "command" not in run["steps"][-1]["load"]
     assert name.replace(",", ", ") in " ".join(rtgauge("runs").out.split())
+
+
+@pytest.mark.parametrize("load", [[], ["--load", "sched", "--load-cmd", "true"]])
+def test_a_disturbance_is_labelled_everywhere(rtgauge: Run, load: list[str]) -> None:
+    words = ("run", "timer", *QUICK, *load, "--disturb", "kthread:0.2ms:7301us", "--allow-disturb")
+    done = rtgauge(*words, "--json", "-o", "disturbed.md")
+    model.validate(done.json())
+    run = done.json()["runs"][0]
+    text = "kthread:0.2ms:7301us"
+    assert run["plan"]["steps"][0]["disturb"] == text
+    found = run["steps"][0]["load"]
+    others = "sched,command," if load else ""
+    assert (found["name"], found["disturb"]) == (f"{others}disturb:{text}", text)
+    assert run["steps"][0]["remarks"][0]["rule"] == "disturbed"
+    assert run["steps"][0]["published"] == []
+    assert "disturb" not in run["steps"][-1]["load"]
+    report = Path("disturbed.md").read_text()
+    assert f"disturbed on purpose by {text}" in report.replace("\\", "")
+    assert "disturbed" in rtgauge("runs").out
 
 
 def test_a_profile_as_load_and_a_target_that_is_prepared(rtgauge: Run) -> None:

@@ -65,8 +65,8 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
             budget = "150us"
             rate = "2/d"
             load-cmd = "stress-ng --vm 2"
+            disturb = "preempt_disable:200us:7301us"
             histogram-only = true
-            keep-settings = true
             [[step]]
             measurement = "pendulum"
             prepare = true
@@ -81,7 +81,7 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
     assert first.arguments() == [
         "run", "timer", "--interval", "1ms", "--priority", "80", "--dither", "yes", "--cpu", "1",
         "--load", "sched:groups=2", "--load-cpu", "0", "--load-cmd", "stress-ng --vm 2",
-        "--histogram-only", "--keep-settings",
+        "--disturb", "preempt_disable:0.2ms:7301us", "--histogram-only",
     ]  # fmt: skip
     assert second == PlannedStep("pendulum", parameters=second.parameters, prepare=True)
     assert second.arguments() == ["run", "pendulum", "--load", "idle", "--prepare"]
@@ -153,6 +153,19 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "prepare = 1", "key 'prepare'", ""),
         (STEP + "prepare = true\nkeep-settings = true", "left as it is", "leave one"),
         (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
+        (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "preempt_disable:200us:7.3ms"),
+        (STEP + "disturb = 'kthraed:1ms:9ms'", "called 'kthraed'", "'kthread'"),
+        (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is no length", "1us to 0.1s"),
+        (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is no length", "1us to 0.1s"),
+        (STEP + "disturb = 'kthread:1:9ms'", "'1' has no unit", "its length"),
+        (STEP + "disturb = 'kthread:1us:9us'", "'9us' is no period", "10us to 4s"),
+        (STEP + "disturb = 'kthread:1us:5s'", "'5s' is no period", "10us to 4s"),
+        (STEP + "disturb = 'kthread:5ms:9ms'", "9ms leaves too little", "twice the length"),
+        (
+            STEP + "disturb = 'kthread:1ms:9ms'\nkeep-settings = true",
+            "disturbed, and left as it is",
+            "leave one",
+        ),
         (STEP + 'load-cmd = "a\\nb"', "'load-cmd': a command", ""),
         (STEP + "method = []", "key 'method'", ""),
         (STEP + "method = ['timer', 'nanoslep']", "key 'method'", "how the task waits"),

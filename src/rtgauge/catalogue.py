@@ -67,10 +67,13 @@ _CYCLE: Final = ("cycle", "from", "until")
 # these names could never be given.
 _RESERVED: Final = frozenset(
     {
+        "allow-disturb",
         "as-json",
         "budget",
         "control",
         "data",
+        "disturb",
+        "disturb-module",
         "help",
         "histogram-only",
         "hours",

@@ -28,6 +28,7 @@ from rtgauge.catalogue import (
     parse_integer,
     parse_rate,
 )
+from rtgauge.disturb import normalise_disturb
 from rtgauge.errors import UsageError, nearest
 
 __all__ = [
@@ -60,6 +61,7 @@ STEP_KEYS: Final = (
     "load",
     "load-cpu",
     "load-cmd",
+    "disturb",
     "budget",
     "rate",
     "histogram-only",
@@ -81,7 +83,8 @@ class PlannedStep:
     """One measurement with its parameters under one load.
 
     ``parameters`` holds the options that were given, in their shortest notation; the others stand
-    at the agent's defaults. ``load_command`` is a shell command that is a load of its own.
+    at the agent's defaults. ``load_command`` is a shell command that is a load of its own,
+    ``disturb`` a disturbance put in on purpose, ``KIND:LENGTH:PERIOD``.
     ``budget_ns`` and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of
     the plan's hours.
     """
@@ -91,6 +94,7 @@ class PlannedStep:
     load: str = "idle"
     load_cpu: str = ""
     load_command: str = ""
+    disturb: str = ""
     budget_ns: int | None = None
     rate_per_hour: float | None = None
     role: str = "measurement"
@@ -116,6 +120,8 @@ class PlannedStep:
             words += ["--load-cpu", self.load_cpu]
         if self.load_command:
             words += ["--load-cmd", self.load_command]
+        if self.disturb:
+            words += ["--disturb", self.disturb]
         if self.histogram_only:
             words.append("--histogram-only")
         if self.keep_settings:
@@ -132,6 +138,7 @@ class PlannedStep:
             "load": self.load,
             "load_cpu": self.load_cpu,
             "load_command": self.load_command,
+            "disturb": self.disturb,
             "budget_ns": self.budget_ns,
             "rate_per_hour": self.rate_per_hour,
             "role": self.role,
@@ -207,6 +214,11 @@ def planned_step(
             f"measurement '{measurement}': the target is to be prepared, and left as it is",
             "leave one of prepare and keep-settings out",
         )
+    if common.get("disturb") and common.get("keep_settings"):
+        raise UsageError(
+            f"measurement '{measurement}': the target is to be disturbed, and left as it is",
+            "leave one of disturb and keep-settings out",
+        )
     return PlannedStep(
         measurement=measurement,
         parameters=MappingProxyType(parameters),
@@ -232,6 +244,8 @@ def _common_setting(
             return {"load_cpu": "all" if cpus is None else format_cpus(cpus)}
         case "load-cmd":
             return {"load_command": value(_command, "give one line, as for a shell")}
+        case "disturb":
+            return {"disturb": normalise_disturb(text)}
         case "budget":
             return {"budget_ns": value(_budget, "give the latency allowed, e.g. 150us")}
         case "rate":
@@ -657,6 +671,8 @@ def describe_step(step: PlannedStep) -> str:
         text += f", load {step.loads}"
     elif step.role == "measurement":
         text += ", no load added"
+    if step.disturb:
+        text += f", disturbed by {step.disturb}"
     if step.budget_ns is not None:
         text += f", budget {format_duration(step.budget_ns)}"
     return text

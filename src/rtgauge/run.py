@@ -23,6 +23,7 @@ from typing import IO, Any, Final, Protocol
 
 from rtgauge.audit import DEFAULT_PRIORITY, audit, environment_document
 from rtgauge.catalogue import Catalogue, format_cpus, parse_cpus
+from rtgauge.disturb import disturb_words
 from rtgauge.errors import (
     ExitCode,
     RtgaugeError,
@@ -165,6 +166,8 @@ def execute(
     store: Store,
     progress: Progress | None = None,
     limits: Limits | None = None,
+    *,
+    allow_disturb: bool = False,
 ) -> list[RunOutcome]:
     """Carry out a plan on each target, ``plan.repeat`` times, in turn.
 
@@ -174,6 +177,10 @@ def execute(
     """
     watcher = progress or _Quiet()
     prepared = [(target, _prepare(plan, target)) for target in targets]
+    disturbs = [step.disturb for step in plan.steps]
+    words = {
+        target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
+    }
     total = plan.repeat * len(prepared)
     study = new_run_id() if total > 1 else ""
     outcomes: list[RunOutcome] = []
@@ -182,6 +189,7 @@ def execute(
         for repeat in range(plan.repeat):
             for target, catalogue in prepared:
                 run = _Run(plan, target, catalogue, store, watcher, limits or Limits())
+                run.disturb_words = words[target.name]
                 outcomes.append(
                     run.carry_out(study, repeat, len(outcomes) + 1, total, interruption)
                 )
@@ -287,6 +295,7 @@ class _Run:
         self._limits = limits
         self._clock = target.clock
         self._wrong_usage = False
+        self.disturb_words: Sequence[str] = ()
         self._settings: list[Setting] = []
 
     def carry_out(
@@ -369,6 +378,7 @@ class _Run:
                     "parameters": dict(step.parameters),
                     "load": step.load,
                     "load_command": step.load_command,
+                    "disturb": step.disturb,
                     "budget_ns": step.budget_ns,
                     "rate_per_hour": step.rate_per_hour,
                     "role": step.role,
@@ -415,6 +425,8 @@ class _Run:
         self._progress.step_started(live, index + 1 if index < total else 0, total)
         began = self._clock.monotonic()
         words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
+        if step.disturb:
+            words += self.disturb_words
         try:
             agent = self._target.start(words)
         except TargetError as error:

@@ -78,6 +78,17 @@ def _host_options() -> list[click.Option]:
             help="A shell command of the target as a load: 'stress-ng --vm 2'.",
         ),
         click.Option(
+            ["--disturb"],
+            metavar="KIND:LENGTH:PERIOD",
+            help="Disturb the target on purpose, to see that it is found: "
+            "preempt_disable:200us:7.301ms. On machines of the lab.",
+        ),
+        click.Option(
+            ["--allow-disturb"],
+            is_flag=True,
+            help="Let a target that is no machine of the lab be disturbed.",
+        ),
+        click.Option(
             ["--budget"], metavar="TIME", help="The largest value allowed: gives a verdict."
         ),
         click.Option(
@@ -454,6 +465,7 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
         load=changed.load if "load" in given else step.load,
         load_cpu=changed.load_cpu if "load-cpu" in given else step.load_cpu,
         load_command=changed.load_command if "load-cmd" in given else step.load_command,
+        disturb=changed.disturb if "disturb" in given else step.disturb,
         budget_ns=changed.budget_ns if "budget" in given else step.budget_ns,
         rate_per_hour=changed.rate_per_hour if "budget" in given else step.rate_per_hour,
         histogram_only=step.histogram_only or changed.histogram_only,
@@ -467,7 +479,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     for path in given["report"]:
         _check_report(path)
     with open_store(given["store_url"], given["data"]) as store:
-        outcomes = _execute(plan, targets, store)
+        outcomes = _execute(plan, targets, store, allow_disturb=given["allow_disturb"])
         return _results(store, outcomes, given["report"], given["as_json"])
 
 
@@ -485,11 +497,14 @@ def _check_report(path: Path) -> None:
         )
 
 
-def _execute(plan: Plan, targets: Sequence[Target], store: Store) -> list[RunOutcome]:
+def _execute(
+    plan: Plan, targets: Sequence[Target], store: Store, *, allow_disturb: bool = False
+) -> list[RunOutcome]:
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
     from rtgauge.run import execute  # noqa: PLC0415
 
-    return execute(plan, targets, store, ConsoleProgress(sys.stderr))
+    progress = ConsoleProgress(sys.stderr)
+    return execute(plan, targets, store, progress, allow_disturb=allow_disturb)
 
 
 def _results(

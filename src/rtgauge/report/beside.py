@@ -94,12 +94,16 @@ def command(step: Document, labels: Mapping[str, str], planned: Document) -> str
     for name, value in asked.items():
         words += [f"--{name}", shlex.quote(str(value))]
     load = step["load"]
-    loads = [name for name in str(load["name"]).split(",") if name != "command"]
+    disturb = str(load.get("disturb") or "")
+    own = ("command", f"disturb:{disturb}")
+    loads = [name for name in str(load["name"]).split(",") if name not in own]
     if loads and loads != ["idle"]:
         words += ["--load", shlex.quote(",".join(loads))]
     if load.get("command"):
         words += ["--load-cmd", shlex.quote(str(load["command"]))]
-    if planned.get("load_cpu") and load["name"] != "idle":
+    if disturb:
+        words += ["--disturb", disturb]
+    if planned.get("load_cpu") and (loads not in ([], ["idle"]) or load.get("command")):
         words += ["--load-cpu", shlex.quote(str(planned["load_cpu"]))]
     words += [f"--{key.replace('_', '-')}" for key in _FLAGS if planned.get(key)]
     return " ".join(words)

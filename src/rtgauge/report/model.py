@@ -367,9 +367,16 @@ def _load(step: StoredStep) -> Document:
     command = step.document.get("load_command")
     if command:
         name = "command" if name == "idle" else f"{name},command"
+    disturb = step.document.get("disturb")
+    if disturb is None and step.header is not None:
+        disturb = step.header.disturb
+    if disturb:  # such a step must not be taken for one that was left alone
+        disturbed = f"disturb:{disturb}"
+        name = disturbed if name == "idle" else f"{name},{disturbed}"
     return {
         "name": name,
         **({"command": str(command)} if command else {}),
+        **({"disturb": str(disturb)} if disturb else {}),
         "work_rate": first["work_rate"],
         "unit": first["unit"],
         "loads": loads,

@@ -227,6 +227,9 @@ def negative_points(run: Run) -> list[Point]:
         where = _where(run, step)
         if words := ordinary(run, step):
             points.append(Point("fail", f"{where} was {words}."))
+        if disturb := step["load"].get("disturb"):
+            text = f"{where} was disturbed on purpose by {disturb}"
+            points.append(Point("warn", f"{text}: no figures of this system left alone."))
         members = [one for one in run["series"] if one["step"] == step["step"]]
         missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
         stream = step["stream"]

@@ -147,9 +147,19 @@ def told(
         _remark("batches", *one)
         for one in _batches(tables, [(p, run["series"][p]) for p in places])
     ]
+    if disturb := step["load"].get("disturb"):
+        found.insert(0, _remark("disturbed", _on_purpose(disturb), []))
     cpus = {run["series"][place]["cpu"] for place in places}
     found += [_remark(*one, []) for one in _ambience(watched, cpus)]
     return Told(found, marks)
+
+
+def _on_purpose(disturb: str) -> str:
+    kind, length, period = disturb.split(":")
+    return (
+        f"Disturbed on purpose by {kind} for {length} every {period}: these are no figures of "
+        "this system left alone."
+    )
 
 
 def _remark(rule: str, text: str, series: Sequence[int]) -> Document:

@@ -76,6 +76,7 @@ _STEP: Mapping[str, tuple[type, ...]] = {
     "parameters": (dict, _NONE),
     "load": _MAYBE_TEXT,
     "load_command": _MAYBE_TEXT,
+    "disturb": _MAYBE_TEXT,
     "budget_ns": (int, _NONE),
     "rate_per_hour": _MAYBE_NUMBER,
     "role": _TEXT,

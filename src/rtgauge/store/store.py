@@ -298,6 +298,8 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     load = step.get("load") or "idle"
     if step.get("load_command"):
         load = "command" if load == "idle" else f"{load},command"
+    if step.get("disturb"):
+        load = "disturbed" if load == "idle" else f"{load},disturbed"
     text = f"max {shown} ({step.get('measurement', '')}"
     text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
     over = [

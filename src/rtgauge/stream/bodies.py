@@ -184,6 +184,7 @@ def _header(sequence: int, body: Body, _series: DeclaredSeries) -> Header:
         clock=ClockReading(*_clock_reading(body.inner("clock"))),
         start_ns=body.integer("start_ns"),
         load_command=body.text("load_command") if "load_command" in body.pairs else None,
+        disturb=body.text("disturb") if "disturb" in body.pairs else None,
     )
 
 

@@ -75,6 +75,7 @@ class Header:
     clock: ClockReading
     start_ns: int
     load_command: str | None = None
+    disturb: str | None = None
 
 
 Fact: TypeAlias = str | int | bytes | None

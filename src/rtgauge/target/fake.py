@@ -358,7 +358,9 @@ class FakeTarget:
         catalogue = Catalogue.from_document(dict(self._catalogue))
         measurement = catalogue.measurement(words[1])
         given: dict[str, str] = {}
-        flags = ("--histogram-only", "--keep-settings", "--prepare", "--control")
+        flags = (
+            "--allow-disturb", "--histogram-only", "--keep-settings", "--prepare", "--control",
+        )  # fmt: skip
         rest = [word for word in words[2:] if word not in flags]
         for name, value in zip(rest[::2], rest[1::2], strict=True):
             given[name.removeprefix("--")] = value
@@ -369,6 +371,7 @@ class FakeTarget:
             catalogue.normalise_load(given.get("load", "idle")),
             _parts_of_load(catalogue, given.get("load", "idle"), given.get("load-cmd", "")),
             given.get("load-cmd", ""),
+            given.get("disturb", ""),
             given.get("run", ""),
             int(given.get("step", "0")),
             "--histogram-only" in words,
@@ -385,6 +388,7 @@ class _Request:
     load: str
     loads: Mapping[str, str]
     command: str
+    disturb: str
     run: str
     step: int
     histogram_only: bool
@@ -621,6 +625,8 @@ class FakeAgent:
         )  # fmt: skip
         if request.command:
             header["load_command"] = request.command
+        if request.disturb:
+            header["disturb"] = request.disturb
         if "newer" in self._faults:
             header["version"] = 99
         setting = {

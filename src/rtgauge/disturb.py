@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disturbances put in on purpose (``--disturb KIND:LENGTH:PERIOD``): what there is, and the texts.
+
+The agent inserts the module rtgauge_disturb for the step; docs/disturb.md has what each kind must
+show where. On machines of the lab that may always be; elsewhere with consent alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from rtgauge.catalogue import format_duration, parse_duration
+from rtgauge.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from rtgauge.target import Target
+
+__all__ = ["KINDS", "disturb_words", "normalise_disturb"]
+
+KINDS: Final = (
+    "spin_lock",
+    "spin_lock_bh",
+    "tasklet",
+    "kthread",
+    "preempt_disable",
+    "local_irq_save",
+    "raw_spin_lock_irqsave",
+)
+_US: Final = 1000
+# The limits of the module, in ns.
+_LENGTH: Final = (_US, 100_000 * _US)
+_PERIOD: Final = (10 * _US, 4_000_000 * _US)
+
+
+def normalise_disturb(text: str) -> str:
+    """A disturbance in its shortest notation. Raises UsageError for what is none."""
+    parts = text.strip().split(":")
+    if len(parts) != 3:
+        raise UsageError(
+            f"'disturb': '{text}' is not KIND:LENGTH:PERIOD",
+            "such as preempt_disable:200us:7.3ms",
+        )
+    kind = parts[0]
+    if kind not in KINDS:
+        raise UsageError(
+            f"'disturb': no kind of disturbance is called '{kind}'", nearest(kind, KINDS)
+        )
+    length = _duration("length", parts[1], _LENGTH)
+    period = _duration("period", parts[2], _PERIOD)
+    if period < 2 * length:
+        raise UsageError(
+            f"'disturb': the period {parts[2]} leaves too little beside {parts[1]}",
+            "at least twice the length: the machine needs the rest",
+        )
+    return f"{kind}:{format_duration(length)}:{format_duration(period)}"
+
+
+def _duration(what: str, text: str, limits: tuple[int, int]) -> int:
+    low, high = limits
+    try:
+        value = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"'disturb': {error}", f"give its {what}, such as 200us") from None
+    if not low <= value <= high:
+        raise UsageError(
+            f"'disturb': '{text}' is no {what} of a disturbance",
+            f"give {format_duration(low)} to {format_duration(high)}",
+        )
+    return value
+
+
+def disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> list[str]:
+    """What the agent is told besides, for steps that are disturbed: where the module is, or that
+    the user allowed it. Raises UsageError where a target is not to be disturbed."""
+    if not any(disturbs):
+        return []
+    module = str(getattr(target, "disturb_module", ""))
+    if module:
+        return ["--disturb-module", module]
+    if not allowed:
+        raise UsageError(
+            f"target '{target.name}' is no machine of the lab: not disturbed without consent",
+            "measure in the lab (--target lab:x86_64-rt), or say --allow-disturb if it may be",
+        )
+    return ["--allow-disturb"]
