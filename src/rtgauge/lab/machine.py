@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An emulated board while it runs: a QEMU process, its guest program, and the exchange with it.
+
+Orders and answers go through memory that both share; ``lab/guest/exchange.h`` says what stands
+where, ``docs/lab.md`` why. The guest writes an answer and then to the pause device. That is a FIFO,
+from which the host reads only when the next order stands in the memory. In counted mode the guest
+writes one byte more than the FIFO takes: QEMU blocks the virtual processor inside that very
+instruction, and guest time stands still however long the host takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import selectors
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from rtgauge.errors import TargetError
+
+__all__ = ["MODES", "Answer", "Limits", "Machine", "Mode", "Output", "Setup", "consoles_folder"]
+
+EXCHANGE_BYTES: Final = 8 * 1024 * 1024
+MAGIC: Final = 0x47545258
+GUEST_MAGIC: Final = 0x47545259
+VERSION: Final = 1
+SAID_AT: Final = 4096
+SAID_MAX: Final = 65536
+DATA_AT: Final = SAID_AT + SAID_MAX
+DATA_MAX: Final = EXCHANGE_BYTES - DATA_AT
+RUN, READ, PUT = 1, 2, 3
+
+_HEAD: Final = struct.Struct("<IIII")  # magic, version, size, fill
+_ORDER: Final = struct.Struct("<IQQ")  # order, length, offset: behind the turn
+_ANSWER: Final = struct.Struct("<IIIIiIQQqq")
+_TURN_AT: Final = 16
+_ORDER_AT: Final = 20
+_ANSWER_AT: Final = 64
+
+# A program's output is kept in the host's memory as a whole: it has its end.
+OUTPUT_MAX: Final = 2 * 1024 * 1024 * 1024
+CONSOLES_KEPT: Final = 20
+CONSOLE_MAX: Final = 16 * 1024 * 1024
+END_S: Final = 10.0
+POLL_S: Final = 0.5
+
+# QEMU ends with whoever started it, however that ends. The signal comes when the starting thread
+# ends, so machines are started in threads that live as long as they are used.
+_LAUNCH: Final = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to run a machine. ``pace``: the seconds that one of the guest's may take here."""
+
+    name: str
+    arguments: tuple[str, ...]
+    counted: bool
+    pace: float
+    meaning: str
+
+
+MODES: Final = {
+    "counted": Mode(
+        "counted",
+        # The seed is for -cpu max and arm64, which have random numbers.
+        ("-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"),
+        counted=True,
+        pace=60.0,
+        meaning="instructions as time, no cache model; no board's figures",
+    ),
+    "plain": Mode(
+        "plain",
+        ("-rtc", "base=utc"),
+        counted=False,
+        pace=3.0,
+        meaning="this machine's time shared with all that runs on it; for plumbing, no figures",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a machine is made of. ``devices`` are QEMU's arguments that are the board's own; in
+    them ``pause`` is the FIFO's character device, ``console`` the console's."""
+
+    name: str
+    program: str
+    package: str  # Debian's, that holds the program
+    devices: tuple[str, ...]
+    kernel: Path
+    initramfs: Path
+    arguments: str  # the kernel's
+    mode: Mode
+    cpus: int = 1
+    memory_mib: int = 512
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a guest counts as hung: seconds of QEMU's processor time, and of the clock. A machine
+    that hangs computes; one on a busy host only takes long."""
+
+    boot_cpu_s: float = 90.0
+    boot_s: float = 900.0
+    order_cpu_s: float = 120.0
+    order_s: float = 900.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the guest answered to one order."""
+
+    error: int
+    code: int
+    said: bytes
+    total: int
+    data: bytes
+    began_ns: int
+    ended_ns: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """A program of the guest that has ended: exit code (negative: a signal), and its output;
+    of stderr the first 64 KiB."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    duration_ns: int
+
+
+def consoles_folder() -> Path:
+    """Where the consoles of machines that failed are kept."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "rtgauge" / "consoles"
+
+
+def launch_words(words: Sequence[str]) -> list[str]:
+    """The command that ends when this process does."""
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *words]
+
+
+class Machine:
+    """A running emulated board. Not to be used by two threads at once."""
+
+    def __init__(self, setup: Setup, limits: Limits | None = None) -> None:
+        self.setup = setup
+        self.limits = limits or Limits()
+        self.console = ""  # of a machine that failed: where its console was put
+        self._turn = 0
+        self._said = b""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._cleaner = contextlib.ExitStack()
+
+    # --- start and end ---
+
+    def start(self) -> str:
+        """Start it, and wait until its guest program is there; gives what that said of itself.
+
+        Raises TargetError, and leaves nothing running.
+        """
+        try:
+            return self._start()
+        except BaseException:
+            self.close(failed=True)
+            raise
+
+    def _start(self) -> str:
+        setup = self.setup
+        program = shutil.which(setup.program)
+        if program is None:
+            raise TargetError(
+                f"the lab's boards need {setup.program}, which is not on this machine",
+                f"install it: Debian's package is {setup.package}",
+            )
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
+        self._folder = Path(
+            self._cleaner.enter_context(tempfile.TemporaryDirectory("", "rtgauge-lab-", parent))
+        )
+        self._open_exchange()
+        try:
+            with open(self._folder / "qemu.log", "wb") as log:
+                self._process = subprocess.Popen(
+                    launch_words([program, *self._arguments()]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise TargetError(f"QEMU cannot be started: {error.strerror}") from None
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._cleaner.callback(os.close, self._pidfd)
+        self._selector = self._cleaner.enter_context(selectors.DefaultSelector())
+        self._selector.register(self._pause, selectors.EVENT_READ)
+        self._selector.register(self._pidfd, selectors.EVENT_READ)
+        answer = self._wait(self.limits.boot_cpu_s, self.limits.boot_s, "did not start")
+        magic, version = struct.unpack_from("<II", self._memory, _ANSWER_AT)
+        if magic != GUEST_MAGIC or version != VERSION:
+            raise self._failure(
+                "the guest program is none of this version", "let the image be made again"
+            )
+        return answer.said.decode(errors="replace")
+
+    def _open_exchange(self) -> None:
+        path = self._folder / "exchange"
+        with open(path, "w+b") as file:
+            # all of it now: a full memory file system must not end the machine later
+            os.posix_fallocate(file.fileno(), 0, EXCHANGE_BYTES)
+            self._memory = self._cleaner.enter_context(mmap.mmap(file.fileno(), EXCHANGE_BYTES))
+        fifo = self._folder / "pause"
+        os.mkfifo(fifo, 0o600)
+        self._pause = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._cleaner.callback(os.close, self._pause)
+        fill = 0
+        if self.setup.mode.counted:
+            fcntl.fcntl(self._pause, fcntl.F_SETPIPE_SZ, 1)  # the smallest there is: a page
+            fill = fcntl.fcntl(self._pause, fcntl.F_GETPIPE_SZ)
+        self._fill = fill
+        _HEAD.pack_into(self._memory, 0, MAGIC, VERSION, EXCHANGE_BYTES, fill)
+
+    def _arguments(self) -> list[str]:
+        setup, folder = self.setup, self._folder
+        return [
+            *("-name", setup.name, "-nodefaults", "-no-user-config", "-display", "none"),
+            *("-no-reboot", "-accel", "tcg", "-smp", str(setup.cpus)),
+            *("-m", str(setup.memory_mib), *setup.mode.arguments),
+            *("-chardev", f"file,id=pause,path={folder / 'pause'}"),
+            *("-chardev", f"file,id=console,path={folder / 'console'}"),
+            *setup.devices,
+            "-object",
+            f"memory-backend-file,id=exchange,share=on,mem-path={folder / 'exchange'},"
+            f"size={EXCHANGE_BYTES}",
+            *("-device", "ivshmem-plain,memdev=exchange"),
+            *("-kernel", str(setup.kernel), "-initrd", str(setup.initramfs)),
+            *("-append", setup.arguments),
+        ]
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a machine to give orders to."""
+        return self._process is not None and self._process.poll() is None
+
+    def close(self, *, failed: bool = False) -> None:
+        """End it; of one that failed the console is kept."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+        if failed and not self.console:
+            with contextlib.suppress(OSError, AttributeError):
+                self.console = str(self._keep_console())
+        self._cleaner.close()
+
+    def _keep_console(self) -> Path:
+        folder = consoles_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+        kept = folder / f"{stamp[:-3]}-{self.setup.name.replace('/', '-')}.log"
+        with open(kept, "wb") as file:
+            for name in ("console", "qemu.log"):
+                with contextlib.suppress(OSError), open(self._folder / name, "rb") as source:
+                    size = source.seek(0, os.SEEK_END)
+                    source.seek(max(0, size - CONSOLE_MAX))
+                    file.write(source.read(CONSOLE_MAX))
+        for old in sorted(folder.glob("*.log"))[:-CONSOLES_KEPT]:
+            old.unlink(missing_ok=True)
+        return kept
+
+    def _failure(self, message: str, remedy: str = "") -> TargetError:
+        """The error for a machine that is of no use any more; it is ended."""
+        self.close(failed=True)
+        where = f"see the board's console: {self.console}" if self.console else ""
+        return TargetError(
+            f"the emulated board {self.setup.name}: {message}",
+            "; ".join(text for text in (remedy, where) if text),
+        )
+
+    # --- orders ---
+
+    def order(self, number: int, data: Sequence[bytes] = (), offset: int = 0) -> None:
+        """Give an order and let the guest go on; its answer comes from ``answer``.
+
+        Raises TargetError if the machine is gone, or the data are more than the exchange holds.
+        """
+        if not self.running:
+            raise self._failure("it has ended")
+        length = sum(len(piece) for piece in data)
+        if length > DATA_MAX:
+            raise TargetError(
+                f"an order for the emulated board has {length} bytes of {DATA_MAX} possible"
+            )
+        place = DATA_AT
+        for piece in data:
+            self._memory[place : place + len(piece)] = piece
+            place += len(piece)
+        _ORDER.pack_into(self._memory, _ORDER_AT, number, length, offset)
+        self._turn += 1
+        struct.pack_into("<I", self._memory, _TURN_AT, self._turn)
+        self._release()
+
+    def _release(self) -> None:
+        """Read what holds the guest back: exactly the bytes of one pause."""
+        left = self._fill + 1
+        deadline = time.monotonic() + self.limits.order_s
+        while left:
+            try:
+                piece = os.read(self._pause, left)
+            except BlockingIOError:
+                piece = b""
+            left -= len(piece)
+            if left and not piece:
+                if self._selector_says(POLL_S) is None:
+                    raise self._failure("QEMU has ended" + self._last_words())
+                if time.monotonic() > deadline:
+                    raise self._failure("it does not leave its pause")
+
+    def _selector_says(self, timeout: float) -> bool | None:
+        """Whether the guest waits for the host; None: the machine has ended."""
+        ready = {key.fd for key, _ in self._selector.select(timeout)}
+        if self._pidfd in ready or self._process is None:
+            return None
+        return self._pause in ready
+
+    def answer(self, timeout: float) -> Answer | None:
+        """The answer to the last order; None if it does not come in that many seconds.
+
+        Raises TargetError when the machine ends instead.
+        """
+        said = self._selector_says(timeout)
+        if said is None:
+            raise self._failure("it ended on its own" + self._last_words())
+        return self._read_answer() if said else None
+
+    def _last_words(self) -> str:
+        """What QEMU had to complain about, in brackets."""
+        with contextlib.suppress(OSError, AttributeError):
+            lines = (self._folder / "qemu.log").read_text(errors="replace").strip().splitlines()
+            if lines:
+                return f" ({lines[-1][:300]})"
+        return ""
+
+    def _read_answer(self) -> Answer:
+        _, _, done, error, code, said, total, given, began, ended = _ANSWER.unpack_from(
+            self._memory, _ANSWER_AT
+        )
+        if done != self._turn or said > SAID_MAX or given > DATA_MAX or total > OUTPUT_MAX:
+            raise self._failure("its answer makes no sense")
+        return Answer(
+            error,
+            code,
+            bytes(self._memory[SAID_AT : SAID_AT + said]),
+            total,
+            bytes(self._memory[DATA_AT : DATA_AT + given]),
+            began,
+            ended,
+        )
+
+    def _wait(self, cpu_s: float, limit_s: float, trouble: str) -> Answer:
+        """The answer, or TargetError if it does not come within the limits."""
+        began, began_cpu = time.monotonic(), self._cpu_s()
+        while (answer := self.answer(POLL_S)) is None:
+            took, computed = time.monotonic() - began, self._cpu_s() - began_cpu
+            if took > limit_s or computed > cpu_s:
+                raise self._failure(
+                    f"it {trouble} in {took:.0f} s, {computed:.0f} s of them computing"
+                )
+        return answer
+
+    def _cpu_s(self) -> float:
+        """The processor time that QEMU has taken."""
+        assert self._process is not None
+        try:
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+            fields = text.rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
+    # --- what orders are for ---
+
+    def begin(self, words: Sequence[str]) -> None:
+        """Start a program; its end is an answer."""
+        self.order(RUN, [b"\0".join(os.fsencode(word) for word in words) + b"\0"])
+
+    def rest(self, answer: Answer, take: Callable[[bytes], object]) -> None:
+        """Hand over what the program wrote to stdout, the piece in the answer first."""
+        offset, data = 0, answer.data
+        while True:
+            take(data)
+            offset += len(data)
+            if offset >= answer.total or not data:
+                return
+            data = self.piece(offset)
+
+    def piece(self, offset: int) -> bytes:
+        """Bytes of what the last program wrote, from an offset on."""
+        self.order(READ, offset=offset)
+        return self._wait(self.limits.order_cpu_s, self.limits.order_s, "did not answer").data
+
+    def execute(self, words: Sequence[str]) -> Output:
+        """Run a program to its end. Raises TargetError if it takes too long, or cannot be."""
+        self.begin(words)
+        answer = self._wait(
+            self.limits.order_cpu_s, self.limits.order_s, f"did not end {Path(words[0]).name}"
+        )
+        if answer.error:
+            raise TargetError(
+                f"{words[0]} cannot be run on the emulated board: {os.strerror(answer.error)}"
+            )
+        output = bytearray()
+        self.rest(answer, output.extend)
+        return Output(answer.code, bytes(output), answer.said, answer.ended_ns - answer.began_ns)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file of the guest, executable. Raises TargetError if that cannot be."""
+        name = os.fsencode(path) + b"\0"
+        room = DATA_MAX - len(name)
+        for offset in range(0, max(len(content), 1), room):
+            self.order(PUT, [name, content[offset : offset + room]], offset)
+            answer = self._wait(self.limits.order_cpu_s, self.limits.order_s, "did not answer")
+            if answer.error:
+                raise TargetError(
+                    f"{path} cannot be written on the emulated board: {os.strerror(answer.error)}"
+                )
