@@ -119,7 +119,7 @@ struct rtgauge_setup {
 	__u64 interval_ns;  /* in */
 	__u64 events;	    /* in: the session ends after so many events; 0: no such limit */
 	__u64 periods;	    /* in: grid points due, handled or missed; 0: no such limit */
-	char gpio_chip[32]; /* in: label or name of the chip, for the GPIO; else all zero */
+	char gpio_chip[32]; /* in: label of the chip, for the GPIO; else all zero */
 	__u32 gpio_output;  /* in: number of the chip's line that is driven */
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
 	__u32 thread; /* out: id of the kernel thread in the caller's namespace; 0: there is none */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What differs between the kernels that the module is built for: 5.10 and newer. No other file
+ * asks for the kernel's version.
+ */
+#ifndef RTGAUGE_COMPAT_H
+#define RTGAUGE_COMPAT_H
+
+#include <linux/hrtimer.h>
+#include <linux/interrupt.h>
+#include <linux/mm.h>
+#include <linux/version.h>
+#include <linux/workqueue.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 10, 0)
+#error "rtgauge needs Linux 5.10 or newer"
+#endif
+
+static inline void compat_hrtimer_setup(struct hrtimer *timer,
+					enum hrtimer_restart (*function)(struct hrtimer *),
+					enum hrtimer_mode mode)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+	hrtimer_setup(timer, function, CLOCK_MONOTONIC, mode);
+#else
+	hrtimer_init(timer, CLOCK_MONOTONIC, mode);
+	timer->function = function;
+#endif
+}
+
+static inline int compat_irq_set_affinity(unsigned int irq, const struct cpumask *mask)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
+	return irq_set_affinity_and_hint(irq, mask);
+#else
+	return irq_set_affinity_hint(irq, mask);
+#endif
+}
+
+/* What request_irq() had set up is left as it is; only the hint's memory is ours. */
+static inline void compat_irq_forget_affinity(unsigned int irq)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
+	irq_update_affinity_hint(irq, NULL);
+#else
+	irq_set_affinity_hint(irq, NULL);
+#endif
+}
+
+static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
+#else
+	vma->vm_flags = (vma->vm_flags | VM_DONTEXPAND | VM_DONTDUMP) & ~VM_MAYWRITE;
+#endif
+}
+
+/* For work that is nobody's in particular, least of all the measured CPU's. */
+static inline struct workqueue_struct *compat_unbound_workqueue(void)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+	return system_dfl_wq;
+#else
+	return system_unbound_wq;
+#endif
+}
+
+#endif

@@ -1,0 +1,851 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sessions: set up, started, ended; the ring of records and those who follow it.
+ *
+ * Locks, in the order in which they are taken: cpus_read_lock(), sessions_lock. The handler takes
+ * none. It meets process context in s->head and the positions (acquire and release), and in
+ * s->state (compare and exchange).
+ */
+#include <linux/cpu.h>
+#include <linux/fs.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "compat.h"
+#include "dither.h"
+#include "session.h"
+#include "source.h"
+
+/* A ring that nobody reads holds what the threads have yet to see. */
+#define SESSION_ROOM_MIN 4096U
+#define SESSION_LOOK_MS 20
+/* So many periods late, and whole ones are passed over in one step. */
+#define SESSION_JUMP_PERIODS 16
+/* A sustained source that has not been heard for so long is not heard any more. */
+#define SESSION_SILENCE_S 5
+
+#define SESSION_WAKES (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_USER)
+
+static DEFINE_MUTEX(sessions_lock);
+static LIST_HEAD(sessions_all);
+static DECLARE_WAIT_QUEUE_HEAD(sessions_gone);
+static int sessions_hotplug;
+
+/* --- in the handler --- */
+
+/* Go on to the first due time after now that comes after the current one; 0: there is none. */
+static u64 session_next(struct session *s, u64 now_ns)
+{
+	u64 from = s->index, points = 1;
+
+	if (unlikely(now_ns >= s->grid_ns + SESSION_JUMP_PERIODS * s->interval_ns))
+		points = div64_u64(now_ns - s->grid_ns, s->interval_ns);
+	s->due_ns = 0;
+	while (points < s->periods - s->index) {
+		s->index += points;
+		s->grid_ns += points * s->interval_ns;
+		s->due_ns = s->grid_ns;
+		if (s->flags & RTGAUGE_SETUP_DITHER)
+			s->due_ns += dither_ns(s->index, s->interval_ns);
+		if (likely(s->due_ns > now_ns))
+			break;
+		s->due_ns = 0;
+		points = 1;
+	}
+	if (!s->due_ns)
+		s->index = s->periods;
+	s->missed_open += s->index - from - 1;
+	s->missed += s->index - from - 1;
+	return s->due_ns;
+}
+
+/* The due time in hand went by before the source could be set to it: on to the next; 0: none. */
+u64 session_passed(struct session *s, u64 now_ns)
+{
+	s->missed_open++;
+	s->missed++;
+	return session_next(s, now_ns);
+}
+
+/* Whether a slot is still wanted by someone who follows the ring. */
+static bool session_is_full(const struct session *s)
+{
+	u32 room = s->mask + 1;
+
+	if (s->keep && s->head - smp_load_acquire(&s->tail) >= room)
+		return true;
+	if ((s->contexts & RTGAUGE_CONTEXT_KERNEL) &&
+	    s->head - smp_load_acquire(&s->thread_position) >= room)
+		return true;
+	return (s->contexts & RTGAUGE_CONTEXT_USER) &&
+	       s->head - smp_load_acquire(&s->user_position) >= room;
+}
+
+/* The event in hand: its record, and the next due time, 0 if there is none. */
+u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns)
+{
+	struct rtgauge_record *record = &s->ring[s->head & s->mask];
+
+	s->events++;
+	s->full = session_is_full(s);
+	if (likely(!s->full)) {
+		if (s->kind == RTGAUGE_KIND_IRQ_LATENCY)
+			record->end_ns = ktime_get_ns();
+		record->index = s->index;
+		record->due_ns = s->due_ns;
+		record->raised_ns = raised_ns;
+		record->entry_ns = entry_ns;
+		record->thread_ns = 0;
+		record->missed = s->missed_open;
+		record->flags = raw_smp_processor_id() == s->cpu ? 0 : RTGAUGE_RECORD_OTHER_CPU;
+		s->missed_open = 0;
+	} else {
+		s->lost++;
+	}
+	if (s->events >= s->events_max) {
+		s->due_ns = 0;
+		return 0;
+	}
+	return session_next(s, entry_ns);
+}
+
+static void session_finish(struct session *s, u32 state)
+{
+	/* ordered after the records: who sees it sees them all */
+	cmpxchg(&s->state, RTGAUGE_STATE_RUNNING, state);
+}
+
+/* The end of the handler: the last stamp, and the wake-ups. */
+void session_complete(struct session *s)
+{
+	struct rtgauge_record *record = &s->ring[s->head & s->mask];
+	struct rtgauge_page *page = s->page;
+
+	if (unlikely(s->full)) {
+		if (!s->due_ns) {
+			session_finish(s, RTGAUGE_STATE_FINISHED);
+			rcuwait_wake_up(&s->user);
+		}
+		return;
+	}
+	if (s->contexts & SESSION_WAKES)
+		record->wake_ns = ktime_get_ns();
+	if (s->kind == RTGAUGE_KIND_IRQ_DISPATCH) {
+		WRITE_ONCE(page->sequence, page->sequence + 1);
+		smp_wmb(); /* odd before the contents change */
+		page->index = record->index;
+		page->entry_ns = record->entry_ns;
+		record->end_ns = ktime_get_ns();
+		page->stamp_ns = record->end_ns;
+		smp_store_release(&page->sequence, page->sequence + 1);
+	}
+	smp_store_release(&s->head, s->head + 1);
+	if (unlikely(!s->due_ns))
+		session_finish(s, RTGAUGE_STATE_FINISHED);
+	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
+		wake_up_process(s->thread);
+	if (s->contexts & RTGAUGE_CONTEXT_USER)
+		rcuwait_wake_up(&s->user);
+}
+
+/* The source cannot be set to a due time any more. */
+void session_broken(struct session *s)
+{
+	WRITE_ONCE(s->failure, RTGAUGE_FAILURE_SOURCE);
+	session_finish(s, RTGAUGE_STATE_FAILED);
+	rcuwait_wake_up(&s->user);
+}
+
+/* The due time in hand was the last, and it is past: no handler will say so. */
+void session_exhausted(struct session *s)
+{
+	session_finish(s, RTGAUGE_STATE_FINISHED);
+	rcuwait_wake_up(&s->user);
+}
+
+/* How long the period of a sustained source is in its own units; before the first interrupt. */
+void session_expect(struct session *s, u64 period)
+{
+	struct sustain *sustain = s->sustain;
+
+	sustain->period = period;
+	sustain->end = (sustain->count - 1) * period;
+	sustain->early = sustain->lost_max ? sustain->lost_max * period : U64_MAX / 2;
+}
+
+/* One interrupt of a sustained source, @units after the first was raised. True: no more. */
+bool session_counts(struct session *s, u64 units)
+{
+	struct sustain *sustain = s->sustain;
+
+	if (sustain->over)
+		return true;
+	sustain->units = units;
+	sustain->early += sustain->period;
+	WRITE_ONCE(sustain->handled, sustain->handled + 1);
+	if (likely(units < sustain->end && units < sustain->early))
+		return false;
+	sustain->over = true;
+	sustain->ended_early = units < sustain->end;
+	complete(&sustain->done);
+	return true;
+}
+
+/* --- the kernel thread --- */
+
+static int session_thread(void *data)
+{
+	struct session *s = data;
+	u32 position = 0;
+
+	for (;;) {
+		bool taken = false;
+		u64 now_ns;
+		u32 head;
+
+		set_current_state(TASK_IDLE);
+		if (kthread_should_stop())
+			break;
+		if (position == smp_load_acquire(&s->head))
+			schedule();
+		now_ns = ktime_get_ns();
+		__set_current_state(TASK_RUNNING);
+		head = smp_load_acquire(&s->head);
+		for (; position != head; position++) {
+			struct rtgauge_record *record = &s->ring[position & s->mask];
+
+			/* due after its last stamp: the first of them; until now: missed */
+			if (record->due_ns <= s->thread_seen_ns ||
+			    (taken && record->due_ns <= now_ns)) {
+				record->flags |= RTGAUGE_RECORD_THREAD_MISSED;
+				s->thread_missed++;
+			} else if (!taken) {
+				record->thread_ns = now_ns;
+				taken = true;
+			} else {
+				break;
+			}
+		}
+		if (taken)
+			s->thread_seen_ns = now_ns;
+		smp_store_release(&s->thread_position, position);
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+/* Bound to its CPU, and asleep for its first event when this returns. */
+static int session_make_thread(struct session *s)
+{
+	struct task_struct *thread = kthread_create_on_node(session_thread, s, cpu_to_node(s->cpu),
+							    "rtgauge/%u", s->cpu);
+
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	kthread_bind(thread, s->cpu);
+	sched_set_fifo(thread);
+	s->thread = get_task_struct(thread);
+	wake_up_process(thread);
+	return 0;
+}
+
+static void session_end_thread(struct session *s)
+{
+	u32 position;
+
+	if (!s->thread)
+		return;
+	kthread_stop(s->thread);
+	put_task_struct(s->thread);
+	s->thread = NULL;
+	for (position = s->thread_position; position != s->head; position++)
+		s->ring[position & s->mask].flags |= RTGAUGE_RECORD_CUT;
+	smp_store_release(&s->thread_position, s->head);
+}
+
+/* --- life --- */
+
+static bool session_is_live(u32 state)
+{
+	return state == RTGAUGE_STATE_READY || state == RTGAUGE_STATE_RUNNING;
+}
+
+/* With the lock held: nothing runs any more, and the device is given back. */
+static void session_end(struct session *s, u32 state, u32 failure)
+{
+	if (s->claimed) {
+		s->source->stop(s);
+		s->source->close(s);
+		s->claimed = false;
+	}
+	session_end_thread(s);
+	if (session_is_live(s->state)) {
+		s->failure = failure;
+		smp_store_release(&s->state, state);
+	}
+	rcuwait_wake_up(&s->user);
+	wake_up_all(&s->readers);
+}
+
+static bool session_readable(const struct session *s)
+{
+	u32 state = smp_load_acquire(&s->state);
+	u32 head = smp_load_acquire(&s->head);
+	u32 last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? smp_load_acquire(&s->thread_position) :
+							  head;
+
+	return last != s->tail || (!session_is_live(state) && last == head);
+}
+
+/* The handler does not wake readers: while there are some, look for them. */
+static void session_look(struct work_struct *work)
+{
+	struct session *s = container_of(to_delayed_work(work), struct session, look);
+
+	if (session_readable(s))
+		wake_up_all(&s->readers);
+	if (waitqueue_active(&s->readers))
+		queue_delayed_work(compat_unbound_workqueue(), &s->look,
+				   msecs_to_jiffies(SESSION_LOOK_MS));
+}
+
+static bool session_readable_or_look(struct session *s)
+{
+	if (session_readable(s))
+		return true;
+	queue_delayed_work(compat_unbound_workqueue(), &s->look, msecs_to_jiffies(SESSION_LOOK_MS));
+	return false;
+}
+
+struct session *session_open(void)
+{
+	struct session *s = kzalloc(sizeof(*s), GFP_KERNEL);
+
+	BUILD_BUG_ON(sizeof(struct rtgauge_info) != 112);
+	BUILD_BUG_ON(sizeof(struct rtgauge_source) != 144);
+	BUILD_BUG_ON(sizeof(struct rtgauge_setup) != 112);
+	BUILD_BUG_ON(sizeof(struct rtgauge_wait) != 56);
+	BUILD_BUG_ON(sizeof(struct rtgauge_status) != 72);
+	BUILD_BUG_ON(sizeof(struct rtgauge_sustain) != 120);
+	BUILD_BUG_ON(sizeof(struct rtgauge_record) != 64);
+	BUILD_BUG_ON(sizeof(struct rtgauge_page) != 32);
+	if (!s)
+		return ERR_PTR(-ENOMEM);
+	s->page = (struct rtgauge_page *)get_zeroed_page(GFP_KERNEL);
+	if (!s->page) {
+		kfree(s);
+		return ERR_PTR(-ENOMEM);
+	}
+	rcuwait_init(&s->user);
+	mutex_init(&s->read_lock);
+	init_waitqueue_head(&s->readers);
+	INIT_DELAYED_WORK(&s->look, session_look);
+	mutex_lock(&sessions_lock);
+	list_add_tail(&s->all, &sessions_all);
+	mutex_unlock(&sessions_lock);
+	return s;
+}
+
+void session_close(struct session *s)
+{
+	mutex_lock(&sessions_lock);
+	session_end(s, RTGAUGE_STATE_STOPPED, RTGAUGE_FAILURE_NONE);
+	mutex_unlock(&sessions_lock);
+	cancel_delayed_work_sync(&s->look);
+	vfree(s->ring);
+	free_page((unsigned long)s->page);
+	mutex_lock(&sessions_lock);
+	list_del_init(&s->all);
+	wake_up_all(&sessions_gone);
+	mutex_unlock(&sessions_lock);
+	kfree(s);
+}
+
+static int session_check(const struct rtgauge_setup *setup, const struct source *source)
+{
+	struct rtgauge_source info = { .number = setup->source };
+	bool wakes = setup->contexts & SESSION_WAKES;
+	int err;
+
+	if (!setup->contexts || setup->contexts & ~(SESSION_WAKES | RTGAUGE_CONTEXT_IRQ) ||
+	    setup->flags & ~RTGAUGE_SETUP_DITHER || setup->room > RTGAUGE_ROOM_MAX)
+		return -EINVAL;
+	if (setup->thread || setup->raise_cpu ||
+	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+		return -EINVAL;
+	switch (setup->kind) {
+	case RTGAUGE_KIND_TIMER:
+		break;
+	case RTGAUGE_KIND_IRQ_LATENCY:
+	case RTGAUGE_KIND_IRQ_DISPATCH:
+		if (wakes)
+			return -EINVAL;
+		break;
+	case RTGAUGE_KIND_IRQ_TO_THREAD:
+		if (!wakes)
+			return -EINVAL;
+		break;
+	default:
+		return -EINVAL;
+	}
+	err = source_describe(&info);
+	if (err)
+		return err;
+	if (!(info.flags & RTGAUGE_SOURCE_AVAILABLE))
+		return -ENODEV;
+	if (setup->interval_ns < info.interval_min_ns || setup->interval_ns > info.interval_max_ns)
+		return -EINVAL;
+	return 0;
+}
+
+/* AUTO becomes a number, and lines are named exactly where they are used. */
+static int session_choose(u32 *source, u32 kind, const char *chip, u32 output, u32 input)
+{
+	bool lines = chip[0] || output || input;
+
+	if (strnlen(chip, sizeof_field(struct rtgauge_setup, gpio_chip)) ==
+	    sizeof_field(struct rtgauge_setup, gpio_chip))
+		return -EINVAL;
+	if (*source == RTGAUGE_SOURCE_AUTO)
+		*source = source_choose(kind, lines);
+	if (!source_get(*source))
+		return -EINVAL;
+	if (lines != !!(source_get(*source)->flags & RTGAUGE_SOURCE_LINES))
+		return -EINVAL;
+	return lines && (!chip[0] || output == input) ? -EINVAL : 0;
+}
+
+/* With the lock held. */
+static int session_claim(struct session *s, struct rtgauge_setup *setup)
+{
+	int err;
+
+	if (setup->cpu >= nr_cpu_ids || !cpu_online(setup->cpu))
+		return -ENXIO;
+	s->source = source_get(setup->source);
+	s->cpu = setup->cpu;
+	setup->raise_cpu = setup->cpu;
+	err = s->source->open(s, setup);
+	s->claimed = !err;
+	return err;
+}
+
+int session_setup(struct session *s, struct rtgauge_setup *setup)
+{
+	struct rtgauge_record *ring;
+	u32 room = roundup_pow_of_two(max(setup->room, SESSION_ROOM_MIN));
+	int err;
+
+	err = session_choose(&setup->source, setup->kind, setup->gpio_chip, setup->gpio_output,
+			     setup->gpio_input);
+	if (!err)
+		err = session_check(setup, source_get(setup->source));
+	if (err)
+		return err;
+	/* written to once: no page fault is left for the handler */
+	ring = vzalloc(array_size(room, sizeof(*ring)));
+	if (!ring)
+		return -ENOMEM;
+	cpus_read_lock();
+	mutex_lock(&sessions_lock);
+	err = s->state != RTGAUGE_STATE_OPEN || s->sustain ? -EBUSY : 0;
+	if (err)
+		goto out_unlock;
+	s->kind = setup->kind;
+	s->contexts = setup->contexts;
+	s->flags = setup->flags;
+	s->interval_ns = setup->interval_ns;
+	s->events_max = setup->events ? setup->events : U64_MAX;
+	s->periods = setup->periods ? setup->periods : U64_MAX;
+	s->mask = room - 1;
+	s->keep = setup->room;
+	err = session_claim(s, setup);
+	if (err)
+		goto out_unlock;
+	if (s->contexts & RTGAUGE_CONTEXT_KERNEL) {
+		err = session_make_thread(s);
+		if (err)
+			goto out_release;
+		setup->thread = task_pid_vnr(s->thread);
+	}
+	setup->room = s->keep ? room : 0;
+	swap(s->ring, ring);
+	smp_store_release(&s->state, RTGAUGE_STATE_READY);
+	goto out_unlock;
+out_release:
+	s->source->close(s);
+	s->claimed = false;
+out_unlock:
+	mutex_unlock(&sessions_lock);
+	cpus_read_unlock();
+	vfree(ring);
+	return err;
+}
+
+/* With the lock held. */
+static int session_launch(struct session *s, struct rtgauge_start *start)
+{
+	u64 now_ns = ktime_get_ns();
+	int err;
+
+	if (s->state == RTGAUGE_STATE_FAILED && s->failure == RTGAUGE_FAILURE_CPU_OFFLINE)
+		return -ENXIO;
+	if (s->state != RTGAUGE_STATE_READY)
+		return -EBUSY;
+	if (!start->first_due_ns)
+		start->first_due_ns = now_ns + s->interval_ns;
+	if (start->first_due_ns > now_ns + RTGAUGE_INTERVAL_MAX_NS)
+		return -EINVAL;
+	s->index = 0;
+	s->grid_ns = start->first_due_ns;
+	s->due_ns = s->grid_ns;
+	if (s->flags & RTGAUGE_SETUP_DITHER)
+		s->due_ns += dither_ns(0, s->interval_ns);
+	if (s->due_ns <= now_ns && !session_passed(s, now_ns)) {
+		smp_store_release(&s->state, RTGAUGE_STATE_FINISHED);
+		return 0;
+	}
+	smp_store_release(&s->state, RTGAUGE_STATE_RUNNING);
+	err = s->source->start(s);
+	if (err)
+		smp_store_release(&s->state, RTGAUGE_STATE_READY);
+	return err;
+}
+
+int session_start(struct session *s, struct rtgauge_start *start)
+{
+	int err;
+
+	if (start->reserved)
+		return -EINVAL;
+	cpus_read_lock();
+	mutex_lock(&sessions_lock);
+	err = session_launch(s, start);
+	mutex_unlock(&sessions_lock);
+	cpus_read_unlock();
+	return err;
+}
+
+int session_stop(struct session *s)
+{
+	int err = 0;
+
+	mutex_lock(&sessions_lock);
+	if (s->state == RTGAUGE_STATE_OPEN)
+		err = -EBUSY;
+	else
+		session_end(s, RTGAUGE_STATE_STOPPED, RTGAUGE_FAILURE_NONE);
+	mutex_unlock(&sessions_lock);
+	return err;
+}
+
+/* --- those who follow the ring --- */
+
+/* 1: there is one, with its place in @position; 0: none yet; else -errno. */
+static int session_find(struct session *s, u64 seen_ns, u32 *position)
+{
+	u32 state = smp_load_acquire(&s->state);
+	u32 head = smp_load_acquire(&s->head);
+
+	while (*position != head && s->ring[*position & s->mask].due_ns <= seen_ns)
+		++*position;
+	if (*position != head)
+		return 1;
+	if (session_is_live(state))
+		return 0;
+	return state == RTGAUGE_STATE_FAILED ? -EIO : -ENODATA;
+}
+
+int session_wait(struct session *s, struct rtgauge_wait *wait)
+{
+	const struct rtgauge_record *record;
+	u32 position;
+	int found = 0, err;
+
+	if (smp_load_acquire(&s->state) == RTGAUGE_STATE_OPEN)
+		return -EBUSY;
+	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || wait->flags)
+		return -EINVAL;
+	if (atomic_cmpxchg(&s->user_waits, 0, 1))
+		return -EBUSY;
+	position = s->user_position;
+	err = rcuwait_wait_event(&s->user, (found = session_find(s, wait->seen_ns, &position)),
+				 TASK_INTERRUPTIBLE);
+	if (!err)
+		err = min(found, 0);
+	if (!err) {
+		record = &s->ring[position & s->mask];
+		wait->index = record->index;
+		wait->due_ns = record->due_ns;
+		wait->raised_ns = record->raised_ns;
+		wait->entry_ns = record->entry_ns;
+		wait->wake_ns = record->wake_ns;
+		wait->flags = READ_ONCE(record->flags) & RTGAUGE_RECORD_OTHER_CPU;
+		wait->missed = wait->index - s->user_index;
+		s->user_missed += wait->missed;
+		s->user_index = wait->index + 1;
+		position++;
+	}
+	smp_store_release(&s->user_position, position);
+	atomic_set_release(&s->user_waits, 0);
+	return err;
+}
+
+ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool block)
+{
+	size_t room = size / sizeof(struct rtgauge_record), done = 0;
+	u32 last, head;
+	int err = 0;
+
+	if (smp_load_acquire(&s->state) == RTGAUGE_STATE_OPEN)
+		return -EBUSY;
+	if (!s->keep)
+		return -ENODATA;
+	if (!room)
+		return -EINVAL;
+	if (block)
+		err = wait_event_interruptible(s->readers, session_readable_or_look(s));
+	if (!err)
+		err = mutex_lock_interruptible(&s->read_lock);
+	if (err)
+		return err;
+	if (!session_readable(s)) {
+		/* also where another reader came first: it asks again */
+		err = -EAGAIN;
+		goto out_unlock;
+	}
+	head = smp_load_acquire(&s->head);
+	last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? smp_load_acquire(&s->thread_position) : head;
+	while (done < room && s->tail != last) {
+		u32 at = s->tail & s->mask;
+		u32 count = min3((u32)min_t(size_t, room - done, U32_MAX), last - s->tail,
+				 s->mask + 1 - at);
+
+		if (copy_to_user(buffer + done * sizeof(*s->ring), &s->ring[at],
+				 count * sizeof(*s->ring))) {
+			err = done ? 0 : -EFAULT;
+			break;
+		}
+		smp_store_release(&s->tail, s->tail + count);
+		done += count;
+	}
+	if (!done && !err && s->state == RTGAUGE_STATE_FAILED)
+		err = -EIO;
+out_unlock:
+	mutex_unlock(&s->read_lock);
+	return err ? err : (ssize_t)(done * sizeof(struct rtgauge_record));
+}
+
+__poll_t session_poll(struct session *s, struct file *file, struct poll_table_struct *table)
+{
+	__poll_t events = 0;
+	u32 state;
+
+	poll_wait(file, &s->readers, table);
+	state = smp_load_acquire(&s->state);
+	if (state == RTGAUGE_STATE_OPEN)
+		return EPOLLERR;
+	if (session_readable_or_look(s))
+		events |= EPOLLIN | EPOLLRDNORM;
+	if (!session_is_live(state))
+		events |= EPOLLHUP;
+	if (state == RTGAUGE_STATE_FAILED)
+		events |= EPOLLERR;
+	return events;
+}
+
+int session_mmap(struct session *s, struct vm_area_struct *vma)
+{
+	if (vma->vm_pgoff || vma->vm_end - vma->vm_start != PAGE_SIZE ||
+	    vma->vm_flags & (VM_WRITE | VM_EXEC) || !(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	compat_vm_keep_read_only(vma);
+	return vm_insert_page(vma, vma->vm_start, virt_to_page(s->page));
+}
+
+void session_status(struct session *s, struct rtgauge_status *status)
+{
+	status->state = smp_load_acquire(&s->state);
+	status->failure = READ_ONCE(s->failure);
+	status->events = s->events;
+	status->missed = s->missed;
+	status->lost = s->lost;
+	status->thread_missed = s->thread_missed;
+	status->user_missed = s->user_missed;
+	status->stray = s->stray;
+}
+
+/* --- sustained --- */
+
+/* Until the handler says that it is over. */
+static int session_await(struct session *s, u64 period_ns)
+{
+	struct sustain *sustain = s->sustain;
+	u64 patience_s = SESSION_SILENCE_S + 10 * div_u64(period_ns, NSEC_PER_SEC);
+	u32 heard = 0;
+	u64 silent_s = 0;
+
+	while (silent_s <= patience_s) {
+		long left = wait_for_completion_interruptible_timeout(&sustain->done, HZ);
+		u32 handled = READ_ONCE(sustain->handled);
+
+		if (left < 0)
+			return -EINTR;
+		if (left)
+			return sustain->over ? 0 : -EIO;
+		silent_s = handled == heard ? silent_s + 1 : 0;
+		heard = handled;
+	}
+	return -ETIME;
+}
+
+static int session_sustain_check(struct rtgauge_sustain *asked)
+{
+	struct rtgauge_source info = {};
+	int err;
+
+	if (asked->period_fs || asked->flags ||
+	    memchr_inv(asked->reserved, 0, sizeof(asked->reserved)))
+		return -EINVAL;
+	err = session_choose(&asked->source, RTGAUGE_KIND_IRQ_LATENCY, asked->gpio_chip,
+			     asked->gpio_output, asked->gpio_input);
+	if (err)
+		return err;
+	info.number = asked->source;
+	err = source_describe(&info);
+	if (err)
+		return err;
+	if (!(info.flags & RTGAUGE_SOURCE_AVAILABLE))
+		return -ENODEV;
+	if (!info.sustain_min_ns)
+		return -EOPNOTSUPP;
+	if (asked->period_ns < info.sustain_min_ns || asked->period_ns > info.interval_max_ns)
+		return -EINVAL;
+	if (!asked->count || asked->count > RTGAUGE_SUSTAIN_COUNT_MAX)
+		return -EINVAL;
+	/* an hour times 10^9 fits */
+	if (div_u64(asked->period_ns * asked->count, NSEC_PER_SEC) > RTGAUGE_SUSTAIN_SECONDS_MAX)
+		return -EINVAL;
+	return 0;
+}
+
+/* With the lock held. */
+static int session_sustain_begin(struct session *s, struct rtgauge_sustain *asked, u64 *unit_fs)
+{
+	struct rtgauge_setup setup = {
+		.kind = RTGAUGE_KIND_IRQ_LATENCY,
+		.source = asked->source,
+		.cpu = asked->cpu,
+		.gpio_output = asked->gpio_output,
+		.gpio_input = asked->gpio_input,
+	};
+	int err;
+
+	memcpy(setup.gpio_chip, asked->gpio_chip, sizeof(setup.gpio_chip));
+	err = session_claim(s, &setup);
+	if (err)
+		return err;
+	err = s->source->sustain(s, asked->period_ns, unit_fs);
+	if (err) {
+		s->source->stop(s);
+		s->source->close(s);
+		s->claimed = false;
+	}
+	return err;
+}
+
+int session_sustain(struct session *s, struct rtgauge_sustain *asked)
+{
+	struct sustain sustain = { .count = asked->count, .lost_max = asked->lost_max };
+	u64 unit_fs = 0;
+	int err;
+
+	err = session_sustain_check(asked);
+	if (err)
+		return err;
+	init_completion(&sustain.done);
+	cpus_read_lock();
+	mutex_lock(&sessions_lock);
+	err = s->state != RTGAUGE_STATE_OPEN || s->sustain ? -EBUSY : 0;
+	if (!err) {
+		s->sustain = &sustain;
+		err = session_sustain_begin(s, asked, &unit_fs);
+		if (err)
+			s->sustain = NULL;
+	}
+	mutex_unlock(&sessions_lock);
+	cpus_read_unlock();
+	if (err)
+		return err;
+	err = session_await(s, asked->period_ns);
+	mutex_lock(&sessions_lock);
+	if (s->claimed) {
+		s->source->stop(s);
+		s->source->close(s);
+		s->claimed = false;
+	}
+	s->sustain = NULL;
+	mutex_unlock(&sessions_lock);
+	if (err)
+		return err;
+	asked->period_fs = sustain.period * unit_fs;
+	asked->period_ns = div_u64(asked->period_fs, 1000000);
+	asked->generated = div64_u64(sustain.units, sustain.period) + 1;
+	asked->handled = sustain.handled;
+	asked->lost = asked->generated - min_t(u64, asked->handled, asked->generated);
+	asked->elapsed_ns = mul_u64_u32_div(sustain.units + sustain.period, unit_fs, 1000000);
+	asked->flags = sustain.ended_early ? RTGAUGE_SUSTAIN_EARLY : 0;
+	return 0;
+}
+
+/* --- all sessions --- */
+
+/* With the lock held: it ends, whatever it is about. */
+static void session_fail(struct session *s, u32 failure)
+{
+	struct sustain *sustain = s->sustain;
+
+	session_end(s, RTGAUGE_STATE_FAILED, failure);
+	if (sustain)
+		complete(&sustain->done);
+}
+
+static int sessions_cpu_offline(unsigned int cpu)
+{
+	struct session *s;
+
+	mutex_lock(&sessions_lock);
+	list_for_each_entry(s, &sessions_all, all) if (s->claimed && s->cpu == cpu)
+		session_fail(s, RTGAUGE_FAILURE_CPU_OFFLINE);
+	mutex_unlock(&sessions_lock);
+	return 0;
+}
+
+int sessions_init(void)
+{
+	sessions_hotplug = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "rtgauge:online", NULL,
+						     sessions_cpu_offline);
+	return min(sessions_hotplug, 0);
+}
+
+/* With no new ones. Files are open only if the removal is forced: they are waited for. */
+void sessions_exit(void)
+{
+	struct session *s;
+
+	mutex_lock(&sessions_lock);
+	list_for_each_entry(s, &sessions_all, all) session_fail(s, RTGAUGE_FAILURE_UNLOAD);
+	mutex_unlock(&sessions_lock);
+	wait_event(sessions_gone, list_empty_careful(&sessions_all));
+	/* the last one's close() returns */
+	mutex_lock(&sessions_lock);
+	mutex_unlock(&sessions_lock);
+	cpuhp_remove_state_nocalls(sessions_hotplug);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A session: one stream of events on one CPU. What rtgauge.h promises, without any device.
+ *
+ * The handler of an event, in hard interrupt context, is three calls:
+ *
+ *	entry_ns = ...;					 first of all
+ *	next_ns = session_record(s, raised_ns, entry_ns); the record, the next due time
+ *	<make the source raise an interrupt then, unless it is 0>
+ *	session_complete(s);				 last of all: last stamp, wake-ups
+ *
+ * The ring has one writer, the handler, and up to three who follow it: the kernel thread, the
+ * thread in RTGAUGE_WAIT, and the reader. Positions count up and wrap around at 2^32.
+ */
+#ifndef RTGAUGE_SESSION_H
+#define RTGAUGE_SESSION_H
+
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rcuwait.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "rtgauge.h"
+
+struct file;
+struct poll_table_struct;
+struct source;
+struct vm_area_struct;
+
+/* A free-running source, counted. Written by its handler until @done. */
+struct sustain {
+	u32 count, lost_max; /* as asked for */
+	u64 units;	     /* of the source's clock, from the first interrupt raised to now */
+	u64 period;	     /* in the same units */
+	u64 early; /* above this many units too many were lost, given those handled so far */
+	u64 end;   /* at this many units all are raised */
+	u32 handled;
+	bool ended_early;
+	bool over; /* the handler counts no more */
+	struct completion done;
+};
+
+struct session {
+	/* The handler's: */
+	const struct source *source;
+	struct rtgauge_record *ring;
+	u32 mask;  /* slots in the ring - 1 */
+	u32 head;  /* next slot to be written; released by the handler */
+	u32 state; /* RTGAUGE_STATE_*; the handler ends RUNNING by a compare and exchange */
+	u32 kind, contexts, flags;
+	unsigned int cpu;
+	bool keep;		    /* records are for read() */
+	bool full;		    /* the event in hand found no slot */
+	u64 index, grid_ns, due_ns; /* of the next event */
+	u64 interval_ns;
+	u64 periods, events_max; /* U64_MAX: no limit */
+	u32 missed_open;	 /* before the next event */
+	u64 events, missed, lost, stray;
+	struct task_struct *thread; /* of the context kernel */
+	struct rcuwait user;	    /* the thread in RTGAUGE_WAIT */
+	struct rtgauge_page *page;
+
+	/* The source's: */
+	union {
+		struct hrtimer timer;
+		void *device;
+	};
+	struct sustain *sustain;
+
+	/* Of the kernel thread: */
+	u32 thread_position ____cacheline_aligned;
+	u64 thread_missed, thread_seen_ns;
+
+	/* Of the thread in RTGAUGE_WAIT: */
+	u32 user_position ____cacheline_aligned;
+	atomic_t user_waits;
+	u64 user_missed, user_index; /* the index that would be none missed */
+
+	/* Of the reader: */
+	u32 tail ____cacheline_aligned;
+	struct mutex read_lock; /* one reader at a time */
+	wait_queue_head_t readers;
+	struct delayed_work look;
+
+	/* Under the lock of all sessions: */
+	struct list_head all;
+	u32 failure;
+	bool claimed; /* the source is to be closed */
+};
+
+/* For sources: */
+u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns);
+u64 session_passed(struct session *s, u64 now_ns);
+void session_complete(struct session *s);
+void session_exhausted(struct session *s);
+void session_broken(struct session *s);
+void session_expect(struct session *s, u64 period);
+bool session_counts(struct session *s, u64 units);
+
+/* For the file: */
+struct session *session_open(void);
+void session_close(struct session *s);
+int session_setup(struct session *s, struct rtgauge_setup *setup);
+int session_start(struct session *s, struct rtgauge_start *start);
+int session_stop(struct session *s);
+int session_wait(struct session *s, struct rtgauge_wait *wait);
+void session_status(struct session *s, struct rtgauge_status *status);
+int session_sustain(struct session *s, struct rtgauge_sustain *sustain);
+ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool block);
+__poll_t session_poll(struct session *s, struct file *file, struct poll_table_struct *table);
+int session_mmap(struct session *s, struct vm_area_struct *vma);
+
+int sessions_init(void);
+void sessions_exit(void);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Event sources: what raises interrupts at due times. One file each, one line in the table of
+ * source.c.
+ */
+#ifndef RTGAUGE_SOURCE_H
+#define RTGAUGE_SOURCE_H
+
+#include "session.h"
+
+struct source {
+	const char *name;
+	u32 flags; /* RTGAUGE_SOURCE_*, without AVAILABLE */
+
+	/* Whether it is here. Fills in what is known of it; 0, or -errno with a reason. */
+	int (*find)(struct rtgauge_source *info);
+
+	/* Take the device for this session, its interrupt bound to s->cpu. Sets session->raise_cpu.
+	 * Process context; 0 or -errno. */
+	int (*open)(struct session *s, struct rtgauge_setup *setup);
+
+	/* Give it back as it was found; after stop(). */
+	void (*close)(struct session *s);
+
+	/* The first event at s->due_ns. 0 or -errno. */
+	int (*start)(struct session *s);
+
+	/* No handler runs after it returns; also without start(). */
+	void (*stop)(struct session *s);
+
+	/*
+	 * Raise interrupts every @period_ns, for which the handler calls session_counts(), until it
+	 * says true. Calls session_expect() before, and gives the length of a unit in fs. Ends by
+	 * stop(). s->sustain is there from before open(). NULL: not free-running.
+	 */
+	int (*sustain)(struct session *s, u64 period_ns, u64 *unit_fs);
+};
+
+/* By number, RTGAUGE_SOURCE_*; NULL for AUTO and those that do not exist. */
+const struct source *source_get(u32 number);
+
+/* What RTGAUGE_SOURCE says of it. 0, or -EINVAL: there is no such number. */
+int source_describe(struct rtgauge_source *info);
+
+/* The one that AUTO means. */
+u32 source_choose(u32 kind, bool lines);
+
+extern const struct source source_hrtimer;
+extern const struct source source_hpet;
+extern const struct source source_gpio;
+
+/* What lines are looked up for. */
+extern struct device *source_device;
+
+#endif

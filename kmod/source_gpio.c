@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Two lines of one GPIO chip, wired together: a thread raises the output at the due time, the input
+ * interrupts. The thread runs on another CPU, where there is one, and raises with a call that may
+ * take the chip's own locks: on PREEMPT_RT those of some chips sleep.
+ */
+#include <linux/errno.h>
+#include <linux/string.h>
+
+#include "compat.h"
+#include "source.h"
+
+#if IS_ENABLED(CONFIG_GPIOLIB)
+
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/device.h>
+#include <linux/gpio/consumer.h>
+#include <linux/gpio/machine.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#define SOURCE_GPIO_SETTLE_US 100
+/* A raised line that nobody heard of. */
+#define SOURCE_GPIO_SILENCE_MS 1000
+#define SOURCE_GPIO_INTERVAL_MIN_NS 100000
+
+struct source_gpio {
+	struct gpio_desc *output, *input;
+	struct task_struct *raiser;
+	unsigned int raise_cpu;
+	int irq;
+	u64 raised_ns;	     /* stamp just before the line goes up */
+	u32 raised, handled; /* how often */
+};
+
+/* --- in the handler --- */
+
+static irqreturn_t source_gpio_event(int irq, void *data)
+{
+	u64 entry_ns = ktime_get_ns();
+	struct session *s = data;
+	struct source_gpio *gpio = s->device;
+
+	if (unlikely(smp_load_acquire(&gpio->raised) == gpio->handled)) {
+		s->stray++;
+		return IRQ_HANDLED;
+	}
+	session_record(s, gpio->raised_ns, entry_ns);
+	session_complete(s);
+	/* the raiser reads the next due time after this */
+	smp_store_release(&gpio->handled, gpio->handled + 1);
+	return IRQ_HANDLED;
+}
+
+/* --- raising it --- */
+
+static void source_gpio_sleep(u64 due_ns)
+{
+	ktime_t due = ns_to_ktime(due_ns);
+
+	set_current_state(TASK_IDLE);
+	if (!kthread_should_stop())
+		schedule_hrtimeout(&due, HRTIMER_MODE_ABS);
+	__set_current_state(TASK_RUNNING);
+}
+
+/* Until the handler has run for what was raised. */
+static bool source_gpio_heard(const struct source_gpio *gpio)
+{
+	u64 limit_ns = ktime_get_ns() + SOURCE_GPIO_SILENCE_MS * NSEC_PER_MSEC;
+
+	while (smp_load_acquire(&gpio->handled) != gpio->raised) {
+		if (kthread_should_stop() || ktime_get_ns() > limit_ns)
+			return false;
+		usleep_range(50, 100);
+	}
+	return true;
+}
+
+static int source_gpio_raiser(void *data)
+{
+	struct session *s = data;
+	struct source_gpio *gpio = s->device;
+
+	while (!kthread_should_stop()) {
+		u64 due_ns = s->due_ns;
+
+		if (!due_ns) {
+			set_current_state(TASK_IDLE);
+			if (!kthread_should_stop())
+				schedule();
+			__set_current_state(TASK_RUNNING);
+			continue;
+		}
+		source_gpio_sleep(due_ns);
+		if (kthread_should_stop())
+			break;
+		gpio->raised_ns = ktime_get_ns();
+		smp_store_release(&gpio->raised, gpio->raised + 1);
+		gpiod_set_raw_value(gpio->output, 1);
+		source_gpio_sleep(due_ns + s->interval_ns / 2);
+		gpiod_set_raw_value(gpio->output, 0);
+		if (!source_gpio_heard(gpio)) {
+			if (!kthread_should_stop()) {
+				s->due_ns = 0;
+				session_broken(s);
+			}
+		}
+	}
+	return 0;
+}
+
+/* --- finding and taking the lines --- */
+
+static int source_gpio_find(struct rtgauge_source *info)
+{
+	info->interval_min_ns = SOURCE_GPIO_INTERVAL_MIN_NS;
+	return 0;
+}
+
+/* The two lines by the chip's label; 0 or -errno. */
+static int source_gpio_lines(struct source_gpio *gpio, const struct rtgauge_setup *setup)
+{
+	struct gpiod_lookup_table *table;
+	int err = 0;
+
+	table = kzalloc(struct_size(table, table, 3), GFP_KERNEL);
+	if (!table)
+		return -ENOMEM;
+	table->dev_id = dev_name(source_device);
+	table->table[0] =
+		GPIO_LOOKUP(setup->gpio_chip, setup->gpio_output, "output", GPIO_ACTIVE_HIGH);
+	table->table[1] =
+		GPIO_LOOKUP(setup->gpio_chip, setup->gpio_input, "input", GPIO_ACTIVE_HIGH);
+	gpiod_add_lookup_table(table);
+	gpio->output = gpiod_get(source_device, "output", GPIOD_OUT_LOW);
+	gpio->input = gpiod_get(source_device, "input", GPIOD_IN);
+	gpiod_remove_lookup_table(table);
+	kfree(table);
+	if (IS_ERR(gpio->output)) {
+		err = PTR_ERR(gpio->output);
+		gpio->output = NULL;
+	}
+	if (IS_ERR(gpio->input)) {
+		err = PTR_ERR(gpio->input);
+		gpio->input = NULL;
+	}
+	/* how a chip or line that does not exist is put by the different versions */
+	return err == -EPROBE_DEFER || err == -ENOENT || err == -EINVAL ? -ENODEV : err;
+}
+
+/* Whether the input follows the output. */
+static bool source_gpio_wired(const struct source_gpio *gpio)
+{
+	int low, high;
+
+	usleep_range(SOURCE_GPIO_SETTLE_US, 2 * SOURCE_GPIO_SETTLE_US);
+	low = gpiod_get_raw_value(gpio->input);
+	gpiod_set_raw_value(gpio->output, 1);
+	usleep_range(SOURCE_GPIO_SETTLE_US, 2 * SOURCE_GPIO_SETTLE_US);
+	high = gpiod_get_raw_value(gpio->input);
+	gpiod_set_raw_value(gpio->output, 0);
+	usleep_range(SOURCE_GPIO_SETTLE_US, 2 * SOURCE_GPIO_SETTLE_US);
+	return !low && high > 0;
+}
+
+static int source_gpio_connect(struct source_gpio *gpio, struct session *s)
+{
+	int err;
+
+	if (gpiod_cansleep(gpio->output) || gpiod_cansleep(gpio->input))
+		return -EOPNOTSUPP;
+	if (!source_gpio_wired(gpio))
+		return -ENODEV;
+	gpio->irq = gpiod_to_irq(gpio->input);
+	if (gpio->irq <= 0)
+		return -EOPNOTSUPP;
+	err = request_irq(gpio->irq, source_gpio_event,
+			  IRQF_TRIGGER_RISING | IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-gpio",
+			  s);
+	if (err) {
+		gpio->irq = 0;
+		return err == -EINVAL ? -EOPNOTSUPP : err;
+	}
+	/* behind some chips all lines share an interrupt that cannot be moved: the record says so */
+	compat_irq_set_affinity(gpio->irq, cpumask_of(s->cpu));
+	return 0;
+}
+
+static void source_gpio_close(struct session *s)
+{
+	struct source_gpio *gpio = s->device;
+
+	if (gpio->irq > 0) {
+		compat_irq_forget_affinity(gpio->irq);
+		free_irq(gpio->irq, s);
+	}
+	if (gpio->input)
+		gpiod_put(gpio->input);
+	if (gpio->output) {
+		gpiod_direction_input(gpio->output);
+		gpiod_put(gpio->output);
+	}
+	kfree(gpio);
+	s->device = NULL;
+}
+
+static int source_gpio_open(struct session *s, struct rtgauge_setup *setup)
+{
+	struct source_gpio *gpio = kzalloc(sizeof(*gpio), GFP_KERNEL);
+	int err;
+
+	if (!gpio)
+		return -ENOMEM;
+	s->device = gpio;
+	gpio->raise_cpu = cpumask_any_but(cpu_online_mask, s->cpu);
+	if (gpio->raise_cpu >= nr_cpu_ids)
+		gpio->raise_cpu = s->cpu;
+	setup->raise_cpu = gpio->raise_cpu;
+	err = source_gpio_lines(gpio, setup);
+	if (!err)
+		err = source_gpio_connect(gpio, s);
+	if (err)
+		source_gpio_close(s);
+	return err;
+}
+
+/* --- running --- */
+
+static int source_gpio_start(struct session *s)
+{
+	struct source_gpio *gpio = s->device;
+	struct task_struct *raiser;
+
+	raiser = kthread_create_on_node(source_gpio_raiser, s, cpu_to_node(gpio->raise_cpu),
+					"rtgauge-gpio/%u", gpio->raise_cpu);
+	if (IS_ERR(raiser))
+		return PTR_ERR(raiser);
+	kthread_bind(raiser, gpio->raise_cpu);
+	sched_set_fifo(raiser);
+	gpio->raiser = raiser;
+	wake_up_process(raiser);
+	return 0;
+}
+
+static void source_gpio_stop(struct session *s)
+{
+	struct source_gpio *gpio = s->device;
+
+	if (gpio->raiser)
+		kthread_stop(gpio->raiser);
+	gpio->raiser = NULL;
+	synchronize_irq(gpio->irq);
+	gpiod_set_raw_value(gpio->output, 0);
+}
+
+const struct source source_gpio = {
+	.name = "gpio",
+	.flags = RTGAUGE_SOURCE_RAISE_STAMP | RTGAUGE_SOURCE_LINES,
+	.find = source_gpio_find,
+	.open = source_gpio_open,
+	.close = source_gpio_close,
+	.start = source_gpio_start,
+	.stop = source_gpio_stop,
+};
+
+#else
+
+static int source_gpio_find(struct rtgauge_source *info)
+{
+	strscpy(info->reason, "the kernel was built without GPIO", sizeof(info->reason));
+	return -ENODEV;
+}
+
+const struct source source_gpio = {
+	.name = "gpio",
+	.flags = RTGAUGE_SOURCE_RAISE_STAMP | RTGAUGE_SOURCE_LINES,
+	.find = source_gpio_find,
+};
+
+#endif
