@@ -402,6 +402,20 @@ def test_a_ready_plan_by_its_name(rtgauge: Run, name: str) -> None:
     assert lengths[2] / lengths[0] == pytest.approx(54.5 / 44.5, rel=0.1)
 
 
+def test_a_plan_with_targets(rtgauge: Run) -> None:
+    Path("two.toml").write_text(
+        '[plan]\nrepeat = 2\ntargets = ["fake", "fake:late"]\n'
+        '[[step]]\nmeasurement = "timer"\nfor = "1s"\nmethod = ["nanosleep", "timer"]\n'
+    )
+    runs = rtgauge("run", "two.toml", "--json").json()["runs"]
+    assert [one["target"] for one in runs] == ["fake", "fake:late", "fake:late", "fake"]
+    assert len({one["study"] for one in runs}) == 1
+    words = ("run", "two.toml", "--target", "fake", "--repeat", "1", "--json")
+    (run,) = rtgauge(*words, "--method", "timer", "--method", "timerfd").json()["runs"]
+    assert run["target"] == "fake"
+    assert run["plan"]["steps"][0]["parameters"]["method"] == "timer,timerfd"
+
+
 def test_a_plan_of_ones_own_goes_before_a_ready_one(rtgauge: Run) -> None:
     Path("timer-quick.toml").write_text('[[step]]\nmeasurement = "pendulum"\nfor = "1s"\n')
     (run,) = rtgauge("run", "timer-quick.toml", "--target", "fake", "--json").json()["runs"]

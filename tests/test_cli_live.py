@@ -282,6 +282,24 @@ def test_what_is_typed_goes_away_and_messages_stay(terminal: Terminal) -> None:
     assert "^C" not in text and text.count("latency in us") == 1
 
 
+def test_runs_at_once_stand_below_each_other(terminal: Terminal) -> None:
+    whole = ConsoleProgress(terminal, {})
+    lanes = [whole.beside("rt"), whole.beside("stock")]
+    for lane, number in zip(lanes, (2, 3), strict=True):
+        live = many(number)
+        lane.step_started(live, 1, 2)
+        lane.step_went_on(live)
+    shown = "\n".join(terminal.screen)
+    assert shown.index("rt [1/2] timer") < shown.index("stock [1/2] timer")
+    assert len([line for line in terminal.screen if line.strip()]) <= terminal.height
+    lanes[0].step_ended(many(2), {"state": "complete", "reason": ""})
+    lanes[1].step_went_on(many(3))
+    kept = terminal.text().splitlines()
+    assert kept[0].startswith("rt [1/2] timer") and ": complete" in kept[0]
+    assert sum(line.startswith("rt [1/2]") for line in kept) == 1
+    assert "stock [1/2] timer" in "\n".join(kept[1:])
+
+
 def test_a_terminal_that_takes_nothing_holds_up_nothing() -> None:
     """Ctrl-S: the view waits, the measurement does not."""
     ours, theirs = os.openpty()
@@ -295,7 +313,7 @@ def test_a_terminal_that_takes_nothing_holds_up_nothing() -> None:
 
             termios.tcflow(theirs, termios.TCOOFF)
             for _ in range(3):
-                progress._shown = 0.0
+                progress._console.shown = 0.0
                 progress.step_went_on(many(3))
             termios.tcflow(theirs, termios.TCOON)
             os.set_blocking(ours, False)

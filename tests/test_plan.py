@@ -19,6 +19,7 @@ from rtgauge.plan import (
     evaluation_plan,
     expected_ns,
     plan_summary,
+    plan_targets,
     planned_step,
     read_plan,
     scaled,
@@ -94,6 +95,15 @@ def test_values_side_by_side(catalogue: Catalogue, method: str) -> None:
     assert step.parameters == {"method": "nanosleep,timerfd"}
 
 
+def test_a_plan_names_its_targets(catalogue: Catalogue) -> None:
+    path = write("[plan]\ntargets = ['fake', ' fake:late ']\n" + STEP)
+    assert plan_targets(path) == ("fake", "fake:late")
+    plan = read_plan(path, catalogue)
+    assert plan.targets == ("fake", "fake:late")
+    assert plan.document()["targets"] == ["fake", "fake:late"]
+    assert plan_targets(write(STEP)) == ()
+
+
 def test_hours_are_shared(catalogue: Catalogue) -> None:
     text = HOURS + STEP + "share = 1\n" + STEP + "for = '5s'\n" + STEP + "share = 1.5\n" + STEP
     plan = read_plan(write(text), catalogue)
@@ -131,6 +141,11 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         ("[plan]\nrepeat = 0\n" + STEP, "[plan], key 'repeat'", ""),
         ("[plan]\nrepeat = true\n" + STEP, "[plan], key 'repeat'", ""),
         ("[plan]\nrepeat = '2'\n" + STEP, "[plan], key 'repeat'", ""),
+        ("[plan]\ntargets = 'local'\n" + STEP, "[plan], key 'targets'", "targets = ["),
+        ("[plan]\ntargets = ['local', 3]\n" + STEP, "[plan], key 'targets'", "targets = ["),
+        ("[plan]\ntargets = ['']\n" + STEP, "[plan], key 'targets'", "targets = ["),
+        ("[plan]\ntargets = ['a', 'b', 'a ']\n" + STEP, "'a' is there twice", "'repeat'"),
+        ("[plan]\ntarget = ['a']\n" + STEP, "unknown key 'target'", "'targets'"),
         ("[step]\nmeasurement = 'timer'", "'step' is not a list", "[[step]]"),
         ("step = [1]", "'step' is not a list", "[[step]]"),
         ("[[step]]\nfor = '1s'", "step 1 of 1: key 'measurement' is missing", "known are"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, planned_step
 from rtgauge.report import model, terminal
 from rtgauge.report.points import negative_points
-from rtgauge.run import Limits, RunOutcome, execute
+from rtgauge.run import Limits, RunOutcome, execute, schedule
 from rtgauge.store import Store
 from rtgauge.store.folder import StreamFile
 from rtgauge.target import open_target
@@ -76,6 +78,10 @@ class Watcher:
 
     def message(self, text: str) -> None:
         self.messages.append(text)
+
+    def beside(self, name: str) -> Watcher:
+        self.messages.append(f"beside {name}")
+        return self
 
 
 def test_a_complete_run(store: Store) -> None:
@@ -250,11 +256,90 @@ def test_the_worst_state_wins_and_says_which_step(store: Store) -> None:
 def test_runs_of_a_study_are_interleaved(store: Store) -> None:
     targets = [open_target("fake"), open_target("fake:late")]
     outcomes = execute(timer().__class__("x", timer().steps, repeat=2), targets, store)
-    assert [one.target for one in outcomes] == ["fake", "fake:late"] * 2
+    assert [one.target for one in outcomes] == ["fake", "fake:late", "fake:late", "fake"]
     documents = [store.get(one.id).document for one in outcomes]
     assert [one["repeat"] for one in documents] == [0, 0, 1, 1]
     assert len({one["study"] for one in documents}) == 1
     assert documents[0]["study"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "repeat", "wanted"),
+    [
+        (1, 3, ["0A", "1A", "2A"]),
+        (2, 3, ["0A", "0B", "1B", "1A", "2A", "2B"]),
+        (3, 2, ["0A", "0B", "0C", "1C", "1B", "1A"]),
+    ],
+)
+def test_what_drifts_falls_on_all_targets_alike(
+    targets: int, repeat: int, wanted: list[str]
+) -> None:
+    assert [f"{turn}{'ABC'[at]}" for turn, at in schedule(targets, repeat)] == wanted
+
+
+class _Together(Watcher):
+    """Lets no run end before another one is being carried out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(number, timeout=60)
+
+    def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+        super().step_ended(live, entry)
+        self.meeting.wait()
+
+
+def test_runs_on_several_targets_at_once(store: Store) -> None:
+    targets = [open_target("fake"), open_target("fake:late")]
+    watcher = _Together(2)
+    wanted = replace(timer(), repeat=3)
+    outcomes = execute(wanted, targets, store, watcher, at_once=2)
+    assert [one.target for one in outcomes] == [
+        "fake", "fake:late", "fake:late", "fake", "fake", "fake:late",
+    ]  # fmt: skip
+    documents = [store.get(one.id).document for one in outcomes]
+    assert [one["repeat"] for one in documents] == [0, 0, 1, 1, 2, 2]
+    assert {one["state"] for one in documents} == {"complete"}
+    assert len({one["study"] for one in documents}) == 1
+    assert watcher.messages == ["beside fake", "beside fake:late"]
+    (alone,) = execute(timer(), [open_target("fake:late")], store)
+    samples = [
+        [list(map(int, chunk.value)) for chunk in store.get(one).steps[0].series[0].chunks()]
+        for one in (alone.id, outcomes[1].id)
+    ]
+    assert samples[0] == samples[1]
+
+
+def test_one_target_has_one_run_at_a_time(store: Store) -> None:
+    busy: list[int] = []
+
+    class Counter(Watcher):
+        def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
+            busy.append(1)
+
+        def run_ended(self, outcome: RunOutcome) -> None:
+            busy.append(-1)
+
+    outcomes = execute(replace(timer(), repeat=3), [open_target("fake")], store, Counter(),
+                       at_once=4)  # fmt: skip
+    assert len(outcomes) == 3
+    assert busy == [1, -1] * 3
+
+
+def test_an_error_beside_another_run_leaves_that_one_complete(store: Store) -> None:
+    class Broken:
+        def __init__(self) -> None:
+            self.target = open_target("fake:late")
+            self.name, self.clock = "broken", self.target.clock
+            self.describe, self.start = self.target.describe, self.target.start
+            self.close = self.target.close
+
+        def environment(self) -> bytes:
+            raise TargetError("the board went away")
+
+    with pytest.raises(TargetError, match="went away"):
+        execute(replace(timer(), repeat=2), [open_target("fake"), Broken()], store, at_once=2)
+    assert {row.state for row in store.runs()} == {"complete"}
 
 
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: Store) -> None:

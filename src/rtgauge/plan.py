@@ -43,6 +43,7 @@ __all__ = [
     "expected_ns",
     "has_time_grid",
     "plan_summary",
+    "plan_targets",
     "planned_step",
     "read_plan",
     "scaled",
@@ -55,7 +56,7 @@ DEFAULT_RATE_PER_HOUR: Final = 1.0
 
 _TABLES: Final = ("plan", "step", "rating")
 _RATING_KEYS: Final = ("subject", "rating", "reason")
-_PLAN_KEYS: Final = ("name", "summary", "label", "repeat", "hours")
+_PLAN_KEYS: Final = ("name", "summary", "label", "targets", "repeat", "hours")
 STEP_KEYS: Final = (
     "measurement",
     "load",
@@ -160,8 +161,8 @@ class Rating:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be carried out, ``repeat`` times, on each target; ``ratings`` are the
-    evaluator's own, for the report."""
+    """What is to be carried out, ``repeat`` times, on each target; ``targets`` are those that the
+    plan itself names, ``ratings`` the evaluator's own, for the report."""
 
     name: str
     steps: tuple[PlannedStep, ...]
@@ -169,12 +170,14 @@ class Plan:
     repeat: int = 1
     hours: float | None = None
     ratings: tuple[Rating, ...] = ()
+    targets: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The plan as run.json holds it."""
         return {
             "name": self.name,
             "label": self.label,
+            "targets": list(self.targets),
             "repeat": self.repeat,
             "hours": self.hours,
             "ratings": [asdict(rating) for rating in self.ratings],
@@ -308,6 +311,33 @@ def plan_summary(path: Path) -> str:
     return summary if isinstance(summary, str) else ""
 
 
+def plan_targets(path: Path) -> tuple[str, ...]:
+    """The targets that a plan names, each once, in its order; none if it names none. This much has
+    to be known before there is a catalogue to read the plan by. Raises UsageError as
+    ``read_plan`` does."""
+    head = _document(path).get("plan", {})
+    return _targets(head, path) if isinstance(head, dict) else ()
+
+
+def _targets(head: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    names = head.get("targets", [])
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name.strip() for name in names
+    ):
+        raise UsageError(
+            f"{path}, [plan], key 'targets': {_shown(names)} is not a list of targets",
+            'write targets = ["lab:x86_64-rt", "lab:x86_64-stock"]',
+        )
+    stripped = [name.strip() for name in names]
+    for name in stripped:
+        if stripped.count(name) > 1:
+            raise UsageError(
+                f"{path}, [plan], key 'targets': '{name}' is there twice",
+                "to measure it more often, raise 'repeat'",
+            )
+    return tuple(stripped)
+
+
 def _document(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode()
@@ -360,6 +390,7 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
         head.get("label", ""),
         repeat,
         ratings=_ratings(document, path),
+        targets=_targets(head, path),
     )
     if hours is None and any(step.share is not None for step in steps):
         raise UsageError(

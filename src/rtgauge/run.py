@@ -17,6 +17,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import IO, Any, Final, Protocol
@@ -46,6 +47,7 @@ __all__ = [
     "RunOutcome",
     "execute",
     "read_facts",
+    "schedule",
 ]
 
 POLL_S: Final = 0.2
@@ -114,6 +116,11 @@ class Progress(Protocol):
         """Something to be said."""
         ...
 
+    def beside(self, name: str) -> Progress:
+        """Who watches one of several runs that are carried out at once; ``name``: its target. It
+        is called from the thread of that run."""
+        ...
+
 
 class _Quiet:
     """Watches nothing."""
@@ -124,6 +131,8 @@ class _Quiet:
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None: ...
     def run_ended(self, outcome: RunOutcome) -> None: ...
     def message(self, text: str) -> None: ...
+    def beside(self, name: str) -> Progress:
+        return self
 
 
 class _Interruption:
@@ -160,6 +169,16 @@ class _Interruption:
                 signal.signal(number, handler)
 
 
+def schedule(targets: int, repeat: int) -> list[tuple[int, int]]:
+    """The runs of a study as (repeat, target), in their order: A B, B A, A B, … so that what
+    drifts, and what a run leaves to the next, falls on all targets alike."""
+    return [
+        (turn, target)
+        for turn in range(repeat)
+        for target in (range(targets) if turn % 2 == 0 else reversed(range(targets)))
+    ]
+
+
 def execute(
     plan: Plan,
     targets: Sequence[Target],
@@ -168,12 +187,17 @@ def execute(
     limits: Limits | None = None,
     *,
     allow_disturb: bool = False,
+    at_once: int = 1,
 ) -> list[RunOutcome]:
-    """Carry out a plan on each target, ``plan.repeat`` times, in turn.
+    """Carry out a plan on each target, ``plan.repeat`` times, interleaved (``schedule``).
 
-    Gives the outcome of each run begun; a run that was interrupted is the last one. Raises
-    UsageError if the plan does not fit a target (nothing was started then), TargetError if one
-    cannot be reached, StoreError if the store cannot be written (what came so far is kept).
+    ``at_once``: so many runs at a time, each on another target; only for targets that cannot
+    disturb each other, as the emulated boards whose time is counted in instructions.
+
+    Gives the outcome of each run begun, in the order of the schedule; after one that was
+    interrupted none is begun. Raises UsageError if the plan does not fit a target (nothing was
+    started then), TargetError if one cannot be reached, StoreError if the store cannot be written
+    (what came so far is kept).
     """
     watcher = progress or _Quiet()
     prepared = [(target, _prepare(plan, target)) for target in targets]
@@ -181,21 +205,63 @@ def execute(
     words = {
         target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
     }
-    total = plan.repeat * len(prepared)
-    study = new_run_id() if total > 1 else ""
-    outcomes: list[RunOutcome] = []
+    turns = schedule(len(prepared), plan.repeat)
+    study = new_run_id() if len(turns) > 1 else ""
     interruption = _Interruption()
+
+    def carry_out(place: int, watcher: Progress) -> RunOutcome:
+        repeat, number = turns[place]
+        run = _Run(plan, *prepared[number], store, watcher, limits or Limits())
+        run.disturb_words = words[targets[number].name]
+        return run.carry_out(study, repeat, place + 1, len(turns), interruption)
+
     with interruption.handling():
-        for repeat in range(plan.repeat):
-            for target, catalogue in prepared:
-                run = _Run(plan, target, catalogue, store, watcher, limits or Limits())
-                run.disturb_words = words[target.name]
-                outcomes.append(
-                    run.carry_out(study, repeat, len(outcomes) + 1, total, interruption)
-                )
-                if interruption.asked:
-                    return outcomes
+        if min(at_once, len(prepared)) > 1:
+            return _at_once(at_once, turns, carry_out, interruption, [
+                watcher.beside(target.name) for target in targets
+            ])  # fmt: skip
+        outcomes: list[RunOutcome] = []
+        for place in range(len(turns)):
+            outcomes.append(carry_out(place, watcher))
+            if interruption.asked:
+                break
     return outcomes
+
+
+def _at_once(
+    most: int,
+    turns: Sequence[tuple[int, int]],
+    carry_out: Callable[[int, Progress], RunOutcome],
+    interruption: _Interruption,
+    watchers: Sequence[Progress],
+) -> list[RunOutcome]:
+    """The runs of a study, up to ``most`` at a time, one on each target. The first error is raised
+    when the runs beside it have ended."""
+    waiting = list(range(len(turns)))
+    running: dict[Future[RunOutcome], int] = {}
+    outcomes: dict[int, RunOutcome] = {}
+    errors: list[BaseException] = []
+    with ThreadPoolExecutor(most, "run") as pool:
+        while running or waiting:
+            stopped = interruption.asked or errors
+            for place in () if stopped else list(waiting):
+                busy = {turns[other][1] for other in running.values()}
+                number = turns[place][1]
+                if len(running) < most and number not in busy:
+                    waiting.remove(place)
+                    running[pool.submit(carry_out, place, watchers[number])] = place
+            if not running:
+                break
+            for done in wait(running, POLL_S, FIRST_COMPLETED).done:
+                place = running.pop(done)
+                error = done.exception()
+                if error is None:
+                    outcomes[place] = done.result()
+                else:
+                    errors.append(error)
+    if errors:
+        raise errors[0]
+    return [outcomes[place] for place in sorted(outcomes)]
 
 
 def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
@@ -143,15 +144,73 @@ class Screen:
         self._stream.flush()
 
 
-class ConsoleProgress:
-    """Writes the progress of runs to ``stream`` (stderr)."""
+class _Console:
+    """The terminal, or what is in its place: shared by all runs that are watched at once."""
 
-    def __init__(self, stream: IO[str], environment: Mapping[str, str] = os.environ) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str], environment: Mapping[str, str]) -> None:
         live = stream.isatty() and environment.get("TERM") != "dumb"
-        self._screen = Screen(stream, environment) if live else None
+        self.screen = Screen(stream, environment) if live else None
+        self.lock = threading.RLock()
+        self._stream = stream
+        self._views: dict[int, tuple[LiveStep, str]] = {}
+        self.shown = 0.0
+
+    def line(self, text: str) -> None:
+        """Write a line above the view."""
+        with self.lock:
+            if self.screen is not None:
+                self.screen.clear()
+            indent = " " * (len(text) - len(text.lstrip()))
+            self._stream.write(f"{indent}{printable(' '.join(text.split()))}\n")
+            self._stream.flush()
+
+    def view(self, whose: int, live: LiveStep, place: str) -> None:
+        """Bring the view of a run up to date, and with it that of the others: they stand below each
+        other, each in its part of the height."""
+        with self.lock:
+            self._views[whose] = (live, place)
+            now = time.monotonic()
+            if self.screen is None or now - self.shown < REFRESH_S or not self.screen.ready():
+                return
+            self.shown = now
+            columns, height = self.screen.size()
+            share = max(height // len(self._views), 1)
+            wanted = []
+            for key in sorted(self._views):
+                one, where = self._views[key]
+                wanted += lines(one, where, columns, share, blocks=self.screen.blocks)
+            self.screen.draw(wanted[:height])
+
+    def leave(self, whose: int) -> None:
+        """Show a run no longer."""
+        with self.lock:
+            self._views.pop(whose, None)
+            self.shown = 0.0
+
+
+class ConsoleProgress:
+    """Writes the progress of runs to ``stream`` (stderr). Of several runs at once each has one of
+    its own (``beside``), whose lines begin with the name of its target."""
+
+    def __init__(
+        self,
+        stream: IO[str],
+        environment: Mapping[str, str] = os.environ,
+        *,
+        of: ConsoleProgress | None = None,
+        name: str = "",
+    ) -> None:
+        self._stream, self._environment = stream, environment
+        self._console: _Console = _Console(stream, environment) if of is None else of._console
+        self._name = f"{name} " if name else ""
+        self._number: int = 0 if of is None else of._others
+        self._others: int = 0
         self._place = ""
-        self._shown = 0.0
+
+    def beside(self, name: str) -> ConsoleProgress:
+        """Who watches one of several runs at once, on the same terminal."""
+        self._others += 1
+        return ConsoleProgress(self._stream, self._environment, of=self, name=name)
 
     def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
         """Say which run this is."""
@@ -160,28 +219,25 @@ class ConsoleProgress:
 
     def step_started(self, live: LiveStep, number: int, total: int) -> None:
         """Say which step begins."""
-        self._place = f"[{number}/{total}] " if number else "calibration: "
-        if self._screen is None:
+        self._place = self._name + (f"[{number}/{total}] " if number else "calibration: ")
+        if self._console.screen is None:
             self._line(f"{self._place}{describe_step(live.step)} …")
 
     def step_went_on(self, live: LiveStep) -> None:
         """Bring the view up to date."""
-        now = time.monotonic()
-        if self._screen is None or now - self._shown < REFRESH_S or not self._screen.ready():
-            return
-        self._shown = now
-        columns, height = self._screen.size()
-        wanted = lines(live, self._place, columns, height, blocks=self._screen.blocks)
-        self._screen.draw(wanted)
+        self._console.view(self._number, live, self._place)
 
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
         """Say how the step ended."""
         head = f"{self._place}{describe_step(live.step)}: {entry['state']}"
-        columns = None if self._screen is None else max(self._screen.size()[0], 20)
-        took = [f"{format_seconds(live.measured_s)}"] if self._screen is not None else []
-        self._line(fitted(head, "; ", [*measured(live), *took], columns))
-        if entry["reason"]:
-            self._line(f"  {entry['reason']}")
+        screen = self._console.screen
+        columns = None if screen is None else max(screen.size()[0], 20)
+        took = [f"{format_seconds(live.measured_s)}"] if screen is not None else []
+        with self._console.lock:
+            self._console.leave(self._number)
+            self._line(fitted(head, "; ", [*measured(live), *took], columns))
+            if entry["reason"]:
+                self._line(f"  {entry['reason']}")
 
     def run_ended(self, outcome: RunOutcome) -> None:
         """Nothing: the results follow."""
@@ -189,11 +245,7 @@ class ConsoleProgress:
     def message(self, text: str) -> None:
         """Say something in between; the view goes on below it."""
         self._line(text)
-        self._shown = 0.0
+        self._console.shown = 0.0
 
     def _line(self, text: str) -> None:
-        if self._screen is not None:
-            self._screen.clear()
-        indent = " " * (len(text) - len(text.lstrip()))
-        self._stream.write(f"{indent}{printable(' '.join(text.split()))}\n")
-        self._stream.flush()
+        self._console.line(text)

@@ -38,6 +38,7 @@ from rtgauge.plan import (
     evaluation_plan,
     expected_ns,
     plan_summary,
+    plan_targets,
     planned_step,
     read_plan,
     scaled,
@@ -63,7 +64,8 @@ def _host_options() -> list[click.Option]:
             ["--target"],
             multiple=True,
             metavar="T",
-            help="The system under test: local (default), fake. Repeatable: in turn on each.",
+            help="The system under test: local (default), fake. Repeatable: interleaved (A B, "
+            "B A, …). Of a plan that names targets: in their place.",
         ),
         click.Option(
             ["--load"],
@@ -222,11 +224,15 @@ def _positional(words: Sequence[str]) -> Iterator[int]:
 
 
 def _targets_of(words: Sequence[str]) -> list[str]:
-    """The targets named; just ``local`` without any."""
+    """The targets named, on the command line or else in the plan; just ``local`` without any."""
     names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
     names += [
         value for word, value in itertools.pairwise(words) if word == "--target"
     ]  # fmt: skip
+    if not names:
+        paths = (_plan_path(words[place]) for place in _positional(words))
+        path = next((path for path in paths if path is not None), None)
+        names = list(plan_targets(path)) if path is not None and path.is_file() else []
     return names or ["local"]
 
 

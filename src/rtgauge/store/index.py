@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,10 +50,11 @@ runs = sa.Table(
 
 
 class Index:
-    """The open index. A SQLite file that cannot be written (a read-only store) is replaced by one
-    in memory, made from the folders."""
+    """The open index, for any thread, one transaction at a time. A SQLite file that cannot be
+    written (a read-only store) is replaced by one in memory, made from the folders."""
 
     def __init__(self, url: sa.URL) -> None:
+        self._lock = threading.Lock()
         self._name = url.render_as_string(hide_password=True)
         self._file = _sqlite_file(url)
         if self._file is not None:
@@ -116,7 +118,7 @@ class Index:
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
         try:
-            with self._engine.begin() as connection:
+            with self._lock, self._engine.begin() as connection:
                 yield connection
         except sa.exc.DBAPIError as error:
             raise self._error(error) from error
