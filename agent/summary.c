@@ -51,8 +51,10 @@ void summary_print(const struct run *run)
 	const char *policy = run->worker_count ? run->workers[0].start.policy : "";
 
 	printf("%s: %s\n", m->name, m->summary);
-	printf("load %s%s; %lld.%lld s", run->request->loads,
+	printf("load %s%s%s%s; %lld.%lld s", run->request->loads,
 	       run->request->load_command ? ", command" : "",
+	       run->request->disturb ? ", disturbed on purpose by " : "",
+	       run->request->disturb ? run->request->disturb : "",
 	       (long long)(run->duration_ns / NSEC_PER_SEC),
 	       (long long)(run->duration_ns % NSEC_PER_SEC / (100 * NSEC_PER_MSEC)));
 	if (policy && policy[0])

@@ -23,8 +23,9 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
-#include <linux/version.h>
 #include <uapi/linux/sched/types.h>
+
+#include "compat.h"
 
 #define LENGTH_MIN_NS 1000UL
 #define LENGTH_MAX_NS 100000000UL
@@ -252,12 +253,7 @@ static enum hrtimer_restart timer_expired(struct hrtimer *expired)
 /* On the CPU that is to be disturbed, as timers are started where they are to expire. */
 static void begin_timer(void *unused)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-	hrtimer_setup(&timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
-#else
-	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
-	timer.function = timer_expired;
-#endif
+	compat_hrtimer_setup(&timer, timer_expired, HRTIMER_MODE_ABS_PINNED_HARD);
 	hrtimer_start(&timer, first, HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
