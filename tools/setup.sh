@@ -4,6 +4,7 @@
 # Set up this checkout, so that .venv/bin/rtgauge runs from its sources:
 #
 #   tools/setup.sh          what running needs: Debian's packages, .venv, the agent
+#   tools/setup.sh --lab    and what emulated boards need: a cross compiler, static agents
 #   tools/setup.sh --test   and what the tests need
 #   tools/setup.sh --dev    and what `make check` needs
 #
@@ -18,11 +19,12 @@ CDPATH='' cd -- "$(dirname -- "$0")/.."
 . tools/stamp.sh
 
 case "${1-}" in
-"") level=run levels="run test dev" extras="" ;;
+"") level=run levels="run lab test dev" extras="" ;;
+--lab) level=lab levels="lab dev" extras="lab" ;;
 --test) level=test levels="test dev" extras="test" ;;
---dev) level=dev levels="dev" extras="test dev" ;;
+--dev) level=dev levels="dev" extras="lab test dev" ;;
 *)
-	echo "usage: tools/setup.sh [--test | --dev]" >&2
+	echo "usage: tools/setup.sh [--lab | --test | --dev]" >&2
 	exit 2
 	;;
 esac
@@ -259,6 +261,13 @@ agent() {
 	done
 }
 
+# What runs in emulated boards; the lab calls for it, so it stays quiet about what is up to date.
+static_programs() {
+	say "static agents for emulated boards"
+	logged .venv/bin/python tools/static_programs.py ||
+		fail "the static agents could not be built" "the log is $PWD/$log"
+}
+
 # --- In this order -----------------------------------------------------------------------------
 
 (mkdir -p build && : >>build/setup.lock) 2>/dev/null || fail "$PWD cannot be written to" \
@@ -279,5 +288,8 @@ elif ! compiles; then
 fi
 [ "$level" != dev ] || debian_tools
 agent
+case "$level" in
+lab | dev) static_programs ;;
+esac
 echo "$stamp" >.venv/rtgauge-stamp
 [ -z "$announced" ] || say "done in $(($(date +%s) - started)) s"

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab: emulated boards that run Debian's own kernels.
+
+From a board's name to what QEMU boots:
+
+    boards.py      the recipes: machine, kernel series, architecture
+    packages.py    the newest of Debian's packages, through an apt of the lab's own, checked
+    kernels.py     those packages unpacked into the cache
+    programs.py    the static agent and the guest program
+    modules.py     kmod/ built against the unpacked headers
+    initramfs.py   all of that in one archive, the same bit for bit
+    images.py      the steps in order, and what is kept of them
+    cache.py       the folder where everything is kept
+"""
+
+from __future__ import annotations
+
+from rtgauge.lab.boards import BOARDS, Board, Machine, board, boards
+from rtgauge.lab.images import Image, image
+
+__all__ = ["BOARDS", "Board", "Image", "Machine", "board", "boards", "image"]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipes of the emulated boards: data, no steps.
+
+A board is a machine of QEMU together with a kernel of Debian: its series, and whether it is the
+PREEMPT_RT build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from rtgauge.errors import UsageError, nearest
+
+__all__ = ["BOARDS", "MACHINES", "SERIES", "Board", "Machine", "board", "boards"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What QEMU emulates, and what has to be known to make something for it."""
+
+    architecture: str
+    """As in the names of boards, and for the kernel's build: ``x86_64``, ``arm64``."""
+
+    processor: str
+    """As ``uname -m`` says, and in the names of agents."""
+
+    debian: str
+    """Debian's name of the architecture."""
+
+    triplet: str
+    """What stands before the names of the compiler and its tools."""
+
+    compiler_package: str
+    """Debian's package of that compiler, for a remedy; ``{version}`` is its version."""
+
+    qemu: str
+    qemu_package: str
+    machine: str
+    cpu: str
+    console: str
+    """The kernel's name of the serial port that shows its messages."""
+
+    kernel_arguments: tuple[str, ...]
+    """What the kernel is always told: quick to boot, nothing that depends on the host."""
+
+    interrupt_source: str
+    """The module's event source that this machine has."""
+
+    kernel_modules: tuple[str, ...] = ()
+    """Modules of Debian's kernel, in this order, without which something here does not work."""
+
+
+_ARGUMENTS: Final = ("quiet", "panic=-1", "cryptomgr.notests", "mitigations=off")
+
+MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
+    {
+        "x86_64": Machine(
+            architecture="x86_64",
+            processor="x86_64",
+            debian="amd64",
+            triplet="x86_64-linux-gnu-",
+            compiler_package="gcc-{version}",
+            qemu="qemu-system-x86_64",
+            qemu_package="qemu-system-x86",
+            machine="q35",
+            cpu="max",
+            console="ttyS0",
+            kernel_arguments=(*_ARGUMENTS, "tsc=reliable", "no_timer_check"),
+            interrupt_source="hpet",
+        ),
+        "arm64": Machine(
+            architecture="arm64",
+            processor="aarch64",
+            debian="arm64",
+            triplet="aarch64-linux-gnu-",
+            compiler_package="gcc-{version}-aarch64-linux-gnu",
+            qemu="qemu-system-aarch64",
+            qemu_package="qemu-system-arm",
+            machine="virt,gic-version=3",
+            cpu="cortex-a57",
+            console="ttyS0",
+            kernel_arguments=_ARGUMENTS,
+            interrupt_source="hrtimer",
+        ),
+    }
+)
+
+# Kernel series, oldest first; a board's name without one means the newest.
+SERIES: Final = ("6.1", "6.12")
+
+
+@dataclass(frozen=True)
+class Board:
+    """One emulated board."""
+
+    name: str
+    machine: Machine
+    series: str
+    realtime: bool
+
+    @property
+    def flavour(self) -> str:
+        """The end of the names of Debian's packages of this kernel."""
+        return f"rt-{self.machine.debian}" if self.realtime else self.machine.debian
+
+
+def _all() -> dict[str, Board]:
+    made = {}
+    for machine in MACHINES.values():
+        for realtime in (True, False):
+            stem = f"{machine.architecture}-{'rt' if realtime else 'stock'}"
+            for series in SERIES:
+                name = f"{stem}-{series}"
+                made[name] = Board(name, machine, series, realtime)
+    return made
+
+
+BOARDS: Final[Mapping[str, Board]] = MappingProxyType(_all())
+
+
+def _short(name: str) -> str:
+    return name.rpartition("-")[0]
+
+
+def boards() -> list[str]:
+    """Every name that ``board`` knows: short ones, each followed by its long ones."""
+    names: list[str] = []
+    for name in BOARDS:
+        if _short(name) not in names:
+            names.append(_short(name))
+        names.append(name)
+    return names
+
+
+def board(name: str) -> Board:
+    """The board of that name; without a kernel series, the one with the newest.
+
+    Raises UsageError for a name that there is not.
+    """
+    found = BOARDS.get(name) or BOARDS.get(f"{name}-{SERIES[-1]}")
+    if found is None:
+        raise UsageError(f"the lab has no board '{name}'", nearest(name, boards()))
+    return found

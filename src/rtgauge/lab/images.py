@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a board to a kernel and an initramfs that QEMU can boot.
+
+The steps in order, each kept in the cache: packages, kernel, modules, archive. What is there is
+used as it is, without a network and without a lock; one image is known by the digest of all that
+is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from rtgauge.lab import initramfs
+from rtgauge.lab.boards import Board
+from rtgauge.lab.cache import (
+    Say,
+    cache_folder,
+    digest_of,
+    explained,
+    locked,
+    new_folder,
+    read_record,
+    remove,
+    text_digest,
+    write_record,
+)
+from rtgauge.lab.kernels import Unpacked, kernel_for, known_kernel
+from rtgauge.lab.modules import Recipe, recipe
+from rtgauge.lab.programs import Programs, programs
+
+__all__ = ["Image", "image"]
+
+RECORD_VERSION: Final = 1
+# Counts up with what is made of the same files.
+FORM: Final = "1"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What QEMU boots. ``facts`` say, as text, what it was made from."""
+
+    kernel: Path
+    initramfs: Path
+    facts: Mapping[str, str]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
+    """The image of a board, made first if need be: that takes minutes and a network, once.
+
+    With ``newest`` Debian is asked for a newer kernel of the series, at most once a day; else the
+    one in the cache stays. ``say`` hears of each step that takes long. Raises TargetError.
+    """
+    cache = cache_folder()
+    made = programs(board.machine, say)
+    if not newest:
+        unpacked = known_kernel(board)
+        if unpacked is not None:
+            known = _known(cache, board, unpacked, made)
+            if known is not None:
+                return known
+    with locked(cache, say):
+        unpacked = kernel_for(board, newest, say)
+        if digest_of(unpacked.kernel) != unpacked.sha256:
+            say(f"the kernel in the cache is damaged, and is fetched anew ({unpacked.kernel})")
+            remove(unpacked.folder)
+            unpacked = kernel_for(board, newest, say)
+        known = _known(cache, board, unpacked, made)
+        return known or _make(cache, board, unpacked, made, say)
+
+
+def _key(board: Board, unpacked: Unpacked, made: Programs, build: Recipe | None) -> str:
+    return text_digest(
+        FORM,
+        board.name,
+        unpacked.folder.name,
+        unpacked.sha256,
+        digest_of(made.agent),
+        digest_of(made.guest),
+        digest_of(unpacked.busybox),
+        build.digest if build else "",
+    )[:32]
+
+
+def _known(cache: Path, board: Board, unpacked: Unpacked, made: Programs) -> Image | None:
+    """The image if the cache holds it, whole and as it was made."""
+    key = _key(board, unpacked, made, recipe(board.machine, unpacked))
+    folder = cache / "images" / key
+    record = read_record(folder / "image.json", RECORD_VERSION)
+    if record is None or not isinstance(record.get("facts"), dict):
+        return None
+    archive = folder / "initramfs.cpio"
+    facts = {str(name): str(value) for name, value in record["facts"].items()}
+    try:
+        whole = digest_of(archive) == facts.get("initramfs digest")
+        whole = whole and digest_of(unpacked.kernel) == unpacked.sha256
+    except OSError:
+        return None
+    return Image(unpacked.kernel, archive, MappingProxyType(facts)) if whole else None
+
+
+def _make(cache: Path, board: Board, unpacked: Unpacked, made: Programs, say: Say) -> Image:
+    build = recipe(board.machine, unpacked)
+    modules: dict[str, bytes] = {}
+    if build is not None:
+        folder = build.build(cache, say)
+        modules = {path.name: path.read_bytes() for path in sorted(folder.glob("*.ko"))}
+    archive = initramfs.archive(
+        initramfs.tree(
+            made.guest.read_bytes(),
+            made.agent.read_bytes(),
+            unpacked.busybox.read_bytes(),
+            modules,
+            initramfs.read_modules(unpacked.modules),
+        )
+    )
+    final = cache / "images" / _key(board, unpacked, made, build)
+    with explained(cache), new_folder(final) as making:
+        path = making / "initramfs.cpio"
+        path.write_bytes(archive)
+        facts = {
+            "board": board.name,
+            "kernel": unpacked.release,
+            "kernel digest": unpacked.sha256,
+            "initramfs digest": digest_of(path),
+            "agent digest": digest_of(made.agent),
+            "guest digest": digest_of(made.guest),
+            "modules": " ".join(modules) or "none",
+            "modules digest": build.digest if build else "",
+            "compiler": build.compiler if build else "",
+            **{f"package {name}": version for name, version in unpacked.versions.items()},
+        }
+        write_record(making / "image.json", {"version": RECORD_VERSION, "facts": facts})
+    return Image(unpacked.kernel, final / "initramfs.cpio", MappingProxyType(facts))
