@@ -234,6 +234,15 @@ static void describe_entries(struct json *json, const char *key, const char *nam
 	json_close(json, ']');
 }
 
+static void describe_ways(struct json *json, const struct measurement *m, const char *series)
+{
+	json_open(json, "stages_in", '{');
+	for (const struct catalogue_way *way = m->ways; way && way->series; way++)
+		if (!strcmp(way->series, series))
+			describe_list(json, way->context, way->stages);
+	json_close(json, '}');
+}
+
 static void describe_measurement(struct json *json, const struct measurement *m)
 {
 	json_open(json, NULL, '{');
@@ -253,6 +262,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 		json_text(json, "from", s->from);
 		json_text(json, "to", s->to);
 		describe_list(json, "stages", s->stages);
+		describe_ways(json, m, s->name);
 		json_close(json, '}');
 	}
 	json_close(json, ']');

@@ -22,6 +22,13 @@ struct catalogue_series {
 	const char *const *stages; /* in order, NULL at the end; may be NULL */
 };
 
+/* The stages of a series where they are others in a context; ends with a NULL series. */
+struct catalogue_way {
+	const char *series;
+	const char *context;
+	const char *const *stages; /* as above */
+};
+
 /* A table or a verdict; ends with a NULL name. */
 struct catalogue_entry {
 	const char *name;
@@ -37,6 +44,7 @@ struct catalogue_evaluate {
 
 /* Chapters of an evaluation, in the order of the catalogue. */
 #define CHAPTER_TIMER "Timer latency"
+#define CHAPTER_INTERRUPTS "Interrupts"
 #define CHAPTER_CALIBRATION "Calibration"
 #define CHAPTER_TICK "Clock tick"
 #define CHAPTER_THREADS "Threads"
@@ -54,11 +62,24 @@ struct measurement {
 	const char *const *contexts;
 	const struct option_info *options;
 	const struct catalogue_series *series;
+	const struct catalogue_way *ways; /* may be NULL */
 	const struct catalogue_entry *tables;
 	const struct catalogue_entry *verdicts;
 	const struct catalogue_evaluate *evaluate;
 	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
 	int (*setup)(struct run *run);
+	/* Settings of its own, after those of every run; run->settings is NULL where all are to be kept.
+	 * May be NULL, like the two below. 0, -errno with the run's message, or RUN_SKIPPED. */
+	int (*configure)(struct run *run);
+	/* The workers are at the gate and the grids are placed: start what does not wait there. 0 or
+	 * -errno with the run's message. */
+	int (*start)(struct run *run);
+	/* By the draining thread, each time before it empties the rings: put the samples that the kernel
+	 * has gathered. */
+	void (*collect)(struct run *run);
+	/* All workers have ended, also where start() failed: let go of what keeps settings in use. May be
+	 * NULL. */
+	void (*stop)(struct run *run);
 	/* A worker's prepare() was refused (worker->refused). 0: the others go on without it; else
 	 * -errno or RUN_SKIPPED with the run's message. NULL if there is no prepare(). */
 	int (*refused)(struct run *run, const struct worker *worker);

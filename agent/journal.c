@@ -346,6 +346,14 @@ static int read_line(struct journal *journal, char *line)
 		journal->module[0] = '\0';
 		return 0;
 	}
+	if (fields == 2 && !strcmp(field[0], "instance")) {
+		snprintf(journal->instance, sizeof(journal->instance), "%s", field[1]);
+		return 0;
+	}
+	if (fields == 2 && !strcmp(field[0], "gone")) {
+		journal->instance[0] = '\0';
+		return 0;
+	}
 	if (fields == 4 && !strcmp(field[0], "set"))
 		return read_set(journal, field);
 	if (fields == 4 && !strcmp(field[0], "group"))

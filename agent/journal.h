@@ -41,7 +41,8 @@ struct journal_group {
 	bool released;
 };
 
-#define JOURNAL_MODULE 64 /* room for the name of a kernel module */
+#define JOURNAL_MODULE 64    /* room for the name of a kernel module */
+#define JOURNAL_INSTANCE 128 /* room for the folder of a trace instance */
 
 struct journal {
 	pid_t pid;
@@ -51,7 +52,8 @@ struct journal {
 	size_t entry_count;
 	struct journal_group *groups;
 	size_t group_count;
-	char module[JOURNAL_MODULE]; /* a kernel module that was inserted; empty: none */
+	char module[JOURNAL_MODULE];	 /* a kernel module that was inserted; empty: none */
+	char instance[JOURNAL_INSTANCE]; /* a trace instance that was made; empty: none */
 };
 
 /*

@@ -119,6 +119,28 @@ int run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *s
 	return run->worker_count++;
 }
 
+int run_add_foreign(struct run *run, pid_t tid, int cpu, int priority)
+{
+	int number = run_add_worker(run, NULL, NULL, cpu, priority);
+
+	if (number < 0)
+		return number;
+	run->workers[number].foreign = true;
+	run->workers[number].tid = tid;
+	return number;
+}
+
+void run_foreign_done(struct run *run, int number)
+{
+	struct worker *worker = &run->workers[number];
+
+	if (atomic_load_acquire(&worker->done))
+		return;
+	if (!worker->tid || !worker_look(worker, &worker->end))
+		worker->end = worker->start;
+	atomic_store_release(&worker->done, 1);
+}
+
 int run_cpus(struct run *run, struct cpulist *cpus)
 {
 	struct cpulist online, allowed;
@@ -382,7 +404,8 @@ static void run_choose_drain_cpus(const struct run *run)
 static void run_raise_drain(const struct run *run)
 {
 	for (int i = 0; i < run->worker_count; i++)
-		if (!run->workers[i].refused && !strcmp(run->workers[i].start.policy, "other"))
+		if (!run->workers[i].refused && !run->workers[i].filler &&
+		    !strcmp(run->workers[i].start.policy, "other"))
 			return;
 	setpriority(PRIO_PROCESS, 0, RUN_DRAIN_NICE);
 }
@@ -402,7 +425,7 @@ static void run_effective_policies(struct run *run)
 	for (int i = 0; i < run->worker_count; i++) {
 		const struct worker *worker = &run->workers[i];
 
-		if (worker->priority == worker->start.priority)
+		if (worker->priority == worker->start.priority || worker->filler)
 			continue;
 		snprintf(text, sizeof(text), "%d", worker->start.priority);
 		option_effective(&run->options, "priority", text);
@@ -467,6 +490,11 @@ static void run_end(struct run *run, const char *state, const char *reason, cons
 	atomic_store_release(&run->stop, RUN_STOP);
 }
 
+void run_fail(struct run *run, const char *reason, const char *remedy)
+{
+	run_end(run, "failed", reason, remedy);
+}
+
 static void run_check_policy(struct run *run, struct worker *worker,
 			     const struct worker_placement *found, int64_t now_ns)
 {
@@ -515,7 +543,8 @@ static void run_check_workers(struct run *run, int64_t now_ns)
 			continue;
 		if (atomic_load_acquire(&worker->done))
 			found = worker->end;
-		else if (!worker->created || !worker_look(worker, &found))
+		else if (!(worker->foreign ? worker->tid : worker->created) ||
+			 !worker_look(worker, &found))
 			continue;
 		run_check_policy(run, worker, &found, now_ns);
 		run_check_affinity(run, worker, &found, now_ns);
@@ -632,6 +661,17 @@ static void run_check_processes(struct run *run, int64_t now_ns)
 	run_end(run, "failed", msg.text, msg.remedy);
 }
 
+void run_drain(struct run *run)
+{
+	drain_samples(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns);
+}
+
+static void run_collect(struct run *run)
+{
+	if (run->request->measurement->collect)
+		run->request->measurement->collect(run);
+}
+
 static void run_drain_loop(struct run *run)
 {
 	struct run_clocks clocks = { .second_ns = run->start_ns + NSEC_PER_SEC,
@@ -645,6 +685,7 @@ static void run_drain_loop(struct run *run)
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		if (run_is_due(&clocks.second_ns, now_ns, NSEC_PER_SEC))
 			run_once_a_second(run, &clocks, now_ns);
+		run_collect(run);
 		drain_samples(run, now_ns - run->start_ns);
 		run_check_processes(run, now_ns - run->start_ns);
 		run_check_stream(run);
@@ -679,7 +720,12 @@ static void run_place_grids(struct run *run)
 {
 	run->gate_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
 	for (int i = 0; i < run->series_count; i++)
-		run->series[i].info.first_due_ns += run->gate_ns + RUN_LEAD_NS;
+		run->series[i].info.first_due_ns += run_first_due_ns(run);
+}
+
+int64_t run_first_due_ns(const struct run *run)
+{
+	return run->gate_ns + RUN_LEAD_NS;
 }
 
 static int run_measure(struct run *run)
@@ -707,10 +753,16 @@ static int run_measure(struct run *run)
 	run_place_grids(run);
 	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
 	run->late_ms = run->drained_ms;
+	if (!err && run->request->measurement->start)
+		err = run->request->measurement->start(run);
+	if (err)
+		atomic_store_release(&run->stop, RUN_STOP);
 	workers_open_gate(run);
 	if (!err)
 		run_drain_loop(run);
 	workers_join(run);
+	if (run->request->measurement->stop)
+		run->request->measurement->stop(run);
 	close(run->ended_fd);
 	run->ended_fd = -1;
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
@@ -804,6 +856,8 @@ static int run_prepare(struct run *run)
 		err = run->request->measurement->setup(run);
 	if (!err)
 		err = run_settings(run);
+	if (!err && run->request->measurement->configure)
+		err = run->request->measurement->configure(run);
 	if (!err)
 		err = load_set_start(run->loads, &load_cpus, run_forked, run_load_started, run,
 				     &run->msg);

@@ -39,7 +39,11 @@ struct worker_placement {
 	bool strayed; /* it may run on other CPUs than its own */
 };
 
-/* A measuring thread, or a process of its own. */
+/*
+ * A measuring thread, or a process of its own. With `foreign` set it is a thread that the kernel has
+ * (`tid`; 0: an interrupt handler alone, which is no thread): it is not started here, only placed and
+ * watched, and the measurement's collect() says when it is done.
+ */
 struct worker {
 	struct run *run;
 	void (*loop)(struct worker *worker); /* the measuring loop */
@@ -47,6 +51,8 @@ struct worker {
 	int (*prepare)(struct worker *worker);
 	void *state;  /* the measurement's own */
 	bool process; /* a process; it shares struct run, the workers and the series, no more */
+	bool foreign; /* a thread of the kernel */
+	bool filler;  /* it only keeps the CPU busy: not a measuring thread */
 	int cpu;      /* pinned to it; -1: not pinned */
 	int priority; /* asked: SCHED_FIFO priority, 0: SCHED_OTHER */
 	int raised;   /* the priority that what it measures gives it at times; 0: none */
@@ -137,6 +143,8 @@ int run_add_series(struct run *run, const struct series_info *info, size_t words
 /* Add a worker: its number, or -errno with a message. Series name their worker by it. */
 int run_add_worker(struct run *run, void (*loop)(struct worker *worker), void *state, int cpu,
 		   int priority);
+/* Add a worker that is a thread of the kernel, or with @tid 0 an interrupt handler. */
+int run_add_foreign(struct run *run, pid_t tid, int cpu, int priority);
 /* The CPUs of the option `cpu`: all of them online and allowed, or -EINVAL with a message. */
 int run_cpus(struct run *run, struct cpulist *cpus);
 /* Skip the measurement, with the reason and what to do about it: return run_skip(run, ...). */
@@ -161,6 +169,20 @@ bool run_starved(struct run *run, int64_t now_ns);
 
 /* The sample just put exceeded the stop threshold: all workers end, the caller's loop too. */
 void run_threshold(struct run *run, const struct series *series, int64_t value);
+
+/* --- for start() --- */
+
+/* When the first period of a grid is due. */
+int64_t run_first_due_ns(const struct run *run);
+
+/* --- for collect() --- */
+
+/* A foreign worker has ended; from then on it is no longer looked at. */
+void run_foreign_done(struct run *run, int number);
+/* End the step as failed. */
+void run_fail(struct run *run, const char *reason, const char *remedy);
+/* What all rings have, to the stream: so that collect() can put more than they hold. */
+void run_drain(struct run *run);
 
 /* --- for finish() --- */
 

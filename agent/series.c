@@ -110,6 +110,17 @@ void series_missed(struct series *s, int64_t count)
 		atomic_store_release(&s->head, head);
 }
 
+void series_lost(struct series *s, int64_t count)
+{
+	uint32_t head;
+
+	if (!s->lost_open)
+		s->lost_open_max = SERIES_UNKNOWN;
+	s->lost_open += count;
+	if (series_make_room(s, &head))
+		atomic_store_release(&s->head, head);
+}
+
 void series_time(struct series *s, int64_t time_ns)
 {
 	uint32_t head;

@@ -21,6 +21,8 @@
 #define SERIES_BUCKETS ((63 - SERIES_SUB_BITS + 1) << SERIES_SUB_BITS)
 #define SERIES_LABELS 6
 #define SERIES_ESCAPE INT32_MIN
+/* The largest of those lost, where nobody knows it. */
+#define SERIES_UNKNOWN INT64_MIN
 /* The longest that one call puts into the ring: a loss, missed periods, a wide sample. */
 #define SERIES_WORDS_MAX 16
 
@@ -102,6 +104,8 @@ void series_touch(struct series *s);
 void series_put_slow(struct series *s, int64_t value);
 /* @count grid points after the last sample were skipped. */
 void series_missed(struct series *s, int64_t count);
+/* @count samples were lost before they came here; how large they were nobody knows. */
+void series_lost(struct series *s, int64_t count);
 /* The samples from here on were taken at @time_ns (series without a grid). */
 void series_time(struct series *s, int64_t time_ns);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -716,6 +717,17 @@ int settings_guard_module(struct settings *settings, const char *name)
 int settings_release_module(struct settings *settings, const char *name)
 {
 	return append_pair(settings, "removed", name);
+}
+
+int settings_make_instance(struct settings *settings, const char *path)
+{
+	int err;
+
+	settings->back = false;
+	err = append_pair(settings, "instance", path);
+	if (err)
+		return err;
+	return mkdir(path, 0700) ? -errno : 0;
 }
 
 pid_t settings_guardian(const struct settings *settings)

@@ -96,6 +96,10 @@ int settings_guard_module(struct settings *settings, const char *name);
 /* No longer: the module has been removed. */
 int settings_release_module(struct settings *settings, const char *name);
 
+/* Make a trace instance, the folder @path, which goes with everything else that is put back. 0 or
+ * -errno. */
+int settings_make_instance(struct settings *settings, const char *path);
+
 /* The guardian's process id. */
 pid_t settings_guardian(const struct settings *settings);
 

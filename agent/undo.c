@@ -150,10 +150,39 @@ static int undo_module(int fd, const char *name, struct undo_report *report)
 	return 0;
 }
 
+/* Nor any folder but a trace instance of ours. Its tracer ends with it. */
+static int undo_instance(int fd, const char *path, struct undo_report *report)
+{
+	const struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
+	struct journal_lines lines = { 0 };
+	int round, err = 0;
+
+	if (!path[0] || !strstr(path, "/instances/rtgauge-") || strstr(path, "/../"))
+		return 0;
+	for (round = 0; round < BUSY_ROUNDS; round++) {
+		err = rmdir(path) ? -errno : 0;
+		if (err != -EBUSY)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	if (!err) {
+		report->put++;
+	} else if (err != -ENOENT) {
+		report->failed++;
+		message_set(&report->note, 0, "remove it by hand: rmdir",
+			    "the trace instance %s could not be removed: %s", path, strerror(-err));
+		return -EAGAIN;
+	}
+	mark(&lines, "gone", path);
+	journal_append(fd, &lines);
+	journal_lines_free(&lines);
+	return 0;
+}
+
 int undo_journal(int fd, bool groups, struct undo_report *report)
 {
 	struct journal journal;
-	int err, err_module;
+	int err, err_module, err_instance;
 	size_t i;
 
 	err = journal_load(fd, &journal);
@@ -164,14 +193,14 @@ int undo_journal(int fd, bool groups, struct undo_report *report)
 				   "a journal of settings cannot be read: %s", strerror(-err));
 	if (journal.this_boot) {
 		err_module = undo_module(fd, journal.module, report);
+		err_instance = undo_instance(fd, journal.instance, report);
 		for (i = 0; groups && i < journal.group_count; i++)
 			if (!journal.groups[i].released)
 				procstat_kill_group(journal.groups[i].pgid,
 						    journal.groups[i].session,
 						    journal.groups[i].started);
 		err = undo_entries(fd, &journal, report);
-		if (!err)
-			err = err_module;
+		err = err ?: err_module ?: err_instance;
 	}
 	journal_free(&journal);
 	return err;

@@ -225,7 +225,7 @@ static int workers_create(struct run *run, uint32_t *created)
 		*created += !err;
 	}
 	for (int i = 0; i < run->worker_count && !err; i++) {
-		if (run->workers[i].process)
+		if (run->workers[i].process || run->workers[i].foreign)
 			continue;
 		err = worker_create(&run->workers[i]);
 		*created += !err;
@@ -247,6 +247,21 @@ static int workers_await(struct run *run, uint32_t created)
 		nanosleep(&look, NULL);
 	}
 	return 0;
+}
+
+/* Threads of the kernel get their priority from outside; what they have then is read back. */
+static void workers_place_foreign(struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+		struct sched_param param = { .sched_priority = worker->priority };
+
+		if (!worker->foreign || !worker->tid)
+			continue;
+		syscall(SYS_sched_setscheduler, worker->tid,
+			worker->priority > 0 ? SCHED_FIFO : SCHED_OTHER, &param);
+		worker_look(worker, &worker->start);
+	}
 }
 
 static int workers_verify(struct run *run)
@@ -288,6 +303,8 @@ int workers_start(struct run *run)
 	/* also those that were started before one that could not be */
 	if (!err || created)
 		err = workers_await(run, created) ?: err;
+	if (!err)
+		workers_place_foreign(run);
 	return err ?: workers_verify(run);
 }
 

@@ -26,10 +26,21 @@
 #define TIMER_ITIMER_STEP_NS NSEC_PER_USEC
 #define TIMER_ALL_MEASURED "every method asked for is measured"
 
-static const char *const timer_contexts[] = { "user", NULL };
+#define TIMER_ALL_CONTEXTS "every context asked for is measured"
+
+static const char *const timer_contexts[] = { "irq", "kernel", "user", NULL };
 
 static const char *const timer_stages[] = { "timer interrupt", "handler",	 "wake-up",
 					    "switch",	       "return to user", NULL };
+static const char *const timer_irq_stages[] = { "timer interrupt", "handler", NULL };
+static const char *const timer_kernel_stages[] = { "timer interrupt", "handler", "wake-up",
+						   "switch", NULL };
+
+static const struct catalogue_way timer_ways[] = {
+	{ "latency", "irq", timer_irq_stages },
+	{ "latency", "kernel", timer_kernel_stages },
+	{ NULL, NULL, NULL },
+};
 
 static const struct option_info timer_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
@@ -42,7 +53,9 @@ static const struct option_info timer_options[] = {
 	{ "threads", OPTION_INTEGER, "1", 1, 64, NULL, "measuring threads on each CPU" },
 	{ "priority", OPTION_INTEGER, TIMER_PRIORITY_DEFAULT, 0, 99, NULL,
 	  "SCHED_FIFO priority; 0: SCHED_OTHER" },
-	{ "context", OPTION_ENUM, "user", 0, 0, "user", "where the periodic task runs" },
+	{ "context", OPTION_ENUMS, "user", 0, 0, "irq kernel user",
+	  "where the time is taken: in the handler, in a thread of the kernel, in one of user space; "
+	  "several: side by side on one timer" },
 	{ "method", OPTION_ENUMS, "clock_nanosleep", 0, 0,
 	  "clock_nanosleep nanosleep timer itimer timerfd deadline",
 	  "how the task waits for its due time; several: side by side" },
@@ -54,8 +67,8 @@ static const struct option_info timer_options[] = {
 };
 
 static const struct catalogue_series timer_series[] = {
-	{ "latency", "ns", "how late the task runs after its due time", "due time",
-	  "the task reads the clock", timer_stages },
+	{ "latency", "ns", "how late handler or task run after the due time", "due time",
+	  "it reads the clock, first thing", timer_stages },
 	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -64,6 +77,8 @@ static const struct catalogue_series timer_series[] = {
 static const struct catalogue_entry timer_verdicts[] = {
 	{ TIMER_ALL_MEASURED,
 	  "a method that the kernel refuses is skipped; the others are measured" },
+	{ TIMER_ALL_CONTEXTS,
+	  "a context that cannot be measured here is skipped; the others are measured" },
 	{ NULL, NULL },
 };
 
@@ -106,6 +121,9 @@ static const struct timer_method timer_methods[] = {
 #define TIMER_METHODS (sizeof(timer_methods) / sizeof(timer_methods[0]))
 
 struct timer_state {
+	struct timer_thread common;
+	struct timer_kernel kernel; /* without a backend: no context of the kernel is measured */
+	struct message no_kernel;   /* why not, though it was asked for */
 	struct timer_thread *threads;
 	int count;
 	const struct timer_method *methods[TIMER_METHODS]; /* those asked for, in order */
@@ -240,44 +258,55 @@ static int timer_refused(struct run *run, const struct worker *worker)
 
 /* --- set-up --- */
 
-static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
+int timer_add_series(struct run *run, const char *context, const char *method, int cpu, int thread,
+		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
+		     int *dither)
 {
-	const struct option_set *options = &run->options;
-	const struct timer_method *method = t->method;
-	int64_t interval_ns = t->interval_ns;
-	int64_t words = TIMER_RING_SECONDS * NSEC_PER_SEC / interval_ns + 64;
+	int64_t words = TIMER_RING_MAX;
+	bool dithered = common->dither >= 0; /* @dither may be that very field */
 	struct series_info info = {
 		.name = "latency",
-		.context = "user",
+		.context = context,
 		.unit = "ns",
-		.cpu = method->unpinned ? -1 : cpu,
-		.thread = number,
-		.interval_ns = method->relative ? 0 : interval_ns,
-		/* threads are due one after the other, evenly over the period */
-		.first_due_ns = interval_ns / all * number,
+		.cpu = cpu,
+		.thread = thread,
+		.interval_ns = common->interval_ns,
+		.first_due_ns = first_due_ns,
 		.companion = -1,
-		.labels = { { "method", method->name } },
+		.labels = { { "method", method } },
 	};
 
-	if (words > TIMER_RING_MAX)
-		words = TIMER_RING_MAX;
-	t->latency = run_add_series(run, &info, (size_t)words);
-	if (t->latency < 0)
-		return t->latency;
-	if (t->dither >= 0) {
-		info.name = "dither";
-		info.companion = t->latency;
-		t->dither = run_add_series(run, &info, (size_t)words);
-		if (t->dither < 0)
-			return t->dither;
-	}
-	number = run_add_worker(run, t->dither >= 0 ? method->dithered : method->loop, t, info.cpu,
-				method->unpinned ? 0 : (int)option_number(options, "priority"));
-	if (number < 0)
-		return number;
-	run->workers[number].prepare = method->prepare;
-	run->workers[number].process = method->process;
-	return 0;
+	if (common->method && common->method->relative)
+		info.interval_ns = 0;
+	if (TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64 < words)
+		words = TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64;
+	*dither = -1;
+	*latency = run_add_series(run, &info, (size_t)words);
+	if (*latency < 0 || !dithered)
+		return *latency < 0 ? *latency : 0;
+	info.name = "dither";
+	info.companion = *latency;
+	*dither = run_add_series(run, &info, (size_t)words);
+	return *dither < 0 ? *dither : 0;
+}
+
+static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
+{
+	const struct timer_method *method = t->method;
+	int worker, err;
+
+	cpu = method->unpinned ? -1 : cpu;
+	worker = run_add_worker(run, t->dither >= 0 ? method->dithered : method->loop, t, cpu,
+				method->unpinned ? 0 :
+						   (int)option_number(&run->options, "priority"));
+	if (worker < 0)
+		return worker;
+	run->workers[worker].prepare = method->prepare;
+	run->workers[worker].process = method->process;
+	/* threads are due one after the other, evenly over the period */
+	err = timer_add_series(run, "user", method->name, cpu, worker, t,
+			       t->interval_ns / all * number, &t->latency, &t->dither);
+	return err;
 }
 
 /* Whether it is wanted; which methods it is done with is their own affair. */
@@ -327,55 +356,222 @@ static int timer_add_method(struct run *run, const struct timer_method *method,
 	return 0;
 }
 
-static int timer_setup(struct run *run)
+/* --- contexts --- */
+
+static const char *const timer_context_words = "irq kernel user";
+
+/* Those asked for, as a mask. */
+static unsigned int timer_contexts_asked(const struct run *run)
+{
+	const char *text = option_text(&run->options, "context");
+	unsigned int mask = 0;
+
+	while (*text) {
+		size_t size = strcspn(text, ",");
+
+		mask |= 1U << option_value_number(timer_context_words, text, size);
+		text += size + (text[size] == ',');
+	}
+	return mask;
+}
+
+static int timer_contexts_effective(struct run *run, unsigned int mask, const char *method)
+{
+	char text[64] = "";
+	size_t used = 0;
+	int err;
+
+	for (int i = 0; timer_contexts[i]; i++)
+		if (mask & 1U << i)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? "," : "", timer_contexts[i]);
+	err = option_effective(&run->options, "context", text);
+	if (err || !method)
+		return err;
+	snprintf(text, sizeof(text), "%s%s%s", method, mask & TIMER_USER ? "," : "",
+		 mask & TIMER_USER ? option_text(&run->options, "method") : "");
+	return option_effective(&run->options, "method", text);
+}
+
+/* What the contexts of the kernel do not have. */
+static int timer_check_kernel(struct run *run)
+{
+	if (option_get(&run->options, "method")->given)
+		return message_set(&run->msg, -EINVAL,
+				   "leave --method out, or measure --context user alone",
+				   "--method is how a thread of user space waits by itself; beside "
+				   "contexts irq and kernel it has no say");
+	if (option_number(&run->options, "threads") > 1)
+		return message_set(&run->msg, -EINVAL,
+				   "leave --threads out, or measure --context user alone",
+				   "contexts irq and kernel have one timer on each CPU");
+	return 0;
+}
+
+/* The module, else the tracer, else none: RUN_SKIPPED if nothing is left to be measured. */
+static int timer_choose_backend(struct run *run, struct timer_state *state, unsigned int contexts)
+{
+	static const struct timer_backend *const backends[] = { &timer_module, &timer_tracer };
+	struct timer_kernel *kernel = &state->kernel;
+	const struct option_value *dither = option_get(&run->options, "dither");
+	bool dithered = dither->given && !strcmp(dither->asked, "yes");
+	struct message why[2] = { 0 };
+
+	for (int i = 0; i < 2 && !kernel->backend; i++)
+		if (!backends[i]->look(&state->common, dithered, &why[i]))
+			kernel->backend = backends[i];
+	if (kernel->backend) {
+		kernel->contexts = contexts &
+				   (kernel->backend->user ? ~0U : ~(unsigned int)TIMER_USER);
+		kernel->common = &state->common;
+		/* only the user's own methods have it beside the tracer */
+		if (!kernel->backend->user && !(contexts & TIMER_USER))
+			return option_effective(&run->options, "dither", "no");
+		return 0;
+	}
+	message_set(&state->no_kernel, 0, why[0].remedy, "contexts irq and kernel: %s; %s",
+		    why[0].text, why[1].text);
+	if (!(contexts & TIMER_USER))
+		return run_skip(run, state->no_kernel.text, state->no_kernel.remedy);
+	return timer_contexts_effective(run, TIMER_USER, NULL);
+}
+
+/* The contexts of the kernel, and the user's that shares the module's timer. */
+static int timer_add_kernel(struct run *run, struct timer_state *state, unsigned int contexts,
+			    const struct cpulist *cpus, int all)
+{
+	const struct timer_backend *backend = state->kernel.backend;
+	const char *method = backend->name;
+	int err;
+
+	state->kernel.cpus = cpus;
+	state->kernel.all = all;
+	err = backend->setup(run, &state->kernel);
+	if (err)
+		return err;
+	if (backend->user)
+		err = option_effective(&run->options, "method", method);
+	return err ?: timer_contexts_effective(run, contexts, backend->user ? NULL : method);
+}
+
+/* --- the frame's functions --- */
+
+/* The user's threads, each waiting by itself. */
+static int timer_add_methods(struct run *run, struct timer_state *state, const struct cpulist *cpus,
+			     int all)
+{
+	int err = 0;
+
+	state->threads = calloc((size_t)all, sizeof(*state->threads));
+	if (!state->threads)
+		return -ENOMEM;
+	for (int i = 0; !err && i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			err = timer_add_method(run, state->methods[i], cpus, &state->common, all);
+	return err;
+}
+
+static void timer_read_common(const struct run *run, struct timer_thread *common)
 {
 	const struct option_set *options = &run->options;
-	int64_t interval_ns = option_number(options, "interval");
-	int64_t for_ns = option_number(options, "for");
 	int64_t samples = option_number(options, "samples");
 	int64_t limit_ns = option_number(options, "stop-above");
-	struct timer_thread common = {
-		.per_cpu = (int)option_number(options, "threads"),
-		.interval_ns = interval_ns,
-		.for_ns = for_ns,
-		.periods = for_ns ? for_ns / interval_ns : INT64_MAX,
-		.samples = samples ? samples : INT64_MAX,
-		.limit_ns = limit_ns ? limit_ns : INT64_MAX,
-	};
-	struct timer_state *state = calloc(1, sizeof(*state));
-	struct cpulist cpus;
+
+	common->per_cpu = (int)option_number(options, "threads");
+	common->interval_ns = option_number(options, "interval");
+	common->for_ns = option_number(options, "for");
+	common->periods = common->for_ns ? common->for_ns / common->interval_ns : INT64_MAX;
+	common->samples = samples ? samples : INT64_MAX;
+	common->limit_ns = limit_ns ? limit_ns : INT64_MAX;
+}
+
+/* How many threads or timers are due one after the other over the period. */
+static int timer_count(const struct timer_state *state, const struct cpulist *cpus,
+		       unsigned int contexts)
+{
+	int all = state->kernel.backend ? 1 : 0;
+
+	for (int i = 0;
+	     (contexts & TIMER_USER & ~state->kernel.contexts) && i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			all += state->common.per_cpu;
+	return all * cpulist_count(cpus);
+}
+
+static int timer_setup_state(struct run *run, struct timer_state *state)
+{
+	struct timer_thread *common = &state->common;
+	unsigned int contexts = timer_contexts_asked(run);
 	bool dithered = false;
+	struct cpulist cpus;
 	int all = 0, err;
 
-	run->state = state;
-	err = state ? run_cpus(run, &cpus) : -ENOMEM;
-	if (!err && for_ns && for_ns < interval_ns)
+	timer_read_common(run, common);
+	err = run_cpus(run, &cpus);
+	if (!err && common->for_ns && common->for_ns < common->interval_ns)
 		return message_set(&run->msg, -EINVAL,
 				   "measure for longer, or at a shorter interval",
 				   "not one period of %lld ns is due in %lld ns",
-				   (long long)interval_ns, (long long)for_ns);
+				   (long long)common->interval_ns, (long long)common->for_ns);
+	if (!err && (contexts & ~(unsigned int)TIMER_USER))
+		err = timer_check_kernel(run);
 	if (!err)
 		err = timer_choose_methods(run, state);
 	if (!err)
 		err = timer_wants_dither(run, state, &dithered);
-	common.dither = dithered ? 0 : -1;
-	for (int i = 0; !err && i < state->method_count; i++)
-		if (!state->refused[i].text[0])
-			all += cpulist_count(&cpus) * common.per_cpu;
-	if (!err) {
-		state->threads = calloc((size_t)all, sizeof(*state->threads));
-		err = state->threads ? 0 : -ENOMEM;
-	}
-	for (int i = 0; !err && i < state->method_count; i++)
-		if (!state->refused[i].text[0])
-			err = timer_add_method(run, state->methods[i], &cpus, &common, all);
+	common->dither = dithered ? 0 : -1;
+	if (!err && (contexts & ~(unsigned int)TIMER_USER))
+		err = timer_choose_backend(run, state, contexts);
+	if (!err)
+		all = timer_count(state, &cpus, contexts);
+	if (!err && (contexts & TIMER_USER & ~state->kernel.contexts))
+		err = timer_add_methods(run, state, &cpus, all);
+	if (!err && state->kernel.backend)
+		err = timer_add_kernel(run, state, contexts, &cpus, all);
 	if (err == -ENOMEM)
 		message_set(&run->msg, err, "measure fewer CPUs or threads",
 			    "no memory for %d threads", all);
 	return err;
 }
 
-/* The methods that were not measured while others were. */
+static int timer_setup(struct run *run)
+{
+	run->state = calloc(1, sizeof(struct timer_state));
+	return run->state ? timer_setup_state(run, run->state) : -ENOMEM;
+}
+
+static int timer_configure(struct run *run)
+{
+	struct timer_state *state = run->state;
+	const struct timer_backend *backend = state->kernel.backend;
+
+	return backend && backend->configure ? backend->configure(run, &state->kernel) : 0;
+}
+
+static int timer_start(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	return state->kernel.backend ? state->kernel.backend->start(run, &state->kernel) : 0;
+}
+
+static void timer_collect(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	if (state->kernel.backend)
+		state->kernel.backend->collect(run, &state->kernel);
+}
+
+static void timer_stop(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	if (state->kernel.backend && state->kernel.backend->stop)
+		state->kernel.backend->stop(&state->kernel);
+}
+
+/* The methods and contexts that were not measured while others were. */
 static int timer_finish(struct run *run)
 {
 	const struct timer_state *state = run->state;
@@ -384,6 +580,9 @@ static int timer_finish(struct run *run)
 		if (state->refused[i].text[0])
 			run_verdict(run, TIMER_ALL_MEASURED, "skipped", state->refused[i].text,
 				    state->refused[i].remedy);
+	if (state->no_kernel.text[0])
+		run_verdict(run, TIMER_ALL_CONTEXTS, "skipped", state->no_kernel.text,
+			    state->no_kernel.remedy);
 	return 0;
 }
 
@@ -391,6 +590,8 @@ static void timer_cleanup(struct run *run)
 {
 	struct timer_state *state = run->state;
 
+	if (state->kernel.backend)
+		state->kernel.backend->cleanup(&state->kernel);
 	free(state->threads);
 	free(state);
 }
@@ -406,7 +607,12 @@ const struct measurement timer_measurement = {
 	.series = timer_series,
 	.verdicts = timer_verdicts,
 	.evaluate = timer_evaluate,
+	.ways = timer_ways,
 	.setup = timer_setup,
+	.configure = timer_configure,
+	.start = timer_start,
+	.collect = timer_collect,
+	.stop = timer_stop,
 	.refused = timer_refused,
 	.finish = timer_finish,
 	.cleanup = timer_cleanup,

@@ -15,7 +15,10 @@
 #include <time.h>
 
 #include "clock.h"
+#include "grid.h"
 #include "run.h"
+
+struct timer_kernel;
 
 struct timer_method {
 	const char *name;
@@ -82,8 +85,56 @@ static inline int64_t timer_reserved_ns(int64_t interval_ns, int64_t per_cpu)
 int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
 		     int64_t samples, const struct timespec *now);
 
+/*
+ * What contexts of the kernel are measured with: the module, or the kernel's own tracer. Its functions
+ * are those of struct measurement; the frame calls them through timer.c.
+ */
+struct timer_backend {
+	const char *name; /* the label `method` of its series */
+	bool user;	  /* the user thread, too, waits for its timer */
+	/* Whether it is there. 0, or -errno with reason and remedy. */
+	int (*look)(const struct timer_thread *common, bool dithered, struct message *why);
+	int (*setup)(struct run *run, struct timer_kernel *kernel);
+	int (*configure)(struct run *run, struct timer_kernel *kernel); /* may be NULL */
+	int (*start)(struct run *run, struct timer_kernel *kernel);
+	void (*collect)(struct run *run, struct timer_kernel *kernel);
+	void (*stop)(struct timer_kernel *kernel); /* may be NULL */
+	void (*cleanup)(struct timer_kernel *kernel);
+};
+
+#define TIMER_IRQ 1
+#define TIMER_KERNEL 2
+#define TIMER_USER 4
+
+struct timer_kernel {
+	const struct timer_backend *backend;
+	unsigned int contexts; /* that the backend measures */
+	const struct timer_thread *common;
+	const struct cpulist *cpus; /* in setup() */
+	int all;		    /* that are due one after the other over the period */
+	void *state;
+};
+
+extern const struct timer_backend timer_module;
+extern const struct timer_backend timer_tracer;
+
+/* A series of @context on a grid and, with dither, its companion (else -1): -errno, or 0. */
+int timer_add_series(struct run *run, const char *context, const char *method, int cpu, int thread,
+		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
+		     int *dither);
+
 /* The offset of a grid point, from its number alone. */
 int64_t timer_dither_ns(int64_t index, int64_t interval_ns);
+
+/* A grid without a series yet. */
+static inline struct grid timer_grid_of(const struct timer_thread *common)
+{
+	return (struct grid){ .series = -1,
+			      .dither = -1,
+			      .interval_ns = common->interval_ns,
+			      .limit_ns = common->limit_ns,
+			      .offset = timer_dither_ns };
+}
 
 static inline struct timespec timer_first_due(const struct run *run, const struct timer_thread *t)
 {

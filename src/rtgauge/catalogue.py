@@ -290,7 +290,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Series:
-    """One quantity that a measurement samples; ``stages``: the way a sample spans, in order."""
+    """One quantity that a measurement samples; ``stages``: the way a sample spans, in order;
+    ``stages_in``: the same for the contexts in which it is another one."""
 
     name: str
     unit: str = "ns"
@@ -298,6 +299,7 @@ class Series:
     start: str = ""
     end: str = ""
     stages: tuple[str, ...] = ()
+    stages_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -580,6 +582,10 @@ class _Reader:
             )
         return value
 
+    def lists(self, key: str) -> dict[str, tuple[str, ...]]:
+        inner = _Reader(f"{self.where}, {key}", self.document.get(key, {}))
+        return {name: inner.texts(name) for name in inner.document}
+
     def name(self) -> str:
         name = self.text("name")
         if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is None:
@@ -655,6 +661,7 @@ def _measurement(entry: _Reader) -> Measurement:
                 item.text("from", ""),
                 item.text("to", ""),
                 item.texts("stages"),
+                item.lists("stages_in"),
             )
             for item in entry.maps("series")
         ),

@@ -199,6 +199,10 @@ class _Loss:
     largest: int
 
 
+_UNKNOWN: Final = -(2**63)
+"""The largest of lost samples where nobody knows it (docs/stream.md)."""
+
+
 def _losses(series: StoredSeries) -> list[_Loss]:
     rows = zip(*(row.tolist() for row in series.lost_events), strict=True)
     return [_Loss(*row) for row in rows]
@@ -232,7 +236,9 @@ def _figures(
     info, totals = series.info, series.totals
     losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
-    lost_runs = tuple((loss.count, loss.largest * info.scale) for loss in losses)
+    lost_runs = tuple(
+        (loss.count, loss.largest * info.scale) for loss in losses if loss.largest > _UNKNOWN
+    )
     timeline: TimeBins | None = None
     heat: Heat | None = None
     around = begin = None
@@ -278,7 +284,7 @@ def _figures(
         taken=max(totals.count, counts.count),
         kept=counts.count,
         missed=max(totals.missed, int(gap_count.sum())),
-        lost=max(totals.lost, sum(number for number, _ in lost_runs)),
+        lost=max(totals.lost, sum(loss.count for loss in losses)),
         lost_runs=lost_runs,
         overruns=totals.overruns,
         first=first,

@@ -366,7 +366,7 @@ def _group(
         "meaning": capital(str(described.get("meaning") or "")),
         "start": str(described.get("from") or ""),
         "end": str(described.get("to") or ""),
-        "way": _way([str(stage) for stage in described.get("stages") or ()]),
+        "way": _way(_stages(described, series[0]["context"])),
         "sentences": [claim(series, labels)],
         "table": table,
         "all": everything,
@@ -417,6 +417,12 @@ class Way:
     stages: Sequence[Stage]
     start: int
     stop: int
+
+
+def _stages(described: Mapping[str, Any], context: str) -> list[str]:
+    """The stages of a series as the catalogue has them for that context."""
+    other = described.get("stages_in") or {}
+    return [str(stage) for stage in other.get(context) or described.get("stages") or ()]
 
 
 def _way(stages: Sequence[str]) -> Way | None:

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A series whose samples come by the number of their grid point, some of them not at all: what lies
+ * between one sample and the next was missed, or taken and lost before it came here.
+ */
+#ifndef RTGAUGE_GRID_H
+#define RTGAUGE_GRID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct run;
+
+struct grid {
+	int series; /* its number, -1: not measured */
+	int dither; /* the series of its due times' offsets, or -1 */
+	bool own;   /* a measuring thread puts it, not the one that drains */
+	int64_t interval_ns;
+	int64_t start_ns; /* grid point 0, since the start of the step */
+	int64_t limit_ns; /* a value above it ends the run */
+	int64_t (*offset)(int64_t index, int64_t interval_ns); /* of a dithered due time */
+
+	bool begun;
+	int64_t next;  /* index after the last sample */
+	int64_t lost;  /* of those lost, said here so far */
+	int64_t count; /* samples put */
+};
+
+/*
+ * Put the sample of grid point @index. @lost: how many have been lost in all; those since the last
+ * sample count as such, the other points in between as missed. The first one says where the series
+ * begins. The rings may be drained on the way, unless a measuring thread puts it.
+ */
+void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, int64_t value);
+/* At the end: what was lost after the last sample. */
+void grid_end(struct run *run, struct grid *grid, int64_t lost);
+
+#endif
