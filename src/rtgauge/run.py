@@ -39,7 +39,7 @@ from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import Environment, Header, Setting, StreamReader
-from rtgauge.target import RunningAgent, Target
+from rtgauge.target import RunningAgent, Target, facts_of, pace_of
 
 __all__ = [
     "Limits",
@@ -66,13 +66,15 @@ class Limits:
 
     A stream says something at least every 10 s (its clock records); before its first record the
     loads have to come up. ``overtime_s`` is what a step may take beyond a tenth over its time;
-    ``calibration_s`` is the time of a calibration whose options do not say how long it takes.
+    ``calibration_s`` is the time of a calibration whose options do not say how long it takes,
+    ``unknown_s`` that of any such step on a target that says nothing before the step's end.
     """
 
     first_s: float = 45.0
     silence_s: float = 20.0
     overtime_s: float = 60.0
     calibration_s: float = 300.0
+    unknown_s: float = 30.0
     stop_s: float = 10.0
     kill_s: float = 10.0
 
@@ -200,6 +202,7 @@ def execute(
     (what came so far is kept).
     """
     watcher = progress or _Quiet()
+    _settle(plan, targets)
     prepared = [(target, _prepare(plan, target)) for target in targets]
     disturbs = [step.disturb for step in plan.steps]
     words = {
@@ -262,6 +265,13 @@ def _at_once(
     if errors:
         raise errors[0]
     return [outcomes[place] for place in sorted(outcomes)]
+
+
+def _settle(plan: Plan, targets: Sequence[Target]) -> None:
+    """Let targets that can be run in several ways choose theirs by what the plan asks for."""
+    choosers = [target for target in targets if hasattr(target, "settle")]
+    for target in choosers:
+        target.settle(plan, [other.name for other in choosers if other is not target])
 
 
 def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
@@ -434,7 +444,7 @@ class _Run:
             "reason": "",
             "remedy": "",
             "plan": self._plan.document(),
-            "environment": environment_document(self._facts, self._settings),
+            "environment": self._environment(),
             "findings": self._findings(None),
             "catalogue": json.loads(json.dumps(dict(self._catalogue.document))),
             "steps": [
@@ -458,6 +468,12 @@ class _Run:
                 for index, step in enumerate(steps)
             ],
         }
+
+    def _environment(self) -> dict[str, Any]:
+        """What was found there; of a board of the lab, what it was made of too."""
+        made = facts_of(self._target)
+        found = environment_document(self._facts, self._settings)
+        return {**found, "lab": made} if made else found
 
     def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
         """The audit's findings for what is measured here, and with what the run itself set."""
@@ -506,7 +522,7 @@ class _Run:
             except StreamError as error:  # of a newer version, say: it stays as it came
                 ended = _Ended("failed", error.message, error.remedy)
         self._settings += live.settings
-        self._document["environment"] = environment_document(self._facts, self._settings)
+        self._document["environment"] = self._environment()
         entry = self._note(index, ended, self._clock.monotonic() - began)
         self._progress.step_ended(live, entry)
         return ended
@@ -570,7 +586,9 @@ class _Watch:
     ) -> None:
         self._agent = agent
         self._live = live
+        self._target = target
         self._clock = target.clock
+        self._pace = pace_of(target)
         self._limits = limits
         self._interruption = interruption
         self._progress = progress
@@ -629,7 +647,7 @@ class _Watch:
                 self._look_at_the_end()
             self._progress.step_went_on(self._live)
             limit = self._limits.first_s if first else self._limits.silence_s
-            if now - heard > limit:
+            if self._pace.speaks and now - heard > limit:
                 self._host_stops(f"the agent said nothing for {limit:.0f} s")
             if self._overtime(now - began):
                 self._host_stops("the agent did not end in its time")
@@ -676,9 +694,13 @@ class _Watch:
 
     def _overtime(self, elapsed: float) -> bool:
         expected = self._live.expected_s
-        if expected is None and self._live.step.role == "calibration":
+        if expected is None and not self._pace.speaks:
+            expected = self._limits.unknown_s
+        elif expected is None and self._live.step.role == "calibration":
             expected = self._limits.calibration_s
-        return expected is not None and elapsed > expected * 1.1 + self._limits.overtime_s
+        if expected is None:
+            return False
+        return elapsed > expected * 1.1 * self._pace.scale + self._limits.overtime_s
 
     def _interrupt(self) -> None:
         if self._interruption.urgent:
@@ -686,15 +708,20 @@ class _Watch:
         if self._interruption.asked and self._stopped_at is None:
             self._progress.message(
                 "stopping in order; what was measured is kept (Ctrl-C again kills the agent)"
+                if self._pace.speaks
+                else "stopping; the steps that have ended are kept, this one is lost"
             )
             self._stop()
 
     def _host_stops(self, reason: str) -> None:
         if self._stopped_at is None:
-            self._blame = _Ended(
-                "failed", reason, "look at the target: is it overloaded, or did the agent break?"
-            )
             self._stop()
+            hint = getattr(self._target, "hint", "")
+            self._blame = _Ended(
+                "failed",
+                reason,
+                hint or "look at the target: is it overloaded, or did the agent break?",
+            )
 
     def _stop(self) -> None:
         if self._stopped_at is None:

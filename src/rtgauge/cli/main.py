@@ -30,6 +30,7 @@ COMMANDS = {
     "delete": ("store", "delete", "Delete runs from the store."),
     "export": ("bundle", "export", "Pack a run into one file."),
     "import": ("bundle", "import_", "Put a run that was exported into the store."),
+    "lab": ("lab", "lab", "Emulated boards: list them, run plans there, a shell."),
     "describe": ("describe", "describe", "Show what a target can measure."),
 }
 

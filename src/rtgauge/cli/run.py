@@ -509,8 +509,17 @@ def _execute(
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
     from rtgauge.run import execute  # noqa: PLC0415
 
-    progress = ConsoleProgress(sys.stderr)
-    return execute(plan, targets, store, progress, allow_disturb=allow_disturb)
+    at_once = 1
+    if all(getattr(target, "side_by_side", False) for target in targets):
+        at_once = min(len(os.sched_getaffinity(0)), len(targets))
+    return execute(
+        plan,
+        targets,
+        store,
+        ConsoleProgress(sys.stderr),
+        allow_disturb=allow_disturb,
+        at_once=at_once,
+    )
 
 
 def _results(

@@ -29,7 +29,18 @@ from typing import Final
 
 from rtgauge.errors import TargetError
 
-__all__ = ["MODES", "Answer", "Limits", "Machine", "Mode", "Output", "Setup", "consoles_folder"]
+__all__ = [
+    "MODES",
+    "Answer",
+    "Limits",
+    "Machine",
+    "Mode",
+    "Output",
+    "Setup",
+    "consoles_folder",
+    "found_program",
+    "terminal_words",
+]
 
 EXCHANGE_BYTES: Final = 8 * 1024 * 1024
 MAGIC: Final = 0x47545258
@@ -50,6 +61,7 @@ _ANSWER_AT: Final = 64
 
 # A program's output is kept in the host's memory as a whole: it has its end.
 OUTPUT_MAX: Final = 2 * 1024 * 1024 * 1024
+FOLDER: Final = "rtgauge-lab"
 CONSOLES_KEPT: Final = 20
 CONSOLE_MAX: Final = 16 * 1024 * 1024
 END_S: Final = 10.0
@@ -154,9 +166,54 @@ def consoles_folder() -> Path:
     return Path(base) / "rtgauge" / "consoles"
 
 
-def launch_words(words: Sequence[str]) -> list[str]:
+def _working_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder of a machine's own, in memory where that is to be had. Those that hosts have left
+    behind which were killed are removed first."""
+    shared = Path("/dev/shm")
+    parent = shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    for old in parent.glob(f"{FOLDER}-[0-9]*-*"):
+        owner = old.name.split("-")[2]
+        with contextlib.suppress(OSError):
+            if not Path(f"/proc/{owner}").exists() and old.stat().st_uid == os.geteuid():
+                shutil.rmtree(old)
+    return tempfile.TemporaryDirectory(prefix=f"{FOLDER}-{os.getpid()}-", dir=parent)
+
+
+def _launch_words(words: Sequence[str]) -> list[str]:
     """The command that ends when this process does."""
     return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *words]
+
+
+def _common(setup: Setup) -> list[str]:
+    """QEMU's arguments for a machine, but for where its devices lead to."""
+    return [
+        *("-name", setup.name, "-nodefaults", "-no-user-config", "-display", "none"),
+        *("-no-reboot", "-accel", "tcg", "-smp", str(setup.cpus)),
+        *("-m", str(setup.memory_mib), *setup.mode.arguments, *setup.devices),
+        *("-kernel", str(setup.kernel), "-initrd", str(setup.initramfs)),
+        *("-append", setup.arguments),
+    ]
+
+
+def found_program(setup: Setup) -> str:
+    """Where QEMU is. Raises TargetError, naming its package, if it is not there."""
+    program = shutil.which(setup.program)
+    if program is None:
+        raise TargetError(
+            f"the lab's boards need {setup.program}, which is not on this machine",
+            f"install it: Debian's package is {setup.package}",
+        )
+    return program
+
+
+def terminal_words(setup: Setup) -> list[str]:
+    """The command for a machine whose console is the terminal; without an exchange, its guest
+    program gives a shell."""
+    return [
+        setup.program,
+        *("-chardev", "null,id=pause", "-chardev", "stdio,id=console,mux=on,signal=off"),
+        *_common(setup),
+    ]
 
 
 class Machine:
@@ -185,22 +242,13 @@ class Machine:
             raise
 
     def _start(self) -> str:
-        setup = self.setup
-        program = shutil.which(setup.program)
-        if program is None:
-            raise TargetError(
-                f"the lab's boards need {setup.program}, which is not on this machine",
-                f"install it: Debian's package is {setup.package}",
-            )
-        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
-        self._folder = Path(
-            self._cleaner.enter_context(tempfile.TemporaryDirectory("", "rtgauge-lab-", parent))
-        )
+        program = found_program(self.setup)
+        self._folder = Path(self._cleaner.enter_context(_working_folder()))
         self._open_exchange()
         try:
             with open(self._folder / "qemu.log", "wb") as log:
                 self._process = subprocess.Popen(
-                    launch_words([program, *self._arguments()]),
+                    _launch_words([program, *self._arguments()]),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -239,26 +287,31 @@ class Machine:
         _HEAD.pack_into(self._memory, 0, MAGIC, VERSION, EXCHANGE_BYTES, fill)
 
     def _arguments(self) -> list[str]:
-        setup, folder = self.setup, self._folder
+        folder = self._folder
         return [
-            *("-name", setup.name, "-nodefaults", "-no-user-config", "-display", "none"),
-            *("-no-reboot", "-accel", "tcg", "-smp", str(setup.cpus)),
-            *("-m", str(setup.memory_mib), *setup.mode.arguments),
             *("-chardev", f"file,id=pause,path={folder / 'pause'}"),
             *("-chardev", f"file,id=console,path={folder / 'console'}"),
-            *setup.devices,
             "-object",
             f"memory-backend-file,id=exchange,share=on,mem-path={folder / 'exchange'},"
             f"size={EXCHANGE_BYTES}",
+            *_common(self.setup),
             *("-device", "ivshmem-plain,memdev=exchange"),
-            *("-kernel", str(setup.kernel), "-initrd", str(setup.initramfs)),
-            *("-append", setup.arguments),
         ]
 
     @property
     def running(self) -> bool:
         """Whether there is a machine to give orders to."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are while it runs."""
+        return self._folder
+
+    @property
+    def pid(self) -> int | None:
+        """QEMU's process."""
+        return self._process.pid if self._process is not None else None
 
     def close(self, *, failed: bool = False) -> None:
         """End it; of one that failed the console is kept."""
@@ -331,7 +384,7 @@ class Machine:
             left -= len(piece)
             if left and not piece:
                 if self._selector_says(POLL_S) is None:
-                    raise self._failure("QEMU has ended" + self._last_words())
+                    raise self._failure("it ended on its own" + self._last_words())
                 if time.monotonic() > deadline:
                     raise self._failure("it does not leave its pause")
 

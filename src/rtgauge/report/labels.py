@@ -22,6 +22,7 @@ __all__ = [
     "claim",
     "group_series",
     "headline",
+    "lab_text",
     "load_text",
     "ordinary",
     "ordinary_policies",
@@ -113,6 +114,15 @@ def target_name(run: Mapping[str, Any]) -> str:
 def realtime_text(environment: Mapping[str, Any]) -> str:
     """How far the kernel can be preempted, in words."""
     return _REALTIME.get(environment["realtime"], "real-time model unknown")
+
+
+def lab_text(environment: Mapping[str, Any]) -> str:
+    """That the system was an emulated board of the lab, and what its time was; empty if not."""
+    made = environment.get("lab")
+    if not made:
+        return ""
+    mode, meaning = made.get("mode") or "unknown", made.get("meaning") or ""
+    return f"emulated, {mode} mode" + (f": {meaning}" if meaning else "")
 
 
 def step_number(step: Mapping[str, Any]) -> int:

@@ -29,6 +29,7 @@ from rtgauge.report.labels import (
     chapters,
     claim,
     group_series,
+    lab_text,
     load_text,
     ordinary,
     ordinary_policies,
@@ -170,6 +171,8 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
         _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
         _line((f"run {_safe(run['id'])}", "dim")),
     ]
+    if emulated := lab_text(environment):
+        parts.append(Text(_safe(emulated), "yellow"))
     steps = carried_out(run)
     asked_for = any(step["role"] != "calibration" for step in steps)
     aside = [step for step in steps if asked_for and step["role"] == "calibration"]

@@ -253,6 +253,10 @@ def _environment(environment: Mapping[str, Any]) -> None:
     _shape(environment, {**shape, "settings": (dict, _NONE), "host": _MAYBE_TEXT}, where)
     if environment.get("realtime", "unknown") not in _REALTIME:
         raise _Wrong("the environment has an unknown real-time model")
+    if "lab" in environment:
+        made = environment["lab"]
+        _shape({"lab": made}, {"lab": (dict,)}, where)
+        _shape(made, dict.fromkeys(made, _TEXT), "the board", ("mode", "meaning"))
     for setting in (environment.get("settings") or {}).values():
         _shape(setting, _SETTING, "a setting", ("asked", "effective"))
         if not setting.keys() <= _SETTING.keys():

@@ -9,7 +9,8 @@ A kind of target is one file here and one line in ``TARGETS``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -18,7 +19,19 @@ from rtgauge.errors import UsageError, nearest
 if TYPE_CHECKING:
     from rtgauge.clock import Clock
 
-__all__ = ["TARGETS", "RunningAgent", "Target", "open_target"]
+__all__ = ["TARGETS", "Pace", "RunningAgent", "Target", "facts_of", "open_target", "pace_of"]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How time goes by on a target, as the host sees it: an attribute ``pace`` of the target.
+
+    ``scale``: the seconds that one second there may take here. ``speaks``: whether the stream comes
+    while the target measures, not all of it when the step has ended.
+    """
+
+    scale: float = 1.0
+    speaks: bool = True
 
 
 class RunningAgent(Protocol):
@@ -72,15 +85,28 @@ class Target(Protocol):
         ...
 
 
+def pace_of(target: Target) -> Pace:
+    """The pace of a target; that of our own time if it has none."""
+    pace = getattr(target, "pace", None)
+    return pace if isinstance(pace, Pace) else Pace()
+
+
+def facts_of(target: Target) -> dict[str, str]:
+    """What a target that is made, not found, says of how (its attribute ``facts``); or nothing."""
+    facts: Mapping[str, str] = getattr(target, "facts", {})
+    return dict(facts)
+
+
 # Kind of target (what stands before the first colon of its name) → module and its class.
 TARGETS = {
     "local": "rtgauge.target.local:LocalTarget",
     "fake": "rtgauge.target.fake:FakeTarget",
+    "lab": "rtgauge.target.lab:LabTarget",
 }
 
 
 def open_target(name: str) -> Target:
-    """The target of that name: ``local``, ``fake``, ``fake:FAULT``.
+    """The target of that name: ``local``, ``lab:BOARD``, ``fake``, ``fake:FAULT``.
 
     Raises UsageError for an unknown kind, TargetError if it cannot be reached.
     """

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands ``lab list``, ``lab run`` and ``lab shell``: emulated boards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import Any
+
+import click
+
+from rtgauge.cli.options import as_json
+from rtgauge.cli.output import print_json, print_table, say, show, width
+from rtgauge.errors import UsageError, nearest
+
+__all__ = ["lab"]
+
+COMMANDS = ("list", "run", "shell")
+
+
+class _Group(click.Group):
+    """Says which command was meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS:
+            raise UsageError(f"unknown command 'lab {args[0]}'", nearest(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Group)
+def lab() -> None:
+    """Emulated boards: Debian's own kernels in QEMU, real-time and stock, on any machine.
+
+    \b
+    Examples:
+      rtgauge lab list
+      rtgauge lab run rt-vs-stock
+      rtgauge run timer --target lab:x86_64-rt --target lab:x86_64-stock
+      rtgauge lab shell x86_64-rt-6.1
+    """
+
+
+@lab.command("list")
+@as_json
+def list_boards(as_json: bool) -> None:
+    """List the boards, the kernels in the cache, and what is missing."""
+    entries = [_entry(name) for name in _board_names()]
+    if as_json:
+        print_json({"format": "rtgauge-lab", "version": 1, "boards": entries})
+        return
+    rows = [
+        (
+            entry["name"],
+            "RT" if entry["realtime"] else "stock",
+            entry["kernel"] or "not fetched yet",
+            "; ".join(entry["missing"]) or "nothing",
+        )
+        for entry in entries
+    ]
+    print_table(("BOARD", "KERNEL", "VERSION", "MISSING"), rows, width())
+    show("")
+    show("A name without a version, such as x86_64-rt, means the newest kernel. Kernels that")
+    show("were not fetched yet are when the board is first used.")
+
+
+def _board_names() -> list[str]:
+    from rtgauge.lab import BOARDS  # noqa: PLC0415
+
+    return list(BOARDS)
+
+
+def _entry(name: str) -> dict[str, Any]:
+    """What there is of one board, and what is missing for it."""
+    from rtgauge.lab import BOARDS  # noqa: PLC0415
+    from rtgauge.lab.kernels import known_kernel  # noqa: PLC0415
+
+    board = BOARDS[name]
+    kernel = known_kernel(board)
+    missing = []
+    if shutil.which(board.machine.qemu) is None:
+        missing.append(f"{board.machine.qemu} (Debian's package {board.machine.qemu_package})")
+    return {
+        "name": name,
+        "machine": board.machine.machine,
+        "architecture": board.machine.architecture,
+        "series": board.series,
+        "realtime": board.realtime,
+        "kernel": kernel.release if kernel is not None else "",
+        "packages": dict(kernel.versions) if kernel is not None else {},
+        "missing": missing,
+    }
+
+
+@lab.command("run", add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Carry out a plan on the boards it names; the same as 'rtgauge run'.
+
+    All options are those of 'rtgauge run'.
+    """
+    from rtgauge.cli.run import run  # noqa: PLC0415
+
+    code = ctx.invoke(run, words=words)
+    return code if isinstance(code, int) else 0
+
+
+@lab.command()
+@click.argument("board")
+def shell(board: str) -> int:
+    """Start a board in plain mode with a shell on its console; 'exit' ends it.
+
+    BOARD may have options behind commas, as a target has: x86_64-rt,cpus=2.
+    """
+    from rtgauge.target.lab import LabTarget  # noqa: PLC0415
+
+    target = LabTarget(_plain(board))
+    words = target.shell_words()
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "a board's shell needs a terminal",
+            f"without one, run a program on it: rtgauge run … --target lab:{board}",
+        )
+    say("starting the board; 'exit' ends it, Ctrl-A X ends QEMU")
+    sys.stdout.flush()
+    os.execvp(words[0], words)
+
+
+def _plain(board: str) -> str:
+    """The board's words, in plain mode unless they say otherwise."""
+    return board if "mode=" in board else f"{board},mode=plain"

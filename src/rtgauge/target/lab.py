@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An emulated board of the lab as the target: ``lab:BOARD``, ``lab:BOARD,OPTION…``.
+
+Path of a sample: the agent's stream goes to a file in the guest's memory; nothing is copied out
+while it measures. When the step has ended, ``LabAgent.read`` hands it on in pieces.
+
+One machine is started for each opened target, when its environment is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from rtgauge.catalogue import parse_cpus
+from rtgauge.clock import Clock, RealClock
+from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
+from rtgauge.lab import board as lab_board
+from rtgauge.lab import image as lab_image
+from rtgauge.lab.boards import Board
+from rtgauge.lab.machine import (
+    MODES,
+    Answer,
+    Limits,
+    Machine,
+    Mode,
+    Output,
+    Setup,
+    found_program,
+    terminal_words,
+)
+from rtgauge.lab.programs import programs
+from rtgauge.plan import Plan
+from rtgauge.target import Pace
+
+__all__ = ["LabAgent", "LabTarget"]
+
+AGENT: Final = "/agent"
+CPUS_MAX: Final = 8
+MEMORY_MIB: Final = 512
+MEMORY_MIN_MIB: Final = 256
+MEMORY_MAX_MIB: Final = 16384
+DESCRIBE_S: Final = 60.0
+OPTIONS: Final = ("mode", "cpus", "memory")
+# Where counted steps of a plan that names other CPUs are to go.
+_PLAIN: Final = "mode=plain,cpus={count}"
+
+# Which device blocks its processor when it is full (docs/lab.md), and where the console is.
+DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "x86_64": (
+            *("-device", "isa-debugcon,iobase=0xe9,chardev=pause"),
+            *("-serial", "chardev:console"),
+        ),
+        "arm64": (
+            *("-serial", "chardev:pause"),
+            *("-device", "pci-serial,chardev=console"),
+        ),
+    }
+)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class _Words:
+    """What stands behind ``lab:``, taken apart."""
+
+    def __init__(self, detail: str) -> None:
+        name, *words = detail.split(",")
+        if not name:
+            raise UsageError("which board of the lab?", "name one, such as lab:x86_64-rt")
+        self.board: Board = lab_board(name)
+        given: dict[str, str] = {}
+        self.kernel: list[str] = []
+        for word in words:
+            key, mark, value = word.partition("=")
+            if key in OPTIONS and mark:
+                given[key] = value
+            elif re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:=/@+-]*", word):
+                self.kernel.append(word)
+            else:
+                raise UsageError(
+                    f"'{word}' is no argument for the kernel of an emulated board",
+                    "write lab:BOARD,name=value,…; options of the lab are " + ", ".join(OPTIONS),
+                )
+        self.mode = self._mode(given.get("mode"))
+        self.cpus = self._number("cpus", given.get("cpus", "1"), 1, CPUS_MAX)
+        self.memory_mib = self._number(
+            "memory", given.get("memory", f"{MEMORY_MIB}"), MEMORY_MIN_MIB, MEMORY_MAX_MIB
+        )
+        if self.mode is not None and self.mode.counted and self.cpus > 1:
+            raise UsageError(
+                "counted mode has one processor: several would not take turns the same way twice",
+                "leave 'cpus' out, or take mode=plain",
+            )
+        if self.mode is None and self.cpus > 1:
+            self.mode = MODES["plain"]
+
+    @staticmethod
+    def _mode(value: str | None) -> Mode | None:
+        if value is not None and value not in MODES:
+            raise UsageError(f"the lab has no mode '{value}'", nearest(value, MODES))
+        return None if value is None else MODES[value]
+
+    @staticmethod
+    def _number(key: str, value: str, low: int, high: int) -> int:
+        if not re.fullmatch(r"[0-9]{1,6}", value) or not low <= int(value) <= high:
+            unit = " MiB" if key == "memory" else ""
+            raise UsageError(
+                f"'{key}={value}' is none that an emulated board can have",
+                f"give a whole number from {low} to {high}{unit}",
+            )
+        return int(value)
+
+
+class LabTarget:
+    """An emulated board."""
+
+    disturb_module: Final = "/modules/rtgauge_disturb.ko"
+
+    def __init__(self, detail: str = "", limits: Limits | None = None) -> None:
+        self._words = _Words(detail)
+        self.name = f"lab:{detail}"
+        self.clock: Clock = RealClock()
+        self.board = self._words.board
+        self._mode = self._words.mode or MODES["counted"]
+        self._cpus = self._words.cpus
+        self._limits = limits
+        self._machine: Machine | None = None
+        self._facts: dict[str, str] = {}
+
+    @property
+    def pace(self) -> Pace:
+        """A step says nothing before its end; the guest's seconds are longer than ours."""
+        return Pace(scale=self._mode.pace, speaks=False)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether others may measure here meanwhile: counted time knows nothing of that."""
+        return self._mode.counted
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What the board is made of and how it runs, for the run's record."""
+        return {"mode": self._mode.name, "meaning": self._mode.meaning, **self._facts}
+
+    @property
+    def hint(self) -> str:
+        """Where to look when a step failed: the console that was kept, if there is one."""
+        console = self._machine.console if self._machine is not None else ""
+        return f"see the board's console: {console}" if console else ""
+
+    def settle(self, plan: Plan, others: Sequence[str]) -> None:
+        """Choose the mode by what the plan asks for, where the name does not say it.
+
+        ``others`` are the boards of the lab in the same study. Raises UsageError if kernels would
+        be compared in plain mode, or the mode that was named cannot do what is asked for.
+        """
+        highest = max((_highest_cpu(step) for step in plan.steps), default=0)
+        plain = _PLAIN.format(count=max(2, highest + 1))
+        if highest and self._mode.counted:
+            if self._words.mode is not None:
+                raise UsageError(
+                    f"target '{self.name}' has CPU 0 alone: counted mode has one processor",
+                    f"take {plain} in place of mode=counted, or leave out CPU {highest}",
+                )
+            if highest >= CPUS_MAX:
+                raise UsageError(
+                    f"target '{self.name}' cannot have a CPU {highest}",
+                    f"name CPUs up to {CPUS_MAX - 1}",
+                )
+            self._use("plain", highest + 1)
+        if others and not self._mode.counted:
+            raise UsageError(
+                f"plan '{plan.name}' compares boards of the lab, but target '{self.name}' would "
+                "run in plain mode, where the host's own latencies are measured with the kernel's",
+                "let it measure on CPU 0 alone (counted mode), or run each board by itself",
+            )
+
+    def _use(self, mode: str, cpus: int) -> None:
+        self.close()
+        self._mode, self._cpus = MODES[mode], cpus
+
+    # --- Target ---
+
+    def describe(self) -> str:
+        """The catalogue of the very agent that runs on the board; the board is only started
+        where that agent is of another architecture than this machine."""
+        if self._machine is None and self.board.machine.processor == platform.machine():
+            found = self._describe_here()
+            if found is not None:
+                return found
+        return self._ask([AGENT, "describe"]).decode(errors="replace")
+
+    def _describe_here(self) -> str | None:
+        agent = programs(self.board.machine, _say).agent
+        try:
+            asked = subprocess.run(
+                [agent, "describe"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=DESCRIBE_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return asked.stdout.decode(errors="replace") if asked.returncode == 0 else None
+
+    def environment(self) -> bytes:
+        """Header and environment of the board; it is started first if it does not run."""
+        if self._machine is not None and not self._machine.running:
+            self.close()
+        return self._ask([AGENT, "environment"])
+
+    def start(self, arguments: Sequence[str]) -> LabAgent:
+        """Start the agent on the board. Raises TargetError if the board has ended meanwhile."""
+        machine = self._started()
+        machine.begin([AGENT, *arguments, "--output", "-"])
+        return LabAgent(machine)
+
+    def close(self) -> None:
+        """End the machine."""
+        if self._machine is not None:
+            self._machine.close()
+            self._machine = None
+
+    # --- more than a target has ---
+
+    def execute(self, words: Sequence[str]) -> Output:
+        """Run any program of the board to its end."""
+        return self._started().execute(words)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Put a file there, executable."""
+        self._started().put(path, content)
+
+    def shell_words(self) -> list[str]:
+        """The command that starts the board with its console on the terminal."""
+        setup = self.setup()
+        return terminal_words(replace(setup, program=found_program(setup)))
+
+    def _ask(self, words: Sequence[str]) -> bytes:
+        output = self.execute(words)
+        if output.code != 0:
+            lines = output.stderr.decode(errors="replace").strip().splitlines()
+            raise TargetError(
+                f"the agent's '{words[-1]}' ended with code {output.code} on {self.name}"
+                + (f": {lines[0]}" if lines else "")
+            )
+        return output.stdout
+
+    def setup(self) -> Setup:
+        """What the machine is to be made of; the image is made if need be."""
+        board = self.board
+        image = lab_image(board, say=_say)
+        arguments = ["console=ttyS0", *board.machine.kernel_arguments, *self._words.kernel]
+        self._facts = {
+            **image.facts,
+            "board": board.name,
+            "machine": board.machine.machine,
+            "processor": board.machine.cpu,
+            "processors": str(self._cpus),
+            "memory": f"{self._words.memory_mib} MiB",
+            "kernel arguments": " ".join(arguments),
+        }
+        return Setup(
+            name=board.name,
+            program=board.machine.qemu,
+            package=board.machine.qemu_package,
+            devices=(
+                *("-M", board.machine.machine, "-cpu", board.machine.cpu),
+                *DEVICES[board.machine.architecture],
+            ),
+            kernel=image.kernel,
+            initramfs=image.initramfs,
+            arguments=" ".join(arguments),
+            mode=self._mode,
+            cpus=self._cpus,
+            memory_mib=self._words.memory_mib,
+        )
+
+    def _started(self) -> Machine:
+        if self._machine is None:
+            machine = Machine(self.setup(), self._limits)
+            self._facts["QEMU"] = _version(machine.setup.program)
+            said = machine.start()
+            self._facts.update(
+                line.partition("=")[::2] for line in said.splitlines() if "=" in line
+            )
+            self._machine = machine
+        return self._machine
+
+
+def _highest_cpu(step: Any) -> int:
+    """The highest CPU that a step names."""
+    cpus = [parse_cpus(text) for text in (step.parameters.get("cpu"), step.load_cpu) if text]
+    return max((max(one) for one in cpus if one), default=0)
+
+
+def _version(program: str) -> str:
+    """What QEMU says of its version, as it stands; empty if it is not there."""
+    try:
+        asked = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DESCRIBE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return next(iter(asked.stdout.decode(errors="replace").splitlines()), "")
+
+
+class LabAgent:
+    """An agent on an emulated board. It cannot be talked to while it measures: to stop it is to
+    end the board, and what the step had measured goes with it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._answer: Answer | None = None
+        self._piece = b""
+        self._offset = 0
+        self._stopped = False
+        self._error: TargetError | None = None
+
+    def read(self, timeout: float) -> bytes | None:
+        """Bytes of the stream, once the step has ended; None if it has not in that time."""
+        answer = self._ended(timeout)
+        if answer is None:
+            return b"" if self._stopped or self._error else None
+        if self._offset >= answer.total or self._error:
+            return b""
+        if not self._piece:
+            try:
+                self._piece = self._machine.piece(self._offset)
+            except TargetError as error:
+                self._error = error
+        piece, self._piece = self._piece, b""
+        self._offset += len(piece)
+        return piece
+
+    def _ended(self, timeout: float) -> Answer | None:
+        """The answer that ends the step; None if there is none, or will never be one."""
+        if self._answer is None and not self._stopped and self._error is None:
+            try:
+                self._answer = self._machine.answer(timeout)
+            except TargetError as error:
+                self._error = error
+            if self._answer is not None:
+                self._piece = self._answer.data
+        return self._answer
+
+    def stop(self) -> None:
+        """End the board: while a step is measured nobody there listens."""
+        self.kill()
+
+    def kill(self) -> None:
+        """End the board."""
+        if self._answer is None and self._error is None:
+            self._stopped = True
+            self._machine.close(failed=True)
+
+    def wait(self, timeout: float) -> int | None:
+        """The agent's exit code; None if it still runs."""
+        answer = self._ended(timeout)
+        if self._stopped:
+            return int(ExitCode.INTERRUPTED)
+        if self._error is not None:
+            return int(ExitCode.FAILED)
+        if answer is None:
+            return None
+        return answer.code if answer.error == 0 else int(ExitCode.FAILED)
+
+    def messages(self) -> str:
+        """What the agent said on stderr; of a board that ended, how."""
+        if self._stopped:
+            return "the emulated board was ended in the middle of the step, whose figures are lost"
+        if self._error is not None:
+            return f"{self._error.message}\n{self._error.remedy}"
+        if self._answer is None:
+            return ""
+        if self._answer.error:
+            return f"the agent cannot be run on the board: {os.strerror(self._answer.error)}"
+        return self._answer.said.decode(errors="replace")
+
+    def close(self) -> None:
+        """End a board whose agent still runs."""
+        if self._answer is None:
+            self.kill()

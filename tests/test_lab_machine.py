@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated machine and what the host does about it, with a script in QEMU's place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rtgauge.errors import TargetError
+from rtgauge.lab.machine import DATA_MAX, MODES, Limits, Machine, Setup, consoles_folder
+
+HERE = Path(__file__).resolve().parent
+# Long enough for a machine that computes only as long as it has to, short enough to wait for.
+SHORT = Limits(boot_cpu_s=0.5, boot_s=20.0, order_cpu_s=0.5, order_s=2.0)
+
+
+def fake_qemu(folder: Path) -> Path:
+    """A program that can be started in QEMU's place."""
+    path = folder / "qemu-system-fake"
+    sources = HERE.parent / "src"
+    path.write_text(
+        f'#!/bin/sh\nPYTHONPATH={sources} exec {sys.executable} {HERE / "fake_qemu.py"} "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def setup_of(program: str, mode: str = "counted", behaviour: str = "") -> Setup:
+    return Setup(
+        name="board",
+        program=program,
+        package="qemu-system-fake",
+        devices=(),
+        kernel=Path("kernel"),
+        initramfs=Path("initramfs"),
+        arguments=behaviour,
+        mode=MODES[mode],
+    )
+
+
+Start = Callable[..., Machine]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Start]:
+    """Makes machines, and ends them."""
+    made: list[Machine] = []
+
+    def make(mode: str = "counted", behaviour: str = "", limits: Limits | None = None) -> Machine:
+        made.append(Machine(setup_of(str(fake_qemu(tmp_path)), mode, behaviour), limits))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def process_ends(pid: int) -> bool:
+    """Whether a process that is not our child goes away."""
+    for _ in range(600):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("mode", ["counted", "plain"])
+def test_orders_and_answers(machine: Start, mode: str) -> None:
+    one = machine(mode)
+    assert one.start() == "module=loaded\n"
+    for number in range(20):
+        output = one.execute(["/bin/echo", "a b", f"{number}", "ü"])
+        assert (output.code, output.stdout) == (0, f"a b {number} ü".encode())
+        assert output.duration_ns == 2000
+
+
+@pytest.mark.parametrize("mode", ["counted", "plain"])
+@pytest.mark.parametrize("count", [0, 1, DATA_MAX, DATA_MAX + 1, 2 * DATA_MAX + 12345])
+def test_output_comes_whole_whatever_its_size(machine: Start, mode: str, count: int) -> None:
+    one = machine(mode)
+    one.start()
+    output = one.execute(["/bin/bytes", str(count)])
+    assert output.stdout == bytes(i * i % 251 for i in range(count))
+
+
+def test_exit_code_and_messages(machine: Start) -> None:
+    one = machine()
+    one.start()
+    output = one.execute(["/bin/exit", "3"])
+    assert (output.code, output.stderr) == (3, b"it did not work\nread the manual\n")
+    assert one.execute(["/bin/exit", "-9"]).code == -9
+
+
+def test_files_are_put_in_pieces(machine: Start) -> None:
+    one = machine()
+    one.start()
+    content = bytes(i % 253 for i in range(DATA_MAX + 1000))
+    one.put("/tmp/file", content)
+    assert one.piece(0) + one.piece(DATA_MAX) == content
+    with pytest.raises(TargetError, match=r"/full cannot be written.*No space left"):
+        one.put("/full", b"x")
+
+
+def test_a_program_that_is_not_there(machine: Start) -> None:
+    one = machine()
+    one.start()
+    with pytest.raises(TargetError, match=r"/bin/none cannot be run .* No such file"):
+        one.execute(["/bin/none"])
+    assert one.execute(["/bin/echo", "on"]).stdout == b"on"
+
+
+def test_an_order_too_large_is_refused(machine: Start) -> None:
+    one = machine()
+    one.start()
+    with pytest.raises(TargetError, match="possible"):
+        one.execute(["/bin/echo", "x" * DATA_MAX])
+    assert one.execute(["/bin/echo", "on"]).stdout == b"on"
+
+
+def test_qemu_is_not_there() -> None:
+    one = Machine(setup_of("qemu-system-none"))
+    with pytest.raises(TargetError, match="qemu-system-none") as caught:
+        one.start()
+    assert "qemu-system-fake" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("refuses", "ended on its own .fake: unknown machine"),
+        ("spins", "did not start in"),
+        ("stranger", "none of this version"),
+    ],
+)
+def test_starts_that_fail(machine: Start, behaviour: str, message: str) -> None:
+    one = machine(behaviour=behaviour, limits=SHORT)
+    with pytest.raises(TargetError, match=message) as caught:
+        one.start()
+    assert not one.running
+    assert not one.folder.exists()
+    assert one.console in caught.value.remedy
+    kept = Path(one.console).read_text()
+    assert "fake: console of the guest" in kept
+
+
+def test_a_start_without_a_word_ends_at_the_limit(machine: Start) -> None:
+    one = machine(behaviour="silent", limits=Limits(boot_cpu_s=60, boot_s=1))
+    with pytest.raises(TargetError, match="did not start"):
+        one.start()
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("/bin/crash", "ended on its own .fake: on fire"),
+        ("/bin/spin", "did not end spin"),
+        ("/bin/sleep", "did not end sleep"),
+        ("/bin/garbage", "makes no sense"),
+    ],
+)
+def test_machines_that_fail_are_ended(machine: Start, program: str, message: str) -> None:
+    one = machine(limits=Limits(order_cpu_s=0.5, order_s=2.0))
+    one.start()
+    pid = one.pid
+    assert pid is not None
+    with pytest.raises(TargetError, match=message) as caught:
+        one.execute([program])
+    assert process_ends(pid)
+    assert "see the board's console" in caught.value.remedy
+    assert Path(one.console).is_file()
+    with pytest.raises(TargetError, match="it has ended"):
+        one.execute(["/bin/echo", "on"])
+
+
+def test_consoles_are_kept_but_not_for_ever(machine: Start) -> None:
+    folder = consoles_folder()
+    folder.mkdir(parents=True)
+    for number in range(30):
+        (folder / f"2000{number:02}-board.log").touch()
+    one = machine(behaviour="refuses")
+    with pytest.raises(TargetError):
+        one.start()
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) == 20
+    assert Path(one.console).name == names[-1]
+
+
+def test_a_machine_that_ended_well_leaves_nothing(machine: Start) -> None:
+    one = machine()
+    one.start()
+    assert one.folder.is_dir()
+    pid = one.pid
+    one.close()
+    assert pid is not None
+    assert process_ends(pid)
+    assert not one.folder.exists()
+    assert not consoles_folder().exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_qemu_ends_with_the_host(tmp_path: Path, number: signal.Signals) -> None:
+    program = fake_qemu(tmp_path)
+    host = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
+                import sys, time
+                sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent / "src")!r}]
+                from test_lab_machine import setup_of
+                from rtgauge.lab.machine import Machine
+                machine = Machine(setup_of({str(program)!r}))
+                machine.start()
+                print(machine.pid, machine.folder, flush=True)
+                time.sleep(3600)
+            """),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    with host:
+        assert host.stdout is not None
+        pid, folder = host.stdout.readline().split()
+        host.send_signal(number)
+        host.wait(30)
+    assert process_ends(int(pid))
+    # a host that was killed cannot clear up behind itself: the next one does
+    assert Path(os.fsdecode(folder)).is_dir()
+    one = Machine(setup_of(str(program), behaviour="refuses"))
+    with pytest.raises(TargetError):
+        one.start()
+    assert not Path(os.fsdecode(folder)).exists()
