@@ -50,10 +50,12 @@
 #define RTGAUGE_KIND_IRQ_DISPATCH 3  /* entry_ns, end_ns, the mapped page; wakes nobody */
 #define RTGAUGE_KIND_IRQ_TO_THREAD 4 /* entry_ns, wake_ns; wakes at least one */
 
-/* Contexts, as a mask. KERNEL wakes the session's kernel thread, USER the thread in RTGAUGE_WAIT. If
- * both are asked for in one session, both run on one CPU after the same interrupt, one after the
+/*
+ * Contexts, as a mask. KERNEL wakes the session's kernel thread, USER the thread in RTGAUGE_WAIT.
+ * If both are asked for in one session, both run on one CPU after the same interrupt, one after the
  * other, the kernel's thread woken first: to keep them apart, use sessions with staggered first due
- * times. IRQ is measured anyway. */
+ * times. IRQ is measured anyway.
+ */
 #define RTGAUGE_CONTEXT_IRQ 0x1
 #define RTGAUGE_CONTEXT_KERNEL 0x2
 #define RTGAUGE_CONTEXT_USER 0x4
@@ -61,7 +63,7 @@
 /* Limits; RTGAUGE_SOURCE says what each source can do within them. */
 #define RTGAUGE_INTERVAL_MIN_NS 10000ULL
 #define RTGAUGE_INTERVAL_MAX_NS 3600000000000ULL
-#define RTGAUGE_ROOM_MAX (1U << 17)
+#define RTGAUGE_ROOM_MAX 131072U
 #define RTGAUGE_SUSTAIN_COUNT_MAX 1000000000U
 #define RTGAUGE_SUSTAIN_SECONDS_MAX 86400U
 
@@ -236,8 +238,8 @@ struct rtgauge_record {
 	__u64 end_ns;	 /* last stamp in the handler, after the device was acknowledged */
 	__u64 wake_ns;	 /* in the handler, just before the wake-ups */
 	__u64 thread_ns; /* first stamp in the kernel thread; 0: it has none */
-	__u32 missed; /* grid points between the record before and this one that the handler missed */
-	__u32 flags; /* RTGAUGE_RECORD_* */
+	__u32 missed;	 /* grid points that the handler missed since the record before */
+	__u32 flags;	 /* RTGAUGE_RECORD_* */
 };
 
 /*

@@ -79,13 +79,13 @@ static bool session_is_full(const struct session *s)
 {
 	u32 room = s->mask + 1;
 
-	if (s->keep && s->head - smp_load_acquire(&s->tail) >= room)
+	if (s->keep && s->head - shared_get(&s->tail) >= room)
 		return true;
 	if ((s->contexts & RTGAUGE_CONTEXT_KERNEL) &&
-	    s->head - smp_load_acquire(&s->thread_position) >= room)
+	    s->head - shared_get(&s->thread_position) >= room)
 		return true;
 	return (s->contexts & RTGAUGE_CONTEXT_USER) &&
-	       s->head - smp_load_acquire(&s->user_position) >= room;
+	       s->head - shared_get(&s->user_position) >= room;
 }
 
 /* The event in hand: its record, and the next due time, 0 if there is none. */
@@ -144,9 +144,9 @@ void session_complete(struct session *s)
 		page->entry_ns = record->entry_ns;
 		record->end_ns = ktime_get_ns();
 		page->stamp_ns = record->end_ns;
-		smp_store_release(&page->sequence, page->sequence + 1);
+		shared_set(&page->sequence, page->sequence + 1);
 	}
-	smp_store_release(&s->head, s->head + 1);
+	shared_set(&s->head, s->head + 1);
 	if (unlikely(!s->due_ns))
 		session_finish(s, RTGAUGE_STATE_FINISHED);
 	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
@@ -213,11 +213,11 @@ static int session_thread(void *data)
 		set_current_state(TASK_IDLE);
 		if (kthread_should_stop())
 			break;
-		if (position == smp_load_acquire(&s->head))
+		if (position == shared_get(&s->head))
 			schedule();
 		now_ns = ktime_get_ns();
 		__set_current_state(TASK_RUNNING);
-		head = smp_load_acquire(&s->head);
+		head = shared_get(&s->head);
 		for (; position != head; position++) {
 			struct rtgauge_record *record = &s->ring[position & s->mask];
 
@@ -235,7 +235,7 @@ static int session_thread(void *data)
 		}
 		if (taken)
 			s->thread_seen_ns = now_ns;
-		smp_store_release(&s->thread_position, position);
+		shared_set(&s->thread_position, position);
 	}
 	__set_current_state(TASK_RUNNING);
 	return 0;
@@ -267,7 +267,7 @@ static void session_end_thread(struct session *s)
 	s->thread = NULL;
 	for (position = s->thread_position; position != s->head; position++)
 		s->ring[position & s->mask].flags |= RTGAUGE_RECORD_CUT;
-	smp_store_release(&s->thread_position, s->head);
+	shared_set(&s->thread_position, s->head);
 }
 
 /* --- life --- */
@@ -288,7 +288,7 @@ static void session_end(struct session *s, u32 state, u32 failure)
 	session_end_thread(s);
 	if (session_is_live(s->state)) {
 		s->failure = failure;
-		smp_store_release(&s->state, state);
+		shared_set(&s->state, state);
 	}
 	rcuwait_wake_up(&s->user);
 	wake_up_all(&s->readers);
@@ -296,10 +296,9 @@ static void session_end(struct session *s, u32 state, u32 failure)
 
 static bool session_readable(const struct session *s)
 {
-	u32 state = smp_load_acquire(&s->state);
-	u32 head = smp_load_acquire(&s->head);
-	u32 last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? smp_load_acquire(&s->thread_position) :
-							  head;
+	u32 state = shared_get(&s->state);
+	u32 head = shared_get(&s->head);
+	u32 last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? shared_get(&s->thread_position) : head;
 
 	return last != s->tail || (!session_is_live(state) && last == head);
 }
@@ -311,6 +310,7 @@ static void session_look(struct work_struct *work)
 
 	if (session_readable(s))
 		wake_up_all(&s->readers);
+	/* one that comes after this starts the work itself */
 	if (waitqueue_active(&s->readers))
 		queue_delayed_work(compat_unbound_workqueue(), &s->look,
 				   msecs_to_jiffies(SESSION_LOOK_MS));
@@ -477,7 +477,7 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	}
 	setup->room = s->keep ? room : 0;
 	swap(s->ring, ring);
-	smp_store_release(&s->state, RTGAUGE_STATE_READY);
+	shared_set(&s->state, RTGAUGE_STATE_READY);
 	goto out_unlock;
 out_release:
 	s->source->close(s);
@@ -509,13 +509,13 @@ static int session_launch(struct session *s, struct rtgauge_start *start)
 	if (s->flags & RTGAUGE_SETUP_DITHER)
 		s->due_ns += dither_ns(0, s->interval_ns);
 	if (s->due_ns <= now_ns && !session_passed(s, now_ns)) {
-		smp_store_release(&s->state, RTGAUGE_STATE_FINISHED);
+		shared_set(&s->state, RTGAUGE_STATE_FINISHED);
 		return 0;
 	}
-	smp_store_release(&s->state, RTGAUGE_STATE_RUNNING);
+	shared_set(&s->state, RTGAUGE_STATE_RUNNING);
 	err = s->source->start(s);
 	if (err)
-		smp_store_release(&s->state, RTGAUGE_STATE_READY);
+		shared_set(&s->state, RTGAUGE_STATE_READY);
 	return err;
 }
 
@@ -551,8 +551,8 @@ int session_stop(struct session *s)
 /* 1: there is one, with its place in @position; 0: none yet; else -errno. */
 static int session_find(struct session *s, u64 seen_ns, u32 *position)
 {
-	u32 state = smp_load_acquire(&s->state);
-	u32 head = smp_load_acquire(&s->head);
+	u32 state = shared_get(&s->state);
+	u32 head = shared_get(&s->head);
 
 	while (*position != head && s->ring[*position & s->mask].due_ns <= seen_ns)
 		++*position;
@@ -569,7 +569,7 @@ int session_wait(struct session *s, struct rtgauge_wait *wait)
 	u32 position;
 	int found = 0, err;
 
-	if (smp_load_acquire(&s->state) == RTGAUGE_STATE_OPEN)
+	if (shared_get(&s->state) == RTGAUGE_STATE_OPEN)
 		return -EBUSY;
 	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || wait->flags)
 		return -EINVAL;
@@ -593,7 +593,7 @@ int session_wait(struct session *s, struct rtgauge_wait *wait)
 		s->user_index = wait->index + 1;
 		position++;
 	}
-	smp_store_release(&s->user_position, position);
+	shared_set(&s->user_position, position);
 	atomic_set_release(&s->user_waits, 0);
 	return err;
 }
@@ -604,7 +604,7 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 	u32 last, head;
 	int err = 0;
 
-	if (smp_load_acquire(&s->state) == RTGAUGE_STATE_OPEN)
+	if (shared_get(&s->state) == RTGAUGE_STATE_OPEN)
 		return -EBUSY;
 	if (!s->keep)
 		return -ENODATA;
@@ -621,8 +621,8 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 		err = -EAGAIN;
 		goto out_unlock;
 	}
-	head = smp_load_acquire(&s->head);
-	last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? smp_load_acquire(&s->thread_position) : head;
+	head = shared_get(&s->head);
+	last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? shared_get(&s->thread_position) : head;
 	while (done < room && s->tail != last) {
 		u32 at = s->tail & s->mask;
 		u32 count = min3((u32)min_t(size_t, room - done, U32_MAX), last - s->tail,
@@ -633,7 +633,7 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 			err = done ? 0 : -EFAULT;
 			break;
 		}
-		smp_store_release(&s->tail, s->tail + count);
+		shared_set(&s->tail, s->tail + count);
 		done += count;
 	}
 	if (!done && !err && s->state == RTGAUGE_STATE_FAILED)
@@ -649,7 +649,7 @@ __poll_t session_poll(struct session *s, struct file *file, struct poll_table_st
 	u32 state;
 
 	poll_wait(file, &s->readers, table);
-	state = smp_load_acquire(&s->state);
+	state = shared_get(&s->state);
 	if (state == RTGAUGE_STATE_OPEN)
 		return EPOLLERR;
 	if (session_readable_or_look(s))
@@ -672,7 +672,7 @@ int session_mmap(struct session *s, struct vm_area_struct *vma)
 
 void session_status(struct session *s, struct rtgauge_status *status)
 {
-	status->state = smp_load_acquire(&s->state);
+	status->state = shared_get(&s->state);
 	status->failure = READ_ONCE(s->failure);
 	status->events = s->events;
 	status->missed = s->missed;
@@ -822,8 +822,9 @@ static int sessions_cpu_offline(unsigned int cpu)
 	struct session *s;
 
 	mutex_lock(&sessions_lock);
-	list_for_each_entry(s, &sessions_all, all) if (s->claimed && s->cpu == cpu)
-		session_fail(s, RTGAUGE_FAILURE_CPU_OFFLINE);
+	list_for_each_entry(s, &sessions_all, all)
+		if (s->claimed && s->cpu == cpu)
+			session_fail(s, RTGAUGE_FAILURE_CPU_OFFLINE);
 	mutex_unlock(&sessions_lock);
 	return 0;
 }
@@ -841,7 +842,8 @@ void sessions_exit(void)
 	struct session *s;
 
 	mutex_lock(&sessions_lock);
-	list_for_each_entry(s, &sessions_all, all) session_fail(s, RTGAUGE_FAILURE_UNLOAD);
+	list_for_each_entry(s, &sessions_all, all)
+		session_fail(s, RTGAUGE_FAILURE_UNLOAD);
 	mutex_unlock(&sessions_lock);
 	wait_event(sessions_gone, list_empty_careful(&sessions_all));
 	/* the last one's close() returns */

@@ -92,6 +92,22 @@ struct session {
 	bool claimed; /* the source is to be closed */
 };
 
+/*
+ * Positions, states and sequence numbers that interrupt and process contexts share. Who sees a new
+ * value sees everything that was written before it was set.
+ */
+static inline u32 shared_get(const u32 *shared)
+{
+	/* pairs with shared_set() */
+	return smp_load_acquire(shared);
+}
+
+static inline void shared_set(u32 *shared, u32 value)
+{
+	/* pairs with shared_get(), and in user space with the mapped page's reader */
+	smp_store_release(shared, value);
+}
+
 /* For sources: */
 u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns);
 u64 session_passed(struct session *s, u64 now_ns);

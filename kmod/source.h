@@ -15,8 +15,10 @@ struct source {
 	/* Whether it is here. Fills in what is known of it; 0, or -errno with a reason. */
 	int (*find)(struct rtgauge_source *info);
 
-	/* Take the device for this session, its interrupt bound to s->cpu. Sets session->raise_cpu.
-	 * Process context; 0 or -errno. */
+	/*
+	 * Take the device for this session, its interrupt bound to s->cpu. Sets setup->raise_cpu
+	 * where it is another. Process context; 0 or -errno.
+	 */
 	int (*open)(struct session *s, struct rtgauge_setup *setup);
 
 	/* Give it back as it was found; after stop(). */

@@ -44,14 +44,14 @@ static irqreturn_t source_gpio_event(int irq, void *data)
 	struct session *s = data;
 	struct source_gpio *gpio = s->device;
 
-	if (unlikely(smp_load_acquire(&gpio->raised) == gpio->handled)) {
+	if (unlikely(shared_get(&gpio->raised) == gpio->handled)) {
 		s->stray++;
 		return IRQ_HANDLED;
 	}
 	session_record(s, gpio->raised_ns, entry_ns);
 	session_complete(s);
 	/* the raiser reads the next due time after this */
-	smp_store_release(&gpio->handled, gpio->handled + 1);
+	shared_set(&gpio->handled, gpio->handled + 1);
 	return IRQ_HANDLED;
 }
 
@@ -72,7 +72,7 @@ static bool source_gpio_heard(const struct source_gpio *gpio)
 {
 	u64 limit_ns = ktime_get_ns() + SOURCE_GPIO_SILENCE_MS * NSEC_PER_MSEC;
 
-	while (smp_load_acquire(&gpio->handled) != gpio->raised) {
+	while (shared_get(&gpio->handled) != gpio->raised) {
 		if (kthread_should_stop() || ktime_get_ns() > limit_ns)
 			return false;
 		usleep_range(50, 100);
@@ -99,7 +99,7 @@ static int source_gpio_raiser(void *data)
 		if (kthread_should_stop())
 			break;
 		gpio->raised_ns = ktime_get_ns();
-		smp_store_release(&gpio->raised, gpio->raised + 1);
+		shared_set(&gpio->raised, gpio->raised + 1);
 		gpiod_set_raw_value(gpio->output, 1);
 		source_gpio_sleep(due_ns + s->interval_ns / 2);
 		gpiod_set_raw_value(gpio->output, 0);
@@ -185,7 +185,7 @@ static int source_gpio_connect(struct source_gpio *gpio, struct session *s)
 		gpio->irq = 0;
 		return err == -EINVAL ? -EOPNOTSUPP : err;
 	}
-	/* behind some chips all lines share an interrupt that cannot be moved: the record says so */
+	/* some chips' lines share an interrupt that cannot be moved: the record says so */
 	compat_irq_set_affinity(gpio->irq, cpumask_of(s->cpu));
 	return 0;
 }

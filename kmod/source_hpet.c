@@ -48,7 +48,7 @@
 /* A comparator that is nearer than this when written may not match any more, on some chips. */
 #define SOURCE_HPET_NEAR_TICKS 64
 /* Half of what 32 bits tell apart is the future. */
-#define SOURCE_HPET_FAR_TICKS (1U << 30)
+#define SOURCE_HPET_FAR_TICKS BIT(30)
 #define SOURCE_HPET_INTERVAL_MIN_NS 20000
 #define SOURCE_HPET_SUSTAIN_MIN_NS 1000
 
@@ -82,7 +82,7 @@ static void source_hpet_write(const struct source_hpet *hpet, u32 offset, u32 va
 
 /* --- in the handler --- */
 
-/* From a reading of both clocks; the counter is still before the comparator when it returns true. */
+/* From a reading of both clocks; true: the counter has not reached the comparator yet. */
 static bool source_hpet_set(struct source_hpet *hpet, u32 counter, u64 now_ns, u64 due_ns)
 {
 	u64 ticks = (u64)(((due_ns - now_ns) * hpet->to_ticks) >> 32);
