@@ -113,14 +113,17 @@ class Guest:
         if fault in ("crash", "spin", "sleep"):
             self.run(turn, [f"/bin/{fault}"])
         agent = FakeTarget(fault).start(words[:-2])
-        while piece := agent.read(1.0):
-            self.out += piece
+        while (piece := agent.read(1.0)) != b"":
+            self.out += piece or b""
         self.answer(turn, agent.wait(1.0) or 0, said=agent.messages())
 
 
 def main() -> None:
     """As QEMU would be started."""
     words = sys.argv[1:]
+    if words == ["--version"]:
+        print("QEMU emulator version 0.0 (fake)\nand more")
+        return
     given = {word: words[i + 1] for i, word in enumerate(words[:-1])}
     Path(_path(words, "id=console")).write_text("fake: console of the guest\n")
     behaviour = given["-append"].split()

@@ -22,9 +22,9 @@ HERE = Path(__file__).resolve().parent
 SHORT = Limits(boot_cpu_s=0.5, boot_s=20.0, order_cpu_s=0.5, order_s=2.0)
 
 
-def fake_qemu(folder: Path) -> Path:
+def fake_qemu(folder: Path, name: str = "qemu-system-fake") -> Path:
     """A program that can be started in QEMU's place."""
-    path = folder / "qemu-system-fake"
+    path = folder / name
     sources = HERE.parent / "src"
     path.write_text(
         f'#!/bin/sh\nPYTHONPATH={sources} exec {sys.executable} {HERE / "fake_qemu.py"} "$@"\n'

@@ -62,8 +62,8 @@ def list_boards(as_json: bool) -> None:
     ]
     print_table(("BOARD", "KERNEL", "VERSION", "MISSING"), rows, width())
     show("")
-    show("A name without a version, such as x86_64-rt, means the newest kernel. Kernels that")
-    show("were not fetched yet are when the board is first used.")
+    show("A name without a version, such as x86_64-rt, means the newest kernel. A kernel is")
+    show("fetched when its board is first used.")
 
 
 def _board_names() -> list[str]:

@@ -217,8 +217,6 @@ class LabTarget:
 
     def environment(self) -> bytes:
         """Header and environment of the board; it is started first if it does not run."""
-        if self._machine is not None and not self._machine.running:
-            self.close()
         return self._ask([AGENT, "environment"])
 
     def start(self, arguments: Sequence[str]) -> LabAgent:
@@ -249,6 +247,8 @@ class LabTarget:
         return terminal_words(replace(setup, program=found_program(setup)))
 
     def _ask(self, words: Sequence[str]) -> bytes:
+        if self._machine is not None and not self._machine.running:
+            self.close()  # what ended in one run is no matter of the next
         output = self.execute(words)
         if output.code != 0:
             lines = output.stderr.decode(errors="replace").strip().splitlines()

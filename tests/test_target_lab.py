@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target ``lab:BOARD``, with a script in QEMU's place."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from conftest import Result
+from rtgauge.catalogue import Catalogue
+from rtgauge.errors import TargetError, UsageError
+from rtgauge.lab import Image
+from rtgauge.lab.machine import Limits, consoles_folder
+from rtgauge.lab.programs import Programs
+from rtgauge.plan import Plan, PlannedStep
+from rtgauge.report import Source
+from rtgauge.run import Limits as RunLimits
+from rtgauge.run import RunOutcome, execute
+from rtgauge.store import Store
+from rtgauge.target import facts_of, open_target, pace_of
+from rtgauge.target import lab as module
+from rtgauge.target.lab import LabTarget
+from test_lab_machine import fake_qemu, process_ends
+
+FACTS = {"kernel": "6.1.0-rt", "kernel digest": "00", "initramfs digest": "11"}
+
+
+@pytest.fixture(autouse=True)
+def fake_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No QEMU, no kernel, no agent of this machine."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("qemu-system-x86_64", "qemu-system-aarch64"):
+        fake_qemu(programs, name)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    image = Image(Path("kernel"), Path("initramfs"), MappingProxyType(FACTS))
+    monkeypatch.setattr(module, "lab_image", lambda board, say: image)
+    none = Programs(tmp_path / "none", tmp_path / "none")
+    monkeypatch.setattr(module, "programs", lambda machine, say: none)
+
+
+@pytest.fixture
+def lab() -> Iterator[Callable[..., LabTarget]]:
+    """Opens targets, and closes them."""
+    opened: list[LabTarget] = []
+
+    def make(detail: str = "x86_64-rt-6.1", limits: Limits | None = None) -> LabTarget:
+        opened.append(LabTarget(detail, limits))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def plan(*commands: str, cpu: str = "", name: str = "trial") -> Plan:
+    """A step for each command that goes wrong ('': none does)."""
+    parameters = {"for": "1s", **({"cpu": cpu} if cpu else {})}
+    return Plan(
+        name,
+        tuple(
+            PlannedStep("timer", MappingProxyType(parameters), load_command=command)
+            for command in commands
+        ),
+    )
+
+
+def carried_out(
+    one: Plan, *targets: LabTarget, limits: RunLimits | None = None
+) -> tuple[list[RunOutcome], dict[str, Any], Source]:
+    with Store.open("sqlite:///runs.db", Path("data")) as store:
+        outcomes = execute(one, targets, store, limits=limits)
+        source = Source([store.get(outcome.id) for outcome in outcomes])
+        return outcomes, source.model["runs"][0], source
+
+
+def test_a_run_on_a_board(lab: Callable[..., LabTarget]) -> None:
+    outcomes, run, source = carried_out(plan("", ""), lab())
+    assert [outcome.state for outcome in outcomes] == ["complete"]
+    asked = [step for step in run["steps"] if step["role"] == "measurement"]
+    assert [step["state"] for step in asked] == ["complete", "complete"]
+    assert all(one["count"] for one in run["series"])
+    made = run["environment"]["lab"]
+    assert made["mode"] == "counted"
+    assert "no board's figures" in made["meaning"]
+    assert made["board"] == "x86_64-rt-6.1"
+    assert made["module"] == "loaded"
+    assert made["QEMU"] == "QEMU emulator version 0.0 (fake)"
+    assert FACTS.items() <= made.items()
+    assert "-icount" not in json.dumps(made)
+    del source
+
+
+def test_reports_say_that_it_was_emulated(
+    lab: Callable[..., LabTarget], rtgauge: Callable[..., Result]
+) -> None:
+    store = ("--store", "sqlite:///cli.db", "--data", "cli")
+    done = rtgauge("run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1", *store,
+                   "-o", "a.html", "-o", "a.md")  # fmt: skip
+    assert done.code == 0, done.err
+    words = "emulated, counted mode: instructions as time, no cache model"
+    assert words in " ".join(done.out.split())
+    assert words in Path("a.html").read_text()
+    assert words in Path("a.md").read_text()
+    plain = rtgauge("run", "timer", "--for", "1s", "--target",
+                    "lab:x86_64-rt-6.1,mode=plain", *store)  # fmt: skip
+    assert "emulated, plain mode" in plain.out
+    assert rtgauge("export", "last", "x.rtgauge", *store).code == 0
+    assert rtgauge("delete", "last", "--yes", *store).code == 0
+    assert rtgauge("import", "x.rtgauge", *store).code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "state", "message"),
+    [("crash", "failed", "ended on its own"), ("exit=1", "failed", "")],
+)
+def test_steps_that_fail(
+    lab: Callable[..., LabTarget], command: str, state: str, message: str
+) -> None:
+    _, run, _ = carried_out(plan("", command, ""), lab())
+    steps = [step for step in run["steps"] if step["role"] == "measurement"]
+    assert steps[0]["state"] == "complete"
+    assert steps[1]["state"] == state
+    assert message in steps[1]["reason"]
+    if message:  # the machine is gone
+        assert str(consoles_folder()) in steps[1]["remedy"]
+        assert steps[2]["state"] == "failed"
+    else:
+        assert steps[2]["state"] == "complete"
+
+
+def test_the_next_run_has_a_machine_of_its_own(lab: Callable[..., LabTarget]) -> None:
+    target = lab()
+    assert carried_out(plan("crash"), target)[1]["state"] == "failed"
+    assert carried_out(plan(""), target)[1]["state"] == "complete"
+
+
+def test_a_board_that_hangs_is_ended(lab: Callable[..., LabTarget]) -> None:
+    limits = RunLimits(overtime_s=-60.0, stop_s=2.0)  # of the 66 s that a counted second may take
+    _, run, _ = carried_out(plan("sleep"), lab(), limits=limits)
+    (step,) = (step for step in run["steps"] if step["role"] == "measurement")
+    assert step["state"] == "failed"
+    assert "did not end in its time" in step["reason"]
+    assert str(consoles_folder()) in step["remedy"]
+
+
+def test_silence_is_no_fault(lab: Callable[..., LabTarget]) -> None:
+    limits = RunLimits(first_s=0.0, silence_s=0.0)
+    assert carried_out(plan(""), lab(), limits=limits)[1]["state"] == "complete"
+
+
+def test_ctrl_c_ends_the_board(lab: Callable[..., LabTarget]) -> None:
+    target = lab()
+    target.environment()
+    timer = threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    _, run, _ = carried_out(plan("", "sleep", ""), target)
+    timer.join()
+    steps = [step for step in run["steps"] if step["role"] == "measurement"]
+    assert [step["state"] for step in steps] == ["complete", "interrupted", "skipped"]
+    assert "figures are lost" in steps[1]["reason"]
+    assert run["state"] == "interrupted"
+
+
+def test_an_agent_that_is_closed_ends_the_board(lab: Callable[..., LabTarget]) -> None:
+    target = lab()
+    target.environment()
+    agent = target.start(["run", "timer", "--load-cmd", "sleep"])
+    pid = target._machine.pid if target._machine else None
+    assert agent.read(0.05) is None
+    assert agent.wait(0.05) is None
+    agent.close()
+    assert pid is not None
+    assert process_ends(pid)
+    with pytest.raises(TargetError, match="it has ended"):
+        target.start(["run", "timer"])
+
+
+def test_any_program_and_any_file(lab: Callable[..., LabTarget]) -> None:
+    target = lab()
+    assert target.execute(["/bin/echo", "hello"]).stdout == b"hello"
+    target.put("/tmp/x", b"content")
+
+
+def test_describe_comes_from_the_board_where_its_agent_is_none_for_here(
+    lab: Callable[..., LabTarget],
+) -> None:
+    assert "timer" in Catalogue.from_json(lab("arm64-stock-6.1").describe()).measurements
+
+
+def test_the_mode_is_chosen_by_what_is_asked_for(lab: Callable[..., LabTarget]) -> None:
+    target = lab()
+    target.settle(plan(""), [])
+    assert facts_of(target)["mode"] == "counted"
+    sides = [target.side_by_side]
+    assert (pace_of(target).speaks, pace_of(target).scale > 10) == (False, True)
+    target.settle(plan("", cpu="0-2"), [])
+    assert facts_of(target)["mode"] == "plain"
+    assert target.setup().cpus == 3
+    assert [*sides, target.side_by_side] == [True, False]
+    assert "-icount" not in target.setup().mode.arguments
+    assert lab("x86_64-rt,cpus=4").setup().mode.name == "plain"
+    named = lab("x86_64-rt,mode=counted")
+    with pytest.raises(UsageError, match="CPU 0 alone"):
+        named.settle(plan("", cpu="1"), [])
+    with pytest.raises(UsageError, match="CPU 8"):
+        lab().settle(plan("", cpu="8"), [])
+
+
+@pytest.mark.parametrize("detail", ["x86_64-rt-6.1,mode=plain", "x86_64-rt-6.1"])
+def test_kernels_are_not_compared_in_plain_mode(lab: Callable[..., LabTarget], detail: str) -> None:
+    cpu = "" if "plain" in detail else "1"
+    with pytest.raises(UsageError, match="plain mode") as caught:
+        carried_out(plan("", cpu=cpu), lab(detail), lab("x86_64-stock-6.1"))
+    assert "counted" in caught.value.remedy
+
+
+def test_counted_boards_of_a_study_run(lab: Callable[..., LabTarget]) -> None:
+    outcomes, _, _ = carried_out(plan(""), lab(), lab("x86_64-stock-6.1,preempt=full"))
+    assert [(one.target, one.state) for one in outcomes] == [
+        ("lab:x86_64-rt-6.1", "complete"),
+        ("lab:x86_64-stock-6.1,preempt=full", "complete"),
+    ]
+
+
+def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:
+    setup = lab("x86_64-stock-6.1,preempt=full,isolcpus=1,memory=1024").setup()
+    words = setup.arguments.split()
+    assert words[0] == "console=ttyS0"
+    assert words[-2:] == ["preempt=full", "isolcpus=1"]
+    assert setup.memory_mib == 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lab", "which board"),
+        ("lab:", "which board"),
+        ("lab:x86-rt", "x86-rt"),
+        ("lab:x86_64-rt,mode=fast", "no mode 'fast'"),
+        ("lab:x86_64-rt,cpus=0", "cpus=0"),
+        ("lab:x86_64-rt,cpus=9", "cpus=9"),
+        ("lab:x86_64-rt,cpus=two", "cpus=two"),
+        ("lab:x86_64-rt,memory=1", "memory=1"),
+        ("lab:x86_64-rt,mode=counted,cpus=2", "one processor"),
+        ("lab:x86_64-rt,", "no argument"),
+        ("lab:x86_64-rt,a b", "no argument"),
+        ('lab:x86_64-rt,a="b"', "no argument"),
+        ("lab:x86_64-rt,-x", "no argument"),
+    ],
+)
+def test_names_that_are_none(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_target(name)
+
+
+def test_lab_list(rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
+    listed = rtgauge("lab", "list")
+    assert listed.code == 0
+    assert max(map(len, listed.out.splitlines())) <= 80, listed.out
+    document = rtgauge("lab", "list", "--json").json()
+    assert document["format"] == "rtgauge-lab"
+    names = [board["name"] for board in document["boards"]]
+    assert "x86_64-rt-6.1" in names
+    assert all(name in listed.out for name in names)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "qemu-system-x86" in rtgauge("lab", "list").out
+
+
+def test_lab_shell_needs_a_terminal(rtgauge: Callable[..., Result]) -> None:
+    asked = rtgauge("lab", "shell", "x86_64-rt")
+    assert asked.code == 2
+    assert "terminal" in asked.err
+
+
+def test_lab_commands_that_are_none(rtgauge: Callable[..., Result]) -> None:
+    asked = rtgauge("lab", "rum")
+    assert asked.code == 2
+    assert "run" in asked.err
