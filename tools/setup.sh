@@ -5,6 +5,7 @@
 #
 #   tools/setup.sh          what running needs: Debian's packages, .venv, the agent
 #   tools/setup.sh --lab    and what emulated boards need: a cross compiler, static agents
+#                           (for one PROCESSOR, if that is named)
 #   tools/setup.sh --test   and what the tests need
 #   tools/setup.sh --dev    and what `make check` needs
 #
@@ -18,13 +19,14 @@ export LC_ALL=C
 CDPATH='' cd -- "$(dirname -- "$0")/.."
 . tools/stamp.sh
 
+processor=""
 case "${1-}" in
 "") level=run levels="run lab test dev" extras="" ;;
---lab) level=lab levels="lab dev" extras="lab" ;;
+--lab) level=lab levels="lab dev" extras="lab" processor=${2-} ;;
 --test) level=test levels="test dev" extras="test" ;;
 --dev) level=dev levels="dev" extras="lab test dev" ;;
 *)
-	echo "usage: tools/setup.sh [--lab | --test | --dev]" >&2
+	echo "usage: tools/setup.sh [--lab [PROCESSOR] | --test | --dev]" >&2
 	exit 2
 	;;
 esac
@@ -264,7 +266,8 @@ agent() {
 # What runs in emulated boards; the lab calls for it, so it stays quiet about what is up to date.
 static_programs() {
 	say "static agents for emulated boards"
-	logged .venv/bin/python tools/static_programs.py ||
+	# shellcheck disable=SC2086 # one processor, or all
+	logged .venv/bin/python tools/static_programs.py $processor ||
 		fail "the static agents could not be built" "the log is $PWD/$log"
 }
 

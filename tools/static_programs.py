@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build what emulated boards run, for each of their processors, into src/rtgauge/agents/.
+"""Build what emulated boards run, for the processors named or for all, into src/rtgauge/agents/.
 
 The static agent, by its own build, and the guest program of lab/guest/; both with zig and its C
 library (musl), so that nothing of this machine is in them. Called by ``tools/setup.sh --lab``.
@@ -7,6 +7,7 @@ library (musl), so that nothing of this machine is in them. Called by ``tools/se
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from rtgauge.lab.boards import MACHINES, Machine
-from rtgauge.lab.programs import STAMP, agent_name, guest_name, sources_digest
+from rtgauge.lab.programs import agent_name, guest_name, sources_digest, stamp_name
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "src" / "rtgauge" / "agents"
@@ -68,44 +69,29 @@ def guest(machine: Machine) -> None:
     """The guest program: every source of lab/guest/ in one."""
     sources = sorted((ROOT / "lab" / "guest").glob("*.c"))
     built = BUILDS / guest_name(machine.processor)
-    if not sources:
-        built.write_text(INTERIM, encoding="ascii")
-    else:
-        options = ["-std=gnu11", "-static", *LINK, "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
-        run(*compiler(machine), *options, "-I", ROOT / "kmod", *sources, "-o", built)
+    options = ["-std=gnu11", "-static", *LINK, "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
+    run(*compiler(machine), *options, *sources, "-o", built)
     keep(built, guest_name(machine.processor))
 
 
-INTERIM: Final = """#!/bin/busybox sh
-# SPDX-License-Identifier: Apache-2.0
-export PATH=/bin
-mount -t devtmpfs dev /dev
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t tmpfs tmp /tmp
-for module in /modules/kernel/*.ko /modules/rtgauge.ko; do
-	[ -e "$module" ] && insmod "$module"
-done
-echo "up: $(cat /proc/uptime)"
-case "$(cat /proc/cmdline)" in
-*rtgauge.once*) poweroff -f ;;
-esac
-exec setsid cttyhack sh
-"""
-
-
 def main() -> None:
-    """Build everything; the stamp comes last, and tells what it was made from."""
-    stamp = sources_digest(ROOT)
+    """Build what is not up to date; the stamp comes last, and tells what it was made from."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    processors = [machine.processor for machine in MACHINES.values()]
+    parser.add_argument("processor", nargs="*", default=processors)
+    named = parser.parse_args().processor
+    digest = sources_digest(ROOT)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / STAMP).unlink(missing_ok=True)
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
     for machine in MACHINES.values():
+        stamp = FOLDER / stamp_name(machine.processor)
+        there = stamp.exists() and stamp.read_text(encoding="ascii").strip() == digest
+        if machine.processor not in named or there:
+            continue
+        stamp.unlink(missing_ok=True)
         agent(machine)
         guest(machine)
-    new = FOLDER / f"{STAMP}.new"
-    new.write_text(stamp + "\n", encoding="ascii")
-    new.rename(FOLDER / STAMP)
+        stamp.write_text(digest + "\n", encoding="ascii")
 
 
 if __name__ == "__main__":

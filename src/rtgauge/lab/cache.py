@@ -2,8 +2,8 @@
 """The folder where the lab keeps what it has fetched and made.
 
 What is there under its final name is whole: it is made beside that under another name and then
-renamed. Only who holds the lock makes anything; finished things are read without it. A process
-that was killed leaves unfinished ones, which the next holder of the lock removes.
+renamed. Only who holds a folder's lock makes anything in it; finished things are read without one.
+A process that was killed leaves unfinished ones, which the next holder of the lock removes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,18 +86,20 @@ def explained(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, say: Say) -> Iterator[None]:
-    """Hold the cache's lock, after waiting for whoever holds it; leftovers are gone then.
+def locked(folder: Path, names: Sequence[str], say: Say) -> Iterator[None]:
+    """Hold the lock of folders of the cache, after waiting for whoever holds it.
 
-    Raises TargetError after an hour.
+    The first one names the lock. Leftovers in them are gone then. Raises TargetError after an hour.
     """
     with explained(folder):
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        path = folder / f"{names[0]}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _wait_for(descriptor, folder, say)
         with explained(folder):
-            for left in (*folder.glob(f"*{UNFINISHED}"), *folder.glob(f"*/*{UNFINISHED}")):
-                remove(left)
+            for name in names:
+                for left in (folder / name).glob(f"*{UNFINISHED}"):
+                    remove(left)
         yield
     finally:
         os.close(descriptor)

@@ -66,14 +66,28 @@ def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
             known = _known(cache, board, unpacked, made)
             if known is not None:
                 return known
-    with locked(cache, say):
+    unpacked = _kernel(cache, board, newest, say)
+    with locked(cache, ("images", "modules"), say):
+        known = _known(cache, board, unpacked, made)
+        return known or _make(cache, board, unpacked, made, say)
+
+
+def _kernel(cache: Path, board: Board, newest: bool, say: Say) -> Unpacked:
+    """The kernel of a board, whole; one that was damaged in the cache is fetched anew."""
+    known = None if newest else known_kernel(board)
+    if known is not None and _whole(known):
+        return known
+    with locked(cache, ("kernels", "boards"), say):
         unpacked = kernel_for(board, newest, say)
-        if digest_of(unpacked.kernel) != unpacked.sha256:
+        if not _whole(unpacked):
             say(f"the kernel in the cache is damaged, and is fetched anew ({unpacked.kernel})")
             remove(unpacked.folder)
             unpacked = kernel_for(board, newest, say)
-        known = _known(cache, board, unpacked, made)
-        return known or _make(cache, board, unpacked, made, say)
+        return unpacked
+
+
+def _whole(unpacked: Unpacked) -> bool:
+    return digest_of(unpacked.kernel) == unpacked.sha256
 
 
 def _key(board: Board, unpacked: Unpacked, made: Programs, build: Recipe | None) -> str:

@@ -18,9 +18,8 @@ from rtgauge.errors import TargetError
 from rtgauge.lab.boards import Machine
 from rtgauge.lab.cache import Say
 
-__all__ = ["Programs", "agent_name", "guest_name", "programs", "sources_digest"]
+__all__ = ["Programs", "agent_name", "guest_name", "programs", "sources_digest", "stamp_name"]
 
-STAMP: Final = "static.stamp"
 SETUP: Final = "tools/setup.sh"
 # What the programs are made from, in a checkout.
 SOURCES: Final = (
@@ -54,6 +53,11 @@ def guest_name(processor: str) -> str:
     return f"rtgauge-guest-{processor}"
 
 
+def stamp_name(processor: str) -> str:
+    """The file that tells what the programs for a processor were made from."""
+    return f"static-{processor}.stamp"
+
+
 def sources_digest(checkout: Path) -> str:
     """What the programs would be made from now."""
     total = hashlib.sha256()
@@ -74,7 +78,7 @@ def programs(machine: Machine, say: Say) -> Programs:
     found = Programs(folder / agent_name(machine.processor), folder / guest_name(machine.processor))
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / SETUP).is_file():
-        _make(checkout, folder, found, say)
+        _make(checkout, folder / stamp_name(machine.processor), found, machine, say)
     for path in (found.agent, found.guest):
         if not path.is_file():
             raise TargetError(
@@ -84,22 +88,22 @@ def programs(machine: Machine, say: Say) -> Programs:
     return found
 
 
-def _made(checkout: Path, folder: Path, found: Programs) -> bool:
+def _made(checkout: Path, stamp: Path, found: Programs) -> bool:
     try:
-        stamp = (folder / STAMP).read_text(encoding="ascii").strip()
+        digest = stamp.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return False
     whole = found.agent.is_file() and found.guest.is_file()
-    return whole and stamp == sources_digest(checkout)
+    return whole and digest == sources_digest(checkout)
 
 
-def _make(checkout: Path, folder: Path, found: Programs, say: Say) -> None:
-    if _made(checkout, folder, found):
+def _make(checkout: Path, stamp: Path, found: Programs, machine: Machine, say: Say) -> None:
+    if _made(checkout, stamp, found):
         return
     say("the programs for emulated boards, from their sources")
     try:
         done = subprocess.run(
-            [checkout / SETUP, "--lab"],
+            [checkout / SETUP, "--lab", machine.processor],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
