@@ -18,11 +18,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import IO, Any, Final, Protocol
 
-from rtgauge.audit import DEFAULT_PRIORITY, audit, environment_document
+from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
 from rtgauge.catalogue import Catalogue, format_cpus, parse_cpus
 from rtgauge.disturb import disturb_words
 from rtgauge.errors import (
@@ -306,6 +306,14 @@ def _prepare(plan: Plan, target: Target) -> Catalogue:
     return catalogue
 
 
+def _of_the_lab(finding: Finding, made: Mapping[str, str]) -> Finding:
+    """On an emulated board that it is none of silicon is meant, and said where figures are."""
+    if finding.check != "virtualisation":
+        return finding
+    what = f"emulated board of the lab, {made.get('mode')} mode"
+    return replace(finding, found=what, level="note", why=made.get("meaning", ""), remedy="")
+
+
 def _check_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: str) -> None:
     """UsageError if a step asks for a CPU that is not online there."""
     present = online_cpus(Facts(facts))
@@ -485,7 +493,8 @@ class _Run:
             settings=settings,
             priority=_lowest_priority(self._plan.steps),
         )
-        return [asdict(finding) for finding in found]
+        made = facts_of(self._target)
+        return [asdict(_of_the_lab(one, made) if made else one) for one in found]
 
     def _note(self, index: int, ended: _Ended, duration_s: float = 0.0) -> dict[str, Any]:
         entry: dict[str, Any] = self._document["steps"][index]

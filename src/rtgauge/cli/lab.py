@@ -62,8 +62,8 @@ def list_boards(as_json: bool) -> None:
     ]
     print_table(("BOARD", "KERNEL", "VERSION", "MISSING"), rows, width())
     show("")
-    show("A name without a version, such as x86_64-rt, means the newest kernel. A kernel is")
-    show("fetched when its board is first used.")
+    show("A name without a version, such as x86_64-rt, means the newest kernel.")
+    show("A kernel is fetched when its board is first used.")
 
 
 def _board_names() -> list[str]:
@@ -98,7 +98,7 @@ def _entry(name: str) -> dict[str, Any]:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
-    """Carry out a plan on the boards it names; the same as 'rtgauge run'.
+    """Carry out a plan on the boards it names, or on those named with --target.
 
     All options are those of 'rtgauge run'.
     """

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emulated boards in QEMU: orders, answers, and that time stands still between them."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from rtgauge.errors import TargetError
+from rtgauge.lab.machine import DATA_MAX, Output
+from rtgauge.stream import StreamReader
+from rtgauge.target.lab import LabTarget
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-x86_64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
+)
+HOME = Path(os.environ["HOME"])  # before the tests have one of their own
+BUSY = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass\n"
+
+
+@pytest.fixture(autouse=True)
+def shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are fetched once, not by each test."""
+    if "XDG_CACHE_HOME" not in os.environ:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(HOME / ".cache"))
+
+
+@pytest.fixture(params=["x86_64-rt-6.1", "x86_64-stock-6.1,mode=plain,cpus=2"])
+def board(request: pytest.FixtureRequest) -> Iterator[LabTarget]:
+    target = LabTarget(request.param)
+    yield target
+    target.close()
+
+
+def shell(target: LabTarget, script: str) -> Output:
+    return target.execute(["/bin/sh", "-c", script])
+
+
+def test_orders(board: LabTarget) -> None:
+    """All on one machine: it takes a while to start."""
+    output = shell(board, "echo a; echo b >&2; exit 3")
+    assert (output.code, output.stdout, output.stderr) == (3, b"a\n", b"b\n")
+    assert shell(board, "kill -9 $$").code == -9
+    assert board.execute(["/nowhere"]).code == 127
+    assert b"/nowhere cannot be started" in board.execute(["/nowhere"]).stderr
+    # more than one piece, and exactly one
+    for count in (0, 1, DATA_MAX - 1, DATA_MAX, DATA_MAX + 1, 2 * DATA_MAX + 77):
+        output = shell(board, f"head -c {count} /dev/zero | tr '\\0' x")
+        assert output.stdout == b"x" * count
+    assert len(shell(board, "head -c 100000 /dev/zero >&2").stderr) == 65536
+    # files, executable, larger than a piece
+    board.put("/tmp/hello", b"#!/bin/sh\necho hello $1\n")
+    assert board.execute(["/tmp/hello", "you"]).stdout == b"hello you\n"
+    content = random.Random(1).randbytes(DATA_MAX + 4321)
+    board.put("/tmp/large", content)
+    assert shell(board, "cat /tmp/large").stdout == content
+    with pytest.raises(TargetError, match="/none/there cannot be written"):
+        board.put("/none/there", b"")
+    # what a program leaves behind is ended, and does not hold up the answer
+    shell(board, "sleep 1000 & (sleep 1000 &) ; true")
+    assert b"sleep" not in shell(board, "ps -o comm").stdout
+    assert b"Z" not in shell(board, "ps -o stat").stdout
+    # the module is there, and the kernel has nothing to complain about
+    log = shell(board, "dmesg").stdout
+    for word in (b"BUG:", b"WARNING:", b"Oops", b"Call Trace"):
+        assert word not in log
+    assert board.facts["module"] == "loaded"
+    assert shell(board, "cat /sys/class/net/lo/operstate /proc/mounts").code == 0
+
+
+def test_a_machine_that_goes_down_is_an_error(board: LabTarget) -> None:
+    with pytest.raises(TargetError, match="ended on its own") as caught:
+        shell(board, "echo c > /proc/sysrq-trigger; sleep 100")
+    console = caught.value.remedy.rpartition("see the board's console: ")[2]
+    assert "sysrq" in Path(console).read_text(errors="replace")
+    with pytest.raises(TargetError, match="has ended"):
+        board.start(["run", "timer"])
+    assert b"6.1" in board.environment()
+
+
+def _streams(pauses: Sequence[float], busy: bool) -> list[bytes]:
+    """What several orders on a fresh machine gave, with these pauses of the host before each."""
+    hogs = [
+        subprocess.Popen([sys.executable, "-c", BUSY])
+        for _ in range(len(os.sched_getaffinity(0)) if busy else 0)
+    ]
+    target = LabTarget("x86_64-rt-6.1")
+    try:
+        given = [target.environment()]
+        for pause, load in zip(pauses, ("idle", "sched", "idle"), strict=True):
+            time.sleep(pause)
+            words = ["run", "timer", "--samples", "500", "--load", load, "--run", "0" * 36]
+            agent = target.start(words)
+            stream = b""
+            while (piece := agent.read(1.0)) != b"":
+                stream += piece or b""
+            assert agent.wait(1.0) == 0, agent.messages()
+            agent.close()
+            given.append(stream)
+        given.append(target.execute(["/bin/dmesg"]).stdout)
+        return given
+    finally:
+        target.close()
+        for hog in hogs:
+            hog.kill()
+            hog.wait(30)
+
+
+def test_counted_runs_agree_whatever_the_host_does() -> None:
+    """Bit for bit: environment, three streams, and the kernel's log with its time stamps."""
+    quiet = _streams([0.0, 0.0, 0.0], busy=False)
+    busy = _streams([0.7, 1.9, 0.1], busy=True)
+    assert [len(one) for one in quiet] == [len(one) for one in busy]
+    assert quiet == busy
+    for stream in quiet[1:4]:
+        reader = StreamReader()
+        reader.feed(stream)
+        assert reader.finish().complete
+    assert quiet[1] != quiet[3]  # time has gone on in between
