@@ -283,6 +283,29 @@ def test_lab_shell_needs_a_terminal(rtgauge: Callable[..., Result]) -> None:
     assert "terminal" in asked.err
 
 
+def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
+    store = ("--store", "sqlite:///cli.db", "--data", "cli")
+    for words in (["timer"], ["timer", "--target", "fake"]):
+        asked = rtgauge("lab", "run", *words, *store)
+        assert asked.code == 2
+        assert "no board of the lab" in asked.err
+    Path("study.toml").write_text(
+        """
+        [plan]
+        targets = ["lab:x86_64-rt-6.1", "lab:x86_64-stock-6.1"]
+        [[step]]
+        measurement = "timer"
+        for = "1s"
+        """
+    )
+    done = rtgauge("lab", "run", "study.toml", "--json", *store)
+    assert done.code == 0, done.err
+    assert [run["target"] for run in done.json()["runs"]] == [
+        "lab:x86_64-rt-6.1",
+        "lab:x86_64-stock-6.1",
+    ]
+
+
 def test_lab_commands_that_are_none(rtgauge: Callable[..., Result]) -> None:
     asked = rtgauge("lab", "rum")
     assert asked.code == 2

@@ -39,6 +39,7 @@
 #define INIT_STDOUT "/run/rtgauge.stdout"
 #define INIT_STDERR "/run/rtgauge.stderr"
 #define INIT_MODULE "/modules/rtgauge.ko"
+#define INIT_KERNEL_MODULES "/modules/kernel"
 #define INIT_WORDS_MAX 1024
 /* What boot leaves to do later, a kernel does in its first seconds: nobody is to measure that. */
 #define INIT_SETTLED_NS 5000000000LL
@@ -143,20 +144,48 @@ static void init_loopback(void)
 	close(fd);
 }
 
-/* Load the module; what came of it, for the host. */
+static int init_insert(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return errno;
+	if (syscall(SYS_finit_module, fd, "", 0))
+		err = errno;
+	close(fd);
+	return err;
+}
+
+/* The kernel's own modules that something here needs, in the order of their names. */
+static void init_kernel_modules(void)
+{
+	char path[PATH_MAX];
+	struct dirent **entries;
+	int count = scandir(INIT_KERNEL_MODULES, &entries, NULL, alphasort), err;
+
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), INIT_KERNEL_MODULES "/%s", entries[i]->d_name);
+		err = entries[i]->d_name[0] == '.' ? 0 : init_insert(path);
+		if (err)
+			printf("rtgauge-guest: %s: %s\n", path, strerror(err));
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	fflush(stdout);
+}
+
+/* Load our module; what came of it, for the host. */
 static void init_module(char *said, size_t size)
 {
-	int fd = open(INIT_MODULE, O_RDONLY | O_CLOEXEC);
+	int err = init_insert(INIT_MODULE);
 
-	if (fd < 0) {
+	if (err == ENOENT)
 		snprintf(said, size, "module=none\n");
-		return;
-	}
-	if (syscall(SYS_finit_module, fd, "", 0))
-		snprintf(said, size, "module=refused: %s\n", strerror(errno));
+	else if (err)
+		snprintf(said, size, "module=refused: %s\n", strerror(err));
 	else
 		snprintf(said, size, "module=loaded\n");
-	close(fd);
 }
 
 /* --- the exchange --- */
@@ -500,6 +529,7 @@ int main(void)
 	(void)!chdir("/root");
 	sethostname("lab", 3);
 	init_loopback();
+	init_kernel_modules();
 	init_module(module, sizeof(module));
 	if (!init_find_exchange(&init))
 		init_shell();

@@ -102,8 +102,15 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
 
     All options are those of 'rtgauge run'.
     """
-    from rtgauge.cli.run import run  # noqa: PLC0415
+    from rtgauge.cli.run import run, targets_of  # noqa: PLC0415
 
+    others = [name for name in targets_of(words) if name.partition(":")[0] != "lab"]
+    if others and words and not {"--help", "-h"} & {*words}:
+        raise UsageError(
+            f"target '{others[0]}' is no board of the lab",
+            'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]; '
+            "elsewhere it is 'rtgauge run'",
+        )
     code = ctx.invoke(run, words=words)
     return code if isinstance(code, int) else 0
 

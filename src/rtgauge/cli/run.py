@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["evaluate", "run"]
+__all__ = ["evaluate", "run", "targets_of"]
 
 # What a step whose length nobody knows is taken to last, where a length is only being estimated.
 GUESS_NS = 2 * 10**9
@@ -223,7 +223,7 @@ def _positional(words: Sequence[str]) -> Iterator[int]:
             yield place
 
 
-def _targets_of(words: Sequence[str]) -> list[str]:
+def targets_of(words: Sequence[str]) -> list[str]:
     """The targets named, on the command line or else in the plan; just ``local`` without any."""
     names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
     names += [
@@ -267,7 +267,7 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> int:
 
     with contextlib.ExitStack() as stack:
         targets = []
-        for name in dict.fromkeys(_targets_of(words)):
+        for name in dict.fromkeys(targets_of(words)):
             targets.append(open_target(name))
             stack.callback(targets[-1].close)
         catalogue = Catalogue.from_json(targets[0].describe())
@@ -324,7 +324,7 @@ def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
         formatter.write_dl([(name, plan_summary(path)) for name, path in shipped_plans().items()])
     show(formatter.getvalue().rstrip())
     try:
-        name = _targets_of(words)[0]
+        name = targets_of(words)[0]
         with contextlib.closing(open_target(name)) as target:
             catalogue = Catalogue.from_json(target.describe())
     except RtgaugeError:  # nothing to list them from: the help above has to do

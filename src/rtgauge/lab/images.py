@@ -36,7 +36,7 @@ __all__ = ["Image", "image"]
 
 RECORD_VERSION: Final = 1
 # Counts up with what is made of the same files.
-FORM: Final = "1"
+FORM: Final = "2"
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def tree(
     for name in ("tmp", "var/tmp"):
         entries[name] = folder(0o1777)
     for name in busybox_applets(busybox):
-        entries[f"bin/{name}"] = link("busybox")
+        entries.setdefault(f"bin/{name}", link("busybox"))  # "busybox" is one of them
     for name, content in modules.items():
         entries[f"modules/{name}"] = file(content)
     for name, content in kernel_modules.items():
