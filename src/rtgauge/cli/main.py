@@ -27,6 +27,7 @@ COMMANDS = {
     "runs": ("store", "runs", "List the runs in the store."),
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),
+    "compare": ("compare", "compare", "Put sets of runs side by side."),
     "delete": ("store", "delete", "Delete runs from the store."),
     "export": ("bundle", "export", "Pack a run into one file."),
     "import": ("bundle", "import_", "Put a run that was exported into the store."),

@@ -18,6 +18,7 @@ from rtgauge.facts import printable
 
 __all__ = [
     "format_seconds",
+    "print_comparison",
     "print_error",
     "print_json",
     "print_results",
@@ -64,13 +65,23 @@ def width() -> int:
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
 
 
-def print_results(document: Mapping[str, Any]) -> None:
-    """The summary of a results model on stdout."""
+def print_results(document: Mapping[str, Any], *, across: bool = True) -> None:
+    """The summary of a results model on stdout; ``across``: its runs side by side, too."""
     from rtgauge.report import terminal  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
-    click.echo(terminal.text(document, width(), color=color, encoding=encoding), nl=False)
+    text = terminal.text(document, width(), color=color, encoding=encoding, across=across)
+    click.echo(text, nl=False)
+
+
+def print_comparison(document: Mapping[str, Any]) -> None:
+    """A comparison on stdout."""
+    from rtgauge.report import compare_text  # noqa: PLC0415
+
+    encoding = sys.stdout.encoding or "utf-8"
+    color = sys.stdout.isatty()
+    click.echo(compare_text.terminal(document, width(), color=color, encoding=encoding), nl=False)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> None:

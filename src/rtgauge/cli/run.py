@@ -26,7 +26,15 @@ import click
 
 from rtgauge.catalogue import Catalogue, Option, format_duration
 from rtgauge.cli.options import as_json, open_store, store_options, target_option
-from rtgauge.cli.output import format_seconds, print_error, print_json, print_results, say, show
+from rtgauge.cli.output import (
+    format_seconds,
+    print_comparison,
+    print_error,
+    print_json,
+    print_results,
+    say,
+    show,
+)
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 from rtgauge.plan import (
     REPEAT_MAX,
@@ -47,6 +55,7 @@ from rtgauge.plan import (
 )
 
 if TYPE_CHECKING:
+    from rtgauge.report import Source
     from rtgauge.run import RunOutcome
     from rtgauge.store import Store
     from rtgauge.target import Target
@@ -536,7 +545,7 @@ def _results(
     if as_json:
         print_json(document)
     else:
-        print_results(document)
+        _print(source)
     for report in reports:
         try:
             write(source, report)
@@ -561,6 +570,21 @@ def _results(
                 )
             )
     return int(_exit_code(outcomes, document))
+
+
+def _print(source: Source) -> None:
+    """The results of the runs; those of several targets in the end side by side."""
+    beside = source.beside
+    print_results(source.model, across=beside is None)
+    if beside is None:
+        return
+    study = source.model["runs"][0]["study"]
+    show("\nThe targets side by side\n", bold=True)
+    if isinstance(beside, str):
+        show(beside)
+        return
+    print_comparison(beside.document)
+    show(f"\nThe same again: rtgauge compare {study[:18]}")
 
 
 def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> ExitCode:

@@ -12,6 +12,7 @@ import click
 
 from rtgauge.cli.options import as_json, find_run, open_store, store_options
 from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
+from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ def report(
 ) -> None:
     """Write the report of one or more runs to a file.
 
+    RUN is the beginning of a run's id, 'last', a study, a label, or STUDY@TARGET. Several targets
+    stand side by side in it.
+
     \b
     Examples:
       rtgauge report last -o report.html
@@ -131,7 +135,9 @@ def report(
 
     format_of(output)
     with open_store(store_url, data) as store:
-        found = [find_run(store, name) for name in run]
+        rows = store.runs()
+        chosen = dict.fromkeys(row.id for name in run for row in select(rows, name).runs)
+        found = [store.get(identity) for identity in chosen]
         write(Source(found, paper), output)
         identities = [one.id for one in found]
     if as_json:

@@ -19,9 +19,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report import html, junit, ktap, markdown, model, pdf, terminal
+from rtgauge.report import compare, compare_text, html, junit, ktap, markdown, model, pdf, terminal
 
 if TYPE_CHECKING:
+    from rtgauge.report.model import Analysis, Document
     from rtgauge.store import StoredRun
 
 __all__ = [
@@ -41,25 +42,61 @@ __all__ = [
 
 class Source:
     """The runs of a report; one pass over their samples serves all its formats. ``paper``: the
-    size of the pages of a PDF (``pdf.PAPERS``)."""
+    size of the pages of a PDF (``pdf.PAPERS``). ``sets``: those that stand side by side; without
+    any given, the targets, where there are several."""
 
-    def __init__(self, runs: Sequence[StoredRun], paper: str = "a4") -> None:
+    def __init__(
+        self,
+        runs: Sequence[StoredRun],
+        paper: str = "a4",
+        sets: Sequence[compare.RunSet] | None = None,
+    ) -> None:
         self.runs = runs
         self.paper = paper
+        self.sets = sets
 
     @functools.cached_property
-    def analysis(self) -> model.Analysis:
+    def analysis(self) -> Analysis:
         """The model and what the pictures are drawn from."""
         return model.analyse(self.runs)
 
     @functools.cached_property
-    def model(self) -> model.Document:
+    def model(self) -> Document:
         """The results model."""
-        return self.analysis.model if "analysis" in self.__dict__ else model.build(self.runs)
+        return self._figures.model
+
+    @functools.cached_property
+    def _tables(self) -> Analysis:
+        return model.analyse(self.runs, pictures=False)
+
+    @property
+    def _figures(self) -> Analysis:
+        """The analysis, without what only pictures need where nobody needed that yet."""
+        return self.analysis if "analysis" in self.__dict__ else self._tables
+
+    def compared(self) -> compare.Compared:
+        """The sets side by side. Raises UsageError where they must not be."""
+        figures = self._figures
+        return compare.compare(figures, self._sets(figures.model["runs"]))
+
+    def _sets(self, runs: Sequence[Document]) -> Sequence[compare.RunSet]:
+        return self.sets if self.sets is not None else compare.sets_by_target(runs)
+
+    @functools.cached_property
+    def beside(self) -> compare.Compared | str | None:
+        """The sets of the report side by side, or why they are not; None for a single one."""
+        if len(self._sets(self._figures.model["runs"])) < 2:
+            return None
+        try:
+            return self.compared()
+        except UsageError as error:
+            return f"{error.message[:1].upper()}{error.message[1:]} ({error.remedy})."
 
 
 def _json(source: Source) -> bytes:
-    text = json.dumps(source.model, ensure_ascii=False, indent=1, allow_nan=False)
+    """The results model; of sets that were chosen, how they compare."""
+    document = source.model if source.sets is None else source.compared().document
+    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
     return f"{text}\n".encode()
 
 
@@ -67,11 +104,19 @@ def _from_model(render: Callable[[model.Document], str]) -> Callable[[Source], b
     return lambda source: render(source.model).encode()
 
 
+def _markdown(source: Source) -> bytes:
+    beside = source.beside
+    if isinstance(beside, compare.Compared):
+        return markdown.render(source.model, compare_text.markdown(beside.document)).encode()
+    refused = None if beside is None else markdown.escape_start(beside)
+    return markdown.render(source.model, refused).encode()
+
+
 FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
     {
         ".html": lambda source: html.render(source.analysis).encode(),
         ".json": _json,
-        ".md": _from_model(markdown.render),
+        ".md": _markdown,
         ".pdf": lambda source: pdf.render(source.analysis, source.paper),
         ".tap": _from_model(ktap.render),
         ".xml": _from_model(junit.render),

@@ -52,10 +52,11 @@ def escape_start(value: object) -> str:
     return _LINE_START.sub(lambda found: found[0][:-1] + "\\" + found[0][-1], escape(value))
 
 
-def render(model: Document) -> str:
-    """The Markdown text of a results model."""
+def render(model: Document, beside_text: str | None = None) -> str:
+    """The Markdown text of a results model. ``beside_text`` is the section in which its runs stand
+    side by side; without one each run is a set of its own there."""
     parts: list[str] = []
-    parts += _runs(model)
+    parts += _runs(model) if beside_text is None else [*_runs_table(model), beside_text]
     for number, run in enumerate(model["runs"]):
         parts += _run(run, beside.within(model, number))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -130,8 +131,8 @@ def _ratings(run: Document) -> list[str]:
     ]
 
 
-def _runs(model: Document) -> list[str]:
-    """What several runs are, and the quantities that they share."""
+def _runs_table(model: Document) -> list[str]:
+    """What several runs are; nothing for a single one."""
     runs = model["runs"]
     if len(runs) < 2:
         return []
@@ -146,8 +147,13 @@ def _runs(model: Document) -> list[str]:
         )
         for number, run in enumerate(runs)
     ]
-    parts = [f"# {len(runs)} runs side by side", table(head, rows, [0])]
-    tables = beside.across(model)
+    return [f"# {len(runs)} runs side by side", table(head, rows, [0])]
+
+
+def _runs(model: Document) -> list[str]:
+    """What several runs are, and the quantities that they share."""
+    parts = _runs_table(model)
+    tables = beside.across(model) if parts else []
     if tables:
         parts += [part for one in tables for part in _beside(one, False)]
         parts.append(beside.CAUTION)

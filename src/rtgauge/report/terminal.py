@@ -46,7 +46,7 @@ from rtgauge.report.labels import (
 )
 from rtgauge.report.points import prepared, verdict_of_run
 
-__all__ = ["render", "text"]
+__all__ = ["printed", "render", "text"]
 
 ROW_LIMIT: Final = 16
 TAIL: Final = "99.9"
@@ -100,14 +100,15 @@ def _held(text: str) -> str:
     return text.replace(numbers.GAP, _HOLD).replace("\u00a0", _HOLD)
 
 
-def render(model: Mapping[str, Any]) -> RenderableType:
-    """The summary of a results model as something that a rich console prints."""
+def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
+    """The summary of a results model as something that a rich console prints. ``across``: with what
+    its runs have in common side by side."""
     parts: list[RenderableType] = []
     for number, run in enumerate(model["runs"]):
         if parts:
             parts.append(Text())
         parts.extend(_run(run, beside.within(model, number)))
-    tables = beside.across(model)
+    tables = beside.across(model) if across else []
     if tables:
         parts += [Text(), Text(f"{len(model['runs'])} runs side by side", "bold")]
         parts += _beside(tables)
@@ -121,8 +122,16 @@ def text(
     *,
     color: bool = False,
     encoding: str = "utf-8",
+    across: bool = True,
 ) -> str:
     """The same as text, by default without control characters, in what the encoding can show."""
+    return printed(render(model, across=across), width, color=color, encoding=encoding)
+
+
+def printed(
+    what: RenderableType, width: int = 80, *, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """What rich prints as text, in what the encoding can show."""
     buffer = io.StringIO()
     console = Console(
         file=buffer,
@@ -135,7 +144,7 @@ def text(
         markup=False,
         legacy_windows=False,
     )
-    console.print(render(model))
+    console.print(what)
     plain = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
     plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ").replace(_HOLD, " ")
     try:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which runs a word on the command line means: a run, a study, a label, and of these a target's.
+
+RUN              the beginning of a run's id, or ``last``
+STUDY, LABEL     all runs of that study (the beginning of its id), or with that label
+STUDY@TARGET     of these the runs on that target; LABEL@TARGET, too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rtgauge.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from rtgauge.store import RunRow, Store
+
+__all__ = ["Selection", "select", "study_of_last"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The runs that a word means, in the order in which they were carried out. ``whole``: all of a
+    study or label, whatever their targets; else they are one set."""
+
+    word: str
+    runs: tuple[RunRow, ...]
+    whole: bool
+
+    @property
+    def targets(self) -> list[str]:
+        """Their targets, each once."""
+        return list(dict.fromkeys(row.target for row in self.runs))
+
+
+def select(rows: Sequence[RunRow], word: str) -> Selection:
+    """What ``word`` means among all runs. Raises UsageError if that is nothing, or not clear."""
+    ordered = sorted(rows, key=lambda row: (row.started, row.id))
+    if not ordered:
+        raise UsageError(
+            "there are no runs in the store yet", "measure something: rtgauge run timer --for 10s"
+        )
+    if word == "last":
+        return Selection(word, (ordered[-1],), False)
+    found = _named(ordered, word)
+    if found is not None:
+        return found
+    name, at, target = word.rpartition("@")
+    whole = _named(ordered, name) if at and name and target else None
+    if whole is not None:
+        chosen = tuple(row for row in whole.runs if row.target == target)
+        if not chosen:
+            raise UsageError(
+                f"'{name}' has no run on target '{target}'", nearest(target, whole.targets)
+            )
+        return Selection(word, chosen, False)
+    labels = {row.label for row in ordered if row.label}
+    remedy = nearest(word, labels) if labels else ""
+    if not remedy.startswith("did you mean"):
+        remedy = "`rtgauge runs` lists the runs with their labels"
+    raise UsageError(f"there is no run, study or label '{word}'", remedy)
+
+
+def _named(rows: Sequence[RunRow], word: str) -> Selection | None:
+    begin = word.strip().lower()
+    if not begin:
+        return None
+    labelled = tuple(row for row in rows if row.label == word)
+    if labelled:
+        return Selection(word, labelled, len(labelled) > 1)
+    studies = list(dict.fromkeys(r.study for r in rows if r.study.startswith(begin)))
+    found = [row for row in rows if row.id.startswith(begin)]
+    if len(studies) == 1 and all(row.study == studies[0] for row in found):
+        return Selection(word, tuple(row for row in rows if row.study == studies[0]), True)
+    if len(found) == 1 and not studies:
+        return Selection(word, (found[0],), False)
+    if not found and not studies:
+        return None
+    ids = [*(f"{study} (study)" for study in studies), *(row.id for row in found)]
+    shown = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
+    raise UsageError(f"{len(ids)} runs and studies begin with '{word}'", f"give more: {shown}")
+
+
+def study_of_last(store: Store) -> Selection | None:
+    """The study of the newest run, if that has one."""
+    rows = store.runs()
+    newest = select(rows, "last").runs[0]
+    if not newest.study:
+        return None
+    runs = sorted((r for r in rows if r.study == newest.study), key=lambda r: (r.started, r.id))
+    return Selection(newest.study[:13], tuple(runs), True)

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of runs side by side: every figure against one computed from the samples directly, and what
+is not put side by side."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from conftest import Result
+from rtgauge import stream
+from rtgauge.cli.compare import arrange
+from rtgauge.cli.selection import select
+from rtgauge.errors import UsageError
+from rtgauge.report import Source, compare, compare_text, model
+from rtgauge.report.compare import RunSet
+from rtgauge.store import RunRow
+
+Run = Callable[..., Result]
+CONTEXTS = {"irq": 300, "kernel": 2000, "user": 5000}
+
+
+def series(seed: int, factor: float, **more: Any) -> list[made.FakeSeries]:
+    """A series for each context on one CPU."""
+    random = np.random.default_rng(seed)
+    return [
+        made.FakeSeries(
+            made.info(
+                n,
+                0,
+                context=context,
+                labels=more.get("labels", {}),
+                interval_ns=more.get("interval_ns", made.MS),
+                policy=more.get("policy", "fifo") if context != "irq" else "",
+                priority=more.get("priority", 80) if context != "irq" else 0,
+            ),
+            np.arange(12_000, dtype=np.int64),
+            (random.gamma(4, typical / 4, 12_000) * factor + 50).astype(np.int32),
+        )
+        for n, (context, typical) in enumerate(CONTEXTS.items())
+    ]
+
+
+def kernel_run(
+    number: int, target: str, kernel: str, factor: float = 1.0, *, lab: str = "", **more: Any
+) -> made.FakeRun:
+    """A run of two steps, idle and under a load, with a kernel of its own."""
+    environment = copy.deepcopy(made.ENVIRONMENT)
+    environment["kernel"]["release"] = kernel
+    environment["realtime"] = "preempt_rt" if "rt" in kernel else "voluntary"
+    if lab:
+        environment["lab"] = {"mode": lab, "board": target}
+    steps = [
+        made.step(0, series(10 * number, factor, **more), load="idle"),
+        made.step(1, series(10 * number + 1, factor * 3, **more), load="sched"),
+    ]
+    steps = [
+        dataclasses.replace(one, header=made.header(n, "timer", one.document["load"]))
+        for n, one in enumerate(steps)
+    ]
+    return made.run(
+        steps,
+        id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+        target=target,
+        boot_id=f"boot{number}",
+        study="0192f0c4-6d1e-7aaa-8000-ffffffffffff",
+        environment=environment,
+    )
+
+
+def study(**more: Any) -> list[made.FakeRun]:
+    return [
+        kernel_run(1, "lab:rt", "6.1-rt", **more),
+        kernel_run(2, "lab:stock", "6.1", 8.0, **more),
+        kernel_run(3, "lab:stock", "6.1", 8.0, **more),
+        kernel_run(4, "lab:rt", "6.1-rt", **more),
+    ]
+
+
+def compared(runs: list[made.FakeRun], sets: list[RunSet] | None = None) -> compare.Compared:
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    chosen = compare.sets_by_target(analysis.model["runs"]) if sets is None else sets
+    found = compare.compare(analysis, chosen)
+    compare.validate(found.document)
+    return found
+
+
+def nearest_rank(values: list[int], percent: float) -> int:
+    return sorted(values)[math.ceil(round(len(values) * percent / 100, 9)) - 1]
+
+
+def test_figures_and_ratios_against_the_samples_themselves() -> None:
+    runs = study()
+    document = compared(runs).document
+    assert [one["name"] for one in document["sets"]] == ["lab:rt", "lab:stock"]
+    assert [one["boots"] for one in document["sets"]] == [2, 2]
+    assert [(one["context"], one["load"]["name"]) for one in document["quantities"]] == [
+        (context, load) for load in ("idle", "sched") for context in CONTEXTS
+    ]
+    assert document["apart"] == document["absent"] == []
+    members = [[runs[0], runs[3]], [runs[1], runs[2]]]
+    for place, quantity in enumerate(document["quantities"]):
+        step, at = divmod(place, 3)
+        wanted = []
+        for number, row in enumerate(quantity["rows"]):
+            each = [one.steps[step].series[at].value.tolist() for one in members[number]]
+            values = [int(v) for one in each for v in one]
+            wanted.append(
+                {
+                    "min": min(values),
+                    "50": nearest_rank(values, 50),
+                    "99.9": nearest_rank(values, 99.9),
+                    "max": max(values),
+                }
+            )
+            assert row["set"] == number
+            assert row["count"] == len(values)
+            assert row["figures"] == wanted[-1]
+            assert [one["run"] for one in row["runs"]] == [one.id for one in members[number]]
+            for own, mine in zip(row["runs"], each, strict=True):
+                assert own["figures"]["50"] == nearest_rank(mine, 50)
+                assert own["figures"]["max"] == max(mine)
+        assert quantity["rows"][0]["ratio"] is None
+        assert quantity["rows"][1]["ratio"] == pytest.approx(
+            {name: wanted[1][name] / wanted[0][name] for name in wanted[0]}, rel=1e-12
+        )
+
+
+def test_the_tables_behind_the_figures_hold_every_sample() -> None:
+    runs = study()
+    found = compared(runs)
+    for place, tables in enumerate(found.tables):
+        step, at = divmod(place, 3)
+        for table, members in zip(tables, ((0, 3), (1, 2)), strict=True):
+            values = sorted(
+                int(v) for one in members for v in runs[one].steps[step].series[at].value
+            )
+            assert np.repeat(table.values, table.counts).tolist() == values
+
+
+def test_few_samples_have_no_percentile_and_no_ratio_of_it() -> None:
+    runs = study()[:2]
+    for run in runs:
+        for step in run.steps:
+            for one in step.series:
+                one.index, one.value = one.index[:900], one.value[:900]
+    for quantity in compared(runs).document["quantities"]:
+        assert [row["figures"]["99.9"] for row in quantity["rows"]] == [None, None]
+        assert quantity["rows"][1]["ratio"]["99.9"] is None
+        assert quantity["rows"][1]["ratio"]["50"] is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"interval_ns": 2 * made.MS}, "interval 1 000 µs against 2 000 µs"),
+        ({"priority": 50}, "priority 80 against 50"),
+        ({"policy": "other"}, "policy SCHED_FIFO against SCHED_OTHER"),
+        ({"labels": {"method": "timerfd"}}, "method none against timerfd"),
+        ({"lab": "counted"}, "clock time against instructions as time"),
+    ],
+)
+def test_what_was_measured_otherwise_stands_beside_nothing(
+    more: dict[str, Any], reason: str
+) -> None:
+    runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1", **more)]
+    document = compared(runs).document
+    same = {one["context"] for one in document["quantities"]}
+    other = {one["context"] for one in document["apart"]}
+    assert other and other.isdisjoint(same)
+    assert other | same == set(CONTEXTS)
+    for one in document["apart"]:
+        assert one["sets"] == [0, 1]
+        assert reason in one["reason"].replace("\u202f", " ")
+    text = " ".join(compare_text.terminal(document).split())
+    assert "Not side by side" in text and "measured in different ways" in text
+
+
+def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
+    runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
+    runs[1].steps[0].series = runs[1].steps[0].series[1:]
+    runs[1].steps[0].document.update(state="complete")
+    document = compared(runs).document
+    (lacking,) = document["absent"]
+    assert (lacking["context"], lacking["load"]["name"], lacking["sets"]) == ("irq", "idle", [1])
+    assert lacking["reason"] == "not measured there"
+    runs[1].steps[0].series = []
+    runs[1].steps[0].document.update(state="skipped", reason="the module is not there")
+    document = compared(runs).document
+    assert {one["reason"] for one in document["absent"]} == {"skipped: the module is not there"}
+    assert len(document["absent"]) == 3
+    assert "timer: latency (µs), no load added" in compare_text.terminal(document)
+
+
+def test_kernels_are_not_compared_by_the_mode_plain() -> None:
+    with pytest.raises(UsageError, match="mode plain") as caught:
+        compared(study(lab="plain"))
+    assert "counted" in caught.value.remedy
+    same = [kernel_run(n, f"t{n}", "6.1", lab="plain") for n in (1, 2)]
+    document = compared(same).document  # one kernel on two boards: nothing is said of kernels
+    assert "Emulated in real time" in document["note"]
+    counted = compared(study(lab="counted")).document
+    assert "instructions as time" in counted["note"]
+    assert [one["emulated"] for one in counted["sets"]] == [["counted"], ["counted"]]
+    source = Source(study(lab="plain"))  # type: ignore[arg-type]
+    assert isinstance(source.beside, str) and "mode plain" in source.beside
+
+
+def test_environments_are_compared_by_name() -> None:
+    document = compared(study()).document
+    differences = {one["name"]: one["values"] for one in document["differences"]}
+    assert differences["kernel"] == ["6.1-rt", "6.1"]
+    assert differences["real-time model"] == ["PREEMPT_RT", "voluntary preemption only"]
+    assert len(differences) == 2
+    runs = study()
+    runs[3].document["environment"]["cpu"]["model"] = "another"
+    differences = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
+    assert differences["cpu model"][0].endswith(" / another")
+
+
+def test_what_stands_against_the_figures_is_said_beside_them() -> None:
+    runs = study()
+    runs[1].steps[1].document.update(state="failed", reason="the load died")
+    runs[2].steps[0].told.append(stream.Event(0, "setting", 5, None, {"name": "governor"}))
+    document = compared(runs).document
+    marks = {
+        (one["context"], one["load"]["name"]): [row["marks"] for row in one["rows"]]
+        for one in document["quantities"]
+    }
+    assert marks["user", "sched"] == [[], ["invalid: the step failed"]]
+    assert marks["user", "idle"] == [[], ["disturbed: a setting changed meanwhile"]]
+    assert "B: invalid: the step failed" in compare_text.terminal(document)
+
+
+def test_a_disturbance_is_a_load_of_its_own() -> None:
+    runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
+    runs[1].steps[0].document["disturb"] = "spin_lock:200us:7.3ms"
+    document = compared(runs).document
+    assert {one["load"]["name"] for one in document["quantities"]} == {"sched"}
+    assert {one["load"].get("disturb", "") for one in document["absent"]} == {
+        "", "spin_lock:200us:7.3ms",
+    }  # fmt: skip
+
+
+def test_one_set_is_not_compared() -> None:
+    with pytest.raises(UsageError, match="two sets"):
+        compared([kernel_run(1, "a", "6.1"), kernel_run(2, "a", "6.1")])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_text_fits_and_has_the_figures(width: int) -> None:
+    document = compared(study(lab="counted")).document
+    text = compare_text.terminal(document, width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any(ord(character) < 32 for line in lines for character in line)
+    rows = [line for line in lines if line.lstrip().startswith(("A ", "B ", "B/A"))]
+    assert sum("×" in line for line in lines) == 6
+    assert sum("24 000" in line for line in rows or lines) >= 6
+    plain = compare_text.terminal(document, width, encoding="ascii")
+    assert plain.isascii()
+
+
+def test_markdown_has_a_section_of_it() -> None:
+    source = Source(study())  # type: ignore[arg-type]
+    assert isinstance(source.beside, compare.Compared)
+    text = compare_text.markdown(source.beside.document)
+    assert text.startswith("## Side by side")
+    assert text.count("| B/A") == 6
+
+
+# --- which runs a word means -------------------------------------------------------------------
+
+
+def row(identity: str, study: str = "", label: str = "", target: str = "local") -> RunRow:
+    return RunRow(identity, label, study, target, "complete", identity, 1.0, 1, "")
+
+
+ROWS = [
+    row("01aa-1", "01aa-0", "", "a"),
+    row("01aa-2", "01aa-0", "", "b"),
+    row("01ab-1", "", "before"),
+    row("01ab-2", "", "before", "lab:x,y=z"),
+    row("01ac-1", "01ac-0", "twice"),
+    row("01ac-2", "01ac-0", "twice"),
+    row("01ad-1"),
+    row("01ad-2", "", "at@home"),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "runs", "whole"),
+    [
+        ("last", ["01ad-2"], False),
+        ("01aa", ["01aa-1", "01aa-2"], True),
+        ("01aa-0", ["01aa-1", "01aa-2"], True),
+        ("01aa-0@b", ["01aa-2"], False),
+        ("01aa@a", ["01aa-1"], False),
+        ("01aa-2", ["01aa-2"], False),
+        ("before", ["01ab-1", "01ab-2"], True),
+        ("before@lab:x,y=z", ["01ab-2"], False),
+        ("twice", ["01ac-1", "01ac-2"], True),
+        ("01AD-1", ["01ad-1"], False),
+        ("at@home", ["01ad-2"], False),
+    ],
+)
+def test_a_word_means(word: str, runs: list[str], whole: bool) -> None:
+    found = select(ROWS, word)
+    assert ([one.id for one in found.runs], found.whole) == (runs, whole)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("nothing", "no run, study or label 'nothing'"),
+        ("", "no run"),
+        ("01ad", "begin with '01ad'"),
+        ("01a", "begin with '01a'"),
+        ("01aa@c", "'01aa' has no run on target 'c'"),
+    ],
+)
+def test_a_word_that_means_nothing(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        select(ROWS, word)
+
+
+def test_sets_are_made_of_targets() -> None:
+    runs, sets = arrange([select(ROWS, "01aa")])
+    assert [(one.name, one.places) for one in sets] == [("a", (0,)), ("b", (1,))]
+    runs, sets = arrange([select(ROWS, "twice"), select(ROWS, "01ad-1")])
+    assert [one.id for one in runs] == ["01ac-1", "01ac-2", "01ad-1"]
+    assert [one.places for one in sets] == [(0, 1), (2,)]
+    runs, sets = arrange([select(ROWS, "01aa"), select(ROWS, "before")])
+    assert [one.name for one in sets] == [
+        "a (01aa)", "b (01aa)", "local (before)", "lab:x,y=z (before)",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="two of the sets"):
+        arrange([select(ROWS, "01aa"), select(ROWS, "01aa-2")])
+
+
+def test_letters_go_on() -> None:
+    letters = [compare.letter(at) for at in range(60)]
+    assert letters[:3] == ["A", "B", "C"] and len(set(letters)) == 60
+
+
+# --- from the command line ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(rtgauge: Run) -> str:
+    """A study of two targets, twice each; gives its id."""
+    words = ("--samples", "4000", "--cpu", "0", "--method", "nanosleep,timer", "--repeat", "2")
+    targets = ("--target", "fake", "--target", "fake:late")
+    runs = rtgauge("run", "timer", *words, *targets, "--json").json()["runs"]
+    return str(runs[0]["study"])
+
+
+def test_compare_a_study(rtgauge: Run, two: str) -> None:
+    document = rtgauge("compare", two, "--json").json()
+    compare.validate(document)
+    assert [one["name"] for one in document["sets"]] == ["fake", "fake:late"]
+    for quantity in document["quantities"]:
+        assert quantity["rows"][1]["ratio"]["50"] == 1000
+        assert [row["count"] for row in quantity["rows"]] == [8000, 8000]
+    assert rtgauge("compare", "last", "--json").json() == document
+    names = [f"{two}@fake:late", f"{two}@fake"]
+    turned = rtgauge("compare", *names, "--json").json()
+    assert [one["name"] for one in turned["sets"]] == names
+    assert turned["quantities"][0]["rows"][1]["ratio"]["50"] == 0.001
+    shown = rtgauge("compare", two)
+    assert shown.code == 0 and "×1000" in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 80
+
+
+def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
+    words = ("--samples", "2000", "--target", "fake", "--target", "fake:late")
+    shown = rtgauge("run", "timer", *words).out
+    assert "The targets side by side" in shown and "B/A" in shown
+    assert "runs side by side" not in shown
+    again = shown.strip().splitlines()[-1].removeprefix("The same again: rtgauge ").split()
+    assert rtgauge(*again).code == 0
+
+
+@pytest.mark.parametrize("suffix", ["html", "md", "json"])
+def test_reports_of_a_study_have_the_section(rtgauge: Run, two: str, suffix: str) -> None:
+    path = Path(f"x.{suffix}")
+    assert rtgauge("compare", two, "-o", str(path)).code == 0
+    text = path.read_text()
+    assert "rtgauge-comparison" in text if suffix == "json" else "side by side" in text.lower()
+    if suffix != "json":
+        assert rtgauge("report", two, "-o", str(path)).code == 0
+        assert "B/A" in path.read_text() and "side by side" in path.read_text().lower()
+
+
+def test_what_is_no_comparison(rtgauge: Run, two: str) -> None:
+    assert rtgauge("compare", f"{two}@fake").code == 2
+    assert rtgauge("compare", two, "-o", "x.tap").code == 2
+    assert rtgauge("compare", "nothing").code == 2
+    assert rtgauge("compare").code == 2
