@@ -30,6 +30,10 @@ extern const struct measurement mutex_inversion_measurement;
 extern const struct measurement mutex_contended_measurement;
 extern const struct measurement mutex_uncontended_measurement;
 extern const struct measurement mutex_chain_measurement;
+extern const struct measurement irq_latency_measurement;
+extern const struct measurement irq_dispatch_measurement;
+extern const struct measurement irq_to_thread_measurement;
+extern const struct measurement irq_sustained_measurement;
 extern const struct measurement condvar_measurement;
 extern const struct measurement futex_measurement;
 extern const struct measurement mq_posix_measurement;
@@ -65,6 +69,10 @@ const struct measurement *const catalogue_measurements[] = {
 	&mutex_contended_measurement,
 	&mutex_uncontended_measurement,
 	&mutex_chain_measurement,
+	&irq_latency_measurement,
+	&irq_dispatch_measurement,
+	&irq_to_thread_measurement,
+	&irq_sustained_measurement,
 	&condvar_measurement,
 	&futex_measurement,
 	&mq_posix_measurement,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions of the kernel module: made, started, read, ended. */
+/* Sessions of the kernel module: made, started, read, ended. Its records come in at step 3 of the path
+ * of a sample. */
 #include "events.h"
 
 #include <errno.h>
@@ -149,7 +150,7 @@ static int events_refused(struct run *run, const struct rtgauge_setup *setup, in
 	return run_skip(run, reason, "choose another source, line or CPU");
 }
 
-int events_add(struct run *run, struct events_session *s, int priority)
+int events_make(struct run *run, struct events_session *s)
 {
 	struct message why = { { 0 }, { 0 } };
 
@@ -158,6 +159,15 @@ int events_add(struct run *run, struct events_session *s, int priority)
 		return run_skip(run, why.text, why.remedy);
 	if (ioctl(s->fd, RTGAUGE_SETUP, &s->setup))
 		return events_refused(run, &s->setup, -errno);
+	return 0;
+}
+
+int events_add(struct run *run, struct events_session *s, int priority)
+{
+	int err = events_make(run, s);
+
+	if (err)
+		return err;
 	s->worker = run_add_foreign(run, (pid_t)s->setup.thread, (int)s->setup.cpu,
 				    s->setup.thread ? priority : 0);
 	return s->worker < 0 ? s->worker : 0;
@@ -199,8 +209,7 @@ static void events_record(struct run *run, struct events_session *s,
 	for (int i = 0; i < EVENTS_GRIDS; i++) {
 		int64_t value;
 
-		/* the sample that exceeded the stop threshold is the last */
-		if (s->grid[i].series < 0 || run_stopped(run))
+		if (s->grid[i].series < 0)
 			continue;
 		value = s->value[i](record);
 		if (value != INT64_MIN)

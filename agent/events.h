@@ -42,7 +42,9 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 /* "CHIP:OUTPUT:INPUT" of the option gpio, into the fields of a set-up. 0 or -EINVAL. */
 int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input);
 
-/* In setup(): the session of @s->setup, with a foreign worker at @priority. 0, RUN_SKIPPED, or -errno
+/* In setup(): the session of @s->setup. 0, RUN_SKIPPED, or -errno with the run's message. */
+int events_make(struct run *run, struct events_session *s);
+/* The same, and its records are read by events_collect(): with a foreign worker at @priority. 0, RUN_SKIPPED, or -errno
  * with the run's message. */
 int events_add(struct run *run, struct events_session *s, int priority);
 /* In start(): grid point 0 is at @first_due_ns of the step. 0 or -errno with the run's message. */

@@ -24,6 +24,9 @@ void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, i
 	struct series *series = &run->series[grid->series];
 	int64_t gap, gone;
 
+	/* the sample that exceeded the stop threshold is the last of its series */
+	if (atomic_load_acquire(&run->threshold_hit) && run->threshold_series == grid->series)
+		return;
 	if (!grid->begun)
 		grid_begin(run, grid, index, lost);
 	gap = index - grid->next;

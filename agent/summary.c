@@ -25,7 +25,11 @@ static void summary_series(const struct series *s)
 	const struct series_histogram *h = &s->histogram;
 	char name[32], cpu[16];
 
-	snprintf(name, sizeof(name), "%s%s%s", s->info.name, s->info.labels[0].name ? " " : "",
+	/* contexts are told apart where they are not all the user's */
+	snprintf(name, sizeof(name), "%s%s%s%s%s", s->info.name,
+		 strcmp(s->info.context, "user") ? " " : "",
+		 strcmp(s->info.context, "user") ? s->info.context : "",
+		 s->info.labels[0].name ? " " : "",
 		 s->info.labels[0].name ? s->info.labels[0].value : "");
 	snprintf(cpu, sizeof(cpu), s->info.cpu < 0 ? "-" : "%d", s->info.cpu);
 	printf("%-24.24s %3s", name, cpu);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The text of the timerlat tracer, and its events on their grid. */
+/* The text of the timerlat tracer, and its events on their grid, which come in at step 3 of the path of
+ * a sample. */
 #include "timerlat.h"
 
 #include <errno.h>

@@ -324,7 +324,7 @@ static void tracer_event(struct run *run, struct tracer *tracer, const struct ti
 	struct grid *grid = event->context == TIMERLAT_IRQ ? &c->irq : &c->kernel;
 	int64_t index;
 
-	if (!c || event->context > TIMERLAT_THREAD || run_stopped(run))
+	if (!c || event->context > TIMERLAT_THREAD)
 		return;
 	index = timerlat_index(&c->clock, event);
 	/* a period that is not to be measured any more */

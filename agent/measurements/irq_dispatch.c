@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Interrupt dispatch: from the last stamp of a handler that wakes nobody until the next stamp of the
+ * thread that it interrupted, which does nothing but read the same clock.
+ * docs/measurements/irq-dispatch.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "interrupt.h"
+
+/* The thread is awake so long before an interrupt is due, half of a shorter interval. */
+#define IRQ_DISPATCH_LEAD_NS (100 * NSEC_PER_USEC)
+/* And waits so long for it: it must not spin for ever. */
+#define IRQ_DISPATCH_PATIENCE_NS (20 * NSEC_PER_MSEC)
+
+static const char *const irq_dispatch_contexts[] = { "irq", NULL };
+static const char *const irq_dispatch_stages[] = { "return from the interrupt", NULL };
+
+static const struct option_info irq_dispatch_options[] = {
+	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
+	  "how long; 0: until the samples are there, or it is stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "samples of each CPU; 0: until the time is up" },
+	{ "interval", OPTION_DURATION, "1ms", 100000, 3600000000000, NULL,
+	  "time from one interrupt to the next" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL,
+	  "SCHED_FIFO priority of the thread; 0: SCHED_OTHER" },
+	INTERRUPT_OPTIONS,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series irq_dispatch_series[] = {
+	{ "dispatch", "ns", "from the end of a handler until the interrupted thread goes on",
+	  "the handler reads the clock, last thing", "the thread reads the clock again",
+	  irq_dispatch_stages },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry irq_dispatch_tables[] = {
+	{ "resolution",
+	  "one turn of the thread's loop, at its quickest: samples are true to that" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate irq_dispatch_evaluate[] = {
+	{ "idle", "for=5s", "for=2m" },
+	{ NULL, NULL, NULL },
+};
+
+struct irq_dispatch_cpu {
+	struct events_session session;
+	const struct rtgauge_page *page;
+	const struct interrupt *interrupt;
+	struct grid dispatch;
+	int64_t loop_ns; /* the quickest turn */
+};
+
+struct irq_dispatch {
+	struct interrupt interrupt;
+	struct irq_dispatch_cpu *cpus;
+	int count;
+};
+
+/*
+ * Read the clock until the page tells of another event than @seen: the clock's next reading after
+ * the handler, into @now_ns. 0: none came by @until_ns. The clock is read before the page: an
+ * interrupt between the two is known by a stamp later than that reading.
+ */
+static uint32_t irq_dispatch_poll(struct irq_dispatch_cpu *c, uint32_t seen, int64_t until_ns,
+				  int64_t *now_ns)
+{
+	int64_t before_ns = clock_now_ns(CLOCK_MONOTONIC);
+	uint32_t sequence;
+
+	for (;;) {
+		*now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		sequence = atomic_load_acquire(&c->page->sequence);
+		if (sequence != seen && !(sequence & 1))
+			break;
+		if (*now_ns > until_ns)
+			return 0;
+		if (*now_ns - before_ns < c->loop_ns)
+			c->loop_ns = *now_ns - before_ns;
+		before_ns = *now_ns;
+	}
+	if (*now_ns < (int64_t)c->page->stamp_ns)
+		*now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	return sequence;
+}
+
+/* Until shortly before @due_ns. */
+static void irq_dispatch_sleep(const struct run *run, int64_t due_ns, int64_t interval_ns)
+{
+	int64_t lead_ns = interval_ns / 2 < IRQ_DISPATCH_LEAD_NS ? interval_ns / 2 :
+								   IRQ_DISPATCH_LEAD_NS;
+	const struct timespec until = clock_from_ns(due_ns - lead_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) && !run_stopped(run))
+		;
+}
+
+static void irq_dispatch_loop(struct worker *worker)
+{
+	struct irq_dispatch_cpu *c = worker->state;
+	struct run *run = worker->run;
+	int64_t interval_ns = c->interrupt->interval_ns;
+	int64_t first_ns = run->start_ns + c->dispatch.start_ns;
+	int64_t samples = c->interrupt->samples;
+
+	for (int64_t index = 0; index < c->interrupt->periods && samples > 0; index++) {
+		int64_t due_ns = first_ns + index * interval_ns, now_ns;
+		uint32_t seen;
+
+		irq_dispatch_sleep(run, due_ns, interval_ns);
+		if (run_stopped(run))
+			return;
+		/* what came while it slept interrupted somebody else */
+		seen = atomic_load_acquire(&c->page->sequence);
+		if (seen && (int64_t)c->page->index >= index) {
+			index = (int64_t)c->page->index;
+			continue;
+		}
+		if (!irq_dispatch_poll(c, seen, due_ns + IRQ_DISPATCH_PATIENCE_NS, &now_ns))
+			continue;
+		index = (int64_t)c->page->index;
+		grid_put(run, &c->dispatch, index, 0, now_ns - (int64_t)c->page->stamp_ns);
+		samples--;
+		if (c->dispatch.next > index + 1 && run_starved(run, now_ns))
+			return;
+	}
+}
+
+static int irq_dispatch_add(struct run *run, struct irq_dispatch *state, int number, int cpu)
+{
+	struct irq_dispatch_cpu *c = &state->cpus[number];
+	int worker, err;
+
+	c->interrupt = &state->interrupt;
+	c->loop_ns = INT64_MAX;
+	c->session.setup = interrupt_setup(&state->interrupt, RTGAUGE_KIND_IRQ_DISPATCH,
+					   RTGAUGE_CONTEXT_IRQ, cpu);
+	/* the thread says when there are enough */
+	c->session.setup.events = 0;
+	err = events_make(run, &c->session);
+	if (err)
+		return err;
+	c->page =
+		mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, c->session.fd, 0);
+	if (c->page == MAP_FAILED)
+		return message_set(&run->msg, -errno, "free some memory",
+				   "the kernel module's page cannot be mapped");
+	worker = run_add_worker(run, irq_dispatch_loop, c, cpu,
+				(int)option_number(&run->options, "priority"));
+	if (worker < 0)
+		return worker;
+	err = interrupt_add_series(run, &state->interrupt, "dispatch", "irq", cpu, worker,
+				   &c->dispatch);
+	c->dispatch.own = true;
+	return err;
+}
+
+static int irq_dispatch_setup(struct run *run)
+{
+	struct irq_dispatch *state = calloc(1, sizeof(*state));
+	const struct cpulist *cpus;
+	int number = 0, err;
+
+	run->state = state;
+	if (!state)
+		return -ENOMEM;
+	cpus = &state->interrupt.cpus;
+	err = interrupt_choose(run, &state->interrupt);
+	if (err)
+		return err;
+	state->cpus = calloc((size_t)cpulist_count(cpus), sizeof(*state->cpus));
+	if (!state->cpus)
+		return -ENOMEM;
+	state->count = cpulist_count(cpus);
+	for (int i = 0; i < state->count; i++)
+		state->cpus[i].session.fd = -1;
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
+		err = irq_dispatch_add(run, state, number++, cpu);
+	return err;
+}
+
+static int irq_dispatch_start(struct run *run)
+{
+	struct irq_dispatch *state = run->state;
+	int err = 0;
+
+	interrupt_remark(run, &state->interrupt);
+	for (int i = 0; i < state->count && !err; i++) {
+		int64_t first_ns =
+			run_first_due_ns(run) + state->interrupt.interval_ns / state->count * i;
+
+		state->cpus[i].dispatch.start_ns = first_ns;
+		err = events_start(run, &state->cpus[i].session, first_ns);
+	}
+	return err;
+}
+
+static int irq_dispatch_finish(struct run *run)
+{
+	static const struct run_column columns[] = { { "cpu", "" }, { "loop", "ns" } };
+	const struct irq_dispatch *state = run->state;
+	struct cbor *c = run_table_begin(run, "resolution", columns, 2, state->count);
+
+	for (int i = 0; i < state->count; i++) {
+		cbor_int(c, state->cpus[i].session.setup.cpu);
+		cbor_int(c, state->cpus[i].loop_ns == INT64_MAX ? 0 : state->cpus[i].loop_ns);
+	}
+	run_table_end(run);
+	return 0;
+}
+
+static void irq_dispatch_cleanup(struct run *run)
+{
+	struct irq_dispatch *state = run->state;
+
+	for (int i = 0; state && i < state->count; i++)
+		events_close(&state->cpus[i].session);
+	if (state)
+		free(state->cpus);
+	free(state);
+}
+
+const struct measurement irq_dispatch_measurement = {
+	.name = "irq-dispatch",
+	.code = "IRQ-P-DLT",
+	.summary = "from the end of a handler until the interrupted thread goes on",
+	.role = "measurement",
+	.chapter = CHAPTER_INTERRUPTS,
+	.contexts = irq_dispatch_contexts,
+	.options = irq_dispatch_options,
+	.series = irq_dispatch_series,
+	.tables = irq_dispatch_tables,
+	.evaluate = irq_dispatch_evaluate,
+	.setup = irq_dispatch_setup,
+	.start = irq_dispatch_start,
+	.finish = irq_dispatch_finish,
+	.cleanup = irq_dispatch_cleanup,
+};

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sustained interrupts: the shortest period at which none is lost, with a source that goes on by
+ * itself. docs/measurements/irq-sustained.md says how it is searched.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "interrupt.h"
+#include "sustain.h"
+
+#define IRQ_SUSTAINED_FOUND "a period is found at which no interrupt is lost"
+#define IRQ_SUSTAINED_LONGEST_NS (100 * NSEC_PER_MSEC)
+#define IRQ_SUSTAINED_STEP_NS 100
+#define IRQ_SUSTAINED_PHASES 3
+
+static const int64_t irq_sustained_counts[IRQ_SUSTAINED_PHASES] = { 1000, 1000000, 1000000000 };
+
+static const char *const irq_sustained_contexts[] = { "irq", NULL };
+
+static const struct option_info irq_sustained_options[] = {
+	{ "interrupts", OPTION_INTEGER, "1000000", 1000, 1000000000, NULL,
+	  "of the longest phase: 1000, 1000000 and 1000000000 are searched, up to this" },
+	{ "from", OPTION_DURATION, "100us", 1000, 100000000, NULL,
+	  "period at which the search begins" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,
+	  "CPU that takes the interrupts: the first of these" },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL,
+	  "SCHED_FIFO priority of the thread that waits for the result; 0: SCHED_OTHER" },
+	INTERRUPT_OPTIONS,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series irq_sustained_series[] = {
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry irq_sustained_tables[] = {
+	{ "sustained",
+	  "every period tried, in order: interrupts generated, and how many were lost" },
+	{ "shortest", "by phase, the shortest period at which none was lost" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry irq_sustained_verdicts[] = {
+	{ IRQ_SUSTAINED_FOUND, "the search comes to an end, in each phase" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate irq_sustained_evaluate[] = {
+	{ "idle", "interrupts=1000", "interrupts=1000000" },
+	{ NULL, NULL, NULL },
+};
+
+struct irq_sustained {
+	struct interrupt interrupt;
+	struct sustain search;
+	struct run *run;
+	int fd;
+	int cpu;
+	int error;
+	int phases;
+	int64_t shortest_ns[IRQ_SUSTAINED_PHASES];
+};
+
+static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
+{
+	struct irq_sustained *state = arg;
+	struct rtgauge_sustain sustain = {
+		.source = state->interrupt.source.number,
+		.cpu = (uint32_t)state->cpu,
+		.period_ns = (uint64_t)attempt->period_ns,
+		.count = (uint32_t)attempt->count,
+		/* lost at this rate it is lost for sure */
+		.lost_max = attempt->count > 1000 ? 1000 : 100,
+	};
+
+	if (state->interrupt.source.flags & RTGAUGE_SOURCE_LINES) {
+		memcpy(sustain.gpio_chip, state->interrupt.chip, sizeof(sustain.gpio_chip));
+		sustain.gpio_output = state->interrupt.output;
+		sustain.gpio_input = state->interrupt.input;
+	}
+	if (run_stopped(state->run))
+		return false;
+	if (ioctl(state->fd, RTGAUGE_SUSTAIN, &sustain)) {
+		state->error = errno;
+		/* interrupts so fast that the machine did nothing else are lost ones */
+		if (errno != ETIME)
+			return false;
+		state->error = 0;
+		attempt->lost = attempt->generated = attempt->count;
+		return true;
+	}
+	attempt->period_ns = (int64_t)sustain.period_ns;
+	attempt->generated = (int64_t)sustain.generated;
+	attempt->lost = (int64_t)sustain.lost;
+	return true;
+}
+
+static void irq_sustained_loop(struct worker *worker)
+{
+	struct irq_sustained *state = worker->state;
+	int64_t most = option_number(&worker->run->options, "interrupts");
+	int64_t period_ns;
+
+	for (int i = 0; i < IRQ_SUSTAINED_PHASES && irq_sustained_counts[i] <= most; i++) {
+		period_ns = i ? sustain_confirm(&state->search, irq_sustained_counts[i],
+						state->shortest_ns[i - 1]) :
+				sustain_search(&state->search, irq_sustained_counts[i]);
+		state->shortest_ns[i] = period_ns;
+		state->phases = i + 1;
+		if (!period_ns)
+			return;
+	}
+}
+
+static int irq_sustained_setup_state(struct run *run, struct irq_sustained *state)
+{
+	struct message why = { { 0 }, { 0 } };
+	char text[128];
+	int err;
+
+	state->run = run;
+	state->fd = -1;
+	err = interrupt_choose(run, &state->interrupt);
+	if (err)
+		return err;
+	if (!(state->interrupt.source.flags & RTGAUGE_SOURCE_FREE_RUNNING)) {
+		snprintf(text, sizeof(text),
+			 "the source %s does not go on by itself: it cannot lose an interrupt",
+			 state->interrupt.source.name);
+		return run_skip(run, text, "use a source with a timer of its own: hpet");
+	}
+	state->fd = events_open(&why);
+	if (state->fd < 0)
+		return run_skip(run, why.text, why.remedy);
+	state->cpu = cpulist_next(&state->interrupt.cpus, 0);
+	snprintf(text, sizeof(text), "%d", state->cpu);
+	err = option_effective(&run->options, "cpu", text);
+	state->search.attempt = irq_sustained_attempt;
+	state->search.arg = state;
+	state->search.from_ns = option_number(&run->options, "from");
+	state->search.shortest_ns = (int64_t)state->interrupt.source.sustain_min_ns;
+	state->search.longest_ns = IRQ_SUSTAINED_LONGEST_NS;
+	state->search.step_ns = IRQ_SUSTAINED_STEP_NS;
+	if (state->search.from_ns < state->search.shortest_ns)
+		state->search.from_ns = state->search.shortest_ns;
+	if (err)
+		return err;
+	err = run_add_worker(run, irq_sustained_loop, state, state->cpu,
+			     (int)option_number(&run->options, "priority"));
+	return err < 0 ? err : 0;
+}
+
+static int irq_sustained_setup(struct run *run)
+{
+	run->state = calloc(1, sizeof(struct irq_sustained));
+	return run->state ? irq_sustained_setup_state(run, run->state) : -ENOMEM;
+}
+
+static int irq_sustained_start(struct run *run)
+{
+	struct irq_sustained *state = run->state;
+
+	interrupt_remark(run, &state->interrupt);
+	return 0;
+}
+
+static void irq_sustained_tables_put(struct run *run, const struct irq_sustained *state)
+{
+	static const struct run_column tried[] = {
+		{ "interrupts", "" }, { "period", "ns" }, { "generated", "" }, { "lost", "" }
+	};
+	static const struct run_column found[] = { { "interrupts", "" }, { "period", "ns" } };
+	struct cbor *c = run_table_begin(run, "sustained", tried, 4, state->search.count);
+
+	for (int i = 0; i < state->search.count; i++) {
+		cbor_int(c, state->search.tries[i].count);
+		cbor_int(c, state->search.tries[i].period_ns);
+		cbor_int(c, state->search.tries[i].generated);
+		cbor_int(c, state->search.tries[i].lost);
+	}
+	run_table_end(run);
+	c = run_table_begin(run, "shortest", found, 2, state->phases);
+	for (int i = 0; i < state->phases; i++) {
+		cbor_int(c, irq_sustained_counts[i]);
+		cbor_int(c, state->shortest_ns[i]);
+	}
+	run_table_end(run);
+}
+
+static int irq_sustained_finish(struct run *run)
+{
+	const struct irq_sustained *state = run->state;
+	int last = state->phases - 1;
+	char evidence[160];
+
+	irq_sustained_tables_put(run, state);
+	if (state->error && !run_stopped(run))
+		return message_set(&run->msg, -EIO, "look into the kernel's log (dmesg)",
+				   "the kernel module could not raise interrupts: %s",
+				   strerror(state->error));
+	if (last >= 0 && state->shortest_ns[last]) {
+		snprintf(evidence, sizeof(evidence), "at %lld ns none of %lld interrupts was lost",
+			 (long long)state->shortest_ns[last],
+			 (long long)irq_sustained_counts[last]);
+		run_verdict(run, IRQ_SUSTAINED_FOUND, "pass", evidence, "");
+		return 0;
+	}
+	snprintf(evidence, sizeof(evidence), "the search ended after %d tries without one",
+		 state->search.count);
+	run_verdict(run, IRQ_SUSTAINED_FOUND, "inconclusive", evidence,
+		    "let it come to its end, with less load on the machine");
+	return 0;
+}
+
+static void irq_sustained_cleanup(struct run *run)
+{
+	struct irq_sustained *state = run->state;
+
+	if (state && state->fd >= 0)
+		close(state->fd);
+	free(state);
+}
+
+const struct measurement irq_sustained_measurement = {
+	.name = "irq-sustained",
+	.code = "IRQ-S-SUS",
+	.summary = "shortest interrupt period at which none is lost",
+	.role = "measurement",
+	.chapter = CHAPTER_INTERRUPTS,
+	.contexts = irq_sustained_contexts,
+	.options = irq_sustained_options,
+	.series = irq_sustained_series,
+	.tables = irq_sustained_tables,
+	.verdicts = irq_sustained_verdicts,
+	.evaluate = irq_sustained_evaluate,
+	.setup = irq_sustained_setup,
+	.start = irq_sustained_start,
+	.finish = irq_sustained_finish,
+	.cleanup = irq_sustained_cleanup,
+};

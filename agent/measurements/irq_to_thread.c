@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Interrupt to thread: from the handler's stamp just before it wakes the highest thread until that
+ * thread's first stamp, while another one of lower priority keeps the CPU busy.
+ * docs/measurements/irq-to-thread.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "clock.h"
+#include "interrupt.h"
+
+static const char *const irq_to_thread_contexts[] = { "user", NULL };
+static const char *const irq_to_thread_wake_stages[] = { "wake-up", "switch", "return to user",
+							 NULL };
+static const char *const irq_to_thread_handler_stages[] = { "handler", "wake-up", "switch",
+							    "return to user", NULL };
+
+static const struct option_info irq_to_thread_options[] = {
+	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
+	  "how long; 0: until the samples are there, or it is stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "interrupts of each CPU; 0: until the time is up" },
+	{ "interval", OPTION_DURATION, "1ms", 50000, 3600000000000, NULL,
+	  "time from one interrupt to the next" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL,
+	  "SCHED_FIFO priority of the thread; 0: SCHED_OTHER" },
+	INTERRUPT_OPTIONS,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series irq_to_thread_series[] = {
+	{ "wake-to-thread", "ns", "from just before the wake-up until the thread runs",
+	  "the handler reads the clock, before it wakes the thread",
+	  "the thread reads the clock after its ioctl() has returned", irq_to_thread_wake_stages },
+	{ "handler-to-thread", "ns", "from the beginning of the handler until the thread runs",
+	  "the handler reads the clock, first thing",
+	  "the thread reads the clock after its ioctl() has returned",
+	  irq_to_thread_handler_stages },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_evaluate irq_to_thread_evaluate[] = {
+	{ "idle", "for=5s", "for=2m" },
+	{ "sched:groups=4,cpu", "for=5s", "for=2m" },
+	{ NULL, NULL, NULL },
+};
+
+struct irq_to_thread_cpu {
+	struct events_session session;
+	struct grid wake;
+	struct grid handler;
+	int worker;
+};
+
+struct irq_to_thread {
+	struct interrupt interrupt;
+	struct irq_to_thread_cpu *cpus;
+	int count;
+};
+
+static bool irq_to_thread_wait(const struct run *run, int fd, struct rtgauge_wait *wait)
+{
+	do {
+		wait->flags = 0;
+		if (!ioctl(fd, RTGAUGE_WAIT, wait))
+			return true;
+	} while (errno == EINTR && !run_stopped(run));
+	return false;
+}
+
+static void irq_to_thread_loop(struct worker *worker)
+{
+	struct irq_to_thread_cpu *c = worker->state;
+	struct run *run = worker->run;
+	struct rtgauge_wait wait = { 0 };
+
+	while (!run_stopped(run) && irq_to_thread_wait(run, c->session.fd, &wait)) {
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		bool late = (int64_t)wait.index > c->wake.next;
+
+		wait.seen_ns = (uint64_t)now_ns;
+		grid_put(run, &c->wake, (int64_t)wait.index, 0, now_ns - (int64_t)wait.wake_ns);
+		grid_put(run, &c->handler, (int64_t)wait.index, 0, now_ns - (int64_t)wait.entry_ns);
+		if (late && run_starved(run, now_ns))
+			return;
+	}
+}
+
+/* What the interrupt interrupts: until the thread that is measured has ended. */
+static void irq_to_thread_fill(struct worker *worker)
+{
+	const struct irq_to_thread_cpu *c = worker->state;
+	const struct worker *measured = &worker->run->workers[c->worker];
+
+	while (!run_stopped(worker->run) && !atomic_load_acquire(&measured->done))
+		;
+}
+
+static int irq_to_thread_add(struct run *run, struct irq_to_thread *state, int number, int cpu)
+{
+	struct irq_to_thread_cpu *c = &state->cpus[number];
+	int filler, err;
+
+	c->session.setup = interrupt_setup(&state->interrupt, RTGAUGE_KIND_IRQ_TO_THREAD,
+					   RTGAUGE_CONTEXT_USER, cpu);
+	err = events_make(run, &c->session);
+	if (err)
+		return err;
+	c->worker = run_add_worker(run, irq_to_thread_loop, c, cpu,
+				   (int)option_number(&run->options, "priority"));
+	if (c->worker < 0)
+		return c->worker;
+	filler = run_add_worker(run, irq_to_thread_fill, c, cpu, 0);
+	if (filler < 0)
+		return filler;
+	run->workers[filler].filler = true;
+	err = interrupt_add_series(run, &state->interrupt, "wake-to-thread", "user", cpu, c->worker,
+				   &c->wake);
+	if (!err)
+		err = interrupt_add_series(run, &state->interrupt, "handler-to-thread", "user", cpu,
+					   c->worker, &c->handler);
+	c->wake.own = c->handler.own = true;
+	return err;
+}
+
+static int irq_to_thread_setup(struct run *run)
+{
+	struct irq_to_thread *state = calloc(1, sizeof(*state));
+	const struct cpulist *cpus;
+	int number = 0, err;
+
+	run->state = state;
+	if (!state)
+		return -ENOMEM;
+	cpus = &state->interrupt.cpus;
+	err = interrupt_choose(run, &state->interrupt);
+	if (err)
+		return err;
+	state->cpus = calloc((size_t)cpulist_count(cpus), sizeof(*state->cpus));
+	if (!state->cpus)
+		return -ENOMEM;
+	state->count = cpulist_count(cpus);
+	for (int i = 0; i < state->count; i++)
+		state->cpus[i].session.fd = -1;
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
+		err = irq_to_thread_add(run, state, number++, cpu);
+	return err;
+}
+
+static int irq_to_thread_start(struct run *run)
+{
+	struct irq_to_thread *state = run->state;
+	int err = 0;
+
+	interrupt_remark(run, &state->interrupt);
+	for (int i = 0; i < state->count && !err; i++) {
+		int64_t first_ns =
+			run_first_due_ns(run) + state->interrupt.interval_ns / state->count * i;
+
+		state->cpus[i].wake.start_ns = state->cpus[i].handler.start_ns = first_ns;
+		err = events_start(run, &state->cpus[i].session, first_ns);
+	}
+	return err;
+}
+
+static void irq_to_thread_cleanup(struct run *run)
+{
+	struct irq_to_thread *state = run->state;
+
+	for (int i = 0; state && i < state->count; i++)
+		events_close(&state->cpus[i].session);
+	if (state)
+		free(state->cpus);
+	free(state);
+}
+
+const struct measurement irq_to_thread_measurement = {
+	.name = "irq-to-thread",
+	.code = "IRQ-P-TLT",
+	.summary = "from an interrupt's handler until the thread that it wakes runs",
+	.role = "measurement",
+	.chapter = CHAPTER_INTERRUPTS,
+	.contexts = irq_to_thread_contexts,
+	.options = irq_to_thread_options,
+	.series = irq_to_thread_series,
+	.evaluate = irq_to_thread_evaluate,
+	.setup = irq_to_thread_setup,
+	.start = irq_to_thread_start,
+	.cleanup = irq_to_thread_cleanup,
+};

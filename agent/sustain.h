@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The search for the shortest period at which no interrupt is lost. It knows nothing of interrupts:
+ * what it tries is a function. The same answers give the same tries, in the same order.
+ */
+#ifndef RTGAUGE_SUSTAIN_H
+#define RTGAUGE_SUSTAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SUSTAIN_TRIES_MAX 200
+
+struct sustain_try {
+	int64_t count;	   /* asked for */
+	int64_t period_ns; /* asked for; as the source has it when it was tried */
+	int64_t generated;
+	int64_t lost;
+};
+
+struct sustain {
+	/* Carry @try out; false: the search is to end (stopped, or it cannot be done). */
+	bool (*attempt)(void *arg, struct sustain_try *attempt);
+	void *arg;
+	int64_t from_ns;     /* where it begins */
+	int64_t shortest_ns; /* that the source can have */
+	int64_t longest_ns;  /* beyond it nothing is tried */
+	int64_t step_ns;     /* it is not searched more finely, nor than 1/32 of the period */
+
+	struct sustain_try tries[SUSTAIN_TRIES_MAX];
+	int count;
+};
+
+/* Of @interrupts each: the shortest period without a loss in ns; 0: there is none, or it was ended. */
+int64_t sustain_search(struct sustain *search, int64_t interrupts);
+/* From @period_ns on longer ones until none of @interrupts is lost: that period, or 0. */
+int64_t sustain_confirm(struct sustain *search, int64_t interrupts, int64_t period_ns);
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of grid.c: every grid point is accounted for, as a sample, missed or lost. Prints TAP. */
+#include <stdlib.h>
+
+#include "grid.h"
+#include "run.h"
+#include "tap.h"
+
+struct seen {
+	int64_t samples, missed, lost, unknown;
+};
+
+static void on_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
+		       const int32_t *values, size_t count)
+{
+	struct seen *seen = arg;
+
+	(void)s;
+	(void)index;
+	(void)due_ns;
+	(void)values;
+	seen->samples += (int64_t)count;
+}
+
+static void on_missed(void *arg, struct series *s, int64_t index, int64_t count)
+{
+	struct seen *seen = arg;
+
+	(void)s;
+	(void)index;
+	seen->missed += count;
+}
+
+static void on_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
+{
+	struct seen *seen = arg;
+
+	(void)s;
+	(void)index;
+	seen->lost += count;
+	seen->unknown += max == SERIES_UNKNOWN ? count : 0;
+}
+
+static void on_wide(void *arg, struct series *s, int64_t index, int64_t value)
+{
+	(void)arg;
+	(void)s;
+	(void)index;
+	(void)value;
+}
+
+static int64_t offset_of(int64_t index, int64_t interval_ns)
+{
+	return index % interval_ns;
+}
+
+int main(void)
+{
+	const struct series_info info = {
+		.name = "latency", .unit = "ns", .interval_ns = 1000, .companion = -1
+	};
+	struct tap tap = { 0 };
+	struct run run = { .series_count = 2 };
+	struct series series[2];
+	struct grid grid = { .series = 0,
+			     .dither = 1,
+			     .own = true,
+			     .interval_ns = 1000,
+			     .start_ns = 5000,
+			     .limit_ns = 900,
+			     .offset = offset_of };
+	struct seen seen = { 0 }, offsets = { 0 };
+	struct series_sink sink = { on_samples, on_missed, on_lost, on_wide, &seen };
+
+	series_init(&series[0], 0, &info, 1024);
+	series_init(&series[1], 1, &info, 1024);
+	run.series = series;
+	grid_put(&run, &grid, 7, 2, 100);
+	tap_check(&tap,
+		  series[0].info.first_due_ns == 12000 && series[1].info.first_due_ns == 12000,
+		  "the first sample says where the series begins");
+	grid_put(&run, &grid, 8, 2, 100);
+	grid_put(&run, &grid, 12, 2, 100); /* 9 to 11 missed */
+	grid_put(&run, &grid, 20, 7, 100); /* 5 of 13 to 19 lost, 2 missed */
+	grid_put(&run, &grid, 21, 9, 100); /* more said to be lost than there is room for */
+	grid_end(&run, &grid, 12);
+	series_drain(&series[0], &sink);
+	tap_check(&tap, seen.samples == 5 && grid.count == 5, "every sample is there");
+	tap_check(&tap, seen.missed == 5, "points without a sample are missed");
+	tap_check(&tap, seen.lost == 8 && seen.unknown == 8,
+		  "or lost, of a size that nobody knows");
+	sink.arg = &offsets;
+	series_drain(&series[1], &sink);
+	tap_check(&tap, offsets.samples == 15, "every point has its offset, missed ones too");
+	grid_put(&run, &grid, 22, 12, 901);
+	tap_check(&tap, run_stopped(&run) && run.threshold_value == 901 && !run.threshold_series,
+		  "what is above the limit ends the run");
+	grid_put(&run, &grid, 23, 12, 100);
+	tap_check(&tap, grid.count == 6, "and is the last sample of its series");
+	return tap_end(&tap);
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of sustain.c: the search over machines made up, whose limit is known; and of the notation of
+ * two lines of a GPIO chip. Prints TAP. */
+#include <string.h>
+
+#include "events.h"
+#include "sustain.h"
+#include "tap.h"
+
+#define SHORTEST 2000
+#define LONGEST 100000000
+
+struct machine {
+	int64_t limit_ns; /* loses below it … */
+	int64_t rare_ns;  /* … and of a million below that */
+	int64_t grain_ns; /* of its source */
+	int ends_after;	  /* tries; 0: never */
+	int tries;
+};
+
+static bool attempt(void *arg, struct sustain_try *try)
+{
+	struct machine *m = arg;
+
+	if (m->ends_after && m->tries++ == m->ends_after)
+		return false;
+	try->period_ns = (try->period_ns + m->grain_ns - 1) / m->grain_ns * m->grain_ns;
+	try->generated = try->count;
+	try->lost = try->period_ns < m->limit_ns ||
+				    (try->count > 1000 && try->period_ns < m->rare_ns) ?
+			    3 :
+			    0;
+	return true;
+}
+
+static struct sustain search_of(struct machine *m)
+{
+	return (struct sustain){ .attempt = attempt,
+				 .arg = m,
+				 .from_ns = 100000,
+				 .shortest_ns = SHORTEST,
+				 .longest_ns = LONGEST,
+				 .step_ns = 100 };
+}
+
+/* The period found held; one step below it did not, or the source has none shorter. */
+static bool found_limit(const struct machine *m, int64_t period_ns)
+{
+	int64_t fine_ns = period_ns / 32 > 100 ? period_ns / 32 : 100;
+
+	return period_ns >= m->limit_ns && (period_ns - fine_ns - m->grain_ns < m->limit_ns ||
+					    period_ns < SHORTEST + m->grain_ns);
+}
+
+static void test_search(struct tap *tap)
+{
+	static const int64_t grains[] = { 1, 10, 70, 1000 };
+	bool good = true, same = true;
+	int most = 0;
+
+	for (int64_t limit_ns = 1; limit_ns < 90000000; limit_ns += 1 + limit_ns / 7) {
+		for (int i = 0; i < 4; i++) {
+			struct machine m = { .limit_ns = limit_ns, .grain_ns = grains[i] };
+			struct sustain first = search_of(&m), second = search_of(&m);
+			int64_t period_ns = sustain_search(&first, 1000);
+
+			good = good && found_limit(&m, period_ns);
+			same = same && sustain_search(&second, 1000) == period_ns &&
+			       first.count == second.count &&
+			       !memcmp(first.tries, second.tries, sizeof(first.tries));
+			most = first.count > most ? first.count : most;
+		}
+	}
+	tap_check(tap, good, "the limit of a machine is found, to the step");
+	tap_check(tap, same, "twice the same tries");
+	tap_check(tap, most <= 40, "in %d tries at most", most);
+}
+
+static void test_ends(struct tap *tap)
+{
+	struct machine never = { .limit_ns = INT64_MAX, .grain_ns = 1 };
+	struct machine stopped = { .limit_ns = 30000, .grain_ns = 1, .ends_after = 5 };
+	struct machine rare = { .limit_ns = 30000, .rare_ns = 47000, .grain_ns = 1 };
+	struct sustain search = search_of(&never);
+	int64_t period_ns;
+
+	tap_check(tap, !sustain_search(&search, 1000) && search.count < 20,
+		  "a machine that always loses has none");
+	search.count = 0;
+	tap_check(tap, !sustain_confirm(&search, 1000000, 50000000), "nor in the next phase");
+	search = search_of(&stopped);
+	tap_check(tap, !sustain_search(&search, 1000) && search.count == 5, "stopped, it ends");
+	search = search_of(&rare);
+	period_ns = sustain_search(&search, 1000);
+	tap_check(tap, found_limit(&rare, period_ns), "phase 1 does not see what is rare");
+	period_ns = sustain_confirm(&search, 1000000, period_ns);
+	tap_check(tap, period_ns >= 47000 && period_ns <= 47000 + 47000 / 32 + 100,
+		  "phase 2 does, and goes no further than it must");
+	tap_check(tap,
+		  search.tries[search.count - 1].lost == 0 &&
+			  search.tries[search.count - 2].lost > 0,
+		  "its last try but one was lost, its last was not");
+}
+
+static void test_gpio(struct tap *tap)
+{
+	static const char *const wrong[] = {
+		"",	      "chip",	       "chip:1",
+		"chip:1:",    "chip:1:1",      ":1:2",
+		"chip:1:2:3", "chip:a:2",      "chip:1:-2",
+		"chip:1:2 ",  "chip:100000:2", "a-name-that-is-longer-than-31-letters:1:2"
+	};
+	uint32_t output = 0, input = 0;
+	char chip[32];
+	bool refused = true;
+
+	tap_check(tap,
+		  !events_parse_gpio("gpiochip0:4:17", chip, &output, &input) &&
+			  !strcmp(chip, "gpiochip0") && output == 4 && input == 17,
+		  "two lines of a chip");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		refused = refused && events_parse_gpio(wrong[i], chip, &output, &input);
+	tap_check(tap, refused, "what is not two lines of a chip is refused");
+}
+
+int main(void)
+{
+	struct tap tap = { 0 };
+
+	test_search(&tap);
+	test_ends(&tap);
+	test_gpio(&tap);
+	return tap_end(&tap);
+}
