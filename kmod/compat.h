@@ -6,9 +6,11 @@
 #ifndef RTGAUGE_COMPAT_H
 #define RTGAUGE_COMPAT_H
 
+#include <linux/gpio/driver.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/mm.h>
+#include <linux/string.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
 
@@ -55,6 +57,37 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 	vma->vm_flags = (vma->vm_flags | VM_DONTEXPAND | VM_DONTDUMP) & ~VM_MAYWRITE;
 #endif
 }
+
+/* How many lines the chip with this label has; 0: there is none. */
+#if !IS_ENABLED(CONFIG_GPIOLIB)
+static inline unsigned int compat_gpio_lines(const char *label)
+{
+	return 0;
+}
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+static inline unsigned int compat_gpio_lines(const char *label)
+{
+	struct gpio_device *device = gpio_device_find_by_label(label);
+	struct gpio_chip *chip = device ? gpio_device_get_chip(device) : NULL;
+	unsigned int lines = chip ? chip->ngpio : 0;
+
+	if (device)
+		gpio_device_put(device);
+	return lines;
+}
+#else
+static inline int compat_gpio_has_label(struct gpio_chip *chip, void *label)
+{
+	return chip->label && !strcmp(chip->label, label);
+}
+
+static inline unsigned int compat_gpio_lines(const char *label)
+{
+	struct gpio_chip *chip = gpiochip_find((void *)label, compat_gpio_has_label);
+
+	return chip ? chip->ngpio : 0;
+}
+#endif
 
 /* For work that is nobody's in particular, least of all the measured CPU's. */
 static inline struct workqueue_struct *compat_unbound_workqueue(void)

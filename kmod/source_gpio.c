@@ -124,17 +124,27 @@ static int source_gpio_find(struct rtgauge_source *info)
 /* The two lines by the chip's label; 0 or -errno. */
 static int source_gpio_lines(struct source_gpio *gpio, const struct rtgauge_setup *setup)
 {
+	unsigned int lines = compat_gpio_lines(setup->gpio_chip);
 	struct gpiod_lookup_table *table;
 	int err = 0;
 
+	/* the kernel would complain in its log */
+	if (setup->gpio_output >= lines || setup->gpio_input >= lines)
+		return -ENODEV;
 	table = kzalloc(struct_size(table, table, 3), GFP_KERNEL);
 	if (!table)
 		return -ENOMEM;
 	table->dev_id = dev_name(source_device);
-	table->table[0] =
-		GPIO_LOOKUP(setup->gpio_chip, setup->gpio_output, "output", GPIO_ACTIVE_HIGH);
-	table->table[1] =
-		GPIO_LOOKUP(setup->gpio_chip, setup->gpio_input, "input", GPIO_ACTIVE_HIGH);
+	table->table[0] = (struct gpiod_lookup){
+		.key = setup->gpio_chip,
+		.chip_hwnum = setup->gpio_output,
+		.con_id = "output",
+	};
+	table->table[1] = (struct gpiod_lookup){
+		.key = setup->gpio_chip,
+		.chip_hwnum = setup->gpio_input,
+		.con_id = "input",
+	};
 	gpiod_add_lookup_table(table);
 	gpio->output = gpiod_get(source_device, "output", GPIOD_OUT_LOW);
 	gpio->input = gpiod_get(source_device, "input", GPIOD_IN);
@@ -148,8 +158,8 @@ static int source_gpio_lines(struct source_gpio *gpio, const struct rtgauge_setu
 		err = PTR_ERR(gpio->input);
 		gpio->input = NULL;
 	}
-	/* how a chip or line that does not exist is put by the different versions */
-	return err == -EPROBE_DEFER || err == -ENOENT || err == -EINVAL ? -ENODEV : err;
+	/* how the versions put that a chip has just gone */
+	return err == -EPROBE_DEFER || err == -ENOENT ? -ENODEV : err;
 }
 
 /* Whether the input follows the output. */

@@ -199,8 +199,6 @@ static void calls_setup(void)
 	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && setup.source == RTGAUGE_SOURCE_HRTIMER &&
 		      !setup.thread && !setup.room,
 	      "SETUP of a timer takes the hrtimer");
-	CHECK(fails(ioctl(fd, RTGAUGE_SETUP, &setup), EINVAL),
-	      "SETUP as given back: EINVAL or more");
 	setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 0);
 	CHECK(fails(ioctl(fd, RTGAUGE_SETUP, &setup), EBUSY), "SETUP twice: EBUSY");
 	CHECK(fails((int)read(fd, &record, sizeof(record)), ENODATA), "read without room: ENODATA");
@@ -231,7 +229,7 @@ static uint64_t dither(uint64_t index, uint64_t interval)
 	chance = (chance ^ chance >> 13) * 0xc2b2ae35;
 	chance ^= chance >> 16;
 	part = (uint64_t)sweep - (sweep >> 6) + (chance >> 6);
-	return (uint64_t)((unsigned __int128)interval * part >> 32);
+	return ((interval >> 16) * part >> 16) + ((interval & 0xffff) * part >> 32);
 }
 
 /* A whole session; the records that it gives are in order, and tell all. */
@@ -489,8 +487,8 @@ static int calls(void)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
+		failures = 0;
 		calls_info();
-		fflush(stdout);
 		_exit(failures);
 	}
 	waitpid(pid, &status, 0);

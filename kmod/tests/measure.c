@@ -5,6 +5,7 @@
  *
  *	measure KIND SOURCE CONTEXTS INTERVAL_NS EVENTS [RECORDS_FILE]
  *	measure sustain SOURCE PERIOD_NS COUNT LOST_MAX
+ *	measure gaps SECONDS CONTEXTS	  what a loop loses to 1000 events a second; 0: to others
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,6 +70,54 @@ static int measure_sustain(int fd, char **argv)
 	return 0;
 }
 
+/*
+ * A loop that reads the clock loses time to whatever runs instead of it: the sum of the steps that
+ * are longer than the loop's own. What the events add to it is what each costs, its interrupt's
+ * entry and exit included.
+ */
+static int measure_gaps(int fd, uint64_t seconds, unsigned int contexts)
+{
+	struct rtgauge_setup setup = {
+		.kind = RTGAUGE_KIND_TIMER,
+		.contexts = contexts,
+		.interval_ns = 1000000,
+	};
+	struct rtgauge_start start = {};
+	struct rtgauge_status status = {};
+	struct sched_param high = { .sched_priority = 95 };
+	uint64_t first, last, lost = 0, steps = 0, loop = UINT64_MAX;
+
+	last = now_ns();
+	for (int i = 0; i < 1000; i++) {
+		uint64_t now = now_ns();
+
+		loop = now - last < loop ? now - last : loop;
+		last = now;
+	}
+	if (contexts && ioctl(fd, RTGAUGE_SETUP, &setup))
+		return fail("setup");
+	if (setup.thread && sched_setscheduler((pid_t)setup.thread, SCHED_FIFO, &high))
+		return fail("sched_setscheduler of the kernel thread");
+	if (contexts && ioctl(fd, RTGAUGE_START, &start))
+		return fail("start");
+	first = last = now_ns();
+	while (last - first < seconds * 1000000000u) {
+		uint64_t now = now_ns();
+
+		if (now - last > 2 * loop) {
+			lost += now - last - loop;
+			steps++;
+		}
+		last = now;
+	}
+	ioctl(fd, RTGAUGE_STATUS, &status);
+	printf("gaps: contexts %u, loop %llu ns, %llu gaps, lost %llu ns in %llu s, %llu events\n",
+	       contexts, (unsigned long long)loop, (unsigned long long)steps,
+	       (unsigned long long)lost, (unsigned long long)seconds,
+	       (unsigned long long)status.events);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct rtgauge_setup setup = {};
@@ -84,6 +133,8 @@ int main(int argc, char **argv)
 		return fail(RTGAUGE_DEVICE);
 	if (argc == 6 && !strcmp(argv[1], "sustain"))
 		return measure_sustain(fd, argv);
+	if (argc == 4 && !strcmp(argv[1], "gaps"))
+		return measure_gaps(fd, strtoull(argv[2], NULL, 0), (unsigned int)atoi(argv[3]));
 	if (argc < 6)
 		return 2;
 	setup.kind = (unsigned int)atoi(argv[1]);
