@@ -52,7 +52,8 @@ class Package:
     @property
     def wanted(self) -> str:
         """How apt is asked for exactly this one."""
-        return f"{self.name}:{self.architecture}={self.version}"
+        suffix = "" if self.architecture == "all" else f":{self.architecture}"
+        return f"{self.name}{suffix}={self.version}"
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,8 @@ def _complete(apt: Apt, name: str, debian: str) -> Kernel | None:
     headers = apt.find(f"linux-headers-{release}", debian)
     if image is None or headers is None:
         return None
-    common = _needed(apt.find, headers.depends, _HEADERS, debian)
+    # for all architectures, which apt files under the host's; and programs that run on the host
+    common = _needed(apt.find, headers.depends, _HEADERS, host_debian())
     kbuild = _needed(apt.find, headers.depends, _KBUILD, host_debian())
     if common is None or kbuild is None:
         return None
