@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from rtgauge import stream
 from rtgauge.cli.compare import arrange
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
-from rtgauge.report import Source, compare, compare_text, model
+from rtgauge.report import Source, compare, compare_text, figures, html, model, pictures
 from rtgauge.report.compare import RunSet
 from rtgauge.store import RunRow
 
@@ -277,6 +279,45 @@ def test_markdown_has_a_section_of_it() -> None:
     assert text.count("| B/A") == 6
 
 
+def test_the_page_draws_what_the_samples_are() -> None:
+    runs = study(lab="counted")
+    source = Source(runs)  # type: ignore[arg-type]
+    page = html.render(source.analysis, source.beside)
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])
+    for step, name in enumerate(("sets-0", "sets-1")):
+        drawn = pictures.unfolded(data[name])
+        assert drawn["labels"] == [f"{letter} {one}" for one in CONTEXTS for letter in "AB"]
+        assert drawn["hues"] == [0, 1] * 3 and drawn["dashes"] == [0, 0, 1, 1, 2, 2]
+        edges = drawn["histogram"]["edges"]
+        for place in range(6):
+            at, number = divmod(place, 2)
+            members = ((0, 3), (1, 2))[number]
+            values = np.concatenate([runs[m].steps[step].series[at].value for m in members])
+            counted, _ = np.histogram(values, [*edges[:-1], edges[-1] - 0.5])
+            assert drawn["histogram"]["counts"][place] == counted.tolist()
+            reached = [int((values >= x).sum()) for x in drawn["ccdf"]["x"] if x <= values.max()]
+            assert drawn["ccdf"]["reached"][place] == reached
+    assert page.count('<tr class="relative">') == 6 and "instructions as time" in page
+    refused = Source(study(lab="plain"))  # type: ignore[arg-type]
+    page = html.render(refused.analysis, refused.beside)
+    assert "mode plain" in page and 'class="sets"' not in page
+
+
+def test_on_paper_lines_of_a_set_share_colour_and_marker() -> None:
+    source = Source(study())  # type: ignore[arg-type]
+    shared = html.views(source.analysis, source.beside).shared
+    key = figures.key(shared.data["sets-0"])
+    assert key is not None
+    for at, dashes in ((0, 3), (1, 3)):
+        assert key.count(f'stroke="{figures.COLOURS[at]}"') >= dashes
+    assert key.count(f'stroke-dasharray="{figures.DASHES[1]}"') == 2
+    for kind in ("histogram", "ccdf"):
+        view = {"kind": kind, "full": True, "title": "t", "caption": "c"}
+        drawn = figures.draw(shared.data["sets-0"], view, ())
+        assert drawn is not None
+        assert drawn.svg.count(f'stroke-dasharray="{figures.DASHES[2]}"') == 2
+
+
 # --- which runs a word means -------------------------------------------------------------------
 
 
@@ -397,7 +438,7 @@ def test_reports_of_a_study_have_the_section(rtgauge: Run, two: str, suffix: str
     assert "rtgauge-comparison" in text if suffix == "json" else "side by side" in text.lower()
     if suffix != "json":
         assert rtgauge("report", two, "-o", str(path)).code == 0
-        assert "B/A" in path.read_text() and "side by side" in path.read_text().lower()
+        assert "B/A" in path.read_text().partition('id="data"')[0]
 
 
 def test_what_is_no_comparison(rtgauge: Run, two: str) -> None:

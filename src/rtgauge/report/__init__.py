@@ -114,10 +114,10 @@ def _markdown(source: Source) -> bytes:
 
 FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
     {
-        ".html": lambda source: html.render(source.analysis).encode(),
+        ".html": lambda source: html.render(source.analysis, source.beside).encode(),
         ".json": _json,
         ".md": _markdown,
-        ".pdf": lambda source: pdf.render(source.analysis, source.paper),
+        ".pdf": lambda source: pdf.render(source.analysis, source.paper, source.beside),
         ".tap": _from_model(ktap.render),
         ".xml": _from_model(junit.render),
     }

@@ -22,7 +22,7 @@ from rtgauge.report.labels import capital
 from rtgauge.report.markdown import escape, escape_start, table
 from rtgauge.report.terminal import printed
 
-__all__ = ["blocks", "figure_head", "lines", "markdown", "ratio", "terminal"]
+__all__ = ["blocks", "figure_head", "left_out", "lines", "markdown", "methods", "ratio", "terminal"]
 
 Document = Mapping[str, Any]
 
@@ -106,7 +106,7 @@ def left_out(document: Document) -> list[str]:
     return said
 
 
-def _methods(members: Sequence[Document]) -> list[str]:
+def methods(members: Sequence[Document]) -> list[str]:
     """How the quantities of a table were measured; once what is true of several."""
     whose: dict[str, list[str]] = {}
     for one in members:
@@ -154,7 +154,7 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         found.append(("", ""))
         wrapped(title, "", "  ", "bold")
         found += _table(document, members, width)
-        for text in _methods(members):
+        for text in methods(members):
             wrapped(text, "  ", "    ", "dim")
         for one in members:
             for text in marks(document, one):
@@ -242,7 +242,7 @@ def markdown(document: Document) -> str:
         ]
         parts.append(table([escape(cell) for cell in head], body, range(2, len(head))))
         said = [f"{row_name(one)}, {text}" for one in members for text in marks(document, one)]
-        said = [*_methods(members), *said]
+        said = [*methods(members), *said]
         if said:
             parts.append("\n".join(f"- {escape_start(text)}" for text in said))
     if said := left_out(document):

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtgauge import stats
-from rtgauge.report import beside, numbers, pictures, sketch
-from rtgauge.report.labels import added_text, realtime_text, target_name
+from rtgauge.report import beside, compare, compare_text, numbers, pictures, sketch
+from rtgauge.report.labels import added_text, capital, realtime_text, target_name
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.points import verdict_of_run
 from rtgauge.report.steps import Shared
 from rtgauge.report.tables import Cell, column, counter, tags
 from rtgauge.stats import Counts
 
-__all__ = ["Beside", "runs_view", "steps_view"]
+__all__ = ["Beside", "SetTable", "runs_view", "steps_view"]
 
 WIDTH, HEIGHT = 96, 22
 _SHARES = ("50", "99", "99.9")
@@ -134,19 +134,183 @@ def _counts(analysis: Analysis, row: beside.Row) -> Counts:
     return Counts.merged([figures[places[place]].counts for place in row.places])
 
 
-def runs_view(analysis: Analysis, shared: Shared) -> dict[str, Any] | None:
-    """The runs of a report beside each other; None for a single one."""
+def runs_view(
+    analysis: Analysis, shared: Shared, compared: compare.Compared | str | None = None
+) -> dict[str, Any] | None:
+    """The runs of a report beside each other; None for a single one. ``compared``: the sets that
+    they make, or why they are not compared; without that each run stands beside the others."""
     runs = analysis.model["runs"]
     if len(runs) < 2:
         return None
-    return {
+    view: dict[str, Any] = {
         "runs": [_run_row(run, number) for number, run in enumerate(runs)],
         "caution": beside.CAUTION,
-        "tables": [
+        "tables": [],
+        "refused": compared if isinstance(compared, str) else "",
+        "sets": None,
+    }
+    if isinstance(compared, compare.Compared):
+        view["sets"] = _sets_view(compared, shared)
+    elif compared is None:
+        view["tables"] = [
             _across(analysis, table, f"beside-{at}", shared)
             for at, table in enumerate(beside.across(analysis.model))
+        ]
+    return view
+
+
+# --- sets of runs --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SetRow:
+    """A set in a table, or what its figures are of the first one's."""
+
+    name: str
+    span: int
+    letter: str
+    swatch: str
+    cells: Sequence[Cell]
+    relative: bool
+    marks: str
+
+
+@dataclass(frozen=True)
+class SetTable:
+    """What several sets measured under one load."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[SetRow]
+    methods: Sequence[str]
+    figures: str
+    views: Sequence[Mapping[str, Any]]
+
+
+def _sets_view(compared: compare.Compared, shared: Shared) -> dict[str, Any]:
+    document = compared.document
+    counts = dict(zip(map(id, document["quantities"]), compared.tables, strict=True))
+    number = len(document["sets"])
+    return {
+        "sets": [
+            {
+                "letter": one["letter"],
+                "name": one["name"],
+                "facts": compare.set_facts(one),
+                "swatch": f"{at} {number}",
+            }
+            for at, one in enumerate(document["sets"])
         ],
+        "letters": [one["letter"] for one in document["sets"]],
+        "differences": document["differences"],
+        "tables": [
+            _set_table(document, title, members, counts, f"sets-{at}", shared)
+            for at, (title, members) in enumerate(compare_text.blocks(document))
+        ],
+        "left_out": [capital(text) for text in compare_text.left_out(document)],
+        "note": document["note"],
     }
+
+
+def _set_table(
+    document: Document,
+    title: str,
+    members: Sequence[Mapping[str, Any]],
+    counts: Mapping[int, Sequence[Counts]],
+    name: str,
+    shared: Shared,
+) -> SetTable:
+    number = len(document["sets"])
+    rows: list[SetRow] = []
+    for quantity in members:
+        rows += _set_rows(document, quantity, number)
+    lines = [
+        (quantity, dash, row, table)
+        for dash, quantity in enumerate(members)
+        for row, table in zip(quantity["rows"], counts[id(quantity)], strict=True)
+        if table.count
+    ]
+    first, unit = members[0], members[0]["unit"]
+    shared.data[name] = {
+        "labels": [
+            f"{document['sets'][row['set']]['letter']} {compare.row_name(quantity)}"
+            for quantity, _, row, _ in lines
+        ],
+        "hues": [row["set"] for _, _, row, _ in lines],
+        "hued": number,
+        "dashes": [dash for _, dash, _, _ in lines],
+        "unit": numbers.unit_name(unit),
+        "raw_unit": unit,
+        "div": numbers.divisor(unit),
+        "quantity": first["name"],
+        "file": f"{first['measurement']}-{first['name']}-{name}",
+        "max": [row["figures"]["max"] for _, _, row, _ in lines],
+        "budget": None,
+        "events": [],
+        "compare": True,
+        **pictures.overlay([table for *_, table in lines], shared.budget),
+    }
+    whose = numbers.join([f"{one['letter']} {one['name']}" for one in document["sets"]])
+    several = len(members) > 1
+    key = f"A colour is a set ({whose})" + (", a dash a context." if several else ".")
+    views = [
+        {
+            "kind": "histogram",
+            "full": True,
+            "title": "How often each value occurred",
+            "caption": f"{key} See where the bodies lie and how wide they are; the count axis is "
+            "logarithmic, so that single samples far to the right are as visible.",
+        },
+        {
+            "kind": "ccdf",
+            "full": True,
+            "title": "Share of samples at least this large",
+            "caption": f"{key} Compare lines of one dash: see at which share two colours part, and "
+            "how far. Where they run together, the sets behave alike there; the last points are "
+            "single samples.",
+        },
+    ]
+    return SetTable(
+        title=capital(title),
+        heads=["Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max", "Missed", "Lost"],
+        rows=rows,
+        methods=compare_text.methods(members),
+        figures=name,
+        views=views,
+    )
+
+
+def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> list[SetRow]:
+    shown = quantity["rows"]
+    columns = [
+        column([row["figures"][name] for row in shown], quantity["unit"], cls=cls)
+        for name, cls in zip(compare.FIGURES, ("", "", "", "peak"), strict=True)
+    ]
+    rows: list[SetRow] = []
+    span = sum(1 + (row["ratio"] is not None) for row in shown)
+    for at, row in enumerate(shown):
+        letter = document["sets"][row["set"]]["letter"]
+        cells = [Cell(numbers.count(row["count"])), *(cells[at] for cells in columns)]
+        cells += [counter(row["missed"]), counter(row["lost"])]
+        rows.append(
+            SetRow(
+                name="" if at else compare.row_name(quantity),
+                span=0 if at else span,
+                letter=letter,
+                swatch=f"{row['set']} {number}",
+                cells=cells,
+                relative=False,
+                marks="; ".join(row["marks"]),
+            )
+        )
+        if row["ratio"] is not None:
+            shares = [Cell(compare_text.ratio(row["ratio"][name])) for name in compare.FIGURES]
+            first = document["sets"][0]["letter"]
+            rows.append(
+                SetRow("", 0, f"{letter}/{first}", "", [Cell(""), *shares, Cell(""), Cell("")],
+                       True, "")
+            )  # fmt: skip
+    return rows
 
 
 def _run_row(run: Document, number: int) -> dict[str, Any]:

@@ -78,6 +78,9 @@ COLOURS: Final = (
 )
 """Of about the same darkness; what tells them apart in print without colour is the marker."""
 
+DASHES: Final = ("", "5 2.6", "1.4 2", "7 2 1.4 2")
+"""Of lines that share a colour: solid, dashed, dotted, and both; as in static/report.js."""
+
 RAMP: Final = ("#d5e3ee", "#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264")
 """Shades of a count, rising evenly in darkness."""
 SHADES: Final = 15
@@ -386,12 +389,24 @@ class Quantity:
         self.top = max(tops, default=-math.inf)
         self.budget = None if data["budget"] is None else data["budget"] / self.divisor
         self.compare = bool(data.get("compare"))
+        self.hues: Sequence[int] | None = data.get("hues")
+        """Of sets side by side: whose colour a line has; a dash tells it from its like."""
+        self.dashes: Sequence[int] = data.get("dashes") or ()
         mark = data.get("mark")
         self.mark = None if mark is None else (float(mark[0]) / self.divisor, str(mark[1]))
 
     @property
     def crowd(self) -> bool:
-        return self.number > CROWD
+        return self.number > CROWD and self.hues is None
+
+    def hue(self, at: int) -> int:
+        """The number of the colour and of the marker of a line."""
+        return (at if self.hues is None else self.hues[at]) % len(COLOURS)
+
+    def dash(self, at: int) -> dict[str, str]:
+        """What tells the line from others of its colour, as attributes of its path."""
+        dash = DASHES[self.dashes[at] % len(DASHES)] if self.dashes else ""
+        return {"stroke_dasharray": dash} if dash else {}
 
     def name(self) -> str:
         quantity = str(self.data["quantity"])
@@ -412,7 +427,7 @@ class Quantity:
 
     def line(self, at: int) -> tuple[str, float]:
         """Colour and width of the line of a series."""
-        return (INK, 1.2) if self.crowd else (COLOURS[at], 1.0)
+        return (INK, 1.2) if self.crowd else (COLOURS[self.hue(at)], 1.0)
 
     def lines_of(self, plot: Plot) -> None:
         """The largest value and the budget, on the axis of values below."""
@@ -444,10 +459,11 @@ def key(data: Data) -> str | None:
     for at, label in enumerate(quantity.labels):
         words = fit(cut(label, 48), FULL - 30)
         wide = 24 + text_width(words) * 0.9
+        colour = COLOURS[quantity.hue(at)]
         if x > 2 and x + wide > FULL:
             x, y = 2.0, y + 12
-        canvas.path(f"M{_n(x)} {_n(y - 2.5)}h14", COLOURS[at], 1.0)
-        _mark(canvas, at, x + 7, y - 2.5)
+        canvas.path(f"M{_n(x)} {_n(y - 2.5)}h14", colour, 1.0, **quantity.dash(at))
+        _mark(canvas, quantity.hue(at), x + 7, y - 2.5)
         canvas.text(x + 17, y, words, fill=INK)
         x += wide
     canvas.height = y + 4
@@ -499,13 +515,13 @@ def _histogram(quantity: Quantity, width: float, height: float) -> Plot | None:
         path = outline + path[path.index("H") :] + f"V{base}"
         if quantity.number <= 3 and not quantity.compare:
             plot.path(path, fill=colour, fill_opacity="0.16" if quantity.number > 1 else "0.28")
-        plot.path(path, colour, wide * 0.8, stroke_linejoin="round")
-        if 1 < quantity.number <= CROWD:
+        plot.path(path, colour, wide * 0.8, stroke_linejoin="round", **quantity.dash(at))
+        if quantity.number > 1 and not quantity.crowd:
             filled = [k for k, count in enumerate(rows[at]) if count]
             mode = max(range(len(rows[at])), key=lambda k: rows[at][k], default=0)
             for k in {mode, *filled[-1:]}:
                 middle = (plot.px(x[k]) + plot.px(x[k + 1])) / 2
-                _mark(plot, at, middle, plot.py(rows[at][k]))
+                _mark(plot, quantity.hue(at), middle, plot.py(rows[at][k]))
     quantity.lines_of(plot)
     plot.frame()
     return plot
@@ -547,7 +563,7 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
     for at in quantity.drawn():
         colour, wide = quantity.line(at)
         row = data["reached"][at]
-        line(row, data["total"][at], colour, wide)
+        line(row, data["total"][at], colour, wide, **quantity.dash(at))
         if data["corrected"][at]:
             line(
                 data["corrected"][at],
@@ -556,11 +572,11 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
                 wide,
                 stroke_dasharray="4 2.5",
             )
-        if 1 < quantity.number <= CROWD and row:
+        if quantity.number > 1 and not quantity.crowd and row:
             share = [reached / data["total"][at] for reached in row]
             for part in (0.3, 0.02, 0.001, 0):
                 k = next((k for k, one in enumerate(share) if one <= part), len(row) - 1)
-                _mark(plot, at, plot.px(x[k]), plot.py(share[k]), 1.9)
+                _mark(plot, quantity.hue(at), plot.px(x[k]), plot.py(share[k]), 1.9)
     quantity.lines_of(plot)
     plot.frame()
     return plot

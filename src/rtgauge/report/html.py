@@ -27,6 +27,7 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report import numbers, pictures
+from rtgauge.report.compare import Compared
 from rtgauge.report.comparison import runs_view, steps_view
 from rtgauge.report.labels import (
     Level,
@@ -77,8 +78,8 @@ class Views:
     shared: Shared
 
 
-def views(analysis: Analysis) -> Views:
-    """What a report on the runs of an analysis shows."""
+def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
+    """What a report on the runs of an analysis shows; ``compared`` as for ``runs_view``."""
     many = len(analysis.runs) > 1
     groups = [
         len(members)
@@ -96,12 +97,14 @@ def views(analysis: Analysis) -> Views:
         _run(analysis, number, shared, f"r{number + 1}-" if many else "")
         for number in range(len(analysis.runs))
     ]
-    return Views(_title(analysis.model), _head(analysis), runs, runs_view(analysis, shared), shared)
+    return Views(
+        _title(analysis.model), _head(analysis), runs, runs_view(analysis, shared, compared), shared
+    )
 
 
-def render(analysis: Analysis) -> str:
+def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
     """The report on the runs of an analysis, as one HTML document."""
-    shown = views(analysis)
+    shown = views(analysis, compared)
     style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
     uplot, script = _file("uplot/uPlot.iife.min.js"), _file("report.js")
     for text in (style, uplot, script):

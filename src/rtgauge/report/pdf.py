@@ -21,6 +21,7 @@ from typing import Any, Final
 from rtgauge import __version__
 from rtgauge.errors import RtgaugeError
 from rtgauge.report import figures, html, numbers
+from rtgauge.report.compare import Compared
 from rtgauge.report.figures import text_width, visible
 from rtgauge.report.model import Analysis
 from rtgauge.report.published import CAUTION
@@ -56,15 +57,16 @@ def check() -> None:
         )
 
 
-def render(analysis: Analysis, paper: str = "a4") -> bytes:
-    """The report on the runs of an analysis, as a PDF. RtgaugeError if that cannot be made."""
+def render(analysis: Analysis, paper: str = "a4", compared: Compared | str | None = None) -> bytes:
+    """The report on the runs of an analysis, as a PDF; ``compared`` as for ``html.render``.
+    RtgaugeError if that cannot be made."""
     check()
     import typst  # noqa: PLC0415
 
     compiled: Callable[..., Any] = typst.compile
     # Tags, for those who have a page read to them, cost seconds and megabytes in very long tables.
     tags = sum(len(run["series"]) for run in analysis.model["runs"]) <= TAGGED
-    files = _files(analysis, paper)
+    files = _files(analysis, paper, compared)
     try:
         made = compiled(files, format="pdf", ignore_system_fonts=True, pdf_tags=tags)
     except typst.TypstError as error:
@@ -133,8 +135,10 @@ class _Book:
         return {"key": self.add(key) if key else None, "figures": found} if found else None
 
 
-def _files(analysis: Analysis, paper: str) -> dict[str, Any]:
-    views = html.views(analysis)
+def _files(
+    analysis: Analysis, paper: str, compared: Compared | str | None = None
+) -> dict[str, Any]:
+    views = html.views(analysis, compared)
     book = _Book(views)
     model = analysis.model
     swatches = [book.add(figures.swatch(at)) for at in range(figures.CROWD)]
@@ -224,8 +228,28 @@ def _beside(book: _Book, beside: Mapping[str, Any] | None) -> dict[str, Any] | N
     if beside is None:
         return None
     return {
-        **plain({name: value for name, value in beside.items() if name != "tables"}),
+        **plain({k: value for k, value in beside.items() if k not in ("tables", "sets")}),
         "tables": [_side(book, one) for one in beside["tables"]],
+        "sets": None if beside["sets"] is None else _sets(book, beside["sets"]),
+    }
+
+
+def _sets(book: _Book, sets: Mapping[str, Any]) -> dict[str, Any]:
+    """The sets of runs side by side, with their tables and figures."""
+    return {
+        **plain({name: value for name, value in sets.items() if name not in ("tables", "sets")}),
+        "sets": [{**plain(one), "swatch": _swatch(one["swatch"])} for one in sets["sets"]],
+        "tables": [
+            {
+                "title": titled(one.title),
+                "heads": plain(one.heads),
+                "methods": plain(one.methods),
+                "widths": _numbers_widths(one.heads, [row.cells for row in one.rows]),
+                "rows": [{**plain(row), "swatch": _swatch(row.swatch)} for row in one.rows],
+                "drawn": book.drawn(one.figures, one.views),
+            }
+            for one in sets["tables"]
+        ],
     }
 
 

@@ -204,6 +204,9 @@ const spread = (lo, hi, linear) => linear || lo <= 0 || hi / lo < 8
 	? { kind: "linear", scale: { range: [Math.min(0, lo * 1.05), hi * 1.08 || 1] } }
 	: { kind: "log", scale: { distr: 3, log: 10, range: [lo * 0.8, hi * 1.25] } };
 
+/* Dashes of lines that share a colour; the same as on paper. */
+const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
+
 /* Kinds of pictures that share the step's time. */
 const TIMED = ["time", "heat", "strip"];
 
@@ -228,6 +231,14 @@ class Group {
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
 		this.draw();
 	}
+	/* Of sets of runs several lines share a colour, and are told apart by their dashes. */
+	tone(i, alpha) { return this.data.hues ? colour(this.data.hues[i] % 8, Math.min(this.data.hued, 8), alpha) : colour(i, this.n, alpha); }
+	dash(i) { return this.data.dashes ? DASHES[this.data.dashes[i] % DASHES.length] : undefined; }
+	swatch(s, i) {
+		if (!this.data.dashes) { s.style.background = this.tone(i); return; }
+		s.classList.add("line");
+		s.style.borderTop = `3px ${["solid", "dashed", "dotted", "double"][this.data.dashes[i] % 4]} ${this.tone(i)}`;
+	}
 	visible() { return this.on.map((v, i) => v ? i : -1).filter(i => i >= 0); }
 	/* The worst series last, so that it is drawn above the others. */
 	ordered() { return this.visible().sort((a, b) => (a === this.worst) - (b === this.worst) || a - b); }
@@ -238,7 +249,7 @@ class Group {
 		if (!box || this.n < 2) { if (box) box.remove(); return; }
 		this.buttons = this.data.labels.map((text, i) => {
 			const b = el("button"); b.type = "button";
-			const s = el("span", "swatch"); s.style.background = colour(i, this.n);
+			const s = el("span", "swatch"); this.swatch(s, i);
 			b.append(s, text);
 			b.title = "Click to hide or show; double-click to show it alone";
 			b.addEventListener("click", () => { this.on[i] = !this.on[i]; this.redraw(); });
@@ -252,7 +263,7 @@ class Group {
 		some("All", () => true);
 	}
 	redraw() {
-		if (this.buttons) this.buttons.forEach((b, i) => { b.setAttribute("aria-pressed", String(this.on[i])); b.firstChild.style.background = colour(i, this.n); });
+		if (this.buttons) this.buttons.forEach((b, i) => { b.setAttribute("aria-pressed", String(this.on[i])); this.swatch(b.firstChild, i); });
 		this.draw();
 	}
 	draw() {
@@ -303,8 +314,8 @@ class Group {
 	}
 	kind(values) { return values.some(v => v !== null && v <= 0) ? "asinh" : "log"; }
 	line(i, more) {
-		const many = this.visible().length > 8, worst = i === this.worst && this.n > 8;
-		return Object.assign({ stroke: colour(i, this.n, many && !worst ? 0.45 : 1), width: worst ? 2 : many ? 1 : 1.6, points: { show: false } }, more);
+		const crowd = !this.data.hues, many = crowd && this.visible().length > 8, worst = crowd && i === this.worst && this.n > 8;
+		return Object.assign({ dash: this.dash(i), stroke: this.tone(i, many && !worst ? 0.45 : 1), width: worst ? 2 : many ? 1 : 1.6, points: { show: false } }, more);
 	}
 	histogram(figure) {
 		const { edges, counts } = this.data.histogram, vis = this.ordered();
@@ -319,7 +330,7 @@ class Group {
 			options: {
 				scales: { x: valueScale(kind, x), y: { distr: 3, log: 10, range: [0.5, top * 1.6] } },
 				axes: [valueAxis(kind, this.label(this.data.quantity), true), countAxis("samples per bin")],
-				series: [{}, ...vis.map(i => this.line(i, { paths: stepped, fill: vis.length <= 3 ? colour(i, this.n, 0.14) : undefined, fillTo: () => 0.5 }))],
+				series: [{}, ...vis.map(i => this.line(i, { paths: stepped, fill: vis.length <= 3 && !this.data.hues ? colour(i, this.n, 0.14) : undefined, fillTo: () => 0.5 }))],
 			},
 			hooks: { draw: [u => this.lines(u)] },
 			tell: (u, idx) => {
