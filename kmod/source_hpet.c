@@ -48,7 +48,7 @@
 /* A comparator that is nearer than this when written may not match any more, on some chips. */
 #define SOURCE_HPET_NEAR_TICKS 64
 /* Half of what 32 bits tell apart is the future. */
-#define SOURCE_HPET_FAR_TICKS BIT(30)
+#define SOURCE_HPET_FAR_TICKS BIT_ULL(30)
 #define SOURCE_HPET_INTERVAL_MIN_NS 20000
 #define SOURCE_HPET_SUSTAIN_MIN_NS 1000
 
@@ -226,7 +226,7 @@ static int source_hpet_find(struct rtgauge_source *info)
 	}
 	info->resolution_ns = DIV_ROUND_UP(hpet.period_fs, 1000000);
 	info->interval_min_ns = SOURCE_HPET_INTERVAL_MIN_NS;
-	info->interval_max_ns = ((u64)SOURCE_HPET_FAR_TICKS * hpet.to_ns) >> 32;
+	info->interval_max_ns = (SOURCE_HPET_FAR_TICKS * hpet.to_ns) >> 32;
 	if (hpet.saved_config & SOURCE_HPET_CAN_PERIODIC)
 		info->sustain_min_ns = SOURCE_HPET_SUSTAIN_MIN_NS;
 	return 0;
@@ -314,16 +314,15 @@ static int source_hpet_open(struct session *s, struct rtgauge_setup *setup)
 static int source_hpet_start(struct session *s)
 {
 	struct source_hpet *hpet = &source_hpet_device;
-	unsigned long flags;
-	u64 due_ns, now_ns;
+	u64 due_ns = s->due_ns, now_ns;
 	u32 counter;
 
-	local_irq_save(flags);
+	/* the handler must not meet a due time that is being set */
+	disable_irq(hpet->irq);
 	counter = source_hpet_read(hpet, SOURCE_HPET_COUNTER);
 	now_ns = ktime_get_ns();
-	due_ns = s->due_ns;
-	if (due_ns > now_ns && ((due_ns - now_ns) * hpet->to_ticks) >> 32 > SOURCE_HPET_FAR_TICKS) {
-		local_irq_restore(flags);
+	if (due_ns > now_ns + ((SOURCE_HPET_FAR_TICKS * hpet->to_ns) >> 32)) {
+		enable_irq(hpet->irq);
 		return -EINVAL;
 	}
 	if (due_ns <= now_ns)
@@ -332,7 +331,7 @@ static int source_hpet_start(struct session *s)
 	source_hpet_write(hpet, SOURCE_HPET_COMPARE(hpet->timer), hpet->compare);
 	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer), hpet->config | SOURCE_HPET_ENABLED);
 	due_ns = source_hpet_set_next(s, counter, now_ns, due_ns);
-	local_irq_restore(flags);
+	enable_irq(hpet->irq);
 	if (!due_ns)
 		session_exhausted(s);
 	return 0;

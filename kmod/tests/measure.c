@@ -111,9 +111,8 @@ static int measure_gaps(int fd, uint64_t seconds, unsigned int contexts)
 		last = now;
 	}
 	ioctl(fd, RTGAUGE_STATUS, &status);
-	printf("gaps: contexts %u, loop %llu ns, %llu gaps, lost %llu ns in %llu s, %llu events\n",
-	       contexts, (unsigned long long)loop, (unsigned long long)steps,
-	       (unsigned long long)lost, (unsigned long long)seconds,
+	printf("{\"loop_ns\": %llu, \"gaps\": %llu, \"lost_ns\": %llu, \"events\": %llu}\n",
+	       (unsigned long long)loop, (unsigned long long)steps, (unsigned long long)lost,
 	       (unsigned long long)status.events);
 	return 0;
 }
