@@ -413,7 +413,7 @@ def test_the_plans_that_ship_can_be_read(path: Path) -> None:
 
 
 def test_the_evaluation_2_9_has_the_framework_in_its_order() -> None:
-    """All that has a code of the framework, and is no matter of interrupts, in its sequence."""
+    """All that has a code of the framework, in its sequence."""
     described = subprocess.run(
         [find_agent(), "describe"], capture_output=True, check=True, timeout=60
     )

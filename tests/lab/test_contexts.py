@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts irq, kernel and user, the timerlat tracer and the interrupt measurements, on emulated
+boards in counted mode: there time is instructions, so that figures can be bounded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents import Stream, read
+from rtgauge.stream import Samples, SeriesInfo, Table, Verdict
+from rtgauge.target.lab import LabTarget
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-x86_64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
+)
+HOME = Path(os.environ["HOME"])  # before the tests have one of their own
+TRACING = "/sys/kernel/tracing"
+MOUNT = f"mountpoint -q {TRACING} || mount -t tracefs nodev {TRACING}"
+
+
+@pytest.fixture(scope="module", params=["x86_64-rt-6.1", "x86_64-stock-6.12"])
+def board(request: pytest.FixtureRequest) -> Iterator[LabTarget]:
+    """One start for all tests of this file; kernels are fetched once."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "XDG_CACHE_HOME" not in os.environ:
+            patch.setenv("XDG_CACHE_HOME", str(HOME / ".cache"))
+        target = LabTarget(request.param)
+        yield target
+        target.close()
+
+
+def measure(board: LabTarget, tmp_path: Path, *words: str) -> tuple[int | None, Stream]:
+    agent = board.start(["run", *words])
+    content = b""
+    while (piece := agent.read(1.0)) != b"":
+        content += piece or b""
+    code = agent.wait(1.0)
+    agent.close()
+    path = tmp_path / "stream"
+    path.write_bytes(content)
+    return code, read(path)
+
+
+def accounted(stream: Stream) -> None:
+    """Samples + missed = periods due, in the samples themselves and in the trailer's counters."""
+    assert stream.trailer is not None
+    for info, totals in zip(stream.series, stream.trailer.series, strict=True):
+        due = (totals.last_due_ns - totals.first_due_ns) // info.interval_ns + 1
+        assert totals.count + totals.missed == due
+        assert stream.samples[info.series] + totals.lost == totals.count
+        assert stream.missed[info.series] == totals.missed
+
+
+def shell(board: LabTarget, script: str) -> str:
+    output = board.execute(["/bin/sh", "-c", script])
+    assert output.code == 0, output.stderr
+    return output.stdout.decode()
+
+
+def values(stream: Stream) -> dict[str, list[int]]:
+    """Context, or name of the series where there are several -> samples."""
+    found: dict[int, list[int]] = {}
+    for record in stream.records:
+        if isinstance(record, Samples):
+            found.setdefault(record.series, []).extend(int(value) for value in record.values)
+    shown = [series for series in stream.series if series.name != "dither"]
+    several = len({series.context for series in shown}) < len(shown)
+    return {
+        (series.name if several else series.context): found.get(series.series, [])
+        for series in shown
+    }
+
+
+def by_context(stream: Stream) -> dict[str, SeriesInfo]:
+    return {series.context: series for series in stream.series if series.name == "latency"}
+
+
+def tables(stream: Stream) -> dict[str, list[list[object]]]:
+    return {
+        record.name: [list(row) for row in record.rows]
+        for record in stream.records
+        if isinstance(record, Table)
+    }
+
+
+def test_contexts_side_by_side(board: LabTarget, tmp_path: Path) -> None:
+    """One timer: as many samples in each context, later in each; the thread has the priority."""
+    words = ["--context", "user,irq,kernel", "--samples", "500", "--priority", "70"]
+    code, stream = measure(board, tmp_path, "timer", *words)
+    assert code == 0
+    accounted(stream)
+    found = values(stream)
+    assert {context: len(samples) for context, samples in found.items()} == {
+        "irq": 500,
+        "kernel": 500,
+        "user": 500,
+    }
+    assert all(
+        a < b < c for a, b, c in zip(*(found[c] for c in ("irq", "kernel", "user")), strict=True)
+    )
+    medians = {context: statistics.median(samples) for context, samples in found.items()}
+    assert 100 < medians["irq"] < 2000
+    assert medians["kernel"] < 10_000
+    assert medians["user"] < 15_000
+    info = by_context(stream)
+    assert {one.labels["method"] for one in info.values()} == {"module"}
+    assert (info["kernel"].policy, info["kernel"].priority) == ("fifo", 70)
+    assert (info["user"].policy, info["user"].priority) == ("fifo", 70)
+    assert info["irq"].thread == -1
+    assert info["kernel"].thread != info["user"].thread
+
+
+def test_dither_and_short_intervals(board: LabTarget, tmp_path: Path) -> None:
+    words = ["--context", "irq,kernel,user", "--interval", "100us", "--dither", "yes"]
+    code, stream = measure(board, tmp_path, "timer", *words, "--samples", "400")
+    assert code == 0
+    accounted(stream)
+    assert [series.name for series in stream.series].count("dither") == 3
+    # more than the machine can do: what is missed is counted, and it ends
+    words = ["--context", "irq,kernel,user", "--interval", "20us", "--for", "200ms"]
+    code, stream = measure(board, tmp_path, "timer", *words, "--load", "sched")
+    assert code == 0
+    accounted(stream)
+
+
+def test_a_threshold_ends_it(board: LabTarget, tmp_path: Path) -> None:
+    words = ["--context", "irq", "--stop-above", "1ns", "--for", "10s"]
+    code, stream = measure(board, tmp_path, "timer", *words)
+    assert code == 0
+    assert stream.samples.total() == 1
+    assert [event.event for event in stream.events].count("threshold") == 1
+
+
+@pytest.mark.parametrize("source", ["hpet", "hrtimer"])
+def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
+    sampled = {
+        "irq-latency": {"handler", "acknowledged"},
+        "irq-dispatch": {"irq"},
+        "irq-to-thread": {"wake-to-thread", "handler-to-thread"},
+    }
+    for name, series in sampled.items():
+        words = [name, "--samples", "200", "--source", source]
+        code, stream = measure(board, tmp_path, *words)
+        assert code == 0, (name, stream.trailer)
+        accounted(stream)
+        found = values(stream)
+        assert found.keys() == series
+        assert {one.labels["source"] for one in stream.series} == {source}
+        for samples in found.values():
+            assert len(samples) >= 190
+            assert 0 < statistics.median(samples) < 20_000
+        remarks = [event for event in stream.events if "fallback" in str(event.fields)]
+        assert len(remarks) == (source == "hrtimer")
+        if name == "irq-latency":
+            assert all(a < b for a, b in zip(found["handler"], found["acknowledged"], strict=True))
+        if name == "irq-to-thread":
+            pairs = zip(found["wake-to-thread"], found["handler-to-thread"], strict=True)
+            assert all(a < b for a, b in pairs)
+        if name == "irq-dispatch":
+            assert 0 < int(str(tables(stream)["resolution"][0][1])) < 5000
+
+
+def test_sustained_twice_the_same(board: LabTarget, tmp_path: Path) -> None:
+    """The same shortest period, by the same tries; below it interrupts are lost."""
+    words = ["irq-sustained", "--interrupts", "1000", "--source", "hpet"]
+    runs = [measure(board, tmp_path, *words) for _ in range(2)]
+    assert [code for code, _ in runs] == [0, 0]
+    first, second = (tables(stream) for _, stream in runs)
+    assert first["shortest"] == second["shortest"]
+    assert [row[:2] for row in first["sustained"]] == [row[:2] for row in second["sustained"]]
+    count, shortest = (int(str(cell)) for cell in first["shortest"][0])
+    assert count == 1000
+    assert 1000 < shortest < 100_000
+    tried = [[int(str(cell)) for cell in row] for row in first["sustained"]]
+    assert all(generated >= 1000 or lost for _, _, generated, lost in tried)
+    assert all(lost == 0 for _, period, _, lost in tried if period == shortest)
+    assert all(lost > 0 for _, period, _, lost in tried if period < shortest)
+    verdicts = [one for one in runs[0][1].records if isinstance(one, Verdict)]
+    assert [verdict.result for verdict in verdicts] == ["pass"]
+
+
+def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
+    """The tracer where the kernel has it, all put back; else skipped, with both reasons."""
+    shell(board, f"rmmod rtgauge; {MOUNT}")
+    try:
+        before = shell(board, f"cd {TRACING}; ls instances; cat osnoise/cpus osnoise/*_us || true")
+        words = ["--context", "irq,kernel", "--samples", "300", "--priority", "60"]
+        code, stream = measure(board, tmp_path, "timer", *words)
+        if "timerlat" not in shell(board, f"cat {TRACING}/available_tracers").split():
+            assert code == 77
+            assert stream.trailer is not None
+            assert "module" in stream.trailer.reason
+            assert "timerlat" in stream.trailer.reason
+            return
+        assert code == 0
+        accounted(stream)
+        found = values(stream)
+        assert [len(found[context]) for context in ("irq", "kernel")] == [300, 300]
+        assert all(a < b for a, b in zip(found["irq"], found["kernel"], strict=True))
+        info = by_context(stream)
+        assert {one.labels["method"] for one in info.values()} == {"timerlat"}
+        assert (info["kernel"].policy, info["kernel"].priority) == ("fifo", 60)
+        after = shell(board, f"cd {TRACING}; ls instances; cat osnoise/cpus osnoise/*_us || true")
+        assert after == before
+        # killed, it is all put back as well
+        agent = "/agent run timer --context kernel --for 1h --output /tmp/s"
+        seen = f"ls {TRACING}/instances | grep rtgauge || exit 9"
+        shell(board, f"{agent} & sleep 1; {seen}; kill -9 $!; sleep 1")
+        after = shell(board, f"cd {TRACING}; ls instances; cat osnoise/cpus osnoise/*_us || true")
+        assert after == before
+    finally:
+        shell(board, "insmod /modules/rtgauge.ko")
+
+
+def test_the_kernel_has_nothing_to_complain_about(board: LabTarget) -> None:
+    """After all of it."""
+    log = shell(board, "dmesg")
+    for word in ("BUG:", "WARNING:", "Oops", "Call Trace"):
+        assert word not in log
