@@ -1,0 +1,695 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards, packages, kernels, archives and images of the lab: without QEMU and without a network.
+
+The packages come from a made-up apt and a made-up dpkg-deb; archives are read by cpio.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rtgauge.errors import TargetError, UsageError
+from rtgauge.lab import cache, images, initramfs, kernels, modules, packages, programs
+from rtgauge.lab.boards import BOARDS, MACHINES, SERIES, board, boards
+
+# --- Boards -------------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_board() -> None:
+    assert len(BOARDS) == len(MACHINES) * 2 * len(SERIES)
+    assert [name for name in boards() if name in BOARDS] == list(BOARDS)
+
+
+def test_a_short_name_is_the_newest_series() -> None:
+    assert board("x86_64-rt") is board("x86_64-rt-6.12")
+    assert board("arm64-stock").series == "6.12"
+    assert board("x86_64-stock-6.1").flavour == "amd64"
+    assert board("arm64-rt-6.1").flavour == "rt-arm64"
+
+
+def test_an_unknown_name_gets_the_nearest_one() -> None:
+    with pytest.raises(UsageError) as caught:
+        board("x86_64-rtt")
+    assert caught.value.remedy == "did you mean 'x86_64-rt'?"
+
+
+# --- Archives -----------------------------------------------------------------------------------
+
+
+def read_cpio(archive: bytes, folder: Path) -> None:
+    """Unpack with an independent program."""
+    subprocess.run(
+        ["cpio", "-i", "--quiet", "--no-preserve-owner"],
+        input=archive,
+        cwd=folder,
+        check=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.skipif(shutil.which("cpio") is None, reason="there is no cpio to read archives with")
+def test_cpio_reads_what_was_written(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5 + b"x"
+    archive = initramfs.archive(
+        {
+            "init": initramfs.file(b"#!/bin/sh\n", 0o755),
+            "a/deep/er/file": initramfs.file(content, 0o640),
+            "a/empty": initramfs.file(b""),
+            "tmp": initramfs.folder(0o1777),
+            "a/link": initramfs.link("deep/er"),
+        }
+    )
+    read_cpio(archive, tmp_path)
+    assert (tmp_path / "a/link/file").read_bytes() == content
+    assert (tmp_path / "a/empty").read_bytes() == b""
+    assert stat.S_IMODE((tmp_path / "init").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "a/deep/er/file").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "tmp").stat().st_mode) == 0o1777
+    assert os.readlink(tmp_path / "a/link") == "deep/er"
+    listed = subprocess.run(
+        ["cpio", "-t", "--quiet"], input=archive, capture_output=True, check=True, timeout=60
+    ).stdout.decode()
+    assert listed.split() == [
+        "a", "a/deep", "a/deep/er", "a/deep/er/file", "a/empty", "a/link", "init", "tmp",
+    ]  # fmt: skip
+
+
+def test_equal_content_gives_equal_bytes_in_any_order() -> None:
+    entries = {"b": initramfs.file(b"1"), "a/c": initramfs.file(b"2"), "a-": initramfs.link("b")}
+    turned = dict(reversed(entries.items()))
+    assert initramfs.archive(entries) == initramfs.archive(turned)
+
+
+def test_an_archive_holds_nothing_of_when_and_by_whom() -> None:
+    """Read by the description of the form: owner and time of every entry are 0."""
+    archive = initramfs.archive({"a/b": initramfs.file(b"xyz"), "dev/c": initramfs.device(5, 1)})
+    found = {}
+    at = 0
+    while at < len(archive):
+        assert archive[at : at + 6] == b"070701"
+        numbers = [int(archive[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        name = archive[at + 110 : at + 110 + numbers[11] - 1].decode()
+        found[name] = numbers
+        at += (110 + numbers[11] + 3) // 4 * 4
+        at += (numbers[6] + 3) // 4 * 4
+    assert list(found) == ["a", "a/b", "dev", "dev/c", "TRAILER!!!"]
+    assert all(numbers[2:4] == [0, 0] and numbers[5] == 0 for numbers in found.values())
+    assert [numbers[0] for numbers in found.values()] == [1, 2, 3, 4, 0]
+    assert found["dev/c"][9:11] == [5, 1]
+    assert stat.S_ISCHR(found["dev/c"][1])
+
+
+@pytest.mark.parametrize("path", ["/etc", "../etc", "a//b", "a/", "", "."])
+def test_paths_outside_the_root_are_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="not a path"):
+        initramfs.archive({path: initramfs.file(b"")})
+
+
+def test_a_file_is_no_folder() -> None:
+    with pytest.raises(ValueError, match="is no folder"):
+        initramfs.archive({"a": initramfs.file(b""), "a/b": initramfs.file(b"")})
+
+
+BUSYBOX = b"\x7fELF...\0[\0[[\0ash\0busybox\0ls\0sh\0\0more"
+
+
+def test_the_commands_of_a_busybox_are_found_in_its_program() -> None:
+    assert initramfs.busybox_applets(BUSYBOX) == ("[", "[[", "ash", "busybox", "ls", "sh")
+    with pytest.raises(TargetError, match="no table"):
+        initramfs.busybox_applets(b"\x7fELF nothing")
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="there is no busybox here")
+def test_they_are_what_that_busybox_lists() -> None:
+    path = shutil.which("busybox")
+    assert path is not None
+    listed = subprocess.run([path, "--list"], capture_output=True, check=True, timeout=60).stdout
+    assert list(initramfs.busybox_applets(Path(path).read_bytes())) == listed.decode().split()
+
+
+def test_every_command_leads_to_busybox_and_busybox_is_a_program() -> None:
+    entries = initramfs.tree(b"init", b"agent", BUSYBOX, {"a.ko": b"1"}, {"00-b.ko": b"2"})
+    assert entries["bin/busybox"].content == BUSYBOX
+    assert stat.S_ISREG(entries["bin/busybox"].mode)
+    assert entries["bin/sh"] == initramfs.link("busybox")
+    assert entries["modules/a.ko"].content == b"1"
+    assert entries["modules/kernel/00-b.ko"].content == b"2"
+    assert entries["init"].mode & 0o111
+    assert entries["agent"].mode & 0o111
+
+
+# --- Names and versions -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "series", "flavour", "version"),
+    [
+        ("linux-image-6.1.0-56-rt-amd64", "6.1", "rt-amd64", (6, 1, 0, 56)),
+        ("linux-image-6.1.0-9-amd64", "6.1", "amd64", (6, 1, 0, 9)),
+        ("linux-image-6.12.117+deb12-rt-arm64", "6.12", "rt-arm64", (6, 12, 117, 12)),
+        ("linux-image-6.12.9+bpo-amd64", "6.12", "amd64", (6, 12, 9)),
+        ("linux-image-6.12.43+deb13-amd64", "6.12", "amd64", (6, 12, 43, 13)),
+        ("linux-image-6.12.43+deb13-amd64", "6.1", "amd64", None),
+        ("linux-image-6.1.0-56-rt-amd64", "6.1", "amd64", None),
+        ("linux-image-6.1.0-56-cloud-amd64", "6.1", "amd64", None),
+        ("linux-image-6.1.0-56-amd64-dbg", "6.1", "amd64", None),
+        ("linux-image-6.1.0-56-amd64-unsigned", "6.1", "amd64", None),
+        ("linux-image-6.12-rt-amd64", "6.12", "rt-amd64", None),
+        ("linux-image-rt-amd64", "6.1", "rt-amd64", None),
+    ],
+)
+def test_names_of_kernels(
+    name: str, series: str, flavour: str, version: tuple[int, ...] | None
+) -> None:
+    assert packages.point_version(name, series, flavour) == version
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("W: first\nE: Failed to fetch x  404\nE: more\n", "Failed to fetch x  404"),
+        ("W: only this\n", "only this"),
+        ("\n", "apt gave no reason"),
+    ],
+)
+def test_of_what_apt_says_the_first_error_is_told(said: str, line: str) -> None:
+    assert packages.apt_said(said) == line
+
+
+def test_a_package_with_a_hostile_version_is_none() -> None:
+    text = "Package: some\nVersion: 1; rm -rf x\nArchitecture: all\nSHA256: 0\nSize: 1\n"
+    assert packages.parse_package(text, "some") is None
+    assert packages.parse_package(text.replace("1; rm -rf x", "1"), "some") is not None
+    assert packages.parse_package(text.replace("Size: 1", "Size: x"), "some") is None
+
+
+# --- A made-up Debian ---------------------------------------------------------------------------
+
+APT = r"""#!{python} -SE
+import json, os, shutil, sys
+from pathlib import Path
+place = Path({place!r})
+world = json.loads((place / "world.json").read_text())
+words = sys.argv[1:]
+assert words[0] == "-c" and Path(words[1]).is_file(), words
+words = [word for word in words[2:] if word != "-q"]
+with (place / "asked").open("a") as asked:
+    asked.write(" ".join(words) + "\n")
+if world.get("down") and words[0] in ("update", "download"):
+    sys.exit("W: a warning\nE: no route to the sources")
+if words[0] == "pkgnames":
+    print("\n".join(name for name in world["packages"] if name.startswith(words[1])))
+elif words[0] == "show":
+    name, _, architecture = words[2].partition(":")
+    package = world["packages"].get(name)
+    if package and package["Architecture"] in (architecture, "all"):
+        print("\n".join(key + ": " + value for key, value in package.items()))
+    else:
+        sys.exit("E: No packages found")
+elif words[0] == "download":
+    name = words[1].partition("=")[0].partition(":")[0]
+    target = Path.cwd() / (name + "_1_x.deb")
+    shutil.copyfile(place / (name + ".deb"), target)
+    if world.get("damaged") == name:
+        target.write_bytes(target.read_bytes()[:-1] + b"?")
+"""
+
+DPKG = r"""#!{python} -SE
+import sys
+assert sys.argv[1] == "--fsys-tarfile"
+sys.stdout.buffer.write(open(sys.argv[2], "rb").read())
+"""
+
+RELEASE = "6.1.0-56-rt-amd64"
+
+
+def x86_image(payload: bytes) -> bytes:
+    """A bzImage whose boot sector tells where the payload is."""
+    head = bytearray(1024)
+    head[0x1F1] = 1
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", head, 0x248, 64, len(payload))
+    return bytes(head) + b"\x90" * 64 + payload + b"rest"
+
+
+def packed_by_xz(data: bytes) -> bytes:
+    return lzma.compress(data, check=lzma.CHECK_CRC32) + struct.pack("<I", len(data))
+
+
+VMLINUX = b"\x7fELF" + b"code" * 1000 + b"Xen\0"
+
+
+def tar(files: Mapping[str, bytes | str]) -> bytes:
+    """A tar of files; text is the target of a link."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo("./" + name)
+            member.mode = 0o755
+            if isinstance(content, str):
+                member.type, member.linkname = tarfile.SYMTYPE, content
+                archive.addfile(member)
+            else:
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+class World:
+    """A made-up Debian, and a cache beside it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.state: dict[str, object] = {"packages": {}}
+        self.said: list[str] = []
+        self.cache = place / "cache"
+
+    def add(self, name: str, files: Mapping[str, bytes | str], depends: str = "") -> None:
+        data = tar(files)
+        (self.place / f"{name}.deb").write_bytes(data)
+        listed = self.state["packages"]
+        assert isinstance(listed, dict)
+        listed[name] = {
+            "Package": name,
+            "Version": "6.1.192-2",
+            "Architecture": "all" if "common" in name else "amd64",
+            "SHA256": hashlib.sha256(data).hexdigest(),
+            "Size": str(len(data)),
+            "Depends": depends,
+        }
+        self.write()
+
+    def add_kernel(self, release: str, with_headers: bool = True) -> None:
+        stem = release.removesuffix("-rt-amd64")
+        self.add(
+            f"linux-image-{release}",
+            {
+                f"boot/vmlinuz-{release}": x86_image(packed_by_xz(VMLINUX + release.encode())),
+                "lib/modules/x/a.ko": b"unwanted",
+            },
+        )
+        if with_headers:
+            headers = f"usr/src/linux-headers-{release}"
+            include = f"include /usr/src/linux-headers-{stem}-common-rt/Makefile\n"
+            self.add(
+                f"linux-headers-{release}",
+                {
+                    f"{headers}/Makefile": include.encode(),
+                    f"{headers}/.kernelvariables": b"CC = $(CROSS_COMPILE)gcc-12\n",
+                    f"{headers}/vmlinux": b"x",
+                    f"{headers}/scripts": "../../lib/linux-kbuild-6.1/scripts",
+                    f"lib/modules/{release}/build": f"/usr/src/linux-headers-{release}",
+                },
+                f"linux-headers-{stem}-common-rt (= 6.1.192-2), linux-kbuild-6.1 (>= 6), gcc-12",
+            )
+            self.add(
+                f"linux-headers-{stem}-common-rt",
+                {f"usr/src/linux-headers-{stem}-common-rt/Makefile": b"all:\n"},
+            )
+
+    def write(self) -> None:
+        (self.place / "world.json").write_text(json.dumps(self.state))
+
+    def change(self, **state: object) -> None:
+        self.state |= state
+        self.write()
+
+    def asked(self, verb: str) -> list[str]:
+        path = self.place / "asked"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith(verb)]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    place = tmp_path / "debian"
+    (place / "bin").mkdir(parents=True)
+    for name, text in (("apt-get", APT), ("apt-cache", APT), ("dpkg-deb", DPKG)):
+        program = place / "bin" / name
+        program.write_text(text.format(python=sys.executable, place=str(place)))
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setattr(packages, "host_debian", lambda: "amd64")
+    made = World(place)
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(made.cache))
+    made.add_kernel(RELEASE)
+    made.add("linux-kbuild-6.1", {"usr/lib/linux-kbuild-6.1/scripts/x": b"#!/bin/sh\n"})
+    made.add("busybox-static", {"bin/busybox": BUSYBOX})
+    agent, guest = place / "agent", place / "guest"
+    agent.write_bytes(b"agent")
+    guest.write_bytes(b"guest")
+    monkeypatch.setattr(images, "programs", lambda *_: programs.Programs(agent, guest))
+    monkeypatch.setattr(images, "recipe", lambda *_: None)
+    return made
+
+
+BOARD = board("x86_64-rt-6.1")
+
+
+def test_from_a_board_to_an_image(world: World, tmp_path: Path) -> None:
+    made = images.image(BOARD, say=world.said.append)
+    assert made.kernel.read_bytes() == VMLINUX + RELEASE.encode()
+    assert made.facts["kernel"] == RELEASE
+    assert made.facts[f"package linux-image-{RELEASE}"] == "6.1.192-2"
+    unpacked = kernels.known_kernel(BOARD)
+    assert unpacked is not None
+    assert (unpacked.headers / "Makefile").read_text() == (
+        "include $(dir $(lastword $(MAKEFILE_LIST)))../linux-headers-6.1.0-56-common-rt/Makefile\n"
+    )
+    assert not (unpacked.headers / "vmlinux").exists()
+    assert (unpacked.headers / "scripts" / "x").is_file()
+    assert not list(unpacked.folder.rglob("*.ko"))
+    assert not any(path.is_symlink() for path in (unpacked.folder / "lib").rglob("*"))
+    assert not list((world.cache / "packages").iterdir())
+    if shutil.which("cpio"):
+        read = tmp_path / "read"
+        read.mkdir()
+        archive = made.initramfs.read_bytes().replace(b"dev/console", b"dev/Console")
+        entries = dict(initramfs.tree(b"guest", b"agent", BUSYBOX, {}, {}))
+        assert initramfs.archive(entries).replace(b"dev/console", b"dev/Console") == archive
+
+
+def test_a_second_time_asks_nobody_and_needs_no_network(world: World) -> None:
+    first = images.image(BOARD)
+    asked = len(world.asked(""))
+    world.change(down=True)
+    (world.place / "bin" / "apt-get").unlink()
+    assert images.image(BOARD) == first
+    assert len(world.asked("")) == asked
+
+
+def test_the_newest_of_which_all_is_there_is_taken(world: World) -> None:
+    world.add_kernel("6.1.0-100-rt-amd64")
+    world.add_kernel("6.1.0-101-rt-amd64", with_headers=False)
+    assert images.image(BOARD).facts["kernel"] == "6.1.0-100-rt-amd64"
+
+
+def test_a_newer_one_comes_only_when_asked_for_and_once_a_day(world: World) -> None:
+    assert images.image(BOARD).facts["kernel"] == RELEASE
+    world.add_kernel("6.1.0-57-rt-amd64")
+    assert images.image(BOARD).facts["kernel"] == RELEASE
+    assert images.image(BOARD, newest=True).facts["kernel"] == RELEASE
+    assert len(world.asked("update")) == 1
+    old = time.time() - 25 * 3600
+    os.utime(world.cache / "apt" / "lists-made", (old, old))
+    assert images.image(BOARD, newest=True).facts["kernel"] == "6.1.0-57-rt-amd64"
+    assert len(world.asked("update")) == 2
+    assert images.image(BOARD).facts["kernel"] == "6.1.0-57-rt-amd64"
+
+
+def test_newest_without_a_network_is_what_there_is(world: World) -> None:
+    images.image(BOARD)
+    old = time.time() - 25 * 3600
+    os.utime(world.cache / "apt" / "lists-made", (old, old))
+    world.change(down=True)
+    assert images.image(BOARD, newest=True).facts["kernel"] == RELEASE
+
+
+def test_lists_that_name_what_is_gone_are_fetched_again(world: World) -> None:
+    images.image(BOARD)
+    cache.remove(world.cache / "kernels")
+    gone = world.place / f"linux-image-{RELEASE}.deb"
+    data = gone.read_bytes()
+    gone.unlink()
+    with pytest.raises(TargetError, match="could not be fetched"):
+        images.image(BOARD)
+    assert len(world.asked("update")) == 2
+    gone.write_bytes(data)
+    images.image(BOARD)
+
+
+def test_without_a_network_and_a_cache(world: World) -> None:
+    world.change(down=True)
+    with pytest.raises(TargetError) as caught:
+        images.image(BOARD)
+    assert "no route to the sources" in caught.value.message
+    assert "connection" in caught.value.remedy
+
+
+def test_without_apt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(world.place / "nothing"))
+    with pytest.raises(TargetError, match="has no apt-get"):
+        images.image(BOARD)
+
+
+def test_without_such_a_kernel(world: World) -> None:
+    with pytest.raises(TargetError) as caught:
+        images.image(board("x86_64-rt-6.12"))
+    assert "no complete Linux 6.12" in caught.value.message
+    assert packages.SOURCES_VARIABLE in caught.value.remedy
+
+
+def test_a_damaged_download_is_refused_and_not_kept(world: World) -> None:
+    world.change(damaged="linux-kbuild-6.1")
+    with pytest.raises(TargetError, match=r"linux-kbuild-6\.1 6\.1\.192-2 could not be fetched"):
+        images.image(BOARD)
+    held = [path.name for path in (world.cache / "packages").iterdir()]
+    assert not any(name.startswith("linux-kbuild") for name in held)
+    # those that came are not fetched again
+    before = len(world.asked("download linux-image"))
+    world.change(damaged="")
+    images.image(BOARD)
+    assert len(world.asked("download linux-image")) == before
+
+
+def test_a_full_disk_is_told_before_anything_is_fetched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil._ntuple_diskusage(10, 10, 1000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(TargetError) as caught:
+        images.image(BOARD)
+    assert "is full" in caught.value.message
+    assert cache.CACHE_VARIABLE in caught.value.remedy
+    assert not world.asked("download")
+
+
+def test_a_disk_that_fills_up_meanwhile(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="is full"), cache.explained(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_damaged_kernel_is_fetched_anew(world: World) -> None:
+    made = images.image(BOARD, say=world.said.append)
+    made.kernel.write_bytes(b"\0" + made.kernel.read_bytes()[1:])
+    again = images.image(BOARD, say=world.said.append)
+    assert again == made
+    assert again.kernel.read_bytes().startswith(b"\x7fELF")
+    assert any("damaged" in text for text in world.said)
+
+
+def test_a_damaged_archive_is_made_anew(world: World) -> None:
+    made = images.image(BOARD)
+    before = made.initramfs.read_bytes()
+    made.initramfs.write_bytes(before[:-4] + b"\0\0\0!")
+    assert images.image(BOARD).initramfs.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"version": 1}', b"[" * 9999]
+)
+def test_damaged_records_are_as_if_there_were_none(world: World, damage: bytes) -> None:
+    made = images.image(BOARD)
+    for record in (*world.cache.glob("*/*.json"), *world.cache.glob("*/*/*.json")):
+        record.write_bytes(damage)
+    assert images.image(BOARD).facts == made.facts
+
+
+def test_a_record_cannot_lead_out_of_the_cache(world: World) -> None:
+    images.image(BOARD)
+    record = {"version": 1, "kernel": "../../../etc"}
+    (world.cache / "boards" / f"{BOARD.name}.json").write_text(json.dumps(record))
+    assert kernels.known_kernel(BOARD) is None
+
+
+def test_leftovers_of_a_killed_process_are_removed(world: World) -> None:
+    left = world.cache / "kernels" / f"{RELEASE}_6.1.192-2.unfinished"
+    left.mkdir(parents=True)
+    (left / "half").write_text("half")
+    images.image(BOARD)
+    assert not list(world.cache.rglob("*.unfinished"))
+
+
+def test_a_package_cannot_write_outside_the_cache(world: World) -> None:
+    world.add("busybox-static", {"bin/busybox": BUSYBOX, "bin/../../../out": b"hostile"})
+    images.image(BOARD)
+    assert not list(world.place.rglob("out"))
+    hostile = f"usr/src/linux-headers-{RELEASE}/../../../../../out"
+    world.add("linux-kbuild-6.1", {hostile: b"hostile"})
+    cache.remove(world.cache)
+    with pytest.raises(TargetError, match="hostile name"):
+        images.image(BOARD)
+    assert not list(world.place.rglob("out"))
+
+
+def test_of_two_at_once_one_waits(tmp_path: Path) -> None:
+    said: list[str] = []
+    order: list[str] = []
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with cache.locked(tmp_path, ["kernels"], said.append):
+            inside.set()
+            leave.wait(60)
+            order.append("first")
+
+    def second() -> None:
+        def say(text: str) -> None:
+            said.append(text)
+            leave.set()
+
+        with cache.locked(tmp_path, ["kernels"], say):
+            order.append("second")
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads[0].start()
+    assert inside.wait(60)
+    # another folder's lock is free meanwhile
+    with cache.locked(tmp_path, ["images"], said.append):
+        assert said == []
+    threads[1].start()
+    for thread in threads:
+        thread.join(60)
+    assert order == ["first", "second"]
+    assert said == ["waiting for another process that prepares boards of the lab"]
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    with pytest.raises(RuntimeError), cache.new_folder(place / "a") as making:
+        (making / "x").write_text("x")
+        raise RuntimeError
+    with pytest.raises(RuntimeError), cache.new_file(place / "b") as making:
+        making.write_text("x")
+        raise RuntimeError
+    assert list(place.iterdir()) == []
+
+
+# --- Kernels ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"MZ" + b"\0" * 2000,
+        x86_image(packed_by_xz(b"no program")),
+        x86_image(b"\xfd7zXZ\0 damaged" + b"\0" * 20),
+        x86_image(b"unknown packing"),
+        x86_image(packed_by_xz(VMLINUX)[:50]),
+        gzip.compress(VMLINUX),
+        b"",
+    ],
+)
+def test_a_kernel_that_is_not_understood_stays_as_it_is(tmp_path: Path, data: bytes) -> None:
+    packed = tmp_path / "vmlinuz"
+    packed.write_bytes(data)
+    assert kernels.bootable(packed, tmp_path / "kernel").read_bytes() == data
+
+
+def test_a_kernel_packed_by_zstd(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    payload = bytes(pyarrow.compress(VMLINUX, codec="zstd", asbytes=True))
+    packed = tmp_path / "vmlinuz"
+    packed.write_bytes(x86_image(payload + struct.pack("<I", len(VMLINUX))))
+    assert kernels.bootable(packed, tmp_path / "kernel").read_bytes() == VMLINUX
+
+
+# --- Modules ------------------------------------------------------------------------------------
+
+
+def unpacked_at(folder: Path) -> kernels.Unpacked:
+    headers = folder / "usr" / "src" / "linux-headers-x"
+    headers.mkdir(parents=True)
+    (headers / ".kernelvariables").write_text("CC = $(CROSS_COMPILE)gcc-12\n")
+    return kernels.Unpacked(folder, "x", folder / "k", "", headers, folder / "b", (), {})
+
+
+# Stands for the kernel's build: copies the source, as often as there is one.
+MAKEFILE = """modules:
+	test "$(CROSS_COMPILE)" = "TRIPLET"
+	cp $(M)/main.c $(M)/rtgauge.ko
+"""
+
+
+def test_modules_are_built_once_for_what_they_depend_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("there is no make")
+    place = tmp_path / "bin"
+    place.mkdir()
+    tools = {"gcc-12": "echo version 12 >&2", "strip": 'cp "$4" "$3"'}
+    for name, text in tools.items():
+        for machine in MACHINES.values():
+            tool = place / f"{machine.triplet}{name}"
+            tool.write_text(f"#!/bin/sh\n{text}\n")
+            tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    machine = MACHINES["arm64"]
+    unpacked = unpacked_at(tmp_path / "kernel")
+    makefile = unpacked.headers / "Makefile"
+    makefile.write_text(MAKEFILE.replace("TRIPLET", machine.triplet))
+    said: list[str] = []
+    recipe = modules.Recipe(machine, unpacked, {"main.c": b"int x;", "Kbuild": b""})
+    folder = recipe.build(tmp_path / "cache", said.append)
+    assert (folder / "rtgauge.ko").read_bytes() == b"int x;"
+    assert not (folder / "build").exists()
+    again = modules.Recipe(machine, unpacked, {"main.c": b"int x;", "Kbuild": b""})
+    assert again.build(tmp_path / "cache", said.append) == folder
+    assert len(said) == 1
+    other = modules.Recipe(machine, unpacked, {"main.c": b"int y;", "Kbuild": b""})
+    assert other.digest != recipe.digest
+    assert modules.Recipe(MACHINES["x86_64"], unpacked, recipe.sources).digest != recipe.digest
+    makefile.write_text("modules:\n\t@echo 'main.c:1: error: no such thing'; false\n")
+    with pytest.raises(TargetError) as caught:
+        other.build(tmp_path / "cache", said.append)
+    assert "main.c:1: error: no such thing" in caught.value.message
+    assert Path(caught.value.remedy.rpartition(" ")[2]).is_file()
+
+
+def test_a_missing_compiler_is_named_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, package in (("x86_64", "gcc-12"), ("arm64", "gcc-12-aarch64-linux-gnu")):
+        with pytest.raises(TargetError) as caught:
+            modules.Recipe(MACHINES[name], unpacked_at(tmp_path / name), {"Kbuild": b""})
+        assert caught.value.remedy == f"install it: sudo apt-get install {package}"
+
+
+def test_the_sources_of_the_modules_are_found() -> None:
+    found = modules.module_sources()
+    assert {"Kbuild", "main.c", "rtgauge.h", "disturb.c"} <= set(found)
+    assert not any("/" in name or name.endswith((".o", ".mod.c")) for name in found)
+
+
+# --- Programs -----------------------------------------------------------------------------------
+
+
+def test_the_digest_of_the_programs_sources_tells_every_change(tmp_path: Path) -> None:
+    (tmp_path / "agent" / "loads").mkdir(parents=True)
+    source = tmp_path / "agent" / "loads" / "a.c"
+    source.write_text("1")
+    first = programs.sources_digest(tmp_path)
+    source.write_text("2")
+    second = programs.sources_digest(tmp_path)
+    source.rename(source.with_name("b.c"))
+    assert len({first, second, programs.sources_digest(tmp_path)}) == 3
