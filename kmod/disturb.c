@@ -23,7 +23,6 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
-#include <uapi/linux/sched/types.h>
 
 #include "compat.h"
 
@@ -31,7 +30,8 @@
 #define LENGTH_MAX_NS 100000000UL
 #define PERIOD_MIN_NS 10000UL
 #define PERIOD_MAX_NS 4000000000UL
-#define PRIORITY_MAX 99
+#define PRIORITY_LOW 1
+#define PRIORITY_HIGH 50
 
 static char *kind = "";
 module_param(kind, charp, 0444);
@@ -52,11 +52,11 @@ static int cpu;
 module_param(cpu, int, 0444);
 MODULE_PARM_DESC(cpu, "the CPU that is disturbed (default 0)");
 
-static int priority = 1;
+static int priority = PRIORITY_LOW;
 module_param(priority, int, 0444);
 MODULE_PARM_DESC(
 	priority,
-	"SCHED_FIFO priority of the disturbing thread, 0: SCHED_OTHER (default 1); a tasklet has none");
+	"SCHED_FIFO priority of the disturbing thread, 1 (default) or 50; 0: SCHED_OTHER; a tasklet has none");
 
 /* What happened so far; written by the one thread or tasklet. */
 static unsigned long done;
@@ -202,22 +202,15 @@ static int disturb_thread(void *unused)
 
 static int begin_thread(void)
 {
-	struct sched_attr attr = {
-		.size = sizeof(attr),
-		.sched_policy = priority ? SCHED_FIFO : SCHED_NORMAL,
-		.sched_priority = priority,
-	};
-	int err;
-
 	thread = kthread_create(disturb_thread, NULL, "rtgauge_disturb/%d", cpu);
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
 	kthread_bind(thread, cpu);
-	err = sched_setattr_nocheck(thread, &attr);
-	if (err) {
-		kthread_stop(thread);
-		return err;
-	}
+	/* what every kernel lets modules choose */
+	if (priority == PRIORITY_HIGH)
+		sched_set_fifo(thread);
+	else if (priority == PRIORITY_LOW)
+		sched_set_fifo_low(thread);
 	wake_up_process(thread);
 	return 0;
 }
@@ -280,8 +273,8 @@ static int check_parameters(void)
 		return refuse("period_ns", "from 10000 to 4000000000");
 	if (period_ns / 2 < length_ns)
 		return refuse("period_ns", "at least twice the length: the machine needs the rest");
-	if (priority < 0 || priority > PRIORITY_MAX)
-		return refuse("priority", "from 0 to 99");
+	if (priority && priority != PRIORITY_LOW && priority != PRIORITY_HIGH)
+		return refuse("priority", "0, 1 or 50");
 	if (cpu < 0 || cpu >= (int)nr_cpu_ids || !cpu_online(cpu))
 		return refuse("cpu", "a CPU that is online");
 	return 0;

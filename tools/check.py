@@ -351,7 +351,15 @@ def agent_i686(stage: Stage) -> None:
 def host(stage: Stage) -> None:
     """The tests in Python."""
     result = CHECK / "pytest.xml"
-    stage.tests([VENV / "pytest", "-q", "--tb=short", "--junit-xml", result], result)
+    words: list[str | Path] = [VENV / "pytest", "-q", "--tb=short", "--junit-xml", result]
+    stage.tests([*words, "--ignore=tests/lab"], result)
+
+
+def lab(stage: Stage) -> None:
+    """The instrument itself, on emulated boards: what was put there is to be found."""
+    result = CHECK / "lab.xml"
+    words: list[str | Path] = [VENV / "pytest", "-q", "--tb=short", "--junit-xml", result]
+    stage.tests([*words, "tests/lab"], result)
 
 
 def wheel(stage: Stage) -> None:
@@ -414,6 +422,7 @@ CHECKS: Final[Sequence[Callable[[Stage], None]]] = (
     agent_musl,
     agent_i686,
     wheel,
+    lab,
 )
 
 

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boots of emulated boards for the lab's tests: each is a board and the agent's orders for it.
+
+All boots that the tests chosen ask for are carried out at once, two side by side; each test waits
+for its own. A boot whose host is to be ``busy`` has a busy loop beside it on each CPU, one whose
+host is to be ``idle`` is carried out alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.stream import (
+    Event,
+    Record,
+    Samples,
+    SeriesInfo,
+    StreamReader,
+    Table,
+    Trailer,
+    Verdict,
+)
+from rtgauge.target.lab import LabTarget
+
+__all__ = ["Boot", "Booted", "Lab", "Step"]
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SIDE_BY_SIDE: Final = 2
+# A busy loop ends by itself, whatever becomes of the tests.
+BUSY_S: Final = 1500
+BUSY: Final = f"""
+import time
+end = time.monotonic() + {BUSY_S}
+while time.monotonic() < end:
+    pass
+"""
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A board (what stands behind ``lab:``) and what is done there, in this order: names of orders
+    and the words of each, the agent's or, where the first is a path, a program's. ``turn`` tells
+    boots apart that are else the same. ``programs``: paths in the guest, and the C sources of this
+    checkout that are made for them."""
+
+    board: str
+    orders: tuple[tuple[str, tuple[str, ...]], ...]
+    host: str = "busy"
+    turn: int = 1
+    programs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of one order."""
+
+    code: int
+    stream: bytes
+    said: str
+    records: tuple[Record, ...]
+
+    @property
+    def trailer(self) -> Trailer:
+        """The stream's end; an AssertionError says what came instead."""
+        last = self.records[-1] if self.records else None
+        assert isinstance(last, Trailer), f"exit code {self.code}: {self.said}"
+        return last
+
+    def samples(self, context: str) -> NDArray[np.int64]:
+        """All samples of the series of a context, companions left out."""
+        series = {
+            one.series
+            for one in self.records
+            if isinstance(one, SeriesInfo) and one.context == context and one.companion is None
+        }
+        blocks = [
+            one.values.astype(np.int64)
+            for one in self.records
+            if isinstance(one, Samples) and one.series in series
+        ]
+        assert blocks, f"no sample in context {context} (exit code {self.code}: {self.said})"
+        return np.concatenate(blocks)
+
+    def texts(self) -> list[str]:
+        """What the agent told in words while it measured."""
+        return [
+            str(one.fields.get("text", ""))
+            for one in self.records
+            if isinstance(one, Event) and one.event == "message"
+        ]
+
+    def measured(self) -> list[object]:
+        """Every sample and event, and what follows from them, so that two steps can be compared
+        bit for bit."""
+        found: list[object] = []
+        for one in self.records:
+            if isinstance(one, Samples):
+                found.append(
+                    (one.sequence, one.series, one.index, one.due_ns, one.values.tobytes())
+                )
+            elif isinstance(one, Event):
+                found.append((one.sequence, one.event, one.time_ns, one.series, dict(one.fields)))
+            elif isinstance(one, Table | Verdict | Trailer):
+                found.append(one)
+        return found
+
+
+@dataclass(frozen=True)
+class Booted:
+    """What came of a boot: of each order by its name, and the kernel's log."""
+
+    steps: Mapping[str, Step]
+    log: str
+
+
+class Lab:
+    """Carries out boots and keeps what came of them."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="boot")
+        self._futures: dict[Boot, Future[Booted]] = {}
+        self._turn = threading.Condition()
+        self._shared = 0
+        self._alone = False
+        self._busy = 0
+        self._loops: list[subprocess.Popen[bytes]] = []
+
+    def ask(self, boots: Sequence[Boot]) -> None:
+        """Have boots carried out, those that want the host for themselves last."""
+        for boot in sorted(boots, key=lambda one: one.host == "idle"):
+            if boot not in self._futures:
+                self._futures[boot] = self._pool.submit(self._carry_out, boot)
+
+    def result(self, boot: Boot) -> Booted:
+        """What came of a boot; waits for it. Raises what it failed with."""
+        self.ask([boot])
+        return self._futures[boot].result()
+
+    def close(self) -> None:
+        """End everything; boots under way come to their end first."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._end_loops()
+
+    def _carry_out(self, boot: Boot) -> Booted:
+        with self._host(boot.host):
+            return _carry_out(boot)
+
+    @contextlib.contextmanager
+    def _host(self, state: str) -> Iterator[None]:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._alone and (state != "idle" or self._shared == 0))
+            self._alone = state == "idle"
+            self._shared += 1
+            if state == "busy":
+                self._busy += 1
+                if self._busy == 1:
+                    self._start_loops()
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._alone = False
+                self._shared -= 1
+                if state == "busy":
+                    self._busy -= 1
+                    if self._busy == 0:
+                        self._end_loops()
+                self._turn.notify_all()
+
+    def _start_loops(self) -> None:
+        count = len(os.sched_getaffinity(0))
+        self._loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+
+    def _end_loops(self) -> None:
+        for loop in self._loops:
+            loop.kill()
+            loop.wait(30)
+        self._loops = []
+
+
+def _carry_out(boot: Boot) -> Booted:
+    with contextlib.closing(LabTarget(boot.board)) as target:
+        for path, source in boot.programs:
+            target.put(path, _program(source))
+        steps = {}
+        for name, words in boot.orders:
+            if words[0].startswith("/"):
+                done = target.execute(words)
+                steps[name] = Step(done.code, done.stdout, _text(done.stderr), ())
+                continue
+            more = ["--disturb-module", target.disturb_module] if "--disturb" in words else []
+            done = target.execute(["/agent", *words, *more, "--output", "-"])
+            records = tuple(StreamReader().feed(done.stdout))
+            steps[name] = Step(done.code, done.stdout, _text(done.stderr), records)
+        log = _text(target.execute(["/bin/busybox", "dmesg"]).stdout)
+    return Booted(steps, log)
+
+
+def _program(source: str) -> bytes:
+    """A static program from a source of this checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "program"
+        words = [
+            "gcc",
+            "-std=gnu11",
+            "-O2",
+            "-static",
+            "-pthread",
+            f"{ROOT / source}",
+            "-o",
+            f"{made}",
+        ]
+        subprocess.run(words, check=True, timeout=300)
+        return made.read_bytes()
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace").strip()
