@@ -413,6 +413,8 @@ static void init_run(const struct init *init)
 
 	exchange->error = words ? 0 : errno;
 	exchange->said = 0;
+	unlink(INIT_STDOUT); /* nothing of it may be taken for this program's */
+	unlink(INIT_STDERR);
 	if (words) {
 		exchange->began_ns = init_now_ns();
 		pid = fork();

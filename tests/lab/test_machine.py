@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import random
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +28,8 @@ pytestmark = pytest.mark.skipif(
     reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
 )
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+SILENCE_S = 600.0
 BUSY = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass\n"
 
 
@@ -85,6 +91,29 @@ def test_a_machine_that_goes_down_is_an_error(board: LabTarget) -> None:
     with pytest.raises(TargetError, match="has ended"):
         board.start(["run", "timer"])
     assert b"6.1" in board.environment()
+
+
+def test_a_shell_on_the_console() -> None:
+    """Typed at a terminal; job control works there, and leaving it ends the machine."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        words = [sys.executable, "-m", "rtgauge", "lab", "shell", "x86_64-stock-6.1"]
+        os.execve(sys.executable, words, {**os.environ, "PYTHONPATH": str(SOURCES)})
+    seen = b""
+    typed = False
+    with contextlib.suppress(OSError):  # EIO: the terminal's other end is gone
+        while select.select([terminal], [], [], SILENCE_S)[0]:
+            piece = os.read(terminal, 4096)
+            seen += piece
+            if b"a shell; 'exit' ends" in seen and not typed:
+                typed = True
+                os.write(terminal, b"echo $((6*7))$(tty); exit\n")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL if b"42" not in seen else 0)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0, seen
+    assert b"42/dev/" in seen
 
 
 def _streams(pauses: Sequence[float], busy: bool) -> list[bytes]:

@@ -338,7 +338,7 @@ class LabAgent:
         answer = self._ended(timeout)
         if answer is None:
             return b"" if self._stopped or self._error else None
-        if self._offset >= answer.total or self._error:
+        if answer.error or self._offset >= answer.total or self._error:
             return b""
         if not self._piece:
             try:
