@@ -473,7 +473,7 @@ def test_a_damaged_download_is_refused_and_not_kept(world: World) -> None:
 def test_a_full_disk_is_told_before_anything_is_fetched(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = shutil._ntuple_diskusage(10, 10, 1000)  # type: ignore[attr-defined]
+    usage = shutil._ntuple_diskusage(10, 10, 1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(TargetError) as caught:
         images.image(BOARD)

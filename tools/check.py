@@ -31,6 +31,11 @@ from xml.etree import ElementTree
 
 from check_tree import tracked_files, tree_faults
 
+from rtgauge.lab.boards import MACHINES
+from rtgauge.lab.modules import module_sources
+from rtgauge.lab.programs import agent_name as static_agent_name
+from rtgauge.lab.programs import guest_name
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = ROOT / ".venv" / "bin"
 CHECK: Final = ROOT / "build" / "check"
@@ -371,6 +376,10 @@ def wheel(stage: Stage) -> None:
     (built,) = folder.glob("*.whl")
     held = set(zipfile.ZipFile(built).namelist())
     wanted = {f"rtgauge/agents/{agent_name()}"}
+    for machine in MACHINES.values():
+        for name in (static_agent_name(machine.processor), guest_name(machine.processor)):
+            wanted.add(f"rtgauge/agents/{name}")
+    wanted |= {f"rtgauge/kmod/{name}" for name in (*module_sources(), "dkms.conf")}
     for name in tracked_files(ROOT):
         if name.startswith("src/rtgauge/"):
             wanted.add(name.removeprefix("src/"))

@@ -153,6 +153,11 @@ cyclictest rt-tests
 hackbench rt-tests
 jitterdebugger jitterdebugger
 pdftotext poppler-utils
+cpio cpio
+qemu-system-x86_64 qemu-system-x86
+qemu-system-aarch64 qemu-system-arm
+aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+sparse sparse
 git git"
 
 # gcc for 32 bits has no command of its own.
