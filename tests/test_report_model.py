@@ -123,6 +123,10 @@ def test_every_counter_arrives() -> None:
     one = found["series"][0]
     assert (one["lost"], one["overruns"], one["count"]) == (9, 4, 1009)
     assert one["max"] == 912_000  # the largest of the lost ones counts
+    simple.series.lost = ((500, 7, -(2**63)),)  # unless nobody knows it
+    unknown = only(simple.run)["series"][0]
+    assert unknown["lost"] == 7
+    assert 0 < unknown["max"] < 912_000
     assert found["steps"][0]["stream"] == {
         "complete": False,
         "records": 321,
@@ -140,6 +144,8 @@ def test_every_counter_arrives() -> None:
         ([5000] * 2, (), "inconclusive"),
         ([5000] * 400, ((10, 3, 90_000),), "pass"),
         ([5000] * 400, ((10, 3, 190_000),), "fail"),
+        # lost in the kernel: how large they were nobody knows
+        ([5000] * 400, ((10, 50, -(2**63)),), "inconclusive"),
     ],
 )
 def test_budget_verdict(values: list[int], lost: Any, result: str) -> None:

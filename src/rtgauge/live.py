@@ -221,7 +221,8 @@ class LiveStep:
             return
         value = record.fields.get("max" if record.event == "lost" else "value")
         count = record.fields.get("count")
-        if record.event in ("lost", "wide") and isinstance(value, int):
+        unknown = value == -(2**63)  # of what was lost in the kernel
+        if record.event in ("lost", "wide") and isinstance(value, int) and not unknown:
             live.value(value, record.time_ns)
         if isinstance(count, int):
             if record.event == "missed":
