@@ -86,6 +86,10 @@ class Guest:
             case ["/bin/crash"]:
                 print("fake: on fire", file=sys.stderr, flush=True)
                 os._exit(3)
+            case ["/bin/leave"]:  # as QEMU does it: one thing after the other
+                os.close(self.pause)
+                time.sleep(0.5)
+                sys.exit(0)
             case ["/bin/spin"]:
                 while True:
                     pass

@@ -164,6 +164,7 @@ def test_a_start_without_a_word_ends_at_the_limit(machine: Start) -> None:
     ("program", "message"),
     [
         ("/bin/crash", "ended on its own .fake: on fire"),
+        ("/bin/leave", "ended on its own"),
         ("/bin/spin", "did not end spin"),
         ("/bin/sleep", "did not end sleep"),
         ("/bin/garbage", "makes no sense"),

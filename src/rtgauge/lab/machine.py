@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -393,7 +394,14 @@ class Machine:
         ready = {key.fd for key, _ in self._selector.select(timeout)}
         if self._pidfd in ready or self._process is None:
             return None
-        return self._pause in ready
+        if self._pause not in ready:
+            return False
+        waiting = fcntl.ioctl(self._pause, termios.FIONREAD, b"\0" * 4)
+        if waiting == b"\0" * 4:  # QEMU has let go of the FIFO: it is about to end
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)
+            return None
+        return True
 
     def answer(self, timeout: float) -> Answer | None:
         """The answer to the last order; None if it does not come in that many seconds.
