@@ -191,7 +191,8 @@ struct run_column {
 	const char *unit;
 };
 
-/* A table: begin, then rows * columns cells with cbor_int or cbor_text, then end. */
+/* A table: begin, then for each row cbor_array() of its columns and the cells with cbor_int or
+ * cbor_text, then end. */
 struct cbor *run_table_begin(struct run *run, const char *name, const struct run_column *columns,
 			     int column_count, int rows);
 void run_table_end(struct run *run);

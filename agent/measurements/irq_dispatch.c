@@ -212,6 +212,7 @@ static int irq_dispatch_finish(struct run *run)
 	struct cbor *c = run_table_begin(run, "resolution", columns, 2, state->count);
 
 	for (int i = 0; i < state->count; i++) {
+		cbor_array(c, 2);
 		cbor_int(c, state->cpus[i].session.setup.cpu);
 		cbor_int(c, state->cpus[i].loop_ns == INT64_MAX ? 0 : state->cpus[i].loop_ns);
 	}

@@ -180,6 +180,7 @@ static void irq_sustained_tables_put(struct run *run, const struct irq_sustained
 	struct cbor *c = run_table_begin(run, "sustained", tried, 4, state->search.count);
 
 	for (int i = 0; i < state->search.count; i++) {
+		cbor_array(c, 4);
 		cbor_int(c, state->search.tries[i].count);
 		cbor_int(c, state->search.tries[i].period_ns);
 		cbor_int(c, state->search.tries[i].generated);
@@ -188,6 +189,7 @@ static void irq_sustained_tables_put(struct run *run, const struct irq_sustained
 	run_table_end(run);
 	c = run_table_begin(run, "shortest", found, 2, state->phases);
 	for (int i = 0; i < state->phases; i++) {
+		cbor_array(c, 2);
 		cbor_int(c, irq_sustained_counts[i]);
 		cbor_int(c, state->shortest_ns[i]);
 	}
