@@ -4,7 +4,15 @@
 Path of a sample: ``RunningAgent.read`` hands on the bytes that the agent wrote, as they come, to
 ``rtgauge.run``.
 
-A kind of target is one file here and one line in ``TARGETS``.
+A kind of target is one file here and one line in ``TARGETS``. A target that is made, not found, may
+have more attributes than the protocol asks for:
+
+    facts           what it was made of and how it runs, for the run's record (``facts_of``)
+    pace            how its time goes by (``pace_of``)
+    settle()        chooses how it runs, by what the plan asks for, before anything is started
+    side_by_side    whether others may measure on this machine meanwhile
+    hint            where to look when it failed
+    disturb_module  where its module for disturbances is (``rtgauge.disturb``)
 """
 
 from __future__ import annotations
