@@ -571,7 +571,8 @@ int session_wait(struct session *s, struct rtgauge_wait *wait)
 
 	if (shared_get(&s->state) == RTGAUGE_STATE_OPEN)
 		return -EBUSY;
-	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || wait->flags)
+	/* what it gave the last time may stand there */
+	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || wait->flags & ~RTGAUGE_RECORD_OTHER_CPU)
 		return -EINVAL;
 	if (atomic_cmpxchg(&s->user_waits, 0, 1))
 		return -EBUSY;

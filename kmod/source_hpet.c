@@ -279,6 +279,25 @@ static void source_hpet_close(struct session *s)
 	source_hpet_unmap(hpet);
 }
 
+/*
+ * The I/O APIC moves an interrupt to another CPU while it is handled: so there has to be one before
+ * those that count. The handlers take it for none of theirs.
+ */
+static void source_hpet_move(struct source_hpet *hpet, struct session *s)
+{
+	u32 counter = source_hpet_read(hpet, SOURCE_HPET_COUNTER);
+	u32 soon = (100 * NSEC_PER_USEC * hpet->to_ticks) >> 32;
+
+	hpet->compare = counter + SOURCE_HPET_FAR_TICKS;
+	hpet->last = hpet->compare;
+	source_hpet_write(hpet, SOURCE_HPET_COMPARE(hpet->timer), counter + soon);
+	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer), hpet->config | SOURCE_HPET_ENABLED);
+	usleep_range(1000, 2000);
+	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer), hpet->config);
+	synchronize_irq(hpet->irq);
+	s->stray = 0;
+}
+
 static int source_hpet_open(struct session *s, struct rtgauge_setup *setup)
 {
 	struct source_hpet *hpet = &source_hpet_device;
@@ -306,6 +325,8 @@ static int source_hpet_open(struct session *s, struct rtgauge_setup *setup)
 		       FIELD_PREP(SOURCE_HPET_ROUTE, hpet->gsi);
 	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer), hpet->config);
 	source_hpet_write(hpet, SOURCE_HPET_STATUS, BIT(hpet->timer));
+	if (num_online_cpus() > 1)
+		source_hpet_move(hpet, s);
 	return 0;
 }
 
