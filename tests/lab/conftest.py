@@ -13,11 +13,6 @@ from lab_boots import Boot, Booted, Lab
 QEMU = "qemu-system-x86_64"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The marker by which a test says what is to be booted for it."""
-    config.addinivalue_line("markers", "boots(boot, …): what is to be booted for this test")
-
-
 @pytest.fixture(autouse=True)
 def own_world() -> None:
     """Kernels and modules stay in the user's cache: they take minutes to make."""
