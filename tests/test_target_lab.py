@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,7 +24,7 @@ from rtgauge.report import Source
 from rtgauge.run import Limits as RunLimits
 from rtgauge.run import RunOutcome, execute
 from rtgauge.store import Store
-from rtgauge.target import facts_of, open_target, pace_of
+from rtgauge.target import RunningAgent, facts_of, open_target, pace_of, taken_s
 from rtgauge.target import lab as module
 from rtgauge.target.lab import LabTarget
 from test_lab_machine import fake_qemu, process_ends
@@ -145,12 +145,25 @@ def test_the_next_run_has_a_machine_of_its_own(lab: Callable[..., LabTarget]) ->
 
 
 def test_a_board_that_hangs_is_ended(lab: Callable[..., LabTarget]) -> None:
-    limits = RunLimits(overtime_s=-60.0, stop_s=2.0)  # of the 66 s that a counted second may take
+    # half a second of the 66 that a counted one may take; ten times that, as it computes nothing
+    limits = RunLimits(overtime_s=-65.5, stop_s=2.0)
     _, run, _ = carried_out(plan("sleep"), lab(), limits=limits)
     (step,) = (step for step in run["steps"] if step["role"] == "measurement")
     assert step["state"] == "failed"
     assert "did not end in its time" in step["reason"]
     assert str(consoles_folder()) in step["remedy"]
+
+
+def test_time_that_others_had_does_not_count() -> None:
+    class Emulated:
+        def __init__(self, computed: float) -> None:
+            self.computed_s = lambda: computed
+
+    one = cast(RunningAgent, Emulated(30.0))
+    assert taken_s(one, 40.0) == 30.0
+    assert taken_s(one, 300.0) == 30.0
+    assert taken_s(one, 3000.0) == 300.0
+    assert taken_s(cast(RunningAgent, object()), 40.0) == 40.0
 
 
 def test_silence_is_no_fault(lab: Callable[..., LabTarget]) -> None:

@@ -39,7 +39,7 @@ from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import Environment, Header, Setting, StreamReader
-from rtgauge.target import RunningAgent, Target, facts_of, pace_of
+from rtgauge.target import RunningAgent, Target, facts_of, pace_of, taken_s
 
 __all__ = [
     "Limits",
@@ -658,7 +658,7 @@ class _Watch:
             limit = self._limits.first_s if first else self._limits.silence_s
             if self._pace.speaks and now - heard > limit:
                 self._host_stops(f"the agent said nothing for {limit:.0f} s")
-            if self._overtime(now - began):
+            if self._overtime(taken_s(self._agent, now - began)):
                 self._host_stops("the agent did not end in its time")
             if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
                 self._kill()

@@ -439,18 +439,19 @@ class Machine:
 
     def _wait(self, cpu_s: float, limit_s: float, trouble: str) -> Answer:
         """The answer, or TargetError if it does not come within the limits."""
-        began, began_cpu = time.monotonic(), self._cpu_s()
+        began, began_cpu = time.monotonic(), self.cpu_s()
         while (answer := self.answer(POLL_S)) is None:
-            took, computed = time.monotonic() - began, self._cpu_s() - began_cpu
+            took, computed = time.monotonic() - began, self.cpu_s() - began_cpu
             if took > limit_s or computed > cpu_s:
                 raise self._failure(
                     f"it {trouble} in {took:.0f} s, {computed:.0f} s of them computing"
                 )
         return answer
 
-    def _cpu_s(self) -> float:
-        """The processor time that QEMU has taken."""
-        assert self._process is not None
+    def cpu_s(self) -> float:
+        """The processor time that QEMU has taken; 0 if it does not run."""
+        if self._process is None:
+            return 0.0
         try:
             text = Path(f"/proc/{self._process.pid}/stat").read_text()
             fields = text.rpartition(")")[2].split()

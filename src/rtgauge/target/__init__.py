@@ -20,14 +20,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from rtgauge.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from rtgauge.clock import Clock
 
-__all__ = ["TARGETS", "Pace", "RunningAgent", "Target", "facts_of", "open_target", "pace_of"]
+__all__ = [
+    "TARGETS",
+    "Pace",
+    "RunningAgent",
+    "Target",
+    "facts_of",
+    "open_target",
+    "pace_of",
+    "taken_s",
+]
 
 
 @dataclass(frozen=True)
@@ -99,11 +108,27 @@ def pace_of(target: Target) -> Pace:
     return pace if isinstance(pace, Pace) else Pace()
 
 
+def taken_s(agent: RunningAgent, elapsed_s: float) -> float:
+    """What a step has taken of its time, where that many seconds have gone by.
+
+    An emulator that shares its processor with others gets on only with the processor time that it
+    is given (the agent's attribute ``computed_s``); one that gets next to none is not waited for
+    for ever.
+    """
+    computed = getattr(agent, "computed_s", None)
+    if computed is None:
+        return elapsed_s
+    return max(float(computed()), elapsed_s / CROWDED)
+
+
 def facts_of(target: Target) -> dict[str, str]:
     """What a target that is made, not found, says of how (its attribute ``facts``); or nothing."""
     facts: Mapping[str, str] = getattr(target, "facts", {})
     return dict(facts)
 
+
+# So many times longer than alone an emulated step may take on a crowded machine.
+CROWDED: Final = 10.0
 
 # Kind of target (what stands before the first colon of its name) → module and its class.
 TARGETS = {

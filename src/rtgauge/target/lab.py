@@ -332,6 +332,11 @@ class LabAgent:
         self._offset = 0
         self._stopped = False
         self._error: TargetError | None = None
+        self._began_cpu_s = machine.cpu_s()
+
+    def computed_s(self) -> float:
+        """The processor time that the board has had since the step began."""
+        return self._machine.cpu_s() - self._began_cpu_s
 
     def read(self, timeout: float) -> bytes | None:
         """Bytes of the stream, once the step has ended; None if it has not in that time."""
