@@ -27,17 +27,15 @@ pytestmark = pytest.mark.skipif(
     shutil.which("qemu-system-x86_64") is None,
     reason="QEMU is not on this machine (Debian's package is qemu-system-x86)",
 )
-HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 SILENCE_S = 600.0
 BUSY = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass\n"
 
 
 @pytest.fixture(autouse=True)
-def shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are fetched once, not by each test."""
-    if "XDG_CACHE_HOME" not in os.environ:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(HOME / ".cache"))
+def own_consoles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines that are made to fail leave their consoles here."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture(params=["x86_64-rt-6.1", "x86_64-stock-6.1,mode=plain,cpus=2"])
