@@ -37,6 +37,9 @@ NEED_PRIORITY: Final = frozenset(
      "sem-order", "sem-sysv", "signal", "thread-lifecycle", "thread-rules", "thread-switch"}
 )  # fmt: skip
 NEED_TWO_CPUS: Final = frozenset({"cpu-migration", "cpu-wakeup"})
+# The kernel module's; its own tests are those of the lab.
+NEED_MODULE: Final = frozenset({"irq-dispatch", "irq-latency", "irq-sustained", "irq-to-thread"})
+MODULE: Final = Path("/dev/rtgauge")
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,18 @@ def measure(agent: str, state: Path, place: Place, words: Sequence[str]) -> tupl
 
 
 def expected_to_skip(place: Place, name: str) -> bool:
+    if name in NEED_MODULE:
+        return not (MODULE.exists() and place.priority and ROOT)
     if name in NEED_PRIORITY:
         return not (place.priority and ROOT)
     return name in NEED_TWO_CPUS and (place.name == "one CPU" or len(CPUS) < 2)
+
+
+def why_skipped(name: str) -> str:
+    """A word of the reason."""
+    if name in NEED_MODULE:
+        return str(MODULE)
+    return "SCHED_FIFO" if name in NEED_PRIORITY else "two CPUs"
 
 
 def test_everything_is_measured_or_says_why_not(place: Place, folder: Path) -> None:
@@ -157,7 +169,7 @@ def test_everything_is_measured_or_says_why_not(place: Place, folder: Path) -> N
         if expected_to_skip(place, entry.name) != (trailer.state == "skipped"):
             wrong.append(found)
         elif trailer.state == "skipped":
-            right = "SCHED_FIFO" if entry.name in NEED_PRIORITY else "two CPUs"
+            right = why_skipped(entry.name)
             if code != 77 or right not in trailer.reason or not trailer.remedy:
                 wrong.append(found)
             assert not any(stream.samples.values())

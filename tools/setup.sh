@@ -160,12 +160,15 @@ aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 sparse sparse
 git git"
 
-# gcc for 32 bits has no command of its own.
+# gcc for 32 bits has no command of its own. Debian's gcc-multilib excludes cross compilers; the package
+# below it does not, and lacks but a link to the headers.
 missing_multilib() {
 	[ "$(uname -m)" = x86_64 ] || return 0
-	echo '#include <stdio.h>
-		int main(void) { return puts(""); }' |
-		gcc -m32 -x c - -o /dev/null >/dev/null 2>&1 || echo gcc-multilib
+	echo '#include <errno.h>
+		#include <stdio.h>
+		int main(void) { return puts("") + errno; }' |
+		gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -x c - -o /dev/null \
+			>/dev/null 2>&1 || echo "gcc-$(gcc -dumpversion | cut -d. -f1)-multilib"
 }
 
 missing_tools() {
