@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 TRACING = "/sys/kernel/tracing"
-MOUNT = f"mountpoint -q {TRACING} || mount -t tracefs nodev {TRACING}"
+MOUNT = f"grep -q ' {TRACING} ' /proc/mounts || mount -t tracefs nodev {TRACING}"
 
 
 @pytest.fixture(scope="module", params=["x86_64-rt-6.1", "x86_64-stock-6.12"])
