@@ -85,6 +85,21 @@ def test_orders_and_answers(machine: Start, mode: str) -> None:
         assert output.duration_ns == 2000
 
 
+def test_the_main_loop_of_counted_machines_comes_first(machine: Start) -> None:
+    """On one CPU with the thread that executes the guest, and above it; that one is ordinary."""
+    counted, plain = machine(mode="counted"), machine(mode="plain")
+    for one in (counted, plain):
+        one.start()
+    assert counted._process is not None
+    assert plain._process is not None
+    assert len(os.sched_getaffinity(counted._process.pid)) == 1
+    assert os.sched_getaffinity(plain._process.pid) == os.sched_getaffinity(0)
+    assert os.sched_getscheduler(plain._process.pid) == os.SCHED_OTHER
+    if os.geteuid() == 0:
+        policy = os.sched_getscheduler(counted._process.pid)
+        assert policy == os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+
+
 @pytest.mark.parametrize("mode", ["counted", "plain"])
 @pytest.mark.parametrize("count", [0, 1, DATA_MAX, DATA_MAX + 1, 2 * DATA_MAX + 12345])
 def test_output_comes_whole_whatever_its_size(machine: Start, mode: str, count: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import mmap
 import os
 import selectors
@@ -70,13 +71,27 @@ POLL_S: Final = 0.5
 
 # QEMU ends with whoever started it, however that ends. The signal comes when the starting thread
 # ends, so machines are started in threads that live as long as they are used.
+#
+# Counted time is exact only if QEMU's main loop never runs while the guest's processor is about to
+# halt: it would then move the clock on to the next timer before the last instructions are counted
+# (docs/decisions.md). The main loop is woken at moments that the guest's instructions determine; on
+# one CPU, and above the thread that executes them, it has done its work before they go on.
 _LAUNCH: Final = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
-os.execvp(sys.argv[2], sys.argv[2:])
+if sys.argv[2]:
+    os.sched_setaffinity(0, {int(sys.argv[2])})
+    try:
+        # the threads that this one starts are ordinary ones
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        pass
+os.execvp(sys.argv[3], sys.argv[3:])
 """
+# Machines of one host take its CPUs in turn.
+_TURNS: Final = itertools.count(os.getpid())
 
 
 @dataclass(frozen=True)
@@ -180,9 +195,11 @@ def _working_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f"{FOLDER}-{os.getpid()}-", dir=parent)
 
 
-def _launch_words(words: Sequence[str]) -> list[str]:
-    """The command that ends when this process does."""
-    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *words]
+def _launch_words(words: Sequence[str], counted: bool) -> list[str]:
+    """The command that ends when this process does; in counted mode on one CPU."""
+    cpus = sorted(os.sched_getaffinity(0))
+    cpu = str(cpus[next(_TURNS) % len(cpus)]) if counted else ""
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), cpu, *words]
 
 
 def _common(setup: Setup) -> list[str]:
@@ -249,7 +266,7 @@ class Machine:
         try:
             with open(self._folder / "qemu.log", "wb") as log:
                 self._process = subprocess.Popen(
-                    _launch_words([program, *self._arguments()]),
+                    _launch_words([program, *self._arguments()], self.setup.mode.counted),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
