@@ -56,6 +56,22 @@ def test_it_fits_and_is_plain(width: int) -> None:
     assert not any(unicodedata.category(c) == "Cc" for c in text.replace("\n", ""))
 
 
+def test_contexts_side_by_side_are_told_apart() -> None:
+    def text(*contexts: str) -> str:
+        stored = [
+            made.FakeSeries(
+                made.info(at, context=context), np.arange(30), np.full(30, 1000 + at, np.int64)
+            )
+            for at, context in enumerate(contexts)
+        ]
+        return summary(made.run([made.step(0, stored)]))
+
+    both = text("irq", "user")
+    assert "latency in irq context (µs)" in both
+    assert "latency in user context (µs)" in both
+    assert "context (µs)" not in text("user")
+
+
 def test_colour_is_only_there_when_asked() -> None:
     assert "\x1b[" in summary(made.evaluation(1, 3000), color=True)
     assert "\x1b" not in summary(made.evaluation(1, 3000))

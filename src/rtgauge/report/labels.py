@@ -26,6 +26,7 @@ __all__ = [
     "load_text",
     "ordinary",
     "ordinary_policies",
+    "quantity_name",
     "realtime_text",
     "representative",
     "series_labels",
@@ -81,6 +82,16 @@ def group_series(series: Sequence[Mapping[str, Any]], places: Sequence[int]) -> 
         one = series[place]
         groups.setdefault((one["name"], one["context"], one["unit"]), []).append(place)
     return list(groups.values())
+
+
+def quantity_name(
+    series: Sequence[Mapping[str, Any]], members: Sequence[int], places: Sequence[int]
+) -> str:
+    """What the series at ``members`` are called; with their context where those at ``places`` have
+    the quantity in several."""
+    one = series[members[0]]
+    contexts = {series[at]["context"] for at in places if series[at]["name"] == one["name"]}
+    return str(one["name"]) + (f" in {one['context']} context" if len(contexts) > 1 else "")
 
 
 def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:

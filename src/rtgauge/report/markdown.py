@@ -23,6 +23,7 @@ from rtgauge.report.labels import (
     claim,
     group_series,
     lab_text,
+    quantity_name,
     realtime_text,
     series_labels,
     tail_percentile,
@@ -243,7 +244,7 @@ def _step(run: Document, step: Document, level: str = "##") -> list[str]:
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         labels = series_labels(series)
-        parts.append(_series(series, labels))
+        parts.append(_series(series, labels, quantity_name(run["series"], members, places)))
         parts.append(escape_start(claim(series, labels)))
     parts += [_table(one) for one in run["tables"] if one["step"] == step["step"]]
     parts += _published(step)
@@ -287,10 +288,10 @@ def _published(step: Document) -> list[str]:
     return [table(head, rows, (1, 2, 3, 4)), escape_start(f"{CAUTION} {works}.")]
 
 
-def _series(series: Sequence[Document], labels: Sequence[str]) -> str:
+def _series(series: Sequence[Document], labels: Sequence[str], quantity: str) -> str:
     unit = series[0]["unit"]
     shown = numbers.unit_name(unit)
-    name = escape(series[0]["name"]) + (f" ({escape(shown)})" if shown else "")
+    name = escape(quantity) + (f" ({escape(shown)})" if shown else "")
     columns: dict[str, list[str]] = {name: [escape(label) for label in labels]}
 
     def values(found: Sequence[Any]) -> list[str]:

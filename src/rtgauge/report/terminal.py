@@ -33,6 +33,7 @@ from rtgauge.report.labels import (
     load_text,
     ordinary,
     ordinary_policies,
+    quantity_name,
     realtime_text,
     representative,
     series_labels,
@@ -440,7 +441,7 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         labels = series_labels(series)
-        parts.append(_table(series, labels))
+        parts.append(_table(series, labels, quantity_name(run["series"], members, places)))
         parts.append(_indented(Text(_safe(claim(series, labels)))))
     if words := ordinary(run, step):
         parts.append(_indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
@@ -490,10 +491,10 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
     return lines
 
 
-def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> _Figures:
+def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity: str) -> _Figures:
     unit = series[0]["unit"]
     shown_unit = numbers.unit_name(unit)
-    name = _safe(series[0]["name"]) + (f" ({shown_unit})" if shown_unit else "")
+    name = _safe(quantity) + (f" ({shown_unit})" if shown_unit else "")
     order = list(range(len(series)))
     if len(series) > ROW_LIMIT:
         highest = sorted(order, key=lambda at: -(series[at]["max"] or 0))[: ROW_LIMIT - 1]
