@@ -175,7 +175,8 @@ def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     found = tables(stream)
     count, shortest = (int(str(cell)) for cell in found["shortest"][0])
     assert count == 1000
-    assert 1000 < shortest < 100_000
+    # 1 us is the shortest that the HPET is set to: a handler of 0.4 us may hold even that
+    assert 1000 <= shortest < 100_000
     tried = [[int(str(cell)) for cell in row] for row in found["sustained"]]
     assert tried[0][:2] == [1000, 100_000]
     assert any(period == shortest and lost == 0 for _, period, _, lost in tried)
