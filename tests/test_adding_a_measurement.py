@@ -40,7 +40,7 @@ def build_agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread",
-         f"-I{sources}", "-o", agent, *files],
+         f"-I{sources}", f"-I{ROOT / 'kmod'}", "-o", agent, *files],
         check=True, timeout=120,
     )  # fmt: skip
     return agent
