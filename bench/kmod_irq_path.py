@@ -27,6 +27,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pairs import write_results
+
 from rtgauge.target.lab import LabTarget
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,19 +98,22 @@ def main() -> int:
     """Print a table for each board; 1 if a path of the module's is the longer one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("boards", nargs="*", default=BOARDS, help="PREEMPT_RT boards of the lab")
-    longer = 0
+    cases: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
         program = _program(folder)
         for name in parser.parse_args().boards:
             result = _board(name, program)
             for what, ours in result["rtgauge.ko"].items():
                 theirs = result["timerlat"][what]
-                longer += ours > theirs
+                case = {"name": f"{name}: {what}", "ours": ours, "peer": theirs}
+                cases.append({**case, "held": ours <= theirs})
                 print(
                     f"{name:<16} {what:<16} rtgauge.ko {ours:7.0f}   timerlat {theirs:7.0f}   "
                     f"ratio {ours / theirs:.2f}"
                 )
-    return 1 if longer else 0
+    facts = {"peer": "timerlat", "unit": "instructions, at the median", "events": EVENTS}
+    print(write_results("kmod_irq_path", facts, cases).name)
+    return 0 if all(case["held"] for case in cases) else 1
 
 
 if __name__ == "__main__":
