@@ -46,6 +46,7 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.delenv("RTGAUGE_AGENT", raising=False)
+    monkeypatch.delenv("RTGAUGE_STORE", raising=False)
 
 
 @pytest.fixture
