@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -135,4 +136,57 @@ void interrupt_remark(struct run *run, const struct interrupt *interrupt)
 		 "and no line of its own",
 		 interrupt->source.name);
 	drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
+}
+
+/* --- a state for each CPU --- */
+
+static struct events_session *interrupt_session(const struct interrupt *interrupt, int number)
+{
+	return (struct events_session *)(void *)(interrupt->states +
+						 interrupt->size * (size_t)number);
+}
+
+int interrupt_setup_cpus(struct run *run, struct interrupt *interrupt, size_t size,
+			 int (*add)(struct run *run, void *state, int cpu))
+{
+	const struct cpulist *cpus = &interrupt->cpus;
+	int number = 0, err = interrupt_choose(run, interrupt);
+
+	if (err)
+		return err;
+	interrupt->states = calloc((size_t)cpulist_count(cpus), size);
+	if (!interrupt->states)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	interrupt->size = size;
+	interrupt->count = cpulist_count(cpus);
+	for (int i = 0; i < interrupt->count; i++)
+		interrupt_session(interrupt, i)->fd = -1;
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
+		err = add(run, interrupt_session(interrupt, number++), cpu);
+	return err;
+}
+
+int interrupt_start(struct run *run, const struct interrupt *interrupt,
+		    void (*due)(void *state, int64_t first_ns))
+{
+	int err = 0;
+
+	interrupt_remark(run, interrupt);
+	for (int i = 0; i < interrupt->count && !err; i++) {
+		struct events_session *session = interrupt_session(interrupt, i);
+		int64_t first_ns =
+			run_first_due_ns(run) + interrupt->interval_ns / interrupt->count * i;
+
+		if (due)
+			due(session, first_ns);
+		err = events_start(run, session, first_ns);
+	}
+	return err;
+}
+
+void interrupt_cleanup(struct interrupt *interrupt)
+{
+	for (int i = 0; i < interrupt->count; i++)
+		events_close(interrupt_session(interrupt, i));
+	free(interrupt->states);
 }

@@ -54,17 +54,11 @@ static const struct catalogue_evaluate irq_dispatch_evaluate[] = {
 };
 
 struct irq_dispatch_cpu {
-	struct events_session session;
+	struct events_session session; /* the first: interrupt.h */
 	const struct rtgauge_page *page;
 	const struct interrupt *interrupt;
 	struct grid dispatch;
 	int64_t loop_ns; /* the quickest turn */
-};
-
-struct irq_dispatch {
-	struct interrupt interrupt;
-	struct irq_dispatch_cpu *cpus;
-	int count;
 };
 
 /*
@@ -114,8 +108,8 @@ static void irq_dispatch_loop(struct worker *worker)
 	int64_t samples = c->interrupt->samples;
 
 	for (int64_t index = 0; index < c->interrupt->periods && samples > 0; index++) {
-		int64_t due_ns = first_ns + index * interval_ns, now_ns;
-		uint32_t seen;
+		int64_t due_ns = first_ns + index * interval_ns, now_ns, event, stamp_ns;
+		uint32_t seen, sequence;
 
 		irq_dispatch_sleep(run, due_ns, interval_ns);
 		if (run_stopped(run))
@@ -126,25 +120,34 @@ static void irq_dispatch_loop(struct worker *worker)
 			index = (int64_t)c->page->index;
 			continue;
 		}
-		if (!irq_dispatch_poll(c, seen, due_ns + IRQ_DISPATCH_PATIENCE_NS, &now_ns))
+		sequence = irq_dispatch_poll(c, seen, due_ns + IRQ_DISPATCH_PATIENCE_NS, &now_ns);
+		if (!sequence)
 			continue;
-		index = (int64_t)c->page->index;
-		grid_put(run, &c->dispatch, index, 0, now_ns - (int64_t)c->page->stamp_ns);
+		event = (int64_t)c->page->index;
+		stamp_ns = (int64_t)c->page->stamp_ns;
+		/* of one event, or another interrupt came between the two: on this CPU, in this
+		 * order; the one passed over is counted as missed by the next sample */
+		__atomic_signal_fence(__ATOMIC_ACQ_REL);
+		if (atomic_load_acquire(&c->page->sequence) != sequence || now_ns < stamp_ns)
+			continue;
+		index = event;
+		grid_put(run, &c->dispatch, index, 0, now_ns - stamp_ns);
 		samples--;
 		if (c->dispatch.next > index + 1 && run_starved(run, now_ns))
 			return;
 	}
 }
 
-static int irq_dispatch_add(struct run *run, struct irq_dispatch *state, int number, int cpu)
+static int irq_dispatch_add(struct run *run, void *state, int cpu)
 {
-	struct irq_dispatch_cpu *c = &state->cpus[number];
+	const struct interrupt *interrupt = run->state;
+	struct irq_dispatch_cpu *c = state;
 	int worker, err;
 
-	c->interrupt = &state->interrupt;
+	c->interrupt = interrupt;
 	c->loop_ns = INT64_MAX;
-	c->session.setup = interrupt_setup(&state->interrupt, RTGAUGE_KIND_IRQ_DISPATCH,
-					   RTGAUGE_CONTEXT_IRQ, cpu);
+	c->session.setup =
+		interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_DISPATCH, RTGAUGE_CONTEXT_IRQ, cpu);
 	/* the thread says when there are enough */
 	c->session.setup.events = 0;
 	err = events_make(run, &c->session);
@@ -159,62 +162,43 @@ static int irq_dispatch_add(struct run *run, struct irq_dispatch *state, int num
 				(int)option_number(&run->options, "priority"));
 	if (worker < 0)
 		return worker;
-	err = interrupt_add_series(run, &state->interrupt, "dispatch", "irq", cpu, worker,
-				   &c->dispatch);
+	err = interrupt_add_series(run, interrupt, "dispatch", "irq", cpu, worker, &c->dispatch);
 	c->dispatch.own = true;
 	return err;
 }
 
 static int irq_dispatch_setup(struct run *run)
 {
-	struct irq_dispatch *state = calloc(1, sizeof(*state));
-	const struct cpulist *cpus;
-	int number = 0, err;
+	run->state = calloc(1, sizeof(struct interrupt));
+	if (!run->state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	return interrupt_setup_cpus(run, run->state, sizeof(struct irq_dispatch_cpu),
+				    irq_dispatch_add);
+}
 
-	run->state = state;
-	if (!state)
-		return -ENOMEM;
-	cpus = &state->interrupt.cpus;
-	err = interrupt_choose(run, &state->interrupt);
-	if (err)
-		return err;
-	state->cpus = calloc((size_t)cpulist_count(cpus), sizeof(*state->cpus));
-	if (!state->cpus)
-		return -ENOMEM;
-	state->count = cpulist_count(cpus);
-	for (int i = 0; i < state->count; i++)
-		state->cpus[i].session.fd = -1;
-	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
-		err = irq_dispatch_add(run, state, number++, cpu);
-	return err;
+static void irq_dispatch_due(void *state, int64_t first_ns)
+{
+	struct irq_dispatch_cpu *c = state;
+
+	c->dispatch.start_ns = first_ns;
 }
 
 static int irq_dispatch_start(struct run *run)
 {
-	struct irq_dispatch *state = run->state;
-	int err = 0;
-
-	interrupt_remark(run, &state->interrupt);
-	for (int i = 0; i < state->count && !err; i++) {
-		int64_t first_ns =
-			run_first_due_ns(run) + state->interrupt.interval_ns / state->count * i;
-
-		state->cpus[i].dispatch.start_ns = first_ns;
-		err = events_start(run, &state->cpus[i].session, first_ns);
-	}
-	return err;
+	return interrupt_start(run, run->state, irq_dispatch_due);
 }
 
 static int irq_dispatch_finish(struct run *run)
 {
 	static const struct run_column columns[] = { { "cpu", "" }, { "loop", "ns" } };
-	const struct irq_dispatch *state = run->state;
-	struct cbor *c = run_table_begin(run, "resolution", columns, 2, state->count);
+	const struct interrupt *interrupt = run->state;
+	const struct irq_dispatch_cpu *cpus = (const void *)interrupt->states;
+	struct cbor *c = run_table_begin(run, "resolution", columns, 2, interrupt->count);
 
-	for (int i = 0; i < state->count; i++) {
+	for (int i = 0; i < interrupt->count; i++) {
 		cbor_array(c, 2);
-		cbor_int(c, state->cpus[i].session.setup.cpu);
-		cbor_int(c, state->cpus[i].loop_ns == INT64_MAX ? 0 : state->cpus[i].loop_ns);
+		cbor_int(c, cpus[i].session.setup.cpu);
+		cbor_int(c, cpus[i].loop_ns == INT64_MAX ? 0 : cpus[i].loop_ns);
 	}
 	run_table_end(run);
 	return 0;
@@ -222,13 +206,9 @@ static int irq_dispatch_finish(struct run *run)
 
 static void irq_dispatch_cleanup(struct run *run)
 {
-	struct irq_dispatch *state = run->state;
-
-	for (int i = 0; state && i < state->count; i++)
-		events_close(&state->cpus[i].session);
-	if (state)
-		free(state->cpus);
-	free(state);
+	if (run->state)
+		interrupt_cleanup(run->state);
+	free(run->state);
 }
 
 const struct measurement irq_dispatch_measurement = {

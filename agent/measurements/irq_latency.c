@@ -42,12 +42,6 @@ static const struct catalogue_evaluate irq_latency_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
-struct irq_latency {
-	struct interrupt interrupt;
-	struct events_session *sessions;
-	int count;
-};
-
 static int64_t irq_latency_handler(const struct rtgauge_record *record)
 {
 	return (int64_t)(record->entry_ns - record->raised_ns);
@@ -58,79 +52,52 @@ static int64_t irq_latency_acknowledged(const struct rtgauge_record *record)
 	return record->end_ns ? (int64_t)(record->end_ns - record->raised_ns) : INT64_MIN;
 }
 
-static int irq_latency_add(struct run *run, struct irq_latency *state, int number, int cpu)
+static int irq_latency_add(struct run *run, void *state, int cpu)
 {
-	struct events_session *s = &state->sessions[number];
+	struct interrupt *interrupt = run->state;
+	struct events_session *s = state;
 	int err;
 
-	s->setup = interrupt_setup(&state->interrupt, RTGAUGE_KIND_IRQ_LATENCY, RTGAUGE_CONTEXT_IRQ,
-				   cpu);
-	s->setup.room = events_room(state->interrupt.interval_ns);
+	s->setup = interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_LATENCY, RTGAUGE_CONTEXT_IRQ, cpu);
+	s->setup.room = events_room(interrupt->interval_ns);
 	s->value[IRQ_GRID_HANDLER] = irq_latency_handler;
 	s->value[IRQ_GRID_ACKNOWLEDGED] = irq_latency_acknowledged;
 	err = events_add(run, s, 0);
 	if (!err)
-		err = interrupt_add_series(run, &state->interrupt, "handler", "irq", cpu, -1,
+		err = interrupt_add_series(run, interrupt, "handler", "irq", cpu, -1,
 					   &s->grid[IRQ_GRID_HANDLER]);
 	if (!err)
-		err = interrupt_add_series(run, &state->interrupt, "acknowledged", "irq", cpu, -1,
+		err = interrupt_add_series(run, interrupt, "acknowledged", "irq", cpu, -1,
 					   &s->grid[IRQ_GRID_ACKNOWLEDGED]);
 	return err;
 }
 
 static int irq_latency_setup(struct run *run)
 {
-	struct irq_latency *state = calloc(1, sizeof(*state));
-	const struct cpulist *cpus;
-	int number = 0, err;
-
-	run->state = state;
-	if (!state)
-		return -ENOMEM;
-	cpus = &state->interrupt.cpus;
-	err = interrupt_choose(run, &state->interrupt);
-	if (err)
-		return err;
-	state->sessions = calloc((size_t)cpulist_count(cpus), sizeof(*state->sessions));
-	if (!state->sessions)
-		return -ENOMEM;
-	state->count = cpulist_count(cpus);
-	for (int i = 0; i < state->count; i++)
-		state->sessions[i].fd = -1;
-	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
-		err = irq_latency_add(run, state, number++, cpu);
-	return err;
+	run->state = calloc(1, sizeof(struct interrupt));
+	if (!run->state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	return interrupt_setup_cpus(run, run->state, sizeof(struct events_session),
+				    irq_latency_add);
 }
 
 static int irq_latency_start(struct run *run)
 {
-	struct irq_latency *state = run->state;
-	int err = 0;
-
-	interrupt_remark(run, &state->interrupt);
-	for (int i = 0; i < state->count && !err; i++)
-		err = events_start(run, &state->sessions[i],
-				   run_first_due_ns(run) +
-					   state->interrupt.interval_ns / state->count * i);
-	return err;
+	return interrupt_start(run, run->state, NULL);
 }
 
 static void irq_latency_collect(struct run *run)
 {
-	struct irq_latency *state = run->state;
+	const struct interrupt *interrupt = run->state;
 
-	events_collect(run, state->sessions, state->count);
+	events_collect(run, (struct events_session *)(void *)interrupt->states, interrupt->count);
 }
 
 static void irq_latency_cleanup(struct run *run)
 {
-	struct irq_latency *state = run->state;
-
-	for (int i = 0; state && i < state->count; i++)
-		events_close(&state->sessions[i]);
-	if (state)
-		free(state->sessions);
-	free(state);
+	if (run->state)
+		interrupt_cleanup(run->state);
+	free(run->state);
 }
 
 const struct measurement irq_latency_measurement = {

@@ -49,16 +49,10 @@ static const struct catalogue_evaluate irq_to_thread_evaluate[] = {
 };
 
 struct irq_to_thread_cpu {
-	struct events_session session;
+	struct events_session session; /* the first: interrupt.h */
 	struct grid wake;
 	struct grid handler;
 	int worker;
-};
-
-struct irq_to_thread {
-	struct interrupt interrupt;
-	struct irq_to_thread_cpu *cpus;
-	int count;
 };
 
 static bool irq_to_thread_wait(const struct run *run, int fd, struct rtgauge_wait *wait)
@@ -99,13 +93,14 @@ static void irq_to_thread_fill(struct worker *worker)
 		;
 }
 
-static int irq_to_thread_add(struct run *run, struct irq_to_thread *state, int number, int cpu)
+static int irq_to_thread_add(struct run *run, void *state, int cpu)
 {
-	struct irq_to_thread_cpu *c = &state->cpus[number];
+	const struct interrupt *interrupt = run->state;
+	struct irq_to_thread_cpu *c = state;
 	int filler, err;
 
-	c->session.setup = interrupt_setup(&state->interrupt, RTGAUGE_KIND_IRQ_TO_THREAD,
-					   RTGAUGE_CONTEXT_USER, cpu);
+	c->session.setup =
+		interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_TO_THREAD, RTGAUGE_CONTEXT_USER, cpu);
 	err = events_make(run, &c->session);
 	if (err)
 		return err;
@@ -117,10 +112,10 @@ static int irq_to_thread_add(struct run *run, struct irq_to_thread *state, int n
 	if (filler < 0)
 		return filler;
 	run->workers[filler].filler = true;
-	err = interrupt_add_series(run, &state->interrupt, "wake-to-thread", "user", cpu, c->worker,
+	err = interrupt_add_series(run, interrupt, "wake-to-thread", "user", cpu, c->worker,
 				   &c->wake);
 	if (!err)
-		err = interrupt_add_series(run, &state->interrupt, "handler-to-thread", "user", cpu,
+		err = interrupt_add_series(run, interrupt, "handler-to-thread", "user", cpu,
 					   c->worker, &c->handler);
 	c->wake.own = c->handler.own = true;
 	return err;
@@ -128,53 +123,30 @@ static int irq_to_thread_add(struct run *run, struct irq_to_thread *state, int n
 
 static int irq_to_thread_setup(struct run *run)
 {
-	struct irq_to_thread *state = calloc(1, sizeof(*state));
-	const struct cpulist *cpus;
-	int number = 0, err;
+	run->state = calloc(1, sizeof(struct interrupt));
+	if (!run->state)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	return interrupt_setup_cpus(run, run->state, sizeof(struct irq_to_thread_cpu),
+				    irq_to_thread_add);
+}
 
-	run->state = state;
-	if (!state)
-		return -ENOMEM;
-	cpus = &state->interrupt.cpus;
-	err = interrupt_choose(run, &state->interrupt);
-	if (err)
-		return err;
-	state->cpus = calloc((size_t)cpulist_count(cpus), sizeof(*state->cpus));
-	if (!state->cpus)
-		return -ENOMEM;
-	state->count = cpulist_count(cpus);
-	for (int i = 0; i < state->count; i++)
-		state->cpus[i].session.fd = -1;
-	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
-		err = irq_to_thread_add(run, state, number++, cpu);
-	return err;
+static void irq_to_thread_due(void *state, int64_t first_ns)
+{
+	struct irq_to_thread_cpu *c = state;
+
+	c->wake.start_ns = c->handler.start_ns = first_ns;
 }
 
 static int irq_to_thread_start(struct run *run)
 {
-	struct irq_to_thread *state = run->state;
-	int err = 0;
-
-	interrupt_remark(run, &state->interrupt);
-	for (int i = 0; i < state->count && !err; i++) {
-		int64_t first_ns =
-			run_first_due_ns(run) + state->interrupt.interval_ns / state->count * i;
-
-		state->cpus[i].wake.start_ns = state->cpus[i].handler.start_ns = first_ns;
-		err = events_start(run, &state->cpus[i].session, first_ns);
-	}
-	return err;
+	return interrupt_start(run, run->state, irq_to_thread_due);
 }
 
 static void irq_to_thread_cleanup(struct run *run)
 {
-	struct irq_to_thread *state = run->state;
-
-	for (int i = 0; state && i < state->count; i++)
-		events_close(&state->cpus[i].session);
-	if (state)
-		free(state->cpus);
-	free(state);
+	if (run->state)
+		interrupt_cleanup(run->state);
+	free(run->state);
 }
 
 const struct measurement irq_to_thread_measurement = {
