@@ -177,7 +177,9 @@ void session_expect(struct session *s, u64 period)
 
 	sustain->period = period;
 	sustain->end = (sustain->count - 1) * period;
-	sustain->early = sustain->lost_max ? sustain->lost_max * period : U64_MAX / 2;
+	sustain->early = sustain->lost_max && sustain->lost_max < sustain->count ?
+				 sustain->lost_max * period :
+				 U64_MAX / 2;
 }
 
 /* One interrupt of a sustained source, @units after the first was raised. True: no more. */
@@ -731,8 +733,9 @@ static int session_sustain_check(struct rtgauge_sustain *asked)
 		return -EINVAL;
 	if (!asked->count || asked->count > RTGAUGE_SUSTAIN_COUNT_MAX)
 		return -EINVAL;
-	/* an hour times 10^9 fits */
-	if (div_u64(asked->period_ns * asked->count, NSEC_PER_SEC) > RTGAUGE_SUSTAIN_SECONDS_MAX)
+	/* an hour times 10^9 does not fit into 64 bits */
+	if (asked->period_ns >
+	    div_u64((u64)RTGAUGE_SUSTAIN_SECONDS_MAX * NSEC_PER_SEC, asked->count))
 		return -EINVAL;
 	return 0;
 }

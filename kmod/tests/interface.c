@@ -448,6 +448,13 @@ static void calls_sustain(unsigned int source)
 	asked.period_ns = 1000 * MS;
 	asked.count = 86402;
 	CHECK(fails(ioctl(fd, RTGAUGE_SUSTAIN, &asked), EINVAL), "SUSTAIN for days: EINVAL");
+	/* so many hours that their nanoseconds wrap around to less than one */
+	asked = ask;
+	asked.period_ns = RTGAUGE_INTERVAL_MAX_NS;
+	asked.count = 5124096;
+	setitimer(ITIMER_REAL, &soon, NULL);
+	CHECK(fails(ioctl(fd, RTGAUGE_SUSTAIN, &asked), EINVAL), "SUSTAIN for ages: EINVAL");
+	setitimer(ITIMER_REAL, &never, NULL);
 	asked = ask;
 	asked.reserved[2] = 1;
 	CHECK(fails(ioctl(fd, RTGAUGE_SUSTAIN, &asked), EINVAL), "SUSTAIN reserved: EINVAL");
