@@ -550,7 +550,7 @@ int session_stop(struct session *s)
 
 /* --- those who follow the ring --- */
 
-/* 1: there is one, with its place in @position; 0: none yet; else -errno. */
+/* 1: there is one, with its place in @position; 0: none yet; else -errno. Passed slots are free. */
 static int session_find(struct session *s, u64 seen_ns, u32 *position)
 {
 	u32 state = shared_get(&s->state);
@@ -558,6 +558,7 @@ static int session_find(struct session *s, u64 seen_ns, u32 *position)
 
 	while (*position != head && s->ring[*position & s->mask].due_ns <= seen_ns)
 		++*position;
+	shared_set(&s->user_position, *position);
 	if (*position != head)
 		return 1;
 	if (session_is_live(state))
@@ -613,16 +614,19 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 		return -ENODATA;
 	if (!room)
 		return -EINVAL;
-	if (block)
-		err = wait_event_interruptible(s->readers, session_readable_or_look(s));
-	if (!err)
-		err = mutex_lock_interruptible(&s->read_lock);
-	if (err)
-		return err;
-	if (!session_readable(s)) {
-		/* also where another reader came first: it asks again */
-		err = -EAGAIN;
-		goto out_unlock;
+	for (;;) {
+		if (block)
+			err = wait_event_interruptible(s->readers, session_readable_or_look(s));
+		if (!err)
+			err = mutex_lock_interruptible(&s->read_lock);
+		if (err)
+			return err;
+		if (session_readable(s))
+			break;
+		mutex_unlock(&s->read_lock);
+		if (!block)
+			return -EAGAIN;
+		/* another reader came first */
 	}
 	head = shared_get(&s->head);
 	last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? shared_get(&s->thread_position) : head;
@@ -641,7 +645,6 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 	}
 	if (!done && !err && s->state == RTGAUGE_STATE_FAILED)
 		err = -EIO;
-out_unlock:
 	mutex_unlock(&s->read_lock);
 	return err ? err : (ssize_t)(done * sizeof(struct rtgauge_record));
 }

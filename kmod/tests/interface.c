@@ -308,6 +308,58 @@ static void calls_stream(unsigned int source, unsigned int kind, unsigned int co
 	close(fd);
 }
 
+/* A thread that looks far ahead is passed by what comes until then, and takes no room for it. */
+static void calls_ahead(void)
+{
+	struct rtgauge_setup setup = timer_setup(RTGAUGE_CONTEXT_USER, 6000);
+	struct rtgauge_start start = {};
+	struct rtgauge_wait wait = {};
+	struct rtgauge_status status;
+	int fd = session();
+
+	setup.room = 0;
+	setup.interval_ns = 20000;
+	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
+	      "more events than there is room");
+	wait.seen_ns = start.first_due_ns + 5500 * setup.interval_ns;
+	CHECK(!ioctl(fd, RTGAUGE_WAIT, &wait) && wait.due_ns > wait.seen_ns, "WAIT far ahead");
+	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && !status.lost, "and none lost on the way");
+	close(fd);
+}
+
+static void *calls_reader(void *data)
+{
+	static _Thread_local struct rtgauge_record records[64];
+	intptr_t count = 0;
+	ssize_t size;
+
+	while ((size = read(*(int *)data, records, sizeof(records))) > 0)
+		count += size / (ssize_t)sizeof(records[0]);
+	return (void *)(size ? -1 : count);
+}
+
+/* What one reader has taken leaves the other asleep. */
+static void calls_readers(void)
+{
+	struct rtgauge_setup setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 300);
+	struct rtgauge_start start = {};
+	void *first = NULL, *second = NULL;
+	pthread_t reader;
+	int fd = session();
+
+	if (ioctl(fd, RTGAUGE_SETUP, &setup) || ioctl(fd, RTGAUGE_START, &start) ||
+	    pthread_create(&reader, NULL, calls_reader, &fd)) {
+		CHECK(false, "two readers");
+		return;
+	}
+	second = calls_reader(&fd);
+	pthread_join(reader, &first);
+	CHECK((intptr_t)first >= 0 && (intptr_t)second >= 0 &&
+		      (intptr_t)first + (intptr_t)second == 300,
+	      "two readers share the records");
+	close(fd);
+}
+
 static void calls_ends(void)
 {
 	struct rtgauge_setup setup = timer_setup(RTGAUGE_CONTEXT_USER, 0);
@@ -488,6 +540,8 @@ static int calls(void)
 		calls_sustain(source);
 	}
 	calls_ends();
+	calls_ahead();
+	calls_readers();
 	calls_page();
 	calls_exclusive();
 	/* it gives up its privileges */
