@@ -54,7 +54,7 @@ static int rtgauge_source(struct rtgauge_source *source)
 {
 	struct rtgauge_source zero = { .number = source->number };
 
-	return memcmp(source, &zero, sizeof(zero)) ? -EINVAL : source_describe(source);
+	return memcmp(source, &zero, sizeof(zero)) ? -EINVAL : session_describe(source);
 }
 
 static long rtgauge_ioctl(struct file *file, unsigned int request, unsigned long argument)

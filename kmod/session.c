@@ -370,7 +370,17 @@ void session_close(struct session *s)
 	kfree(s);
 }
 
-static int session_check(const struct rtgauge_setup *setup, const struct source *source)
+int session_describe(struct rtgauge_source *info)
+{
+	int err;
+
+	mutex_lock(&sessions_lock);
+	err = source_describe(info);
+	mutex_unlock(&sessions_lock);
+	return err;
+}
+
+static int session_check(const struct rtgauge_setup *setup)
 {
 	struct rtgauge_source info = { .number = setup->source };
 	bool wakes = setup->contexts & SESSION_WAKES;
@@ -397,7 +407,7 @@ static int session_check(const struct rtgauge_setup *setup, const struct source 
 	default:
 		return -EINVAL;
 	}
-	err = source_describe(&info);
+	err = session_describe(&info);
 	if (err)
 		return err;
 	if (!(info.flags & RTGAUGE_SOURCE_AVAILABLE))
@@ -415,8 +425,11 @@ static int session_choose(u32 *source, u32 kind, const char *chip, u32 output, u
 	if (strnlen(chip, sizeof_field(struct rtgauge_setup, gpio_chip)) ==
 	    sizeof_field(struct rtgauge_setup, gpio_chip))
 		return -EINVAL;
-	if (*source == RTGAUGE_SOURCE_AUTO)
+	if (*source == RTGAUGE_SOURCE_AUTO) {
+		mutex_lock(&sessions_lock);
 		*source = source_choose(kind, lines);
+		mutex_unlock(&sessions_lock);
+	}
 	if (!source_get(*source))
 		return -EINVAL;
 	if (lines != !!(source_get(*source)->flags & RTGAUGE_SOURCE_LINES))
@@ -448,7 +461,7 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	err = session_choose(&setup->source, setup->kind, setup->gpio_chip, setup->gpio_output,
 			     setup->gpio_input);
 	if (!err)
-		err = session_check(setup, source_get(setup->source));
+		err = session_check(setup);
 	if (err)
 		return err;
 	/* written to once: no page fault is left for the handler */
@@ -725,7 +738,7 @@ static int session_sustain_check(struct rtgauge_sustain *asked)
 	if (err)
 		return err;
 	info.number = asked->source;
-	err = source_describe(&info);
+	err = session_describe(&info);
 	if (err)
 		return err;
 	if (!(info.flags & RTGAUGE_SOURCE_AVAILABLE))

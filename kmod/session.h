@@ -120,6 +120,7 @@ bool session_counts(struct session *s, u64 units);
 /* For the file: */
 struct session *session_open(void);
 void session_close(struct session *s);
+int session_describe(struct rtgauge_source *info);
 int session_setup(struct session *s, struct rtgauge_setup *setup);
 int session_start(struct session *s, struct rtgauge_start *start);
 int session_stop(struct session *s);

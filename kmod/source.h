@@ -12,7 +12,10 @@ struct source {
 	const char *name;
 	u32 flags; /* RTGAUGE_SOURCE_*, without AVAILABLE */
 
-	/* Whether it is here. Fills in what is known of it; 0, or -errno with a reason. */
+	/*
+	 * Whether it is here. Fills in what is known of it; 0, or -errno with a reason. It, open()
+	 * and close() are called with the lock of all sessions held.
+	 */
 	int (*find)(struct rtgauge_source *info);
 
 	/*
@@ -41,10 +44,10 @@ struct source {
 /* By number, RTGAUGE_SOURCE_*; NULL for AUTO and those that do not exist. */
 const struct source *source_get(u32 number);
 
-/* What RTGAUGE_SOURCE says of it. 0, or -EINVAL: there is no such number. */
+/* What RTGAUGE_SOURCE says of it; with the lock held. 0, or -EINVAL: there is no such number. */
 int source_describe(struct rtgauge_source *info);
 
-/* The one that AUTO means. */
+/* The one that AUTO means; with the lock held. */
 u32 source_choose(u32 kind, bool lines);
 
 extern const struct source source_hrtimer;

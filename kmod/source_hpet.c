@@ -205,14 +205,13 @@ static int source_hpet_look(struct source_hpet *hpet, const char **reason)
 
 static int source_hpet_find(struct rtgauge_source *info)
 {
-	struct source_hpet hpet, *used = &source_hpet_device;
+	struct source_hpet hpet;
 	const char *reason = "";
-	int err;
+	int err = 0;
 
-	if (READ_ONCE(source_hpet_owner)) {
-		hpet = *used;
-		info->irq = used->irq;
-		err = 0;
+	if (source_hpet_owner) {
+		hpet = source_hpet_device;
+		info->irq = hpet.irq;
 	} else {
 		err = source_hpet_map(&hpet, &reason);
 		if (!err) {
@@ -275,7 +274,7 @@ static void source_hpet_close(struct session *s)
 	source_hpet_disconnect(hpet, s);
 	source_hpet_write(hpet, SOURCE_HPET_COMPARE(hpet->timer), hpet->saved_compare);
 	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer), hpet->saved_config);
-	WRITE_ONCE(source_hpet_owner, NULL);
+	source_hpet_owner = NULL;
 	source_hpet_unmap(hpet);
 }
 
@@ -288,8 +287,6 @@ static void source_hpet_move(struct source_hpet *hpet, struct session *s)
 	u32 counter = source_hpet_read(hpet, SOURCE_HPET_COUNTER);
 	u32 soon = (100 * NSEC_PER_USEC * hpet->to_ticks) >> 32;
 
-	hpet->compare = counter + SOURCE_HPET_FAR_TICKS;
-	hpet->last = hpet->compare;
 	source_hpet_write(hpet, SOURCE_HPET_COMPARE(hpet->timer), counter + soon);
 	source_hpet_write(hpet, SOURCE_HPET_TIMER(hpet->timer), hpet->config | SOURCE_HPET_ENABLED);
 	usleep_range(1000, 2000);
@@ -314,8 +311,10 @@ static int source_hpet_open(struct session *s, struct rtgauge_setup *setup)
 		source_hpet_unmap(hpet);
 		return err;
 	}
-	WRITE_ONCE(source_hpet_owner, s);
+	source_hpet_owner = s;
+	/* until it is started, whatever comes on the line is none of its interrupts */
 	s->due_ns = 0;
+	hpet->last = source_hpet_read(hpet, SOURCE_HPET_COUNTER) + SOURCE_HPET_FAR_TICKS;
 	err = source_hpet_connect(hpet, s);
 	if (err) {
 		source_hpet_close(s);

@@ -472,6 +472,42 @@ static void calls_exclusive(void)
 	close(second);
 }
 
+/* Somebody takes it and gives it back all the time: it is there, and always says the same. */
+static void calls_describe(void)
+{
+	struct rtgauge_source first = { .number = RTGAUGE_SOURCE_HPET }, again;
+	int fd = session(), status, wrong = 0;
+	pid_t pid;
+
+	ioctl(fd, RTGAUGE_SOURCE, &first);
+	if (!(first.flags & RTGAUGE_SOURCE_AVAILABLE)) {
+		printf("ok %d # SKIP no HPET: %s\n", ++tests, first.reason);
+		close(fd);
+		return;
+	}
+	fflush(stdout);
+	pid = fork();
+	for (int i = 0; !pid && i < 200; i++) {
+		struct rtgauge_setup setup = timer_setup(RTGAUGE_CONTEXT_IRQ, 0);
+		int taken = session();
+
+		setup.source = RTGAUGE_SOURCE_HPET;
+		if (ioctl(taken, RTGAUGE_SETUP, &setup))
+			_exit(1);
+		close(taken);
+	}
+	if (!pid)
+		_exit(0);
+	do {
+		again = (struct rtgauge_source){ .number = RTGAUGE_SOURCE_HPET };
+		ioctl(fd, RTGAUGE_SOURCE, &again);
+		again.irq = first.irq;
+		wrong += memcmp(&again, &first, sizeof(again)) != 0;
+	} while (!waitpid(pid, &status, WNOHANG));
+	CHECK(!wrong && !status, "SOURCE says the same while the HPET is taken and given back");
+	close(fd);
+}
+
 static void calls_sustain(unsigned int source)
 {
 	struct rtgauge_sustain ask = { .source = source, .period_ns = MS, .count = 100 }, asked;
@@ -544,6 +580,7 @@ static int calls(void)
 	calls_readers();
 	calls_page();
 	calls_exclusive();
+	calls_describe();
 	/* it gives up its privileges */
 	fflush(stdout);
 	pid = fork();
