@@ -119,11 +119,12 @@ def test_figures_and_ratios_against_the_samples_themselves() -> None:
                 {
                     "min": min(values),
                     "50": nearest_rank(values, 50),
-                    "99.9": nearest_rank(values, 99.9),
+                    "tail": nearest_rank(values, 99.9),
                     "max": max(values),
                 }
             )
             assert row["set"] == number
+            assert quantity["tail"] == "99.9"
             assert row["count"] == len(values)
             assert row["figures"] == wanted[-1]
             assert [one["run"] for one in row["runs"]] == [one.id for one in members[number]]
@@ -148,16 +149,56 @@ def test_the_tables_behind_the_figures_hold_every_sample() -> None:
             assert np.repeat(table.values, table.counts).tolist() == values
 
 
-def test_few_samples_have_no_percentile_and_no_ratio_of_it() -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "tail"),
+    [
+        (12_000, 10_000, "99.9"),
+        (12_000, 9_999, "99"),
+        (999, 12_000, "90"),
+        (12_000, 99, None),
+        (15, 12_000, None),
+    ],
+)
+def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
+    first: int, second: int, tail: str | None
+) -> None:
     runs = study()[:2]
-    for run in runs:
+    for run, count in zip(runs, (first, second), strict=True):
         for step in run.steps:
             for one in step.series:
-                one.index, one.value = one.index[:900], one.value[:900]
-    for quantity in compared(runs).document["quantities"]:
-        assert [row["figures"]["99.9"] for row in quantity["rows"]] == [None, None]
-        assert quantity["rows"][1]["ratio"]["99.9"] is None
-        assert quantity["rows"][1]["ratio"]["50"] is not None
+                one.index, one.value = one.index[:count], one.value[:count]
+    document = compared(runs).document
+    for place, quantity in enumerate(document["quantities"]):
+        assert quantity["tail"] == tail
+        number, at = divmod(place, 3)
+        values = [run.steps[number].series[at].value.tolist() for run in runs]
+        found = [row["figures"]["tail"] for row in quantity["rows"]]
+        if tail is None:
+            assert found == [None, None]
+            assert quantity["rows"][1]["ratio"]["tail"] is None
+            continue
+        assert found == [nearest_rank(one, float(tail)) for one in values]
+        assert quantity["rows"][1]["ratio"]["tail"] == found[1] / found[0]
+    head = next(
+        line for line in compare_text.terminal(document).splitlines() if "samples" in line
+    ).replace("\u202f", " ")
+    wanted = [] if tail is None else [f"{tail} %"]
+    assert re.findall(r"[0-9.]+ %", head) == wanted
+    assert re.findall(r"[0-9.]+ %", compare_text.markdown(document).replace("\u202f", " "))[:1] == (
+        wanted
+    )
+
+
+def test_quantities_of_one_load_whose_tails_differ_have_a_table_each() -> None:
+    runs = study()[:2]
+    for run in runs:
+        one = run.steps[0].series[2]
+        one.index, one.value = one.index[:5000], one.value[:5000]
+    document = compared(runs).document
+    assert [one["tail"] for one in document["quantities"][:3]] == ["99.9", "99.9", "99"]
+    text = compare_text.terminal(document).replace("\u202f", " ")
+    heads = [line for line in text.splitlines() if "samples" in line and "median" in line]
+    assert [re.findall(r"[0-9.]+ %", line) for line in heads] == [["99.9 %"], ["99 %"], ["99.9 %"]]
 
 
 @pytest.mark.parametrize(

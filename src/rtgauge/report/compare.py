@@ -47,8 +47,11 @@ Run: TypeAlias = Mapping[str, Any]
 Method: TypeAlias = tuple[tuple[str, str], ...]
 
 CONTEXTS: Final = ("irq", "kernel", "user")
-FIGURES: Final = ("min", "50", "99.9", "max")
-"""The figures that are compared, by their names in the document."""
+FIGURES: Final = ("min", "50", "tail", "max")
+"""The figures that are compared, by their names in the document; ``tail`` is the percentile that
+the quantity names."""
+
+TAIL_MAX: Final = 99.9
 
 _DISTURBING: Final = ("steal-time", "smi", "frequency-change")
 # Options that say how long or where, not how; or that the series itself says better.
@@ -277,6 +280,14 @@ def _describe(base: _Base) -> Document:
     }
 
 
+def _tail(tables: Sequence[Counts]) -> str | None:
+    """The percentile that stands for the tail: the highest up to 99.9 that the samples of every set
+    carry; None if there is none above the median."""
+    carried = [set(stats.percentile_names(table.count)) for table in tables]
+    names = {name for name in set.intersection(*carried) if 50 < float(name) <= TAIL_MAX}
+    return max(names, key=float, default=None)
+
+
 def _quantity(
     analysis: Analysis,
     sets: Sequence[RunSet],
@@ -285,13 +296,13 @@ def _quantity(
     members: Mapping[int, Sequence[_Member]],
     told: Sequence[str],
 ) -> tuple[Document, tuple[Counts, ...]]:
-    rows = []
-    counts = []
-    for number in range(len(sets)):
-        if number in members:
-            row, table = _row(analysis, number, members[number])
-            rows.append(row)
-            counts.append(table)
+    present = [number for number in range(len(sets)) if number in members]
+    counts = tuple(_counts(analysis, members[number]) for number in present)
+    tail = _tail(counts)
+    rows = [
+        _row(analysis, number, members[number], table, tail)
+        for number, table in zip(present, counts, strict=True)
+    ]
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
         row["ratio"] = None if first is None or row["set"] == 0 else _ratio(row["figures"], first)
@@ -300,8 +311,9 @@ def _quantity(
         **_describe(base),
         "method": {name: value for name, value in facts.items() if value},
         "told": [facts[name] for name in told if facts.get(name)],
+        "tail": tail,
         "rows": rows,
-    }, tuple(counts)
+    }, counts
 
 
 def _ratio(figures: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, float | None]:
@@ -316,27 +328,30 @@ def _ratio(figures: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, fl
     }
 
 
-def _figures(counts: Counts, series: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _counts(analysis: Analysis, members: Sequence[_Member]) -> Counts:
+    return Counts.merged(
+        [analysis.figures[run][analysis.places[run][at]].counts for run, at in members]
+    )
+
+
+def _figures(
+    counts: Counts, series: Sequence[Mapping[str, Any]], tail: str | None
+) -> dict[str, Any]:
     """The figures of series together. Percentiles are those of the samples kept; the extremes know
     of the lost ones too."""
     shares = stats.percentile_table(counts)
     return {
         "min": min((one["min"] for one in series if one["min"] is not None), default=None),
         "50": shares.get("50"),
-        "99.9": shares.get("99.9"),
+        "tail": None if tail is None else shares.get(tail),
         "max": max((one["max"] for one in series if one["max"] is not None), default=None),
     }
 
 
-def _row(analysis: Analysis, number: int, members: Sequence[_Member]) -> tuple[Document, Counts]:
+def _row(
+    analysis: Analysis, number: int, members: Sequence[_Member], table: Counts, tail: str | None
+) -> Document:
     runs = analysis.model["runs"]
-
-    def counts_of(chosen: Sequence[_Member]) -> Counts:
-        return Counts.merged(
-            [analysis.figures[run][analysis.places[run][at]].counts for run, at in chosen]
-        )
-
-    table = counts_of(members)
     series = [runs[run]["series"][at] for run, at in members]
     each = []
     for run in dict.fromkeys(run for run, _ in members):
@@ -346,20 +361,20 @@ def _row(analysis: Analysis, number: int, members: Sequence[_Member]) -> tuple[D
             {
                 "run": runs[run]["id"],
                 "count": sum(one["count"] for one in mine),
-                "figures": _figures(counts_of(own), mine),
+                "figures": _figures(_counts(analysis, own), mine, tail),
             }
         )
     return {
         "set": number,
         "series": len(members),
         "count": sum(one["count"] for one in series),
-        "figures": _figures(table, series),
+        "figures": _figures(table, series, tail),
         "missed": sum(one["missed"] for one in series),
         "lost": sum(one["lost"] for one in series),
         "ratio": None,
         "marks": _marks(runs, members),
         "runs": each,
-    }, table
+    }
 
 
 def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:

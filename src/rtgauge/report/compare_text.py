@@ -22,19 +22,22 @@ from rtgauge.report.labels import capital
 from rtgauge.report.markdown import escape, escape_start, table
 from rtgauge.report.terminal import printed
 
-__all__ = ["blocks", "figure_head", "left_out", "lines", "markdown", "methods", "ratio", "terminal"]
+__all__ = ["blocks", "figures_of", "left_out", "lines", "markdown", "methods", "ratio", "terminal"]
 
 Document = Mapping[str, Any]
 
 DIFFERENCES: Final = 8
 """So many differences of the environments stand on a terminal."""
 
-_HEADS: Final = {"min": "min", "50": "median", "99.9": f"99.9{numbers.GAP}%", "max": "max"}
+_HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
 
-def figure_head(name: str) -> str:
-    """The head of a column of figures."""
-    return _HEADS[name]
+def figures_of(quantity: Document) -> list[tuple[str, str]]:
+    """The columns of figures that a quantity has, each with its head: none for the tail where no
+    percentile stands for it."""
+    tail = quantity["tail"]
+    heads = _HEADS if tail is None else {**_HEADS, "tail": f"{tail}{numbers.GAP}%"}
+    return [(name, heads[name]) for name in FIGURES if name in heads]
 
 
 def ratio(value: float | None) -> str:
@@ -46,17 +49,16 @@ def ratio(value: float | None) -> str:
 
 
 def blocks(document: Document) -> list[tuple[str, list[Document]]]:
-    """The quantities that share a table, those of one name and load, each with its title."""
-    groups = itertools.groupby(document["quantities"], key=where)
-    return [(title, list(members)) for title, members in groups]
+    """The quantities that share a table, those of one name, load and tail, each with its title."""
+    groups = itertools.groupby(document["quantities"], key=lambda one: (where(one), one["tail"]))
+    return [(title, list(members)) for (title, _), members in groups]
 
 
 def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bool]]:
     """The rows of a quantity as cells, and whether it is one of ratios."""
     unit = quantity["unit"]
-    columns = [
-        _in_line([row["figures"][name] for row in quantity["rows"]], unit) for name in FIGURES
-    ]
+    names = [name for name, _ in figures_of(quantity)]
+    columns = [_in_line([row["figures"][name] for row in quantity["rows"]], unit) for name in names]
     for at, row in enumerate(quantity["rows"]):
         letter = document["sets"][row["set"]]["letter"]
         cells = [letter, numbers.count(row["count"])]
@@ -65,7 +67,7 @@ def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bo
         yield cells, False
         if row["ratio"] is not None:
             first = document["sets"][0]["letter"]
-            shares = [ratio(row["ratio"][name]) for name in FIGURES]
+            shares = [ratio(row["ratio"][name]) for name in names]
             yield [f"{letter}/{first}", "", *shares, "", ""], True
 
 
@@ -171,7 +173,7 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
 
 
 def _table(document: Document, members: Sequence[Document], width: int) -> list[tuple[str, str]]:
-    heads = ["set", "samples", *(figure_head(name) for name in FIGURES), "missed", "lost"]
+    heads = ["set", "samples", *(head for _, head in figures_of(members[0])), "missed", "lost"]
     body: list[tuple[str, list[str], bool]] = []
     for quantity in members:
         for place, (cells, relative) in enumerate(rows(document, quantity)):
@@ -234,7 +236,8 @@ def markdown(document: Document) -> str:
         )
     for title, members in blocks(document):
         parts.append(f"### {escape(capital(title))}")
-        head = ["", "set", "samples", *map(figure_head, FIGURES), "missed", "lost"]
+        figures = [head for _, head in figures_of(members[0])]
+        head = ["", "set", "samples", *figures, "missed", "lost"]
         body = [
             [escape("" if place else row_name(one)), *(escape(cell.strip()) for cell in cells)]
             for one in members

@@ -251,6 +251,7 @@ def _set_table(
         **pictures.overlay([table for *_, table in lines], shared.budget),
     }
     whose = numbers.join([f"{one['letter']} {one['name']}" for one in document["sets"]])
+    heads = [head for _, head in compare_text.figures_of(first)]
     several = len(members) > 1
     key = f"A colour is a set ({whose})" + (", a dash a context." if several else ".")
     views = [
@@ -272,7 +273,7 @@ def _set_table(
     ]
     return SetTable(
         title=capital(title),
-        heads=["Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max", "Missed", "Lost"],
+        heads=["Samples", *(capital(head) for head in heads), "Missed", "Lost"],
         rows=rows,
         methods=compare_text.methods(members),
         figures=name,
@@ -282,9 +283,14 @@ def _set_table(
 
 def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> list[SetRow]:
     shown = quantity["rows"]
+    names = [name for name, _ in compare_text.figures_of(quantity)]
     columns = [
-        column([row["figures"][name] for row in shown], quantity["unit"], cls=cls)
-        for name, cls in zip(compare.FIGURES, ("", "", "", "peak"), strict=True)
+        column(
+            [row["figures"][name] for row in shown],
+            quantity["unit"],
+            cls="peak" if name == "max" else "",
+        )
+        for name in names
     ]
     rows: list[SetRow] = []
     span = sum(1 + (row["ratio"] is not None) for row in shown)
@@ -304,7 +310,7 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
             )
         )
         if row["ratio"] is not None:
-            shares = [Cell(compare_text.ratio(row["ratio"][name])) for name in compare.FIGURES]
+            shares = [Cell(compare_text.ratio(row["ratio"][name])) for name in names]
             first = document["sets"][0]["letter"]
             rows.append(
                 SetRow("", 0, f"{letter}/{first}", "", [Cell(""), *shares, Cell(""), Cell("")],
