@@ -285,7 +285,7 @@ ENVIRONMENT: dict[str, Any] = {
         "sysname": "Linux",
         "release": "6.1.0-27-rt-amd64",
         "version": "#1 SMP PREEMPT_RT Debian 6.1.115-1",
-        "command_line": "quiet isolcpus=2-3",
+        "cmdline": "quiet isolcpus=2-3",
     },
     "cpu": {"model": "Intel(R) Core(TM) i5-8365U CPU @ 1.60GHz", "count": 4, "machine": "x86_64"},
     "libc": "glibc 2.36",

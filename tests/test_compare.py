@@ -269,6 +269,65 @@ def test_environments_are_compared_by_name() -> None:
     assert differences["cpu model"][0].endswith(" / another")
 
 
+def test_what_a_difference_implies_is_not_said_again() -> None:
+    runs = study(lab="counted")
+    for number, run in enumerate(runs):
+        stock = "" if "rt" in run.document["environment"]["kernel"]["release"] else "stock "
+        environment = run.document["environment"]
+        environment["kernel"] |= {
+            "build": f"{stock}built by somebody",
+            "preemption": f"{stock}preemption",
+            "preemption_dynamic": not stock,
+            "cmdline": f"{stock}quiet",
+        }
+        environment["lab"] |= {
+            "kernel digest": f"{stock}digest",
+            f"package linux-image-{stock}": "1",
+            "kernel arguments": f"{stock}quiet",
+            "boot": f"boot {number}",
+        }
+        environment |= {"boot_id": f"{number}", "uptime_s": number, "load_average": number}
+    wanted = {"kernel", "real-time model", "kernel command line"}
+    assert {one["name"] for one in compared(runs).document["differences"]} == wanted
+    for run in runs:  # one kernel, built twice: there is nothing else that says it
+        run.document["environment"]["kernel"]["release"] = "6.1"
+        run.document["environment"]["realtime"] = "voluntary"
+    wanted = {one["name"] for one in compared(runs).document["differences"]}
+    assert {"kernel build", "kernel preemption", "lab kernel digest"} <= wanted
+    assert "lab package linux-image-stock " in wanted
+
+
+def test_boots_of_the_lab_are_told_apart_by_the_name_that_the_host_gave_them() -> None:
+    runs = study(lab="counted")
+    for run, boot in zip(runs, ("x", "y", "z", "x"), strict=True):
+        run.document["boot_id"] = "the same in every counted boot"
+        run.document["environment"]["lab"]["boot"] = boot
+    document = compared(runs).document
+    assert [one["boots"] for one in document["sets"]] == [1, 2]
+    assert "copies of each other" in document["note"]
+    assert "copies of each other" not in compared(study()).document["note"]
+
+
+def test_sets_of_which_every_step_was_skipped_say_why() -> None:
+    runs = study()[:2]
+    for run in runs:
+        for number, step in enumerate(run.steps):
+            step.series = []
+            reason = "no real-time priority" if number else f"{run.document['target']} lacks it"
+            step.document.update(state="skipped", reason=reason)
+    document = compared(runs).document
+    assert document["quantities"] == []
+    assert [(one["load"]["name"], one["sets"], one["reason"]) for one in document["absent"]] == [
+        ("idle", [0], "skipped: lab:rt lacks it"),
+        ("sched", [0, 1], "skipped: no real-time priority"),
+        ("idle", [1], "skipped: lab:stock lacks it"),
+    ]
+    text = " ".join(compare_text.terminal(document).split())
+    assert "nothing in common" in text
+    assert "timer, no load added: not in A: skipped: lab:rt lacks it" in text
+    assert "timer, load sched: not in A and B: skipped: no real-time priority" in text
+
+
 def test_what_stands_against_the_figures_is_said_beside_them() -> None:
     runs = study()
     runs[1].steps[1].document.update(state="failed", reason="the load died")

@@ -141,7 +141,18 @@ def test_steps_that_fail(
 def test_the_next_run_has_a_machine_of_its_own(lab: Callable[..., LabTarget]) -> None:
     target = lab()
     assert carried_out(plan("crash"), target)[1]["state"] == "failed"
-    assert carried_out(plan(""), target)[1]["state"] == "complete"
+    first, again = (carried_out(plan(""), target)[1] for _ in range(2))
+    assert first["state"] == again["state"] == "complete"
+
+
+def test_runs_of_one_boot_are_known_and_those_of_another_too(
+    lab: Callable[..., LabTarget],
+) -> None:
+    one, other = lab(), lab()
+    first, again, elsewhere = (carried_out(plan(""), target)[1] for target in (one, one, other))
+    assert first["boot_id"] == elsewhere["boot_id"]  # as counted boots have it
+    boots = [run["environment"]["lab"]["boot"] for run in (first, again, elsewhere)]
+    assert boots[0] == boots[1] != boots[2]
 
 
 def test_a_board_that_hangs_is_ended(lab: Callable[..., LabTarget]) -> None:

@@ -58,7 +58,32 @@ _DISTURBING: Final = ("steal-time", "smi", "frequency-change")
 _NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above")
 # Of the environment, what differs between any two runs.
 _VOLATILE: Final = ("settings", "host", "privileges", "findings")
-_PASSING: Final = ("memory available bytes", "virtualisation steal", "kernel version")
+_PASSING: Final = (
+    "memory available bytes",
+    "virtualisation steal",
+    "kernel version",
+    "boot id",
+    "lab boot",
+    "uptime s",
+    "load average",
+)
+# What says once more that the fact before it differs: names, or their beginnings.
+_REPEATING: Final = (
+    (
+        "kernel",
+        (
+            "kernel build",
+            "lab board",
+            "lab kernel",
+            "lab kernel digest",
+            "lab initramfs digest",
+            "lab modules digest",
+            "lab package linux-",
+        ),
+    ),
+    ("real-time model", ("kernel preemption", "kernel preemption dynamic")),
+    ("kernel command line", ("lab kernel arguments",)),
+)
 _TEXT: Final = 160
 
 
@@ -99,6 +124,13 @@ def _lab(run: Run) -> Mapping[str, Any]:
 def _mode(run: Run) -> str:
     """``counted``, ``plain``, or nothing for a machine that is not emulated."""
     return str(_lab(run).get("mode") or "")
+
+
+def _boot(run: Run) -> tuple[str, str]:
+    """What tells the boot of a run from others: every counted boot of one image has the same boot
+    id, and a name that the host gave it."""
+    known = str(run["boot_id"] or "")
+    return (known, str(_lab(run).get("boot") or "")) if known else (str(run["id"]), "")
 
 
 def _kernel(run: Run) -> tuple[str, str]:
@@ -245,6 +277,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
         single = [(m, next(iter(methods[m]))) for m in methods if m not in shared]
         apart += _apart(base, single)
         absent += _absent(runs, sets, base, single, methods)
+    absent += _nowhere(runs, sets, grouped)
     document = {
         "format": "rtgauge-comparison",
         "version": 1,
@@ -442,6 +475,26 @@ def _absent(
     return found
 
 
+def _nowhere(runs: Sequence[Run], sets: Sequence[RunSet], grouped: Grouped) -> list[Document]:
+    """Measurements of which no set has a single quantity, each with the sets and their reason."""
+    known = {(base.measurement, base.load) for base in grouped}
+    found: dict[tuple[_Base, str], list[int]] = {}
+    for number, chosen in enumerate(sets):
+        for place in chosen.places:
+            for step in _steps(runs[place]).values():
+                base = _Base(step["measurement"], "", "", "", _load(step))
+                if (base.measurement, base.load) in known:
+                    continue
+                reason = _why(runs[place], base) or "it gave no series"
+                whose = found.setdefault((base, reason), [])
+                if number not in whose:
+                    whose.append(number)
+    return [
+        {**_describe(base), "sets": whose, "reason": reason}
+        for (base, reason), whose in found.items()
+    ]
+
+
 def _why(run: Run, base: _Base) -> str:
     """Why a run has nothing of a quantity."""
     for step in _steps(run).values():
@@ -465,7 +518,7 @@ def _each(runs: Sequence[Run], one: RunSet, take: Any) -> list[str]:
 
 
 def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
-    boots = {runs[place]["boot_id"] or runs[place]["id"] for place in one.places}
+    boots = {_boot(runs[place]) for place in one.places}
     modes = [mode for mode in _each(runs, one, _mode) if mode]
     states = [state for state in _each(runs, one, lambda run: run["state"]) if state != "complete"]
     return {
@@ -514,14 +567,20 @@ def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
     """In what the environments of the sets differ, the kernel first; a text for each set."""
     facts = [[_facts(runs[place]) for place in one.places] for one in sets]
     names = dict.fromkeys(name for one in facts for each in one for name in each)
-    found = []
+    found: list[Document] = []
+    repeating: tuple[str, ...] = ()
     for name in names:
         texts = [list(dict.fromkeys(each.get(name, "") for each in one)) for one in facts]
-        if any(text != texts[0] for text in texts):
+        if any(text != texts[0] for text in texts) and not _repeats(name, repeating):
+            repeating += dict(_REPEATING).get(name, ())
             found.append(
                 {"name": name, "values": [_shortened(" / ".join(t) or "–") for t in texts]}
             )
     return found
+
+
+def _repeats(name: str, others: Sequence[str]) -> bool:
+    return any(name == one or (one[-1] == "-" and name.startswith(one)) for one in others)
 
 
 def _shortened(text: str) -> str:
@@ -550,7 +609,8 @@ def note(document: Mapping[str, Any]) -> str:
     modes = {mode for one in document["sets"] for mode in one["emulated"]}
     emulated = {
         "counted": " Emulated, counted mode: instructions as time, no cache model; no board's "
-        "figures.",
+        "figures. Boots of one image that are given the same orders are copies of each other: more "
+        "of them are no more evidence.",
         "plain": " Emulated in real time: the host decides how late things are; no board's "
         "figures.",
     }
@@ -569,7 +629,9 @@ def _plural(number: int, word: str) -> str:
 def where(quantity: Mapping[str, Any]) -> str:
     """What a quantity is, and under which load: ``timer: latency (µs), load sched``."""
     unit = numbers.unit_name(quantity["unit"])
-    name = f"{quantity['measurement']}: {quantity['name']}" + (f" ({unit})" if unit else "")
+    name = quantity["measurement"]
+    if quantity["name"]:  # else it is all that the measurement would have given
+        name += f": {quantity['name']}" + (f" ({unit})" if unit else "")
     return f"{name}, {load_text(quantity['load'])}"
 
 

@@ -99,7 +99,8 @@ def left_out(document: Document) -> list[str]:
         reason = f"measured in different ways in {whose}: {one['reason']}"
         reasons.setdefault(reason, []).append(_what(one))
     for one in document["absent"]:
-        reason = f"not in {letters[one['sets'][0]]}: {one['reason']}"
+        whose = numbers.join([letters[at] for at in one["sets"]])
+        reason = f"not in {whose}: {one['reason']}"
         reasons.setdefault(reason, []).append(_what(one))
     said = []
     for reason, what in reasons.items():

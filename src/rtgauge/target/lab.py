@@ -14,6 +14,7 @@ import platform
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -293,6 +294,8 @@ class LabTarget:
             machine = Machine(self.setup(), self._limits)
             self._facts["QEMU"] = _version(machine.setup.program)
             said = machine.start()
+            # the kernel's own id of the boot is the same in every counted one
+            self._facts["boot"] = str(uuid.uuid4())
             self._facts.update(
                 line.partition("=")[::2] for line in said.splitlines() if "=" in line
             )
