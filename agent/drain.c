@@ -245,41 +245,115 @@ void drain_header(struct run *run)
 
 /* --- samples --- */
 
+/*
+ * The block in the making. Values come from the front of its words, the gaps between them from the
+ * back: the position of the last one first.
+ */
 struct drain_pass {
 	struct run *run;
 	int64_t now_ns;
+	struct series *series;
+	int64_t index; /* of the first sample */
+	int64_t due_ns;
+	int64_t open; /* periods missed after the last sample so far */
+	size_t count;
+	size_t gap_words;
+	int32_t words[STREAM_BLOCK_SAMPLES];
 };
+
+static void drain_missed_event(const struct drain_pass *pass, int64_t index, int64_t count)
+{
+	drain_series_event(pass->run, "missed", pass->now_ns, pass->series, index, "count", count);
+}
+
+/* Write the block; periods missed after its last sample become an event. */
+static void drain_close(struct drain_pass *pass)
+{
+	int32_t *first = pass->words + STREAM_BLOCK_SAMPLES - pass->gap_words;
+	const struct stream_gaps gaps = { .pairs = first, .words = pass->gap_words };
+
+	for (size_t i = 0, j = pass->gap_words; i + 1 < j; i++) {
+		int32_t word = first[i];
+
+		first[i] = first[--j];
+		first[j] = word;
+	}
+	if (pass->count && !pass->run->request->histogram_only)
+		stream_samples(&pass->run->stream, pass->series->number, pass->index, pass->due_ns,
+			       pass->words, pass->count, gaps);
+	else if (gaps.words)
+		stream_gaps(&pass->run->stream, pass->series->number, pass->index, gaps);
+	if (pass->open) {
+		int64_t last = pass->index + (int64_t)pass->count - 1;
+
+		for (size_t i = 1; i < gaps.words; i += 2)
+			last += first[i];
+		drain_missed_event(pass, last, pass->open);
+	}
+	pass->count = 0;
+	pass->gap_words = 0;
+	pass->open = 0;
+}
 
 static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			const int32_t *values, size_t count)
 {
 	struct drain_pass *pass = arg;
 
-	if (pass->run->request->histogram_only)
-		return;
 	while (count) {
-		size_t some = count < STREAM_BLOCK_SAMPLES ? count : STREAM_BLOCK_SAMPLES;
+		size_t used = pass->count + pass->gap_words + (pass->open ? 2 : 0);
+		size_t some = STREAM_BLOCK_SAMPLES - used;
 
-		stream_samples(&pass->run->stream, s->number, index, due_ns, values, some);
+		if (used >= STREAM_BLOCK_SAMPLES) {
+			drain_close(pass);
+			continue;
+		}
+		if (!pass->count) {
+			pass->index = index;
+			pass->due_ns = due_ns;
+		} else if (pass->open) {
+			int32_t *end = pass->words + STREAM_BLOCK_SAMPLES - pass->gap_words;
+
+			end[-1] = (int32_t)pass->count;
+			end[-2] = (int32_t)pass->open;
+			pass->gap_words += 2;
+			pass->open = 0;
+		}
+		if (some > count)
+			some = count;
+		memcpy(pass->words + pass->count, values, some * sizeof(*values));
+		pass->count += some;
 		index += (int64_t)some;
 		due_ns += (int64_t)some * s->info.interval_ns;
 		values += some;
 		count -= some;
 	}
+	/* one time holds for the whole block */
+	if (!s->info.interval_ns)
+		drain_close(pass);
 }
 
 static void drain_missed(void *arg, struct series *s, int64_t index, int64_t count)
 {
 	struct drain_pass *pass = arg;
 
-	drain_series_event(pass->run, "missed", pass->now_ns, s, index, "count", count);
+	(void)s;
+	/* the samples before it may be in a block that is written, or in none */
+	if (pass->open || count > INT32_MAX)
+		drain_close(pass);
+	if (pass->count)
+		pass->open = count;
+	else
+		drain_missed_event(pass, index, count);
 }
 
 static void drain_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
 {
 	struct drain_pass *pass = arg;
-	struct cbor *c = drain_event(pass->run, "lost", pass->now_ns, 4);
+	struct cbor *c;
 
+	drain_close(pass);
+	c = drain_event(pass->run, "lost", pass->now_ns, 4);
 	cbor_put_int(c, "series", s->number);
 	cbor_put_int(c, "index", index);
 	cbor_put_int(c, "count", count);
@@ -308,7 +382,7 @@ static void drain_maximum(struct run *run, struct series *s, int64_t now_ns)
 
 void drain_samples(struct run *run, int64_t now_ns)
 {
-	struct drain_pass pass = { .run = run, .now_ns = now_ns };
+	struct drain_pass pass;
 	const struct series_sink sink = {
 		.samples = drain_block,
 		.missed = drain_missed,
@@ -317,8 +391,16 @@ void drain_samples(struct run *run, int64_t now_ns)
 		.arg = &pass,
 	};
 
+	/* not its words: they are 64 KB, and written before they are read */
+	pass.run = run;
+	pass.now_ns = now_ns;
+	pass.count = 0;
+	pass.gap_words = 0;
+	pass.open = 0;
 	for (int i = 0; i < run->series_count; i++) {
+		pass.series = &run->series[i];
 		series_drain(&run->series[i], &sink);
+		drain_close(&pass);
 		drain_maximum(run, &run->series[i], now_ns);
 	}
 	stream_flush(&run->stream);

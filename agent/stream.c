@@ -105,30 +105,49 @@ void stream_end(struct stream *stream, enum stream_type type)
 		stream_flush(stream);
 }
 
-void stream_samples(struct stream *stream, int series, int64_t index, int64_t due_ns,
-		    const int32_t *values, size_t count)
+/* 32-bit numbers, little-endian whatever this machine is (RFC 8746, tag 78). */
+static void stream_put_words(struct cbor *c, const char *key, const int32_t *words, size_t count)
 {
-	struct cbor *c = stream_begin(stream);
-
-	cbor_map(c, 4);
-	cbor_put_int(c, "series", series);
-	cbor_put_int(c, "index", index);
-	cbor_put_int(c, "due_ns", due_ns);
-	cbor_text(c, "samples");
+	cbor_text(c, key);
 	cbor_tag(c, 78);
-	cbor_bytes(c, values, count * sizeof(*values));
+	cbor_bytes(c, words, count * sizeof(*words));
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 	if (!c->failed) {
-		uint8_t *at = c->data + c->size - count * sizeof(*values);
+		uint8_t *at = c->data + c->size - count * sizeof(*words);
 
-		for (size_t i = 0; i < count; i++, at += sizeof(*values)) {
-			uint32_t value = __builtin_bswap32((uint32_t)values[i]);
+		for (size_t i = 0; i < count; i++, at += sizeof(*words)) {
+			uint32_t word = __builtin_bswap32((uint32_t)words[i]);
 
-			memcpy(at, &value, sizeof(value));
+			memcpy(at, &word, sizeof(word));
 		}
 	}
 #endif
+}
+
+void stream_samples(struct stream *stream, int series, int64_t index, int64_t due_ns,
+		    const int32_t *values, size_t count, struct stream_gaps gaps)
+{
+	struct cbor *c = stream_begin(stream);
+
+	cbor_map(c, 4 + (gaps.words != 0));
+	cbor_put_int(c, "series", series);
+	cbor_put_int(c, "index", index);
+	cbor_put_int(c, "due_ns", due_ns);
+	stream_put_words(c, "samples", values, count);
+	if (gaps.words)
+		stream_put_words(c, "gaps", gaps.pairs, gaps.words);
 	stream_end(stream, STREAM_SAMPLES);
+}
+
+void stream_gaps(struct stream *stream, int series, int64_t index, struct stream_gaps gaps)
+{
+	struct cbor *c = stream_begin(stream);
+
+	cbor_map(c, 3);
+	cbor_put_int(c, "series", series);
+	cbor_put_int(c, "index", index);
+	stream_put_words(c, "gaps", gaps.pairs, gaps.words);
+	stream_end(stream, STREAM_GAPS);
 }
 
 /* Wait until the reader takes more. 0 or -errno. */

@@ -30,6 +30,7 @@ enum stream_type {
 	STREAM_VERDICT,
 	STREAM_TRAILER,
 	STREAM_AMBIENCE,
+	STREAM_GAPS,
 };
 
 struct stream {
@@ -54,9 +55,20 @@ void stream_free(struct stream *stream);
 /* Begin a record: its body, to be filled with one CBOR map. */
 struct cbor *stream_begin(struct stream *stream);
 void stream_end(struct stream *stream, enum stream_type type);
-/* The whole record of a block of samples; @count at most STREAM_BLOCK_SAMPLES. */
+/*
+ * Periods missed within a block, as @words numbers: pairs of a position (so many samples of the
+ * block before it) and of the number of periods.
+ */
+struct stream_gaps {
+	const int32_t *pairs;
+	size_t words;
+};
+
+/* The whole record of a block; @count and the gaps' words at most STREAM_BLOCK_SAMPLES together. */
 void stream_samples(struct stream *stream, int series, int64_t index, int64_t due_ns,
-		    const int32_t *values, size_t count);
+		    const int32_t *values, size_t count, struct stream_gaps gaps);
+/* The gaps of a block of which the samples are not sent. */
+void stream_gaps(struct stream *stream, int series, int64_t index, struct stream_gaps gaps);
 /* Write what has gathered. 0 or -errno (-ETIMEDOUT: given up by wait_more()); an error stays. */
 int stream_flush(struct stream *stream);
 /* The three clocks, read together, as a map. */

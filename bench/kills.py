@@ -80,6 +80,7 @@ GLOBS: Final = (
 HOST, AGENT, GUARDIAN, LEADER, LEAF = "host", "agent", "guardian", "load leader", "load process"
 CHILD = "child of the agent"
 MEASURER = "measuring process"
+STARTING = "process that has no name yet"
 VICTIMS: Final[dict[str, tuple[str, ...]]] = {
     HOST: (HOST,),
     AGENT: (AGENT,),
@@ -165,8 +166,11 @@ def processes(mark: str, host: int) -> dict[str, list[int]]:
             kind = CHILD
         elif name == "rtgauge-measure":
             kind = MEASURER
+        elif pid == its_group:
+            # a guardian leads a group, too, before it has its name
+            kind = LEADER if name.startswith("load/") else STARTING
         else:
-            kind = LEADER if pid == its_group else LEAF
+            kind = LEAF
         found.setdefault(kind, []).append(pid)
     return found
 

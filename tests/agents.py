@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rtgauge.stream import (
     Event,
+    Gaps,
     Header,
     Samples,
     SeriesInfo,
@@ -55,7 +56,11 @@ def read(path: Path, *, histogram_only: bool = False) -> Stream:
         if isinstance(record, Samples):
             assert record.index == next_index[record.series]
             samples[record.series] += len(record.values)
-            next_index[record.series] += len(record.values)
+            missed[record.series] += record.missed
+            next_index[record.series] += len(record.values) + record.missed
+        elif isinstance(record, Gaps):
+            assert histogram_only
+            missed[record.series] += record.missed
         elif isinstance(record, Event) and record.event == "missed":
             assert record.series is not None
             if not histogram_only:

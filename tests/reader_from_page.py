@@ -292,11 +292,20 @@ EVENTS: dict[str, dict[str, Any]] = {
     "threshold": {"series": natural, "index": natural, "value": integer},
     "load": {"load": text, "message": text},
 }
+
+
+def gaps(value: Any) -> bool:
+    return type(value) is Int32Array and len(value) > 0 and len(value) % 2 == 0
+
+
 OPTIONAL: dict[int, dict[str, Any]] = {
     0: {"load_command": (text, None), "disturb": (text, None)},
     3: {"scale": (positive, 1), "companion": (natural, None), "stamp_ns": (natural, None)},
+    4: {"gaps": (gaps, None)},
 }
+SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
 HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER, AMBIENCE = 0, 3, 4, 5, 6, 9, 11, 12
+GAPS = 13
 
 
 class Reader:
@@ -333,6 +342,17 @@ class Reader:
         self.relations(kind, found)
         return found
 
+    def missed(self, series: int, gaps: Int32Array, last: int) -> int:
+        """The periods missed in a block, its sample number ``last`` the last one."""
+        positions, periods = gaps[0::2], gaps[1::2]
+        if self.declared[series] == 0:
+            raise Wrong("gaps without a grid")
+        if any(a >= b for a, b in itertools.pairwise([0, *positions])) or positions[-1] > last:
+            raise Wrong("gaps out of order, or outside of the block")
+        if any(one < 1 for one in periods):
+            raise Wrong("a gap of nothing")
+        return sum(periods)
+
     def relations(self, kind: int, found: dict[str, Any]) -> None:
         """What a record must agree on with those before it."""
         series = found.get("series")
@@ -351,12 +371,19 @@ class Reader:
             raise Wrong("undeclared series")
         if kind == SAMPLES:
             assert series is not None
-            count = len(found["samples"])
+            last = len(found["samples"]) - 1
+            if found["gaps"] is not None:
+                last += self.missed(series, found["gaps"], last)
             if found["index"] < self.ends.get(series, 0):
                 raise Wrong("blocks overlap")
-            self.ends[series] = found["index"] + count
-            last_due = found["due_ns"] + (count - 1) * self.declared[series]
+            self.ends[series] = found["index"] + last + 1
+            last_due = found["due_ns"] + last * self.declared[series]
             if self.ends[series] >= 2**63 or last_due >= 2**63:
+                raise Wrong("beyond 64 bits")
+        if kind == GAPS:
+            assert series is not None
+            last = found["gaps"][-2] + self.missed(series, found["gaps"], 2**31)
+            if found["index"] + last + 1 >= 2**63:
                 raise Wrong("beyond 64 bits")
         if kind == TABLE and any(len(row) != len(found["columns"]) for row in found["rows"]):
             raise Wrong("rows of another length")

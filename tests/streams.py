@@ -122,13 +122,26 @@ class Builder:
         return self.add(RecordType.SERIES, body)
 
     def samples(
-        self, series: int, index: int, values: Sequence[int] | NDArray[Any], due_ns: int = -1
+        self,
+        series: int,
+        index: int,
+        values: Sequence[int] | NDArray[Any],
+        due_ns: int = -1,
+        gaps: Sequence[tuple[int, int]] = (),
     ) -> Builder:
         """A block; without ``due_ns`` on the grid that begins at due time 0."""
         if due_ns < 0:
             due_ns = index * self.series_seen[series]["interval_ns"]
-        body = {"series": series, "index": index, "due_ns": due_ns}
-        return self.add(RecordType.SAMPLES, body | {"samples": np.asarray(values, dtype="<i4")})
+        body: dict[str, Any] = {"series": series, "index": index, "due_ns": due_ns}
+        body["samples"] = np.asarray(values, dtype="<i4")
+        if gaps:
+            body["gaps"] = np.asarray(gaps, dtype="<i4").reshape(-1)
+        return self.add(RecordType.SAMPLES, body)
+
+    def gaps(self, series: int, index: int, gaps: Sequence[tuple[int, int]]) -> Builder:
+        """The periods missed in a block that is not here."""
+        pairs = np.asarray(gaps, dtype="<i4").reshape(-1)
+        return self.add(RecordType.GAPS, {"series": series, "index": index, "gaps": pairs})
 
     def histogram(self, series: int, values: Sequence[int], **changes: Any) -> Builder:
         return self.add(RecordType.HISTOGRAM, histogram_body(series, values, **changes))
@@ -195,6 +208,9 @@ def one_of_each(seed: int = 1) -> Builder:
         .event("load", 17, load="sched", message="it died")
         .event("message", 18, text="hello", nested=[1, {"a": 2}], flag=True)
         .event("of-tomorrow", 19, series=2, what=None)
+        .series(3)
+        .samples(3, 4, [7, 8, 9, 10], gaps=[(1, 2), (3, 70_000)])
+        .gaps(3, 80_000, [(5, 1)])
         .histogram(0, values)
         .histogram(1, [-5, 0, 300, 2**40], missed=1, lost=2, overruns=3)
         .histogram(2, [])
@@ -231,7 +247,8 @@ def plain(record: Record) -> tuple[RecordType, int, dict[str, Any]]:
     body = {
         field.name: _plain(getattr(record, field.name))
         for field in dataclasses.fields(record)
-        if field.name not in ("sequence", "position", "fields", "values", "buckets")
+        if field.name
+        not in ("sequence", "position", "gaps_position", "fields", "values", "buckets")
     }
     if kind == RecordType.SAMPLES:
         body["samples"] = record.values.tolist()  # type: ignore[union-attr]
@@ -251,7 +268,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
-    return value
+    return value.ravel().tolist() if isinstance(value, np.ndarray) else value
 
 
 def read_plain(data: bytes, sizes: Sequence[int] = (), sealed: bool = False) -> dict[str, Any]:

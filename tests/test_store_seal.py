@@ -94,11 +94,18 @@ def measured(draw: st.DrawFn) -> tuple[bytes, dict[int, list[Row]]]:
         number = draw(st.sampled_from(sorted(rows)))
         values = draw(st.lists(int32, min_size=1, max_size=20))
         index = following[number] + draw(st.sampled_from([0, 0, 1, 50]))
-        following[number] = index + len(values)
         due_ns = draw(st.integers(0, 2**45))
-        stream.samples(number, index, values, due_ns=due_ns)
+        places = st.integers(1, max(len(values) - 1, 1))
+        gaps: dict[int, int] = {}
+        if intervals[number] and len(values) > 1 and draw(st.booleans()):
+            gaps = draw(st.dictionaries(places, st.sampled_from([1, 7, 10**6])))
+        stream.samples(number, index, values, due_ns, sorted(gaps.items()))
+        skipped = 0
         for k, value in enumerate(values):
-            rows[number].append((index + k, due_ns + k * intervals[number], value))
+            skipped += gaps.get(k, 0)
+            at = k + skipped
+            rows[number].append((index + at, due_ns + at * intervals[number], value))
+        following[number] = index + len(values) + skipped
         for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
             where = draw(st.integers(0, index + len(values)))
             wide[number, where] = draw(st.integers(-(2**63), 2**63 - 1))
@@ -152,11 +159,16 @@ def test_every_record_survives_sealing(tmp_path: Path) -> None:
     kinds = [span.type for span in reader.spans((after.folder / RECORDS).read_bytes())]
     assert 4 not in kinds
     assert 12345 in kinds  # of a type not known here: kept
-    first, second, third = after.series
+    first, second, third, fourth = after.series
     assert first.companion is third
     assert third.companion is None
     assert [event.event for event in first.events()] == ["missed", "maximum", "lost", "threshold"]
     assert [part.tolist() for part in first.missed_events] == [[9], [3]]
+    assert [part.tolist() for part in fourth.missed_events] == [
+        [4, 8, 80_004],
+        [2, 70_000, 1],
+    ]
+    assert [row[0] for row in rows_of(fourth)] == [4, 7, 8, 70_009]
     assert [value for values in second.values() for value in values.tolist()] == [
         -1,
         2**40,
@@ -270,6 +282,19 @@ def test_numbers_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert other.table(2).tolist() == [[at, 7] for at in range(0, 1000, 4)]
     assert (len(one), len(other)) == (1000, 500)
     assert not room or list(folder.iterdir()) == []
+
+
+def test_arrays_of_numbers_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtgauge.store.growing, "CHUNK", 12)
+    for folder in (tmp_path, None):
+        numbers = Numbers(Spill(folder))
+        numbers.extend((5, 6))
+        for size in (1, 40, 3):
+            numbers.extend_array(np.arange(2 * size).reshape(-1, 2))
+        numbers.extend((7, 8))
+        expected = [5, 6, *range(2), *range(80), *range(6), 7, 8]
+        assert numbers.table(1).ravel().tolist() == expected
+        assert len(numbers) == len(expected)
 
 
 def test_sealing_with_numbers_beyond_memory(
@@ -399,7 +424,7 @@ def test_death_at_any_moment_of_sealing_loses_nothing(tmp_path: Path) -> None:
         assert all_rows(after) == expected
         assert facts_of(after) == known
         names = {path.name for path in step.folder.iterdir()}
-        assert names == {RECORDS, SEAL, "dropped.bin", *(parquet_name(n) for n in range(3))}
+        assert names == {RECORDS, SEAL, "dropped.bin", *(parquet_name(n) for n in range(4))}
     assert moments > 20
 
 
@@ -470,6 +495,29 @@ def test_damaged_sealed_files_are_named(tmp_path: Path) -> None:
     (step.folder / SEAL).write_text('{"format": "rtgauge-seal", "version": 9}')
     with pytest.raises(StoreError, match="version 9"):
         _ = StoredStep(tmp_path, 0, {}).series
+
+
+def test_overload_in_few_records(tmp_path: Path) -> None:
+    """Every period after two missed, in blocks: as the same told one by one."""
+    one_by_one, blocks = Builder().series(0), Builder().series(0)
+    for block in range(20):
+        values = np.arange(300) * block
+        for at, value in enumerate(values):
+            one_by_one.samples(0, block * 900 + 3 * at, [int(value)])
+            one_by_one.event("missed", 0, series=0, index=block * 900 + 3 * at, count=2)
+        blocks.samples(0, block * 900, values, gaps=[(at, 2) for at in range(1, 300)])
+        blocks.event("missed", 0, series=0, index=block * 900 + 897, count=2)
+    found = []
+    for name, stream in (("one", one_by_one), ("blocks", blocks)):
+        step = step_with(tmp_path / name, stream.data)
+        seal_step(step.folder, RUN, 0)
+        (series,) = StoredStep(tmp_path / name, 0, {}).series
+        missed = [part.tolist() for part in series.missed_events]
+        found.append((rows_of(series), missed, series.totals))
+    assert found[0] == found[1]
+    assert found[0][2].overruns == 6000
+    small = (tmp_path / "blocks").rglob(RECORDS)
+    assert next(small).stat().st_size < 20 * 2600
 
 
 def test_many_events_of_missed_periods(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ import reader_from_page
 import rtgauge.stream
 import streams
 from rtgauge.errors import StreamError
+from rtgauge.store.scan import missed_of
 from rtgauge.stream import (
     Ambience,
     Event,
+    Gaps,
     Header,
     Histogram,
     RecordType,
@@ -69,9 +71,9 @@ def test_records_have_their_values() -> None:
     assert header.counter.hz == 2_400_000_000
     assert header.clock.boottime_ns == 6_000
     series = [record for record in records if isinstance(record, SeriesInfo)]
-    assert [one.scale for one in series] == [1, 10, 1]
-    assert [one.companion for one in series] == [None, None, 0]
-    assert [one.stamp_ns for one in series] == [None, 23, None]
+    assert [one.scale for one in series] == [1, 10, 1, 1]
+    assert [one.companion for one in series] == [None, None, 0, None]
+    assert [one.stamp_ns for one in series] == [None, 23, None, None]
     blocks = [record for record in records if isinstance(record, Samples)]
     assert blocks[1].values.tolist() == [-1, 2**31 - 1, -(2**31)]
     assert blocks[1].values.dtype == np.int32
@@ -98,6 +100,9 @@ def test_position_is_where_the_samples_stand() -> None:
             if isinstance(record, Samples):
                 stop = record.position + 4 * len(record.values)
                 assert data[record.position : stop] == record.values.astype("<i4").tobytes()
+                if record.gaps is not None:
+                    stop = record.gaps_position + 4 * record.gaps.size
+                    assert data[record.gaps_position : stop] == record.gaps.astype("<i4").tobytes()
 
 
 def test_buckets_at_the_ends_of_64_bits() -> None:
@@ -354,7 +359,7 @@ def test_decoding_agrees_with_a_cbor_library(body: dict[str, Any]) -> None:
 EXAMPLES = {
     kind: (sequence, cbor2.loads(body))
     for kind, sequence, body in streams.bodies(streams.one_of_each().data)
-    if kind in set(RecordType) - {RecordType.SAMPLES}
+    if kind in set(RecordType) - {RecordType.SAMPLES, RecordType.GAPS}
 }
 WRONG_VALUES: list[Any] = [None, True, -2, 7, "x", b"x", [], {}, [None], {"x": []}, [[1]], [{}]]
 
@@ -405,6 +410,41 @@ def test_blocks_that_do_not_follow(stream: Any, reason: str) -> None:
     assert reason in reason_of(stream(0, 1, [3], due_ns=0).data)
 
 
+def gapped(gaps: list[int], **changes: int) -> dict[str, Any]:
+    """Three samples with gaps."""
+    samples = np.array([1, 2, 3], dtype="<i4")
+    return {"samples": samples, "gaps": np.array(gaps, dtype="<i4"), **changes}
+
+
+def test_blocks_with_gaps() -> None:
+    largest = 2**31 - 1
+    stream = Builder().series(0).samples(0, 3, [5, 6, 7], gaps=[(1, 2), (2, largest)])
+    stream.gaps(0, 0, [(1, 1), (largest, largest)])
+    block, gaps = StreamReader().feed(stream.data)[2:]
+    assert isinstance(block, Samples)
+    assert isinstance(gaps, Gaps)
+    assert block.gaps is not None
+    assert (block.missed, gaps.missed) == (2 + largest, 1 + largest)
+    assert missed_of(block.index, block.gaps).tolist() == [[3, 2], [6, largest]]
+    assert missed_of(gaps.index, gaps.gaps).tolist() == [[0, 1], [largest, largest]]
+    # the next block begins after the gaps
+    stream.samples(0, 3 + 2 + 2 + largest, [1])
+    assert "before the end of the one before" in reason_of(stream.data)
+
+
+@pytest.mark.parametrize("gaps", [[(0, 1)], [(1, 1), (1, 1)], [(1, 0)]])
+def test_gaps_that_are_wrong(gaps: list[tuple[int, int]]) -> None:
+    assert reason_of(Builder().series(0).gaps(0, 0, gaps).data).startswith("record 2: its gaps")
+
+
+def test_gaps_that_have_no_place() -> None:
+    assert "without a grid" in reason_of(
+        Builder().series(0, interval_ns=0).gaps(0, 0, [(1, 1)]).data
+    )
+    assert "was not declared" in reason_of(Builder().gaps(0, 0, [(1, 1)]).data)
+    assert "beyond 64 bits" in reason_of(Builder().series(0).gaps(0, 2**63 - 3, [(1, 1)]).data)
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -416,6 +456,17 @@ def test_blocks_that_do_not_follow(stream: Any, reason: str) -> None:
         ({"samples": np.array([1], dtype="<i4"), "index": 2**63 - 1}, "beyond 64 bits"),
         ({"samples": np.array([1, 2], dtype="<i4"), "due_ns": 2**63 - 2}, "beyond 64 bits"),
         ({"samples": np.array([1], dtype="<i4"), "series": -1}, "below 0"),
+        (gapped([]), "not of pairs"),
+        (gapped([1]), "not of pairs"),
+        (gapped([0, 1]), "do not rise"),
+        (gapped([1, 1, 1, 1]), "do not rise"),
+        (gapped([2, 1, 1, 1]), "do not rise"),
+        (gapped([1, 0]), "have no periods"),
+        (gapped([1, -1]), "have no periods"),
+        (gapped([1, 1, 3, 1]), "beyond its block"),
+        (gapped([1, 9]) | {"gaps": b"\1\0\0\0\1\0\0\0"}, "typed array"),
+        (gapped([1, 9], index=2**63 - 12), "beyond 64 bits"),
+        (gapped([1, 9], due_ns=2**63 - 10_000_000), "beyond 64 bits"),
     ],
 )
 def test_blocks_that_are_wrong(body: dict[str, Any], reason: str) -> None:
@@ -478,6 +529,13 @@ def test_more_series_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- damage -------------------------------------------------------------------------------------
 
 
+def some_gaps(count: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """Gaps of a block of so many samples; now and then one that cannot be."""
+    place = st.integers(1, max(count - 1, 1))
+    gap = st.tuples(place, st.integers(1, 2**31 - 1) | st.just(0))
+    return st.just([]) | st.lists(gap, max_size=4, unique_by=lambda one: one[0]).map(sorted)
+
+
 @st.composite
 def built_streams(draw: st.DrawFn) -> bytes:
     """Streams of any series, blocks and events, some of them not as they should be."""
@@ -499,8 +557,11 @@ def built_streams(draw: st.DrawFn) -> bytes:
             case 0 | 1:
                 values = draw(st.lists(int32, min_size=1, max_size=30))
                 index = indices.get(number, 0) + draw(st.sampled_from([0, 0, 0, 1, 1000]))
-                indices[number] = index + len(values)
-                stream.samples(number, index, values, due_ns=draw(st.integers(0, 2**40)))
+                gaps = draw(some_gaps(len(values)))
+                indices[number] = index + len(values) + sum(periods for _, periods in gaps)
+                stream.samples(number, index, values, draw(st.integers(0, 2**40)), gaps)
+                if draw(st.integers(0, 9)) == 0:
+                    stream.gaps(number, index, draw(some_gaps(2**31)) or [(1, 1)])
             case 2:
                 values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
                 stream.histogram(number, values, sum=0)
@@ -544,8 +605,8 @@ def test_read_stream(tmp_path: Path) -> None:
     path = tmp_path / "a.cbor"
     path.write_bytes(streams.one_of_each().data[:-3])
     reader = StreamReader()
-    assert len(list(read_stream(path, reader))) == 30
-    assert reader.finish().reason == "the stream is cut inside record 31"
+    assert len(list(read_stream(path, reader))) == 33
+    assert reader.finish().reason == "the stream is cut inside record 34"
     path.write_bytes(b"no stream at all")
     with pytest.raises(StreamError, match="not a stream of rtgauge"):
         list(read_stream(path))

@@ -118,17 +118,20 @@ static void test_records(struct tap *tap)
 	};
 	static const int32_t values[] = { 1, -2, 0x01020304 };
 	static const uint8_t little[] = { 1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 4, 3, 2, 1 };
+	static const int32_t pairs[] = { 2, 300 };
+	static const uint8_t gaps[] = { 0xd8, 78, 0x48, 2, 0, 0, 0, 0x2c, 1, 0, 0 };
+	const struct stream_gaps some = { .pairs = pairs, .words = 2 };
 	char name[] = "/tmp/rtgauge-test-XXXXXX";
 	int fd = mkstemp(name);
 	struct stream stream;
-	uint8_t data[256];
+	uint8_t data[256], *at;
 	size_t size;
 
 	unlink(name);
 	stream_init(&stream, fd);
 	cbor_map(stream_begin(&stream), 0);
 	stream_end(&stream, STREAM_HEADER);
-	stream_samples(&stream, 0, 7, 1000, values, 3);
+	stream_samples(&stream, 0, 7, 1000, values, 3, (struct stream_gaps){ 0 });
 	tap_check(tap, stream_flush(&stream) == 0, "the stream is written");
 	size = read_back(fd, data, sizeof(data));
 	tap_check(tap, size > sizeof(first) && !memcmp(data, first, sizeof(first)),
@@ -136,6 +139,14 @@ static void test_records(struct tap *tap)
 	tap_check(tap, memmem(data, size, little, sizeof(little)) != NULL,
 		  "samples are little-endian");
 	tap_check(tap, stream.records == 2, "records are counted");
+	stream_samples(&stream, 0, 10, 2000, values, 3, some);
+	stream_gaps(&stream, 0, 10, some);
+	stream_flush(&stream);
+	size = read_back(fd, data, sizeof(data));
+	at = memmem(data, size, gaps, sizeof(gaps));
+	tap_check(tap, at != NULL, "a block has its gaps, little-endian");
+	at = at ? memmem(at + 1, (size_t)(data + size - at - 1), gaps, sizeof(gaps)) : NULL;
+	tap_check(tap, at != NULL, "gaps have a record of their own");
 	stream_free(&stream);
 	close(fd);
 }
@@ -149,7 +160,7 @@ static void test_limits(struct tap *tap)
 	stream_init(&stream, fd);
 	for (int i = 0; i < 20; i++)
 		stream_samples(&stream, 1000000, INT64_MAX / 2, INT64_MAX / 2, values,
-			       STREAM_BLOCK_SAMPLES);
+			       STREAM_BLOCK_SAMPLES, (struct stream_gaps){ 0 });
 	tap_check(tap, stream_flush(&stream) == -ENOSPC, "a full disk is an error that stays");
 	tap_check(tap, stream.records == 20, "records are counted nevertheless");
 	stream_free(&stream);
@@ -157,8 +168,11 @@ static void test_limits(struct tap *tap)
 
 	stream_init(&stream, open("/dev/null", O_WRONLY));
 	stream_samples(&stream, 1000000, INT64_MAX / 2, INT64_MAX / 2, values,
-		       STREAM_BLOCK_SAMPLES);
-	tap_check(tap, !stream.error, "the largest block fits a record");
+		       STREAM_BLOCK_SAMPLES - 2,
+		       (struct stream_gaps){ .pairs = values, .words = 2 });
+	stream_samples(&stream, 1000000, INT64_MAX / 2, INT64_MAX / 2, values, 2,
+		       (struct stream_gaps){ .pairs = values, .words = STREAM_BLOCK_SAMPLES - 2 });
+	tap_check(tap, !stream.error, "the largest blocks fit a record");
 	cbor_bytes(stream_begin(&stream), values, sizeof(values));
 	cbor_bytes(&stream.body, values, 2000);
 	stream_end(&stream, STREAM_EVENT);

@@ -19,6 +19,7 @@ from rtgauge.plan import PlannedStep
 from rtgauge.stats import bucket_low
 from rtgauge.stream import (
     Event,
+    Gaps,
     Header,
     Histogram,
     Record,
@@ -181,11 +182,9 @@ class LiveStep:
         """Take in one record of the stream."""
         match record:
             case Samples():
-                live = self.series.get(record.series)
-                if live is not None and len(record.values):
-                    live.samples(record.due_ns, record.values)
-                    last_ns = record.due_ns + (len(record.values) - 1) * live.info.interval_ns
-                    self._heard(last_ns)
+                self._block(record)
+            case Gaps(series=series) if series in self.series:
+                self.series[series].missed += record.missed
             case Histogram():
                 live = self.series.get(record.series)
                 if live is not None:
@@ -208,6 +207,15 @@ class LiveStep:
                 self.header = record
             case Trailer():
                 self.trailer = record
+
+    def _block(self, record: Samples) -> None:
+        live = self.series.get(record.series)
+        if live is None or not len(record.values):
+            return
+        live.samples(record.due_ns, record.values)
+        live.missed += record.missed
+        last = len(record.values) - 1 + record.missed
+        self._heard(record.due_ns + last * live.info.interval_ns)
 
     def _heard(self, time_ns: int) -> None:
         began = max(0.0, self.elapsed_s - time_ns / NS)

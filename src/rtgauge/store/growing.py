@@ -71,18 +71,26 @@ class Numbers:
         self._rest: array[int] = array("q")
 
     def extend(self, numbers: Iterable[int]) -> None:
-        """Append numbers."""
+        """Append some numbers."""
         self._rest.extend(numbers)
-        if len(self._rest) >= CHUNK and len(self._rest) % CHUNK < 4:
+        if len(self._rest) >= CHUNK and len(self._rest) % CHUNK < 8:
             self._keep()
 
-    def _keep(self) -> None:
+    def extend_array(self, numbers: NDArray[np.int64]) -> None:
+        """Append many at once."""
+        self._rest.frombytes(np.ascontiguousarray(numbers).view(np.uint8).data)
+        while len(self._rest) >= CHUNK and self._keep():
+            pass
+
+    def _keep(self) -> bool:
         chunk = self._rest[:CHUNK]
         with memoryview(chunk) as data:
             at = self._spill.keep(data.cast("B"))
-        if at is not None:
-            self._kept.append(at)
-            del self._rest[:CHUNK]
+        if at is None:
+            return False
+        self._kept.append(at)
+        del self._rest[:CHUNK]
+        return True
 
     def __len__(self) -> int:
         return len(self._kept) * CHUNK + len(self._rest)

@@ -278,7 +278,8 @@ class StoredStep:
 
     def events(self) -> Iterator[Event]:
         """All events, in order, each read when it is asked for: there may be millions of
-        ``missed``. What reports need comes without: ``told``, ``missed_events``, ``lost_events``.
+        ``missed``, of which those within blocks of samples are not events. What reports need comes
+        without: ``told``, ``missed_events``, ``lost_events``.
         """
         if self.header is None:
             return

@@ -3,9 +3,9 @@
 
 Memory: the declarations, facts, tables and verdicts, and the last histogram of each series; what
 else there is grows with the time measured. It is counted; or noted as numbers (``growing``), which
-go into a file, and are in memory for one series at a time: 32 bytes for each block of samples and
-each loss, 16 for each event of missed periods or of a wide value. The samples are read later,
-block by block.
+go into a file, and are in memory for one series at a time: 48 bytes for each block of samples, 32
+for each loss, 16 for each occasion on which periods were missed and each wide value. The samples
+are read later, block by block.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rtgauge.stream import (
     Environment,
     Event,
     Fact,
+    Gaps,
     Header,
     Histogram,
     RecordType,
@@ -83,17 +84,20 @@ class SeriesScan:
     """A series as one pass finds it."""
 
     info: SeriesInfo
-    blocks: Numbers  # index, due, count, position
+    blocks: Numbers  # index, due, count, position, position of its gaps, number of them
     missed: Numbers  # index, count
     wide: Numbers  # index, value
     losses: Numbers  # index, time, count, max
     histogram: Histogram | None = None
     rows: int = 0
     lost: int = 0
+    last_due_ns: int = 0
+    """Of the last sample, on its grid."""
 
     def block_table(self) -> Int64s:
-        """One row (index, due_ns, count, position in the stream) for each block."""
-        return self.blocks.table(4)
+        """One row for each block: index, due_ns, count, position in the stream; position of its
+        gaps there, and how many it has."""
+        return self.blocks.table(6)
 
     def missed_events(self) -> tuple[Int64s, Int64s]:
         table = self.missed.table(2)
@@ -116,11 +120,7 @@ class SeriesScan:
                 return totals
         _, missed = self.missed_events()
         last = self.histogram
-        first_due_ns = last_due_ns = 0
-        if self.rows:
-            blocks = self.block_table()
-            first_due_ns = int(blocks[0, 1])
-            last_due_ns = int(blocks[-1, 1]) + (int(blocks[-1, 2]) - 1) * self.info.interval_ns
+        first_due_ns = int(self.block_table()[0, 1]) if self.rows else 0
         return SeriesTotals(
             series=self.info.series,
             count=max(self.rows + self.lost, last.count if last else 0),
@@ -128,7 +128,7 @@ class SeriesScan:
             lost=max(self.lost, last.lost if last else 0),
             overruns=max(len(missed), last.overruns if last else 0),
             first_due_ns=first_due_ns,
-            last_due_ns=last_due_ns,
+            last_due_ns=self.last_due_ns,
         )
 
 
@@ -165,8 +165,17 @@ def _take(scan: StepScan, span: Span) -> None:
         case Samples() as block:
             series = scan.series[block.series]
             count = len(block.values)
-            series.blocks.extend((block.index, block.due_ns, count, block.position))
+            gaps = 0 if block.gaps is None else len(block.gaps)
+            series.blocks.extend(
+                (block.index, block.due_ns, count, block.position, block.gaps_position, gaps)
+            )
             series.rows += count
+            last = count - 1 + block.missed
+            series.last_due_ns = block.due_ns + last * series.info.interval_ns
+            if block.gaps is not None:
+                series.missed.extend_array(missed_of(block.index, block.gaps))
+        case Gaps() as block:
+            scan.series[block.series].missed.extend_array(missed_of(block.index, block.gaps))
         case Event() as event:
             _take_event(scan, event)
         case Histogram() as histogram:
@@ -189,6 +198,15 @@ def _take(scan: StepScan, span: Span) -> None:
             scan.verdicts.append(verdict)
         case Trailer() as trailer:
             scan.trailer = trailer
+
+
+def missed_of(index: int, gaps: NDArray[np.int32]) -> Int64s:
+    """The gaps of a block that begins at ``index`` as the events ``missed`` that they stand for:
+    rows (index of the sample before, periods)."""
+    found = gaps.astype(np.int64)
+    found[:, 0] += index - 1
+    found[1:, 0] += np.cumsum(found[:-1, 1])
+    return found
 
 
 def _four(spill: Spill) -> tuple[Numbers, Numbers, Numbers, Numbers]:
@@ -277,13 +295,59 @@ def read_blocks(path: Path, series: SeriesScan, rows: int = CHUNK_ROWS) -> Itera
                 # The blocks with rows in this chunk; of the first and last perhaps not all.
                 first = int(np.searchsorted(ends, first_row, side="right"))
                 last = int(np.searchsorted(ends, last_row, side="left"))
-                part = blocks[first : last + 1].copy()
-                skipped = first_row - (int(ends[first]) - int(part[0, 2]))
-                part[-1, 2] -= int(ends[last]) - last_row
-                part[0] += (skipped, skipped * series.info.interval_ns, -skipped, 4 * skipped)
+                part = _stretches(file, blocks[first : last + 1], series.info.interval_ns)
+                skipped = first_row - (int(ends[first]) - int(blocks[first, 2]))
+                part = _cut(part, skipped, skipped + last_row - first_row, series.info.interval_ns)
                 yield _chunk(file, part, series.info.interval_ns, wide)
         finally:
             os.close(file)
+
+
+def _stretches(file: int, blocks: Int64s, interval_ns: int) -> Int64s:
+    """The blocks cut where periods were missed: rows (index, due_ns, count, position)."""
+    pieces = 1 + blocks[:, 5]
+    if not blocks[:, 5].any():
+        return blocks[:, :4]
+    gaps = np.empty((int(blocks[:, 5].sum()), 2), "<i4")
+    memory = gaps.view(np.uint8).reshape(-1).data
+    at = 0
+    for position, number in _pairs(blocks[blocks[:, 5] > 0, 4:]):
+        _fetch(file, memory[at : at + 8 * number], position)
+        at += 8 * number
+    ends = np.cumsum(pieces)
+    begins = np.zeros(int(ends[-1]), np.int64)  # within its block
+    missed = np.zeros_like(begins)
+    inner = np.ones(len(begins), bool)
+    inner[ends - pieces] = False
+    begins[inner], missed[inner] = gaps[:, 0], gaps[:, 1]
+    stops = np.empty_like(begins)
+    stops[:-1] = begins[1:]
+    stops[ends - 1] = blocks[:, 2]
+    total = np.cumsum(missed)
+    before = total - np.repeat(total[ends - pieces], pieces)
+    found = np.repeat(blocks[:, :4], pieces, axis=0)
+    found[:, 0] += begins + before
+    found[:, 1] += (begins + before) * interval_ns
+    found[:, 2] = stops - begins
+    found[:, 3] += 4 * begins
+    return found
+
+
+def _cut(part: Int64s, first: int, last: int, interval_ns: int) -> Int64s:
+    """Of all samples in the stretches those from ``first`` to before ``last``."""
+    ends = np.cumsum(part[:, 2])
+    begin = int(np.searchsorted(ends, first, side="right"))
+    stop = int(np.searchsorted(ends, last, side="left"))
+    found = part[begin : stop + 1].copy()
+    skipped = first - (int(ends[begin]) - int(part[begin, 2]))
+    found[-1, 2] -= int(ends[stop]) - last
+    found[0] += (skipped, skipped * interval_ns, -skipped, 4 * skipped)
+    return found
+
+
+def _fetch(file: int, into: memoryview, position: int) -> None:
+    if os.preadv(file, [into], position) != len(into):
+        raise OSError("it became shorter while it was read")
 
 
 def _pairs(table: Int64s) -> Iterator[list[int]]:
@@ -302,10 +366,14 @@ def _chunk(file: int, blocks: Int64s, interval_ns: int, wide: tuple[Int64s, Int6
     narrow = np.empty(rows, dtype="<i4")
     memory = narrow.view(np.uint8).data
     at = 0
-    for count, position in _pairs(blocks[:, 2:]):
-        size = 4 * count
-        if os.preadv(file, [memory[at : at + size]], position) != size:
-            raise OSError("it became shorter while it was read")
+    # Stretches of one block lie one behind the other: read at once.
+    joined = np.ones(len(blocks), bool)
+    joined[1:] = blocks[1:, 3] != blocks[:-1, 3] + 4 * counts[:-1]
+    where = np.flatnonzero(joined)
+    for size, position in _pairs(
+        np.column_stack((4 * np.add.reduceat(counts, where), blocks[where, 3]))
+    ):
+        _fetch(file, memory[at : at + size], position)
         at += size
     value: Values = narrow.astype(np.int32, copy=False)
     if len(wide[0]):

@@ -43,6 +43,7 @@ from rtgauge.stream import (
     StreamReader,
     Trailer,
     Work,
+    encode_record,
 )
 
 __all__ = [
@@ -111,7 +112,7 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
     """Seal the step in ``folder``; a step that is sealed already only says so again.
 
     Reads the stream three times and what was written once; needs memory for one row group of one
-    series and 32 bytes for each of its blocks. StoreError when something cannot be read or
+    series and 48 bytes for each of its blocks. StoreError when something cannot be read or
     written, StreamError when the stream is of a newer version: then the stream stays as it was.
     """
     stream = folder / STREAM
@@ -319,10 +320,11 @@ class _Histograms:
 _TIMED = (RecordType.CLOCK, RecordType.WORK, RecordType.AMBIENCE)
 
 
-def _kept(stream: Path, scan: StepScan, last: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """Which bytes of the stream go into ``records.cbor``, neighbours joined: all records but
-    samples. Of the histograms of a series whose samples are all kept only the last, which holds
-    the others; of any other series after ten minutes one a minute, and the last."""
+def _kept(stream: Path, scan: StepScan, last: dict[int, int]) -> Iterator[tuple[int, int] | bytes]:
+    """What of the stream goes into ``records.cbor``: from and to which byte, neighbours joined, or
+    a record in place of one. All records but samples; of a block with gaps these remain. Of the
+    histograms of a series whose samples are all kept only the last, which holds the others; of any
+    other series after ten minutes one a minute, and the last."""
     whole = {number for number, series in scan.series.items() if _is_whole(series)}
     kept_ns = dict.fromkeys(scan.series, 0)
     start_ns = scan.header.start_ns if scan.header else 0
@@ -332,7 +334,13 @@ def _kept(stream: Path, scan: StepScan, last: dict[int, int]) -> Iterator[tuple[
         if span.stop > scan.good_bytes:
             break
         match span.record:
-            case Samples():
+            case Samples(gaps=None):
+                continue
+            case Samples() as block:
+                if end > begin:
+                    yield begin, end
+                begin = end = 0
+                yield _gaps(block)
                 continue
             case Histogram(series=series) if last[series] != span.start:
                 if series in whole or DETAIL_NS <= now_ns < kept_ns[series] + SNAPSHOT_NS:
@@ -351,6 +359,11 @@ def _kept(stream: Path, scan: StepScan, last: dict[int, int]) -> Iterator[tuple[
         yield begin, end
 
 
+def _gaps(block: Samples) -> bytes:
+    body = {"series": block.series, "index": block.index, "gaps": block.gaps}
+    return encode_record(RecordType.GAPS, block.sequence, body)
+
+
 def _is_whole(series: SeriesScan) -> bool:
     """Whether all samples of a series are kept."""
     return (
@@ -366,13 +379,16 @@ def _write_records(folder: Path, stream: Path, scan: StepScan, last: dict[int, i
     temporary = path.with_name(path.name + TEMPORARY)
     try:
         with open(stream, "rb") as source, open(temporary, "wb") as file:
-            for start, stop in _kept(stream, scan, last):
-                _copy(source, file, start, stop)
+            for part in _kept(stream, scan, last):
+                if isinstance(part, bytes):
+                    file.write(part)
+                else:
+                    _copy(source, file, *part)
         again = scan_stream(temporary, sealed=True)
         same = (
             again.end.dropped_bytes == 0
             and again.end.complete == scan.end.complete
-            and again.series.keys() == scan.series.keys()
+            and _missed(again) == _missed(scan)
             and (again.trailer, again.header, again.facts, again.beside)
             == (scan.trailer, scan.header, scan.facts, scan.beside)
         )
@@ -385,6 +401,11 @@ def _write_records(folder: Path, stream: Path, scan: StepScan, last: dict[int, i
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _missed(scan: StepScan) -> dict[int, int]:
+    """For each series how often periods were missed."""
+    return {number: len(series.missed) // 2 for number, series in scan.series.items()}
 
 
 def _copy(source: Any, file: Any, start: int, stop: int) -> None:

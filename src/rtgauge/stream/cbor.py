@@ -136,7 +136,7 @@ def _decode_typed(data: bytes, at: int, stop: int, tag: int) -> tuple[Value, int
     if size > stop - at:
         raise Bad("a string is longer than the body")
     if size % 4:
-        raise Bad("the bytes of samples are not a multiple of 4")
+        raise Bad("the bytes of a typed array are not a multiple of 4")
     return Typed(at, at + size), at + size
 
 

@@ -17,11 +17,21 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtgauge.errors import StreamError
 from rtgauge.stream.bodies import RECORDS, Body, DeclaredSeries, check_version, declared
-from rtgauge.stream.cbor import BYTES, INT64_MAX, UNSIGNED, WIDTHS, Bad, Typed, decode_body
-from rtgauge.stream.records import Event, Fact, Record, RecordType, Samples, Span, StreamEnd
+from rtgauge.stream.cbor import (
+    BYTES,
+    INT64_MAX,
+    UNSIGNED,
+    WIDTHS,
+    Bad,
+    Typed,
+    Value,
+    decode_body,
+)
+from rtgauge.stream.records import Event, Fact, Gaps, Record, RecordType, Samples, Span, StreamEnd
 
 BODY_LIMIT = 65536
 READ_SIZE = 1 << 20
@@ -315,9 +325,7 @@ class StreamReader:
             return None
         self._count(number)
         series.next_index = index + count
-        values = np.frombuffer(data, "<i4", count, typed)
-        if sys.byteorder != "little":
-            values = values.astype(np.int32)
+        values = _words(data, Typed(typed, stop))
         place = self._position
         record = Samples(number, number_of_series, index, due_ns, values, place + typed)
         return Span(record, RecordType.SAMPLES, number, place + at, place + crc.end())
@@ -328,6 +336,8 @@ class StreamReader:
             raise Bad("it is a second header" if self._records else "it is not a header")
         if kind == RecordType.SAMPLES:
             return self._samples(envelope, data)
+        if kind == RecordType.GAPS and self._wanted(kind):
+            return self._gaps(envelope, data)
         make = RECORDS.get(kind)
         if make is None or not self._wanted(kind):
             return None
@@ -347,24 +357,63 @@ class StreamReader:
         series = self._series[number]
         index = body.integer("index", 0)
         due_ns = body.integer("due_ns")
-        typed = pairs.get("samples")
-        if type(typed) is not Typed:
-            raise Bad("'samples' is not a typed array (tag 78)")
+        typed = _typed(pairs, "samples")
         count = (typed.stop - typed.start) // 4
         if count == 0:
             raise Bad("the block is empty")
         if index < series.next_index:
             raise Bad(f"the block begins at index {index}, before the end of the one before")
-        last = count - 1
+        gaps, gaps_at, missed = None, 0, 0
+        if "gaps" in pairs:
+            at = _typed(pairs, "gaps")
+            gaps, gaps_at = _pairs(data, at, count, series.interval_ns), self._position + at.start
+            missed = int(gaps[:, 1].sum(dtype=np.int64))
+        last = count - 1 + missed
         if index + last >= INT64_MAX or due_ns + last * series.interval_ns > INT64_MAX:
             raise Bad("the block goes beyond 64 bits")
-        series.next_index = index + count
-        values = np.frombuffer(data, "<i4", count, typed.start)
-        if sys.byteorder != "little":
-            values = values.astype(np.int32)
-        return Samples(
-            envelope.sequence, number, index, due_ns, values, self._position + typed.start
-        )
+        series.next_index = index + last + 1
+        values = _words(data, typed)
+        place = self._position + typed.start
+        return Samples(envelope.sequence, number, index, due_ns, values, place, gaps, gaps_at)
+
+    def _gaps(self, envelope: _Envelope, data: bytes) -> Gaps:
+        pairs = decode_body(data, envelope.body_start, envelope.body_stop)
+        body = Body(pairs)
+        number = declared(body, self._series)
+        index = body.integer("index", 0)
+        gaps = _pairs(data, _typed(pairs, "gaps"), None, self._series[number].interval_ns)
+        record = Gaps(envelope.sequence, number, index, gaps)
+        if index + int(gaps[-1, 0]) + record.missed >= INT64_MAX:
+            raise Bad("the gaps go beyond 64 bits")
+        return record
+
+
+def _typed(pairs: dict[str, Value], key: str) -> Typed:
+    typed = pairs.get(key)
+    if type(typed) is not Typed:
+        raise Bad(f"'{key}' is not a typed array (tag 78)")
+    return typed
+
+
+def _words(data: bytes, typed: Typed) -> NDArray[np.int32]:
+    words = np.frombuffer(data, "<i4", (typed.stop - typed.start) // 4, typed.start)
+    return words if sys.byteorder == "little" else words.astype(np.int32)
+
+
+def _pairs(data: bytes, typed: Typed, count: int | None, interval_ns: int) -> NDArray[np.int32]:
+    """The gaps of a block of ``count`` samples, as rows (position, periods)."""
+    words = _words(data, typed)
+    if not len(words) or len(words) % 2:
+        raise Bad("'gaps' is not of pairs")
+    if not interval_ns:
+        raise Bad("it has gaps in a series without a grid")
+    gaps = words.reshape(-1, 2)
+    position, periods = gaps[:, 0], gaps[:, 1]
+    if position[0] < 1 or (position[1:] <= position[:-1]).any() or periods.min() < 1:
+        raise Bad("its gaps do not rise, or have no periods")
+    if count is not None and position[-1] >= count:
+        raise Bad("a gap lies beyond its block")
+    return gaps
 
 
 def read_stream(path: Path | str, reader: StreamReader | None = None) -> Iterator[Record]:

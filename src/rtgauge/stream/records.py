@@ -28,6 +28,7 @@ class RecordType(enum.IntEnum):
     VERDICT = 10
     TRAILER = 11
     AMBIENCE = 12
+    GAPS = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,13 @@ class SeriesInfo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """A block of consecutive samples; sample k has the index ``index + k``.
+    """A block of consecutive samples; sample k has the index ``index + k``, and more by the periods
+    that were missed before it.
 
     ``values`` is read-only and lies in the bytes that were fed: whoever keeps it keeps those.
-    ``position`` is where the first sample's bytes stand in the stream.
+    ``gaps``: rows (position, periods): so many were missed before the sample at that position; None
+    where none were. ``position``, ``gaps_position``: where the bytes of the first sample and of the
+    first gap stand in the stream.
     """
 
     sequence: int
@@ -137,6 +141,29 @@ class Samples:
     due_ns: int
     values: NDArray[np.int32]
     position: int = field(repr=False)
+    gaps: NDArray[np.int32] | None = None
+    gaps_position: int = field(default=0, repr=False)
+
+    @property
+    def missed(self) -> int:
+        """Periods that were missed within the block."""
+        return 0 if self.gaps is None else int(self.gaps[:, 1].sum(dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """The periods missed within a block whose samples are not here: rows (position, periods), as
+    of ``Samples``, at least one; ``index`` is that of the block's first sample."""
+
+    sequence: int
+    series: int
+    index: int
+    gaps: NDArray[np.int32]
+
+    @property
+    def missed(self) -> int:
+        """Periods that were missed."""
+        return int(self.gaps[:, 1].sum(dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,6 +303,7 @@ Record: TypeAlias = (
     | Setting
     | SeriesInfo
     | Samples
+    | Gaps
     | Histogram
     | Event
     | Clock
