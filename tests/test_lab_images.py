@@ -215,6 +215,10 @@ with (place / "asked").open("a") as asked:
     asked.write(" ".join(words) + "\n")
 if world.get("down") and words[0] in ("update", "download"):
     sys.exit("W: a warning\nE: no route to the sources")
+if words[0] in world.get("complains", {{}}):
+    said, code = world["complains"][words[0]]
+    print(said, file=sys.stderr)
+    sys.exit(code)
 if words[0] == "pkgnames":
     print("\n".join(name for name in world["packages"] if name.startswith(words[1])))
 elif words[0] == "show":
@@ -455,6 +459,41 @@ def test_without_such_a_kernel(world: World) -> None:
         images.image(board("x86_64-rt-6.12"))
     assert "no complete Linux 6.12" in caught.value.message
     assert packages.SOURCES_VARIABLE in caught.value.remedy
+
+
+def test_sources_that_are_not_reached_are_no_sources_without_it(world: World) -> None:
+    said = "W: Failed to fetch http://mirror/InRelease  Could not resolve 'mirror'"
+    world.change(complains={"update": [said, 0]}, packages={})
+    with pytest.raises(TargetError) as caught:
+        images.image(BOARD)
+    assert "Failed to fetch http://mirror/InRelease" in caught.value.message
+    assert "connection" in caught.value.remedy
+    world.add_kernel(RELEASE)
+    world.add("linux-kbuild-6.1", {"usr/lib/linux-kbuild-6.1/scripts/x": b"#!/bin/sh\n"})
+    world.add("busybox-static", {"bin/busybox": BUSYBOX})
+    # one source of several does not matter where the others have it all
+    assert images.image(BOARD).facts["kernel"] == RELEASE
+    world.change(complains={})
+    images.image(board("x86_64-rt-6.1"), newest=True)
+    assert len(world.asked("update")) == 3, "lists that did not come are asked for again"
+
+
+@pytest.mark.parametrize("verb", ["update", "download"])
+def test_a_disk_that_apt_finds_full(world: World, verb: str) -> None:
+    said = "E: Write error - write (28: No space left on device)"
+    world.change(complains={verb: [said, 100]})
+    with pytest.raises(TargetError, match="cache is full") as caught:
+        images.image(BOARD)
+    assert "make room" in caught.value.remedy
+
+
+def test_a_name_that_make_would_split_is_refused_before_anything_is_fetched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(world.place / "a cache"))
+    with pytest.raises(TargetError, match="a cache"):
+        images.image(BOARD)
+    assert world.asked("") == []
 
 
 def test_a_damaged_download_is_refused_and_not_kept(world: World) -> None:

@@ -256,11 +256,23 @@ def test_counted_boards_of_a_study_run(lab: Callable[..., LabTarget]) -> None:
     ]
 
 
+def test_without_qemu_nothing_is_fetched(
+    lab: Callable[..., LabTarget], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> Image:
+        raise AssertionError("an image is made that nothing can boot")
+
+    monkeypatch.setattr(module, "lab_image", never)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(TargetError, match="qemu-system-x86_64, which is not"):
+        lab().environment()
+
+
 def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:
-    setup = lab("x86_64-stock-6.1,preempt=full,isolcpus=1,memory=1024").setup()
+    setup = lab("x86_64-stock-6.1,preempt=full,isolcpus=1,memory=1024,mem=1G,maxcpus=1").setup()
     words = setup.arguments.split()
     assert words[0] == "console=ttyS0"
-    assert words[-2:] == ["preempt=full", "isolcpus=1"]
+    assert words[-4:] == ["preempt=full", "isolcpus=1", "mem=1G", "maxcpus=1"]
     assert setup.memory_mib == 1024
 
 
@@ -280,6 +292,9 @@ def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:
         ("lab:x86_64-rt,a b", "no argument"),
         ('lab:x86_64-rt,a="b"', "no argument"),
         ("lab:x86_64-rt,-x", "no argument"),
+        ("lab:x86_64-rt,cpu=2", "too like one"),
+        ("lab:x86_64-rt,mode", "too like one"),
+        ("lab:x86_64-rt,memroy=1024", "too like one"),
     ],
 )
 def test_names_that_are_none(name: str, message: str) -> None:

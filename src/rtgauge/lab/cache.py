@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,9 @@ __all__ = [
     "CACHE_VARIABLE",
     "Say",
     "cache_folder",
+    "check_name",
     "digest_of",
+    "disk_full",
     "explained",
     "locked",
     "new_file",
@@ -74,15 +77,30 @@ def explained(folder: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in _FULL:
-            raise TargetError(
-                f"the disk that holds the lab's cache is full ({folder})",
-                f"make room, or name another folder in the environment variable {CACHE_VARIABLE}",
-            ) from error
+            raise disk_full(folder) from error
         place = error.filename or folder
         raise TargetError(
             f"the lab's cache cannot be used: {place}: {reason}",
             f"mend that, or name another folder in the environment variable {CACHE_VARIABLE}",
         ) from error
+
+
+def disk_full(folder: Path) -> TargetError:
+    """The error for a cache that has no room left."""
+    return TargetError(
+        f"the disk that holds the lab's cache is full ({folder})",
+        "make room ('rtgauge lab prune' removes what is not used any more), or name another folder "
+        f"in the environment variable {CACHE_VARIABLE}",
+    )
+
+
+def check_name(folder: Path) -> None:
+    """TargetError where a kernel's build cannot work below this folder: make splits its name."""
+    if re.search(r"[\s:$#%=]", str(folder)):
+        raise TargetError(
+            f"a kernel's build cannot work in a folder of that name: {str(folder)!r}",
+            f"name another one in the environment variable {CACHE_VARIABLE}",
+        )
 
 
 @contextlib.contextmanager

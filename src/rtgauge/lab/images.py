@@ -19,6 +19,7 @@ from rtgauge.lab.boards import Board
 from rtgauge.lab.cache import (
     Say,
     cache_folder,
+    check_name,
     digest_of,
     explained,
     locked,
@@ -59,6 +60,7 @@ def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
     one in the cache stays. ``say`` hears of each step that takes long. Raises TargetError.
     """
     cache = cache_folder()
+    check_name(cache)
     made = programs(board.machine, say)
     if not newest:
         unpacked = known_kernel(board)

@@ -213,15 +213,15 @@ def _common(setup: Setup) -> list[str]:
     ]
 
 
-def found_program(setup: Setup) -> str:
+def found_program(program: str, package: str) -> str:
     """Where QEMU is. Raises TargetError, naming its package, if it is not there."""
-    program = shutil.which(setup.program)
-    if program is None:
+    found = shutil.which(program)
+    if found is None:
         raise TargetError(
-            f"the lab's boards need {setup.program}, which is not on this machine",
-            f"install it: Debian's package is {setup.package}",
+            f"the lab's boards need {program}, which is not on this machine",
+            f"install it: Debian's package is {package}",
         )
-    return program
+    return found
 
 
 def terminal_words(setup: Setup) -> list[str]:
@@ -260,7 +260,7 @@ class Machine:
             raise
 
     def _start(self) -> str:
-        program = found_program(self.setup)
+        program = found_program(self.setup.program, self.setup.package)
         self._folder = Path(self._cleaner.enter_context(_working_folder()))
         self._open_exchange()
         try:

@@ -18,7 +18,7 @@ from typing import Final
 
 from rtgauge.errors import TargetError
 from rtgauge.lab.boards import Machine
-from rtgauge.lab.cache import Say, explained, new_folder, text_digest
+from rtgauge.lab.cache import Say, check_name, explained, new_folder, text_digest
 from rtgauge.lab.kernels import Unpacked
 
 __all__ = ["Recipe", "module_sources", "recipe"]
@@ -128,12 +128,7 @@ class Recipe:
     def _check(self) -> None:
         if shutil.which("make") is None:
             raise TargetError("there is no make to build modules with", _install("make"))
-        path = str(self.unpacked.headers)
-        if re.search(r"[\s:$#%=]", path):
-            raise TargetError(
-                f"a kernel's build cannot work in a folder of that name: {path!r}",
-                "name another one in the environment variable RTGAUGE_LAB_CACHE",
-            )
+        check_name(self.unpacked.headers)
 
 
 def recipe(machine: Machine, unpacked: Unpacked) -> Recipe | None:

@@ -8,6 +8,7 @@ apt checks signatures and digests; the digest is checked once more when a packag
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from typing import Final
 
 from rtgauge.errors import TargetError
 from rtgauge.lab.boards import MACHINES, Board
-from rtgauge.lab.cache import Say, digest_of, explained, new_file
+from rtgauge.lab.cache import Say, digest_of, disk_full, explained, new_file
 
 __all__ = ["SOURCES_VARIABLE", "Apt", "Kernel", "Package", "host_debian", "newest_kernel"]
 
@@ -95,6 +96,8 @@ class Apt:
         self._lists = folder / "lists-made"
         self._configuration = folder / "apt.conf"
         self._updated = False
+        self.trouble = ""
+        """What did not come when the lists were fetched; apt calls that a warning."""
 
     def _configure(self) -> None:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
@@ -199,14 +202,30 @@ class Apt:
         if done.returncode:
             if age is not None:
                 return False
-            raise TargetError(
-                f"the lists of Debian's packages could not be fetched: {apt_said(done.stderr)}",
-                "check the connection to the package sources, and start again",
-            )
-        with explained(self.folder):
-            self._lists.touch()
+            raise self._no_lists(apt_said(done.stderr))
+        self.trouble = not_fetched(done.stderr)
+        if not self.trouble:
+            with explained(self.folder):
+                self._lists.touch()
         self._updated = True
         return True
+
+    def _no_lists(self, said: str) -> TargetError:
+        return _full(self.folder, said) or TargetError(
+            f"the lists of Debian's packages could not be fetched: {said}",
+            "check the connection to the package sources, and start again",
+        )
+
+    def lacking(self, what: str) -> TargetError:
+        """The error where the sources do not have something; where their lists did not come, that
+        is the reason."""
+        if self.trouble:
+            return self._no_lists(self.trouble)
+        return TargetError(
+            f"this system's package sources have no {what}",
+            "add Debian's sources to them, or name a file of sources in the environment "
+            f"variable {SOURCES_VARIABLE}",
+        )
 
     def refresh_after_failure(self) -> bool:
         """Fetch the lists however old they are, once: what they name may be gone by now."""
@@ -230,11 +249,7 @@ class Apt:
         """The same, for one that has to be there; TargetError if it is not."""
         found = self.find(name, architecture)
         if found is None:
-            raise TargetError(
-                f"this system's package sources have no {name} ({architecture})",
-                "add Debian's sources to them, or name a file of sources in the environment "
-                f"variable {SOURCES_VARIABLE}",
-            )
+            raise self.lacking(f"{name} ({architecture})")
         return found
 
     def fetch(self, package: Package, folder: Path) -> Path:
@@ -263,9 +278,9 @@ class Apt:
                 if path.stat().st_size == package.size and digest_of(path) == package.sha256:
                     return path
                 path.unlink()
-        raise TargetError(
-            f"the package {package.name} {package.version} could not be fetched: "
-            f"{apt_said(done.stderr)}",
+        said = apt_said(done.stderr)
+        raise _full(folder, said) or TargetError(
+            f"the package {package.name} {package.version} could not be fetched: {said}",
             "check the connection to the package sources, and start again",
         )
 
@@ -278,6 +293,20 @@ def apt_said(text: str) -> str:
             if line.startswith(mark):
                 return line.removeprefix(mark)
     return "apt gave no reason"
+
+
+def not_fetched(text: str) -> str:
+    """What apt could not fetch and did not call an error, in one line; empty if there is none."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line.removeprefix("W: ") for line in lines if "Failed to fetch" in line), "")
+
+
+def _full(folder: Path, said: str) -> TargetError | None:
+    """The error of a full disk, if that is what apt complained about."""
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    if not any(os.strerror(number) in said for number in numbers):
+        return None
+    return disk_full(folder)
 
 
 def parse_package(text: str, name: str) -> Package | None:
@@ -344,11 +373,8 @@ def newest_kernel(apt: Apt, board: Board) -> Kernel:
         kernel = _complete(apt, name, machine.debian)
         if kernel is not None:
             return kernel
-    raise TargetError(
-        f"this system's package sources have no complete Linux {board.series} for {board.flavour} "
-        "(image, headers and kbuild)",
-        "add Debian's sources to them, or name a file of sources in the environment variable "
-        f"{SOURCES_VARIABLE}",
+    raise apt.lacking(
+        f"complete Linux {board.series} for {board.flavour} (image, headers and kbuild)"
     )
 
 

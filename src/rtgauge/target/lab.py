@@ -9,6 +9,7 @@ One machine is started for each opened target, when its environment is asked for
 
 from __future__ import annotations
 
+import difflib
 import os
 import platform
 import re
@@ -49,6 +50,8 @@ MEMORY_MIB: Final = 512
 MEMORY_MIN_MIB: Final = 256
 MEMORY_MAX_MIB: Final = 16384
 DESCRIBE_S: Final = 60.0
+# What a word for the kernel may have in common with an option (difflib's ratio), at most.
+LIKE: Final = 0.8
 OPTIONS: Final = ("mode", "cpus", "memory")
 # Where counted steps of a plan that names other CPUs are to go.
 _PLAIN: Final = "mode=plain,cpus={count}"
@@ -84,8 +87,14 @@ class _Words:
         self.kernel: list[str] = []
         for word in words:
             key, mark, value = word.partition("=")
+            meant = difflib.get_close_matches(key, OPTIONS, 1, LIKE)
             if key in OPTIONS and mark:
                 given[key] = value
+            elif meant:
+                raise UsageError(
+                    f"'{word}' is no option of the lab, and too like one to be the kernel's",
+                    f"did you mean '{meant[0]}={value or '…'}'?",
+                )
             elif re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:=/@+-]*", word):
                 self.kernel.append(word)
             else:
@@ -245,7 +254,7 @@ class LabTarget:
     def shell_words(self) -> list[str]:
         """The command that starts the board with its console on the terminal."""
         setup = self.setup()
-        return terminal_words(replace(setup, program=found_program(setup)))
+        return terminal_words(replace(setup, program=found_program(setup.program, setup.package)))
 
     def _ask(self, words: Sequence[str]) -> bytes:
         if self._machine is not None and not self._machine.running:
@@ -262,6 +271,7 @@ class LabTarget:
     def setup(self) -> Setup:
         """What the machine is to be made of; the image is made if need be."""
         board = self.board
+        found_program(board.machine.qemu, board.machine.qemu_package)  # before all that takes long
         image = lab_image(board, say=_say)
         arguments = ["console=ttyS0", *board.machine.kernel_arguments, *self._words.kernel]
         self._facts = {
