@@ -21,13 +21,14 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from conftest import Result
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.lab import cache, images, initramfs, kernels, modules, packages, programs
+from rtgauge.lab import cache, images, initramfs, kernels, modules, packages, programs, prune
 from rtgauge.lab.boards import BOARDS, MACHINES, SERIES, board, boards
 
 # --- Boards -------------------------------------------------------------------------------------
@@ -524,6 +525,109 @@ def test_a_full_disk_is_told_before_anything_is_fetched(
 def test_a_disk_that_fills_up_meanwhile(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="is full"), cache.explained(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def pruned(days: float) -> list[str]:
+    return [one.path for one in prune.prune(days)]
+
+
+def long_ago(*paths: Path) -> None:
+    for path in paths:
+        os.utime(path, (1e9, 1e9))
+
+
+def test_what_a_newer_kernel_has_replaced_goes_once_nobody_has_used_it(world: World) -> None:
+    first = images.image(BOARD)
+    (old,) = (world.cache / "kernels").iterdir()
+    world.add_kernel("6.1.0-57-rt-amd64")
+    long_ago(world.cache / "apt" / "lists-made")
+    second = images.image(BOARD, newest=True)
+    assert pruned(1) == []
+    long_ago(old / "kernel.json", first.initramfs.parent / "image.json")
+    kept = {path for path in world.cache.rglob("*") if path.is_file()}
+    assert pruned(1) == [
+        f"kernels/{old.name}", f"images/{first.initramfs.parent.name}"
+    ]  # fmt: skip
+    assert pruned(0) == [f"images/{second.initramfs.parent.name}"], "the board's kernel stays"
+    gone = {path for path in kept if not path.exists()}
+    assert gone == {
+        path for path in kept if path.is_relative_to(old) or path.parts[-3] == "images"
+        or path.parts[-2] in (first.initramfs.parent.name, second.initramfs.parent.name)
+    }  # fmt: skip
+    asked = len(world.asked(""))
+    assert images.image(BOARD) == second, "made again"
+    assert len(world.asked("")) == asked
+
+
+def test_what_is_used_is_not_pruned(world: World) -> None:
+    made = images.image(BOARD)
+    long_ago(made.initramfs.parent / "image.json")
+    images.image(BOARD)
+    assert pruned(1) == []
+    assert images.image(BOARD) == made
+
+
+def test_nothing_is_pruned_that_the_lab_has_not_made(world: World, tmp_path: Path) -> None:
+    images.image(BOARD)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kernel.json").write_text('{"version": 1}')
+    ours = [world.cache / name for name in ("kernels", "images", "modules")]
+    strangers = []
+    for folder in ours:
+        folder.mkdir(exist_ok=True)
+        (folder / "mine").mkdir()
+        (folder / "mine" / "notes.txt").write_text("mine")
+        (folder / "link").symlink_to(elsewhere)
+        (folder / ("f" * 32)).symlink_to(elsewhere)
+        strangers += [folder / "mine" / "notes.txt", folder / "link", folder / ("f" * 32)]
+    (world.cache / "modules" / "my.log").write_text("mine")
+    strangers += [world.cache / "modules" / "my.log", elsewhere / "kernel.json"]
+    own = [ours[2] / ("0" * 32), ours[2] / f"{'0' * 16}.log", world.cache / "packages" / "x_1.deb"]
+    own[0].mkdir()
+    for path in own[1:]:
+        path.write_text("x")
+    for path in (*strangers, *own):
+        os.utime(path, (1e9, 1e9), follow_symlinks=False)
+    assert pruned(1) == ["packages/x_1.deb", f"modules/{'0' * 32}", f"modules/{'0' * 16}.log"]
+    assert all(path.is_symlink() or path.exists() for path in strangers)
+
+
+def test_pruning_waits_for_who_prepares_a_board(world: World) -> None:
+    images.image(BOARD)
+    said: list[str] = []
+    with cache.locked(world.cache, ("images", "modules"), said.append):
+        waiting = threading.Thread(target=prune.prune, args=(0,), kwargs={"say": said.append})
+        waiting.start()
+        while not said:
+            time.sleep(0.01)
+        assert list((world.cache / "images").iterdir())
+    waiting.join(60)
+    assert "waiting" in said[0]
+    assert not list((world.cache / "images").iterdir())
+
+
+def test_lab_prune_says_what_it_removed(world: World, rtgauge: Callable[..., Result]) -> None:
+    made = images.image(BOARD)
+    name = f"images/{made.initramfs.parent.name}"
+    assert "Nothing" in rtgauge("lab", "prune").out
+    told = rtgauge("lab", "prune", "--days", "0")
+    assert (told.code, name in told.out, "MB are free again" in told.out) == (0, True, True)
+    assert rtgauge("lab", "prune", "--days", "0", "--json").json()["removed"] == []
+
+
+def test_lab_list_fetches_newer_kernels_of_the_boards_that_there_are(
+    world: World, rtgauge: Callable[..., Result]
+) -> None:
+    images.image(BOARD)
+    world.add_kernel("6.1.0-57-rt-amd64")
+    long_ago(world.cache / "apt" / "lists-made")
+    assert RELEASE in rtgauge("lab", "list").out
+    listed = rtgauge("lab", "list", "--newest")
+    assert listed.code == 0, listed.err
+    assert "6.1.0-57-rt-amd64" in listed.out
+    assert listed.out.count("not fetched yet") == len(BOARDS) - 1
+    assert max(map(len, listed.out.splitlines())) <= 80
 
 
 def test_a_damaged_kernel_is_fetched_anew(world: World) -> None:

@@ -16,7 +16,7 @@ import pytest
 from conftest import Result
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.lab import Image
+from rtgauge.lab import Board, Image
 from rtgauge.lab.machine import Limits, consoles_folder
 from rtgauge.lab.programs import Programs
 from rtgauge.plan import Plan, PlannedStep
@@ -343,6 +343,23 @@ def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
         "lab:x86_64-rt-6.1",
         "lab:x86_64-stock-6.1",
     ]
+
+
+def test_lab_run_fetches_newer_kernels_for_the_boards_that_it_takes(
+    rtgauge: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def renewed(board: Board, *, newest: bool, say: object) -> None:
+        asked.append((board.name, newest))
+
+    monkeypatch.setattr("rtgauge.lab.image", renewed)
+    words = ("lab", "run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1,preempt=full",
+             "--store", "sqlite:///cli.db", "--data", "cli")  # fmt: skip
+    assert rtgauge(*words).code == 0
+    assert asked == []
+    assert rtgauge(*words, "--newest").code == 0
+    assert asked == [("x86_64-rt-6.1", True)]
 
 
 def test_lab_commands_that_are_none(rtgauge: Callable[..., Result]) -> None:

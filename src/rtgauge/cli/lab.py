@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands ``lab list``, ``lab run`` and ``lab shell``: emulated boards."""
+"""The commands ``lab list``, ``run``, ``shell`` and ``prune``: emulated boards."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,7 +17,8 @@ from rtgauge.errors import UsageError, nearest
 
 __all__ = ["lab"]
 
-COMMANDS = ("list", "run", "shell")
+COMMANDS = ("list", "prune", "run", "shell")
+NEWEST = "--newest"
 
 
 class _Group(click.Group):
@@ -39,14 +41,19 @@ def lab() -> None:
       rtgauge lab list
       rtgauge lab run rt-vs-stock
       rtgauge run timer --target lab:x86_64-rt --target lab:x86_64-stock
+      rtgauge lab run rt-vs-stock --newest
       rtgauge lab shell x86_64-rt-6.1
+      rtgauge lab prune
     """
 
 
 @lab.command("list")
+@click.option(NEWEST, is_flag=True, help="Fetch newer kernels for the boards that have one.")
 @as_json
-def list_boards(as_json: bool) -> None:
+def list_boards(newest: bool, as_json: bool) -> None:
     """List the boards, the kernels in the cache, and what is missing."""
+    if newest:
+        _renew([name for name in _board_names() if _entry(name)["kernel"]])
     entries = [_entry(name) for name in _board_names()]
     if as_json:
         print_json({"format": "rtgauge-lab", "version": 1, "boards": entries})
@@ -63,7 +70,7 @@ def list_boards(as_json: bool) -> None:
     print_table(("BOARD", "KERNEL", "VERSION", "MISSING"), rows, width())
     show("")
     show("A name without a version, such as x86_64-rt, means the newest kernel.")
-    show("A kernel is fetched when its board is first used.")
+    show("A kernel is fetched when its board is first used, a newer one with --newest.")
 
 
 def _board_names() -> list[str]:
@@ -94,13 +101,52 @@ def _entry(name: str) -> dict[str, Any]:
     }
 
 
+def _renew(names: Sequence[str]) -> None:
+    """Fetch newer kernels for boards; Debian is asked once a day at most."""
+    from rtgauge.lab import board, image  # noqa: PLC0415
+
+    for one in dict.fromkeys(board(name) for name in names):
+        image(one, newest=True, say=say)
+
+
+@lab.command()
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 3650),
+    metavar="N",
+    help="Take what nobody has used for so many days (default 14).",
+)
+@as_json
+def prune(days: float | None, as_json: bool) -> None:
+    """Remove what is not used any more from the lab's cache.
+
+    Images and modules that nobody has used for some days, and kernels that a newer one has taken
+    the place of. What is removed is made again where it is needed; the kernels of the boards stay.
+    """
+    from rtgauge.lab.prune import DAYS, prune  # noqa: PLC0415
+
+    removed = prune(DAYS if days is None else days, say=say)
+    total = sum(one.size for one in removed)
+    if as_json:
+        entries = [{"path": one.path, "bytes": one.size} for one in removed]
+        print_json({"format": "rtgauge-lab-prune", "version": 1, "removed": entries})
+        return
+    if not removed:
+        show("Nothing in the lab's cache is unused.")
+        return
+    print_table(
+        ("SIZE", "REMOVED"), [(f"{one.size / 1e6:.1f} MB", one.path) for one in removed], width()
+    )
+    show(f"\n{total / 1e6:.1f} MB are free again.")
+
+
 @lab.command("run", add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out a plan on the boards it names, or on those named with --target.
 
-    All options are those of 'rtgauge run'.
+    All options are those of 'rtgauge run'; --newest fetches newer kernels for the boards first.
     """
     from rtgauge.cli.run import run, targets_of  # noqa: PLC0415
 
@@ -111,6 +157,9 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
             'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]; '
             "elsewhere it is 'rtgauge run'",
         )
+    if NEWEST in words:
+        words = tuple(word for word in words if word != NEWEST)
+        _renew([name.partition(":")[2].partition(",")[0] for name in targets_of(words)])
     code = ctx.invoke(run, words=words)
     return code if isinstance(code, int) else 0
 

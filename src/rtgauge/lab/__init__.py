@@ -11,6 +11,7 @@ From a board's name to what QEMU boots:
     initramfs.py   all of that in one archive, the same bit for bit
     images.py      the steps in order, and what is kept of them
     cache.py       the folder where everything is kept
+    prune.py       what is not used any more taken out of it
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from rtgauge.errors import TargetError
 
 __all__ = [
     "CACHE_VARIABLE",
+    "UNFINISHED",
     "Say",
     "cache_folder",
     "check_name",
@@ -37,6 +38,7 @@ __all__ = [
     "read_record",
     "remove",
     "text_digest",
+    "used",
     "write_record",
 ]
 
@@ -177,6 +179,14 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def used(*paths: Path) -> None:
+    """Note that somebody uses what these belong to, for ``prune``; a cache that cannot be written
+    serves all the same."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            os.utime(path)
 
 
 def digest_of(path: Path) -> str:

@@ -27,15 +27,17 @@ from rtgauge.lab.cache import (
     read_record,
     remove,
     text_digest,
+    used,
     write_record,
 )
-from rtgauge.lab.kernels import Unpacked, kernel_for, known_kernel
+from rtgauge.lab.kernels import KERNEL_RECORD, Unpacked, kernel_for, known_kernel
 from rtgauge.lab.modules import Recipe, recipe
 from rtgauge.lab.programs import Programs, programs
 
-__all__ = ["Image", "image"]
+__all__ = ["IMAGE_RECORD", "IMAGE_VERSION", "Image", "image"]
 
-RECORD_VERSION: Final = 1
+IMAGE_RECORD: Final = "image.json"
+IMAGE_VERSION: Final = 1
 # Counts up with what is made of the same files.
 FORM: Final = "2"
 
@@ -109,7 +111,7 @@ def _known(cache: Path, board: Board, unpacked: Unpacked, made: Programs) -> Ima
     """The image if the cache holds it, whole and as it was made."""
     key = _key(board, unpacked, made, recipe(board.machine, unpacked))
     folder = cache / "images" / key
-    record = read_record(folder / "image.json", RECORD_VERSION)
+    record = read_record(folder / IMAGE_RECORD, IMAGE_VERSION)
     if record is None or not isinstance(record.get("facts"), dict):
         return None
     archive = folder / "initramfs.cpio"
@@ -119,7 +121,10 @@ def _known(cache: Path, board: Board, unpacked: Unpacked, made: Programs) -> Ima
         whole = whole and digest_of(unpacked.kernel) == unpacked.sha256
     except OSError:
         return None
-    return Image(unpacked.kernel, archive, MappingProxyType(facts)) if whole else None
+    if not whole:
+        return None
+    used(folder / IMAGE_RECORD, unpacked.folder / KERNEL_RECORD)
+    return Image(unpacked.kernel, archive, MappingProxyType(facts))
 
 
 def _make(cache: Path, board: Board, unpacked: Unpacked, made: Programs, say: Say) -> Image:
@@ -153,5 +158,5 @@ def _make(cache: Path, board: Board, unpacked: Unpacked, made: Programs, say: Sa
             "compiler": build.compiler if build else "",
             **{f"package {name}": version for name, version in unpacked.versions.items()},
         }
-        write_record(making / "image.json", {"version": RECORD_VERSION, "facts": facts})
+        write_record(making / IMAGE_RECORD, {"version": IMAGE_VERSION, "facts": facts})
     return Image(unpacked.kernel, final / "initramfs.cpio", MappingProxyType(facts))

@@ -33,9 +33,10 @@ from rtgauge.lab.cache import (
 )
 from rtgauge.lab.packages import Apt, Kernel, Package, newest_kernel
 
-__all__ = ["Unpacked", "bootable", "kernel_for", "known_kernel"]
+__all__ = ["KERNEL_RECORD", "KERNEL_VERSION", "Unpacked", "bootable", "kernel_for", "known_kernel"]
 
-RECORD_VERSION: Final = 1
+KERNEL_RECORD: Final = "kernel.json"
+KERNEL_VERSION: Final = 1
 UNPACK_TIMEOUT_S: Final = 1800.0
 UNPACKED_MAX: Final = 512 * 1024 * 1024
 _MODULE_ENDS: Final = (".ko", ".ko.xz")
@@ -63,14 +64,14 @@ class Unpacked:
 def known_kernel(board: Board) -> Unpacked | None:
     """The kernel that the cache holds for a board; None if there is none, or not the whole."""
     folder = cache_folder()
-    chosen = read_record(folder / "boards" / f"{board.name}.json", RECORD_VERSION)
+    chosen = read_record(folder / "boards" / f"{board.name}.json", KERNEL_VERSION)
     if chosen is None or not isinstance(chosen.get("kernel"), str):
         return None
     return _read(folder / "kernels" / PurePosixPath(chosen["kernel"]).name)
 
 
 def _read(folder: Path) -> Unpacked | None:
-    record = read_record(folder / "kernel.json", RECORD_VERSION)
+    record = read_record(folder / KERNEL_RECORD, KERNEL_VERSION)
     if record is None:
         return None
     try:
@@ -114,7 +115,7 @@ def kernel_for(board: Board, newest: bool, say: Say) -> Unpacked:
                 raise
     write_record(
         folder / "boards" / f"{board.name}.json",
-        {"version": RECORD_VERSION, "kernel": unpacked.folder.name},
+        {"version": KERNEL_VERSION, "kernel": unpacked.folder.name},
     )
     return unpacked
 
@@ -169,9 +170,9 @@ def _unpack(
         key=lambda path: wanted.get(path.name.removesuffix(".ko").replace("-", "_"), -1),
     )
     write_record(
-        root / "kernel.json",
+        root / KERNEL_RECORD,
         {
-            "version": RECORD_VERSION,
+            "version": KERNEL_VERSION,
             "release": kernel.release,
             "kernel": str(boot.relative_to(root)),
             "sha256": digest_of(boot),

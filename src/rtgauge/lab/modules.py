@@ -18,7 +18,7 @@ from typing import Final
 
 from rtgauge.errors import TargetError
 from rtgauge.lab.boards import Machine
-from rtgauge.lab.cache import Say, check_name, explained, new_folder, text_digest
+from rtgauge.lab.cache import Say, check_name, explained, new_folder, text_digest, used
 from rtgauge.lab.kernels import Unpacked
 
 __all__ = ["Recipe", "module_sources", "recipe"]
@@ -71,6 +71,7 @@ class Recipe:
             say(f"modules for Linux {self.unpacked.release}")
             with explained(cache), new_folder(final) as making:
                 self._build(making, final.parent / f"{self.digest[:16]}.log")
+        used(final)
         return final
 
     def folder(self, cache: Path) -> Path:

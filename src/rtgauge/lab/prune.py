@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes out of the lab's cache what is not used any more.
+
+That is what was made for an earlier kernel, agent or module, and kernels that a newer one has taken
+the place of, once nobody has used them for some days; and what was left of downloads. The kernels
+of the boards stay: they cost a download. Only what the lab has made is looked at, by its record or
+its name, and under the locks of those who make it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from rtgauge.lab.boards import BOARDS
+from rtgauge.lab.cache import (
+    UNFINISHED,
+    Say,
+    cache_folder,
+    explained,
+    locked,
+    read_record,
+    remove,
+)
+from rtgauge.lab.images import IMAGE_RECORD, IMAGE_VERSION
+from rtgauge.lab.kernels import KERNEL_RECORD, KERNEL_VERSION
+
+__all__ = ["DAYS", "Removed", "prune"]
+
+DAYS: Final = 14.0
+_DAY_S: Final = 24 * 3600.0
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
+_LOG: Final = re.compile(r"[0-9a-f]{16}\.log")
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What was taken out: its path in the cache, and the bytes that it had."""
+
+    path: str
+    size: int
+
+
+def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
+    """Remove what nobody has used for so many days; gives what that was, in order.
+
+    Waits for who prepares boards. Raises TargetError.
+    """
+    cache = cache_folder()
+    before = time.time() - days * _DAY_S
+    removed: list[Removed] = []
+    with locked(cache, ("kernels", "boards"), say), explained(cache):
+        chosen = _chosen(cache)
+        for path in _folders(cache / "kernels"):
+            record = read_record(path / KERNEL_RECORD, KERNEL_VERSION)
+            if record is not None and path.name not in chosen:
+                _take(cache, path, path / KERNEL_RECORD, before, removed)
+        for path in sorted((cache / "packages").glob("*.deb")):
+            _take(cache, path, path, before, removed)
+    with locked(cache, ("images", "modules"), say), explained(cache):
+        for path in _folders(cache / "images"):
+            if read_record(path / IMAGE_RECORD, IMAGE_VERSION) is not None:
+                _take(cache, path, path / IMAGE_RECORD, before, removed)
+        for path in _folders(cache / "modules"):
+            if _DIGEST.fullmatch(path.name):
+                _take(cache, path, path, before, removed)
+        for path in sorted((cache / "modules").glob("*.log")):
+            if _LOG.fullmatch(path.name):
+                _take(cache, path, path, before, removed)
+    return removed
+
+
+def _chosen(cache: Path) -> set[str]:
+    """The kernels that boards have."""
+    found = set()
+    for name in BOARDS:
+        record = read_record(cache / "boards" / f"{name}.json", KERNEL_VERSION)
+        if record is not None:
+            found.add(PurePosixPath(str(record.get("kernel"))).name)
+    return found
+
+
+def _folders(above: Path) -> Iterator[Path]:
+    """The finished folders there; links are none of ours."""
+    for path in sorted(above.glob("*")):
+        if path.is_dir() and not path.is_symlink() and not path.name.endswith(UNFINISHED):
+            yield path
+
+
+def _take(cache: Path, path: Path, used: Path, before: float, removed: list[Removed]) -> None:
+    """Remove it, if ``used`` was not touched since: first from under its name, so that what is left
+    of it should this be killed is no whole one."""
+    if path.is_symlink() or used.stat().st_mtime > before:
+        return
+    size = _size(path)
+    gone = path.with_name(path.name + UNFINISHED)
+    remove(gone)
+    path.rename(gone)
+    remove(gone)
+    removed.append(Removed(str(path.relative_to(cache)), size))
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_size
+    return total or path.lstat().st_size
