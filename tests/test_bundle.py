@@ -32,7 +32,7 @@ from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
 from rtgauge.store.foreign import KEPT_LIMIT, _Kept, _Wrong
 from rtgauge.store.pages import _page_header, check_parquet
-from rtgauge.stream import Ambience, RecordType, Span, Verdict
+from rtgauge.stream import Ambience, Gaps, RecordType, Span, Verdict
 
 Files = dict[str, bytes]
 SERIES = "steps/000/series-0.parquet"
@@ -669,6 +669,8 @@ def test_what_comes_every_second_is_no_reason_to_refuse() -> None:
     kept = _Kept()
     record = Ambience(1, 0, (), (), (), (), None, {})
     kept(Span(record, RecordType.AMBIENCE, 1, 0, KEPT_LIMIT + 1))
+    gaps = Gaps(1, 0, 0, np.ones((1, 2), np.int32))
+    kept(Span(gaps, RecordType.GAPS, 1, 0, KEPT_LIMIT + 1))
     verdict = Verdict(1, "", "pass", "", "")
     with pytest.raises(_Wrong, match="too many"):
         kept(Span(verdict, RecordType.VERDICT, 1, 0, KEPT_LIMIT + 1))

@@ -28,6 +28,7 @@ from rtgauge.stream import (
     Ambience,
     Clock,
     Event,
+    Gaps,
     Histogram,
     Samples,
     SeriesInfo,
@@ -46,7 +47,7 @@ _ENDED = ("complete", "interrupted", "failed", "skipped")
 _NONE = type(None)
 KEPT_LIMIT = 1 << 28
 """The most bytes of records that a reader keeps in memory: tables, settings, facts."""
-_PASSING = (Histogram, Event, SeriesInfo, Clock, Work, Ambience, _NONE)
+_PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
 """Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
 _MAYBE_TEXT = (str, _NONE)
