@@ -362,11 +362,11 @@ def test_a_command_as_load(rtgauge: Run, load: list[str]) -> None:
 
 @pytest.mark.parametrize("load", [[], ["--load", "sched", "--load-cmd", "true"]])
 def test_a_disturbance_is_labelled_everywhere(rtgauge: Run, load: list[str]) -> None:
-    words = ("run", "timer", *QUICK, *load, "--disturb", "kthread:0.2ms:7301us", "--allow-disturb")
+    words = ("run", "timer", *QUICK, *load, "--disturb", "kthread:200us:7.301ms", "--allow-disturb")
     done = rtgauge(*words, "--json", "-o", "disturbed.md")
     model.validate(done.json())
     run = done.json()["runs"][0]
-    text = "kthread:0.2ms:7301us"
+    text = "kthread:200us:7.301ms"
     assert run["plan"]["steps"][0]["disturb"] == text
     found = run["steps"][0]["load"]
     others = "sched,command," if load else ""

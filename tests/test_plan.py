@@ -82,7 +82,7 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
     assert first.arguments() == [
         "run", "timer", "--interval", "1ms", "--priority", "80", "--dither", "yes", "--cpu", "1",
         "--load", "sched:groups=2", "--load-cpu", "0", "--load-cmd", "stress-ng --vm 2",
-        "--disturb", "preempt_disable:0.2ms:7301us", "--histogram-only",
+        "--disturb", "preempt_disable:200us:7.301ms", "--histogram-only",
     ]  # fmt: skip
     assert second == PlannedStep("pendulum", parameters=second.parameters, prepare=True)
     assert second.arguments() == ["run", "pendulum", "--load", "idle", "--prepare"]
@@ -168,10 +168,10 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "prepare = 1", "key 'prepare'", ""),
         (STEP + "prepare = true\nkeep-settings = true", "left as it is", "leave one"),
         (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
-        (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "preempt_disable:200us:7.3ms"),
+        (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "such as preempt_disable:200us"),
         (STEP + "disturb = 'kthraed:1ms:9ms'", "called 'kthraed'", "'kthread'"),
-        (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is no length", "1us to 0.1s"),
-        (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is no length", "1us to 0.1s"),
+        (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is no length", "1us to 100ms"),
+        (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is no length", "1us to 100ms"),
         (STEP + "disturb = 'kthread:1:9ms'", "'1' has no unit", "its length"),
         (STEP + "disturb = 'kthread:1us:9us'", "'9us' is no period", "10us to 4s"),
         (STEP + "disturb = 'kthread:1us:5s'", "'5s' is no period", "10us to 4s"),

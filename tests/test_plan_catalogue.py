@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -55,17 +56,20 @@ def test_duration_survives_its_own_notation(ns: int) -> None:
     assert parse_duration(format_duration(ns)) == ns
 
 
-@given(st.integers(0, 2**62))
-def test_duration_is_written_shortest(ns: int) -> None:
-    """No whole number of any unit is shorter than what was chosen."""
-    whole = [f"{ns // size}{unit}" for unit, size in UNITS.items() if ns and ns % size == 0]
-    assert len(format_duration(ns)) <= min((len(text) for text in whole), default=1)
+@given(st.integers(1, 2**62))
+def test_duration_is_written_in_the_largest_unit_that_it_has_one_of(ns: int) -> None:
+    """Of minutes and up only where that is a whole number."""
+    (number, unit), *_ = re.findall(r"^([0-9.]+)([a-z]+)$", format_duration(ns))
+    assert Decimal(number) >= 1
+    larger = [size for size in UNITS.values() if UNITS[unit] < size <= ns]
+    assert all(size > UNITS["s"] and ns % size for size in larger)
 
 
 @pytest.mark.parametrize(
     ("ns", "text"),
     [(0, "0"), (250_000, "250us"), (1_500_000, "1.5ms"), (10**9, "1s"), (60 * 10**9, "1m"),
-     (90 * 10**9, "90s"), (54 * 3600 * 10**9, "54h"), (3 * 86400 * 10**9, "3d"), (1, "1ns")],
+     (90 * 10**9, "90s"), (54 * 3600 * 10**9, "54h"), (3 * 86400 * 10**9, "3d"), (1, "1ns"),
+     (200_000, "200us"), (7_301_000, "7.301ms"), (997_000, "997us")],
 )  # fmt: skip
 def test_durations_look_as_people_write_them(ns: int, text: str) -> None:
     assert format_duration(ns) == text

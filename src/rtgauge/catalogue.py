@@ -129,20 +129,16 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """The shortest exact notation of a duration that is not negative, e.g. ``1.5ms``."""
-    if ns == 0:
-        return "0"
-    candidates = []
-    for unit, size in _DURATIONS.items():
+    """A duration that is not negative, exactly, in the largest unit of which it is one or more:
+    ``200us``, ``7.301ms``, ``90s``."""
+    for unit, size in reversed(_DURATIONS.items()):
         whole, rest = divmod(ns, size)
-        digits = ""
-        if rest:
-            if 10 ** (len(str(size)) - 1) != size:  # minutes and up: a fraction may not end
-                continue
-            digits = "." + str(rest).rjust(len(str(size)) - 1, "0").rstrip("0")
-        if whole or len(digits) < 3:
-            candidates.append(f"{whole}{digits}{unit}")
-    return min(candidates, key=lambda text: (len(text), text))
+        places = len(str(size)) - 1
+        if not whole or (rest and 10**places != size):  # of minutes and up a fraction may not end
+            continue
+        digits = "." + str(rest).rjust(places, "0").rstrip("0") if rest else ""
+        return f"{whole}{digits}{unit}"
+    return "0"
 
 
 def parse_size(text: str) -> int:

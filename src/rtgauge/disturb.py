@@ -34,12 +34,12 @@ _PERIOD: Final = (10 * _US, 4_000_000 * _US)
 
 
 def normalise_disturb(text: str) -> str:
-    """A disturbance in its shortest notation. Raises UsageError for what is none."""
+    """A disturbance with its durations in one notation. Raises UsageError for what is none."""
     parts = text.strip().split(":")
     if len(parts) != 3:
         raise UsageError(
             f"'disturb': '{text}' is not KIND:LENGTH:PERIOD",
-            "such as preempt_disable:200us:7.3ms",
+            "such as preempt_disable:200us:7.301ms",
         )
     kind = parts[0]
     if kind not in KINDS:
