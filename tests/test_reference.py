@@ -65,14 +65,17 @@ def test_rows_join_the_names_of_the_catalogue() -> None:
             assert row.series in known[row.measurement], f"{row.measurement}: {row.series}"
 
 
-def _published(measurement: str, series: list[dict[str, Any]], **more: Any) -> list[dict[str, Any]]:
+def _published(
+    measurement: str, series: list[dict[str, Any]], lab: dict[str, str] | None = None, **more: Any
+) -> list[dict[str, Any]]:
     stored = [
         made.FakeSeries(
             made.info(at, interval_ns=0, **one), np.arange(30), np.full(30, 1000, np.int64)
         )
         for at, one in enumerate(series)
     ]
-    run = made.run([made.step(0, stored, measurement, **more)])
+    environment = {**made.ENVIRONMENT, **({"lab": lab} if lab else {})}
+    run = made.run([made.step(0, stored, measurement, **more)], environment=environment)
     document = model.build(cast(Any, [run]))
     model.validate(document)
     found: list[dict[str, Any]] = document["runs"][0]["steps"][0]["published"]
@@ -120,6 +123,12 @@ def test_a_single_figure_is_no_largest_sample() -> None:
     cells = dict(zip(grid.heads, [None, *grid.rows[0].cells], strict=True))
     texts = [cast(Any, cells[name]).text for name in ("Max", "Max here", "Single figure")]
     assert texts == ["–", "–", "23.5"]
+
+
+def test_no_board_s_figures_stand_beside_those_of_an_emulated_one() -> None:
+    series = [{"name": "latency", "labels": {"method": "itimer"}}]
+    assert _published("timer", series)
+    assert _published("timer", series, {"mode": "counted", "meaning": ""}) == []
 
 
 def test_rows_of_the_same_method_and_real_time_model_come_first() -> None:

@@ -61,6 +61,17 @@ def test_what_was_skipped_or_broke_off_is_named_beside_the_rating() -> None:
     )
 
 
+def test_what_was_disturbed_on_purpose_is_not_rated() -> None:
+    quiet = made.step(0, [_series(0, [900] * 50)], "m")
+    disturbed = made.step(1, [_series(1, [900] * 49 + [200_000])], "m")
+    assert _rating([quiet, disturbed]) < 10
+    disturbed.document["disturb"] = "kthread:200us:7.301ms"
+    (one,) = _ratings([quiet, disturbed])
+    assert one["rating"] == 10
+    assert "(disturbed on purpose)" in one["evidence"]
+    assert _ratings([disturbed]) == []
+
+
 def test_a_chapter_that_was_mostly_skipped_has_no_rating() -> None:
     steps = [made.step(0, [_series(0, [900] * 50)], "m", verdicts=_verdicts("pass"))]
     steps += [made.step(at, [], "n", state="skipped", reason="no right") for at in (1, 2)]

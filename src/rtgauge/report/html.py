@@ -167,6 +167,7 @@ def _head(analysis: Analysis) -> dict[str, str]:
         labels = [f"{len(runs)} runs", *list(kernels)[:4]]
         environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
+    emulated = dict.fromkeys(text for run in runs if (text := lab_text(run["environment"])))
     agent = next(
         (step.header.agent for run in analysis.runs for step in run.steps if step.header), ""
     )
@@ -175,6 +176,7 @@ def _head(analysis: Analysis) -> dict[str, str]:
         "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)])
         if subtitle
         else "; ".join(labels),
+        "emulated": "; ".join(emulated),
         "when": f"{when} UTC" if when else "",
         "agent": agent,
     }

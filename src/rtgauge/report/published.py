@@ -52,8 +52,8 @@ def _chosen(
     places: Sequence[int],
     series: Sequence[Series],
 ) -> list[dict[str, Any]]:
-    if step["load"].get("disturb"):
-        return []  # disturbed on purpose: no figures of this system
+    if step["load"].get("disturb") or run["environment"].get("lab"):
+        return []  # disturbed on purpose, or emulated: no figures of a board
     rated = []
     for row in rows:
         fits = [_fit(row, step, one, rows) for one in series]

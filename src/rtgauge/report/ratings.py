@@ -29,8 +29,9 @@ RULE: Final = (
     "as 1 µs at least), at most 5; one for a median that grows with the number of waiters, "
     "threads and such to more than twice, two for more than ten times; for missed periods one, "
     "two beyond 1 in 1000, three beyond 1 in 100. Of a quantity that was measured with real-time "
-    "priority and without, the latter is not counted, nor are calibrations. What was skipped or "
-    "broke off is named; a chapter of which less than half was carried out has no rating."
+    "priority and without, the latter is not counted, nor are calibrations. What was skipped, "
+    "broke off or was disturbed on purpose is named; a chapter of which less than half is left has "
+    "no rating."
 )
 """As it is printed beside the ratings."""
 
@@ -46,8 +47,9 @@ def ratings(run: Run) -> list[dict[str, Any]]:
             chapters.setdefault(step["chapter"], []).append(step)
     found = []
     for chapter, steps in chapters.items():
-        losses = _losses(run, steps)
-        complete = sum(step["state"] == "complete" for step in steps)
+        own = [step for step in steps if not _disturbed(step)]
+        losses = _losses(run, own)
+        complete = sum(step["state"] == "complete" for step in own)
         if losses is None or 2 * complete < len(steps):
             continue
         words = [f"{numbers.MINUS}{lost} {why}" for lost, why in losses]
@@ -62,6 +64,11 @@ def ratings(run: Run) -> list[dict[str, Any]]:
             }
         )
     return found + _given(run["plan"])
+
+
+def _disturbed(step: Mapping[str, Any]) -> bool:
+    """Whether the figures of a step are none of the system left alone."""
+    return bool(step["load"].get("disturb"))
 
 
 def _losses(run: Run, steps: Sequence[Mapping[str, Any]]) -> list[Loss] | None:
@@ -95,7 +102,12 @@ def _uncounted(run: Run, steps: Sequence[Mapping[str, Any]]) -> list[str]:
         for step in steps
         if step["state"] in ("failed", "interrupted", "skipped")
     ]
-    among = {step["step"] for step in steps if step["state"] != "skipped"}
+    found += [
+        f"not counted: {step_name(run, step)} (disturbed on purpose)"
+        for step in steps
+        if _disturbed(step) and step["state"] == "complete"
+    ]
+    among = {one["step"] for one in steps if one["state"] != "skipped" and not _disturbed(one)}
     skipped = sum(v["step"] in among and v["result"] == "skipped" for v in run["verdicts"])
     if skipped:
         found.append(f"not counted: {skipped} verdict{'s' * (skipped > 1)} skipped")

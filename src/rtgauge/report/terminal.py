@@ -445,6 +445,9 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
         parts.append(_indented(Text(_safe(claim(series, labels)))))
     if words := ordinary(run, step):
         parts.append(_indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
+    for remark in step["remarks"]:
+        if remark["rule"] == "disturbed":
+            parts.append(_indented(Text(_safe(remark["text"]), _STYLES["warning"])))
     parts += [_indented(line) for line in _counters(run, step)]
     parts += [_indented(line) for line in _verdicts(run, step)]
     return parts
