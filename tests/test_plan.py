@@ -168,7 +168,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "prepare = 1", "key 'prepare'", ""),
         (STEP + "prepare = true\nkeep-settings = true", "left as it is", "leave one"),
         (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
-        (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "such as preempt_disable:200us"),
+        (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "preempt_disable:200us"),
         (STEP + "disturb = 'kthraed:1ms:9ms'", "called 'kthraed'", "'kthread'"),
         (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is no length", "1us to 100ms"),
         (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is no length", "1us to 100ms"),

@@ -324,10 +324,14 @@ def test_lab_shell_needs_a_terminal(rtgauge: Callable[..., Result]) -> None:
 
 def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
     store = ("--store", "sqlite:///cli.db", "--data", "cli")
-    for words in (["timer"], ["timer", "--target", "fake"]):
+    for words in (["timer", "--target", "fake"], ["timer-quick"]):
         asked = rtgauge("lab", "run", *words, *store)
         assert asked.code == 2
         assert "no board of the lab" in asked.err
+    asked = rtgauge("lab", "run", "rt-vs-stok", *store)
+    assert asked.code == 2
+    assert "no plan is called 'rt-vs-stok'" in asked.err
+    assert "did you mean 'rt-vs-stock'?" in asked.err
     Path("study.toml").write_text(
         """
         [plan]
@@ -337,8 +341,10 @@ def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
         for = "1s"
         """
     )
-    done = rtgauge("lab", "run", "study.toml", "--json", *store)
+    done = rtgauge("lab", "run", "study.toml", "--json", "-o", "study.html", *store)
     assert done.code == 0, done.err
+    head = Path("study.html").read_text().partition("</header>")[0]
+    assert "emulated, counted mode: instructions as time" in head
     assert [run["target"] for run in done.json()["runs"]] == [
         "lab:x86_64-rt-6.1",
         "lab:x86_64-stock-6.1",

@@ -47,7 +47,7 @@ def lab() -> None:
     """
 
 
-@lab.command("list")
+@lab.command("list", short_help="List the boards and what is missing.")
 @click.option(NEWEST, is_flag=True, help="Fetch newer kernels for the boards that have one.")
 @as_json
 def list_boards(newest: bool, as_json: bool) -> None:
@@ -109,7 +109,7 @@ def _renew(names: Sequence[str]) -> None:
         image(one, newest=True, say=say)
 
 
-@lab.command()
+@lab.command(short_help="Remove what is not used any more.")
 @click.option(
     "--days",
     type=click.FloatRange(0, 3650),
@@ -140,7 +140,12 @@ def prune(days: float | None, as_json: bool) -> None:
     show(f"\n{total / 1e6:.1f} MB are free again.")
 
 
-@lab.command("run", add_help_option=False, context_settings={"ignore_unknown_options": True})
+@lab.command(
+    "run",
+    short_help="Carry out a plan on boards.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
@@ -148,10 +153,18 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
 
     All options are those of 'rtgauge run'; --newest fetches newer kernels for the boards first.
     """
-    from rtgauge.cli.run import run, targets_of  # noqa: PLC0415
+    from rtgauge.cli.run import is_no_plan, run, targets_of  # noqa: PLC0415
+    from rtgauge.plan import shipped_plans  # noqa: PLC0415
 
     others = [name for name in targets_of(words) if name.partition(":")[0] != "lab"]
     if others and words and not {"--help", "-h"} & {*words}:
+        word = is_no_plan(words)
+        if word:
+            raise UsageError(
+                f"no plan is called '{word}', and no board is named",
+                f"{nearest(word, shipped_plans())}; or one measurement on a board: "
+                "rtgauge run timer --target lab:x86_64-rt",
+            )
         raise UsageError(
             f"target '{others[0]}' is no board of the lab",
             'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]; '
@@ -164,7 +177,7 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     return code if isinstance(code, int) else 0
 
 
-@lab.command()
+@lab.command(short_help="Give a shell on a board's console.")
 @click.argument("board")
 def shell(board: str) -> int:
     """Start a board in plain mode with a shell on its console; 'exit' ends it.
@@ -174,12 +187,12 @@ def shell(board: str) -> int:
     from rtgauge.target.lab import LabTarget  # noqa: PLC0415
 
     target = LabTarget(_plain(board))
-    words = target.shell_words()
     if not sys.stdin.isatty():
         raise UsageError(
             "a board's shell needs a terminal",
             f"without one, run a program on it: rtgauge run … --target lab:{board}",
         )
+    words = target.shell_words()
     say("starting the board; 'exit' ends it, Ctrl-A X ends QEMU")
     sys.stdout.flush()
     os.execvp(words[0], words)

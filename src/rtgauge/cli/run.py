@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["evaluate", "run", "targets_of"]
+__all__ = ["evaluate", "is_no_plan", "run", "targets_of"]
 
 # What a step whose length nobody knows is taken to last, where a length is only being estimated.
 GUESS_NS = 2 * 10**9
@@ -73,8 +73,8 @@ def _host_options() -> list[click.Option]:
             ["--target"],
             multiple=True,
             metavar="T",
-            help="The system under test: local (default), fake. Repeatable: interleaved (A B, "
-            "B A, …). Of a plan that names targets: in their place.",
+            help="The system under test: local (default), lab:BOARD, fake. Repeatable: interleaved "
+            "(A B, B A, …). Of a plan that names targets: in their place.",
         ),
         click.Option(
             ["--load"],
@@ -243,6 +243,15 @@ def targets_of(words: Sequence[str]) -> list[str]:
         path = next((path for path in paths if path is not None), None)
         names = list(plan_targets(path)) if path is not None and path.is_file() else []
     return names or ["local"]
+
+
+def is_no_plan(words: Sequence[str]) -> str:
+    """The word in the place of a plan that is none, where no target is named; empty if not so."""
+    named = any(word == "--target" or word.startswith("--target=") for word in words)
+    places = list(_positional(words))
+    if named or not places or any(_plan_path(words[place]) for place in places):
+        return ""
+    return words[places[0]]
 
 
 def _plan_path(word: str) -> Path | None:
