@@ -492,6 +492,56 @@ def test_describe_lists_by_chapter(rtgauge: Run) -> None:
     assert "Measurements:" in lines  # one of the fake's is in no chapter
 
 
+def test_describe_tells_what_a_plan_would_do(rtgauge: Run) -> None:
+    Path("mine.toml").write_text(
+        """
+        [plan]
+        name = "mine"
+        summary = "what it is for"
+        targets = ["lab:x86_64-rt", "fake"]
+        repeat = 3
+        [[step]]
+        measurement = "timer"
+        for = "40s"
+        load = "sched"
+        [[step]]
+        measurement = "timer"
+        for = "20s"
+        """
+    )
+    told = rtgauge("describe", "mine.toml", "--target", "fake")
+    assert told.code == 0, told.err
+    assert max(map(len, told.out.splitlines())) <= 80
+    text = " ".join(told.out.split())
+    assert text.startswith("mine: what it is for mine.toml Targets: lab:x86_64-rt, fake")
+    assert "Repeats: 3 (interleaved" in text
+    assert "emulated boards take longer" in text
+    assert "40 s timer --for 40s, load sched 20 s timer --for 20s, no load added" in text
+    document = rtgauge("describe", "mine.toml", "--target", "fake", "--json").json()
+    assert document["format"] == "rtgauge-plan"
+    assert document["targets"] == ["lab:x86_64-rt", "fake"]
+    lengths = [step["expected_s"] for step in document["steps"] if step["role"] == "measurement"]
+    assert lengths == [40.0, 20.0]
+    guessed = sum(step["expected_s"] is None for step in document["steps"])
+    rest = sum(step["expected_s"] or 0 for step in document["steps"])
+    assert document["expected_s"] == 3 * (rest + 2 * guessed)
+    assert rtgauge("describe", "timer-quick", "--target", "fake").out.startswith("timer-quick")
+    near = rtgauge("describe", "timer-quik", "--target", "fake")
+    assert (near.code, "did you mean 'timer-quick'" in near.err) == (2, True)
+    none = rtgauge("describe", "none.toml", "--target", "fake")
+    assert (none.code, "none.toml cannot be read" in none.err) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--cpu", "--load-cpu"])
+def test_a_cpu_that_is_not_there_is_refused_before_the_plan_is_told(
+    rtgauge: Run, option: str
+) -> None:
+    refused = rtgauge("evaluate", "--target", "fake", option, "9", "-o", "x.html")
+    assert refused.code == 2
+    assert "has no CPU 9" in refused.err
+    assert "evaluating" not in refused.err
+
+
 def test_describe_as_json(rtgauge: Run) -> None:
     assert rtgauge("describe", "--target", "fake", "--json").json()["agent"] == "fake"
     one = rtgauge("describe", "sched", "--target", "fake", "--json").json()

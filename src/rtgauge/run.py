@@ -45,6 +45,7 @@ __all__ = [
     "Limits",
     "Progress",
     "RunOutcome",
+    "check_cpus",
     "execute",
     "read_facts",
     "schedule",
@@ -329,6 +330,14 @@ def _check_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: 
                     f"target '{target}' has no CPU {missing[0]}",
                     f"the CPUs online there are {format_cpus(present)}",
                 )
+
+
+def check_cpus(plan: Plan, target: Target) -> None:
+    """UsageError if the plan asks for a CPU that is not online on the target, before anything is
+    done there."""
+    if any(step.parameters.get("cpu") or step.load_cpu for step in plan.steps):
+        _, facts, _ = read_facts(target.environment())
+        _check_cpus(plan.steps, facts, target.name)
 
 
 def _cpus_measured(steps: Sequence[PlannedStep]) -> list[int] | None:

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``describe``: what a target can measure, as its agent says itself."""
+"""The command ``describe``: what a target can measure, as its agent says itself, and what a plan
+would do there."""
 
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from rtgauge.catalogue import Catalogue, Load, Measurement, Option, Profile
 from rtgauge.cli.options import as_json, target_option
-from rtgauge.cli.output import print_json, show
+from rtgauge.cli.output import format_seconds, print_json, show, width
+from rtgauge.cli.run import GUESS_NS, plan_path
 from rtgauge.errors import UsageError, nearest
+from rtgauge.plan import (
+    calibration_steps,
+    describe_step,
+    expected_ns,
+    plan_summary,
+    read_plan,
+    shipped_plans,
+)
 
 __all__ = ["describe"]
 
@@ -26,7 +38,8 @@ LONGEST = 60
 def describe(name: str | None, target: str, as_json: bool) -> None:
     """Show what a target can measure, and the loads it can put itself under.
 
-    With the NAME of a measurement or a load: all that is to be known of it.
+    With the NAME of a measurement or a load: all that is to be known of it. With a plan, by its
+    name or its file: its steps, its targets, and how long it takes.
     """
     from rtgauge.target import open_target  # noqa: PLC0415
 
@@ -37,8 +50,15 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
         **catalogue.loads,
         **catalogue.measurements,
     }
+    path = None if name is None or name in entries else plan_path(name)
+    if path is not None:
+        _describe_plan(path, catalogue, as_json=as_json)
+        return
     if name is not None and name not in entries:
-        raise UsageError(f"unknown measurement or load '{name}'", nearest(name, entries))
+        raise UsageError(
+            f"unknown measurement, load or plan '{name}'",
+            nearest(name, [*entries, *shipped_plans()]),
+        )
     if as_json:
         print_json(_document(catalogue, name))
         return
@@ -48,6 +68,63 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     else:
         _details(entries[name], catalogue, formatter)
     show(formatter.getvalue().rstrip())
+
+
+def _describe_plan(path: Path, catalogue: Catalogue, *, as_json: bool) -> None:
+    """What a plan would do, and in what time."""
+    plan = read_plan(path, catalogue)
+    steps = [*calibration_steps(plan, catalogue), *plan.steps]
+    lengths = [expected_ns(step, catalogue) for step in steps]
+    total = plan.repeat * sum(GUESS_NS if one is None else one for one in lengths) / 1e9
+    if as_json:
+        told = [
+            {**step.document(), "expected_s": None if length is None else length / 1e9}
+            for step, length in zip(steps, lengths, strict=True)
+        ]
+        document = {**plan.document(), "summary": plan_summary(path), "steps": told}
+        print_json(
+            {"format": "rtgauge-plan", "version": 1, **document, "file": str(path),
+             "expected_s": total}
+        )  # fmt: skip
+        return
+    columns = width()
+
+    def wrapped(text: str, indent: int = 0, first: str = "") -> None:
+        show(
+            textwrap.fill(
+                text,
+                columns,
+                initial_indent=first or " " * indent,
+                subsequent_indent=" " * (indent + (0 if first else 2)),
+                break_on_hyphens=False,
+            )
+        )
+
+    summary = plan_summary(path)
+    wrapped(f"{plan.name}: {summary}" if summary else plan.name)
+    show(f"  {path}")
+    show("")
+    several = len(plan.targets) > 1
+    order = " (interleaved: A B, B A, …)" if several and plan.repeat > 1 else ""
+    wrapped("Targets:  " + (", ".join(plan.targets) or "the one given with --target (local)"))
+    if plan.repeat > 1:
+        wrapped(f"Repeats:  {plan.repeat}{order}")
+    each = f"about {format_seconds(total)}"
+    if several:
+        each += f" on each target, {format_seconds(total * len(plan.targets))} one after the other"
+    if any(name.partition(":")[0] == "lab" for name in plan.targets):
+        each += "; in a board's own time, emulated boards take longer"
+    wrapped(f"Time:     {each}")
+    show("")
+    show("Steps, with their time:")
+    shown = ["?" if length is None else format_seconds(length / 1e9) for length in lengths]
+    widest = max(map(len, shown))
+    for step, length in zip(steps, shown, strict=True):
+        head = f"  {length.rjust(widest)}  "
+        kind = "calibration: " if step.role == "calibration" else ""
+        wrapped(kind + describe_step(step), len(head), head)
+    if "?" in shown:
+        show(f"  {'?'.rjust(widest)}  the options do not say: a few seconds are taken for each")
 
 
 def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:

@@ -239,7 +239,7 @@ def targets_of(words: Sequence[str]) -> list[str]:
         value for word, value in itertools.pairwise(words) if word == "--target"
     ]  # fmt: skip
     if not names:
-        paths = (_plan_path(words[place]) for place in _positional(words))
+        paths = (plan_path(words[place]) for place in _positional(words))
         path = next((path for path in paths if path is not None), None)
         names = list(plan_targets(path)) if path is not None and path.is_file() else []
     return names or ["local"]
@@ -249,12 +249,12 @@ def is_no_plan(words: Sequence[str]) -> str:
     """The word in the place of a plan that is none, where no target is named; empty if not so."""
     named = any(word == "--target" or word.startswith("--target=") for word in words)
     places = list(_positional(words))
-    if named or not places or any(_plan_path(words[place]) for place in places):
+    if named or not places or any(plan_path(words[place]) for place in places):
         return ""
     return words[places[0]]
 
 
-def _plan_path(word: str) -> Path | None:
+def plan_path(word: str) -> Path | None:
     """The plan that the word means: a file, else a ready plan by its name; None if it is neither.
 
     A file that is not there is meant where the word has the looks of one.
@@ -289,10 +289,10 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> int:
             targets.append(open_target(name))
             stack.callback(targets[-1].close)
         catalogue = Catalogue.from_json(targets[0].describe())
-        known = [p for p in places if words[p] in catalogue.measurements or _plan_path(words[p])]
+        known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
         place = known[0] if known else places[0]
         rest = [*words[:place], *words[place + 1 :]]
-        path = None if words[place] in catalogue.measurements else _plan_path(words[place])
+        path = None if words[place] in catalogue.measurements else plan_path(words[place])
         if path is not None:
             command = _plan_command(ctx, path, catalogue, targets)
         else:
@@ -670,6 +670,7 @@ def evaluate(  # noqa: PLR0913
       rtgauge evaluate --for 10m --budget 150us -o board.html
       rtgauge evaluate --thorough --prepare --label "over night"
     """
+    from rtgauge.run import check_cpus  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
 
     wanted = {
@@ -695,6 +696,7 @@ def evaluate(  # noqa: PLR0913
         paths = report or _default_reports(target, opened.clock.now().date().isoformat())
         for path in paths:
             _check_report(path)
+        check_cpus(plan, opened)
         _announce(plan, catalogue, target)
         with open_store(store_url, data) as store:
             outcomes = _execute(plan, [opened], store)
