@@ -88,15 +88,16 @@ static DEFINE_RAW_SPINLOCK(spinning_lock);
 static void busy_wait(void)
 {
 	u64 start = ktime_get_mono_fast_ns();
-	u64 took;
+	s64 took;
 
 	do {
 		cpu_relax();
-		took = ktime_get_mono_fast_ns() - start;
-	} while (took < length_ns);
+		/* this clock may step back by a little */
+		took = (s64)(ktime_get_mono_fast_ns() - start);
+	} while (took < (s64)length_ns);
 	WRITE_ONCE(done, done + 1);
-	if (took > longest_ns)
-		WRITE_ONCE(longest_ns, (unsigned long)min_t(u64, took, ULONG_MAX));
+	if (took > (s64)longest_ns)
+		WRITE_ONCE(longest_ns, (unsigned long)min_t(s64, took, LONG_MAX));
 }
 
 static void disturb_spin_lock(void)
