@@ -18,6 +18,7 @@
 
 static int rtgauge_open(struct inode *inode, struct file *file)
 {
+	const struct miscdevice *device = file->private_data;
 	struct session *s;
 
 	if (!capable(CAP_SYS_ADMIN))
@@ -25,6 +26,8 @@ static int rtgauge_open(struct inode *inode, struct file *file)
 	s = session_open();
 	if (IS_ERR(s))
 		return PTR_ERR(s);
+	/* files can be there before misc_register() returns */
+	source_device = device->this_device;
 	file->private_data = s;
 	return stream_open(inode, file);
 }
@@ -150,8 +153,6 @@ static int __init rtgauge_init(void)
 	err = misc_register(&rtgauge_device);
 	if (err)
 		sessions_exit();
-	else
-		source_device = rtgauge_device.this_device;
 	return err;
 }
 

@@ -36,8 +36,9 @@
 #define RTGAUGE_DEVICE "/dev/rtgauge"
 
 /*
- * Event sources. The numbers stay. AUTO in a set-up: for RTGAUGE_KIND_TIMER the hrtimer, else the
- * HPET if it is available, the GPIO if a chip is named, else the hrtimer, which is a fallback.
+ * Event sources. The numbers stay. AUTO in a set-up: the GPIO if a chip is named; else for
+ * RTGAUGE_KIND_TIMER the hrtimer; else the HPET if it is available; else the hrtimer, which is a
+ * fallback.
  */
 #define RTGAUGE_SOURCE_AUTO 0
 #define RTGAUGE_SOURCE_HRTIMER 1

@@ -37,6 +37,7 @@ static DEFINE_MUTEX(sessions_lock);
 static LIST_HEAD(sessions_all);
 static DECLARE_WAIT_QUEUE_HEAD(sessions_gone);
 static int sessions_hotplug;
+static bool sessions_over; /* the module is being removed */
 
 /* --- in the handler --- */
 
@@ -243,7 +244,7 @@ static int session_thread(void *data)
 	return 0;
 }
 
-/* Bound to its CPU, and asleep for its first event when this returns. */
+/* Bound to its CPU, where it goes to sleep for its first event. */
 static int session_make_thread(struct session *s)
 {
 	struct task_struct *thread = kthread_create_on_node(session_thread, s, cpu_to_node(s->cpu),
@@ -333,6 +334,7 @@ struct session *session_open(void)
 	BUILD_BUG_ON(sizeof(struct rtgauge_info) != 112);
 	BUILD_BUG_ON(sizeof(struct rtgauge_source) != 144);
 	BUILD_BUG_ON(sizeof(struct rtgauge_setup) != 112);
+	BUILD_BUG_ON(sizeof(struct rtgauge_start) != 16);
 	BUILD_BUG_ON(sizeof(struct rtgauge_wait) != 56);
 	BUILD_BUG_ON(sizeof(struct rtgauge_status) != 72);
 	BUILD_BUG_ON(sizeof(struct rtgauge_sustain) != 120);
@@ -442,6 +444,8 @@ static int session_claim(struct session *s, struct rtgauge_setup *setup)
 {
 	int err;
 
+	if (sessions_over)
+		return -ENODEV;
 	if (setup->cpu >= nr_cpu_ids || !cpu_online(setup->cpu))
 		return -ENXIO;
 	s->source = source_get(setup->source);
@@ -455,7 +459,7 @@ static int session_claim(struct session *s, struct rtgauge_setup *setup)
 int session_setup(struct session *s, struct rtgauge_setup *setup)
 {
 	struct rtgauge_record *ring;
-	u32 room = roundup_pow_of_two(max(setup->room, SESSION_ROOM_MIN));
+	u32 room;
 	int err;
 
 	err = session_choose(&setup->source, setup->kind, setup->gpio_chip, setup->gpio_output,
@@ -464,6 +468,7 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 		err = session_check(setup);
 	if (err)
 		return err;
+	room = roundup_pow_of_two(max(setup->room, SESSION_ROOM_MIN));
 	/* written to once: no page fault is left for the handler */
 	ring = vzalloc(array_size(room, sizeof(*ring)));
 	if (!ring)
@@ -862,6 +867,7 @@ void sessions_exit(void)
 	struct session *s;
 
 	mutex_lock(&sessions_lock);
+	sessions_over = true;
 	list_for_each_entry(s, &sessions_all, all)
 		session_fail(s, RTGAUGE_FAILURE_UNLOAD);
 	mutex_unlock(&sessions_lock);
