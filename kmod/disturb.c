@@ -33,11 +33,14 @@
 #define PRIORITY_LOW 1
 #define PRIORITY_HIGH 50
 
+#define KINDS \
+	"spin_lock, spin_lock_bh, tasklet, kthread, preempt_disable, local_irq_save or raw_spin_lock_irqsave"
+#define PRIORITIES \
+	"SCHED_FIFO priority of the disturbing thread, 1 (default) or 50; 0: SCHED_OTHER; a tasklet has none"
+
 static char *kind = "";
 module_param(kind, charp, 0444);
-MODULE_PARM_DESC(
-	kind,
-	"spin_lock, spin_lock_bh, tasklet, kthread, preempt_disable, local_irq_save or raw_spin_lock_irqsave");
+MODULE_PARM_DESC(kind, KINDS);
 
 static unsigned long length_ns;
 module_param(length_ns, ulong, 0444);
@@ -54,9 +57,7 @@ MODULE_PARM_DESC(cpu, "the CPU that is disturbed (default 0)");
 
 static int priority = PRIORITY_LOW;
 module_param(priority, int, 0444);
-MODULE_PARM_DESC(
-	priority,
-	"SCHED_FIFO priority of the disturbing thread, 1 (default) or 50; 0: SCHED_OTHER; a tasklet has none");
+MODULE_PARM_DESC(priority, PRIORITIES);
 
 /* What happened so far; written by the one thread or tasklet. */
 static unsigned long done;

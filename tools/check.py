@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -31,8 +32,10 @@ from xml.etree import ElementTree
 
 from check_tree import tracked_files, tree_faults
 
-from rtgauge.lab.boards import MACHINES
-from rtgauge.lab.modules import module_sources
+from rtgauge.errors import TargetError
+from rtgauge.lab.boards import BOARDS, MACHINES
+from rtgauge.lab.kernels import known_kernel
+from rtgauge.lab.modules import Recipe, module_sources
 from rtgauge.lab.programs import agent_name as static_agent_name
 from rtgauge.lab.programs import guest_name
 
@@ -45,6 +48,8 @@ END_TIMEOUT_S: Final = 10.0
 LOG_LINES_SHOWN: Final = 150
 PYTHON_FOLDERS: Final = ("src", "tests", "tools", "bench")
 STATIC_SIZE_MAX: Final = 384 * 1024
+# Of checkpatch.pl: what an out-of-tree module for several versions cannot do without.
+CHECKPATCH_IGNORE: Final = "LINUX_VERSION_CODE,CONSTANT_COMPARISON"
 
 
 class StageFailedError(Exception):
@@ -369,6 +374,57 @@ def lab(stage: Stage) -> None:
     stage.tests([*words, "tests/lab"], result)
 
 
+def kmod(stage: Stage) -> None:
+    """No warning of the compiler (W=1), of sparse and of checkpatch.pl in the kernel modules."""
+    built = [name for name in sorted(BOARDS) if kmod_build(stage, name)]
+    if not built:
+        stage.note = "skipped: the lab's cache holds no kernel (the stage 'lab' fetches them)"
+        return
+    stage.note = f"{len(built)} kernels"
+    script = checkpatch()
+    if script is None:
+        stage.note += "; without checkpatch.pl: Debian has it in linux-source alone; put it on PATH"
+        return
+    sources = [name for name in tracked_files(ROOT) if re.fullmatch(r"kmod/[^/]+\.[ch]", name)]
+    words: list[str | Path] = ["perl", script, "--strict", "--no-tree", "--terse"]
+    stage.run([*words, f"--ignore={CHECKPATCH_IGNORE}", "--file", *sources])
+
+
+def kmod_build(stage: Stage, name: str) -> bool:
+    """Build the modules for a board's kernel, if the cache has it and a compiler is here."""
+    unpacked = known_kernel(BOARDS[name])
+    if unpacked is None:
+        return False
+    machine = BOARDS[name].machine
+    try:
+        recipe = Recipe(machine, unpacked, module_sources())
+    except TargetError as error:
+        stage.write(f"{name}: {error}")
+        return False
+    folder = CHECK / "kmod" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "kmod", folder, ignore=shutil.ignore_patterns("*.o", "*.ko", ".*"))
+    words: list[str | Path] = ["make", "-C", unpacked.headers, f"M={folder}"]
+    words += [f"-j{len(os.sched_getaffinity(0))}", "W=1", "C=2", "modules"]
+    words += [f"ARCH={machine.architecture}", f"CROSS_COMPILE={machine.triplet}"]
+    words.append(f"CC={recipe.compiler}")
+    before = len(stage.log.read_text(encoding="utf-8").splitlines())
+    stage.run(words)
+    said = stage.log.read_text(encoding="utf-8", errors="replace").splitlines()[before:]
+    # neither kind of warning ends the build
+    if any(re.search(r"\b(?:warning|error):", line) for line in said):
+        raise StageFailedError(f"warnings for {unpacked.release}")
+    return True
+
+
+def checkpatch() -> Path | None:
+    """The kernel's checker of style, from PATH or from kernel sources that are unpacked here."""
+    found = shutil.which("checkpatch.pl")
+    if found:
+        return Path(found)
+    return next(iter(sorted(Path("/usr/src").glob("linux*/scripts/checkpatch.pl"))), None)
+
+
 def wheel(stage: Stage) -> None:
     """The wheel holds all that the sources hold, and works away from them."""
     folder = CHECK / "wheel"
@@ -434,6 +490,7 @@ CHECKS: Final[Sequence[Callable[[Stage], None]]] = (
     agent_i686,
     wheel,
     lab,
+    kmod,
 )
 
 
