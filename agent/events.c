@@ -73,8 +73,7 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 		  struct message *why)
 {
 	/* as the module chooses: a device of its own before the fallback */
-	static const uint32_t order[] = { RTGAUGE_SOURCE_HPET, RTGAUGE_SOURCE_GPIO,
-					  RTGAUGE_SOURCE_HRTIMER };
+	static const uint32_t order[] = { RTGAUGE_SOURCE_HPET, RTGAUGE_SOURCE_HRTIMER };
 	uint32_t number = 0;
 	int fd = events_open(why);
 	int err = -ENODEV;
@@ -83,6 +82,9 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 		return fd;
 	while (strcmp(events_sources[number], name))
 		number++;
+	/* lines that are named are meant */
+	if (!number && gpio[0])
+		number = RTGAUGE_SOURCE_GPIO;
 	if (number) {
 		err = events_ask_source(fd, number, gpio, source, why);
 	} else {
@@ -168,6 +170,11 @@ int events_add(struct run *run, struct events_session *s, int priority)
 
 	if (err)
 		return err;
+	if ((s->setup.contexts & RTGAUGE_CONTEXT_KERNEL) && !s->setup.thread)
+		return run_skip(run,
+				"the kernel's thread has no number in this PID namespace: its "
+				"priority cannot be set",
+				"run the agent in the machine's own PID namespace");
 	s->worker = run_add_foreign(run, (pid_t)s->setup.thread, (int)s->setup.cpu,
 				    s->setup.thread ? priority : 0);
 	return s->worker < 0 ? s->worker : 0;
@@ -205,7 +212,6 @@ static void events_record(struct run *run, struct events_session *s,
 	if (index > s->next + record->missed)
 		s->lost += index - s->next - record->missed;
 	s->next = index + 1;
-	s->strayed += (record->flags & RTGAUGE_RECORD_OTHER_CPU) != 0;
 	for (int i = 0; i < EVENTS_GRIDS; i++) {
 		int64_t value;
 
@@ -217,27 +223,40 @@ static void events_record(struct run *run, struct events_session *s,
 	}
 }
 
-static void events_ended(struct run *run, struct events_session *s, int err)
+int64_t events_account(struct run *run, const struct events_session *s)
 {
 	struct rtgauge_status status = { 0 };
 	char text[160];
 
 	ioctl(s->fd, RTGAUGE_STATUS, &status);
-	for (int i = 0; i < EVENTS_GRIDS; i++)
-		grid_end(run, &s->grid[i], (int64_t)status.lost);
-	if (s->strayed) {
+	if (status.other_cpu) {
 		snprintf(text, sizeof(text),
-			 "%lld interrupts of CPU %u were handled on another CPU",
-			 (long long)s->strayed, s->setup.cpu);
+			 "%llu interrupts of CPU %u were handled on another CPU",
+			 (unsigned long long)status.other_cpu, s->setup.cpu);
 		drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
 	}
-	if (err || status.state == RTGAUGE_STATE_FAILED) {
+	if (status.state == RTGAUGE_STATE_FAILED) {
 		snprintf(text, sizeof(text), "the kernel module gave up on CPU %u: %s",
 			 s->setup.cpu,
 			 status.failure == RTGAUGE_FAILURE_CPU_OFFLINE ? "it went offline" :
 			 status.failure == RTGAUGE_FAILURE_UNLOAD      ? "the module was removed" :
 									 "its source failed");
 		run_fail(run, text, "keep CPUs and module as they are, and run again");
+	}
+	return (int64_t)status.lost;
+}
+
+static void events_ended(struct run *run, struct events_session *s, int err)
+{
+	int64_t lost = events_account(run, s);
+	char text[128];
+
+	for (int i = 0; i < EVENTS_GRIDS; i++)
+		grid_end(run, &s->grid[i], lost);
+	if (err) {
+		snprintf(text, sizeof(text), "the records of CPU %u cannot be read: %s",
+			 s->setup.cpu, strerror(-err));
+		run_fail(run, text, "report it: the agent asked for what it may not");
 	}
 	run_foreign_done(run, s->worker);
 }

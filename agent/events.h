@@ -25,9 +25,8 @@ struct events_session {
 	/* a stamp of the record less another is the sample; INT64_MIN: there is none */
 	int64_t (*value[EVENTS_GRIDS])(const struct rtgauge_record *record);
 	struct grid grid[EVENTS_GRIDS];
-	int64_t next;	 /* index after the last record */
-	int64_t lost;	 /* found the module's ring full */
-	int64_t strayed; /* handled on another CPU */
+	int64_t next; /* index after the last record */
+	int64_t lost; /* found the module's ring full */
 	bool stopped;
 };
 
@@ -51,6 +50,9 @@ int events_add(struct run *run, struct events_session *s, int priority);
 int events_start(struct run *run, struct events_session *s, int64_t first_due_ns);
 /* In collect(): the records of all of them, into their series. */
 void events_collect(struct run *run, struct events_session *s, int count);
+/* At the end: what became of it, to the stream where it was not as asked for; a session that failed
+ * fails the run. How many events found the ring full. */
+int64_t events_account(struct run *run, const struct events_session *s);
 void events_close(struct events_session *s);
 
 /* Room for records: for so many seconds, within the module's limit. */

@@ -184,6 +184,13 @@ int interrupt_start(struct run *run, const struct interrupt *interrupt,
 	return err;
 }
 
+int interrupt_finish(struct run *run, const struct interrupt *interrupt)
+{
+	for (int i = 0; i < interrupt->count; i++)
+		events_account(run, interrupt_session(interrupt, i));
+	return 0;
+}
+
 void interrupt_cleanup(struct interrupt *interrupt)
 {
 	for (int i = 0; i < interrupt->count; i++)

@@ -50,6 +50,8 @@ int interrupt_setup_cpus(struct run *run, struct interrupt *interrupt, size_t si
  * one's first due time. 0 or -errno with the run's message. */
 int interrupt_start(struct run *run, const struct interrupt *interrupt,
 		    void (*due)(void *state, int64_t first_ns));
+/* In finish(), where no records are read: what became of the sessions. 0. */
+int interrupt_finish(struct run *run, const struct interrupt *interrupt);
 void interrupt_cleanup(struct interrupt *interrupt);
 /* A session's set-up on @cpu, without a ring for records. */
 struct rtgauge_setup interrupt_setup(const struct interrupt *interrupt, uint32_t kind,

@@ -186,7 +186,8 @@ struct rtgauge_status {
 	__u64 thread_missed; /* out: events that the kernel thread was too late for */
 	__u64 user_missed;   /* out: grid points that RTGAUGE_WAIT passed over */
 	__u64 stray;	     /* out: interrupts of the source that were no event */
-	__u64 reserved[2];
+	__u64 other_cpu;     /* out: of the events: handled on another CPU than asked for */
+	__u64 reserved;
 };
 
 /*

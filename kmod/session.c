@@ -93,8 +93,10 @@ static bool session_is_full(const struct session *s)
 u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns)
 {
 	struct rtgauge_record *record = &s->ring[s->head & s->mask];
+	bool other_cpu = raw_smp_processor_id() != s->cpu;
 
 	s->events++;
+	s->other_cpu += other_cpu;
 	s->full = session_is_full(s);
 	if (likely(!s->full)) {
 		if (s->kind == RTGAUGE_KIND_IRQ_LATENCY)
@@ -105,7 +107,7 @@ u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns)
 		record->entry_ns = entry_ns;
 		record->thread_ns = 0;
 		record->missed = s->missed_open;
-		record->flags = raw_smp_processor_id() == s->cpu ? 0 : RTGAUGE_RECORD_OTHER_CPU;
+		record->flags = other_cpu ? RTGAUGE_RECORD_OTHER_CPU : 0;
 		s->missed_open = 0;
 	} else {
 		s->lost++;
@@ -704,6 +706,7 @@ void session_status(struct session *s, struct rtgauge_status *status)
 	status->thread_missed = s->thread_missed;
 	status->user_missed = s->user_missed;
 	status->stray = s->stray;
+	status->other_cpu = s->other_cpu;
 }
 
 /* --- sustained --- */

@@ -59,7 +59,7 @@ struct session {
 	u64 interval_ns;
 	u64 periods, events_max; /* U64_MAX: no limit */
 	u32 missed_open;	 /* before the next event */
-	u64 events, missed, lost, stray;
+	u64 events, missed, lost, stray, other_cpu;
 	struct task_struct *thread; /* of the context kernel */
 	struct rcuwait user;	    /* the thread in RTGAUGE_WAIT */
 	struct rtgauge_page *page;

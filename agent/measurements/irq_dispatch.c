@@ -155,9 +155,11 @@ static int irq_dispatch_add(struct run *run, void *state, int cpu)
 		return err;
 	c->page =
 		mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, c->session.fd, 0);
-	if (c->page == MAP_FAILED)
+	if (c->page == MAP_FAILED) {
+		c->page = NULL;
 		return message_set(&run->msg, -errno, "free some memory",
 				   "the kernel module's page cannot be mapped");
+	}
 	worker = run_add_worker(run, irq_dispatch_loop, c, cpu,
 				(int)option_number(&run->options, "priority"));
 	if (worker < 0)
@@ -201,14 +203,21 @@ static int irq_dispatch_finish(struct run *run)
 		cbor_int(c, cpus[i].loop_ns == INT64_MAX ? 0 : cpus[i].loop_ns);
 	}
 	run_table_end(run);
-	return 0;
+	return interrupt_finish(run, interrupt);
 }
 
 static void irq_dispatch_cleanup(struct run *run)
 {
-	if (run->state)
-		interrupt_cleanup(run->state);
-	free(run->state);
+	struct interrupt *interrupt = run->state;
+	struct irq_dispatch_cpu *cpus = interrupt ? (void *)interrupt->states : NULL;
+
+	/* what is mapped keeps the session, and with it the source */
+	for (int i = 0; cpus && i < interrupt->count; i++)
+		if (cpus[i].page)
+			munmap((void *)cpus[i].page, (size_t)sysconf(_SC_PAGESIZE));
+	if (interrupt)
+		interrupt_cleanup(interrupt);
+	free(interrupt);
 }
 
 const struct measurement irq_dispatch_measurement = {

@@ -142,6 +142,11 @@ static int irq_to_thread_start(struct run *run)
 	return interrupt_start(run, run->state, irq_to_thread_due);
 }
 
+static int irq_to_thread_finish(struct run *run)
+{
+	return interrupt_finish(run, run->state);
+}
+
 static void irq_to_thread_cleanup(struct run *run)
 {
 	if (run->state)
@@ -161,5 +166,6 @@ const struct measurement irq_to_thread_measurement = {
 	.evaluate = irq_to_thread_evaluate,
 	.setup = irq_to_thread_setup,
 	.start = irq_to_thread_start,
+	.finish = irq_to_thread_finish,
 	.cleanup = irq_to_thread_cleanup,
 };

@@ -2,7 +2,7 @@
 /*
  * Timer latency in interrupt, kernel and user context, by the kernel module: one timer on each CPU,
  * whose handler stamps and wakes the kernel's thread and the user's. Steps 1 and 2 of the path of a
- * sample for these: kmod/timer.c stamps the first two, events.c takes them out; the loop below is
+ * sample for these: kmod/source_hrtimer.c stamps the first two, events.c takes them out; the loop below is
  * the user's thread.
  */
 #include <errno.h>
