@@ -710,6 +710,14 @@ def test_nothing_that_a_terminal_obeys_comes_out(
         assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.out + result.err)
 
 
+def test_a_run_goes_on_when_nobody_reads_its_progress(spawn: Callable[..., Any]) -> None:
+    with spawn("run", "timer", *QUICK, "--json") as process:
+        process.stderr.close()
+        out = process.stdout.read()
+        assert process.wait(60) == 0
+    assert [run["state"] for run in json.loads(out)["runs"]] == ["complete"]
+
+
 def test_an_encoding_that_cannot_show_everything(spawn: Callable[..., Any]) -> None:
     monkeypatch = pytest.MonkeyPatch()
     with monkeypatch.context() as context:

@@ -9,12 +9,13 @@ takes them: one that was stopped with Ctrl-S must not hold up the measurement.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from rtgauge.cli.output import format_seconds
@@ -159,10 +160,12 @@ class _Console:
         """Write a line above the view."""
         with self.lock:
             if self.screen is not None:
-                self.screen.clear()
+                with self._unread():
+                    self.screen.clear()
             indent = " " * (len(text) - len(text.lstrip()))
-            self._stream.write(f"{indent}{printable(' '.join(text.split()))}\n")
-            self._stream.flush()
+            with self._unread():
+                self._stream.write(f"{indent}{printable(' '.join(text.split()))}\n")
+                self._stream.flush()
 
     def view(self, whose: int, live: LiveStep, place: str) -> None:
         """Bring the view of a run up to date, and with it that of the others: they stand below each
@@ -179,7 +182,20 @@ class _Console:
             for key in sorted(self._views):
                 one, where = self._views[key]
                 wanted += lines(one, where, columns, share, blocks=self.screen.blocks)
-            self.screen.draw(wanted[:height])
+            with self._unread():
+                self.screen.draw(wanted[:height])
+
+    @contextlib.contextmanager
+    def _unread(self) -> Iterator[None]:
+        """Whoever read this may have gone (``2>&1 | head``): a measurement goes on without."""
+        try:
+            yield
+        except OSError:
+            self.screen = None
+            with contextlib.suppress(OSError):  # what is still in the buffer must not fail later
+                nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
 
     def leave(self, whose: int) -> None:
         """Show a run no longer."""

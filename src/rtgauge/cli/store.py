@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["delete", "report", "runs", "show"]
 
 ID_SHOWN = 13
-TARGET_SHOWN = 10
+TARGET_SHOWN = 12
 LABEL_SHOWN = 10
 
 
@@ -50,7 +50,7 @@ def runs(as_json: bool, store_url: str | None, data: Path | None) -> None:
         if row.state != "complete" and row.headline:
             result += f": {row.headline}"
         cells = [row.id[:ID_SHOWN], str(row.started)[:16].replace("T", " "), _took(row)]
-        cells += [_cut(row.target, TARGET_SHOWN)] if elsewhere else []
+        cells += [_cut(row.target, TARGET_SHOWN, end=True)] if elsewhere else []
         cells += [_cut(row.label or "", LABEL_SHOWN)] if labelled else []
         table.append([*cells, result])
     head = ["RUN", "STARTED", "TOOK", *(["TARGET"] if elsewhere else [])]
@@ -68,8 +68,11 @@ def _took(row: RunRow) -> str:
         return ""
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, most: int, *, end: bool = False) -> str:
+    """So much of a text; its ``end`` where that tells it from others, as of targets."""
+    if len(text) <= most:
+        return text
+    return f"…{text[1 - most :]}" if end else f"{text[: most - 1]}…"
 
 
 @click.command()
