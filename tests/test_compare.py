@@ -371,6 +371,21 @@ def test_the_text_fits_and_has_the_figures(width: int) -> None:
     assert plain.isascii()
 
 
+def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
+    ways = [{"way": f"{word} " + "through the whole of the kernel " * 4} for word in ("up", "down")]
+    runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]
+    for run in runs:
+        for step, labels in zip(run.steps, ways, strict=True):
+            step.document.update(load={"name": "idle"})
+            for one in step.series:
+                one.info = dataclasses.replace(one.info, labels=labels)
+    text = compare_text.terminal(compared(runs).document)
+    assert max(map(len, text.splitlines())) <= 80
+    told = " ".join(text.split())
+    for labels in ways:
+        assert f"irq, {labels['way'].strip()}" in told
+
+
 def test_markdown_has_a_section_of_it() -> None:
     source = Source(study())  # type: ignore[arg-type]
     assert isinstance(source.beside, compare.Compared)

@@ -197,7 +197,8 @@ def _table(document: Document, members: Sequence[Document], width: int) -> list[
     found = [(line("", heads), "dim")]
     for name, cells, relative in body:
         if name and above:
-            found.append((name[: width - 1], ""))
+            shown = textwrap.wrap(name, width, subsequent_indent="  ", break_on_hyphens=False)
+            found += [(one, "") for one in shown]
         found.append((line("" if above else name, cells), "dim" if relative else ""))
     return found
 
