@@ -297,6 +297,15 @@ def test_what_a_difference_implies_is_not_said_again() -> None:
     assert "lab package linux-image-stock " in wanted
 
 
+@pytest.mark.parametrize(("other", "told"), [(990_000_000, False), (980_000_000, True)])
+def test_memory_that_differs_by_less_than_a_hundredth_is_the_same(other: int, told: bool) -> None:
+    runs = study()
+    for run, total in zip(runs, (10**9, other, other, 10**9), strict=True):
+        run.document["environment"]["memory"] = {"total_bytes": total}
+    names = {one["name"] for one in compared(runs).document["differences"]}
+    assert ("memory total bytes" in names) is told
+
+
 def test_boots_of_the_lab_are_told_apart_by_the_name_that_the_host_gave_them() -> None:
     runs = study(lab="counted")
     for run, boot in zip(runs, ("x", "y", "z", "x"), strict=True):
