@@ -310,6 +310,30 @@ def test_runs_on_several_targets_at_once(store: Store) -> None:
     assert samples[0] == samples[1]
 
 
+def test_runs_at_once_are_dated_in_the_order_of_the_targets(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the first one takes to be there."""
+    targets = [open_target("fake"), open_target("fake:late")]
+    first, second = (target.environment for target in targets)
+    asked = threading.Event()
+
+    def slow() -> bytes:
+        asked.wait(60)
+        return first()
+
+    def fast() -> bytes:
+        threading.Timer(0.3, asked.set).start()
+        return second()
+
+    monkeypatch.setattr(targets[0], "environment", slow)
+    monkeypatch.setattr(targets[1], "environment", fast)
+    outcomes = execute(timer(), targets, store, at_once=2)
+    runs = [store.get(one.id).document for one in outcomes]
+    runs.sort(key=lambda one: (one["started"], one["id"]))
+    assert [one["target"] for one in runs] == ["fake", "fake:late"]
+
+
 def test_one_target_has_one_run_at_a_time(store: Store) -> None:
     busy: list[int] = []
 

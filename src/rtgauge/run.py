@@ -212,12 +212,25 @@ def execute(
     turns = schedule(len(prepared), plan.repeat)
     study = new_run_id() if len(turns) > 1 else ""
     interruption = _Interruption()
+    begun = [threading.Event() for _ in turns]
+
+    @contextlib.contextmanager
+    def in_turn(place: int) -> Iterator[None]:
+        # Of runs at once the first target's is dated first: it is the one that others are
+        # compared with.
+        while place and turns[place][0] == 0 and not begun[place - 1].wait(POLL_S):
+            pass
+        yield
+        begun[place].set()
 
     def carry_out(place: int, watcher: Progress) -> RunOutcome:
         repeat, number = turns[place]
         run = _Run(plan, *prepared[number], store, watcher, limits or Limits())
         run.disturb_words = words[targets[number].name]
-        return run.carry_out(study, repeat, place + 1, len(turns), interruption)
+        try:
+            return run.carry_out(study, repeat, place + 1, len(turns), interruption, in_turn(place))
+        finally:
+            begun[place].set()
 
     with interruption.handling():
         if min(at_once, len(prepared)) > 1:
@@ -392,16 +405,23 @@ class _Run:
         self._settings: list[Setting] = []
 
     def carry_out(
-        self, study: str, repeat: int, number: int, total: int, interruption: _Interruption
+        self,
+        study: str,
+        repeat: int,
+        number: int,
+        total: int,
+        interruption: _Interruption,
+        in_turn: contextlib.AbstractContextManager[None],
     ) -> RunOutcome:
-        """The whole run, from the environment to the sealed samples."""
+        """The whole run, from the environment to the sealed samples. It is dated ``in_turn``."""
         environment = self._target.environment()
         header, self._facts, self._settings = read_facts(environment)
         calibrations = calibration_steps(self._plan, self._catalogue)
         steps = [*self._plan.steps, *calibrations]
         _check_cpus(steps, self._facts, self._target.name)
+        with in_turn:
+            self._document = self._first_document(study, repeat, header, steps)
         began = self._clock.monotonic()
-        self._document = self._first_document(study, repeat, header, steps)
         with self._store.create(self._document) as self._folder:
             self._progress.run_started(self._document, number, total)
             return self._in_folder(environment, steps, began, interruption)
