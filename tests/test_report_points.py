@@ -49,3 +49,15 @@ def test_what_was_skipped_is_no_success() -> None:
     assert said.text.startswith("Measured in part: ")
     assert "It takes two CPUs." in said.note
     assert "1 verdict passed." in said.note
+
+
+@pytest.mark.parametrize("verdicts", [[], [("pass", 0)], [("fail", 0)]])
+def test_a_disturbance_on_purpose_stands_above_everything(
+    verdicts: list[tuple[str, int | None]],
+) -> None:
+    run = with_verdicts(*verdicts)
+    assert "on purpose" not in verdict_of_run(run).note
+    run["steps"][0]["load"]["disturb"] = "kthread:200us:7.301ms"
+    for findings in (run["findings"], []):
+        run["findings"] = findings
+        assert "1 step was disturbed on purpose" in verdict_of_run(run).note

@@ -126,7 +126,15 @@ def verdict_of_run(run: Run) -> Point:
 
 
 def _reserve(run: Run) -> str:
-    """How many findings, of those listed, limit what the numbers say; empty if none."""
+    """What limits what the numbers say: disturbances on purpose, and how many findings, of those
+    listed; empty if nothing does."""
+    disturbed = sum(bool(step["load"].get("disturb")) for step in carried_out(run))
+    told = ""
+    if disturbed:
+        told = (
+            f" {_plural(disturbed, 'step was', 'steps were')} disturbed on purpose: no figures of "
+            "this system left alone."
+        )
     levels = [finding["level"] for finding in run["findings"]]
     errors, warnings = levels.count("error"), levels.count("warning")
     found = [
@@ -135,9 +143,9 @@ def _reserve(run: Run) -> str:
         if number
     ]
     if not found:
-        return ""
+        return told
     verb = "limits" if errors + warnings == 1 else "limit"
-    return f" {numbers.join(found)} about the system {verb} what these numbers say."
+    return f"{told} {numbers.join(found)} about the system {verb} what these numbers say."
 
 
 def _sentence(text: str) -> str:
