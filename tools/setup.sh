@@ -171,8 +171,19 @@ missing_multilib() {
 			>/dev/null 2>&1 || echo "gcc-$(gcc -dumpversion | cut -d. -f1)-multilib"
 }
 
+# A server is only installed where that does not start it: where the machine's policy for packages is
+# to start none, as it is in containers. Elsewhere the tests that need one are skipped, unless it is
+# there already.
+missing_server() {
+	[ ! -x /usr/sbin/sshd ] && [ -x /usr/sbin/policy-rc.d ] || return 0
+	policy=0
+	/usr/sbin/policy-rc.d ssh start >/dev/null 2>&1 || policy=$?
+	[ "$policy" != 101 ] || echo openssh-server
+}
+
 missing_tools() {
 	missing_multilib
+	missing_server
 	echo "$development_tools" | while read -r tool package; do
 		PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || echo "$package"
 	done | sort -u

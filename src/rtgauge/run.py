@@ -35,11 +35,20 @@ from rtgauge.errors import (
 )
 from rtgauge.facts import Facts
 from rtgauge.interpret import online_cpus
+from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import Environment, Header, Setting, StreamReader
-from rtgauge.target import RunningAgent, Target, facts_of, pace_of, taken_s
+from rtgauge.target import (
+    RunningAgent,
+    Target,
+    connection_of,
+    facts_of,
+    lost_of,
+    pace_of,
+    taken_s,
+)
 
 __all__ = [
     "Limits",
@@ -441,6 +450,9 @@ class _Run:
                 if interruption.asked:
                     self._note(index, _Ended("skipped", "the run was stopped before this step"))
                     continue
+                if lost_of(self._target):
+                    self._note(index, _Ended("skipped", "the connection was lost before this step"))
+                    continue
                 ended = self._step(index, steps[index], interruption)
                 self._wrong_usage = self._wrong_usage or ended.wrong_usage
             self._finish(began, *self._state(interruption))
@@ -507,10 +519,14 @@ class _Run:
         }
 
     def _environment(self) -> dict[str, Any]:
-        """What was found there; of a board of the lab, what it was made of too."""
-        made = facts_of(self._target)
-        found = environment_document(self._facts, self._settings)
-        return {**found, "lab": made} if made else found
+        """What was found there; of a board of the lab, what it was made of too, and of one that is
+        elsewhere, how it is reached."""
+        made, connection = facts_of(self._target), connection_of(self._target)
+        return {
+            **environment_document(self._facts, self._settings),
+            **({"lab": made} if made else {}),
+            **({"connection": connection} if connection else {}),
+        }
 
     def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
         """The audit's findings for what is measured here, and with what the run itself set."""
@@ -536,7 +552,25 @@ class _Run:
         self._folder.write_document(self._document)
         return entry
 
+    def _thin(self, step: PlannedStep) -> str:
+        """Why the link to the target cannot carry this step's samples; empty if it can."""
+        carries = float(getattr(self._target, "bandwidth", 0.0))
+        if step.histogram_only or not carries:
+            return ""
+        online = online_cpus(Facts(self._facts)) or frozenset({0})
+        needed = needed_bytes_per_s(step, self._catalogue, online)
+        if carries >= needed * MARGIN:
+            return ""
+        return (
+            f"histograms only: the samples need {bandwidth_text(needed)}, "
+            f"the link carries {bandwidth_text(carries)}"
+        )
+
     def _step(self, index: int, step: PlannedStep, interruption: _Interruption) -> _Ended:
+        thin = self._thin(step)
+        if thin:
+            step = replace(step, histogram_only=True)
+            self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
         expected = expected_ns(step, self._catalogue)
         live = LiveStep(step, None if expected is None else expected / 1e9)
         self._document["steps"][index].update(state="running", reason="")
@@ -559,6 +593,8 @@ class _Run:
                 self._folder.seal(index)
             except StreamError as error:  # of a newer version, say: it stays as it came
                 ended = _Ended("failed", error.message, error.remedy)
+        if thin and ended.state == "complete":
+            ended.reason = "; ".join(part for part in (thin, ended.reason) if part)
         self._settings += live.settings
         self._document["environment"] = self._environment()
         entry = self._note(index, ended, self._clock.monotonic() - began)

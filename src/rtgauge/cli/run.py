@@ -73,8 +73,9 @@ def _host_options() -> list[click.Option]:
             ["--target"],
             multiple=True,
             metavar="T",
-            help="The system under test: local (default), lab:BOARD, fake. Repeatable: interleaved "
-            "(A B, B A, …). Of a plan that names targets: in their place.",
+            help="The system under test: local (default), ssh://[USER@]HOST[:PORT], lab:BOARD, "
+            "fake. Repeatable: interleaved (A B, B A, …). Of a plan that names targets: in their "
+            "place.",
         ),
         click.Option(
             ["--load"],

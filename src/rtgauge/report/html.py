@@ -36,6 +36,7 @@ from rtgauge.report.labels import (
     chapters,
     group_series,
     lab_text,
+    link_text,
     load_text,
     ordinary_policies,
     realtime_text,
@@ -221,10 +222,11 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
     cpu, cpus = _cpu(environment)
     measured = [step for step in carried_out(run) if step["role"] == "measurement"]
     loads = list(dict.fromkeys(added_text(step["load"]) for step in measured or carried_out(run)))
-    emulated = lab_text(environment)
+    emulated, link = lab_text(environment), link_text(environment)
     facts = [
         Named("Target", run["target"], run["label"] or ""),
         *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
+        *([Named("Reached", "by ssh", link)] if link else []),
         Named("Kernel", kernel or "unknown", build),
         Named("Real-time model", realtime_text(environment)),
         Named("Processor", cpu or "unknown", cpus),

@@ -23,6 +23,7 @@ __all__ = [
     "group_series",
     "headline",
     "lab_text",
+    "link_text",
     "load_text",
     "ordinary",
     "ordinary_policies",
@@ -134,6 +135,17 @@ def lab_text(environment: Mapping[str, Any]) -> str:
         return ""
     mode, meaning = made.get("mode") or "unknown", made.get("meaning") or ""
     return f"emulated, {mode} mode" + (f": {meaning}" if meaning else "")
+
+
+def link_text(environment: Mapping[str, Any]) -> str:
+    """How a system that is elsewhere was reached; empty for one that is not."""
+    connection = environment.get("connection")
+    if not isinstance(connection, Mapping):
+        return ""
+    names = {"agent": "", "folder": "in ", "link": "link "}
+    return ", ".join(
+        before + str(connection[key]) for key, before in names.items() if connection.get(key)
+    )
 
 
 def step_number(step: Mapping[str, Any]) -> int:

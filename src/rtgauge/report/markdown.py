@@ -18,11 +18,13 @@ from rtgauge.report.cases import plain, series_names, step_title
 from rtgauge.report.labels import (
     Level,
     ambience,
+    capital,
     carried_out,
     chapters,
     claim,
     group_series,
     lab_text,
+    link_text,
     quantity_name,
     realtime_text,
     series_labels,
@@ -218,6 +220,7 @@ def _facts(run: Document) -> str:
         "Started": run["started"],
         "Length": numbers.duration(run["duration_s"]),
         "Board": lab_text(environment),
+        "Reached by ssh": link_text(environment),
         "Kernel": " ".join(str(kernel.get(key) or "") for key in ("release", "version")).strip(),
         "Real-time model": realtime_text(environment),
         "Processor": environment["cpu"].get("model"),
@@ -233,6 +236,8 @@ def _step(run: Document, step: Document, level: str = "##") -> list[str]:
     if step["state"] != "complete":
         why = "; ".join(escape(text) for text in (step["reason"], step["remedy"]) if text)
         parts.append(f"**{step['state'].capitalize()}**" + (f": {why}" if why else ""))
+    elif step["reason"]:
+        parts.append(f"{escape_start(capital(step['reason']))}.")
     facts = [f"{name} {value}" for name, value in step["parameters"].items() if value]
     work = work_text(step["load"])
     facts += [f"load: {work}"] if work else []

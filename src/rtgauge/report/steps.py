@@ -254,6 +254,9 @@ def _remarks(run: Document, step: Document) -> list[Point]:
                 "note",
                 "Only histograms were sent: values other than the extremes are rounded up by at "
                 "most 1/128.",
+                f"{capital(step['reason'])}."
+                if step["reason"] and step["state"] == "complete"
+                else "",
             )
         )
     return remarks

@@ -258,6 +258,10 @@ def _environment(environment: Mapping[str, Any]) -> None:
         made = environment["lab"]
         _shape({"lab": made}, {"lab": (dict,)}, where)
         _shape(made, dict.fromkeys(made, _TEXT), "the board", ("mode", "meaning"))
+    if "connection" in environment:
+        link = environment["connection"]
+        _shape({"connection": link}, {"connection": (dict,)}, where)
+        _shape(link, dict.fromkeys(link, _TEXT), "the connection", ())
     for setting in (environment.get("settings") or {}).values():
         _shape(setting, _SETTING, "a setting", ("asked", "effective"))
         if not setting.keys() <= _SETTING.keys():

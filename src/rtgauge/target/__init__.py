@@ -12,6 +12,9 @@ have more attributes than the protocol asks for:
     settle()        chooses how it runs, by what the plan asks for, before anything is started
     side_by_side    whether others may measure on this machine meanwhile
     hint            where to look when it failed
+    connection      how it is reached, for the run's record (``connection_of``)
+    bandwidth       the bytes a second that get from there to here (``rtgauge.link``)
+    lost            why it cannot be reached any more; empty while it can (``lost_of``)
     disturb_module  where its module for disturbances is (``rtgauge.disturb``)
 """
 
@@ -32,7 +35,9 @@ __all__ = [
     "Pace",
     "RunningAgent",
     "Target",
+    "connection_of",
     "facts_of",
+    "lost_of",
     "open_target",
     "pace_of",
     "taken_s",
@@ -127,6 +132,17 @@ def facts_of(target: Target) -> dict[str, str]:
     return dict(facts)
 
 
+def connection_of(target: Target) -> dict[str, str]:
+    """How a target that is elsewhere is reached (its attribute ``connection``); or nothing."""
+    connection: Mapping[str, str] = getattr(target, "connection", {})
+    return dict(connection)
+
+
+def lost_of(target: Target) -> str:
+    """Why a target cannot be reached any more; empty while it can, and of one that is here."""
+    return str(getattr(target, "lost", ""))
+
+
 # So many times longer than alone an emulated step may take on a crowded machine.
 CROWDED: Final = 10.0
 
@@ -135,11 +151,12 @@ TARGETS = {
     "local": "rtgauge.target.local:LocalTarget",
     "fake": "rtgauge.target.fake:FakeTarget",
     "lab": "rtgauge.target.lab:LabTarget",
+    "ssh": "rtgauge.target.ssh:SshTarget",
 }
 
 
 def open_target(name: str) -> Target:
-    """The target of that name: ``local``, ``lab:BOARD``, ``fake``, ``fake:FAULT``.
+    """The target of that name: ``local``, ``ssh://user@host``, ``lab:BOARD``, ``fake``.
 
     Raises UsageError for an unknown kind, TargetError if it cannot be reached.
     """

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the samples of a step fit through the link to its target.
+
+A thin link loses nothing that a fast one keeps: its agent sends histograms only, which hold every
+value. To let the rings on the target overflow would lose samples at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+from rtgauge.catalogue import Catalogue, Measurement, parse_cpus, parse_duration, parse_integer
+from rtgauge.plan import PlannedStep
+
+__all__ = ["MARGIN", "bandwidth_text", "needed_bytes_per_s"]
+
+#: The link has to carry so many times what the samples need: it is shared, and its rate varies.
+MARGIN: Final = 1.5
+#: A sample has four bytes (docs/stream.md); a block is closed after 250 ms, and has a head.
+SAMPLE_BYTES: Final = 4
+BLOCKS_PER_S: Final = 4
+BLOCK_BYTES: Final = 64
+#: What comes without samples: work of loads, clock readings, ambience.
+REST_BYTES_PER_S: Final = 512
+#: Samples that come as fast as they can be taken wait in memory there, for so long at most.
+WAIT_S: Final = 30.0
+
+
+def needed_bytes_per_s(step: PlannedStep, catalogue: Catalogue, online: Set[int]) -> float:
+    """The bytes a second that a step's stream has, from its options: an upper estimate.
+
+    With an interval that is a rate. Without, the number of samples is limited, and they may take
+    ``WAIT_S`` on their way; of a step that says neither nothing is known, and that gives 0.
+    """
+    entry = catalogue.measurement(step.measurement)
+    series = len(entry.series) * _threads(step, entry, online)
+    interval_ns = _number(step, entry, "interval")
+    limited = _number(step, entry, "samples")
+    wait = 0.0
+    if limited:
+        wait = limited * series * SAMPLE_BYTES / WAIT_S + REST_BYTES_PER_S
+    if not interval_ns:
+        return wait
+    blocks = min(BLOCKS_PER_S, 1e9 / interval_ns)
+    rate = series * (SAMPLE_BYTES * 1e9 / interval_ns + BLOCK_BYTES * blocks) + REST_BYTES_PER_S
+    return min(rate, wait) if wait else rate
+
+
+def _threads(step: PlannedStep, entry: Measurement, online: Set[int]) -> int:
+    """So many measure side by side: CPUs, threads on each, and what is asked for several times."""
+    cpus = parse_cpus(_value(step, entry, "cpu") or "0")
+    number = len(online if cpus is None else cpus)
+    if entry.has("threads") and entry.option("threads").type == "integer":
+        number *= max(1, _number(step, entry, "threads"))
+    for option in entry.options:
+        if option.type == "enums":
+            number *= len(_value(step, entry, option.name).split(","))
+    return max(1, number)
+
+
+def _value(step: PlannedStep, entry: Measurement, name: str) -> str:
+    return step.parameters.get(name, entry.option(name).default) if entry.has(name) else ""
+
+
+def _number(step: PlannedStep, entry: Measurement, name: str) -> int:
+    text = _value(step, entry, name)
+    if not text:
+        return 0
+    return parse_duration(text) if entry.option(name).type == "duration" else parse_integer(text)
+
+
+def bandwidth_text(bytes_per_s: float) -> str:
+    """A rate for people: ``11 kB/s``."""
+    for unit, size in (("MB", 1e6), ("kB", 1e3)):
+        if bytes_per_s >= size:
+            return f"{bytes_per_s / size:.3g} {unit}/s"
+    return f"{bytes_per_s:.0f} B/s"

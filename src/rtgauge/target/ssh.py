@@ -1,0 +1,637 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board that is reached with the system's OpenSSH client: ``ssh://[user@]host[:port]``.
+
+Step 6 of the path of a sample, over a network: the agent there writes into the connection, and what
+the ``ssh`` here writes into a pipe is read as that of an agent on this machine is.
+
+People's own configuration, keys, agents and jump hosts work, because it is their ``ssh``. Host keys
+are checked as their configuration says. No password is ever asked for (batch mode).
+
+One connection for each target: its first session is the *keeper*, a shell there that does nothing
+but wait for the end of its input and then remove the agent's folder, whether the host closed the
+target, was killed, or cannot be reached any more. All else are further sessions of that connection.
+What is used there: sh, mkdir, cat, chmod, rm, uname; sudo if it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, cast
+
+from rtgauge.clock import Clock, RealClock
+from rtgauge.errors import ExitCode, TargetError, UsageError
+from rtgauge.lab.boards import MACHINES
+from rtgauge.lab.programs import programs
+from rtgauge.link import bandwidth_text
+from rtgauge.target.local import LocalAgent
+
+__all__ = ["SshAgent", "SshTarget", "agent_for", "parse"]
+
+#: What a kernel calls its machine (``uname -m``) -> the processor in the name of an agent's file.
+PROCESSORS: Final[Mapping[str, str]] = {"x86_64": "x86_64", "aarch64": "aarch64"}
+#: Where the agent may go there, the first that can be written to and executed from.
+FOLDERS: Final = ("$TMPDIR", "/tmp", "/dev/shm", "/run", "/var/tmp", "$HOME")
+READY: Final = "rtgauge-keeper"
+#: Before the first of these marks nothing, then who we are, then folders, then nothing.
+TOLD: Final = 4
+OPEN_S: Final = 60.0
+CONNECT_S: Final = 30
+# So long nothing may move at all: a link of 300 bytes a second still brings something.
+STALL_S: Final = 30.0
+CLOSE_S: Final = 10.0
+# ssh asks at the end of each interval in which nothing came, and gives up at that after the last
+# question: 16 s, before the host takes an agent that says nothing for dead.
+ALIVE_S: Final = 4
+ALIVE_COUNT: Final = 3
+LOST_S: Final = 2.0
+PATIENCE_S: Final = 2.0
+READ_BYTES: Final = 64 * 1024
+ANSWER_MAX: Final = 4 * 1024 * 1024
+MESSAGES_MAX: Final = 64 * 1024
+#: A socket's path has 108 bytes, of which ssh wants 17 for itself.
+SOCKET_PATH_MAX: Final = 80
+#: What ssh ends with when the fault is its own; no agent ever does.
+SSH_FAILED: Final = 255
+CANNOT_EXECUTE: Final = (126, 127)
+
+_OPTIONS: Final = (
+    "-T", "-x", "-a",
+    "-o", "BatchMode=yes",
+    "-o", "ClearAllForwardings=yes",
+    "-o", "PermitLocalCommand=no",
+    "-o", "RemoteCommand=none",
+)  # fmt: skip
+
+# Says what machine it is, who we are, what the folders are, and whether there is a sudo. Then it
+# reads the name of our folder, of another one in its place, and waits for the end. Only folders
+# that have our kind of name are removed.
+_KEEPER: Final = (
+    'trap "" HUP INT TERM; '
+    'gone() { case "$1" in /*/rtgauge-????????????????) rm -rf "$1";; esac; }; '
+    f"echo {READY}; uname -m; cat /proc/self/status; "
+    "sudo -n true >/dev/null 2>&1 && echo sudo; "
+    f"echo {READY}; FOLDERS echo {READY}; f=; "
+    'while read -r l; do gone "$f"; f=$l; done; gone "$f"'
+)
+_MAKE: Final = (
+    'umask 077; mkdir "$1" || exit 1; echo "#!/bin/sh" >"$1/try" || exit 1; '
+    'chmod 700 "$1/try" && "$1/try" && rm "$1/try" && exit 0; exit 126'
+)
+_PUT: Final = 'cat >>"$1"'
+# So much of a file goes there at a time; more, as long as it takes less than a second.
+PUT_BYTES: Final = 16 * 1024
+PUT_MAX: Final = 256 * 1024
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where ``ssh`` is to go; what is not given is as the user's configuration says."""
+
+    host: str
+    user: str = ""
+    port: int = 0
+
+    def words(self) -> list[str]:
+        """The arguments of ``ssh``, up to the host."""
+        words = ["-l", self.user] if self.user else []
+        return [*words, *(["-p", str(self.port)] if self.port else []), "--", self.host]
+
+
+def parse(detail: str) -> Address:
+    """The address in what stands behind ``ssh:``. Raises UsageError."""
+    match = re.fullmatch(
+        r"//(?:(?P<user>[^@:/\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^@:/\[\]\s-][^@:/\[\]\s]*)"
+        r"(?::(?P<port>[0-9]{1,5}))?/?",
+        detail,
+    )
+    if match is None or (match["user"] or "").startswith("-"):
+        password = re.match(r"//[^@/]*:[^@/]*@", detail)
+        raise UsageError(
+            "a target takes no password" if password else f"'ssh:{detail}' is no target",
+            "write ssh://user@host, ssh://host:port, or ssh://NAME of your ssh configuration"
+            + ("; let ssh use a key (ssh-copy-id)" if password else ""),
+        )
+    port = int(match["port"] or 0)
+    if match["port"] and not 0 < port < 1 << 16:
+        raise UsageError(f"'ssh:{detail}': there is no port {port}", "give one from 1 to 65535")
+    return Address(match["host"].strip("[]"), match["user"] or "", port)
+
+
+def agent_for(machine: str) -> Path:
+    """The static agent for a machine, by what ``uname -m`` says there; the only place that knows.
+
+    Raises TargetError for machines for which no agent is built.
+    """
+    processor = PROCESSORS.get(machine)
+    if processor is None:
+        raise TargetError(
+            f"there is no agent yet for machines of the kind '{machine}'",
+            "agents are built for " + ", ".join(PROCESSORS),
+        )
+    return programs(MACHINES[processor], _say).agent
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """How a command there ended. ``rate``: bytes a second in which the answer came; 0 if it was
+    too small to tell."""
+
+    code: int
+    out: bytes
+    err: bytes
+    rate: float = 0.0
+
+    @property
+    def said(self) -> str:
+        """The first line of its messages."""
+        lines = self.err.decode(errors="replace").strip().splitlines()
+        return lines[0].strip() if lines else ""
+
+
+class _Stalled(Exception):
+    """Nothing moved any more."""
+
+
+def _write(descriptor: int, data: bytes) -> int:
+    """Bytes that were taken; all of them where nobody reads any more, who will say why."""
+    try:
+        return os.write(descriptor, data)
+    except BrokenPipeError:
+        return len(data)
+
+
+def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "") -> _Answer:
+    """Give a process its input, take all that it says, and wait for its end.
+
+    ``patience`` is said once when it takes long. Raises _Stalled when nothing moved for
+    ``STALL_S``, OverflowError when the answer is too long; the process is killed then.
+    """
+    stdin, stdout, stderr = (
+        cast(IO[bytes], stream) for stream in (process.stdin, process.stdout, process.stderr)
+    )
+    out, err = bytearray(), bytearray()
+    begun = moved = time.monotonic()
+    first: tuple[float, int] | None = None
+    last = begun
+    offset = 0
+    with process, selectors.DefaultSelector() as selector:
+        try:
+            os.set_blocking(stdin.fileno(), False)
+            selector.register(stdin, selectors.EVENT_WRITE)
+            for stream in (stdout, stderr):
+                selector.register(stream, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(0.5)
+                now = time.monotonic()
+                if patience and now - begun > PATIENCE_S:
+                    _say(patience)
+                    patience = ""
+                if ready:
+                    moved = now
+                elif now - moved > STALL_S:
+                    raise _Stalled
+                for key, _ in ready:
+                    if key.fileobj is stdin:
+                        offset += _write(key.fd, data[offset : offset + READ_BYTES])
+                        if offset >= len(data):
+                            selector.unregister(stdin)
+                            stdin.close()
+                    elif not (piece := os.read(key.fd, READ_BYTES)):
+                        selector.unregister(key.fileobj)
+                    elif key.fileobj is stderr:
+                        err += piece[: MESSAGES_MAX - len(err)]
+                    else:
+                        out += piece
+                        first, last = first or (now, len(out)), now
+                        if len(out) > ANSWER_MAX:
+                            raise OverflowError
+            process.wait(STALL_S)
+        except subprocess.TimeoutExpired:
+            raise _Stalled from None
+        finally:
+            process.kill()
+    rate = 0.0
+    if first is not None and len(out) > first[1]:
+        rate = (len(out) - first[1]) / max(last - first[0], 1e-6)
+    return _Answer(process.returncode, bytes(out), bytes(err), rate)
+
+
+def _script(text: str, *arguments: str) -> str:
+    """A command for the login shell there, whichever it is: ``text`` for sh, with arguments."""
+    return "exec " + shlex.join(["sh", "-c", text, "rtgauge", *arguments])
+
+
+class _Connection:
+    """One connection with its sessions, and the folder there."""
+
+    def __init__(self, address: Address, name: str) -> None:
+        self.name = name
+        self._address = address
+        ssh = shutil.which("ssh")
+        if ssh is None:
+            raise TargetError(
+                "there is no program ssh on this machine",
+                "install OpenSSH's client (Debian: openssh-client)",
+            )
+        self._ssh = ssh
+        self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-"))
+        if len(str(self._private)) > SOCKET_PATH_MAX:
+            self._private.rmdir()
+            self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-", dir="/tmp"))
+        self._errors = open(self._private / "errors", "w+b")  # noqa: SIM115
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self.who = self.folders = ""
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- the connection itself ---
+
+    def _words(self, *options: str) -> list[str]:
+        socket = str(self._private / "master").replace("%", "%%")
+        path = ("-o", f"ControlPath={socket}")
+        return [self._ssh, *_OPTIONS, *path, *options, *self._address.words()]
+
+    def _open(self) -> None:
+        words = self._words(
+            "-o", "LogLevel=INFO", "-o", "ControlMaster=yes", "-o", "ControlPersist=no",
+            "-o", f"ConnectTimeout={CONNECT_S}",
+            "-o", f"ServerAliveInterval={ALIVE_S}", "-o", f"ServerAliveCountMax={ALIVE_COUNT}",
+        )  # fmt: skip
+        self._keeper = subprocess.Popen(
+            [
+                *words,
+                _script(_KEEPER.replace("FOLDERS", "".join(f'echo "{f}"; ' for f in FOLDERS))),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
+            bufsize=0,
+        )
+        told = self._first_words(self._keeper).split(READY + "\n")
+        if len(told) == TOLD and not told[0]:
+            _, self.who, self.folders, _ = told
+            return
+        lines = [line.strip() for line in "".join(told).splitlines() if line.strip()]
+        if lines and told[0]:
+            raise TargetError(
+                f"the login shell on {self.name} writes '{lines[0][:60]}' before any command",
+                "let it be quiet where it is not interactive: its output would damage the samples",
+            )
+        raise TargetError(
+            f"{self.name} cannot be reached: {self._said() or 'ssh does not say why'}",
+            f"rtgauge never asks for anything: '{self._by_hand()}' has to work first, with a key "
+            "(ssh-copy-id, ssh-add) and with the host's key accepted once by hand",
+        )
+
+    def _first_words(self, keeper: subprocess.Popen[bytes]) -> str:
+        """What the keeper says first; less if ssh ended, or does not get through in time."""
+        stdout, said = cast(IO[bytes], keeper.stdout), bytearray()
+        mark = f"{READY}\n".encode()
+        deadline = time.monotonic() + OPEN_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while said.count(mark) < TOLD - 1 and len(said) < MESSAGES_MAX:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    self._errors.write(b"no answer\n")
+                    break
+                if not selector.select(left):
+                    continue
+                piece = os.read(stdout.fileno(), READ_BYTES)
+                if not piece:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        keeper.wait(CLOSE_S)
+                    break
+                said += piece
+        return said.decode(errors="replace")
+
+    def _said(self) -> str:
+        """ssh's last words."""
+        self._errors.flush()
+        text = (self._private / "errors").read_bytes()[-MESSAGES_MAX:].decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+    def _by_hand(self) -> str:
+        return shlex.join(["ssh", "-o", "BatchMode=yes", *self._address.words()[:-2]]) + (
+            f" {shlex.quote(self._address.host)} true"
+        )
+
+    @property
+    def lost(self) -> str:
+        """Why the connection is no more; empty while it is."""
+        if self._keeper is not None and self._keeper.poll() is None:
+            return ""
+        return self._said() or "it was closed"
+
+    def ended(self) -> str:
+        """As ``lost``, for someone whose session has just ended: a moment is waited for."""
+        if self._keeper is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._keeper.wait(LOST_S)
+        return self.lost
+
+    def close(self) -> None:
+        """End the keeper, which removes the folder there first. May be called again."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            with contextlib.suppress(OSError):
+                cast(IO[bytes], keeper.stdin).close()
+            try:
+                keeper.wait(CLOSE_S)
+            except subprocess.TimeoutExpired:
+                keeper.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    keeper.wait(CLOSE_S)
+            cast(IO[bytes], keeper.stdout).close()
+        self._errors.close()
+        shutil.rmtree(self._private, ignore_errors=True)
+
+    # --- its sessions ---
+
+    def begin(self, command: str) -> subprocess.Popen[bytes]:
+        """Start a command there. It is never a connection of its own, which might be another's."""
+        words = self._words(
+            "-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o", "ProxyCommand=exec false"
+        )
+        return subprocess.Popen(
+            [*words, command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+
+    def ask(self, text: str, *arguments: str, data: bytes = b"", patience: str = "") -> _Answer:
+        """Run a script for sh there to its end. Raises TargetError if the connection fails."""
+        try:
+            answer = _talk(self.begin(_script(text, *arguments)), data, patience)
+        except _Stalled:
+            raise TargetError(
+                f"nothing came from {self.name} for {STALL_S:.0f} s",
+                "look at the target and the network: does it still answer?",
+            ) from None
+        except OverflowError:
+            raise TargetError(
+                f"the answer of {self.name} has more than {ANSWER_MAX >> 20} MiB"
+            ) from None
+        if answer.code == SSH_FAILED:
+            raise TargetError(
+                f"the connection to {self.name} failed: {self.ended() or answer.said}",
+                f"see whether '{self._by_hand()}' works",
+            )
+        return answer
+
+    def keep(self, folder: str) -> None:
+        """Let the keeper remove this folder in the end, and the one before it now."""
+        keeper = self._keeper
+        if keeper is not None:
+            with contextlib.suppress(OSError):  # gone: the next command says so
+                cast(IO[bytes], keeper.stdin).write(f"{folder}\n".encode())
+
+
+class SshTarget:
+    """A board that is reached with ssh."""
+
+    def __init__(self, detail: str = "") -> None:
+        self.name = f"ssh:{detail}"
+        self.clock: Clock = RealClock()
+        self._address = parse(detail)
+        self._catalogue: str | None = None
+        self._started = 0
+        self._folder = self._machine = ""
+        self._raise: list[str] = []
+        #: What the link carries, in the direction that samples take; 0 where that is not known.
+        self.bandwidth = 0.0
+        self.connection: dict[str, str] = {}
+        self._connection = _Connection(self._address, self.name)
+        self._prepare_there()
+
+    def _prepare_there(self) -> None:
+        try:
+            self._look()
+            self._install()
+        except BaseException:
+            self.close()
+            raise
+
+    def _look(self) -> None:
+        """What machine it is, and whether the agent can be raised there."""
+        machine, _, rest = self._connection.who.partition("\n")
+        self._machine = machine.strip()
+        user = re.search(r"^Uid:\s+\d+\s+(\d+)", rest, re.MULTILINE)
+        root = user is not None and user[1] == "0"
+        self._raise = ["sudo", "-n"] if rest.endswith("\nsudo\n") and not root else []
+
+    def _install(self) -> None:
+        """Copy the agent to the first folder there that takes it, and read it back: what came must
+        be what was sent, and the time tells how fast the samples can come."""
+        path = agent_for(self._machine)
+        program = path.read_bytes()
+        refused: list[str] = []
+        for base in self._bases():
+            folder = f"{base.rstrip('/')}/rtgauge-{secrets.token_hex(8)}"
+            why = self._install_in(folder, program)
+            if not why:
+                self._folder = folder
+                for reason in refused:
+                    _say(f"{self.name}: {reason}; the agent is in {base}")
+                self._record(path, program)
+                return
+            refused.append(f"{base}: {why}")
+        raise TargetError(
+            f"{self.name} has no folder for the agent: {'; '.join(refused)}",
+            f"let one have room for {len(program) >> 10} KiB and be mounted without noexec, "
+            "and be TMPDIR there",
+        )
+
+    def _bases(self) -> list[str]:
+        found = self._connection.folders.splitlines()
+        return [base for base in dict.fromkeys(found) if re.fullmatch(r"/[^\0\n]*", base)]
+
+    def _install_in(self, folder: str, program: bytes) -> str:
+        """Why not; empty if the agent is there."""
+        self._connection.keep(folder)
+        made = self._connection.ask(_MAKE, folder)
+        if made.code in CANNOT_EXECUTE:
+            return "programs must not be started there (noexec)"
+        if made.code:
+            return made.said or "no folder can be made there"
+        agent = f"{folder}/agent"
+        put = self._put(agent, program)
+        if put:
+            return put
+        back = self._connection.ask(
+            'chmod 700 "$1"; cat "$1"',
+            agent,
+            patience=f"{self.name}: reading the agent back, to check it …",
+        )
+        if hashlib.sha256(back.out).digest() != hashlib.sha256(program).digest():
+            return "what was read back there is not what was written"
+        self.bandwidth = back.rate
+        return ""
+
+    def _put(self, path: str, data: bytes) -> str:
+        """Write a file there; why that cannot be, or empty.
+
+        In pieces, each one's end awaited: ssh would take in all of it at once, and on a thin link
+        nobody could tell for minutes whether anything moves.
+        """
+        begun = time.monotonic()
+        patience = f"{self.name}: copying the agent ({len(data) >> 10} KiB) …"
+        offset, size = 0, PUT_BYTES
+        while offset < len(data):
+            before = time.monotonic()
+            put = self._connection.ask(_PUT, path, data=data[offset : offset + size])
+            if put.code:
+                return put.said or f"cat ended with {put.code}"
+            offset += size
+            now = time.monotonic()
+            if now - before < 1.0:
+                size = min(2 * size, PUT_MAX)
+            if patience and now - begun > PATIENCE_S:
+                _say(patience)
+                patience = ""
+        return ""
+
+    def _record(self, path: Path, program: bytes) -> None:
+        self.connection = {
+            "machine": self._machine,
+            "agent": path.name,
+            "agent_sha256": hashlib.sha256(program).hexdigest(),
+            "folder": self._folder,
+            "raised": " ".join(self._raise),
+            "link": bandwidth_text(self.bandwidth) if self.bandwidth else "",
+            "bytes_per_s": f"{self.bandwidth:.0f}",
+        }
+
+    # --- Target ---
+
+    def describe(self) -> str:
+        """The catalogue of the agent there."""
+        if self._catalogue is None:
+            self._catalogue = self._ask_agent("describe", []).decode(errors="replace")
+        return self._catalogue
+
+    def environment(self) -> bytes:
+        """Header and environment of the board. A connection that was lost is made anew first: what
+        ran over it has ended, and this is the beginning of another run."""
+        if self.lost:
+            self._connection.close()
+            self._connection = _Connection(self._address, self.name)
+            self._prepare_there()
+        return self._ask_agent("environment", self._raise)
+
+    def start(self, arguments: Sequence[str]) -> SshAgent:
+        """Start the agent there; its input is the control, so that it ends with the connection."""
+        if self.lost:
+            raise TargetError(f"the connection to {self.name} is lost: {self.lost}")
+        self._started += 1
+        pid = f"{self._folder}/pid{self._started}"
+        # A shell in between tells of a signal, which ssh does not.
+        own = ["sh", "-c", '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', pid]
+        words = [*self._raise, *own, f"{self._folder}/agent", *arguments, "--output", "-"]
+        command = _script(f"{shlex.join([*words, '--control'])}; exit $?")
+        return SshAgent(self._connection, self._connection.begin(command), pid, self._raise)
+
+    def close(self) -> None:
+        """Remove the agent there, and end the connection."""
+        self._connection.close()
+
+    # --- more than a target has ---
+
+    @property
+    def lost(self) -> str:
+        """Why the connection is no more; empty while it is."""
+        return self._connection.lost
+
+    def _ask_agent(self, command: str, raised: Sequence[str]) -> bytes:
+        words = shlex.join([*raised, f"{self._folder}/agent", command])
+        answer = self._connection.ask(f"{words}; exit $?")
+        if answer.code:
+            raise TargetError(
+                f"the agent's '{command}' ended with code {answer.code} on {self.name}"
+                + (f": {answer.said}" if answer.said else ""),
+                "see whether programs may be started there",
+            )
+        return answer.out
+
+
+class SshAgent(LocalAgent):
+    """An agent on a board: what ssh reads and writes is what the agent there does."""
+
+    def __init__(
+        self,
+        connection: _Connection,
+        process: subprocess.Popen[bytes],
+        pid_file: str,
+        raised: Sequence[str],
+    ) -> None:
+        super().__init__(process, [])
+        self._connection = connection
+        self._pid_file = pid_file
+        self._there = list(raised)
+
+    def kill(self) -> None:
+        """SIGKILL to the agent alone, there; where that cannot be told to it, an end of its input,
+        which ends it too."""
+        if self._process.poll() is not None:
+            return
+        words = shlex.join([*self._there, "sh", "-c", 'kill -KILL "$0"'])
+        with contextlib.suppress(TargetError):
+            self._connection.ask(f'read -r p <"$1" && {words} "$p"', self._pid_file)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LOST_S)
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def _exit_code(self) -> int:
+        code = self._process.returncode
+        if code == SSH_FAILED:
+            return int(ExitCode.INTERRUPTED if self._connection.ended() else ExitCode.FAILED)
+        if 128 < code < SSH_FAILED and code - 128 in set(signal.Signals):
+            return 128 - code
+        return code
+
+    def messages(self) -> str:
+        """What the agent said on stderr; of one whose connection is lost, that."""
+        said = super().messages()
+        code = self._process.poll()
+        if code == SSH_FAILED:
+            lost = self._connection.ended()
+            if lost:
+                return (
+                    f"the connection to {self._connection.name} was lost ({lost}); "
+                    "what had come is kept\n"
+                    "run it once more; the agent there ends in order and puts the settings back"
+                )
+        if code in CANNOT_EXECUTE:
+            return (
+                f"the agent cannot be started any more on {self._connection.name}: {said.strip()}\n"
+                "does something clear its folder for temporary files?"
+            )
+        return said

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links that are too thin for samples, and links that break, on the fake target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.errors import ExitCode
+from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
+from rtgauge.plan import Plan, planned_step
+from rtgauge.report import Source, model, write
+from rtgauge.run import RunOutcome, execute
+from rtgauge.store import Store
+from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
+from test_run import Watcher
+
+KNOWN = Catalogue.from_document(dict(CATALOGUE))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(None, Path("store")) as opened:
+        yield opened
+
+
+def needed(online: set[int], **given: str) -> float:
+    return needed_bytes_per_s(planned_step(KNOWN, "timer", given), KNOWN, online)
+
+
+def test_what_samples_need() -> None:
+    one = needed({0}, interval="1ms")
+    assert one >= len(KNOWN.measurement("timer").series) * 4 * 1000
+    assert needed({0}, interval="100us") > 8 * one
+    assert 3.5 * one < needed({0, 1, 2, 3}, interval="1ms") < 4 * one
+    assert needed({0, 1, 2, 3}, interval="1ms", cpu="2") == one
+    assert needed({0}, interval="10s") < 1000
+    assert needed({0}, interval="1ms", samples="300") < one / 5
+
+
+def test_a_rate_for_people() -> None:
+    assert [bandwidth_text(rate) for rate in (12.3, 11_250, 5.1e6)] == [
+        "12 B/s",
+        "11.2 kB/s",
+        "5.1 MB/s",
+    ]
+
+
+class Linked(FakeTarget):
+    """Somewhere else."""
+
+    def __init__(self, detail: str, bandwidth: float) -> None:
+        super().__init__(detail)
+        self.bandwidth = bandwidth
+        self.lost = ""
+        self.connection = {"folder": "/tmp/x", "link": bandwidth_text(bandwidth)}
+
+
+def carry_out(store: Store, target: Linked, steps: int = 1) -> tuple[RunOutcome, Watcher]:
+    watcher = Watcher()
+    step = planned_step(KNOWN, "timer", {"for": "2s", "interval": "1ms", "cpu": "0"})
+    (outcome,) = execute(Plan("test", (step,) * steps), [target], store, watcher)
+    return outcome, watcher
+
+
+@pytest.mark.parametrize("enough", [False, True])
+def test_a_link_that_is_too_thin_for_samples(store: Store, enough: bool) -> None:
+    rate = needed({0}, interval="1ms", **{"for": "2s"}) * MARGIN
+    outcome, watcher = carry_out(store, Linked("", rate * (1.01 if enough else 0.99)))
+    assert outcome.state == "complete"
+    source = Source([store.get(outcome.id)])
+    model.validate(source.model)
+    run = source.model["runs"][0]
+    assert run["environment"]["connection"]["folder"] == "/tmp/x"
+    for name in ("report.html", "report.md"):
+        write(source, Path(name))
+        text = Path(name).read_text()
+        assert "/tmp/x, link " in text
+        assert ("the link carries" in text) is not enough
+    step = next(step for step in run["steps"] if step["measurement"] == "timer")
+    series = [one for one in store.get(outcome.id).steps[step["step"]].series]
+    assert series
+    assert {one.info.histogram_only for one in series} == {not enough}
+    said = [text for text in watcher.messages if "histograms only" in text]
+    assert len(said) == (0 if enough else 1)
+    assert ("the link carries" in step["reason"]) is not enough
+
+
+def test_after_a_lost_connection_nothing_is_begun(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Linked("", 1e9)
+
+    class Cut(FakeAgent):
+        def read(self, timeout: float) -> bytes | None:
+            data = super().read(timeout)
+            if data and len(data) > 100:
+                target.lost = "cut"
+                return b""
+            return data
+
+        def wait(self, timeout: float) -> int | None:
+            return int(ExitCode.INTERRUPTED) if target.lost else super().wait(timeout)
+
+        def messages(self) -> str:
+            return "the connection was lost\nrun it once more"
+
+    monkeypatch.setattr("rtgauge.target.fake.FakeAgent", Cut)
+    outcome, _ = carry_out(store, target, steps=3)
+    assert outcome.state == "interrupted"
+    assert outcome.exit_code == ExitCode.INTERRUPTED
+    assert "the connection was lost" in outcome.reason
+    states = [step["state"] for step in store.get(outcome.id).document["steps"]]
+    assert states.count("interrupted") == 1
+    assert states.count("skipped") == len(states) - 1

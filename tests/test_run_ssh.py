@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host with the real agent over a real sshd, at no priority and with no setting changed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtgauge.errors import TargetError
+from rtgauge.target.ssh import agent_for
+from sshd import Sshd, missing
+from test_run_local import HARMLESS, Run, Spawn, agents, check_periods, result
+
+PATIENCE_S = 300.0
+TARGET = ("--target", "ssh://board")
+# Passes on what ssh sends, and what comes back no faster than so many bytes a second.
+THROTTLE = """
+import os, socket, sys, threading, time
+
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+
+def send():
+    while data := os.read(0, 65536):
+        peer.sendall(data)
+    peer.shutdown(socket.SHUT_WR)
+
+threading.Thread(target=send, daemon=True).start()
+while data := peer.recv(2048):
+    time.sleep(len(data) / float(sys.argv[2]))
+    os.write(1, data)
+"""
+
+
+@pytest.fixture
+def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """A server that can be reached as ``ssh://board``."""
+    if why := missing():
+        pytest.skip(why)
+    try:
+        agent_for(os.uname().machine)
+    except TargetError as error:
+        pytest.skip(f"{error.message}; {error.remedy}")
+    server = Sshd(tmp_path / "sshd")
+    try:
+        server.start()
+        server.client(monkeypatch)
+        yield server
+    finally:
+        server.stop()
+
+
+def until(happened: Callable[[], Any]) -> Any:
+    """Encryption and a process for each session take their time on a crowded machine."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:
+    """A host in the middle of measuring, and the id of its run."""
+    process = spawn("run", *words, *HARMLESS, *TARGET)
+
+    def grown() -> str:
+        assert process.poll() is None, process.communicate()[1]
+        for path in Path("data").glob("**/steps/000/stream.cbor"):
+            if path.stat().st_size > 20_000:
+                return path.parents[2].name
+        return ""
+
+    return process, str(until(grown))
+
+
+def test_a_whole_run(board: Sshd, rtgauge: Run) -> None:
+    words = ("run", "timer", "--samples", "800", "--for", "0", "--load", "cpu", *HARMLESS, *TARGET)
+    done = rtgauge(*words, "--json")
+    assert done.code == 0, done.err
+    (run,) = done.json()["runs"]
+    assert run["target"] == "ssh://board"
+    assert {step["state"] for step in run["steps"]} == {"complete"}
+    timer = next(step for step in run["steps"] if step["measurement"] == "timer")
+    assert timer["load"]["work_rate"] > 0
+    (series,) = [one for one in run["series"] if one["step"] == timer["step"]]
+    assert series["count"] == 800
+    assert (series["source"], timer["reason"] or "") == ("samples", "")
+    connection = run["environment"]["connection"]
+    assert connection["machine"] == run["environment"]["kernel"]["machine"]
+    assert connection["agent"] == f"rtgauge-agent-{os.uname().machine}-musl"
+    assert Path(connection["folder"]).parent == board.temporary
+    assert float(connection["bytes_per_s"]) > 0
+    assert "musl" in run["environment"]["libc"]
+    assert board.left() == []
+    rtgauge("report", "last", "-o", "report.html", "--data", "data")
+    assert connection["folder"] in Path("report.html").read_text()
+
+
+def test_looking_at_a_board(board: Sshd, rtgauge: Run) -> None:
+    document = rtgauge("describe", "--json", *TARGET).json()
+    assert "timer" in {entry["name"] for entry in document["measurements"]}
+    found = rtgauge("check", "--json", *TARGET).json()
+    assert found["target"] == "ssh://board"
+    assert found["findings"]
+    assert board.left() == []
+
+
+def test_ctrl_c(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, "timer", "--for", "1h")
+    assert agents(run)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4, err
+    found = result(rtgauge, run)
+    assert found["steps"][0]["state"] == "interrupted"
+    assert found["steps"][0]["stream"]["complete"] is True
+    check_periods(found)
+    assert agents(run) == []
+    assert board.left() == []
+
+
+def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    Path("plan.toml").write_text(
+        '[plan]\nname = "two"\n' + '[[step]]\nmeasurement = "timer"\nfor = "1h"\n' * 2
+    )
+    process, run = measuring(spawn, "plan.toml")
+    board.cut()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4, err
+    assert "the connection to ssh://board was lost" in err
+    found = result(rtgauge, run)
+    assert found["state"] == "interrupted"
+    assert [step["state"] for step in found["steps"][:2]] == ["interrupted", "skipped"]
+    assert "connection" in found["steps"][0]["reason"]
+    assert "connection" in found["steps"][1]["reason"]
+    check_periods(found)
+    until(lambda: not agents(run))
+    until(lambda: board.left() == [])
+
+
+def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, "timer", "--for", "1h")
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    until(lambda: not agents(run))
+    until(lambda: board.left() == [])
+    check_periods(result(rtgauge, run))
+
+
+def test_ctrl_c_before_anything_is_measured(board: Sshd, spawn: Spawn) -> None:
+    process = spawn("check", *TARGET)
+    until(board.left)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert board.left() == []
+
+
+def test_a_thin_link_carries_histograms(
+    board: Sshd, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = 100_000
+    Path("throttle.py").write_text(THROTTLE)
+    throttle = Path("throttle.py").absolute()
+    board.client(monkeypatch, f"ProxyCommand {sys.executable} {throttle} {board.port} {rate}")
+    words = ("run", "timer", "--interval", "100us", "--for", "2s", *HARMLESS, *TARGET)
+    done = rtgauge(*words, "--json")
+    assert done.code == 0, done.err
+    assert "histograms only: the samples need" in done.err
+    (run,) = done.json()["runs"]
+    assert 0 < float(run["environment"]["connection"]["bytes_per_s"]) <= rate
+    timer = next(step for step in run["steps"] if step["measurement"] == "timer")
+    assert "the link carries" in timer["reason"]
+    (series,) = [one for one in run["series"] if one["step"] == timer["step"]]
+    assert series["source"] == "histogram"
+    assert series["lost"] == 0
+    assert series["count"] > 0

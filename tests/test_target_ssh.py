@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target ``ssh``, against a real sshd; small scripts in the agent's place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rtgauge.errors import ExitCode, TargetError, UsageError
+from rtgauge.run import Limits
+from rtgauge.target import connection_of, lost_of, open_target, ssh
+from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, parse
+from sshd import PATIENCE_S, Sshd, key, missing, user
+
+Script = Callable[[str], Path]
+
+
+@pytest.fixture
+def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """A server that is not started yet."""
+    if why := missing():
+        pytest.skip(why)
+    server = Sshd(tmp_path / "sshd")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def board(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
+    """A server that can be reached as ``ssh://board``."""
+    sshd.start()
+    sshd.client(monkeypatch)
+    return sshd
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Puts a shell script in the agent's place."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "script"
+        path.write_text("#!/bin/sh\n" + textwrap.dedent(text))
+        monkeypatch.setattr(ssh, "agent_for", lambda _machine: path)
+        return path
+
+    return write
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def everything(agent: SshAgent) -> bytes:
+    data = b""
+    while (piece := agent.read(PATIENCE_S)) != b"":
+        assert piece is not None, "the agent said nothing"
+        data += piece
+    return data
+
+
+@contextlib.contextmanager
+def opened(name: str = "//board") -> Iterator[SshTarget]:
+    with contextlib.closing(SshTarget(name)) as target:
+        yield target
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize(
+    ("detail", "words"),
+    [
+        ("//board", ["--", "board"]),
+        ("//me@board", ["-l", "me", "--", "board"]),
+        ("//me@board:2222", ["-l", "me", "-p", "2222", "--", "board"]),
+        ("//192.0.2.1:22/", ["-p", "22", "--", "192.0.2.1"]),
+        ("//[2001:db8::1]:22", ["-p", "22", "--", "2001:db8::1"]),
+    ],
+)
+def test_an_address(detail: str, words: list[str]) -> None:
+    assert parse(detail).words() == words
+
+
+@pytest.mark.parametrize(
+    "detail",
+    ["", "//", "board", "//board:", "//board:0", "//board:65536", "//-oProxyCommand=x",
+     "//-x@board", "//board/etc", "//a b", "//me@", "//board:22:22"],
+)  # fmt: skip
+def test_no_address(detail: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(detail)
+    assert caught.value.remedy
+
+
+def test_no_password_in_an_address() -> None:
+    with pytest.raises(UsageError, match="no password") as caught:
+        open_target("ssh://me:secret@board")
+    assert "secret" not in caught.value.message
+    assert "ssh-copy-id" in caught.value.remedy
+
+
+def test_a_machine_without_an_agent() -> None:
+    with pytest.raises(TargetError, match="'armv5tel'") as caught:
+        agent_for("armv5tel")
+    assert "x86_64" in caught.value.remedy
+
+
+def test_no_ssh_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(TargetError, match="no program ssh"):
+        SshTarget("//board")
+
+
+# --- the connection ---
+
+
+def test_what_an_agent_answers(board: Sshd, script: Script) -> None:
+    script("""
+        case "$1" in
+        describe) echo '{"what": "catalogue"}' ;;
+        environment) printf 'a stream' ;;
+        esac
+    """)
+    with opened() as target:
+        assert target.name == "ssh://board"
+        assert target.describe() == '{"what": "catalogue"}\n'
+        assert target.environment() == b"a stream"
+        assert len(board.left()) == 1
+    assert board.left() == []
+
+
+def test_a_stream_a_stop_and_what_was_said(board: Sshd, script: Script) -> None:
+    script("""
+        echo "$@"
+        echo one >&2
+        read -r order
+        echo "told $order"
+        exit 4
+    """)
+    with opened() as target:
+        agent = target.start(["run", "timer", "--label", "it's $HOME"])
+        with contextlib.closing(agent):
+            first = agent.read(PATIENCE_S)
+            assert first == b"run timer --label it's $HOME --output - --control\n"
+            assert agent.wait(0.05) is None
+            agent.stop()
+            assert everything(agent) == b"told stop\n"
+            assert agent.wait(PATIENCE_S) == 4
+            assert agent.messages() == "one\n"
+
+
+def test_bytes_come_as_they_were_sent(board: Sshd, script: Script) -> None:
+    script('cat "$0" "$0"; cat "$0" >&2')
+    with opened() as target, contextlib.closing(target.start(["run"])) as agent:
+        assert everything(agent) == b'#!/bin/sh\ncat "$0" "$0"; cat "$0" >&2' * 2
+        assert agent.wait(PATIENCE_S) == 0
+
+
+def test_a_large_agent_and_the_rate_of_the_link(board: Sshd, script: Script) -> None:
+    path = script("exit 0")
+    path.write_bytes(path.read_bytes() + b"\n#" + os.urandom(700_000))
+    with opened() as target:
+        [folder] = board.left()
+        there = board.temporary / folder / "agent"
+        assert there.read_bytes() == path.read_bytes()
+        assert there.stat().st_mode & 0o7777 == 0o700
+        assert there.parent.stat().st_mode & 0o7777 == 0o700
+        assert target.bandwidth > 0
+        said = connection_of(target)
+        assert said["folder"] == str(there.parent)
+        assert said["machine"] == os.uname().machine
+        assert all(isinstance(text, str) for text in said.values())
+
+
+@pytest.mark.parametrize("number", [9, 11])
+def test_an_agent_that_is_killed_there(board: Sshd, script: Script, number: int) -> None:
+    script(f"kill -{number} $$")
+    with opened() as target, contextlib.closing(target.start(["run"])) as agent:
+        assert agent.wait(PATIENCE_S) == -number
+
+
+def test_an_agent_is_killed_from_here(board: Sshd, script: Script) -> None:
+    script('trap "" TERM INT HUP; echo "$$"; while :; do read -r x || sleep 1; done')
+    with opened() as target, contextlib.closing(target.start(["run"])) as agent:
+        pid = int(agent.read(PATIENCE_S) or b"0")
+        agent.kill()
+        assert agent.wait(PATIENCE_S) == -9
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_closing_ends_an_agent_that_ignores_its_input(board: Sshd, script: Script) -> None:
+    script('trap "" TERM INT HUP; echo "$$"; while :; do sleep 1; done')
+    with opened() as target:
+        agent = target.start(["run"])
+        pid = int(agent.read(PATIENCE_S) or b"0")
+        agent.close()
+        until(lambda: not Path(f"/proc/{pid}").exists())
+    assert board.left() == []
+
+
+def test_the_agent_is_gone(board: Sshd, script: Script) -> None:
+    script("exit 0")
+    with opened() as target:
+        shutil.rmtree(board.temporary / board.left()[0])
+        with contextlib.closing(target.start(["run"])) as agent:
+            assert agent.wait(PATIENCE_S) == 127
+            assert "cannot be started any more on ssh://board" in agent.messages()
+
+
+def test_a_connection_that_is_cut(board: Sshd, script: Script) -> None:
+    script('echo samples; cat >/dev/null; echo "$1 ended in order" >"$TMPDIR/ended"')
+    with opened() as target:
+        agent = target.start(["run"])
+        with contextlib.closing(agent):
+            assert agent.read(PATIENCE_S) == b"samples\n"
+            assert lost_of(target) == ""
+            board.cut()
+            assert everything(agent) == b""
+            assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+            message, remedy = agent.messages().splitlines()
+            assert "the connection to ssh://board was lost" in message
+            assert remedy
+        assert lost_of(target)
+        with pytest.raises(TargetError, match="is lost"):
+            target.start(["run"])
+    until(lambda: board.left() == ["ended"])
+
+
+def test_a_connection_that_falls_silent(
+    board: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Limits().silence_s > ssh.ALIVE_S * (ssh.ALIVE_COUNT + 1)
+    monkeypatch.setattr(ssh, "ALIVE_S", 2)
+    monkeypatch.setattr(ssh, "ALIVE_COUNT", 1)
+    script("echo samples; cat >/dev/null")
+    with opened() as target, contextlib.closing(target.start(["run"])) as agent:
+        assert agent.read(PATIENCE_S) == b"samples\n"
+        for pid in board.sessions():
+            os.kill(pid, signal.SIGSTOP)
+        assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+        assert "not responding" in agent.messages()
+
+
+def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Script) -> None:
+    script('[ "$1" = environment ] && printf there')
+    with opened() as target:
+        board.cut()
+        until(lambda: lost_of(target))
+        assert target.environment() == b"there"
+        assert lost_of(target) == ""
+        assert len(board.left()) == 1
+    until(lambda: board.left() == [])
+
+
+def test_a_host_that_is_killed_leaves_nothing(board: Sshd, script: Script) -> None:
+    path = script("exit 0")
+    code = (
+        "import time; from pathlib import Path; from rtgauge.target import ssh\n"
+        f"ssh.agent_for = lambda machine: Path({str(path)!r})\n"
+        "target = ssh.SshTarget('//board'); print('open', flush=True); time.sleep(600)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(ssh.__file__).parents[2])}
+    host = subprocess.Popen(
+        [shutil.which("python3") or "python3", "-c", code],
+        stdout=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    assert host.stdout is not None
+    with host:
+        try:
+            assert host.stdout.readline() == b"open\n"
+            assert len(board.left()) == 1
+        finally:
+            host.kill()
+    until(lambda: board.left() == [])
+    until(lambda: board.sessions() == [])
+
+
+# --- what can be wrong ---
+
+
+def fails(match: str, name: str = "//board") -> TargetError:
+    with pytest.raises(TargetError, match=match) as caught:
+        SshTarget(name)
+    return caught.value
+
+
+def test_another_host_key(board: Sshd) -> None:
+    board.know(key(board.folder / "other"))
+    error = fails("cannot be reached: Host key verification failed")
+    assert "accepted once by hand" in error.remedy
+
+
+def test_an_unknown_host_key(board: Sshd) -> None:
+    board.know("")
+    fails("cannot be reached: Host key verification failed")
+    assert (board.folder / "known").read_text() == ""
+
+
+def test_a_host_key_that_the_configuration_takes(
+    board: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script("exit 0")
+    board.know("")
+    board.client(monkeypatch, "StrictHostKeyChecking accept-new")
+    with opened():
+        assert "ssh-ed25519" in (board.folder / "known").read_text()
+
+
+def test_no_such_user(board: Sshd) -> None:
+    error = fails("nobody-here@.*Permission denied", "//nobody-here@board")
+    assert "ssh -o BatchMode=yes -l nobody-here board true" in error.remedy
+
+
+def test_nobody_listens(board: Sshd) -> None:
+    board.stop()
+    fails("cannot be reached: .*refused")
+
+
+def test_a_login_shell_that_talks(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    sshd.start('ForceCommand echo Welcome; eval "$SSH_ORIGINAL_COMMAND"')
+    sshd.client(monkeypatch)
+    error = fails("writes 'Welcome' before any command")
+    assert "quiet" in error.remedy
+
+
+def test_user_and_port_in_the_name(board: Sshd, script: Script) -> None:
+    script("exit 0")
+    with opened(f"//{user()}@127.0.0.1:{board.port}") as target:
+        assert target.name == f"ssh://{user()}@127.0.0.1:{board.port}"
+
+
+def test_a_board_with_nothing_but_busybox(
+    sshd: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        pytest.skip("needs busybox (Debian: busybox)")
+    programs = sshd.folder / "applets"
+    programs.mkdir()
+    for name in ("sh", "mkdir", "cat", "chmod", "rm", "uname"):
+        (programs / name).symlink_to(busybox)
+    sshd.start(
+        f'ForceCommand PATH={programs}; export PATH; exec {programs}/sh -c "$SSH_ORIGINAL_COMMAND"'
+    )
+    sshd.client(monkeypatch)
+    script('[ "$1" = run ] && { read -r order; echo "told $order"; exit 4; }; echo "$1"')
+    with opened() as target:
+        assert target.environment() == b"environment\n"
+        with contextlib.closing(target.start(["run"])) as agent:
+            agent.stop()
+            assert everything(agent) == b"told stop\n"
+            assert agent.wait(PATIENCE_S) == 4
+    assert sshd.left() == []
+
+
+# --- the folder there ---
+
+
+@pytest.fixture
+def mounted(sshd: Sshd) -> Iterator[Callable[[str], None]]:
+    """Mounts a file system of memory, with these options, where temporary files go there."""
+    done = []
+
+    def mount(options: str) -> None:
+        words = ["mount", "-t", "tmpfs", "-o", options, "none", str(sshd.temporary)]
+        if os.geteuid() != 0 or subprocess.run(words, capture_output=True, check=False).returncode:
+            pytest.skip("nothing may be mounted here")
+        done.append(True)
+
+    yield mount
+    if done:
+        subprocess.run(["umount", str(sshd.temporary)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"), [("noexec", "noexec"), ("size=64k", "No space left"), ("ro", "Read-only")]
+)
+def test_a_folder_that_cannot_be_used(
+    sshd: Sshd,
+    script: Script,
+    mounted: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    options: str,
+    why: str,
+) -> None:
+    mounted(options)
+    other = tmp_path / "other"
+    other.mkdir()
+    sshd.start()
+    sshd.client(monkeypatch)
+    path = script("echo there")
+    path.write_bytes(path.read_bytes() + b"\nexit 0\n#" + os.urandom(300_000))
+    monkeypatch.setattr(ssh, "FOLDERS", ("$TMPDIR", str(other)))
+    with opened() as target:
+        said = capsys.readouterr().err
+        assert why in said
+        assert f"the agent is in {other}" in said
+        assert sshd.left() == []
+        assert len(list(other.iterdir())) == 1
+        assert target.environment() == b"there\n"
+    assert list(other.iterdir()) == []
+    monkeypatch.setattr(ssh, "FOLDERS", ("$TMPDIR",))
+    error = fails("has no folder for the agent")
+    assert why in error.message
+    assert "TMPDIR" in error.remedy
+    assert sshd.left() == []
+
+
+def test_an_agent_that_does_not_arrive_as_it_was_sent(
+    board: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script("exit 0")
+    monkeypatch.setattr(ssh, "_PUT", 'cat >>"$1"; echo >>"$1"')
+    monkeypatch.setattr(ssh, "FOLDERS", ("$TMPDIR",))
+    fails("not what was written")
+    assert board.left() == []
