@@ -16,7 +16,7 @@ import pytest
 from conftest import Result
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.lab import Board, Image
+from rtgauge.lab import Board, Image, machine
 from rtgauge.lab.machine import Limits, consoles_folder
 from rtgauge.lab.programs import Programs
 from rtgauge.plan import Plan, PlannedStep
@@ -266,6 +266,22 @@ def test_without_qemu_nothing_is_fetched(
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(TargetError, match="qemu-system-x86_64, which is not"):
         lab().environment()
+
+
+def test_the_firmware_that_starts_sooner_is_taken_where_qemu_has_it(
+    lab: Callable[..., LabTarget], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "FIRMWARE_FOLDERS", (tmp_path / "data",))
+    target = lab()
+    assert "-bios" not in target.setup().devices
+    assert facts_of(target)["firmware"] == "QEMU's own"
+    firmware = tmp_path / "data" / "qboot.rom"
+    firmware.parent.mkdir()
+    firmware.touch()
+    assert target.setup().devices[-2:] == ("-bios", str(firmware))
+    assert facts_of(target)["firmware"] == "qboot.rom"
+    assert "-bios" not in lab("arm64-stock-6.1").setup().devices
+    assert "-bios" not in lab("x86_64-rt-6.1,mode=plain").setup().devices
 
 
 def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:

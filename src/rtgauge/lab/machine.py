@@ -40,6 +40,7 @@ __all__ = [
     "Output",
     "Setup",
     "consoles_folder",
+    "firmware_of",
     "found_program",
     "terminal_words",
 ]
@@ -64,6 +65,7 @@ _ANSWER_AT: Final = 64
 # A program's output is kept in the host's memory as a whole: it has its end.
 OUTPUT_MAX: Final = 2 * 1024 * 1024 * 1024
 FOLDER: Final = "rtgauge-lab"
+FIRMWARE_FOLDERS: Final = (Path("/usr/share/qemu"), Path("/usr/local/share/qemu"))
 CONSOLES_KEPT: Final = 20
 CONSOLE_MAX: Final = 16 * 1024 * 1024
 END_S: Final = 10.0
@@ -222,6 +224,14 @@ def found_program(program: str, package: str) -> str:
             f"install it: Debian's package is {package}",
         )
     return found
+
+
+def firmware_of(program: str, name: str) -> Path | None:
+    """A firmware that QEMU brought along; None if it did not."""
+    above = Path(program).resolve().parent.parent
+    folders = (above / "share" / "qemu", *FIRMWARE_FOLDERS)
+    paths = (folder / name for folder in folders if name)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def terminal_words(setup: Setup) -> list[str]:

@@ -35,6 +35,7 @@ from rtgauge.lab.machine import (
     Mode,
     Output,
     Setup,
+    firmware_of,
     found_program,
     terminal_words,
 )
@@ -271,7 +272,11 @@ class LabTarget:
     def setup(self) -> Setup:
         """What the machine is to be made of; the image is made if need be."""
         board = self.board
-        found_program(board.machine.qemu, board.machine.qemu_package)  # before all that takes long
+        # before all that takes long
+        program = found_program(board.machine.qemu, board.machine.qemu_package)
+        firmware = None
+        if self._mode.counted:
+            firmware = firmware_of(program, board.machine.firmware)
         image = lab_image(board, say=_say)
         arguments = ["console=ttyS0", *board.machine.kernel_arguments, *self._words.kernel]
         self._facts = {
@@ -281,6 +286,7 @@ class LabTarget:
             "processor": board.machine.cpu,
             "processors": str(self._cpus),
             "memory": f"{self._words.memory_mib} MiB",
+            "firmware": firmware.name if firmware is not None else "QEMU's own",
             "kernel arguments": " ".join(arguments),
         }
         return Setup(
@@ -290,6 +296,7 @@ class LabTarget:
             devices=(
                 *("-M", board.machine.machine, "-cpu", board.machine.cpu),
                 *DEVICES[board.machine.architecture],
+                *(("-bios", str(firmware)) if firmware is not None else ()),
             ),
             kernel=image.kernel,
             initramfs=image.initramfs,
