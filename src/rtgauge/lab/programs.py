@@ -100,7 +100,7 @@ def _made(checkout: Path, stamp: Path, found: Programs) -> bool:
 def _make(checkout: Path, stamp: Path, found: Programs, machine: Machine, say: Say) -> None:
     if _made(checkout, stamp, found):
         return
-    say("the programs for emulated boards, from their sources")
+    say("the programs for emulated boards, from their sources (once, some minutes)")
     try:
         done = subprocess.run(
             [checkout / SETUP, "--lab", machine.processor],
