@@ -3,6 +3,10 @@
  * Two lines of one GPIO chip, wired together: a thread raises the output at the due time, the input
  * interrupts. The thread runs on another CPU, where there is one, and raises with a call that may
  * take the chip's own locks: on PREEMPT_RT those of some chips sleep.
+ *
+ * For irq-dispatch on the only CPU that thread would not do: the thread that is to be interrupted
+ * polls there, above or below it, and is never interrupted, or gets the CPU back by a switch. A
+ * timer raises the line then, in its hard interrupt; the line's own follows when that has ended.
  */
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -15,12 +19,15 @@
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/device.h>
+#include <linux/device/driver.h>
 #include <linux/gpio/consumer.h>
 #include <linux/gpio/machine.h>
+#include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 
 #define SOURCE_GPIO_SETTLE_US 100
 /* A raised line that nobody heard of. */
@@ -30,6 +37,10 @@
 struct source_gpio {
 	struct gpio_desc *output, *input;
 	struct task_struct *raiser;
+	struct session *session;
+	struct hrtimer timer; /* in the thread's place */
+	bool by_timer, high;
+	u64 silent_ns; /* when a line that was raised has not been heard of for too long */
 	unsigned int raise_cpu;
 	int irq;
 	u64 raised_ns;	     /* stamp just before the line goes up */
@@ -113,6 +124,37 @@ static int source_gpio_raiser(void *data)
 	return 0;
 }
 
+/* The same in the timer's interrupt: up at the due time, down half an interval later. */
+static enum hrtimer_restart source_gpio_timer(struct hrtimer *timer)
+{
+	struct source_gpio *gpio = container_of(timer, struct source_gpio, timer);
+	struct session *s = gpio->session;
+	u64 now_ns = ktime_get_ns();
+
+	if (!gpio->high) {
+		gpio->high = true;
+		gpio->silent_ns = now_ns + SOURCE_GPIO_SILENCE_MS * NSEC_PER_MSEC;
+		gpio->raised_ns = now_ns;
+		shared_set(&gpio->raised, gpio->raised + 1);
+		gpiod_set_raw_value(gpio->output, 1);
+		hrtimer_add_expires_ns(timer, s->interval_ns / 2);
+		return HRTIMER_RESTART;
+	}
+	gpiod_set_raw_value(gpio->output, 0);
+	if (shared_get(&gpio->handled) == gpio->raised) {
+		gpio->high = false;
+		hrtimer_set_expires(timer, ns_to_ktime(s->due_ns));
+		return s->due_ns ? HRTIMER_RESTART : HRTIMER_NORESTART;
+	}
+	if (now_ns > gpio->silent_ns) {
+		s->due_ns = 0;
+		session_broken(s);
+		return HRTIMER_NORESTART;
+	}
+	hrtimer_add_expires_ns(timer, s->interval_ns / 2);
+	return HRTIMER_RESTART;
+}
+
 /* --- finding and taking the lines --- */
 
 static int source_gpio_find(struct rtgauge_source *info)
@@ -177,11 +219,26 @@ static bool source_gpio_wired(const struct source_gpio *gpio)
 	return !low && high > 0;
 }
 
+/*
+ * Whether the output may be driven in a hard interrupt. That a chip cannot sleep says so, but for
+ * PREEMPT_RT: there the locks of many drivers sleep. The PL061's takes none.
+ */
+static bool source_gpio_hard(const struct source_gpio *gpio)
+{
+	struct device *parent = gpiod_to_chip(gpio->output)->parent;
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		return true;
+	return parent && parent->driver && !strcmp(parent->driver->name, "pl061_gpio");
+}
+
 static int source_gpio_connect(struct source_gpio *gpio, struct session *s)
 {
 	int err;
 
 	if (gpiod_cansleep(gpio->output) || gpiod_cansleep(gpio->input))
+		return -EOPNOTSUPP;
+	if (gpio->by_timer && !source_gpio_hard(gpio))
 		return -EOPNOTSUPP;
 	if (!source_gpio_wired(gpio))
 		return -ENODEV;
@@ -226,10 +283,13 @@ static int source_gpio_open(struct session *s, struct rtgauge_setup *setup)
 	if (!gpio)
 		return -ENOMEM;
 	s->device = gpio;
+	gpio->session = s;
 	gpio->raise_cpu = cpumask_any_but(cpu_online_mask, s->cpu);
 	if (gpio->raise_cpu >= nr_cpu_ids)
 		gpio->raise_cpu = s->cpu;
 	setup->raise_cpu = gpio->raise_cpu;
+	gpio->by_timer = gpio->raise_cpu == s->cpu && s->kind == RTGAUGE_KIND_IRQ_DISPATCH;
+	compat_hrtimer_setup(&gpio->timer, source_gpio_timer, HRTIMER_MODE_ABS_PINNED_HARD);
 	err = source_gpio_lines(gpio, setup);
 	if (!err)
 		err = source_gpio_connect(gpio, s);
@@ -240,11 +300,21 @@ static int source_gpio_open(struct session *s, struct rtgauge_setup *setup)
 
 /* --- running --- */
 
+static void source_gpio_arm(void *data)
+{
+	struct session *s = data;
+	struct source_gpio *gpio = s->device;
+
+	hrtimer_start(&gpio->timer, ns_to_ktime(s->due_ns), HRTIMER_MODE_ABS_PINNED_HARD);
+}
+
 static int source_gpio_start(struct session *s)
 {
 	struct source_gpio *gpio = s->device;
 	struct task_struct *raiser;
 
+	if (gpio->by_timer)
+		return smp_call_function_single(s->cpu, source_gpio_arm, s, true);
 	raiser = kthread_create_on_node(source_gpio_raiser, s, cpu_to_node(gpio->raise_cpu),
 					"rtgauge-gpio/%u", gpio->raise_cpu);
 	if (IS_ERR(raiser))
@@ -263,6 +333,7 @@ static void source_gpio_stop(struct session *s)
 	if (gpio->raiser)
 		kthread_stop(gpio->raiser);
 	gpio->raiser = NULL;
+	hrtimer_cancel(&gpio->timer);
 	synchronize_irq(gpio->irq);
 	gpiod_set_raw_value(gpio->output, 0);
 }
