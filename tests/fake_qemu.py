@@ -7,24 +7,79 @@ behaves then.
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
+import select
+import socket
 import struct
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rtgauge.target.fake import FakeTarget
 
 SAID_AT, DATA_AT, ANSWER_AT = 4096, 4096 + 65536, 64
 
 
+class Control:
+    """QEMU's machine protocol, as far as wiring lines takes it; what goes wrong stands in
+    ``behaviour``. Messages have events between them, and come in pieces."""
+
+    def __init__(self, descriptor: int, behaviour: list[str]) -> None:
+        self.socket = socket.socket(fileno=descriptor)
+        self.behaviour = behaviour
+        self.wires: dict[str, str] = {}
+
+    def say(self, message: dict[str, Any]) -> None:
+        text = json.dumps(message).encode() + b"\r\n"
+        for piece in (text[:7], text[7:]):
+            self.socket.sendall(piece)
+
+    def wire(self) -> None:
+        """Do as told until the machine is let go."""
+        self.say({"QMP": {"version": {}, "capabilities": ["oob"]}})
+        for line in self.socket.makefile("rb"):
+            order = json.loads(line)
+            answer = self.answer(order["execute"], order["arguments"])
+            self.say({"event": "RESUME", "timestamp": {}})
+            self.say(answer)
+            if order["execute"] == "cont":
+                return
+
+    def answer(self, command: str, given: dict[str, str]) -> dict[str, Any]:
+        if "garbles" in self.behaviour:
+            self.socket.sendall(b"[]\n")
+        if "deserts" in self.behaviour:
+            print("fake: no such thing", file=sys.stderr, flush=True)
+            os._exit(1)
+        if command == "qom-list":
+            chips = self.behaviour.count("chip")
+            found = [{"name": f"device[{n}]", "type": "child<pl061>"} for n in range(6, 6 + chips)]
+            return {"return": [{"name": "device[5]", "type": "child<pl031>"}, *found]}
+        if command == "qom-set":
+            if "fixed" in self.behaviour:
+                return {"error": {"class": "GenericError", "desc": "it is read-only"}}
+            self.wires[f"{given['path']}/{given['property']}"] = given["value"]
+        if command == "qom-get":
+            kept = "" if "forgets" in self.behaviour else given["path"] + "/" + given["property"]
+            return {"return": self.wires.get(kept, "")}
+        return {"return": {}}
+
+    def left_alone(self) -> bool:
+        """Whether nobody has spoken, or gone, since."""
+        return not select.select([self.socket], [], [], 0)[0]
+
+
 class Guest:
     """The guest program."""
 
-    def __init__(self, memory: mmap.mmap, pause: int, fill: int) -> None:
+    def __init__(
+        self, memory: mmap.mmap, pause: int, fill: int, control: Control | None = None
+    ) -> None:
         self.memory, self.pause, self.fill = memory, pause, fill
+        self.control = control
         self.out = b""
 
     def answer(
@@ -76,6 +131,11 @@ class Guest:
                 self.answer(turn)
             case ["/bin/bytes", count]:
                 self.out = bytes(i * i % 251 for i in range(int(count)))
+                self.answer(turn)
+            case ["/bin/wires"]:
+                assert self.control is not None
+                assert self.control.left_alone(), "somebody spoke while the guest ran"
+                self.out = json.dumps(self.control.wires).encode()
                 self.answer(turn)
             case ["/bin/exit", code]:
                 self.answer(turn, int(code), said="it did not work\nread the manual\n")
@@ -139,13 +199,19 @@ def main() -> None:
     if "spins" in behaviour:
         while True:
             pass
+    control = None
+    if "-S" in words:
+        (socket_of,) = (word for word in words if word.endswith(",id=control"))
+        assert given["-mon"] == "chardev=control,mode=control"
+        control = Control(int(socket_of.split(",")[1].removeprefix("fd=")), behaviour)
+        control.wire()
     pause = os.open(_path(words, "id=pause"), os.O_WRONLY)
     with open(_path(words, "id=exchange"), "r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
     magic, version, size, fill = struct.unpack_from("<IIII", memory, 0)
     assert (magic, version, size) == (0x47545258, 1, len(memory))
     assert (fill > 0) == ("-icount" in words), fill
-    guest = Guest(memory, pause, fill)
+    guest = Guest(memory, pause, fill, control)
     if "stranger" in behaviour:
         guest.stand()
         time.sleep(3600)

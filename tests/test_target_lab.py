@@ -292,6 +292,19 @@ def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:
     assert setup.memory_mib == 1024
 
 
+def test_wired_lines(lab: Callable[..., LabTarget]) -> None:
+    target = lab("arm64-rt-6.1,lines=0:1+5:2")
+    setup = target.setup()
+    assert [(wire.output, wire.input) for wire in setup.wires] == [(0, 1), (5, 2)]
+    assert facts_of(target)["lines"] == "9030000.pl061:0:1, 9030000.pl061:5:2"
+    with pytest.raises(UsageError, match="shell has no wired lines"):
+        target.shell_words()
+    bare = lab("arm64-rt-6.1")
+    assert bare.setup().wires == ()
+    assert "lines" not in facts_of(bare)
+    assert bare.shell_words()
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -307,6 +320,9 @@ def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:
         ("lab:x86_64-rt,", "no argument"),
         ("lab:x86_64-rt,a b", "no argument"),
         ('lab:x86_64-rt,a="b"', "no argument"),
+        ("lab:x86_64-rt,lines=0:1", "has no GPIO lines"),
+        ("lab:arm64-rt,lines=0", "names no wires"),
+        ("lab:arm64-rt,lines=0:8", "no line 8"),
         ("lab:x86_64-rt,-x", "no argument"),
         ("lab:x86_64-rt,cpu=2", "too like one"),
         ("lab:x86_64-rt,mode", "too like one"),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rtgauge.errors import UsageError, nearest
+from rtgauge.lab.lines import Chip
 
 __all__ = ["BOARDS", "MACHINES", "SERIES", "Board", "Machine", "board", "boards"]
 
@@ -55,6 +56,9 @@ class Machine:
     kernel_modules: tuple[str, ...] = ()
     """Modules of Debian's kernel, in this order, without which something here does not work."""
 
+    chip: Chip | None = None
+    """Its GPIO chip, whose lines can be wired."""
+
 
 _ARGUMENTS: Final = ("quiet", "panic=-1", "cryptomgr.notests", "mitigations=off")
 
@@ -94,6 +98,7 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
             console="ttyS0",
             kernel_arguments=_ARGUMENTS,
             interrupt_source="hrtimer",
+            chip=Chip("pl061", "9030000.pl061", lines=8),
         ),
     }
 )

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from rtgauge.errors import TargetError
+from rtgauge.lab.lines import Chip, Control, ControlError, Wire
 
 __all__ = [
     "MODES",
@@ -141,6 +142,8 @@ class Setup:
     mode: Mode
     cpus: int = 1
     memory_mib: int = 512
+    chip: Chip | None = None  # whose lines are wired
+    wires: tuple[Wire, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -273,17 +276,27 @@ class Machine:
         program = found_program(self.setup.program, self.setup.package)
         self._folder = Path(self._cleaner.enter_context(_working_folder()))
         self._open_exchange()
+        control = self._open_control()
+        words = [program, *self._arguments(), *(control.arguments() if control else ())]
         try:
             with open(self._folder / "qemu.log", "wb") as log:
                 self._process = subprocess.Popen(
-                    _launch_words([program, *self._arguments()], self.setup.mode.counted),
+                    _launch_words(words, self.setup.mode.counted),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    pass_fds=(control.descriptor,) if control else (),
                 )
         except OSError as error:
             raise TargetError(f"QEMU cannot be started: {error.strerror}") from None
+        if control is not None and self.setup.chip is not None:
+            try:
+                control.connect(self.setup.wires, self.setup.chip)
+            except ControlError as error:
+                raise self._failure(
+                    f"its lines cannot be wired: {error}{self._last_words()}"
+                ) from None
         self._pidfd = os.pidfd_open(self._process.pid)
         self._cleaner.callback(os.close, self._pidfd)
         self._selector = self._cleaner.enter_context(selectors.DefaultSelector())
@@ -296,6 +309,14 @@ class Machine:
                 "the guest program is none of this version", "let the image be made again"
             )
         return answer.said.decode(errors="replace")
+
+    def _open_control(self) -> Control | None:
+        """The way to wire lines, where there are some; it stays open, and silent, to the end."""
+        if not self.setup.wires:
+            return None
+        control = Control(self.limits.boot_s)
+        self._cleaner.callback(control.close)
+        return control
 
     def _open_exchange(self) -> None:
         path = self._folder / "exchange"

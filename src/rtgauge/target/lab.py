@@ -26,7 +26,8 @@ from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
 from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
-from rtgauge.lab.boards import Board
+from rtgauge.lab.boards import MACHINES, Board
+from rtgauge.lab.lines import Wire, parse_wires, show_wires
 from rtgauge.lab.machine import (
     MODES,
     Answer,
@@ -53,7 +54,7 @@ MEMORY_MAX_MIB: Final = 16384
 DESCRIBE_S: Final = 60.0
 # What a word for the kernel may have in common with an option (difflib's ratio), at most.
 LIKE: Final = 0.8
-OPTIONS: Final = ("mode", "cpus", "memory")
+OPTIONS: Final = ("mode", "cpus", "memory", "lines")
 # Where counted steps of a plan that names other CPUs are to go.
 _PLAIN: Final = "mode=plain,cpus={count}"
 
@@ -108,6 +109,7 @@ class _Words:
         self.memory_mib = self._number(
             "memory", given.get("memory", f"{MEMORY_MIB}"), MEMORY_MIN_MIB, MEMORY_MAX_MIB
         )
+        self.wires = self._wires(given["lines"]) if "lines" in given else ()
         if self.mode is not None and self.mode.counted and self.cpus > 1:
             raise UsageError(
                 "counted mode has one processor: several would not take turns the same way twice",
@@ -115,6 +117,16 @@ class _Words:
             )
         if self.mode is None and self.cpus > 1:
             self.mode = MODES["plain"]
+
+    def _wires(self, value: str) -> tuple[Wire, ...]:
+        chip = self.board.machine.chip
+        if chip is None:
+            some = [name for name, machine in MACHINES.items() if machine.chip is not None]
+            raise UsageError(
+                f"the emulated board {self.board.name} has no GPIO lines",
+                f"take a board of the architecture {' or '.join(some)}",
+            )
+        return parse_wires(value, chip)
 
     @staticmethod
     def _mode(value: str | None) -> Mode | None:
@@ -253,7 +265,15 @@ class LabTarget:
         self._started().put(path, content)
 
     def shell_words(self) -> list[str]:
-        """The command that starts the board with its console on the terminal."""
+        """The command that starts the board with its console on the terminal.
+
+        Raises UsageError where lines are to be wired: that takes a host that lives on.
+        """
+        if self._words.wires:
+            raise UsageError(
+                "a board's shell has no wired lines",
+                "leave 'lines' out, or run a program there: LabTarget.execute()",
+            )
         setup = self.setup()
         return terminal_words(replace(setup, program=found_program(setup.program, setup.package)))
 
@@ -289,6 +309,9 @@ class LabTarget:
             "firmware": firmware.name if firmware is not None else "QEMU's own",
             "kernel arguments": " ".join(arguments),
         }
+        chip, wires = board.machine.chip, self._words.wires
+        if chip is not None and wires:
+            self._facts["lines"] = show_wires(wires, chip)
         return Setup(
             name=board.name,
             program=board.machine.qemu,
@@ -304,6 +327,8 @@ class LabTarget:
             mode=self._mode,
             cpus=self._cpus,
             memory_mib=self._words.memory_mib,
+            chip=chip,
+            wires=wires,
         )
 
     def _started(self) -> Machine:

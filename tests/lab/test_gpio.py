@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupts of wired GPIO lines, on emulated boards in counted mode.
+
+The module's source ``gpio`` raises an output of the board's chip, which QEMU wires to an input.
+Each rise is to be one event, and the kernel is to have counted as many interrupts; a second boot
+is to measure the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lab_boots import Boot, Booted, Step
+from rtgauge.stream import Samples, SeriesInfo
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-aarch64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
+)
+BOARDS = ("arm64-rt-6.1", "arm64-stock-6.1")
+CHIP = "9030000.pl061"
+EVENTS = {"irq-latency": 10_000, "irq-dispatch": 1_000, "irq-to-thread": 1_000}
+SERIES = {
+    "irq-latency": ("handler", "acknowledged"),
+    "irq-dispatch": ("dispatch",),
+    "irq-to-thread": ("wake-to-thread", "handler-to-thread"),
+}
+# Counted nanoseconds within which the median of each series is: it ran, and measured no nonsense.
+MEDIANS = {
+    "handler": (300, 1_500),
+    "acknowledged": (300, 2_000),
+    "dispatch": (200, 1_500),
+    "wake-to-thread": (1_500, 10_000),
+    "handler-to-thread": (1_500, 10_000),
+}
+REFUSED = {"not wired": "2:3", "against the wire": "1:0", "no such line": "0:8"}
+
+
+def _words(name: str, events: int, interval: str, lines: str = "0:1") -> tuple[str, ...]:
+    source = ("--source", "gpio", "--gpio", f"{CHIP}:{lines}")
+    return ("run", name, *source, "--samples", f"{events}", "--for", "0", "--interval", interval)
+
+
+_COUNTED = ("/bin/busybox", "grep", CHIP, "/proc/interrupts")
+ORDERS = (
+    ("irq-latency", _words("irq-latency", EVENTS["irq-latency"], "200us")),
+    ("interrupts", _COUNTED),
+    ("irq-dispatch", _words("irq-dispatch", EVENTS["irq-dispatch"], "100us")),
+    ("irq-to-thread", _words("irq-to-thread", EVENTS["irq-to-thread"], "100us")),
+    *((name, _words("irq-latency", 10, "1ms", lines)) for name, lines in REFUSED.items()),
+)
+BUSY = {board: Boot(f"{board},lines=0:1", ORDERS, "busy") for board in BOARDS}
+AGAIN = {board: Boot(f"{board},lines=0:1", ORDERS, "quiet", turn=2) for board in BOARDS}
+
+
+def _series(step: Step) -> dict[str, NDArray[np.int32]]:
+    """The samples of each series, by its name."""
+    names = {one.series: one.name for one in step.records if isinstance(one, SeriesInfo)}
+    found: dict[str, list[NDArray[np.int32]]] = {name: [] for name in names.values()}
+    for one in step.records:
+        if isinstance(one, Samples):
+            found[names[one.series]].append(one.values)
+    return {name: np.concatenate(pieces) for name, pieces in found.items() if pieces}
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        pytest.param(board, name, marks=pytest.mark.boots(BUSY[board]))
+        for board in BOARDS
+        for name in SERIES
+    ],
+)
+def test_every_rise_of_the_line_is_one_event(booted: list[Booted], board: str, name: str) -> None:
+    step = booted[0].steps[name]
+    assert (step.code, step.trailer.state) == (0, "complete"), (board, step.said)
+    counts = [(one.count, one.missed, one.lost) for one in step.trailer.series]
+    assert counts == [(EVENTS[name], 0, 0)] * len(SERIES[name])
+    infos = [one for one in step.records if isinstance(one, SeriesInfo)]
+    assert {one.labels["source"] for one in infos} == {"gpio"}
+    found = _series(step)
+    assert tuple(found) == SERIES[name]
+    for series, values in found.items():
+        low, high = MEDIANS[series]
+        assert len(values) == EVENTS[name]
+        assert low < np.median(values) < high, series
+    earlier, later = found[SERIES[name][0]], found[SERIES[name][-1]]
+    assert len(found) == 1 or bool((earlier < later).all())
+
+
+@pytest.mark.parametrize(
+    "board", [pytest.param(one, marks=pytest.mark.boots(BUSY[one])) for one in BOARDS]
+)
+def test_the_kernel_counts_as_many_interrupts(booted: list[Booted], board: str) -> None:
+    """And one more at most: a chip may keep the edge of SETUP's look whether lines are wired."""
+    counted = booted[0].steps["interrupts"].stream.decode().split()
+    assert counted[2] == CHIP, board
+    assert int(counted[1]) - EVENTS["irq-latency"] in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        pytest.param(board, name, marks=pytest.mark.boots(BUSY[board], AGAIN[board]))
+        for board in BOARDS
+        for name, _ in ORDERS
+    ],
+)
+def test_two_boots_are_equal_bit_for_bit(booted: list[Booted], board: str, name: str) -> None:
+    busy, again = (one.steps[name] for one in booted)
+    assert len(busy.stream) > 0, board
+    assert busy.measured() == again.measured()
+    assert busy.records or busy.stream == again.stream
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        pytest.param(board, name, marks=pytest.mark.boots(BUSY[board]))
+        for board in BOARDS
+        for name in REFUSED
+    ],
+)
+def test_lines_without_a_wire_are_refused(booted: list[Booted], board: str, name: str) -> None:
+    step = booted[0].steps[name]
+    assert (step.code, step.trailer.state) == (77, "skipped"), (board, step.said)
+    assert "no such source, chip or line" in step.trailer.reason
+
+
+@pytest.mark.parametrize(
+    "board", [pytest.param(one, marks=pytest.mark.boots(BUSY[one])) for one in BOARDS]
+)
+def test_the_kernel_has_nothing_to_complain_about(booted: list[Booted], board: str) -> None:
+    assert "pl061_gpio 9030000.pl061" in booted[0].log, board
+    for word in ("BUG:", "WARNING:", "Oops", "Call trace", "Call Trace"):
+        assert word not in booted[0].log
