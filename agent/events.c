@@ -113,13 +113,17 @@ static int events_parse_line(const char **text, uint32_t *line)
 
 int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input)
 {
-	size_t size = strcspn(text, ":");
+	const char *last = strrchr(text, ':');
+	size_t size = last ? (size_t)(last - text) : 0;
 
-	if (!size || size > 31 || text[size] != ':')
+	/* a label may have colons of its own, as those of ACPI's devices do */
+	while (size && text[size - 1] != ':')
+		size--;
+	if (size < 2 || size > 32)
 		return -EINVAL;
 	memset(chip, 0, 32);
-	memcpy(chip, text, size);
-	text += size + 1;
+	memcpy(chip, text, size - 1);
+	text += size;
 	if (events_parse_line(&text, output) || *text++ != ':' || events_parse_line(&text, input))
 		return -EINVAL;
 	return *text || *input == *output ? -EINVAL : 0;

@@ -62,7 +62,8 @@ int interrupt_choose(struct run *run, struct interrupt *interrupt)
 	interrupt->periods = interrupt->samples = INT64_MAX;
 	if (gpio[0] &&
 	    events_parse_gpio(gpio, interrupt->chip, &interrupt->output, &interrupt->input))
-		return message_set(&run->msg, -EINVAL, "give it as in gpiochip0:1:2",
+		return message_set(&run->msg, -EINVAL,
+				   "give the chip's label as gpioinfo shows it: 9030000.pl061:0:1",
 				   "'%s' is not CHIP:OUTPUT:INPUT, two lines of one chip", gpio);
 	err = events_source(option_text(options, "source"), gpio, &interrupt->source, &why);
 	if (err)

@@ -105,19 +105,28 @@ static void test_ends(struct tap *tap)
 static void test_gpio(struct tap *tap)
 {
 	static const char *const wrong[] = {
-		"",	      "chip",	       "chip:1",
-		"chip:1:",    "chip:1:1",      ":1:2",
-		"chip:1:2:3", "chip:a:2",      "chip:1:-2",
-		"chip:1:2 ",  "chip:100000:2", "a-name-that-is-longer-than-31-letters:1:2"
+		"",	     "chip",	      "chip:1",
+		"chip:1:",   "chip:1:1",      ":1:2",
+		"chip:1:2:", "chip:a:2",      "chip:1:-2",
+		"chip:1:2 ", "chip:100000:2", "a-name-that-is-longer-than-31-letters:1:2"
 	};
 	uint32_t output = 0, input = 0;
 	char chip[32];
 	bool refused = true;
 
 	tap_check(tap,
-		  !events_parse_gpio("gpiochip0:4:17", chip, &output, &input) &&
-			  !strcmp(chip, "gpiochip0") && output == 4 && input == 17,
+		  !events_parse_gpio("9030000.pl061:4:17", chip, &output, &input) &&
+			  !strcmp(chip, "9030000.pl061") && output == 4 && input == 17,
 		  "two lines of a chip");
+	tap_check(tap,
+		  !events_parse_gpio("INTC1057:00:4:17", chip, &output, &input) &&
+			  !strcmp(chip, "INTC1057:00") && output == 4 && input == 17,
+		  "whose label has a colon");
+	tap_check(
+		tap,
+		!events_parse_gpio("just-31-letters-is-what-fits-in:1:2", chip, &output, &input) &&
+			strlen(chip) == 31,
+		"or is as long as may be");
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		refused = refused && events_parse_gpio(wrong[i], chip, &output, &input);
 	tap_check(tap, refused, "what is not two lines of a chip is refused");
