@@ -91,6 +91,20 @@ INTERFACE = Boot(
     turn=4,
     programs=(("/interface", "kmod/tests/interface.c"),),
 )
+# With several CPUs what is done at the same time really is: and CPUs that go away, and the module.
+TOGETHER = Boot(
+    "x86_64-rt-6.1,mode=plain,cpus=2",
+    (
+        ("calls", ("/interface", "calls")),
+        ("killed", ("/interface", "killed", "20")),
+        ("offline", ("/interface", "offline", "1")),
+        ("removed", ("/bin/busybox", "rmmod", "rtgauge")),
+        ("reload", ("/interface", "reload", "/modules/rtgauge.ko", "20")),
+    ),
+    "busy",
+    turn=5,
+    programs=(("/interface", "kmod/tests/interface.c"),),
+)
 
 
 BUSY = {board: _boot(board) for board in BOARDS}
@@ -176,8 +190,15 @@ def test_rt_is_better_than_stock_under_load(
     assert stock >= RATIO * realtime, f"{version}: stock {stock} ns, RT {realtime} ns"
 
 
-@pytest.mark.boots(INTERFACE)
-@pytest.mark.parametrize("name", [name for name, _ in INTERFACE.orders])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.boots(boot), id=f"{boot.turn}-{name}")
+        for boot in (INTERFACE, TOGETHER)
+        for name, words in boot.orders
+        if words[0] == "/interface"
+    ],
+)
 def test_the_module_takes_what_it_may_and_refuses_the_rest(booted: list[Booted], name: str) -> None:
     step = booted[0].steps[name]
     said = step.stream.decode(errors="replace")
@@ -190,7 +211,7 @@ def test_the_module_takes_what_it_may_and_refuses_the_rest(booted: list[Booted],
     "boot",
     [
         pytest.param(boot, marks=pytest.mark.boots(boot), id=f"{boot.board}-{boot.turn}")
-        for boot in (*BUSY.values(), KILLING, INTERFACE)
+        for boot in (*BUSY.values(), KILLING, INTERFACE, TOGETHER)
     ],
 )
 def test_the_kernel_has_nothing_to_complain_of(booted: list[Booted], boot: Boot) -> None:
