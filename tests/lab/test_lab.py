@@ -30,6 +30,8 @@ HITS_MIN = 30
 UNSEEN_NS = 30_000
 # Stock's largest thread latency under the load, at least so many times that of RT.
 RATIO = 3
+# The agent's exit code for what cannot be measured here.
+SKIPPED = 77
 
 TIMER = ("run", "timer", "--context", "irq,kernel,user", "--interval", "1ms", "--for", "2s")
 
@@ -79,6 +81,8 @@ def _boot(board: str) -> Boot:
 
 
 KILLING = Boot("x86_64-rt-6.12", KILLED, "busy", turn=3)
+# A PID namespace of its own, as containers have them.
+NAMESPACE = ("/bin/busybox", "unshare", "-f", "-p", "/agent", "run", "timer", "--samples", "10")
 # The module's interface, by its own program: what it must take, what it must refuse, and noise.
 INTERFACE = Boot(
     "x86_64-rt-6.1",
@@ -86,6 +90,7 @@ INTERFACE = Boot(
         ("calls", ("/interface", "calls")),
         ("fuzz", ("/interface", "fuzz", "1", "20000")),
         ("killed", ("/interface", "killed", "20")),
+        ("namespace", (*NAMESPACE, "--context", "irq,kernel")),
     ),
     "busy",
     turn=4,
@@ -205,6 +210,13 @@ def test_the_module_takes_what_it_may_and_refuses_the_rest(booted: list[Booted],
     assert step.code == 0, f"{said} {step.said}"
     assert re.search(r"^ok \d+ ", said, re.M)
     assert "not ok" not in said
+
+
+@pytest.mark.boots(INTERFACE)
+def test_a_thread_of_the_kernel_that_cannot_be_named_is_not_measured(booted: list[Booted]) -> None:
+    step = booted[0].steps["namespace"]
+    assert "the kernel's thread has no number in this PID namespace" in step.said
+    assert step.code == SKIPPED, step.said
 
 
 @pytest.mark.parametrize(
