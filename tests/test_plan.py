@@ -273,6 +273,13 @@ def test_a_budget_is_for_what_has_a_time_grid(catalogue: Catalogue) -> None:
         evaluation_plan(catalogue, settings={"rate": "2/h"})
 
 
+def test_a_budget_needs_durations() -> None:
+    document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
+    document["measurements"][0]["series"] = []
+    with pytest.raises(UsageError, match="no durations that a budget could judge"):
+        planned_step(Catalogue.from_document(document), "timer", {"budget": "9us"})
+
+
 def test_a_pause_between_samples_is_no_time_grid() -> None:
     document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
     timer = document["measurements"][0]

@@ -179,6 +179,18 @@ def test_thirty_steps_stay_small() -> None:
     assert len(html.render(model.analyse(cast(Any, [run]))).encode()) < 3_000_000
 
 
+@pytest.mark.parametrize(
+    ("skipped", "where"), [((0, 1), "1 to 2:"), ((1,), "2 m1:"), ((0, 2), "1, 3:")]
+)
+def test_the_terminal_says_a_reason_once(skipped: tuple[int, ...], where: str) -> None:
+    document = _model(evaluation(9))
+    for at in skipped:
+        document["runs"][0]["steps"][at] |= {"state": "skipped", "reason": "no right to it"}
+    words = " ".join(terminal.text(document).split())
+    assert words.count("no right to it") == 1
+    assert f"{where} no right to it" in words
+
+
 def test_the_terminal_has_a_line_or_two_for_a_step() -> None:
     document = _model(evaluation())
     text = terminal.text(document)

@@ -211,6 +211,12 @@ def planned_step(
             "give the latency allowed with --budget, e.g. --budget 150us",
         )
     if common.get("budget_ns") is not None:
+        if not any(one.unit == "ns" for one in entry.series):
+            raise UsageError(
+                f"measurement '{measurement}' has no durations that a budget could judge",
+                "leave the budget out; what it judges itself says "
+                f"'rtgauge describe {measurement}'",
+            )
         common.setdefault("rate_per_hour", DEFAULT_RATE_PER_HOUR)
     if common.get("prepare") and common.get("keep_settings"):
         raise UsageError(

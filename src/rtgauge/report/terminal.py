@@ -247,9 +247,15 @@ def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> lis
         if len(found) == 0:
             table.add_row("", "", Text("median", "dim"), Text("max", "dim"), "")
         below: list[RenderableType] = []
+        alike: dict[str, list[Mapping[str, Any]]] = {}
+        for step in steps:
+            alike.setdefault(_why(step), []).append(step)
         for step in steps:
             for row in _short(run, step):
                 table.add_row(*row)
+            same = alike[_why(step)]
+            if _why(step) and step is same[0]:
+                below.append(_indented(_incomplete(run, same)))
             below += _trouble(run, step)
         found += [Text(), head, table, *below]
     evaluator = [one for one in run["ratings"] if one["by"] == "evaluator"]
@@ -314,15 +320,34 @@ def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[Rendera
     return shown
 
 
+def _why(step: Mapping[str, Any]) -> str:
+    """State, reason and remedy of a step that is not complete; empty for one that is."""
+    if step["state"] == "complete":
+        return ""
+    return f"{step['state']} {step['reason']} {step['remedy']}"
+
+
+def _incomplete(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Why steps are not complete, which is the same of all of them."""
+    step = steps[0]
+    numbers_of = [step_number(one) for one in steps]
+    where = f"{numbers_of[0]} {_safe(step_name(run, step))}"
+    if len(steps) > 1:
+        following = numbers_of == [*range(numbers_of[0], numbers_of[-1] + 1)]
+        where = (
+            f"{numbers_of[0]} to {numbers_of[-1]}" if following else ", ".join(map(str, numbers_of))
+        )
+    words = "; ".join(part for part in (step["reason"], step["remedy"]) if part)
+    return _line((f"{where}: ", ""), (_safe(words), _STYLES[step["state"]]))
+
+
 def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     """What of a step of an evaluation needs more than its row."""
     where = f"{step_number(step)} {_safe(step_name(run, step))}: "
-    lines: list[RenderableType] = []
-    if step["state"] != "complete":
-        words = "; ".join(part for part in (step["reason"], step["remedy"]) if part)
-        lines.append(_line((where, ""), (_safe(words), _STYLES[step["state"]])))
     bad = [one for one in _verdicts(run, step) if one.plain.startswith(("fail", "inconclusive"))]
-    lines += [Text.assemble(where, one) for one in [*_counters(run, step), *bad]]
+    lines: list[RenderableType] = [
+        Text.assemble(where, one) for one in [*_counters(run, step), *bad]
+    ]
     if words := ordinary(run, step):
         lines.append(_line((where, ""), (words, _STYLES["error"])))
     lines += [
