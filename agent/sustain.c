@@ -16,7 +16,7 @@ static int sustain_attempt(struct sustain *search, int64_t interrupts, int64_t *
 		return -1;
 	search->tries[search->count++] = attempt;
 	*period_ns = attempt.period_ns;
-	return attempt.lost == 0;
+	return attempt.lost == 0 && !attempt.silent;
 }
 
 int64_t sustain_search(struct sustain *search, int64_t interrupts)

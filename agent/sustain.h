@@ -16,6 +16,7 @@ struct sustain_try {
 	int64_t period_ns; /* asked for; as the source has it when it was tried */
 	int64_t generated;
 	int64_t lost;
+	bool silent; /* none came any more: nobody counted */
 };
 
 struct sustain {

@@ -89,11 +89,11 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 		return false;
 	if (ioctl(state->fd, RTGAUGE_SUSTAIN, &sustain)) {
 		state->error = errno;
-		/* interrupts so fast that the machine did nothing else are lost ones */
+		/* so fast that for seconds none came through: no period to go on with */
 		if (errno != ETIME)
 			return false;
 		state->error = 0;
-		attempt->lost = attempt->generated = attempt->count;
+		attempt->silent = true;
 		return true;
 	}
 	attempt->period_ns = (int64_t)sustain.period_ns;
@@ -183,6 +183,11 @@ static void irq_sustained_tables_put(struct run *run, const struct irq_sustained
 		cbor_array(c, 4);
 		cbor_int(c, state->search.tries[i].count);
 		cbor_int(c, state->search.tries[i].period_ns);
+		if (state->search.tries[i].silent) {
+			cbor_text(c, "not counted");
+			cbor_text(c, "none came any more");
+			continue;
+		}
 		cbor_int(c, state->search.tries[i].generated);
 		cbor_int(c, state->search.tries[i].lost);
 	}

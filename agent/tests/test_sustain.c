@@ -11,10 +11,11 @@
 #define LONGEST 100000000
 
 struct machine {
-	int64_t limit_ns; /* loses below it … */
-	int64_t rare_ns;  /* … and of a million below that */
-	int64_t grain_ns; /* of its source */
-	int ends_after;	  /* tries; 0: never */
+	int64_t limit_ns;  /* loses below it … */
+	int64_t rare_ns;   /* … and of a million below that */
+	int64_t silent_ns; /* … and is not heard below that */
+	int64_t grain_ns;  /* of its source */
+	int ends_after;	   /* tries; 0: never */
 	int tries;
 };
 
@@ -25,6 +26,10 @@ static bool attempt(void *arg, struct sustain_try *try)
 	if (m->ends_after && m->tries++ == m->ends_after)
 		return false;
 	try->period_ns = (try->period_ns + m->grain_ns - 1) / m->grain_ns * m->grain_ns;
+	if (try->period_ns < m->silent_ns) {
+		try->silent = true;
+		return true;
+	}
 	try->generated = try->count;
 	try->lost = try->period_ns < m->limit_ns ||
 				    (try->count > 1000 && try->period_ns < m->rare_ns) ?
@@ -50,6 +55,20 @@ static bool found_limit(const struct machine *m, int64_t period_ns)
 
 	return period_ns >= m->limit_ns && (period_ns - fine_ns - m->grain_ns < m->limit_ns ||
 					    period_ns < SHORTEST + m->grain_ns);
+}
+
+static void test_silence(struct tap *tap)
+{
+	struct machine m = { .limit_ns = 5000, .silent_ns = 40000, .grain_ns = 10 };
+	struct sustain search = search_of(&m);
+	int64_t period_ns = sustain_search(&search, 1000);
+	int silent = 0;
+
+	for (int i = 0; i < search.count; i++)
+		silent += search.tries[i].silent && !search.tries[i].generated &&
+			  !search.tries[i].lost;
+	tap_check(tap, period_ns >= 40000 && period_ns < 45000 && silent,
+		  "a period at which none came is none, and nothing is counted of it");
 }
 
 static void test_search(struct tap *tap)
@@ -137,6 +156,7 @@ int main(void)
 	struct tap tap = { 0 };
 
 	test_search(&tap);
+	test_silence(&tap);
 	test_ends(&tap);
 	test_gpio(&tap);
 	return tap_end(&tap);
