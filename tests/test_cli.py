@@ -131,7 +131,7 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "near.toml", *QUICK], "unknown key 'measurment'", "'measurement'"),
         (["run", "README.md", *QUICK], "README.md is not a plan", "TOML"),
         (["evaluate", "--target", "fake", "--for", "soon"], "'for': 'soon' is not a number", ""),
-        (["describe", "tiemr", "--target", "fake"], "measurement or load 'tiemr'", "'timer'"),
+        (["describe", "tiemr", "--target", "fake"], "measurement, load or plan 'tiemr'", "'timer'"),
         (["show", "last"], "no runs in the store", "rtgauge run"),
         (["show", "0000"], "0000", ""),
         (["delete", "0000", "--yes"], "0000", ""),

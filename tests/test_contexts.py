@@ -103,12 +103,18 @@ def test_without_the_module_they_are_skipped(agent: str, tmp_path: Path, name: s
     assert "rtgauge" in skipped(stream)
 
 
-@pytest.mark.parametrize("lines", ["chip", "chip:1", "chip:1:1", "chip:1:2:3", ":1:2"])
+@pytest.mark.parametrize("lines", ["chip", "chip:1", "chip:1:1", "chip:1:2:2", "chip:1:2:", ":1:2"])
 def test_lines_of_a_chip_are_two(agent: str, tmp_path: Path, lines: str) -> None:
     code, stream = run(agent, tmp_path, "irq-latency", "--source", "gpio", "--gpio", lines)
     assert code == 2
     assert stream.trailer is not None
     assert lines in stream.trailer.reason
+
+
+def test_a_chip_may_have_colons_in_its_name(agent: str, tmp_path: Path) -> None:
+    words = ("irq-latency", "--source", "gpio", "--gpio", "INTC1057:00:1:2", "--cpu", CPU)
+    code, _ = run(agent, tmp_path, *words)
+    assert code == 77
 
 
 @without_tracer

@@ -154,7 +154,18 @@ def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     check_periods(result(rtgauge, run))
 
 
-def test_ctrl_c_before_anything_is_measured(board: Sshd, spawn: Spawn) -> None:
+def throttle(board: Sshd, monkeypatch: pytest.MonkeyPatch, rate: int) -> None:
+    """Let the link carry so many bytes a second."""
+    Path("throttle.py").write_text(THROTTLE)
+    path = Path("throttle.py").absolute()
+    board.client(monkeypatch, f"ProxyCommand {sys.executable} {path} {board.port} {rate}")
+
+
+def test_ctrl_c_before_anything_is_measured(
+    board: Sshd, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the agent is seconds on its way
+    throttle(board, monkeypatch, 100_000)
     process = spawn("check", *TARGET)
     until(board.left)
     process.send_signal(signal.SIGINT)
@@ -167,9 +178,7 @@ def test_a_thin_link_carries_histograms(
     board: Sshd, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rate = 100_000
-    Path("throttle.py").write_text(THROTTLE)
-    throttle = Path("throttle.py").absolute()
-    board.client(monkeypatch, f"ProxyCommand {sys.executable} {throttle} {board.port} {rate}")
+    throttle(board, monkeypatch, rate)
     words = ("run", "timer", "--interval", "100us", "--for", "2s", *HARMLESS, *TARGET)
     done = rtgauge(*words, "--json")
     assert done.code == 0, done.err
