@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,10 @@ import pytest
 
 hypothesis.settings.register_profile("rtgauge", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("rtgauge")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
 

@@ -4,6 +4,7 @@ PATH is one that knows it. It is an ordinary child; nothing outside the test's f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -168,7 +169,8 @@ class Sshd:
     def cut(self) -> None:
         """End every connection at once, without a word."""
         for pid in self.sessions():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself meanwhile
+                os.kill(pid, signal.SIGKILL)
 
     def left(self) -> list[str]:
         """What is left in the folder for temporary files there."""
