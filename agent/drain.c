@@ -302,7 +302,7 @@ static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_
 
 	while (count) {
 		size_t used = pass->count + pass->gap_words + (pass->open ? 2 : 0);
-		size_t some = STREAM_BLOCK_SAMPLES - used;
+		size_t some;
 
 		if (used >= STREAM_BLOCK_SAMPLES) {
 			drain_close(pass);
@@ -319,6 +319,7 @@ static void drain_block(void *arg, struct series *s, int64_t index, int64_t due_
 			pass->gap_words += 2;
 			pass->open = 0;
 		}
+		some = STREAM_BLOCK_SAMPLES - used;
 		if (some > count)
 			some = count;
 		memcpy(pass->words + pass->count, values, some * sizeof(*values));
