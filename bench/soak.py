@@ -35,6 +35,7 @@ INTERVAL_US = 20
 SETTLED_S = 60.0
 GROWTH_KIB = 1024
 AGENT = "rtgauge-agent"
+LAST_WORDS = 1 << 14
 OWN = ("RssAnon:", "RssShmem:", "VmSwap:")
 
 
@@ -90,13 +91,12 @@ def agents(host: int) -> list[int]:
     return found
 
 
-def swallow(terminal: int) -> int:
-    """Read what is written to a terminal until nobody writes any more; its size."""
-    size = 0
+def swallow(terminal: int, last: bytearray) -> None:
+    """Read what is written to a terminal until nobody writes any more; its last words are kept."""
     with contextlib.suppress(OSError):
         while chunk := os.read(terminal, 1 << 16):
-            size += len(chunk)
-    return size
+            last += chunk
+            del last[:-LAST_WORDS]
 
 
 def watch(process: subprocess.Popen[bytes]) -> tuple[Memory, Memory, int]:
@@ -187,9 +187,11 @@ def main() -> int:
         ]
         process = subprocess.Popen(command, stdin=view, stdout=view, stderr=view)
         os.close(view)
-        threading.Thread(target=swallow, args=(host_side,), daemon=True).start()
+        words = bytearray()
+        threading.Thread(target=swallow, args=(host_side, words), daemon=True).start()
         host, agent, most = watch(process)
         if process.returncode:
+            print(words.decode(errors="replace"), file=sys.stderr)
             raise SystemExit(f"rtgauge run ended with {process.returncode}")
         last_step(agent, host)
         shown = subprocess.run(

@@ -26,7 +26,8 @@ from typing import Any, Final
 
 import pytest
 
-AGENT: Final = Path(__file__).resolve().parents[1] / "agent"
+from drivers import compile_driver
+
 SOURCES: Final = (
     *("settings", "prepare", "guardian", "undo", "journal", "value", "cpulist", "procstat"),
     "message",
@@ -41,24 +42,7 @@ IS_ROOT: Final = os.geteuid() == 0
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc)")
-    program = tmp_path_factory.mktemp("driver") / "settings_driver"
-    subprocess.run(
-        [
-            compiler,
-            *("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror"),
-            *("-fsanitize=undefined", "-fno-sanitize-recover=all"),
-            *(f"-Wl,--wrap={call}" for call in WRAPPED),
-            f"-I{AGENT}",
-            *("-o", str(program), str(AGENT / "tests" / "settings_driver.c")),
-            *(str(AGENT / f"{source}.c") for source in SOURCES),
-        ],
-        check=True,
-        timeout=TIMEOUT_S,
-    )
-    return program
+    return compile_driver(tmp_path_factory.mktemp("driver"), "settings_driver", SOURCES, WRAPPED)
 
 
 @pytest.fixture(autouse=True)
