@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A line over UDP: every edge is a datagram with the level, and the answer is one like it. Who answers
+ * sends to whoever asked last; so any service that echoes datagrams answers as well.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "line.h"
+
+#define NET_LEVEL 5
+
+/* A mark, the format's version, the level, two bytes that are 0. */
+static const uint8_t net_datagram[8] = { 'R', 'T', 'G', 'L', 1, 0, 0, 0 };
+
+union net_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+struct net {
+	int fd;
+	union net_address here; /* to be bound to, or to ask */
+	socklen_t here_size;
+	union net_address peer; /* who asked last */
+	socklen_t peer_size;	/* 0: nobody has, or it is connected */
+	bool connected;
+};
+
+static int net_wrong(const struct line *line, struct message *why)
+{
+	return message_set(
+		why, -EINVAL,
+		line->how.asks ? "give the address as numbers, and the port: net:192.168.7.2:7007" :
+				 "give the port to be asked at: net:7007, or net:192.168.7.2:7007",
+		"'net:%.80s' names no address and port", line->text);
+}
+
+/* PORT, ADDRESS:PORT or [ADDRESS]:PORT, addresses in numbers. */
+static int net_parse_address(const struct line *line, struct net *net)
+{
+	const char *colon = strrchr(line->text, ':');
+	const char *digits = colon ? colon + 1 : line->text;
+	char address[INET6_ADDRSTRLEN + 2] = "0.0.0.0", *start = address;
+	size_t size = colon ? (size_t)(colon - line->text) : 0;
+	int64_t port;
+
+	if (option_parse_integer(digits, &port) || port < 1 || port > 65535 ||
+	    size >= sizeof(address) || (!size && (colon || line->how.asks)))
+		return -EINVAL;
+	if (size) {
+		memcpy(address, line->text, size);
+		address[size] = '\0';
+	}
+	if (address[0] == '[' && size > 2 && address[size - 1] == ']') {
+		address[size - 1] = '\0';
+		start++;
+		net->here.v6.sin6_family = AF_INET6;
+		net->here.v6.sin6_port = htons((uint16_t)port);
+		net->here_size = sizeof(net->here.v6);
+		return inet_pton(AF_INET6, start, &net->here.v6.sin6_addr) == 1 ? 0 : -EINVAL;
+	}
+	net->here.v4.sin_family = AF_INET;
+	net->here.v4.sin_port = htons((uint16_t)port);
+	net->here_size = sizeof(net->here.v4);
+	return inet_pton(AF_INET, start, &net->here.v4.sin_addr) == 1 ? 0 : -EINVAL;
+}
+
+static int net_parse(struct line *line, struct message *why)
+{
+	struct net net = { .fd = -1 };
+
+	return net_parse_address(line, &net) ? net_wrong(line, why) : 0;
+}
+
+static int net_open(struct line *line, struct message *why)
+{
+	struct net *net = calloc(1, sizeof(*net));
+	int err;
+
+	if (!net)
+		return message_set(why, -ENOMEM, "free some memory", "no memory");
+	line->state = net;
+	net->fd = -1;
+	if (net_parse_address(line, net))
+		return net_wrong(line, why);
+	net->fd = socket(net->here.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (net->fd < 0)
+		return message_set(why, errno == EAFNOSUPPORT ? -ENODEV : -errno,
+				   "choose another kind of line", "no UDP socket: %s",
+				   strerror(errno));
+	if (line->how.asks)
+		err = connect(net->fd, &net->here.any, net->here_size);
+	else
+		err = bind(net->fd, &net->here.any, net->here_size);
+	if (err)
+		return message_set(
+			why, -errno,
+			line->how.asks ?
+				"see that there is a way to it: ip route" :
+				"choose a port that nobody has, of an address of this machine",
+			"cannot %s net:%s: %s", line->how.asks ? "ask at" : "listen at", line->text,
+			strerror(errno));
+	net->connected = line->how.asks;
+	return 0;
+}
+
+/* Into @event, or it is foreign. */
+static int net_take(struct line *line, const uint8_t *datagram, ssize_t got,
+		    struct line_event *event)
+{
+	int level = datagram[NET_LEVEL];
+
+	if (got != (ssize_t)sizeof(net_datagram) || memcmp(datagram, net_datagram, NET_LEVEL) ||
+	    level > 1) {
+		line->foreign++;
+		return 0;
+	}
+	*event = (struct line_event){ .seen_ns = event->seen_ns, .level = level };
+	return line_wants(line, level);
+}
+
+static int net_wait(struct line *line, int64_t until_ns, struct line_event *event)
+{
+	struct net *net = line->state;
+	uint8_t datagram[sizeof(net_datagram) + 1];
+	union net_address from;
+	socklen_t from_size = sizeof(from);
+	int flags = 0;
+	ssize_t got;
+
+	if (until_ns != LINE_FOREVER) {
+		int ready = line_poll(net->fd, POLLIN, until_ns);
+
+		if (ready <= 0)
+			return ready;
+		flags = MSG_DONTWAIT;
+	}
+	got = recvfrom(net->fd, datagram, sizeof(datagram), flags, &from.any, &from_size);
+	event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (got < 0) {
+		/* nobody listens there, or not yet: what was asked stays without an answer */
+		if (errno == ECONNREFUSED || errno == EHOSTUNREACH || errno == ENETUNREACH)
+			line->foreign++;
+		else if (errno != EAGAIN && errno != EWOULDBLOCK)
+			return -errno;
+		return 0;
+	}
+	got = net_take(line, datagram, got, event);
+	if (!net->connected && got) {
+		memcpy(&net->peer, &from, from_size);
+		net->peer_size = from_size;
+	}
+	return (int)got;
+}
+
+static int net_drive(struct line *line, int level)
+{
+	struct net *net = line->state;
+	uint8_t datagram[sizeof(net_datagram)];
+	ssize_t sent;
+
+	memcpy(datagram, net_datagram, sizeof(datagram));
+	datagram[NET_LEVEL] = level != 0;
+	if (!net->connected && !net->peer_size)
+		return -ENOTCONN;
+	do {
+		sent = sendto(net->fd, datagram, sizeof(datagram), MSG_NOSIGNAL,
+			      net->connected ? NULL : &net->peer.any,
+			      net->connected ? 0 : net->peer_size);
+	} while (sent < 0 && errno == EINTR);
+	/* what an earlier datagram met; this one is to be sent all the same */
+	if (sent < 0 && errno == ECONNREFUSED) {
+		line->foreign++;
+		sent = sendto(net->fd, datagram, sizeof(datagram), MSG_NOSIGNAL,
+			      net->connected ? NULL : &net->peer.any,
+			      net->connected ? 0 : net->peer_size);
+	}
+	return sent < 0 && errno != ECONNREFUSED ? -errno : 0;
+}
+
+static void net_close(struct line *line)
+{
+	struct net *net = line->state;
+
+	if (net->fd >= 0)
+		close(net->fd);
+	free(net);
+}
+
+const struct line_kind line_net = {
+	.name = "net",
+	.notation = "[ADDRESS:]PORT to answer, ADDRESS:PORT to ask",
+	.parse = net_parse,
+	.open = net_open,
+	.wait = net_wait,
+	.drive = net_drive,
+	.close = net_close,
+};
