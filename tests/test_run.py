@@ -144,6 +144,7 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         ("fake:exit=0", "failed", 1, "something went wrong", None),
         ("fake:refuses", "failed", 2, "CPU 99", None),
         ("fake:fails", "failed", 1, "CPU 1 went away", 2000),
+        ("fake:mute", "failed", 1, "not one sample came", 0),
         ("fake:load-dies", "failed", 1, "load sched died", 2000),
         ("fake:load-stalls", "failed", 1, "the load sched stopped working: killed", 4000),
         ("fake:babbles", "failed", 1, "the stream is damaged: record", 2000),

@@ -39,7 +39,7 @@ from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.live import LiveStep
 from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
-from rtgauge.stream import Environment, Header, Setting, StreamReader
+from rtgauge.stream import Environment, Header, Setting, StreamReader, Trailer
 from rtgauge.target import (
     RunningAgent,
     Target,
@@ -842,6 +842,12 @@ class _Watch:
         if trailer is not None:
             if trailer.state == "complete" and code not in (0, ExitCode.OVER_BUDGET):
                 return _Ended("failed", message or f"the agent ended with code {code}", remedy)
+            if trailer.state == "complete" and self._nothing_came(trailer):
+                return _Ended(
+                    "failed",
+                    "not one sample came in the time there was",
+                    "measure longer (--for), or find out why the target had nothing to measure",
+                )
             state = trailer.state if trailer.state in STATES else "failed"
             usage = code == ExitCode.USAGE
             return _Ended(state, trailer.reason, trailer.remedy, usage)
@@ -859,6 +865,11 @@ class _Watch:
             return _damaged(broken)
         default = f"the agent ended with code {code} in the middle of the step"
         return _Ended("failed", message or default, remedy or "see what the target's log says")
+
+    @staticmethod
+    def _nothing_came(trailer: Trailer) -> bool:
+        """Periods that were missed and events without an answer are something; nothing is not."""
+        return bool(trailer.series) and not any(one.count or one.missed for one in trailer.series)
 
     def _judge_signal(self, number: int) -> _Ended:
         name = signal.Signals(number).name if number in set(signal.Signals) else f"{number}"

@@ -49,6 +49,7 @@ FAULTS: Final = {
     "load-stalls": "the load stalls half way, and the agent goes on to its end",
     "lost": "a record is lost on the way",
     "missing": "there is no agent on the target",
+    "mute": "the agent ends in order and on time, and no sample came",
     "newer": "the stream is of a version that nobody knows yet",
     "noisy": "the agent says more on stderr than anyone wants to read",
     "overtime": "the agent does not end by itself",
@@ -692,6 +693,8 @@ class FakeAgent:
     def _total(self, interval: int) -> float:
         if {"overtime", "stubborn"} & set(self._faults):
             return math.inf
+        if "mute" in self._faults:
+            return 0.0
         request = self._request
         ends = [1000.0] if not request.measurement.has("for") else []
         if request.number("for"):
