@@ -218,7 +218,7 @@ def test_a_load_that_died_is_told() -> None:
 
 def test_without_a_length_the_time_that_passed_stands_there() -> None:
     live = many(1)
-    live.expected_s = None
+    live.time_s = None
     assert "measuring for 2.0 s, until Ctrl-C" in lines(live, "", 79, 23)[1].text(color=False)
 
 

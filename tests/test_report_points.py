@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line above everything: requirements that were given are told from rules of behaviour."""
+"""What speaks for and against a system; above everything, what was asked for before the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 import report_runs as made
 from rtgauge.report import model
-from rtgauge.report.points import verdict_of_run
+from rtgauge.report.labels import step_number
+from rtgauge.report.points import negative_points, verdict_of_run
 
 
 def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
@@ -61,3 +62,18 @@ def test_a_disturbance_on_purpose_stands_above_everything(
     assert "1 step was disturbed on purpose" in verdict_of_run(run).note
     run["findings"] = []
     assert "1 step was disturbed on purpose" in verdict_of_run(run).note
+
+
+def test_a_reason_that_several_steps_share_is_said_once() -> None:
+    run = with_verdicts(("pass", None))
+    first, *others = [step for step in run["steps"] if step["role"] == "measurement"]
+    assert len(others) > 1
+    for step in others:
+        step |= {"state": "skipped", "reason": "it takes two CPUs", "remedy": "use another machine"}
+    first |= {"state": "failed", "reason": "it takes two CPUs", "remedy": "use another machine"}
+    said = [point for point in negative_points(run) if "it takes two CPUs" in point.text]
+    assert [point.kind for point in said] == ["fail", "warn"]
+    for step in others:
+        assert f"(step {step_number(step)})" in said[1].text
+    assert said[1].text.endswith("were skipped: it takes two CPUs")
+    assert said[1].note == "use another machine"

@@ -516,6 +516,25 @@ def test_a_calibration_that_never_ends_is_ended(
     assert outcome.reason == "step 2 (clock-cost): the agent did not end in its time"
 
 
+def test_samples_take_as_long_as_missed_periods_make_them(store: Store) -> None:
+    """A machine that misses every second period is given twice the time."""
+    wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "0", "cpu": "1"}))
+    watcher = Watcher()
+    (outcome,) = execute(wanted, [open_target("fake:overloaded")], store, watcher)
+    assert (outcome.state, outcome.reason) == ("complete", "")
+    (series,) = store.get(outcome.id).steps[0].series
+    assert (series.totals.count, series.totals.missed) == (200_000, 200_000 - 250)
+    assert watcher.lives[1].expected_s == 399.75
+
+
+def test_a_time_that_was_given_is_not_made_longer_by_missed_periods(store: Store) -> None:
+    wanted = plan(("timer", {"samples": "200000", "interval": "1ms", "for": "150s", "cpu": "1"}))
+    watcher = Watcher()
+    (outcome,) = execute(wanted, [open_target("fake:overloaded")], store, watcher)
+    assert outcome.reason.endswith("the agent did not end in its time")
+    assert watcher.lives[1].expected_s == 150.0
+
+
 def test_a_measurement_that_nobody_knows_is_run_stored_and_reported(store: Store) -> None:
     outcome = carry_out(store, "fake", plan(("pendulum", {"for": "3s", "medium": "honey"})))
     document = model.build([store.get(outcome.id)])

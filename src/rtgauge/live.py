@@ -161,7 +161,9 @@ class LiveStep:
     """A step while it is measured."""
 
     step: PlannedStep
-    expected_s: float | None
+    # when its time is up, and when it would have its samples if no period were missed
+    time_s: float | None
+    samples_s: float | None = None
     elapsed_s: float = 0.0
     header: Header | None = None
     trailer: Trailer | None = None
@@ -172,6 +174,16 @@ class LiveStep:
     died: Event | None = None
     # when the step's time began, on the clock of ``elapsed_s``: the loads come up before that
     _began_s: float | None = None
+
+    @property
+    def expected_s(self) -> float | None:
+        """How long will be measured, as far as that is known by now: a period that was missed gives
+        no sample, so that those asked for take one longer."""
+        if self.samples_s is None:
+            return self.time_s
+        missed = [live.missed * (live.info.interval_ns or 0) / NS for live in self.series.values()]
+        full_s = self.samples_s + max(missed, default=0.0)
+        return full_s if self.time_s is None else min(self.time_s, full_s)
 
     @property
     def measured_s(self) -> float:

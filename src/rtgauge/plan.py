@@ -39,6 +39,7 @@ __all__ = [
     "Rating",
     "calibration_steps",
     "describe_step",
+    "ends_ns",
     "evaluation_plan",
     "expected_ns",
     "has_time_grid",
@@ -679,11 +680,9 @@ def _cpus(plan: Plan, catalogue: Catalogue) -> str:
     return format_cpus(union)
 
 
-def expected_ns(step: PlannedStep, catalogue: Catalogue) -> int | None:
-    """How long a step measures, from its options; None where they do not say.
-
-    With both a time and a number of samples the earlier end counts.
-    """
+def ends_ns(step: PlannedStep, catalogue: Catalogue) -> tuple[int | None, int | None]:
+    """By its options, when a step's time is up, and when it has its samples if no period is missed;
+    None where they do not say."""
     entry = catalogue.measurement(step.measurement)
 
     def value(name: str) -> str:
@@ -691,12 +690,18 @@ def expected_ns(step: PlannedStep, catalogue: Catalogue) -> int | None:
             return ""
         return step.parameters.get(name, entry.option(name).default)
 
-    ends = []
-    if value("for") and parse_duration(value("for")):
-        ends.append(parse_duration(value("for")))
-    if value("samples") and value("interval") and parse_integer(value("samples")):
-        ends.append(parse_integer(value("samples")) * parse_duration(value("interval")))
-    return min(ends) if ends else None
+    time_ns = parse_duration(value("for")) if value("for") else 0
+    samples = parse_integer(value("samples")) if value("samples") else 0
+    interval_ns = parse_duration(value("interval")) if samples and value("interval") else 0
+    return time_ns or None, samples * interval_ns or None
+
+
+def expected_ns(step: PlannedStep, catalogue: Catalogue) -> int | None:
+    """How long a step measures, from its options; None where they do not say.
+
+    With both a time and a number of samples the earlier end counts.
+    """
+    return min(filter(None, ends_ns(step, catalogue)), default=None)
 
 
 def describe_step(step: PlannedStep) -> str:

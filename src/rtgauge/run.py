@@ -37,7 +37,7 @@ from rtgauge.facts import Facts
 from rtgauge.interpret import online_cpus
 from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.live import LiveStep
-from rtgauge.plan import Plan, PlannedStep, calibration_steps, expected_ns
+from rtgauge.plan import Plan, PlannedStep, calibration_steps, ends_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import Environment, Header, Setting, StreamReader, Trailer
 from rtgauge.target import (
@@ -571,8 +571,10 @@ class _Run:
         if thin:
             step = replace(step, histogram_only=True)
             self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
-        expected = expected_ns(step, self._catalogue)
-        live = LiveStep(step, None if expected is None else expected / 1e9)
+        time_s, samples_s = (
+            None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
+        )
+        live = LiveStep(step, time_s, samples_s)
         self._document["steps"][index].update(state="running", reason="")
         self._folder.write_document(self._document)
         total = len(self._plan.steps)

@@ -221,15 +221,7 @@ def _chapter_points(run: Run, name: str, steps: Sequence[Mapping[str, Any]]) -> 
 
 def negative_points(run: Run) -> list[Point]:
     """What did not hold, was lost, or limits what may be claimed; the gravest first."""
-    points = []
-    for step in carried_out(run):
-        where = _where(run, step)
-        if step["state"] in ("failed", "interrupted", "skipped"):
-            kind = "fail" if step["state"] == "failed" else "warn"
-            text = f"{where} {'was ' if step['state'] != 'failed' else ''}{step['state']}"
-            points.append(
-                Point(kind, f"{text}: {step['reason'] or 'no reason recorded'}", step["remedy"])
-            )
+    points = _broken_points(run)
     points += _verdict_points(run)
     for step in carried_out(run):
         where = _where(run, step)
@@ -312,6 +304,22 @@ def prepared(run: Run) -> Point | None:
         return Point("pass", f"prepared for the run: {done} as asked.")
     more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
     return Point("warn", f"prepared for the run in part: {done} as asked.", reasons[0] + more)
+
+
+def _broken_points(run: Run) -> list[Point]:
+    """Steps that did not end as they should; those of one reason once."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for step in carried_out(run):
+        if step["state"] in ("failed", "interrupted", "skipped"):
+            key = (step["state"], step["reason"] or "no reason recorded", step["remedy"])
+            alike.setdefault(key, []).append(_where(run, step))
+    points = []
+    for (state, reason, remedy), places in alike.items():
+        who = numbers.join(places)
+        was = "" if state == "failed" else "was " if len(places) == 1 else "were "
+        kind = "fail" if state == "failed" else "warn"
+        points.append(Point(kind, f"{who} {was}{state}: {reason}", remedy))
+    return points
 
 
 def _verdict_points(run: Run) -> list[Point]:

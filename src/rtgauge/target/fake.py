@@ -52,6 +52,7 @@ FAULTS: Final = {
     "mute": "the agent ends in order and on time, and no sample came",
     "newer": "the stream is of a version that nobody knows yet",
     "noisy": "the agent says more on stderr than anyone wants to read",
+    "overloaded": "every second of the periods is missed, a tenth of a second at a time",
     "overtime": "the agent does not end by itself",
     "realtime": "runs on the real clock",
     "refuses": "the agent finds its arguments wrong",
@@ -479,6 +480,7 @@ class _FakeSeries:
         self.min = 0
         self.max = 0
         self.last_due_ns = 0
+        self.missed = 0
         self.buckets: dict[int, int] = {}
 
     def draw(self, count: int, factor: int) -> NDArray[np.int32]:
@@ -509,7 +511,7 @@ class _FakeSeries:
             "min": self.min,
             "max": self.max,
             "sum": self.sum,
-            "missed": 0,
+            "missed": self.missed,
             "lost": 0,
             "overruns": 0,
             "sub_bits": SUB_BITS,
@@ -520,7 +522,7 @@ class _FakeSeries:
         return {
             "series": self.number,
             "count": self.count,
-            "missed": 0,
+            "missed": self.missed,
             "lost": 0,
             "overruns": 0,
             "first_due_ns": 0,
@@ -543,6 +545,7 @@ class FakeAgent:
         self._clock = clock
         self._facts = facts
         self._start = clock.monotonic()
+        self._grid = 2 if "overloaded" in self._faults else 1  # periods for each sample
         self._stopped = False
         self._code: int | None = None
         self._messages = ""
@@ -676,19 +679,17 @@ class FakeAgent:
             size = int(min(block, total - done))
             data = b"".join(self._block(one, done, size, interval) for one in series)
             done += size
-            now = done * interval
+            now = done * interval * self._grid
             if request.loads:
-                data += self._work(now - size * interval, now)
+                data += self._work(now - size * interval * self._grid, now)
             if now >= snapshot:
                 snapshot += SNAPSHOT_NS
                 data += writer.record(RecordType.CLOCK, _clocks(self._clock))
                 for one in series:
                     data += writer.record(RecordType.HISTOGRAM, one.snapshot())
             yield now / NS, data
-        yield (
-            done * interval / NS,
-            self._results() + self._trailer(series, done * interval, state, reason, remedy),
-        )
+        now = done * interval * self._grid
+        yield now / NS, self._results() + self._trailer(series, now, state, reason, remedy)
 
     def _total(self, interval: int) -> float:
         if {"overtime", "stubborn"} & set(self._faults):
@@ -737,18 +738,28 @@ class FakeAgent:
 
     def _block(self, series: _FakeSeries, first: int, size: int, interval: int) -> bytes:
         samples = series.draw(size, 1000 if "late" in self._faults else 1)
+        first *= self._grid
+        passed = self._passed_over(series, first, interval) if first and self._grid > 1 else b""
         series.last_due_ns = (first + size - 1) * interval
         if series.declaration["histogram_only"]:
-            return b""
+            return passed
         body = {
             "series": series.number,
             "index": first,
             "due_ns": first * interval,
             "samples": samples,
         }
-        return b"".join(
+        return passed + b"".join(
             self._writer.record(RecordType.SAMPLES, part) for part in _parts(body, interval)
         )
+
+    def _passed_over(self, series: _FakeSeries, first: int, interval: int) -> bytes:
+        """The periods that were missed between the last sample and this one."""
+        last = series.last_due_ns // interval
+        series.missed += first - last - 1
+        body = {"event": "missed", "time_ns": first * interval, "series": series.number,
+                "index": last, "count": first - last - 1}  # fmt: skip
+        return self._writer.record(RecordType.EVENT, body)
 
     def _fault_now(
         self, done: int, total: float, series: list[_FakeSeries]
