@@ -160,6 +160,11 @@ aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 sparse sparse
 git git"
 
+# Tools of the tests alone: where they cannot be had, what needs them is skipped with its reason.
+test_tools() {
+	command -v sigrok-cli >/dev/null || install_packages sigrok-cli || say "without sigrok-cli"
+}
+
 # gcc for 32 bits has no command of its own. Debian's gcc-multilib excludes cross compilers; the package
 # below it does not, and lacks but a link to the headers.
 missing_multilib() {
@@ -309,6 +314,9 @@ elif ! compiles; then
 	debian_packages
 fi
 [ "$level" != dev ] || debian_tools
+case "$level" in
+test | dev) test_tools ;;
+esac
 agent
 case "$level" in
 lab | dev) static_programs ;;

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,11 +16,15 @@ from rtgauge.cli.output import print_json, say
 from rtgauge.errors import UsageError
 
 if TYPE_CHECKING:
+    from rtgauge.capture import Wanted
     from rtgauge.store.bundle import Bundle
 
 __all__ = ["export", "import_"]
 
 ID_SHOWN = 13
+VOLTS: Final = 1e6
+EDGES: Final = ("both", "rising", "falling")
+ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 
 
 @click.command()
@@ -55,13 +61,59 @@ def export(
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--event", metavar="CHANNEL", help="Of a capture: the channel with the events.")
+@click.option("--answer", metavar="CHANNEL", help="Of a capture: the channel with the answers.")
+@click.option(
+    "--event-edge",
+    "--edge",
+    "edge",
+    type=click.Choice(EDGES),
+    default="both",
+    show_default=True,
+    help="Which edges are events.",
+)
+@click.option(
+    "--answer-edge",
+    type=click.Choice(ANSWER_EDGES),
+    help="Which edge answers (default: same with both edges, else any).",
+)
+@click.option("--threshold", type=float, metavar="VOLT", help="Where an analogue line is crossed.")
+@click.option("--hysteresis", type=float, metavar="VOLT", help="About the threshold, in all.")
+@click.option("--samplerate", metavar="RATE", help="Where the file does not say, such as 24MHz.")
+@click.option("--interval", metavar="TIME", help="From event to event (default: as recorded).")
+@click.option(
+    "--answered-by", type=click.Choice(("irq", "kernel", "user")), help="Who answered, if known."
+)
+@click.option("--label", default="", metavar="TEXT", help="A word of yours for the run.")
+@click.option("--name", default="", metavar="TEXT", help="What was tested (default: the file).")
+@click.option("--board", default="", metavar="TEXT", help="Its board or processor.")
+@click.option("--kernel", default="", metavar="RELEASE", help="Its kernel.")
+@click.option(
+    "--realtime",
+    type=click.Choice(("preempt_rt", "full", "lazy", "voluntary", "none", "cobalt", "evl")),
+    help="The real-time model of its kernel.",
+)
 @as_json
 @store_options
-def import_(file: Path, as_json: bool, store_url: str | None, data: Path | None) -> None:
-    """Put a run that was exported into the store.
+def import_(
+    file: Path, as_json: bool, store_url: str | None, data: Path | None, **capture: Any
+) -> None:
+    """Put a run that was exported, or a capture, into the store.
 
-    A run that is there already stays as it is.
+    A run that is there already stays as it is. A capture is what a logic analyser or an
+    oscilloscope recorded of an event and of the answer to it (.sr, .vcd, .csv, and what sigrok-cli
+    reads); it becomes a run with the time from each event to its answer.
+
+    \b
+    Examples:
+      rtgauge import board-7.rtgauge
+      rtgauge import night.sr --event D0 --answer D1 --answered-by irq
     """
+    from rtgauge.capture import is_capture  # noqa: PLC0415
+
+    if capture["event"] or capture["answer"] or is_capture(file):
+        _import_capture(file, as_json, store_url, data, capture)
+        return
     from rtgauge.store.bundle import import_bundle  # noqa: PLC0415
 
     with open_store(store_url, data) as store:
@@ -72,6 +124,68 @@ def import_(file: Path, as_json: bool, store_url: str | None, data: Path | None)
         say(f"run {bundle.run[:ID_SHOWN]} is in the store now")
     else:
         say(f"run {bundle.run[:ID_SHOWN]} is in the store already; nothing has changed")
+
+
+def _import_capture(
+    file: Path,
+    as_json: bool,
+    store_url: str | None,
+    data: Path | None,
+    options: Mapping[str, Any],
+) -> None:
+    from rtgauge.capture import import_capture  # noqa: PLC0415
+
+    wanted = _wanted(options)
+    with open_store(store_url, data) as store:
+        found = import_capture(store, file, wanted)
+    if as_json:
+        print_json({
+            "format": "rtgauge-imported-capture", "version": 1, "run": found.run,
+            "new": found.new, "events": found.events, "answered": found.answered,
+            "path": str(file),
+        })  # fmt: skip
+        return
+    where = "in the store now" if found.new else "in the store already; nothing has changed"
+    say(f"run {found.run[:ID_SHOWN]} is {where}")
+    say(f"{found.events} events, {found.answered} answered before the next")
+
+
+def _wanted(options: Mapping[str, Any]) -> Wanted:
+    """The options of a capture. UsageError for values that are none."""
+    from rtgauge.capture import Wanted  # noqa: PLC0415
+    from rtgauge.capture.recording import parse_rate  # noqa: PLC0415
+    from rtgauge.catalogue import parse_duration  # noqa: PLC0415
+
+    rate = interval = None
+    if options["samplerate"]:
+        try:
+            rate = parse_rate(options["samplerate"])
+        except ValueError:
+            raise UsageError(
+                f"'{options['samplerate']}' is no sample rate", "write it so: 24MHz"
+            ) from None
+    if options["interval"]:
+        try:
+            interval = parse_duration(options["interval"])
+        except ValueError as error:
+            raise UsageError(f"option --interval: {error}", "write it so: 30ms") from None
+        if interval <= 0:
+            raise UsageError("option --interval: it must be longer than 0", "write it so: 30ms")
+    for name in ("threshold", "hysteresis"):
+        value = options[name]
+        if value is not None and not (math.isfinite(value) and abs(value) < VOLTS):
+            raise UsageError(f"option --{name}: {value} V is none", "write it so: 1.4")
+    if (options["hysteresis"] or 0) < 0:
+        raise UsageError("option --hysteresis: it is not below 0", "write it so: 0.2")
+    same = ("event", "answer", "edge", "answer_edge", "threshold", "hysteresis", "label", "name",
+            "board", "kernel")  # fmt: skip
+    return Wanted(
+        samplerate=rate,
+        interval_ns=interval,
+        context=options["answered_by"] or "",
+        realtime=options["realtime"] or "unknown",
+        **{name: options[name] for name in same},
+    )
 
 
 def _document(name: str, bundle: Bundle, file: Path) -> dict[str, object]:

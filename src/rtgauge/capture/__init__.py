@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures: what a logic analyser or an oscilloscope recorded of an event and its answer.
+
+``recording`` reads the files, ``edges`` finds the edges and says which answers which event, and
+``run`` makes a run of that, with the series and tables that the measurement ``log-host`` has, so
+that store, seal and report know no difference.
+"""
+
+from __future__ import annotations
+
+from rtgauge.capture.edges import Answers, Edges, pair
+from rtgauge.capture.recording import Recording, is_capture, open_recording
+from rtgauge.capture.run import Wanted, import_capture
+
+__all__ = [
+    "Answers",
+    "Edges",
+    "Recording",
+    "Wanted",
+    "import_capture",
+    "is_capture",
+    "open_recording",
+    "pair",
+]

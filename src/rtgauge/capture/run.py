@@ -1,0 +1,605 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run made of a capture: the measurement ``log-host``, as if a log host had taken the stamps.
+
+The run has one step; its stream is written here record by record as docs/stream.md has it, with
+event k as grid point k: an event that was unanswered when the next one came is a missed period, so
+that count + missed = events. From there on nothing knows that no agent wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge import __version__
+from rtgauge.capture.edges import Answers, Edges, pair
+from rtgauge.capture.recording import Levels, Lines, Recording, open_recording, opened
+from rtgauge.capture.waveforms import waveform_tables
+from rtgauge.catalogue import format_duration
+from rtgauge.errors import StoreError, UsageError
+from rtgauge.stats import bucket_of
+from rtgauge.store import Store, new_run_id
+from rtgauge.stream import RecordType, encode_record
+
+__all__ = ["ANSWER_EDGES", "CATALOGUE", "EDGES", "Imported", "Wanted", "import_capture"]
+
+Int64 = NDArray[np.int64]
+
+NS: Final = 10**9
+BLOCK: Final = 4096
+"""Samples in a record: with as many gaps it still fits."""
+INT32: Final = 2**31 - 1
+SUB_BITS: Final = 7
+TOLD: Final = 5
+"""So many unanswered events are named in the verdict."""
+
+EDGES: Final = ("both", "rising", "falling")
+ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
+
+_DURATION: Final = {"type": "duration", "min": "0", "max": "30d"}
+
+CATALOGUE: Final[dict[str, Any]] = {
+    "format": "rtgauge-catalogue",
+    "version": 1,
+    "agent": __version__,
+    "libc": "",
+    "measurements": [
+        {
+            "name": "log-host",
+            "code": "",
+            "summary": "response to an external event, seen from outside",
+            "role": "measurement",
+            "chapter": "Response to an external event",
+            "contexts": ["user", "kernel", "irq"],
+            "options": [
+                {"name": "event", "type": "text", "default": "",
+                 "help": "the capture's channel with the events"},
+                {"name": "answer", "type": "text", "default": "",
+                 "help": "the capture's channel with the answers"},
+                {"name": "edge", "type": "enum", "default": "both", "values": list(EDGES),
+                 "help": "the edges of the event's line that are events"},
+                {"name": "answer-edge", "type": "enum", "default": "same",
+                 "values": list(ANSWER_EDGES), "help": "the edge that answers"},
+                {"name": "interval", **_DURATION, "default": "30ms",
+                 "help": "from one event to the next"},
+            ],
+            "series": [
+                {"name": "response", "unit": "ns", "meaning": "event to answer, seen from outside",
+                 "from": "the event's edge", "to": "the answer's edge",
+                 "stages": ["interrupt", "handler", "wake-up", "answer"]},
+                {"name": "offset", "unit": "ns", "meaning": "event from its place on the time grid",
+                 "from": "grid point", "to": "the event's edge", "stages": ["event"]},
+            ],
+            "tables": [
+                {"name": "answers", "meaning": "what became of the events: unanswered when the "
+                 "next one came; late: answered after that; double: edges that answer nothing"},
+            ],
+            "verdicts": [
+                {"rule": "every-event-answered", "meaning": "no event was unanswered when the next "
+                 "one came"},
+            ],
+        }
+    ],
+    "loads": [],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a capture is asked. ``interval_ns``: from one event to the next; None: as recorded.
+
+    ``answer_edge`` ``same``: the answer's line follows the event's; ``any``: each of its edges
+    answers. ``context``: who answered, where that is known. What is told of the system under test
+    (``board``, ``kernel``, ``realtime``, ``load``) a capture cannot know by itself.
+    """
+
+    event: str | None = None
+    answer: str | None = None
+    edge: str = "both"
+    answer_edge: str | None = None
+    threshold: float | None = None
+    hysteresis: float | None = None
+    samplerate: Fraction | None = None
+    interval_ns: int | None = None
+    context: str = ""
+    label: str = ""
+    name: str = ""
+    board: str = ""
+    kernel: str = ""
+    realtime: str = "unknown"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import came to. ``new`` False: the store had the same capture, read alike."""
+
+    run: str
+    new: bool
+    events: int
+    answered: int
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Events and their answers, in ns; ``offset``: of each event from its place on the grid."""
+
+    events: Edges
+    answers: Answers
+    expected: NDArray[np.bool_] | None
+    delay: NDArray[np.float64]
+    interval_ns: int
+    offset: Int64
+    cut: bool
+    """The last event is left out: the capture ends before its answer was due."""
+
+
+def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
+    """Make a run of a capture. UsageError when it is none or has not what is asked; nothing is left
+    behind then."""
+    digest = _digest(path)
+    asked = _asked(wanted)
+    same = _is_there(store, digest, asked)
+    if same is not None:
+        return same
+    with open_recording(path, wanted.samplerate) as recording:
+        event = recording.choose(wanted.event, "event")
+        answer = recording.choose(wanted.answer, "answer")
+        lines = recording.lines(event, answer, Levels(wanted.threshold, wanted.hysteresis))
+        found = find(lines, wanted)
+        stream = _Stream()
+        run = new_run_id()
+        when = os.stat(path).st_mtime
+        about = _about(path, recording, lines, digest, asked, (event, answer))
+        parameters = _parameters(wanted, found, lines, (event, answer))
+        document = _document(run, path, wanted, about, parameters, found, lines, when)
+        records = stream.records(run, parameters, found, lines, recording, wanted, when)
+        _write(store, document, when, records)
+    return Imported(run, True, len(found.events), found.answers.answered)
+
+
+def _digest(path: Path) -> str:
+    with opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _asked(wanted: Wanted) -> str:
+    """What decides how the capture is read, as text that two imports share."""
+    parts = (wanted.event, wanted.answer, wanted.edge, wanted.answer_edge, wanted.threshold,
+             wanted.hysteresis, wanted.samplerate, wanted.interval_ns, wanted.context)  # fmt: skip
+    return " ".join("-" if part in (None, "") else str(part) for part in parts)
+
+
+def _is_there(store: Store, digest: str, asked: str) -> Imported | None:
+    for row in store.runs():
+        if not row.target.startswith("capture:") or row.state != "complete":
+            continue
+        environment = store.get(row.id).document.get("environment") or {}
+        capture = environment.get("capture") or {}
+        if capture.get("sha256") == digest and capture.get("asked") == asked:
+            events, answered = (int(capture.get(key) or 0) for key in ("events", "answered"))
+            return Imported(row.id, False, events, answered)
+    return None
+
+
+# --- events and answers --------------------------------------------------------------------------
+
+
+def find(lines: Lines, wanted: Wanted) -> Found:
+    """The events of the lines and their answers. UsageError where there are none."""
+    events, answers = lines.event, lines.answer
+    if wanted.edge != "both":
+        events = events.only(wanted.edge == "rising")
+    kind = wanted.answer_edge or ("same" if wanted.edge == "both" else "any")
+    if kind in ("rising", "falling"):
+        answers = answers.only(kind == "rising")
+    if not len(events):
+        raise UsageError(
+            "the capture has no event: its line never changes that way",
+            "look at the names of the channels, at --edge, and at --threshold",
+        )
+    per_ns = NS / lines.rate
+    spaces = np.diff(events.at)
+    interval_ns = wanted.interval_ns
+    if interval_ns is None:
+        if not len(spaces):
+            raise UsageError("the capture has a single event", "add --interval, such as 30ms")
+        interval_ns = round((float(events.at[-1]) - float(events.at[0])) / len(spaces) * per_ns)
+    interval_ns = max(interval_ns, 1)
+
+    def paired() -> tuple[Answers, NDArray[np.bool_] | None]:
+        expected = None
+        if kind in ("same", "inverted"):
+            expected = events.level == (kind == "same")
+        return pair(events, answers, expected), expected
+
+    result, expected = paired()
+    rest = float((lines.length - events.at[-1]) * per_ns)
+    cut = bool(np.isnan(result.delay[-1])) and rest < interval_ns and len(events) > 1
+    if cut:
+        end = events.at[-1]
+        events = Edges(events.at[:-1], events.level[:-1])
+        before = answers.at < end
+        answers = Edges(answers.at[before], answers.level[before])
+        result, expected = paired()
+    scale = float(per_ns)
+    grid = np.arange(len(events), dtype=np.float64) * interval_ns
+    offset = np.rint((events.at - events.at[0]) * scale - grid).astype(np.int64)
+    return Found(events, result, expected, result.delay * scale, interval_ns, offset, cut)
+
+
+# --- the stream ----------------------------------------------------------------------------------
+
+
+class _Stream:
+    """Writes the records of the step, numbered."""
+
+    def __init__(self) -> None:
+        self._sequence = 0
+
+    def _record(self, kind: RecordType, body: dict[str, Any]) -> bytes:
+        data = encode_record(kind, self._sequence, body)
+        self._sequence += 1
+        return data
+
+    def environment(self, run: str, when: float) -> bytes:
+        """The stream of ``environment.cbor``: nothing is known of the system under test."""
+        header = self._header(run, "environment", {}, when)
+        facts = {"facts": {"agent.version": __version__}}
+        return self._record(RecordType.HEADER, header) + self._record(RecordType.ENVIRONMENT, facts)
+
+    @staticmethod
+    def _header(run: str, measurement: str, parameters: dict[str, str], when: float) -> Any:
+        return {
+            "format": "rtgauge-stream",
+            "version": 1,
+            "agent": __version__,
+            "libc": "",
+            "compiler": "",
+            "machine": "",
+            "run": run,
+            "step": 0,
+            "measurement": measurement,
+            "parameters": {
+                name: {"asked": text, "effective": text} for name, text in parameters.items()
+            },
+            "load": "idle",
+            "boot_id": "",
+            "privileged": False,
+            "counter": {"name": "none", "hz": 0},
+            "clock": {"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": int(when * NS)},
+            "start_ns": 0,
+        }
+
+    def records(
+        self,
+        run: str,
+        parameters: dict[str, str],
+        found: Found,
+        lines: Lines,
+        recording: Recording,
+        wanted: Wanted,
+        when: float,
+    ) -> Iterator[bytes]:
+        """The whole stream."""
+        yield self._record(RecordType.HEADER, self._header(run, "log-host", parameters, when))
+        yield self._record(RecordType.ENVIRONMENT, {"facts": {"agent.version": __version__}})
+        shifted = bool(np.any(found.offset))
+        kept = shifted and bool(np.all(np.abs(found.offset) <= INT32))
+        yield self._record(RecordType.SERIES, _series(0, "response", wanted.context, found))
+        if kept:
+            yield self._record(
+                RecordType.SERIES,
+                {**_series(1, "offset", wanted.context, found), "companion": 0},
+            )
+        for text in _remarks(found, lines, recording, shifted and not kept):
+            yield self._record(RecordType.EVENT, {"event": "message", "time_ns": 0, "text": text})
+        due = np.flatnonzero(~np.isnan(found.delay)).astype(np.int64)
+        value = np.rint(found.delay[due]).astype(np.int64)
+        yield from self._samples(due, value, found)
+        if kept:
+            for start in range(0, len(found.offset), BLOCK):
+                part = found.offset[start : start + BLOCK]
+                yield self._record(RecordType.SAMPLES, {
+                    "series": 1, "index": start, "due_ns": start * found.interval_ns,
+                    "samples": part.astype(np.int32),
+                })  # fmt: skip
+        yield self._snapshot(0, value, len(found.events) - len(due))
+        if kept:
+            yield self._snapshot(1, found.offset, 0)
+        yield self._record(RecordType.TABLE, _answers_table(found))
+        for table in waveform_tables(lines, found.events, found.answers.delay, found.expected):
+            yield self._record(RecordType.TABLE, table)
+        yield self._record(RecordType.VERDICT, _verdict(found))
+        duration = round(lines.length * NS / lines.rate)
+        last_due = (len(found.events) - 1) * found.interval_ns
+        totals = {"lost": 0, "overruns": 0, "first_due_ns": 0, "last_due_ns": last_due}
+        gaps = int(np.count_nonzero(np.diff(due, prepend=-1, append=len(found.events)) > 1))
+        series = [{"series": 0, "count": len(due), "missed": len(found.events) - len(due),
+                   **totals, "overruns": gaps}]  # fmt: skip
+        if kept:
+            series.append({"series": 1, "count": len(found.events), "missed": 0, **totals})
+        yield self._record(RecordType.TRAILER, {
+            "state": "complete", "reason": "", "remedy": "", "duration_ns": duration,
+            "records": self._sequence, "series": series, "cpu_ns": 0,
+        })  # fmt: skip
+
+    def _samples(self, due: Int64, value: Int64, found: Found) -> Iterator[bytes]:
+        """Blocks of samples, with the events between that have none as gaps or ``missed``."""
+        reached = -1
+        for start in range(0, len(due), BLOCK):
+            index, samples = due[start : start + BLOCK], value[start : start + BLOCK]
+            first = int(index[0])
+            if first > reached + 1:
+                yield self._missed(reached, first - reached - 1)
+            gaps = np.diff(index) - 1
+            at = np.flatnonzero(gaps)
+            body: dict[str, Any] = {
+                "series": 0,
+                "index": first,
+                "due_ns": first * found.interval_ns,
+                "samples": np.minimum(samples, INT32).astype(np.int32),
+            }
+            if len(at):
+                pairs = np.stack((at + 1, gaps[at]), axis=1).ravel()
+                body["gaps"] = np.asarray(pairs, np.int32)
+            yield self._record(RecordType.SAMPLES, body)
+            for k in np.flatnonzero(samples > INT32).tolist():
+                yield self._record(RecordType.EVENT, {
+                    "event": "wide", "time_ns": int(index[k]) * found.interval_ns, "series": 0,
+                    "index": int(index[k]), "value": int(samples[k]),
+                })  # fmt: skip
+            reached = int(index[-1])
+        if reached + 1 < len(found.events):
+            yield self._missed(reached, len(found.events) - 1 - reached)
+
+    def _missed(self, index: int, count: int) -> bytes:
+        return self._record(RecordType.EVENT, {
+            "event": "missed", "time_ns": 0, "series": 0, "index": index, "count": count,
+        })  # fmt: skip
+
+    def _snapshot(self, series: int, value: Int64, missed: int) -> bytes:
+        buckets, counts = np.unique(bucket_of(value, SUB_BITS), return_counts=True)
+        pairs = np.stack((buckets, counts), axis=1).ravel().tolist()
+        return self._record(RecordType.HISTOGRAM, {
+            "series": series, "count": len(value), "min": int(value.min()) if len(value) else 0,
+            "max": int(value.max()) if len(value) else 0, "sum": int(value.sum()),
+            "missed": missed, "lost": 0, "overruns": 0, "sub_bits": SUB_BITS, "buckets": pairs,
+        })  # fmt: skip
+
+
+def _series(number: int, name: str, context: str, found: Found) -> dict[str, Any]:
+    return {
+        "series": number,
+        "name": name,
+        "context": context,
+        "cpu": -1,
+        "thread": -1,
+        "policy": "",
+        "priority": 0,
+        "labels": {},
+        "unit": "ns",
+        "scale": 1,
+        "interval_ns": found.interval_ns,
+        "histogram_only": False,
+    }
+
+
+def error_ns(lines: Lines) -> float:
+    """By how much a value can be wrong because the lines were sampled: both edges to one sample."""
+    return float(lines.error * NS / lines.rate)
+
+
+def _rate_text(rate: Fraction) -> str:
+    for size, unit in ((10**9, "GHz"), (10**6, "MHz"), (10**3, "kHz")):
+        if rate >= size:
+            return f"{float(rate / size):.6g} {unit}"
+    return f"{float(rate):.6g} Hz"
+
+
+def _time_text(value_ns: float) -> str:
+    for size, unit in ((10**6, "ms"), (10**3, "us")):
+        if value_ns >= size:
+            return f"{value_ns / size:.3g} {unit}"
+    return f"{value_ns:.3g} ns"
+
+
+def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
+    error = _time_text(error_ns(lines))
+    if lines.waves is None:
+        yield (
+            f"Sampled at {_rate_text(lines.rate)}: each value is right within ±{error}; means are "
+            "not shifted by that, minimum and maximum are by as much at most"
+        )
+    else:
+        yield (
+            f"Sampled at {_rate_text(lines.rate)}, edges interpolated between two samples: each "
+            f"value is right within ±{error} whatever the form of the edges"
+        )
+    if recording.note:
+        yield f"The capture was {recording.note}"
+    if found.cut:
+        yield "The capture ends before the answer to its last event was due: that event is left out"
+    if found.answers.before:
+        yield f"{found.answers.before} edges of the answering line came before the first event"
+    if apart:
+        yield "The events are too far from a regular grid: the times shown for them are nominal"
+
+
+def _answers_table(found: Found) -> dict[str, Any]:
+    names = ("raised", "answered", "unanswered", "late", "double", "lost")
+    answered = found.answers.answered
+    row = [len(found.events), answered, len(found.events) - answered, found.answers.late,
+           found.answers.double, 0]  # fmt: skip
+    return {
+        "name": "answers",
+        "columns": [{"name": name, "unit": "count"} for name in names],
+        "rows": [row],
+    }
+
+
+def _verdict(found: Found) -> dict[str, Any]:
+    missing = np.flatnonzero(np.isnan(found.delay))
+    events = len(found.events)
+    if not len(missing):
+        evidence, remedy = f"{events} events, each answered before the next", ""
+    else:
+        named = ", ".join(map(str, missing[:TOLD].tolist())) + (
+            ", …" if len(missing) > TOLD else ""
+        )
+        evidence = (
+            f"{len(missing)} of {events} events were unanswered when the next one came "
+            f"(numbers {named}); {found.answers.late} of them were answered later"
+        )
+        remedy = "find out what kept the answer: measure timer or irq-latency under the same load"
+        rising = found.events.level
+        for level, name, other in ((True, "rising", "falling"), (False, "falling", "rising")):
+            if len(missing) == np.count_nonzero(rising == level) < events and bool(
+                np.all(rising[missing] == level)
+            ):
+                remedy = (
+                    f"no {name} edge was answered: if events are {other} edges alone, "
+                    f"import it with --edge {other}"
+                )
+    return {
+        "rule": "every-event-answered",
+        "result": "fail" if len(missing) else "pass",
+        "evidence": evidence,
+        "remedy": remedy,
+    }
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+
+def _about(
+    path: Path,
+    recording: Recording,
+    lines: Lines,
+    digest: str,
+    asked: str,
+    channels: tuple[str, str],
+) -> dict[str, str]:
+    """What is known of the capture, for the environment."""
+    about = {
+        "file": path.name,
+        "sha256": digest,
+        "format": recording.format,
+        "instrument": recording.instrument or "unknown",
+        "samplerate": _rate_text(lines.rate),
+        "samples": str(lines.length),
+        "channels": ", ".join(recording.channels[:32]),
+        "event": channels[0],
+        "answer": channels[1],
+        "sampling_error": f"±{_time_text(error_ns(lines))}",
+        "asked": asked,
+    }
+    for name, pair_ in (("threshold", lines.threshold), ("hysteresis", lines.hysteresis)):
+        if pair_ is not None:
+            about[name] = f"{pair_[0]:.4g} V, {pair_[1]:.4g} V"
+    return about
+
+
+def _parameters(
+    wanted: Wanted, found: Found, lines: Lines, channels: tuple[str, str]
+) -> dict[str, str]:
+    parameters = {
+        "event": channels[0],
+        "answer": channels[1],
+        "edge": wanted.edge,
+        "answer-edge": wanted.answer_edge or ("same" if wanted.edge == "both" else "any"),
+        "first-edge": "rising" if found.events.level[0] else "falling",
+        "interval": format_duration(found.interval_ns),
+        "sampling-error": _time_text(error_ns(lines)).replace(" ", ""),
+    }
+    if wanted.context:
+        parameters["answered-by"] = wanted.context
+    if lines.threshold is not None:
+        parameters["threshold"] = f"{lines.threshold[0]:.4g} V, {lines.threshold[1]:.4g} V"
+    return parameters
+
+
+def _document(
+    run: str,
+    path: Path,
+    wanted: Wanted,
+    about: dict[str, str],
+    parameters: dict[str, str],
+    found: Found,
+    lines: Lines,
+    when: float,
+) -> dict[str, Any]:
+    """``run.json``."""
+    duration_s = round(float(lines.length / lines.rate), 3)
+    started = datetime.fromtimestamp(max(when - duration_s, 0), UTC)
+    step: dict[str, Any] = {
+        "step": 0,
+        "measurement": "log-host",
+        "parameters": parameters,
+        "load": "idle",
+        "load_command": "",
+        "disturb": "",
+        "budget_ns": None,
+        "rate_per_hour": None,
+        "role": "measurement",
+        "state": "running",
+        "reason": "",
+        "remedy": "",
+        "folder": "steps/000",
+        "duration_s": duration_s,
+    }
+    environment: dict[str, Any] = {
+        "kernel": {"release": wanted.kernel} if wanted.kernel else {},
+        "cpu": {"model": wanted.board} if wanted.board else {},
+        "libc": "",
+        "realtime": wanted.realtime,
+        "settings": {},
+        "capture": {
+            **about,
+            "events": str(len(found.events)),
+            "answered": str(found.answers.answered),
+        },
+    }
+    return {
+        "id": run,
+        "study": "",
+        "label": wanted.label,
+        "repeat": 0,
+        "target": f"capture:{wanted.name or path.stem}",
+        "boot_id": "",
+        "started": started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "duration_s": duration_s,
+        "state": "running",
+        "reason": "",
+        "remedy": "",
+        "plan": {},
+        "environment": environment,
+        "findings": [],
+        "catalogue": CATALOGUE,
+        "steps": [step],
+    }
+
+
+def _write(store: Store, document: dict[str, Any], when: float, records: Iterator[bytes]) -> None:
+    with store.create(document) as folder:
+        try:
+            folder.save_environment(_Stream().environment(document["id"], when))
+            with folder.append_stream(0) as stream:
+                for data in records:
+                    stream.write(data)
+            folder.seal(0)
+        except OSError as error:
+            raise StoreError(
+                f"the store cannot be written: {error.strerror or error}", "free some space there"
+            ) from error
+        document["steps"][0]["state"] = document["state"] = "complete"
+        folder.write_document(document)
+        store.update(folder)

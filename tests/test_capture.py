@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures become runs: what was put into them is found, in whatever format they come."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import captures
+from captures import RATE, analogue, regular, samples, session
+from conftest import Result
+from rtgauge.capture import Wanted, import_capture, is_capture
+from rtgauge.capture import recording as recordings
+from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.report.model import build, validate
+from rtgauge.store import Store
+
+needs_sigrok = pytest.mark.skipif(
+    shutil.which("sigrok-cli") is None, reason="sigrok-cli is not installed"
+)
+LINES = Wanted(event="D0", answer="D1")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(str(tmp_path / "store")) as opened:
+        yield opened
+
+
+def imported(store: Store, path: Path, wanted: Wanted = LINES) -> dict[str, Any]:
+    """The results of the run that is made of a capture."""
+    run = store.get(import_capture(store, path, wanted).run)
+    document = build([run])
+    validate(document)
+    found: dict[str, Any] = document["runs"][0]
+    return found
+
+
+def delays_of(store: Store, path: Path, wanted: Wanted = LINES) -> dict[int, int]:
+    """The number of each answered event, and its delay in ns."""
+    (step,) = store.get(import_capture(store, path, wanted).run).steps
+    found: dict[int, int] = {}
+    for chunk in step.series[0].chunks():
+        found |= zip(chunk.index.tolist(), chunk.value.tolist(), strict=True)
+    return found
+
+
+def answers(run: dict[str, Any]) -> dict[str, int]:
+    (table,) = [one for one in run["tables"] if one["name"] == "answers"]
+    names = [column["name"] for column in table["columns"]]
+    return dict(zip(names, table["rows"][0], strict=True))
+
+
+# --- what is in a capture ------------------------------------------------------------------------
+
+SLOW = {500 + 1000 * k: 5000 + 30 for k in range(10)}
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """10 000 events, 6 ms apart; one answer in 1000 comes 5 ms later."""
+    folder = tmp_path_factory.mktemp("night")
+    return session(folder / "night.sr", regular(10_000, 6000, SLOW))
+
+
+def check_night(store: Store, path: Path, wanted: Wanted = LINES) -> None:
+    delays = delays_of(store, path, wanted)
+    assert len(delays) == 10_000
+    assert {k: v for k, v in delays.items() if v > 1_000_000} == {
+        k: v * 1000 for k, v in SLOW.items()
+    }
+    assert all(delays[k] == 1000 * (30 + (k * 7) % 17) for k in delays if k not in SLOW)
+    run = imported(store, path, wanted)
+    (series,) = run["series"]
+    assert (series["name"], series["count"], series["missed"]) == ("response", 10_000, 0)
+    assert (series["max"], series["min"]) == (5_030_000, 30_000)
+    assert series["interval_ns"] == 6_000_000
+    assert answers(run) == {
+        "raised": 10_000, "answered": 10_000, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
+    }  # fmt: skip
+    assert [one["result"] for one in run["verdicts"]] == ["pass"]
+
+
+def test_each_of_ten_injected_delays_is_found(store: Store, night: Path) -> None:
+    check_night(store, night)
+
+
+@needs_sigrok
+def test_the_same_from_a_vcd_file(store: Store, night: Path, tmp_path: Path) -> None:
+    path = tmp_path / "night.capture"  # the name says nothing
+    subprocess.run(["sigrok-cli", "-i", night, "-O", "vcd", "-o", path], check=True, timeout=300)
+    check_night(store, path)
+
+
+@needs_sigrok
+def test_the_same_from_sigroks_csv(store: Store, tmp_path: Path) -> None:
+    made = session(tmp_path / "a.sr", regular(40, 3000, {7: 900}))
+    path = tmp_path / "a.csv"
+    subprocess.run(["sigrok-cli", "-i", made, "-O", "csv", "-o", path], check=True, timeout=300)
+    assert delays_of(store, path) == delays_of(store, made)
+
+
+def test_unanswered_late_and_double(store: Store, tmp_path: Path) -> None:
+    period, number = 1000, 12
+    events = [100 + k * period for k in range(number)]
+    found = [at + 40 for at in events]
+    found[4] = events[5] + 10  # late: answers event 4 after event 5 was raised
+    del found[8:10]  # events 8 and 9 are not answered: the line stays
+    found += [events[2] + 300, events[2] + 320]  # one edge too many, and back
+    path = session(tmp_path / "a.sr", samples(events, sorted(found), number * period + 100))
+    run = imported(store, path)
+    assert answers(run) == {
+        "raised": 12, "answered": 9, "unanswered": 3, "late": 1, "double": 2, "lost": 0,
+    }  # fmt: skip
+    (series,) = run["series"]
+    assert series["count"] + series["missed"] == 12
+    assert series["count"] == 9
+    assert set(delays_of(store, path)) == {0, 1, 2, 3, 5, 6, 7, 10, 11}
+    (verdict,) = run["verdicts"]
+    assert (verdict["rule"], verdict["result"]) == ("every-event-answered", "fail")
+    assert "3 of 12 events" in verdict["evidence"]
+    assert "numbers 4, 8, 9" in verdict["evidence"]
+
+
+@pytest.mark.parametrize("missing", [{0, 1}, {10, 11}, set(range(12)), {3}])
+def test_count_and_missed_are_the_events(store: Store, tmp_path: Path, missing: set[int]) -> None:
+    """Also where the first or the last ones are unanswered, or all."""
+    events = [100 + k * 1000 for k in range(12)]
+    # An answer's line that pulses: up at the event, down a little later.
+    pulses = [at + d for k, at in enumerate(events) if k not in missing for d in (40, 60)]
+    path = session(tmp_path / "a.sr", samples(events, pulses, 13_200))
+    wanted = Wanted(event="D0", answer="D1", answer_edge="rising")
+    run = imported(store, path, wanted)
+    series = [one for one in run["series"] if one["name"] == "response"]
+    assert sum(one["count"] for one in series) == 12 - len(missing)
+    assert answers(run)["unanswered"] == len(missing)
+    if series:
+        assert series[0]["count"] + series[0]["missed"] == 12
+
+
+def test_an_event_whose_answer_the_capture_does_not_reach_is_left_out(
+    store: Store, tmp_path: Path
+) -> None:
+    events = [100 + k * 1000 for k in range(5)]
+    lines = samples(events, [at + 40 for at in events[:-1]], events[-1] + 30)
+    run = imported(store, session(tmp_path / "a.sr", lines))
+    assert answers(run)["raised"] == 4
+    assert any("left out" in event["text"] for event in run["steps"][0]["events"])
+
+
+def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
+    """The board toggles its line at each rising edge."""
+    events = [100 + k * 500 for k in range(20)]
+    toggles = [at + 33 for at in events[::2]]
+    path = session(tmp_path / "a.sr", samples(events, toggles, 20_000))
+    both = imported(store, path)
+    assert answers(both)["unanswered"] > 0
+    rising = imported(store, path, Wanted(event="D0", answer="D1", edge="rising"))
+    assert answers(rising) == {
+        "raised": 10, "answered": 10, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
+    }  # fmt: skip
+    assert rising["series"][0]["max"] == 33_000
+
+
+def test_an_inverted_answer(store: Store, tmp_path: Path) -> None:
+    events = [100 + k * 500 for k in range(20)]
+    lines = samples(events, [at + 21 for at in events], 10_500) ^ np.uint8(2)
+    path = session(tmp_path / "a.sr", lines)
+    wanted = Wanted(event="D0", answer="D1", answer_edge="inverted")
+    assert set(delays_of(store, path, wanted).values()) == {21_000}
+
+
+def test_a_value_beyond_32_bits_stays_whole(store: Store, tmp_path: Path) -> None:
+    metadata = (
+        "[global]\n[device 1]\ncapturefile=logic-1\nsamplerate=100 Hz\nprobe1=D0\nprobe2=D1\n"
+        "unitsize=1\n"
+    )
+    lines = samples([10, 1010, 2010], [310, 1012, 2013], 3000)
+    path = session(tmp_path / "a.sr", lines, metadata=metadata)
+    assert imported(store, path)["series"][0]["max"] == 3_000_000_000
+
+
+def test_events_off_the_grid_keep_their_times(store: Store, tmp_path: Path) -> None:
+    """A companion series says when each event really was."""
+    events = [100, 1300, 2050, 3600, 4100]
+    path = session(tmp_path / "a.sr", samples(events, [at + 5 for at in events], 6000))
+    (step,) = store.get(import_capture(store, path, LINES).run).steps
+    response, offset = step.series
+    assert offset.info.companion == 0
+    due = np.concatenate([chunk.due_ns for chunk in response.chunks()])
+    off = np.concatenate([chunk.value for chunk in offset.chunks()])
+    assert (due + off).tolist() == [(at - 100) * 1000 for at in events]
+
+
+# --- analogue lines ------------------------------------------------------------------------------
+
+
+def ramps(edges: list[float], length: int, low: float, high: float) -> np.ndarray:
+    """A line that crosses its middle at these positions, within two samples each time."""
+    wave = np.full(length, low)
+    for k, at in enumerate(edges):
+        x = np.clip((np.arange(length) - at) / 2 + 0.5, 0, 1)
+        wave += (high - low) * x * (-1) ** k
+    return wave
+
+
+def test_between_samples_and_with_noise(store: Store, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    events = [1000.25 + 500 * k for k in range(30)]
+    delays = random.uniform(20, 60, 30).round(3)
+    first = ramps(events, 17_000, 0.0, 3.3)
+    second = ramps([at + d for at, d in zip(events, delays, strict=True)], 17_000, 0.2, 5.0)
+    second += random.normal(0, 0.02, len(second))
+    path = analogue(tmp_path / "a.sr", first, second)
+    found = delays_of(store, path, Wanted(event="A0", answer="A1"))
+    assert len(found) == 30
+    assert [found[k] for k in range(30)] == pytest.approx((delays * 1000).tolist(), abs=30)
+    environment = store.get(import_capture(store, path, Wanted(event="A0", answer="A1")).run)
+    threshold = environment.document["environment"]["capture"]["threshold"]
+    assert [float(one.split()[0]) for one in threshold.split(",")] == pytest.approx(
+        [1.65, 2.6], abs=0.1
+    )
+    asked = Wanted(event="A0", answer="A1", threshold=1.0, hysteresis=0.1)
+    again = delays_of(store, path, asked)
+    # At 1 V of 3.3 V and of 0.2 to 5 V: a rising edge is answered sooner, a falling one later.
+    assert all((again[k] < found[k]) == (k % 2 == 0) for k in range(30))
+
+
+# --- what oscilloscopes write --------------------------------------------------------------------
+
+
+def table(rows: list[tuple[float, ...]], form: str = "{:.6e}", separator: str = ",") -> str:
+    return "".join(separator.join(form.format(v) for v in row) + "\n" for row in rows)
+
+
+def scope_rows(period: int = 50, delay: int = 7, number: int = 8) -> np.ndarray:
+    lines = samples(
+        [20 + k * period for k in range(number)],
+        [20 + delay + k * period for k in range(number)],
+        20 + number * period,
+    )
+    return np.stack([(lines & 1) * 3.3, (lines >> 1) * 3.3 + 0.01], axis=1)
+
+
+def timed_rows(step: float, origin: float = -1e-3) -> list[tuple[float, ...]]:
+    return [(origin + k * step, *row) for k, row in enumerate(scope_rows().tolist())]
+
+
+TEKTRONIX = (
+    "Model,MSO44\nFirmware Version,1.2\n\nWaveform Type,ANALOG\nPoint Format,Y\n"
+    "Horizontal Units,s\nSample Interval,1.0E-6\nRecord Length,420\n\n\nTIME,CH1,CH2\n"
+)
+SIGLENT = (
+    "Record Length,Analog:420\nSample Interval,Analog:1.0e-6\nVertical Units,CH1:V,CH2:V\n"
+    "Source,CH1,CH2\nSecond,Volt,Volt\n"
+)
+RIGOL = "X,CH1,CH2,Start,Increment,\nSequence,Volt,Volt,-1.000000e-03,1.000000e-06\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "event", "answer"),
+    [
+        (TEKTRONIX + table(timed_rows(1e-6)), "CH1", "CH2"),
+        (SIGLENT + table(timed_rows(1e-6)), "CH1", "CH2"),
+        (
+            RIGOL
+            + "".join(f"{k},{a:.2e},{b:.2e},,\n" for k, (a, b) in enumerate(scope_rows().tolist())),
+            "CH1",
+            "CH2",
+        ),
+        ("x-axis,1,2\nsecond,Volt,Volt\n" + table(timed_rows(1e-6)), "1", "2"),
+        ("in s,CH1 in V,CH2 in V\n" + table(timed_rows(1e-6)), "CH1 in V", "CH2 in V"),
+        (
+            "Zeit (s);Kanal A;Kanal B\n" + table(timed_rows(1e-6), separator=";").replace(".", ","),
+            "Kanal A",
+            "Kanal B",
+        ),
+        ("\ufeffTime(s), D0 ,D1\r\n" + table(timed_rows(1e-6)).replace("\n", "\r\n"), "D0", "d1"),
+    ],
+    ids=["tektronix", "siglent", "rigol", "keysight", "rohde", "comma", "plain"],
+)
+def test_oscilloscopes(store: Store, tmp_path: Path, text: str, event: str, answer: str) -> None:
+    path = tmp_path / "scope.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    found = delays_of(store, path, Wanted(event=event, answer=answer))
+    assert list(found) == list(range(8))
+    assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
+
+
+def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
+    """Digital channels as Saleae's Logic exports them."""
+    path = tmp_path / "digital.csv"
+    rows = ["Time [s],Channel 0,Channel 1", "0.000000000,0,0"]
+    for k in range(20):
+        at, level = 0.01 * (k + 1), (k + 1) % 2
+        rows += [f"{at:.9f},{level},{1 - level}", f"{at + 40e-6 + k * 1e-6:.9f},{level},{level}"]
+    path.write_text("\n".join([*rows, "0.300000000,0,0"]) + "\n")
+    found = delays_of(store, path, Wanted(event="Channel 0", answer="Channel 1"))
+    assert found == {k: 40_000 + 1000 * k for k in range(20)}
+
+
+def test_columns_without_time_need_a_rate(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(table([tuple(row) for row in scope_rows().tolist()], "{:.2f}"))
+    with pytest.raises(UsageError, match="how often it was sampled") as error:
+        import_capture(store, path, Wanted(event="1", answer="2"))
+    assert "--samplerate" in error.value.remedy
+    wanted = Wanted(event="1", answer="2", samplerate=recordings.parse_rate("2MHz"))
+    assert set(delays_of(store, path, wanted).values()) == {3500}
+
+
+# --- files from anybody --------------------------------------------------------------------------
+
+
+def test_again(store: Store, tmp_path: Path) -> None:
+    path = session(tmp_path / "a.sr", regular(20, 1000))
+    first = import_capture(store, path, LINES)
+    assert first.new
+    other = shutil.copy(path, tmp_path / "copy.sr")
+    again = import_capture(store, Path(other), LINES)
+    assert (again.run, again.new, again.events) == (first.run, False, first.events)
+    assert import_capture(store, path, Wanted(event="D1", answer="D0")).new
+    assert len(store.runs()) == 2
+
+
+def hostile(tmp_path: Path) -> dict[str, bytes]:
+    good = session(tmp_path / "good.sr", regular(20, 1000)).read_bytes()
+
+    def made(**more: Any) -> bytes:
+        return session(tmp_path / "made.sr", regular(20, 1000), **more).read_bytes()
+
+    listed = bytearray(good)
+    end = listed.rfind(b"PK\x05\x06")
+    listed[end + 10 : end + 12] = b"\xff\xff"
+    damaged = bytearray(good)
+    damaged[len(good) // 3] ^= 0x55
+    return {
+        "cut": good[: len(good) // 2],
+        "damaged": bytes(damaged),
+        "many parts": bytes(listed),
+        "no session": made(metadata="[global]\n"),
+        "newer": made(version=b"9"),
+        "not ini": made(metadata="[device 1\nx"),
+        "rate": made(metadata="[device 1]\nsamplerate=-1\nprobe1=D0\nprobe2=D1\n"),
+        "no rate": made(metadata="[device 1]\ncapturefile=logic-1\nprobe1=D0\nprobe2=D1\n"),
+        "unit": made(metadata="[device 1]\nsamplerate=1 MHz\nunitsize=0\nprobe1=D0\nprobe2=D1\n"),
+        "bit": made(metadata="[device 1]\nsamplerate=1 MHz\nprobe1=D0\nprobe9=D1\n"),
+        "large ini": made(metadata="[device 1]\n" + "a=b\n" * 40_000),
+        "no csv": b"time,a,b\nhello,world,!\n",
+        "empty": b"",
+    }
+
+
+def test_what_is_refused_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    for name, content in hostile(tmp_path).items():
+        path = tmp_path / "hostile"
+        path.write_bytes(content)
+        with pytest.raises(RtgaugeError) as error:
+            import_capture(store, path, LINES)
+        assert error.value.remedy, name
+        assert "\n" not in error.value.message, name
+        assert store.runs() == [], name
+
+
+def test_a_session_that_unpacks_without_end(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "SAMPLE_LIMIT", 1 << 22)
+    path = session(tmp_path / "bomb.sr", bytes(1 << 25))
+    assert path.stat().st_size < 1 << 18
+    with pytest.raises(UsageError, match="more than 4194304 samples"):
+        import_capture(store, path, LINES)
+
+
+def test_noise_is_refused(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordings, "EDGE_LIMIT", 1000)
+    noise = np.random.default_rng(1).integers(0, 4, 10_000).astype(np.uint8)
+    with pytest.raises(UsageError, match="more than 1000 edges"):
+        import_capture(store, session(tmp_path / "a.sr", noise), LINES)
+
+
+def test_a_pipe_does_not_hang(store: Store, tmp_path: Path) -> None:
+    import os  # noqa: PLC0415
+
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is no file"):
+        import_capture(store, tmp_path / "pipe", LINES)
+
+
+def test_vcd_without_sigrok(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.vcd"
+    path.write_text("$timescale 1 us $end\n$var wire 1 ! D0 $end\n$enddefinitions $end\n#0 0!\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RtgaugeError, match="needs sigrok-cli") as error:
+        import_capture(store, path, LINES)
+    assert "apt install sigrok-cli" in error.value.remedy
+
+
+@needs_sigrok
+def test_a_vcd_file_too_long_for_its_time_unit_is_read_more_coarsely(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "CONVERT_SAMPLES", 1_000_000)
+    lines = ["$timescale 1 ns $end", "$var wire 1 ! D0 $end", "$var wire 1 \" D1 $end",
+             "$enddefinitions $end", "#0", "0!", '0"']  # fmt: skip
+    for k in range(10):
+        at, level = 1_000_000 * (k + 1), (k + 1) % 2
+        lines += [f"#{at}", f"{level}!", f"#{at + 40_000}", f'{level}"']
+    path = tmp_path / "a.vcd"
+    path.write_text("\n".join([*lines, "#12000000"]) + "\n")
+    run = imported(store, path)
+    assert answers(run)["answered"] == 10
+    assert run["series"][0]["max"] == pytest.approx(40_000, abs=12)
+    assert any("in steps of 12 ns" in event["text"] for event in run["steps"][0]["events"])
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
+    path = session(tmp_path / "board.sr", regular(20, 1000))
+    assert is_capture(path)
+    asked = rtgauge("import", path)
+    assert asked.code == 2
+    assert "it has: D0, D1" in asked.err
+    wrong = rtgauge("import", path, "--event", "D0", "--answer", "D7")
+    assert wrong.code == 2
+    assert "D7" in wrong.err
+    words = ("import", path, "--event", "D0", "--answer", "D1", "--answered-by", "irq",
+             "--label", "night", "--kernel", "6.1-rt", "--realtime", "preempt_rt")  # fmt: skip
+    first = rtgauge(*words, "--json").json()
+    assert first["new"] is True
+    assert (first["events"], first["answered"]) == (20, 20)
+    assert "nothing has changed" in rtgauge(*words).err
+    run = rtgauge("show", first["run"], "--json").json()["runs"][0]
+    assert (run["target"], run["label"]) == ("capture:board", "night")
+    assert run["environment"]["realtime"] == "preempt_rt"
+    assert run["environment"]["capture"]["samplerate"] == "1 MHz"
+    assert run["environment"]["capture"]["sampling_error"] == "±1 us"
+    assert run["series"][0]["context"] == "irq"
+    for bad in (("--samplerate", "fast"), ("--interval", "0"), ("--threshold", "nan")):
+        assert rtgauge("import", path, "--event", "D0", "--answer", "D1", *bad).code == 2
+
+
+def test_a_run_of_a_capture_goes_out_and_in_like_any_other(
+    rtgauge: Callable[..., Result], tmp_path: Path
+) -> None:
+    path = session(tmp_path / "board.sr", regular(20, 1000, {4: 1010}))
+    run = rtgauge("import", path, "--event", "D0", "--answer", "D1", "--json").json()["run"]
+    assert rtgauge("export", run, tmp_path / "a.rtgauge").code == 0
+    assert rtgauge("delete", run, "--yes").code == 0
+    assert rtgauge("import", tmp_path / "a.rtgauge").code == 0
+    assert rtgauge("export", run, tmp_path / "b.rtgauge").code == 0
+    assert (tmp_path / "a.rtgauge").read_bytes() == (tmp_path / "b.rtgauge").read_bytes()
+    for name in ("a.html", "a.md", "a.json", "a.xml", "a.tap"):
+        assert rtgauge("report", run, "-o", tmp_path / name).code in (0, 3)
+
+
+def test_the_helpers_write_what_sigrok_writes(tmp_path: Path) -> None:
+    with zipfile.ZipFile(session(tmp_path / "a.sr", regular(3, 1000))) as archive:
+        assert archive.namelist() == ["version", "metadata", "logic-1-1"]
+    assert captures.RATE == RATE == 1_000_000
