@@ -9,7 +9,7 @@
 
 #include "clock.h"
 
-static const struct line_kind *const line_kinds[] = { &line_net, NULL };
+static const struct line_kind *const line_kinds[] = { &line_net, &line_virtual, NULL };
 
 struct line_how line_how(const struct option_set *options, bool asks)
 {

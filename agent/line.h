@@ -86,6 +86,7 @@ struct line_kind {
 };
 
 extern const struct line_kind line_net;
+extern const struct line_kind line_virtual;
 
 /* What `response` and `log-host` have in common. */
 #define LINE_OPTIONS(edge_help)                                                                    \

@@ -92,7 +92,7 @@ class Guest:
         self.memory[DATA_AT : DATA_AT + len(piece)] = piece
         struct.pack_into(
             "<IIIIiIQQqq", self.memory, ANSWER_AT,
-            0x47545259, 1, done, error, code, len(text), len(self.out), len(piece), 1000, 3000,
+            0x47545259, 2, done, error, code, len(text), len(self.out), len(piece), 1000, 3000,
         )  # fmt: skip
         self.stand()
         while struct.unpack_from("<I", self.memory, 16)[0] == done:
@@ -122,7 +122,7 @@ class Guest:
                 self.out = (self.out if offset else b"") + content
                 self.answer(turn)
 
-    def run(self, turn: int, words: list[str]) -> None:
+    def run(self, turn: int, words: list[str]) -> None:  # noqa: PLR0912
         """What the name of the program says."""
         self.out = b""
         match words:
@@ -143,6 +143,8 @@ class Guest:
                 time.sleep(float(seconds))
                 self.out = " ".join(rest).encode()
                 self.answer(turn)
+            case ["/bin/drip", count]:
+                self.drip(turn, int(count))
             case ["/bin/crash"]:
                 print("fake: on fire", file=sys.stderr, flush=True)
                 os._exit(3)
@@ -169,6 +171,26 @@ class Guest:
                 self.agent(turn, rest)
             case _:
                 self.answer(turn, error=2)
+
+    def drip(self, turn: int, count: int) -> None:
+        """Piece by piece, each once the one before was taken; then wait for a signal. What is
+        written over the last piece when it has ended is none of what was shown."""
+        self.show(0)
+        for number in range(count):
+            while struct.unpack_from("<Q", self.memory, 40)[0] != len(self.out):
+                time.sleep(0.002)
+            piece = f"piece {number}\n".encode()
+            self.memory[DATA_AT : DATA_AT + len(piece)] = piece
+            self.out += piece
+            self.show(len(self.out))
+        while not (number := struct.unpack_from("<I", self.memory, 48)[0]):
+            time.sleep(0.002)
+        self.out += f"signal {number}\n".encode()
+        self.show(2**64 - 1)
+        self.answer(turn, -number)
+
+    def show(self, end: int) -> None:
+        struct.pack_into("<Q", self.memory, 120, end)
 
     def agent(self, turn: int, words: list[str]) -> None:
         """The fake target's agent; what goes wrong stands in the name of a load's command."""
@@ -209,7 +231,7 @@ def main() -> None:
     with open(_path(words, "id=exchange"), "r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)
     magic, version, size, fill = struct.unpack_from("<IIII", memory, 0)
-    assert (magic, version, size) == (0x47545258, 1, len(memory))
+    assert (magic, version, size) == (0x47545258, 2, len(memory))
     assert (fill > 0) == ("-icount" in words), fill
     guest = Guest(memory, pause, fill, control)
     if "stranger" in behaviour:

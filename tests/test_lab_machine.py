@@ -10,12 +10,15 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rtgauge.errors import TargetError
+from rtgauge.lab.lines import Chip
 from rtgauge.lab.machine import DATA_MAX, MODES, Limits, Machine, Setup, consoles_folder
+from rtgauge.target.lab import LabAgent
 
 HERE = Path(__file__).resolve().parent
 # Long enough for a machine that computes only as long as it has to, short enough to wait for.
@@ -256,3 +259,35 @@ def test_qemu_ends_with_the_host(tmp_path: Path, number: signal.Signals) -> None
     with pytest.raises(TargetError):
         one.start()
     assert not Path(os.fsdecode(folder)).exists()
+
+
+def test_in_plain_mode_output_is_shown_as_it_comes(machine: Start) -> None:
+    plain = machine("plain")
+    plain.start()
+    for _ in range(2):  # what one program has shown is no matter of the next
+        plain.begin(["/bin/drip", "5"])
+        agent = LabAgent(plain, counted=False)
+        came = b""
+        while came.count(b"\n") < 5:
+            came += agent.read(5.0) or b""
+            assert agent.wait(0.0) is None
+        assert came == b"".join(b"piece %d\n" % number for number in range(5))
+        assert agent.read(0.1) is None
+        agent.stop()
+        while (piece := agent.read(5.0)) != b"":
+            came += piece or b""
+        assert came.endswith(b"piece 4\nsignal 2\n")
+        assert len(came) == 5 * 8 + 9
+        assert agent.wait(5.0) == -2
+
+
+def test_lines_outside_are_at_a_socket(tmp_path: Path) -> None:
+    setup = setup_of(str(fake_qemu(tmp_path)), "plain", "chip")
+    machine = Machine(replace(setup, chip=Chip("pl061", "a", lines=8), outside=True))
+    machine.start()
+    words = Path(f"/proc/{machine.pid}/cmdline").read_bytes().decode().split("\0")
+    place = words.index("-qtest")
+    assert words[place + 1] == f"unix:{machine.lines},server=on,wait=off"
+    assert words[place + 2 : place + 4] == ["-qtest-log", "none"]
+    assert machine.chip_path == "/machine/unattached/device[6]"
+    machine.close()

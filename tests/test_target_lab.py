@@ -17,7 +17,7 @@ from conftest import Result
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab import Board, Image, machine
-from rtgauge.lab.machine import Limits, consoles_folder
+from rtgauge.lab.machine import MODES, Limits, consoles_folder
 from rtgauge.lab.programs import Programs
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import Source
@@ -305,9 +305,22 @@ def test_wired_lines(lab: Callable[..., LabTarget]) -> None:
     assert bare.shell_words()
 
 
+def test_lines_from_outside(lab: Callable[..., LabTarget]) -> None:
+    target = lab("arm64-rt-6.1,lines=outside")
+    setup = target.setup()
+    assert setup.outside
+    assert setup.wires == ()
+    assert setup.mode is MODES["plain"]
+    assert facts_of(target)["lines"] == "outside"
+    assert pace_of(target).speaks
+    assert not lab("arm64-rt-6.1,lines=0:1").setup().outside
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("lab:x86_64-rt,lines=outside", "has no GPIO lines"),
+        ("lab:arm64-rt,lines=outside,mode=counted", "is plain mode"),
         ("lab", "which board"),
         ("lab:", "which board"),
         ("lab:x86-rt", "x86-rt"),

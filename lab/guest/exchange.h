@@ -11,11 +11,13 @@
 
 #define EXCHANGE_MAGIC 0x47545258u	 /* "XRTG" in memory: written by the host */
 #define EXCHANGE_GUEST_MAGIC 0x47545259u /* "YRTG": the guest's, in its first answer */
-#define EXCHANGE_VERSION 1u
+#define EXCHANGE_VERSION 2u
 
 #define EXCHANGE_SAID_AT 4096u /* what a program said on stderr, its first 64 KiB */
 #define EXCHANGE_SAID_MAX 65536u
 #define EXCHANGE_DATA_AT (EXCHANGE_SAID_AT + EXCHANGE_SAID_MAX)
+
+#define EXCHANGE_OVER UINT64_MAX
 
 enum exchange_order {
 	EXCHANGE_RUN = 1,  /* data: argument vector, each text ended by a NUL */
@@ -35,7 +37,10 @@ struct exchange {
 	uint32_t order;
 	uint64_t length; /* bytes of data that belong to the order */
 	uint64_t offset;
-	uint64_t host_reserved[3];
+	/* in plain mode, while a program runs */
+	uint64_t taken; /* bytes of its stdout that the host has */
+	uint32_t send;	/* the signal to send it, once; 0: none */
+	uint32_t host_reserved[3];
 	/* the guest's */
 	uint32_t guest_magic;
 	uint32_t guest_version;
@@ -47,7 +52,9 @@ struct exchange {
 	uint64_t given; /* how many of them are at EXCHANGE_DATA_AT, from the offset asked for on */
 	int64_t began_ns; /* CLOCK_MONOTONIC before and after the program */
 	int64_t ended_ns;
-	uint64_t guest_reserved;
+	/* in plain mode, while a program runs: the end of the bytes at EXCHANGE_DATA_AT, which begin
+	 * with the first that the host has not taken; EXCHANGE_OVER: an answer comes in their place */
+	uint64_t shown;
 };
 
 _Static_assert(sizeof(struct exchange) == 128, "the host knows where every field is");

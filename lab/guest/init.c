@@ -2,7 +2,8 @@
 /*
  * The only program that an emulated board of the lab starts: process 1. It mounts, loads the
  * module, and then carries out the host's orders: run a program, hand out what it wrote, take a
- * file, end. Nothing is copied out while a program runs.
+ * file, end. In counted mode nothing is copied out while a program runs; in plain mode its output
+ * is handed over as it comes, and a signal is sent to it when the host asks for that.
  *
  * In counted mode the machine stands still between two orders: the guest writes to a device of
  * which QEMU blocks the processor until the host has read (docs/lab.md, "How time stands still").
@@ -46,6 +47,7 @@
 #define INIT_LINGER_NS 2000000000LL
 #define INIT_DEBUG_PORT 0xe9
 #define INIT_PAUSE_TTY "/dev/ttyAMA0"
+#define INIT_LOOK_NS 5000000LL
 
 struct init {
 	struct exchange *exchange;
@@ -303,7 +305,7 @@ static void init_pause(const struct init *init)
 	if (init->pause_fd >= 0)
 		tcdrain(init->pause_fd);
 	while (exchange->turn == done) /* not in counted mode: the order was there before */
-		init_sleep_ns(5000000);
+		init_sleep_ns(INIT_LOOK_NS);
 	__sync_synchronize();
 }
 
@@ -404,15 +406,60 @@ static char **init_words(const struct init *init, char **copy)
 	return words;
 }
 
+/* The next bytes of the program's output, once the host has taken those before. */
+static void init_show(const struct init *init)
+{
+	volatile struct exchange *exchange = init->exchange;
+	uint64_t shown = exchange->shown;
+	size_t given;
+
+	if (exchange->taken != shown)
+		return;
+	__sync_synchronize();
+	given = init_give(init, INIT_STDOUT, shown, EXCHANGE_DATA_AT, init->size - EXCHANGE_DATA_AT,
+			  NULL);
+	__sync_synchronize();
+	exchange->shown = shown + given;
+}
+
+/* Wait for a program's end. In plain mode the host gets its output meanwhile, and may signal it. */
+static int init_await(const struct init *init, pid_t pid)
+{
+	volatile struct exchange *exchange = init->exchange;
+	bool plain = !exchange->fill;
+	uint32_t sent = 0;
+	int status = 0;
+	pid_t ended;
+
+	while ((ended = waitpid(plain ? pid : -1, &status, plain ? WNOHANG : 0)) != pid) {
+		if (ended < 0 && errno != EINTR)
+			break;
+		if (!plain)
+			continue;
+		if (exchange->send != sent) {
+			sent = exchange->send;
+			kill(pid, sent);
+		}
+		init_show(init);
+		init_sleep_ns(INIT_LOOK_NS);
+	}
+	if (plain) {
+		exchange->shown = EXCHANGE_OVER;
+		__sync_synchronize();
+	}
+	return status;
+}
+
 static void init_run(const struct init *init)
 {
 	struct exchange *exchange = init->exchange;
 	char *copy = NULL, **words = init_words(init, &copy);
-	pid_t pid, ended;
 	int status = 0;
+	pid_t pid;
 
 	exchange->error = words ? 0 : errno;
 	exchange->said = 0;
+	exchange->shown = 0;
 	unlink(INIT_STDOUT); /* nothing of it may be taken for this program's */
 	unlink(INIT_STDERR);
 	if (words) {
@@ -422,9 +469,8 @@ static void init_run(const struct init *init)
 			init_child(words);
 		if (pid < 0)
 			exchange->error = errno;
-		while (pid > 0 && (ended = waitpid(-1, &status, 0)) != pid)
-			if (ended < 0 && errno != EINTR)
-				break;
+		else
+			status = init_await(init, pid);
 		exchange->ended_ns = init_now_ns();
 		exchange->code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 		init_reap_rest();

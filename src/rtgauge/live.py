@@ -186,6 +186,11 @@ class LiveStep:
         return full_s if self.time_s is None else min(self.time_s, full_s)
 
     @property
+    def began_s(self) -> float | None:
+        """When the first sample was due, on the clock of ``elapsed_s``; None before it is known."""
+        return self._began_s
+
+    @property
     def measured_s(self) -> float:
         """How long has been measured; 0 before the first sample."""
         return 0.0 if self._began_s is None else max(0.0, self.elapsed_s - self._began_s)

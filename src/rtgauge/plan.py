@@ -32,7 +32,10 @@ from rtgauge.disturb import normalise_disturb
 from rtgauge.errors import UsageError, nearest
 
 __all__ = [
+    "LOG_HOST",
+    "LOG_HOST_KEYS",
     "REPEAT_MAX",
+    "RESPONSE",
     "STEP_KEYS",
     "Plan",
     "PlannedStep",
@@ -57,7 +60,9 @@ DEFAULT_RATE_PER_HOUR: Final = 1.0
 
 _TABLES: Final = ("plan", "step", "rating")
 _RATING_KEYS: Final = ("subject", "rating", "reason")
-_PLAN_KEYS: Final = ("name", "summary", "label", "targets", "repeat", "hours")
+_PLAN_KEYS: Final = (
+    "name", "summary", "label", "targets", "repeat", "hours", "log-host", "log-line",
+)  # fmt: skip
 STEP_KEYS: Final = (
     "measurement",
     "load",
@@ -69,9 +74,15 @@ STEP_KEYS: Final = (
     "histogram-only",
     "keep-settings",
     "prepare",
+    "log-host",
+    "log-line",
 )
 # What a step of a file may have besides: it says nothing for a step alone.
 _FILE_KEYS: Final = (*STEP_KEYS, "share")
+# What answers events from outside, and what raises them and times the answers (rtgauge.pair).
+RESPONSE: Final = "response"
+LOG_HOST: Final = "log-host"
+LOG_HOST_KEYS: Final = ("log-host", "log-line")
 REPEAT_MAX: Final = 10_000
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
@@ -88,7 +99,8 @@ class PlannedStep:
     at the agent's defaults. ``load_command`` is a shell command that is a load of its own,
     ``disturb`` a disturbance put in on purpose, ``KIND:LENGTH:PERIOD``.
     ``budget_ns`` and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of
-    the plan's hours.
+    the plan's hours. ``log_host`` is the target that raises events for this step and times the
+    answers, ``log_line`` its lines.
     """
 
     measurement: str
@@ -104,6 +116,8 @@ class PlannedStep:
     keep_settings: bool = False
     prepare: bool = False
     share: float | None = None
+    log_host: str = ""
+    log_line: str = ""
 
     @property
     def loads(self) -> str:
@@ -148,6 +162,8 @@ class PlannedStep:
             "keep_settings": self.keep_settings,
             "prepare": self.prepare,
             "share": self.share,
+            "log_host": self.log_host,
+            "log_line": self.log_line,
         }
 
 
@@ -264,6 +280,13 @@ def _common_setting(
             if text not in ("yes", "no"):
                 raise UsageError(f"'{name}': '{text}' is neither yes nor no")
             return {name.replace("-", "_"): text == "yes"}
+        case "log-host" | "log-line":
+            if entry.name != RESPONSE:
+                raise UsageError(
+                    f"measurement '{entry.name}' answers no events that a log host could raise",
+                    f"leave '{name}' out; what does is '{RESPONSE}'",
+                )
+            return {name.replace("-", "_"): text.strip()}
     raise UsageError(f"measurement '{entry.name}' is given twice", "")
 
 
@@ -368,7 +391,7 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     if not isinstance(head, dict):
         raise UsageError(f"{path}: 'plan' is not a table", "write [plan]")
     _known_keys(head, _PLAN_KEYS, f"{path}, [plan]")
-    for key in ("name", "summary", "label"):
+    for key in ("name", "summary", "label", "log-host", "log-line"):
         if not isinstance(head.get(key, ""), str):
             raise UsageError(f"{path}, [plan], key '{key}': {_shown(head[key])} is not a text")
     repeat = head.get("repeat", 1)
@@ -388,7 +411,7 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     if not entries:
         raise UsageError(f"{path}: the plan has no step", "add a [[step]] with a measurement")
     steps = tuple(
-        _file_step(entry, f"{path}, step {number} of {len(entries)}", catalogue)
+        _file_step(_timed(entry, head), f"{path}, step {number} of {len(entries)}", catalogue)
         for number, entry in enumerate(entries, 1)
     )
     plan = Plan(
@@ -501,6 +524,13 @@ def _known_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> N
     for key in table:
         if key not in known:
             raise UsageError(f"{where}: unknown key '{key}'", nearest(key, known))
+
+
+def _timed(entry: Mapping[str, Any], head: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A step with the log host that the plan names for all that can have one."""
+    if entry.get("measurement") != RESPONSE:
+        return entry
+    return {**{key: head[key] for key in LOG_HOST_KEYS if head.get(key)}, **entry}
 
 
 def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> PlannedStep:

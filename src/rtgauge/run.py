@@ -37,7 +37,8 @@ from rtgauge.facts import Facts
 from rtgauge.interpret import online_cpus
 from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.live import LiveStep
-from rtgauge.plan import Plan, PlannedStep, calibration_steps, ends_ns
+from rtgauge.pair import LogHosts, PairView, follow, paired, with_line
+from rtgauge.plan import LOG_HOST, Plan, PlannedStep, calibration_steps, ends_ns, expected_ns
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import Environment, Header, Setting, StreamReader, Trailer
 from rtgauge.target import (
@@ -213,7 +214,24 @@ def execute(
     """
     watcher = progress or _Quiet()
     _settle(plan, targets)
-    prepared = [(target, _prepare(plan, target)) for target in targets]
+    hosts = LogHosts()
+    with contextlib.closing(hosts):
+        return _execute(
+            plan, targets, hosts, store, watcher, limits or Limits(), allow_disturb, at_once
+        )
+
+
+def _execute(
+    plan: Plan,
+    targets: Sequence[Target],
+    hosts: LogHosts,
+    store: Store,
+    watcher: Progress,
+    limits: Limits,
+    allow_disturb: bool,
+    at_once: int,
+) -> list[RunOutcome]:
+    prepared = [_prepare(plan, target, hosts) for target in targets]
     disturbs = [step.disturb for step in plan.steps]
     words = {
         target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
@@ -234,7 +252,7 @@ def execute(
 
     def carry_out(place: int, watcher: Progress) -> RunOutcome:
         repeat, number = turns[place]
-        run = _Run(plan, *prepared[number], store, watcher, limits or Limits())
+        run = _Run(*prepared[number], hosts, store, watcher, limits)
         run.disturb_words = words[targets[number].name]
         try:
             return run.carry_out(study, repeat, place + 1, len(turns), interruption, in_turn(place))
@@ -318,15 +336,16 @@ def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
     return header, facts, [record for record in records if isinstance(record, Setting)]
 
 
-def _prepare(plan: Plan, target: Target) -> Catalogue:
-    """The target's catalogue, once the plan is known to fit it."""
+def _prepare(plan: Plan, target: Target, hosts: LogHosts) -> tuple[Plan, Target, Catalogue]:
+    """What is to be done on a target, with the log hosts' steps, and the target's catalogue, once
+    the plan is known to fit it."""
     catalogue = Catalogue.from_json(target.describe())
     for step in plan.steps:
         entry = catalogue.measurement(step.measurement)
         for name, value in step.parameters.items():
             entry.normalise(name, value)
         catalogue.normalise_load(step.load)
-    return catalogue
+    return paired(plan, target, hosts), target, catalogue
 
 
 def _of_the_lab(finding: Finding, made: Mapping[str, str]) -> Finding:
@@ -360,6 +379,61 @@ def check_cpus(plan: Plan, target: Target) -> None:
     if any(step.parameters.get("cpu") or step.load_cpu for step in plan.steps):
         _, facts, _ = read_facts(target.environment())
         _check_cpus(plan.steps, facts, target.name)
+
+
+def _is_log_host(step: PlannedStep) -> bool:
+    return step.measurement == LOG_HOST and bool(step.log_host)
+
+
+def _own(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
+    """The steps without those that are carried out on a log host."""
+    return [step for step in steps if not _is_log_host(step)]
+
+
+def _log_host_document(target: Target) -> dict[str, Any]:
+    """What a run records of a log host."""
+    header, facts, settings = read_facts(target.environment())
+    return {
+        "target": target.name,
+        "boot_id": header.boot_id,
+        "environment": environment_document(facts, settings),
+    }
+
+
+def _has_log_host(step: PlannedStep) -> bool:
+    return step.measurement != LOG_HOST and bool(step.log_host)
+
+
+class _Held:
+    """An interruption that is not to be seen yet: a board answers until its log host has ended."""
+
+    def __init__(self, interruption: _Interruption) -> None:
+        self._interruption = interruption
+        self.held = False
+
+    @property
+    def asked(self) -> bool:
+        return self._interruption.asked and (not self.held or self.urgent)
+
+    @property
+    def urgent(self) -> bool:
+        return self._interruption.urgent
+
+    def release(self) -> None:
+        self.held = False
+
+
+class _Together:
+    """Watches a pair: whichever of the two goes on, both are shown."""
+
+    def __init__(self, progress: Progress, view: PairView) -> None:
+        self._progress, self._view = progress, view
+
+    def step_went_on(self, _live: LiveStep) -> None:
+        self._progress.step_went_on(self._view.renew())
+
+    def message(self, text: str) -> None:
+        self._progress.message(text)
 
 
 def _cpus_measured(steps: Sequence[PlannedStep]) -> list[int] | None:
@@ -398,6 +472,7 @@ class _Run:
         plan: Plan,
         target: Target,
         catalogue: Catalogue,
+        hosts: LogHosts,
         store: Store,
         progress: Progress,
         limits: Limits,
@@ -405,6 +480,7 @@ class _Run:
         self._plan = plan
         self._target = target
         self._catalogue = catalogue
+        self._hosts = hosts
         self._store = store
         self._progress = progress
         self._limits = limits
@@ -412,6 +488,7 @@ class _Run:
         self._wrong_usage = False
         self.disturb_words: Sequence[str] = ()
         self._settings: list[Setting] = []
+        self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
 
     def carry_out(
         self,
@@ -425,9 +502,10 @@ class _Run:
         """The whole run, from the environment to the sealed samples. It is dated ``in_turn``."""
         environment = self._target.environment()
         header, self._facts, self._settings = read_facts(environment)
-        calibrations = calibration_steps(self._plan, self._catalogue)
+        measured = replace(self._plan, steps=tuple(_own(self._plan.steps)))
+        calibrations = calibration_steps(measured, self._catalogue)
         steps = [*self._plan.steps, *calibrations]
-        _check_cpus(steps, self._facts, self._target.name)
+        _check_cpus(_own(steps), self._facts, self._target.name)
         with in_turn:
             self._document = self._first_document(study, repeat, header, steps)
         began = self._clock.monotonic()
@@ -447,14 +525,22 @@ class _Run:
         try:
             self._folder.save_environment(environment)
             for index in order:
+                if index in self._in_pairs:
+                    continue
                 if interruption.asked:
                     self._note(index, _Ended("skipped", "the run was stopped before this step"))
                     continue
                 if lost_of(self._target):
                     self._note(index, _Ended("skipped", "the connection was lost before this step"))
                     continue
-                ended = self._step(index, steps[index], interruption)
-                self._wrong_usage = self._wrong_usage or ended.wrong_usage
+                if _has_log_host(steps[index]):
+                    self._in_pairs.add(index + 1)
+                    both: tuple[_Ended, ...] = self._pair(
+                        index, steps[index], steps[index + 1], interruption
+                    )
+                else:
+                    both = (self._step(index, steps[index], interruption),)
+                self._wrong_usage = self._wrong_usage or any(one.wrong_usage for one in both)
             self._finish(began, *self._state(interruption))
         except OSError as error:
             raise self._broken_store(began, StoreError(
@@ -477,7 +563,7 @@ class _Run:
     def _first_document(
         self, study: str, repeat: int, header: Header, steps: Sequence[PlannedStep]
     ) -> dict[str, Any]:
-        self._cpus = _cpus_measured(steps)
+        self._cpus = _cpus_measured(_own(steps))
         return {
             "format": "rtgauge-run",
             "version": 1,
@@ -536,7 +622,7 @@ class _Run:
             cpus=self._cpus,
             load_running=loaded,
             settings=settings,
-            priority=_lowest_priority(self._plan.steps),
+            priority=_lowest_priority(_own(self._plan.steps)),
         )
         made = facts_of(self._target)
         return [asdict(_of_the_lab(one, made) if made else one) for one in found]
@@ -589,18 +675,103 @@ class _Run:
             ended = _Ended("failed", error.message, error.remedy)
         else:
             watch = _Watch(agent, live, self._target, self._limits, interruption, self._progress)
-            with contextlib.closing(agent):
+            with contextlib.closing(watch):
                 ended = watch.run(self._folder, index)
-            try:
-                self._folder.seal(index)
-            except StreamError as error:  # of a newer version, say: it stays as it came
-                ended = _Ended("failed", error.message, error.remedy)
+            ended = self._sealed(index, ended)
         if thin and ended.state == "complete":
             ended.reason = "; ".join(part for part in (thin, ended.reason) if part)
         self._settings += live.settings
         self._document["environment"] = self._environment()
         entry = self._note(index, ended, self._clock.monotonic() - began)
         self._progress.step_ended(live, entry)
+        return ended
+
+    def _pair(
+        self, index: int, board: PlannedStep, timing: PlannedStep, interruption: _Interruption
+    ) -> tuple[_Ended, _Ended]:
+        """A board's step and its log host's, at once; the log host's follows in the list."""
+        total = len(self._plan.steps)
+        host = self._hosts[timing.log_host]
+        # a missed event is one of those asked for: the time they take is known beforehand
+        expected = expected_ns(timing, host.catalogue)
+        lives = (
+            LiveStep(board, None),
+            LiveStep(timing, None if expected is None else expected / 1e9),
+        )
+        view = PairView(*lives)
+        held = _Held(interruption)
+        together = _Together(self._progress, view)
+        self._document["steps"][index].update(state="running", reason="")
+        self._folder.write_document(self._document)
+        self._progress.step_started(view, index + 1, total)
+        began = self._clock.monotonic()
+        watches: list[_Watch | None] = [None, None]
+        failures: list[_Ended | None] = [None, None]
+
+        def start(place: int, target: Target, step: PlannedStep) -> _Watch | None:
+            number = index + place
+            words = [*step.arguments(), "--run", self._document["id"], "--step", str(number)]
+            if step.disturb:
+                words += self.disturb_words
+            try:
+                agent = target.start(words)
+            except TargetError as error:
+                failures[place] = _Ended("failed", error.message, error.remedy)
+                return None
+            seen = held if place == 0 else interruption
+            watch = _Watch(agent, lives[place], target, self._limits, seen, together)
+            watches[place] = watch
+            watch.begin(self._folder, number)
+            return watch
+
+        def start_timing() -> _Watch | None:
+            entry = self._document["steps"][index + 1]
+            try:
+                step = with_line(timing, board, self._target)
+                entry.update(
+                    parameters=dict(step.parameters),
+                    log_host=_log_host_document(host.target),
+                    state="running",
+                )
+            except RtgaugeError as error:
+                failures[1] = _Ended("failed", error.message, error.remedy)
+                return None
+            self._folder.write_document(self._document)
+            held.held = True
+            return start(1, host.target, step)
+
+        there = False
+        try:
+            answering = start(0, self._target, board)
+            if answering is not None:
+                there = follow(answering, start_timing, held.release)
+            ended = [
+                failure or (watch.end() if watch is not None else None)
+                for failure, watch in zip(failures, watches, strict=True)
+            ]
+        finally:
+            for watch in watches:
+                if watch is not None:
+                    watch.close()
+        both = list(_together(ended[0] or _Ended("skipped"), ended[1], there))
+        took = self._clock.monotonic() - began
+        self._settings += lives[0].settings
+        self._document["environment"] = self._environment()
+        for place, live in enumerate(lives):
+            if watches[place] is not None:
+                both[place] = self._sealed(index + place, both[place])
+            entry = self._note(index + place, both[place], took)
+            if place:
+                self._progress.step_started(live, index + 2, total)
+            self._progress.step_ended(live, entry)
+        return both[0], both[1]
+
+    def _sealed(self, index: int, ended: _Ended) -> _Ended:
+        """How a step ended, once its samples are sealed."""
+        try:
+            self._folder.seal(index)
+        except StreamError as error:  # of a newer version, say: it stays as it came
+            return _Ended("failed", error.message, error.remedy)
         return ended
 
     def _state(self, interruption: _Interruption) -> tuple[str, str, str]:
@@ -657,8 +828,8 @@ class _Watch:
         live: LiveStep,
         target: Target,
         limits: Limits,
-        interruption: _Interruption,
-        progress: Progress,
+        interruption: _Interruption | _Held,
+        progress: Progress | _Together,
     ) -> None:
         self._agent = agent
         self._live = live
@@ -669,8 +840,12 @@ class _Watch:
         self._interruption = interruption
         self._progress = progress
         self._reader = StreamReader()
+        self._cleaner = contextlib.ExitStack()
+        self._began = self._heard = self._looked = 0.0
+        self._ended = False
         self._stopped_at: float | None = None
         self._killed = False
+        self._write: Callable[[bytes], object]
         self._stored: IO[bytes]
         self._written = self._fed = 0
         self._end_at: int | None = None  # what was known to be written when the stream ended
@@ -680,17 +855,38 @@ class _Watch:
 
     def run(self, folder: RunFolder, index: int) -> _Ended:
         """Read until the agent is gone; gives how the step ended."""
+        self.begin(folder, index)
+        while self.turn(POLL_S):
+            pass
+        return self.end()
+
+    def begin(self, folder: RunFolder, index: int) -> None:
+        """Before the first turn."""
         stream = folder.append_stream(index)
-        try:
-            with open(stream.path, "rb", buffering=0) as self._stored:
-                self._follow(stream.write)
-                code = self._end_agent()
-                self._catch_up()
-        except BaseException:
+        self._cleaner.callback(stream.close)
+        self._write = stream.write
+        self._stored = self._cleaner.enter_context(stream.path.open("rb", buffering=0))
+        self._cleaner.push(self._leave)
+        self._began = self._heard = self._looked = self._clock.monotonic()
+
+    def _leave(self, kind: object, _error: object, _trace: object) -> None:
+        """The agent ends before its stream is closed, whatever happened."""
+        if not self._ended:
             self._end_agent()
-            raise
+
+    def close(self) -> None:
+        """Give back what is held; an agent that was not followed to its end is ended."""
+        try:
+            self._cleaner.__exit__(None, None, None)
         finally:
-            stream.close()
+            self._agent.close()
+
+    def end(self) -> _Ended:
+        """How the step ended, once no turn is left."""
+        code = self._end_agent()
+        self._ended = True
+        self._catch_up()
+        self._cleaner.close()
         end = self._reader.finish()
         ended = self._judge(code, end.reason if end.dropped_bytes else "")
         failure = load_failure([self._live.died] if self._live.died else [])
@@ -700,37 +896,43 @@ class _Watch:
             ended.reason = f"{end.lost_records} records of the stream were lost on the way"
         return ended
 
-    def _follow(self, write: Callable[[bytes], object]) -> None:
-        """Bytes into the folder first: an agent that has to wait loses samples. The live view has
-        its records from there, as fast as there is time for that."""
-        began = heard = fed = self._clock.monotonic()
-        first = True
-        while True:
-            self._interrupt()
-            behind = self._fed < self._written
-            data = self._agent.read(0.0 if behind else POLL_S)
-            now = self._clock.monotonic()
-            self._live.elapsed_s = now - began
-            if data == b"":
-                return
-            if data:
-                heard, first = now, False
-                write(data)
-                self._written += len(data)
-            if not data or now - fed >= POLL_S:
-                fed = now
-                self._feed()
-                self._look_at_the_end()
-            self._progress.step_went_on(self._live)
-            limit = self._limits.first_s if first else self._limits.silence_s
-            if self._pace.speaks and now - heard > limit:
-                self._host_stops(f"the agent said nothing for {limit:.0f} s")
-            if self._overtime(taken_s(self._agent, now - began)):
-                self._host_stops("the agent did not end in its time")
-            if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
-                self._kill()
-                if now - self._stopped_at > self._limits.stop_s + self._limits.kill_s:
-                    return
+    @property
+    def ready(self) -> bool:
+        """Whether the measurement has begun, as far as the stream was looked at."""
+        return bool(self._live.series) or self._live.trailer is not None
+
+    def turn(self, timeout: float) -> bool:
+        """Take in what comes in that time; whether the agent goes on.
+
+        Bytes into the folder first: an agent that has to wait loses samples. The live view has its
+        records from there, as fast as there is time for that.
+        """
+        self._interrupt()
+        behind = self._fed < self._written
+        data = self._agent.read(0.0 if behind else timeout)
+        now = self._clock.monotonic()
+        self._live.elapsed_s = now - self._began
+        if data == b"":
+            return False
+        if data:
+            self._heard = now
+            self._write(data)
+            self._written += len(data)
+        if not data or now - self._looked >= POLL_S:
+            self._looked = now
+            self._feed()
+            self._look_at_the_end()
+        self._progress.step_went_on(self._live)
+        limit = self._limits.silence_s if self._written else self._limits.first_s
+        limit *= max(self._pace.scale, 1.0)
+        if self._pace.speaks and now - self._heard > limit:
+            self._host_stops(f"the agent said nothing for {limit:.0f} s")
+        if self._overtime(taken_s(self._agent, now - self._began)):
+            self._host_stops("the agent did not end in its time")
+        if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
+            self._kill()
+            return now - self._stopped_at <= self._limits.stop_s + self._limits.kill_s
+        return True
 
     def _feed(self) -> bool:
         """Take in some of what was written and not looked at yet; whether there was any."""
@@ -746,7 +948,7 @@ class _Watch:
         except StreamError as error:
             self._refused = True
             self._blame = _Ended("failed", error.message, error.remedy)
-            self._stop()
+            self.stop()
         return True
 
     def _catch_up(self) -> None:
@@ -764,7 +966,7 @@ class _Watch:
             self._end_at = self._fed
             if self._live.trailer is None:
                 self._damaged = not self._refused
-                self._stop()
+                self.stop()
         if self._written - self._end_at > DAMAGED_BYTES:
             self._kill()
 
@@ -787,11 +989,11 @@ class _Watch:
                 if self._pace.speaks
                 else "stopping; the steps that have ended are kept, this one is lost"
             )
-            self._stop()
+            self.stop()
 
     def _host_stops(self, reason: str) -> None:
         if self._stopped_at is None:
-            self._stop()
+            self.stop()
             hint = getattr(self._target, "hint", "")
             self._blame = _Ended(
                 "failed",
@@ -799,7 +1001,8 @@ class _Watch:
                 hint or "look at the target: is it overloaded, or did the agent break?",
             )
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Ask for an end in order."""
         if self._stopped_at is None:
             self._stopped_at = self._clock.monotonic()
             self._agent.stop()
@@ -884,6 +1087,24 @@ class _Watch:
         return _Ended(
             "failed", f"the agent broke down ({name})", "report this, with the agent's version"
         )
+
+
+def _together(board: _Ended, timing: _Ended | None, there: bool) -> tuple[_Ended, _Ended]:
+    """How both sides of a pair ended, each in view of the other. ``there``: the board answered as
+    long as it was asked."""
+    if timing is None:
+        said = board.reason or "it ended on its own"
+        return board, _Ended("skipped", f"the board was not ready to answer: {said}", board.remedy)
+    if not there and timing.state in ("complete", "interrupted"):
+        said = board.reason or "its agent ended on its own"
+        timing = _Ended("interrupted", f"the board ended in the middle: {said}", board.remedy)
+        if board.state == "complete":
+            board = _Ended("interrupted", "it ended before its log host")
+    elif timing.state == "skipped" and board.state in ("complete", "interrupted"):
+        board = _Ended("skipped", f"the log host cannot: {timing.reason}", timing.remedy)
+    elif there and timing.state != "complete" and board.state in ("complete", "interrupted"):
+        board = _Ended("interrupted", f"the log host ended: {timing.reason}", timing.remedy)
+    return board, timing
 
 
 def _damaged(reason: str) -> _Ended:

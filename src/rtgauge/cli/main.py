@@ -24,6 +24,7 @@ COMMANDS = {
     "evaluate": ("run", "evaluate", "Evaluate a target and write a report."),
     "run": ("run", "run", "Carry out one measurement, or a plan."),
     "check": ("check", "check", "Look for what stands in the way of real time."),
+    "log-host": ("run", "log_host", "Raise events on a line, time another machine's answers."),
     "runs": ("store", "runs", "List the runs in the store."),
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),

@@ -37,7 +37,10 @@ from rtgauge.cli.output import (
 )
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 from rtgauge.plan import (
+    LOG_HOST,
+    LOG_HOST_KEYS,
     REPEAT_MAX,
+    RESPONSE,
     STEP_KEYS,
     Plan,
     PlannedStep,
@@ -60,7 +63,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["evaluate", "is_no_plan", "run", "targets_of"]
+__all__ = ["evaluate", "is_no_plan", "log_host", "run", "targets_of"]
 
 # What a step whose length nobody knows is taken to last, where a length is only being estimated.
 GUESS_NS = 2 * 10**9
@@ -105,6 +108,17 @@ def _host_options() -> list[click.Option]:
         ),
         click.Option(
             ["--rate"], metavar="RATE", help="How often the budget may be exceeded (default 1/h)."
+        ),
+        click.Option(
+            ["--log-host"],
+            metavar="TARGET",
+            help="Of 'response': who raises the events and times the answers, another machine. "
+            "A board of the lab with lines=outside has its own.",
+        ),
+        click.Option(
+            ["--log-line"],
+            metavar="LINE",
+            help="The log host's lines, wired to the board's --line: its output first.",
         ),
         click.Option(["--label"], metavar="TEXT", help="A name for the run, to find it by."),
         click.Option(
@@ -309,6 +323,20 @@ def run(ctx: click.Context, words: tuple[str, ...]) -> int:
     return code if isinstance(code, int) else int(ExitCode.DONE)
 
 
+@click.command(
+    LOG_HOST,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    short_help="Raise events on a line and time another machine's answers.",
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Raise events on a line, and time the answers of another machine: ``run log-host``."""
+    code = ctx.invoke(run, words=(LOG_HOST, *words))
+    return code if isinstance(code, int) else int(ExitCode.DONE)
+
+
 def _nothing_named() -> int:
     raise UsageError(
         "neither a measurement nor a plan is named", "see what there is: rtgauge describe"
@@ -477,6 +505,8 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
     """The step with what was wanted in place of what it had, as far as it has it."""
     entry = catalogue.measurement(step.measurement)
     given = {name: text for name, text in wanted.items() if name in STEP_KEYS or entry.has(name)}
+    if entry.name != RESPONSE:
+        given = {name: text for name, text in given.items() if name not in LOG_HOST_KEYS}
     if "rate" in given and "budget" not in given and step.budget_ns is not None:
         given["budget"] = format_duration(step.budget_ns)
     if "budget" in given and "rate" not in given and step.rate_per_hour is not None:
@@ -496,6 +526,8 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
         histogram_only=step.histogram_only or changed.histogram_only,
         keep_settings=(step.keep_settings or changed.keep_settings) and not changed.prepare,
         prepare=(step.prepare or changed.prepare) and not changed.keep_settings,
+        log_host=changed.log_host or step.log_host,
+        log_line=changed.log_line or step.log_line,
     )
 
 

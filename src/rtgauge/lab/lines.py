@@ -15,12 +15,24 @@ import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rtgauge.errors import UsageError
 
-__all__ = ["Chip", "Control", "ControlError", "Wire", "parse_wires", "show_wires"]
+__all__ = [
+    "OUTSIDE",
+    "Chip",
+    "Control",
+    "ControlError",
+    "Wire",
+    "outside_words",
+    "parse_wires",
+    "show_wires",
+]
 
+# In the place of wires: what is outside of the machine drives lines and sees them.
+OUTSIDE: Final = "outside"
 DEVICES: Final = "/machine/unattached"
 ANSWER_MAX: Final = 1024 * 1024
 
@@ -77,6 +89,13 @@ def show_wires(wires: Sequence[Wire], chip: Chip) -> str:
     return ", ".join(f"{chip.label}:{wire.output}:{wire.input}" for wire in wires)
 
 
+def outside_words(path: Path) -> list[str]:
+    """QEMU's arguments for a socket at which a process beside it drives a chip's inputs and sees
+    its outputs: the protocol of QEMU's own device tests (``agent/lines/virtual.c`` speaks it).
+    Without a log of its own QEMU would write each word to its stderr."""
+    return ["-qtest", f"unix:{path},server=on,wait=off", "-qtest-log", "none"]
+
+
 class ControlError(Exception):
     """QEMU did not do what it was asked to, or is gone."""
 
@@ -106,8 +125,8 @@ class Control:
         self._theirs.close()
         self._ours.close()
 
-    def connect(self, wires: Sequence[Wire], chip: Chip) -> None:
-        """Wire the lines, and let the machine go. Raises ControlError.
+    def connect(self, wires: Sequence[Wire], chip: Chip) -> str:
+        """Wire the lines, and let the machine go; gives the chip's path. Raises ControlError.
 
         QEMU's end has to be its own alone by then: that it ended shows in no other way.
         """
@@ -122,6 +141,7 @@ class Control:
             if self._ask("qom-get", **start) != end:
                 raise ControlError(f"QEMU did not keep the wire to line {wire.input}")
         self._ask("cont")
+        return path
 
     def _chip_path(self, chip: Chip) -> str:
         devices = self._ask("qom-list", path=DEVICES)

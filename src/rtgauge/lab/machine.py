@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from rtgauge.errors import TargetError
-from rtgauge.lab.lines import Chip, Control, ControlError, Wire
+from rtgauge.lab.lines import Chip, Control, ControlError, Wire, outside_words
 
 __all__ = [
     "MODES",
@@ -49,7 +49,7 @@ __all__ = [
 EXCHANGE_BYTES: Final = 8 * 1024 * 1024
 MAGIC: Final = 0x47545258
 GUEST_MAGIC: Final = 0x47545259
-VERSION: Final = 1
+VERSION: Final = 2
 SAID_AT: Final = 4096
 SAID_MAX: Final = 65536
 DATA_AT: Final = SAID_AT + SAID_MAX
@@ -61,7 +61,11 @@ _ORDER: Final = struct.Struct("<IQQ")  # order, length, offset: behind the turn
 _ANSWER: Final = struct.Struct("<IIIIiIQQqq")
 _TURN_AT: Final = 16
 _ORDER_AT: Final = 20
+_TAKEN_AT: Final = 40
+_SEND_AT: Final = 48
 _ANSWER_AT: Final = 64
+_SHOWN_AT: Final = 120
+_OVER: Final = 2**64 - 1  # an answer comes in the place of what was shown
 
 # A program's output is kept in the host's memory as a whole: it has its end.
 OUTPUT_MAX: Final = 2 * 1024 * 1024 * 1024
@@ -91,8 +95,15 @@ if sys.argv[2]:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except PermissionError:
         pass
-os.execvp(sys.argv[3], sys.argv[3:])
+if int(sys.argv[3]):
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, int(sys.argv[3]))
+    except PermissionError:
+        pass
+os.execvp(sys.argv[4], sys.argv[4:])
 """
+# A board that is asked from outside has to keep up with who asks, whatever else this machine does.
+_OUTSIDE_NICE: Final = -10
 # Machines of one host take its CPUs in turn.
 _TURNS: Final = itertools.count(os.getpid())
 
@@ -144,6 +155,7 @@ class Setup:
     memory_mib: int = 512
     chip: Chip | None = None  # whose lines are wired
     wires: tuple[Wire, ...] = ()
+    outside: bool = False  # lines are driven and seen from outside, at a socket
 
 
 @dataclass(frozen=True)
@@ -200,11 +212,12 @@ def _working_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f"{FOLDER}-{os.getpid()}-", dir=parent)
 
 
-def _launch_words(words: Sequence[str], counted: bool) -> list[str]:
+def _launch_words(words: Sequence[str], setup: Setup) -> list[str]:
     """The command that ends when this process does; in counted mode on one CPU."""
     cpus = sorted(os.sched_getaffinity(0))
-    cpu = str(cpus[next(_TURNS) % len(cpus)]) if counted else ""
-    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), cpu, *words]
+    cpu = str(cpus[next(_TURNS) % len(cpus)]) if setup.mode.counted else ""
+    nice = str(_OUTSIDE_NICE if setup.outside else 0)
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), cpu, nice, *words]
 
 
 def _common(setup: Setup) -> list[str]:
@@ -254,7 +267,9 @@ class Machine:
         self.setup = setup
         self.limits = limits or Limits()
         self.console = ""  # of a machine that failed: where its console was put
+        self.chip_path = ""  # of QEMU's object, where lines are outside
         self._turn = 0
+        self._taken = 0
         self._said = b""
         self._process: subprocess.Popen[bytes] | None = None
         self._cleaner = contextlib.ExitStack()
@@ -281,7 +296,7 @@ class Machine:
         try:
             with open(self._folder / "qemu.log", "wb") as log:
                 self._process = subprocess.Popen(
-                    _launch_words(words, self.setup.mode.counted),
+                    _launch_words(words, self.setup),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -292,7 +307,7 @@ class Machine:
             raise TargetError(f"QEMU cannot be started: {error.strerror}") from None
         if control is not None and self.setup.chip is not None:
             try:
-                control.connect(self.setup.wires, self.setup.chip)
+                self.chip_path = control.connect(self.setup.wires, self.setup.chip)
             except ControlError as error:
                 raise self._failure(
                     f"its lines cannot be wired: {error}{self._last_words()}"
@@ -312,7 +327,7 @@ class Machine:
 
     def _open_control(self) -> Control | None:
         """The way to wire lines, where there are some; it stays open, and silent, to the end."""
-        if not self.setup.wires:
+        if not self.setup.wires and not self.setup.outside:
             return None
         control = Control(self.limits.boot_s)
         self._cleaner.callback(control.close)
@@ -345,6 +360,7 @@ class Machine:
             f"size={EXCHANGE_BYTES}",
             *_common(self.setup),
             *("-device", "ivshmem-plain,memdev=exchange"),
+            *(outside_words(self.lines) if self.setup.outside else ()),
         ]
 
     @property
@@ -356,6 +372,11 @@ class Machine:
     def folder(self) -> Path:
         """Where its files are while it runs."""
         return self._folder
+
+    @property
+    def lines(self) -> Path:
+        """The socket at which lines from outside are driven and seen, where there are some."""
+        return self._folder / "lines"
 
     @property
     def pid(self) -> int | None:
@@ -417,6 +438,8 @@ class Machine:
             self._memory[place : place + len(piece)] = piece
             place += len(piece)
         _ORDER.pack_into(self._memory, _ORDER_AT, number, length, offset)
+        self._taken = 0
+        struct.pack_into("<QI", self._memory, _TAKEN_AT, 0, 0)
         self._turn += 1
         struct.pack_into("<I", self._memory, _TURN_AT, self._turn)
         self._release()
@@ -512,6 +535,23 @@ class Machine:
     def begin(self, words: Sequence[str]) -> None:
         """Start a program; its end is an answer."""
         self.order(RUN, [b"\0".join(os.fsencode(word) for word in words) + b"\0"])
+
+    def shown(self) -> bytes:
+        """What the program has written to stdout that was not given yet, in plain mode; in counted
+        mode nothing, before the answer."""
+        (end,) = struct.unpack_from("<Q", self._memory, _SHOWN_AT)
+        if end == _OVER or not self._taken < end <= self._taken + DATA_MAX:
+            return b""
+        data = bytes(self._memory[DATA_AT : DATA_AT + end - self._taken])
+        if struct.unpack_from("<Q", self._memory, _SHOWN_AT) != (end,):
+            return b""  # it has ended meanwhile: what was copied may be the answer's
+        self._taken = end
+        struct.pack_into("<Q", self._memory, _TAKEN_AT, end)
+        return data
+
+    def send(self, number: int) -> None:
+        """Send a signal to the program, in plain mode; once for each order."""
+        struct.pack_into("<I", self._memory, _SEND_AT, number)
 
     def rest(self, answer: Answer, take: Callable[[bytes], object]) -> None:
         """Hand over what the program wrote to stdout, the piece in the answer first."""

@@ -34,6 +34,8 @@ SNAPSHOT_NS: Final = 5 * NS
 CPUS: Final = 2
 SUB_BITS: Final = 7
 INT32: Final = 2**31
+# Samples after which goes wrong what would half way, where no end is known.
+HALF_WAY: Final = 50
 
 FAULTS: Final = {
     "babbles": "half way the stream turns into noise without end, until told to stop",
@@ -74,6 +76,11 @@ _COMMON: Final = [
     {"name": "priority", "type": "integer", "default": "95", "min": "1", "max": "99",
      "help": "real-time priority of the measuring threads"},
 ]  # fmt: skip
+
+# Of what goes on until it is stopped, where nothing else is said.
+_UNTIL_STOPPED: Final = [
+    {**option, "default": "0"} if option["name"] == "for" else option for option in _COMMON
+]
 
 CATALOGUE: Final[Mapping[str, Any]] = {
     "format": "rtgauge-catalogue",
@@ -160,6 +167,50 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             "tables": [],
             "verdicts": [],
             "evaluate": [{"parameters": {}, "load": "idle"}],
+        },
+        {
+            "name": "response",
+            "code": "",
+            "summary": "made-up answers to made-up events",
+            "role": "measurement",
+            "contexts": ["user"],
+            "options": [
+                *_UNTIL_STOPPED,
+                {"name": "interval", "type": "duration", "default": "30ms", "min": "20us",
+                 "max": "1h", "help": "from one event to the next"},
+                {"name": "line", "type": "text", "default": "", "help": "output and input"},
+                {"name": "context", "type": "enum", "default": "user",
+                 "values": ["user", "kernel", "irq"], "help": "who answers"},
+                {"name": "edge", "type": "enum", "default": "both",
+                 "values": ["both", "rising", "falling"], "help": "what is an event"},
+            ],
+            "series": [{"name": "answer", "unit": "ns", "meaning": "event to answer",
+                        "from": "edge", "to": "answered", "stages": ["wake-up"]}],
+            "tables": [{"name": "events", "meaning": "how many"}],
+            "verdicts": [],
+            "evaluate": [],
+        },
+        {
+            "name": "log-host",
+            "code": "",
+            "summary": "made-up events and the answers to them",
+            "role": "measurement",
+            "contexts": ["user"],
+            "options": [
+                *_UNTIL_STOPPED,
+                {"name": "interval", "type": "duration", "default": "30ms", "min": "20us",
+                 "max": "1h", "help": "from one event to the next"},
+                {"name": "line", "type": "text", "default": "", "help": "output and input"},
+                {"name": "answered-by", "type": "enum", "default": "user",
+                 "values": ["user", "kernel", "irq"], "help": "who answers"},
+                {"name": "edge", "type": "enum", "default": "both",
+                 "values": ["both", "rising", "falling"], "help": "what is an event"},
+            ],
+            "series": [{"name": "response", "unit": "ns", "meaning": "event to answer",
+                        "from": "raised", "to": "answered", "stages": ["interrupt"]}],
+            "tables": [{"name": "answers", "meaning": "how many"}],
+            "verdicts": [{"rule": "every-event-answered", "meaning": "each event is answered"}],
+            "evaluate": [],
         },
     ],
     "loads": [
@@ -663,7 +714,8 @@ class FakeAgent:
         state, reason, remedy = "complete", "", ""
         while done < total and state == "complete":
             if self._stopped and not self._deaf():
-                state, reason = "interrupted", "stopped from outside"
+                if request.measurement.name != "response" or not math.isinf(total):
+                    state, reason = "interrupted", "stopped from outside"
                 break
             fault = self._fault_now(done, total, series)
             if fault is not None:
@@ -765,6 +817,8 @@ class FakeAgent:
         self, done: int, total: float, series: list[_FakeSeries]
     ) -> Iterator[tuple[float, bytes]] | None:
         """What goes wrong after half of the samples, if anything does."""
+        if math.isinf(total) and self._request.measurement.name == "response":
+            total = HALF_WAY * 2  # it goes on until it is stopped
         if done == 0 or done < total / 2 or (math.isinf(total)):
             return None
         faults = set(self._faults)

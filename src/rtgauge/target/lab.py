@@ -10,9 +10,11 @@ One machine is started for each opened target, when its environment is asked for
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -27,7 +29,7 @@ from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
 from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
 from rtgauge.lab.boards import MACHINES, Board
-from rtgauge.lab.lines import Wire, parse_wires, show_wires
+from rtgauge.lab.lines import OUTSIDE, Wire, parse_wires, show_wires
 from rtgauge.lab.machine import (
     MODES,
     Answer,
@@ -52,6 +54,8 @@ MEMORY_MIB: Final = 512
 MEMORY_MIN_MIB: Final = 256
 MEMORY_MAX_MIB: Final = 16384
 DESCRIBE_S: Final = 60.0
+# How often what a board shows in plain mode is looked at.
+SHOWN_S: Final = 0.05
 # What a word for the kernel may have in common with an option (difflib's ratio), at most.
 LIKE: Final = 0.8
 OPTIONS: Final = ("mode", "cpus", "memory", "lines")
@@ -109,13 +113,19 @@ class _Words:
         self.memory_mib = self._number(
             "memory", given.get("memory", f"{MEMORY_MIB}"), MEMORY_MIN_MIB, MEMORY_MAX_MIB
         )
+        self.outside = given.get("lines") == OUTSIDE
         self.wires = self._wires(given["lines"]) if "lines" in given else ()
+        if self.outside and self.mode is MODES["counted"]:
+            raise UsageError(
+                "lines=outside is plain mode: what drives them has this machine's time",
+                "leave mode=counted out",
+            )
         if self.mode is not None and self.mode.counted and self.cpus > 1:
             raise UsageError(
                 "counted mode has one processor: several would not take turns the same way twice",
                 "leave 'cpus' out, or take mode=plain",
             )
-        if self.mode is None and self.cpus > 1:
+        if self.mode is None and (self.cpus > 1 or self.outside):
             self.mode = MODES["plain"]
 
     def _wires(self, value: str) -> tuple[Wire, ...]:
@@ -126,7 +136,7 @@ class _Words:
                 f"the emulated board {self.board.name} has no GPIO lines",
                 f"take a board of the architecture {' or '.join(some)}",
             )
-        return parse_wires(value, chip)
+        return () if value == OUTSIDE else parse_wires(value, chip)
 
     @staticmethod
     def _mode(value: str | None) -> Mode | None:
@@ -163,8 +173,8 @@ class LabTarget:
 
     @property
     def pace(self) -> Pace:
-        """A step says nothing before its end; the guest's seconds are longer than ours."""
-        return Pace(scale=self._mode.pace, speaks=False)
+        """The guest's seconds are longer than ours; a counted step says nothing before its end."""
+        return Pace(scale=self._mode.pace, speaks=not self._mode.counted)
 
     @property
     def side_by_side(self) -> bool:
@@ -246,7 +256,7 @@ class LabTarget:
         """Start the agent on the board. Raises TargetError if the board has ended meanwhile."""
         machine = self._started()
         machine.begin([AGENT, *arguments, "--output", "-"])
-        return LabAgent(machine)
+        return LabAgent(machine, counted=self._mode.counted)
 
     def close(self) -> None:
         """End the machine."""
@@ -255,6 +265,30 @@ class LabTarget:
             self._machine = None
 
     # --- more than a target has ---
+
+    @property
+    def log_host(self) -> str:
+        """The target whose agent is the log host: a process beside QEMU; none without its lines."""
+        return "local" if self._words.outside else ""
+
+    @property
+    def answer_line(self) -> str:
+        """The lines that the board answers on where no others are named."""
+        chip = self.board.machine.chip
+        return f"gpio:{chip.label}:1:2" if chip is not None else ""
+
+    def log_line(self, line: str) -> str:
+        """The board's lines as its log host has them. Raises UsageError if they are none of the
+        chip that is driven from outside."""
+        chip = self.board.machine.chip
+        found = re.fullmatch(r"gpio:([^:]+):([0-9]{1,3}):([0-9]{1,3})", line)
+        if chip is None or found is None or found[1] not in (chip.label, "gpiochip0"):
+            raise UsageError(
+                f"'{line}' is no pair of lines of target '{self.name}'",
+                f"give its output and its input by their numbers: --line {self.answer_line}",
+            )
+        machine = self._started()
+        return f"virtual:{machine.lines}:{machine.chip_path}:{found[3]}:{found[2]}"
 
     def execute(self, words: Sequence[str]) -> Output:
         """Run any program of the board to its end."""
@@ -269,7 +303,7 @@ class LabTarget:
 
         Raises UsageError where lines are to be wired: that takes a host that lives on.
         """
-        if self._words.wires:
+        if self._words.wires or self._words.outside:
             raise UsageError(
                 "a board's shell has no wired lines",
                 "leave 'lines' out, or run a program there: LabTarget.execute()",
@@ -312,6 +346,8 @@ class LabTarget:
         chip, wires = board.machine.chip, self._words.wires
         if chip is not None and wires:
             self._facts["lines"] = show_wires(wires, chip)
+        if self._words.outside:
+            self._facts["lines"] = OUTSIDE
         return Setup(
             name=board.name,
             program=board.machine.qemu,
@@ -329,6 +365,7 @@ class LabTarget:
             memory_mib=self._words.memory_mib,
             chip=chip,
             wires=wires,
+            outside=self._words.outside,
         )
 
     def _started(self) -> Machine:
@@ -367,11 +404,12 @@ def _version(program: str) -> str:
 
 
 class LabAgent:
-    """An agent on an emulated board. It cannot be talked to while it measures: to stop it is to
-    end the board, and what the step had measured goes with it."""
+    """An agent on an emulated board. In counted mode it cannot be talked to while it measures: to
+    stop it is to end the board, and what the step had measured goes with it."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, counted: bool = True) -> None:
         self._machine = machine
+        self._counted = counted
         self._answer: Answer | None = None
         self._piece = b""
         self._offset = 0
@@ -384,9 +422,14 @@ class LabAgent:
         return self._machine.cpu_s() - self._began_cpu_s
 
     def read(self, timeout: float) -> bytes | None:
-        """Bytes of the stream, once the step has ended; None if it has not in that time."""
-        answer = self._ended(timeout)
+        """Bytes of the stream, in counted mode once the step has ended; None if there are none in
+        that time."""
+        answer = self._ended(0.0 if self._shown() else min(timeout, self._patience()))
         if answer is None:
+            piece, self._piece = self._piece, b""
+            if piece:
+                self._offset += len(piece)
+                return piece
             return b"" if self._stopped or self._error else None
         if answer.error or self._offset >= answer.total or self._error:
             return b""
@@ -406,13 +449,26 @@ class LabAgent:
                 self._answer = self._machine.answer(timeout)
             except TargetError as error:
                 self._error = error
-            if self._answer is not None:
+            if self._answer is not None and not self._offset:
                 self._piece = self._answer.data
         return self._answer
 
+    def _patience(self) -> float:
+        return math.inf if self._counted else SHOWN_S
+
+    def _shown(self) -> bool:
+        """Take over what the board shows while it measures; whether there is some."""
+        over = self._answer is not None or self._stopped or self._error is not None
+        if not over and not self._counted and not self._piece:
+            self._piece = self._machine.shown()
+        return bool(self._piece)
+
     def stop(self) -> None:
-        """End the board: while a step is measured nobody there listens."""
-        self.kill()
+        """Ask for an end in order. In counted mode nobody there listens: the board is ended."""
+        if self._counted:
+            self.kill()
+        elif self._answer is None and self._error is None and not self._stopped:
+            self._machine.send(signal.SIGINT)
 
     def kill(self) -> None:
         """End the board."""
@@ -434,7 +490,8 @@ class LabAgent:
     def messages(self) -> str:
         """What the agent said on stderr; of a board that ended, how."""
         if self._stopped:
-            return "the emulated board was ended in the middle of the step, whose figures are lost"
+            lost = "whose figures are lost" if self._counted else "with what it had not shown yet"
+            return f"the emulated board was ended in the middle of the step, {lost}"
         if self._error is not None:
             return f"{self._error.message}\n{self._error.remedy}"
         if self._answer is None:

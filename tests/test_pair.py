@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board that answers and the log host that times it, on fake targets: two agents in one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Result
+from rtgauge.catalogue import Catalogue
+from rtgauge.errors import ExitCode, UsageError
+from rtgauge.live import LiveStep
+from rtgauge.pair import LogHosts, paired
+from rtgauge.plan import Plan, PlannedStep, planned_step, read_plan
+from rtgauge.run import RunOutcome, execute
+from rtgauge.store import Store
+from rtgauge.target import open_target
+from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
+from rtgauge.target.lab import LabTarget
+from test_run import Watcher
+
+Run = Callable[..., Result]
+KNOWN = Catalogue.from_document(dict(CATALOGUE))
+LINES = {"line": "gpio:a:1:2", "log-host": "fake", "log-line": "gpio:b:3:4"}
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(None, Path("store")) as opened:
+        yield opened
+
+
+def response(**given: str) -> PlannedStep:
+    wanted = {**LINES, "for": "20s", **{name.replace("_", "-"): v for name, v in given.items()}}
+    return planned_step(KNOWN, "response", wanted)
+
+
+def carry_out(
+    store: Store, *steps: PlannedStep, board: str = "fake", watcher: Watcher | None = None
+) -> RunOutcome:
+    (outcome,) = execute(Plan("test", steps), [open_target(board)], store, watcher)
+    return outcome
+
+
+class Order:
+    """What was done to agents, in its order, by the measurement of each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[tuple[str, str]] = []
+        self._names: dict[int, str] = {}
+        start, stop = FakeTarget.start, FakeAgent.stop
+
+        def started(target: FakeTarget, arguments: Sequence[str]) -> FakeAgent:
+            agent = start(target, arguments)
+            self._names[id(agent)] = arguments[1]
+            self.done.append(("start", arguments[1]))
+            return agent
+
+        def stopped(agent: FakeAgent) -> None:
+            self.done.append(("stop", self._names[id(agent)]))
+            stop(agent)
+
+        monkeypatch.setattr(FakeTarget, "start", started)
+        monkeypatch.setattr(FakeAgent, "stop", stopped)
+
+
+def test_both_are_steps_of_the_boards_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Order(monkeypatch)
+    watcher = Watcher()
+    timer = planned_step(KNOWN, "timer", {"for": "1s"})
+    wanted = [response(context="irq", edge="rising", interval="10ms"), timer]
+    outcome = carry_out(store, *wanted, watcher=watcher)
+    assert (outcome.state, outcome.exit_code) == ("complete", ExitCode.DONE)
+    run = store.get(outcome.id)
+    board, log, *others = run.document["steps"]
+    assert [one["measurement"] for one in (board, log)] == ["response", "log-host"]
+    assert [one["measurement"] for one in others] == ["timer", "clock-cost"]
+    assert board["parameters"] == {"line": "gpio:a:1:2", "context": "irq", "edge": "rising"}
+    assert log["parameters"] == {
+        "for": "20s", "interval": "10ms", "edge": "rising", "answered-by": "irq",
+        "line": "gpio:b:3:4",
+    }  # fmt: skip
+    assert log["log_host"]["target"] == "fake"
+    assert log["log_host"]["environment"]["kernel"]
+    names = {step.number: {one.info.name for one in step.series} for step in run.steps}
+    assert (names[0], names[1]) == ({"answer"}, {"response"})
+    counts = [one.totals.count for one in run.steps[1].series]
+    assert counts == [2000] * len(counts)
+    assert all(one.totals.count > 0 for one in run.steps[0].series)
+    # Nothing is raised before the board is ready, and the board answers until all is over.
+    assert order.done == [
+        ("start", "clock-cost"), ("start", "response"), ("start", "log-host"),
+        ("stop", "response"), ("start", "timer"),
+    ]  # fmt: skip
+    assert [(number, total) for _, number, total in watcher.steps] == [
+        (0, 3), (1, 3), (2, 3), (3, 3),
+    ]  # fmt: skip
+
+
+def test_the_live_view_has_both(store: Store) -> None:
+    seen: set[str] = set()
+
+    class Both(Watcher):
+        def act(self, live: LiveStep) -> None:
+            seen.add(",".join(one.info.name for one in live.series.values() if one.info.cpu == 0))
+
+    carry_out(store, response(), watcher=Both())
+    assert "response,answer" in seen
+
+
+@pytest.mark.parametrize(
+    ("board", "log", "states", "code", "said"),
+    [
+        ("fake", "fake:cut", "interrupted failed", 1, "log host ended: the agent broke down"),
+        ("fake", "fake:silent", "interrupted failed", 1, "log host ended: the agent said nothing"),
+        ("fake", "fake:hang", "interrupted failed", 1, "log host ended: the agent said nothing"),
+        ("fake", "fake:overtime", "interrupted failed", 1, "did not end in its time"),
+        ("fake", "fake:exit=1", "interrupted failed", 1, "log host ended: something went wrong"),
+        ("fake", "fake:refuses", "interrupted failed", 2, "log host ended: option 'cpu'"),
+        ("fake", "fake:skipped", "skipped skipped", 77, "the log host cannot: there is no such"),
+        ("fake:cut", "fake", "failed interrupted", 1, "board ended in the middle: the agent broke"),
+        ("fake:fails", "fake", "failed interrupted", 1, "the middle: CPU 1 went away"),
+        ("fake:silent", "fake", "failed interrupted", 1, "the middle: the agent said nothing"),
+        ("fake:exit=2", "fake", "failed skipped", 2, "was not ready to answer: something went"),
+        ("fake:skipped", "fake", "skipped skipped", 77, "not ready to answer: there is no such"),
+        ("fake:stubborn", "fake", "interrupted complete", 4, "did not stop when told"),
+    ],
+)
+def test_how_a_pair_ends(
+    store: Store, board: str, log: str, states: str, code: int, said: str
+) -> None:
+    outcome = carry_out(store, response(log_host=log, **{"for": "60s"}), board=board)
+    run = store.get(outcome.id)
+    steps = run.document["steps"][:2]
+    assert [one["state"] for one in steps] == states.split()
+    assert int(outcome.exit_code) == code
+    assert said in " ".join(one["reason"] for one in steps)
+    for one, step in zip(steps, run.steps, strict=False):
+        begun = "exit" not in one["reason"] and one["state"] in ("interrupted", "complete")
+        if begun and step.series:  # what came is kept on both sides
+            assert any(series.totals.count for series in step.series)
+
+
+def test_a_log_host_that_cannot_be_reached(store: Store) -> None:
+    with pytest.raises(Exception, match="there is no agent"):
+        carry_out(store, response(log_host="fake:missing"))
+    assert store.runs() == []  # it is known before anything is started
+
+
+def test_a_run_that_is_stopped_stops_the_log_host_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no event is left without an answer by the stop."""
+    order = Order(monkeypatch)
+
+    class Stopping(Watcher):
+        def act(self, live: LiveStep) -> None:
+            if len(live.series) > 2 and self.signs == 100:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    outcome = carry_out(store, response(), response(), watcher=Stopping())
+    steps = store.get(outcome.id).document["steps"]
+    assert (outcome.state, int(outcome.exit_code)) == ("interrupted", 4)
+    assert [one["state"] for one in steps[:4]] == ["interrupted"] * 2 + ["skipped"] * 2
+    assert order.done[-2:] == [("stop", "log-host"), ("stop", "response")]
+
+
+# --- what a plan says, and what the lab adds -----------------------------------------------------
+
+
+def test_a_plan_names_the_log_host_for_all_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(
+        "[plan]\nlog-host = 'ssh://pi'\nlog-line = 'gpio:0:1:2'\n"
+        "[[step]]\nmeasurement = 'response'\n[[step]]\nmeasurement = 'timer'\n"
+        "[[step]]\nmeasurement = 'response'\nlog-host = 'fake'\n"
+    )
+    steps = read_plan(path, KNOWN).steps
+    assert [(one.log_host, one.log_line) for one in steps] == [
+        ("ssh://pi", "gpio:0:1:2"), ("", ""), ("fake", "gpio:0:1:2"),
+    ]  # fmt: skip
+
+
+def test_only_what_answers_has_a_log_host(rtgauge: Run) -> None:
+    asked = rtgauge("run", "timer", "--target", "fake", "--log-host", "fake")
+    assert asked.code == ExitCode.USAGE
+    assert "measurement 'timer' answers no events" in asked.err
+
+
+def test_from_the_command_line(rtgauge: Run) -> None:
+    words = [word for name, text in LINES.items() for word in (f"--{name}", text)]
+    done = rtgauge("run", "response", "--target", "fake", *words, "--for", "5s", "--json")
+    assert done.code == 0, done.err
+    assert [one["measurement"] for one in json.loads(done.out)["runs"][0]["steps"]][:2] == [
+        "response",
+        "log-host",
+    ]
+    alone = rtgauge("log-host", "--target", "fake", "--line", "gpio:0:1:2", "--for", "2s")
+    assert alone.code == 0, alone.err
+    assert "log-host" in alone.out
+    bare = rtgauge("run", "response", "--target", "fake", "--log-host", "fake", "--for", "1s")
+    assert bare.code == ExitCode.USAGE
+    assert "which lines are its own?" in bare.err
+    lab = rtgauge("run", "response", "--target", "fake", "--log-host", "lab", "--for", "1s")
+    assert lab.code == ExitCode.USAGE
+    assert "no log host of its own" in lab.err
+
+
+class OfTheLab(FakeTarget):
+    """A board whose lines are outside, as far as pairs need to know it."""
+
+    log_host = "fake"
+    answer_line = "gpio:pl061:1:2"
+
+
+def steps_of(step: PlannedStep) -> list[dict[str, Any]]:
+    made = paired(Plan("test", (step,)), OfTheLab(), LogHosts())
+    return [{"of": one.measurement, "host": one.log_host, **one.parameters} for one in made.steps]
+
+
+def test_a_board_of_the_lab_has_its_own_log_host() -> None:
+    bare = {"for": "1s"}
+    expected = [
+        {"of": "response", "host": "fake", "line": "gpio:pl061:1:2"},
+        {"of": "log-host", "host": "fake", "for": "1s", "answered-by": "user"},
+    ]
+    assert steps_of(planned_step(KNOWN, "response", bare)) == expected
+    assert steps_of(planned_step(KNOWN, "response", {**bare, "log-host": "lab"})) == expected
+    looped = planned_step(KNOWN, "response", {**bare, "line": "loopback:pl061:0:1"})
+    assert [one["of"] for one in steps_of(looped)] == ["response"]
+    endless = steps_of(planned_step(KNOWN, "response", {}))
+    assert endless[1]["samples"] == "1000"
+
+
+def test_the_boards_lines_as_the_log_host_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Board:
+        lines, chip_path = Path("/run/lines"), "/machine/device[6]"
+
+    target = LabTarget("arm64-rt-6.1,lines=outside")
+    monkeypatch.setattr(target, "_started", Board)
+    expected = "virtual:/run/lines:/machine/device[6]:2:1"
+    assert target.log_line(target.answer_line) == expected
+    assert target.log_line("gpio:gpiochip0:1:2") == expected
+    for line in ("", "net:7007", "gpio:other:1:2", "gpio:gpiochip0:1"):
+        with pytest.raises(UsageError, match="no pair of lines"):
+            target.log_line(line)
+    assert LabTarget("arm64-rt-6.1").log_host == ""
