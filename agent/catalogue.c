@@ -34,6 +34,8 @@ extern const struct measurement irq_latency_measurement;
 extern const struct measurement irq_dispatch_measurement;
 extern const struct measurement irq_to_thread_measurement;
 extern const struct measurement irq_sustained_measurement;
+extern const struct measurement response_measurement;
+extern const struct measurement log_host_measurement;
 extern const struct measurement condvar_measurement;
 extern const struct measurement futex_measurement;
 extern const struct measurement mq_posix_measurement;
@@ -73,6 +75,8 @@ const struct measurement *const catalogue_measurements[] = {
 	&irq_dispatch_measurement,
 	&irq_to_thread_measurement,
 	&irq_sustained_measurement,
+	&response_measurement,
+	&log_host_measurement,
 	&condvar_measurement,
 	&futex_measurement,
 	&mq_posix_measurement,

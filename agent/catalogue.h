@@ -45,6 +45,7 @@ struct catalogue_evaluate {
 /* Chapters of an evaluation, in the order of the catalogue. */
 #define CHAPTER_TIMER "Timer latency"
 #define CHAPTER_INTERRUPTS "Interrupts"
+#define CHAPTER_RESPONSE "Response to external events"
 #define CHAPTER_CALIBRATION "Calibration"
 #define CHAPTER_TICK "Clock tick"
 #define CHAPTER_THREADS "Threads"

@@ -9,7 +9,8 @@
 
 #include "clock.h"
 
-static const struct line_kind *const line_kinds[] = { &line_net, &line_virtual, NULL };
+static const struct line_kind *const line_kinds[] = { &line_gpio, &line_loopback, &line_net,
+						      &line_virtual, NULL };
 
 struct line_how line_how(const struct option_set *options, bool asks)
 {
@@ -32,7 +33,7 @@ static int line_unknown(const char *text, struct message *why)
 					 line_kinds[i]->name);
 	snprintf(remedy, sizeof(remedy), "give --line KIND:..., with a kind of %s", names);
 	return text[0] ? message_set(why, -EINVAL, remedy, "'%.80s' names no line", text) :
-			 message_set(why, -EINVAL, remedy, "no line is named");
+			 message_set(why, -ENODEV, remedy, "no line is named");
 }
 
 int line_parse(struct line *line, const char *text, struct line_how how, struct message *why)

@@ -85,6 +85,10 @@ struct line_kind {
 	void (*close)(struct line *line);
 };
 
+extern const struct line_kind line_gpio;
+extern const struct line_kind line_loopback;
+extern const struct line_kind line_gpio_sysfs; /* of lines/gpio_sysfs.c, where the kernel is old */
+extern const struct line_kind line_loopback_sysfs;
 extern const struct line_kind line_net;
 extern const struct line_kind line_virtual;
 

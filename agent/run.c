@@ -595,6 +595,7 @@ static void run_control(struct run *run)
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	run->control_ended = true;
+	run->host_gone = got <= 0;
 	run_asked(run);
 	run_end(run, "interrupted", got > 0 ? "stopped on request" : "the host went away", "");
 }
@@ -659,6 +660,14 @@ static void run_check_processes(struct run *run, int64_t now_ns)
 		return;
 	drain_message(run, now_ns, msg.text);
 	run_end(run, "failed", msg.text, msg.remedy);
+}
+
+void run_stop_is_end(struct run *run)
+{
+	if (!run->end_state || strcmp(run->end_state, "interrupted") || run->host_gone)
+		return;
+	run->end_state = NULL;
+	run_end(run, "complete", "", "");
 }
 
 void run_drain(struct run *run)

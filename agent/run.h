@@ -127,6 +127,7 @@ struct run {
 	int64_t duration_ns;
 	int64_t asked_ns; /* CLOCK_MONOTONIC at which a signal or the host asked for the end; 0: no */
 	bool control_ended; /* the host has given its one order, or has gone */
+	bool host_gone;
 	const char *end_state;
 	char reason[384];
 	char remedy[256];
@@ -199,6 +200,9 @@ void run_table_end(struct run *run);
 /* A verdict: pass, fail, inconclusive or skipped. A pass needs no @remedy: it is left out. */
 void run_verdict(struct run *run, const char *rule, const char *result, const char *evidence,
 		 const char *remedy);
+
+/* The step has no end of its own, so that a stop on request or by a signal is its end in order. */
+void run_stop_is_end(struct run *run);
 
 /* --- for what forks --- */
 

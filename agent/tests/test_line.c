@@ -26,7 +26,7 @@ static int parse(const char *text, bool asks, struct message *why)
 static void test_notations(struct tap *tap)
 {
 	static const char *const wrong[] = {
-		"",	     "net",	    "nett:1",	       "net:",	     "net:0",
+		"7",	     "net",	    "nett:1",	       "net:",	     "net:0",
 		"net:65536", "net:1.2.3:7", "net:::1:7",       "net:host:7", "net:[::1:7",
 		"net::7",    "net:7x",	    "net:[1.2.3.4]:7", "net:-1",     "NET:7"
 	};
@@ -43,6 +43,8 @@ static void test_notations(struct tap *tap)
 		  "net: a port, an address and a port");
 	tap_check(tap, parse("net:7007", true, &why) == -EINVAL && strstr(why.remedy, "address"),
 		  "net: who asks has to name an address");
+	tap_check(tap, parse("", false, &why) == -ENODEV && why.remedy[0],
+		  "where no line is named there is nothing to be measured");
 	tap_check(tap, parse("ned:7", true, &why) == -EINVAL && strstr(why.remedy, "net"),
 		  "an unknown kind is told the kinds there are");
 }
@@ -141,7 +143,7 @@ static void test_net_edges(struct tap *tap)
 
 static void test_net_foreign(struct tap *tap)
 {
-	static const char *const wrong[] = { "", "RTGL", "RTGL\1\2\0", "RTGL\1\1\0\0\0",
+	static const char *const wrong[] = { "7", "RTGL", "RTGL\1\2\0", "RTGL\1\1\0\0\0",
 					     "other...." };
 	static const size_t sizes[] = { 0, 4, 8, 9, 8 };
 	struct sockaddr_in to = { .sin_family = AF_INET,

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The log host: raises events on a line and times the answers of another machine to them. Every event
+ * is accounted for: answered in time, or missed. docs/measurements/log-host.md says what exactly is
+ * timed. Step 2 of the path of a sample.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cbor.h"
+#include "clock.h"
+#include "drain.h"
+#include "line.h"
+#include "run.h"
+#include "timer_method.h"
+
+#define LOG_HOST_ANSWERED "every-event-answered"
+#define LOG_HOST_DEFAULT_EVENTS 1000
+#define LOG_HOST_INTERVAL_MIN (50 * NSEC_PER_USEC)
+#define LOG_HOST_RING 16384
+/* Numbers of events that are named as evidence. */
+#define LOG_HOST_NAMED 8
+/* More edges than that in one interval are a storm: the rest of it is not listened to. */
+#define LOG_HOST_STORM 1000
+
+static const char *const log_host_contexts[] = { "irq", "kernel", "user", NULL };
+static const char *const log_host_stages[] = { "line",	 "interrupt", "handler",
+					       "answer", "line",      NULL };
+
+static const struct option_info log_host_options[] = {
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "how long; 0: until the samples are there" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "events; 0: until the time is up, or 1000 where none is given" },
+	LINE_OPTIONS("edges that are raised as events; with one of them alone the line is put back "
+		     "after half an interval, and every answer changes the input"),
+	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
+	  "from one event to the next" },
+	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
+	  "an answer that takes longer is late; 0: the interval" },
+	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
+	  "spread events evenly over their intervals" },
+	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq kernel user",
+	  "the context in which the other machine answers" },
+	{ "short-circuit", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "measure the own error with so many events, the output wired to the input" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that raises events: the first of these" },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series log_host_series[] = {
+	{ "response", "ns", "from the event raised until the answer has come",
+	  "the kernel stamps the line MARK, or just before the output is driven",
+	  "the kernel stamps the input, or the thread that waits for it runs", log_host_stages },
+	{ "own-error", "ns", "what the log host measures of its own output wired to its input",
+	  "as response", "as response", NULL },
+	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry log_host_tables[] = {
+	{ "answers",
+	  "events raised and answered in time; answers that came late, that were more than "
+	  "events, and that the log host itself lost" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry log_host_verdicts[] = {
+	{ LOG_HOST_ANSWERED,
+	  "each event was answered before the next was due, or in the time given" },
+	{ NULL, NULL },
+};
+
+struct log_host {
+	struct line line;
+	char edge[16];
+	enum line_edge raises; /* edges that are events; answers are edges in both directions */
+	int cpu;
+	int64_t interval_ns;
+	int64_t timeout_ns;
+	int64_t events;
+	int64_t for_ns;
+	bool dithered;
+	int series; /* numbers */
+	int dither; /* -1: none */
+
+	/* of the event that is open */
+	int64_t raised_ns; /* just before it was driven */
+	int64_t mark_ns;   /* stamp of MARK; 0: not yet */
+	int64_t answer_ns; /* 0: not yet */
+	int level;	   /* of the answer; -1: any */
+	int edges;	   /* in this interval */
+
+	int64_t open; /* events without an answer, that may still come late */
+
+	/* the table `answers` */
+	int64_t raised;
+	int64_t answered;
+	int64_t unanswered;
+	int64_t late;
+	int64_t doubled;
+	int64_t lost;
+	int64_t unasked; /* edges before the first event */
+	int64_t unmarked;
+	int64_t held_up;
+	int64_t storms;
+	int64_t named[LOG_HOST_NAMED];
+	int error;
+	const char *failing;
+};
+
+/* --- the measuring loop --- */
+
+static void log_host_answer(struct log_host *h, const struct line_event *event)
+{
+	int64_t answer_ns = event->stamp_ns ? event->stamp_ns : event->seen_ns;
+	bool before = answer_ns < h->raised_ns;
+
+	h->lost += event->lost;
+	h->edges++;
+	if (event->mark) {
+		if (!before && !h->mark_ns)
+			h->mark_ns = answer_ns;
+		return;
+	}
+	if (!h->raised) {
+		h->unasked++;
+	} else if (!before && !h->answer_ns && (h->level < 0 || event->level == h->level) &&
+		   answer_ns - h->raised_ns <= h->timeout_ns) {
+		h->answer_ns = answer_ns;
+	} else if (h->open || (!before && !h->answer_ns)) {
+		/* of an event before this one, or of this one when its time was up */
+		h->late++;
+		if (h->open)
+			h->open--;
+	} else {
+		h->doubled++;
+	}
+}
+
+/* Sleep, whatever signals come; false: the run is to stop. */
+static bool log_host_sleep(const struct run *run, int64_t until_ns)
+{
+	const struct timespec until = clock_from_ns(until_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		if (run_stopped(run))
+			return false;
+	return !run_stopped(run);
+}
+
+/* Take all edges until @until_ns; false: the loop is to end. */
+static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_ns)
+{
+	while (!run_stopped(run)) {
+		struct line_event event;
+		int got;
+
+		if (h->edges >= LOG_HOST_STORM) {
+			h->storms += h->edges == LOG_HOST_STORM;
+			h->edges = LOG_HOST_STORM + 1;
+			return log_host_sleep(run, until_ns);
+		}
+		got = line_wait(&h->line, until_ns, &event);
+		if (got == 1)
+			log_host_answer(h, &event);
+		else if (got == 0 && clock_now_ns(CLOCK_MONOTONIC) >= until_ns)
+			return true;
+		else if (got == 0)
+			h->edges++; /* what is no event has its limit, too */
+		if (got >= 0 || got == -EINTR)
+			continue;
+		h->error = -got;
+		h->failing = "waited on";
+		return false;
+	}
+	return false;
+}
+
+/* The open event's time is up: its sample, or that there is none. */
+static void log_host_close_event(struct run *run, struct log_host *h)
+{
+	struct series *series = &run->series[h->series];
+
+	if (!h->answer_ns) {
+		if (h->unanswered < LOG_HOST_NAMED)
+			h->named[h->unanswered] = h->raised - 1;
+		h->unanswered++;
+		h->open++;
+		series_missed(series, 1);
+		return;
+	}
+	if (h->line.pins.marked && !h->mark_ns)
+		h->unmarked++;
+	h->answered++;
+	series_put(series, h->answer_ns - (h->mark_ns ? h->mark_ns : h->raised_ns));
+}
+
+static bool log_host_drive(struct log_host *h, int level)
+{
+	h->error = -line_drive(&h->line, level);
+	h->failing = "driven";
+	return !h->error;
+}
+
+static bool log_host_raise(struct log_host *h, int level)
+{
+	h->level = h->raises == LINE_BOTH ? level : -1;
+	h->mark_ns = h->answer_ns = 0;
+	h->edges = 0;
+	h->raised++;
+	h->raised_ns = clock_now_ns(CLOCK_MONOTONIC);
+	return log_host_drive(h, level);
+}
+
+/* One event, and all that comes until its interval is over; false: the loop is to end. */
+static bool log_host_event(struct run *run, struct log_host *h, int64_t index, int64_t due_ns,
+			   int64_t next_ns)
+{
+	bool pulse = h->raises != LINE_BOTH;
+	int level = pulse ? h->raises == LINE_RISING : !(index & 1);
+
+	if (!log_host_raise(h, level))
+		return false;
+	if (pulse &&
+	    (!log_host_listen(run, h, due_ns + h->interval_ns / 2) || !log_host_drive(h, !level)))
+		return false;
+	if (!log_host_listen(run, h, next_ns))
+		return false;
+	log_host_close_event(run, h);
+	return true;
+}
+
+static int64_t log_host_offset_ns(const struct log_host *h, int64_t index)
+{
+	return h->dithered ? timer_dither_ns(index, h->interval_ns) : 0;
+}
+
+static void log_host_loop(struct worker *worker)
+{
+	struct log_host *h = worker->state;
+	struct run *run = worker->run;
+	int64_t grid_ns = run->start_ns + run->series[h->series].info.first_due_ns;
+	int64_t end_ns = h->for_ns == INT64_MAX ? INT64_MAX : grid_ns + h->for_ns;
+
+	if (h->raises == LINE_FALLING && !log_host_drive(h, 1))
+		return;
+	if (!log_host_listen(run, h, grid_ns + log_host_offset_ns(h, 0)))
+		return;
+	for (int64_t i = 0; i < h->events && grid_ns < end_ns; i++, grid_ns += h->interval_ns) {
+		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - h->interval_ns;
+
+		/* never faster than was asked for: those that are left come later */
+		if (late_ns > 0) {
+			grid_ns += late_ns;
+			h->held_up++;
+		}
+		if (h->dither >= 0)
+			series_put(&run->series[h->dither], log_host_offset_ns(h, i));
+		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i),
+				    grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1))) {
+			/* raised, but nobody can say what would have come of it */
+			h->raised--;
+			return;
+		}
+	}
+}
+
+/* --- set-up --- */
+
+static int log_host_choose_cpu(struct run *run, struct log_host *h)
+{
+	struct cpulist cpus;
+	char text[16];
+	int err = run_cpus(run, &cpus);
+
+	if (err)
+		return err;
+	h->cpu = cpulist_next(&cpus, 0);
+	snprintf(text, sizeof(text), "%d", h->cpu);
+	return option_effective(&run->options, "cpu", text);
+}
+
+static int log_host_read(struct run *run, struct log_host *h)
+{
+	const struct option_set *options = &run->options;
+	int64_t samples = option_number(options, "samples");
+	int64_t for_ns = option_number(options, "for");
+	int64_t circuit = option_number(options, "short-circuit");
+	int64_t timeout_ns = option_number(options, "timeout");
+	char text[32];
+
+	h->interval_ns = option_number(options, "interval");
+	if (timeout_ns > h->interval_ns)
+		return message_set(&run->msg, -EINVAL,
+				   "give a longer interval, or a shorter timeout",
+				   "an event has its answer before the next: no timeout of %lld ns "
+				   "at an interval of %lld ns",
+				   (long long)timeout_ns, (long long)h->interval_ns);
+	h->timeout_ns = timeout_ns ? timeout_ns : h->interval_ns;
+	h->for_ns = for_ns ? for_ns : INT64_MAX;
+	if (!samples && !for_ns && !circuit)
+		samples = LOG_HOST_DEFAULT_EVENTS;
+	if (circuit)
+		samples = circuit;
+	h->events = samples ? samples : INT64_MAX;
+	h->dithered = option_number(options, "dither") != 0;
+	snprintf(h->edge, sizeof(h->edge), "%s", option_text(options, "edge"));
+	snprintf(text, sizeof(text), "%lld", (long long)samples);
+	return option_effective(&run->options, "samples", text) ?:
+		       option_effective(&run->options, "timeout",
+					option_format_duration(h->timeout_ns, text, sizeof(text)));
+}
+
+static int log_host_add_series(struct run *run, struct log_host *h, int worker)
+{
+	const char *by = option_text(&run->options, "answered-by");
+	bool circuit = option_number(&run->options, "short-circuit") != 0;
+	struct series_info info = {
+		.name = circuit ? "own-error" : "response",
+		.context = circuit		 ? "user" :
+			   strcmp(by, "unknown") ? by :
+						   "",
+		.unit = "ns",
+		.cpu = h->cpu,
+		.thread = worker,
+		.interval_ns = h->interval_ns,
+		.companion = -1,
+		.labels = { { "line", h->line.kind->name }, { "edge", h->edge } },
+	};
+
+	h->dither = -1;
+	h->series = run_add_series(run, &info, LOG_HOST_RING);
+	if (h->series < 0 || !h->dithered)
+		return h->series < 0 ? h->series : 0;
+	info.name = "dither";
+	info.companion = h->series;
+	h->dither = run_add_series(run, &info, LOG_HOST_RING);
+	return h->dither < 0 ? h->dither : 0;
+}
+
+static int log_host_setup_state(struct run *run, struct log_host *h)
+{
+	struct line_how how = line_how(&run->options, true);
+	int worker, err;
+
+	h->raises = how.edge;
+	how.edge = LINE_BOTH;
+	err = line_parse(&h->line, option_text(&run->options, "line"), how, &run->msg);
+	if (!err && h->line.kind->loops)
+		return message_set(
+			&run->msg, -EINVAL,
+			"measure response with it, or --short-circuit with the line itself",
+			"a loopback has no other machine to be asked");
+	if (!err)
+		err = log_host_read(run, h);
+	if (!err)
+		err = log_host_choose_cpu(run, h);
+	if (!err)
+		err = line_open(&h->line, &run->msg);
+	if (err)
+		return err == -ENODEV ? RUN_SKIPPED : err;
+	worker = run_add_worker(run, log_host_loop, h, h->cpu,
+				(int)option_number(&run->options, "priority"));
+	return worker < 0 ? worker : log_host_add_series(run, h, worker);
+}
+
+static int log_host_setup(struct run *run)
+{
+	run->state = calloc(1, sizeof(struct log_host));
+	return run->state ? log_host_setup_state(run, run->state) :
+			    message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+}
+
+/* --- after --- */
+
+static void log_host_table(struct run *run, const struct log_host *h)
+{
+	static const struct run_column columns[] = {
+		{ "raised", "count" }, { "answered", "count" }, { "unanswered", "count" },
+		{ "late", "count" },   { "double", "count" },	{ "lost", "count" },
+	};
+	struct cbor *c = run_table_begin(run, "answers", columns, 6, 1);
+
+	cbor_array(c, 6);
+	cbor_int(c, h->raised);
+	cbor_int(c, h->answered);
+	cbor_int(c, h->unanswered);
+	cbor_int(c, h->late);
+	cbor_int(c, h->doubled);
+	cbor_int(c, h->lost);
+	run_table_end(run);
+}
+
+static void log_host_message(struct run *run, int64_t count, const char *text)
+{
+	char line[200];
+
+	if (!count)
+		return;
+	snprintf(line, sizeof(line), "%lld %s", (long long)count, text);
+	drain_message(run, run->duration_ns, line);
+}
+
+static void log_host_verdict(struct run *run, const struct log_host *h)
+{
+	char evidence[320];
+	int64_t named = h->unanswered < LOG_HOST_NAMED ? h->unanswered : LOG_HOST_NAMED;
+	size_t used = (size_t)snprintf(evidence, sizeof(evidence), "%lld of %lld events answered",
+				       (long long)h->answered, (long long)h->raised);
+
+	for (int64_t i = 0; i < named; i++)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "%s%lld",
+					 i ? ", " : "; not: number ", (long long)h->named[i]);
+	if (named < h->unanswered)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, ", ...");
+	if (h->unanswered && h->lost)
+		snprintf(evidence + used, sizeof(evidence) - used,
+			 "; the log host lost %lld edges itself", (long long)h->lost);
+	run_verdict(run, LOG_HOST_ANSWERED,
+		    !h->raised		     ? "inconclusive" :
+		    !h->unanswered	     ? "pass" :
+		    h->lost >= h->unanswered ? "inconclusive" :
+					       "fail",
+		    evidence,
+		    h->answered ? "see what held the target up, or ask at a longer interval" :
+				  "see that both lines are wired, and that the target measures "
+				  "response on them");
+}
+
+static int log_host_finish(struct run *run)
+{
+	const struct log_host *h = run->state;
+
+	log_host_table(run, h);
+	log_host_message(run, h->unasked, "edges came before the first event");
+	log_host_message(run, h->unmarked,
+			 "events were not stamped by MARK: their time is that before driving");
+	log_host_message(run, h->held_up,
+			 "events were held up by an interval or more: those after them came later");
+	log_host_message(run, h->storms,
+			 "intervals had so many edges that the rest of them was not listened to");
+	log_host_message(run, h->line.foreign,
+			 "times something came on the line that was no event");
+	if (h->error)
+		return message_set(&run->msg, -h->error, "see what has become of the line",
+				   "the line failed while it was %s: %s", h->failing,
+				   strerror(h->error));
+	log_host_verdict(run, h);
+	return 0;
+}
+
+static void log_host_cleanup(struct run *run)
+{
+	struct log_host *h = run->state;
+
+	line_close(&h->line);
+	free(h);
+}
+
+const struct measurement log_host_measurement = {
+	.name = "log-host",
+	.code = "",
+	.summary = "another machine's answers to events that this one raises and times",
+	.role = "measurement",
+	.chapter = CHAPTER_RESPONSE,
+	.contexts = log_host_contexts,
+	.options = log_host_options,
+	.series = log_host_series,
+	.tables = log_host_tables,
+	.verdicts = log_host_verdicts,
+	.setup = log_host_setup,
+	.finish = log_host_finish,
+	.cleanup = log_host_cleanup,
+};
