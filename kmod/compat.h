@@ -58,6 +58,13 @@ static inline void compat_vm_keep_read_only(struct vm_area_struct *vma)
 #endif
 }
 
+/* For a table of lines; older kernels leave a bias as it is. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
+#define COMPAT_GPIO_PULL_DISABLE GPIO_PULL_DISABLE
+#else
+#define COMPAT_GPIO_PULL_DISABLE 0
+#endif
+
 /* How many lines the chip with this label has; 0: there is none. */
 #if !IS_ENABLED(CONFIG_GPIOLIB)
 static inline unsigned int compat_gpio_lines(const char *label)

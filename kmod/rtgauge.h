@@ -36,26 +36,29 @@
 #define RTGAUGE_DEVICE "/dev/rtgauge"
 
 /*
- * Event sources. The numbers stay. AUTO in a set-up: the GPIO if a chip is named; else for
- * RTGAUGE_KIND_TIMER the hrtimer; else the HPET if it is available; else the hrtimer, which is a
- * fallback.
+ * Event sources. The numbers stay. AUTO in a set-up: for RTGAUGE_KIND_RESPONSE the edges from
+ * outside; the GPIO if a chip is named; else for RTGAUGE_KIND_TIMER the hrtimer; else the HPET if
+ * it is available; else the hrtimer, which is a fallback.
  */
 #define RTGAUGE_SOURCE_AUTO 0
 #define RTGAUGE_SOURCE_HRTIMER 1
 #define RTGAUGE_SOURCE_HPET 2
 #define RTGAUGE_SOURCE_GPIO 3
+#define RTGAUGE_SOURCE_EXTERNAL 4 /* edges from outside: for RTGAUGE_KIND_RESPONSE alone */
 
 /* What is measured: which stamps are taken, and who may be woken. */
 #define RTGAUGE_KIND_TIMER 1	     /* entry_ns; before a wake-up wake_ns; any contexts */
 #define RTGAUGE_KIND_IRQ_LATENCY 2   /* entry_ns, end_ns; wakes nobody */
 #define RTGAUGE_KIND_IRQ_DISPATCH 3  /* entry_ns, end_ns, the mapped page; wakes nobody */
 #define RTGAUGE_KIND_IRQ_TO_THREAD 4 /* entry_ns, wake_ns; wakes at least one */
+#define RTGAUGE_KIND_RESPONSE 5	     /* entry_ns, end_ns; an edge is answered on another line */
 
 /*
  * Contexts, as a mask. KERNEL wakes the session's kernel thread, USER the thread in RTGAUGE_WAIT.
  * If both are asked for in one session, both run on one CPU after the same interrupt, one after the
  * other, the kernel's thread woken first: to keep them apart, use sessions with staggered first due
  * times. IRQ is measured anyway.
+ * RTGAUGE_KIND_RESPONSE takes exactly one, IRQ or KERNEL: that which answers.
  */
 #define RTGAUGE_CONTEXT_IRQ 0x1
 #define RTGAUGE_CONTEXT_KERNEL 0x2
@@ -67,6 +70,17 @@
 #define RTGAUGE_ROOM_MAX 131072U
 #define RTGAUGE_SUSTAIN_COUNT_MAX 1000000000U
 #define RTGAUGE_SUSTAIN_SECONDS_MAX 86400U
+#define RTGAUGE_DELAY_BUSY_MAX_NS 10000000U    /* with the CPU held */
+#define RTGAUGE_DELAY_SLEEP_MAX_NS 4000000000U /* with RTGAUGE_SETUP_DELAY_SLEEP */
+#define RTGAUGE_DEBOUNCE_MAX_US 1000000U
+
+/*
+ * A line that does not come to rest is given up: after more than so many edges (the default, and
+ * what can be asked for at most), or half of the time in the handler, within a window.
+ */
+#define RTGAUGE_STORM_WINDOW_NS 100000000U
+#define RTGAUGE_STORM_EDGES 2000U
+#define RTGAUGE_STORM_EDGES_MAX 20000U
 
 /*
  * RTGAUGE_INFO: what module this is. In any state.
@@ -90,6 +104,7 @@ struct rtgauge_info {
 #define RTGAUGE_SOURCE_RAISE_STAMP 0x8	/* raised_ns is measured, else it is due_ns */
 #define RTGAUGE_SOURCE_EXCLUSIVE 0x10	/* one session at a time can have it */
 #define RTGAUGE_SOURCE_LINES 0x20	/* needs gpio_chip, gpio_output, gpio_input */
+#define RTGAUGE_SOURCE_OUTSIDE 0x40	/* RTGAUGE_KIND_RESPONSE alone can use it; no interval */
 
 struct rtgauge_source {
 	__u32 number;	     /* in: RTGAUGE_SOURCE_HRTIMER, ...; another one: EINVAL */
@@ -100,17 +115,37 @@ struct rtgauge_source {
 	__u64 interval_max_ns;
 	__u64 sustain_min_ns; /* out: shortest period in RTGAUGE_SUSTAIN; 0: it cannot */
 	__u64 reserved;
-	char name[16];	 /* out: "hrtimer", "hpet", "gpio" */
+	char name[16];	 /* out: "hrtimer", "hpet", "gpio", "external" */
 	char reason[80]; /* out: why it is not available, in a few words; else empty */
 };
 
 /*
  * RTGAUGE_SETUP: make a session of this file; once. Nothing runs yet, but the kernel thread exists.
  * EBUSY: set up before, or the source is in use. ENODEV: no such source, chip or line here.
- * ENXIO: the CPU is not online. EOPNOTSUPP: the chip can sleep, or the line raises no interrupt.
+ * ENXIO: the CPU is not online. EOPNOTSUPP: the chip can sleep, the line raises no interrupt at
+ * the edges asked for, the chip cannot debounce; or the chip's driver is not known to be fit for
+ * the hard interrupt of a PREEMPT_RT kernel, where RTGAUGE_KIND_RESPONSE is to answer there.
  * ENOMEM.
+ *
+ * RTGAUGE_KIND_RESPONSE: gpio_input is driven from outside, and each edge of the direction asked
+ * for is an event; gpio_output answers. interval_ns and periods are 0. Neither line is looked at
+ * for a wire. The other kinds take none of the flags and fields below RTGAUGE_SETUP_DITHER.
+ * The output mirrors the level of the input (after one edge alone: the level behind it), or, with
+ * TOGGLE, changes at each event. It starts, at RTGAUGE_START, as it would be after an event that
+ * had brought the input's level; with TOGGLE, low (active-low: high).
+ * A bias that the chip does not have is passed over: the kernel does not tell. So is PULL_NONE on
+ * kernels older than 6.1.
  */
 #define RTGAUGE_SETUP_DITHER 0x1 /* due times spread over their periods: see due_ns */
+#define RTGAUGE_SETUP_RISING 0x2 /* either or both */
+#define RTGAUGE_SETUP_FALLING 0x4
+#define RTGAUGE_SETUP_ACTIVE_LOW 0x8 /* of both lines: rising is to low */
+#define RTGAUGE_SETUP_INVERT 0x10    /* the answer is the opposite */
+#define RTGAUGE_SETUP_TOGGLE 0x20
+#define RTGAUGE_SETUP_PULL_UP 0x40 /* of the input; one of three */
+#define RTGAUGE_SETUP_PULL_DOWN 0x80
+#define RTGAUGE_SETUP_PULL_NONE 0x200
+#define RTGAUGE_SETUP_DELAY_SLEEP 0x100 /* the delay is slept; in RTGAUGE_CONTEXT_KERNEL alone */
 
 struct rtgauge_setup {
 	__u32 kind;	/* in: RTGAUGE_KIND_* */
@@ -127,7 +162,11 @@ struct rtgauge_setup {
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
 	__u32 thread; /* out: id of the kernel thread in the caller's namespace; 0: there is none */
 	__u32 raise_cpu; /* out: where the GPIO's output is driven from; else cpu */
-	__u32 reserved[4];
+	/* in: RTGAUGE_KIND_RESPONSE's; else 0 */
+	__u32 debounce_us; /* by the chip, of the input; 0: none */
+	__u32 delay_ns;	   /* wait so long before an answer, to try instruments; 0: never */
+	__u32 delay_every; /* at each answer whose number, from 1, is a multiple of this */
+	__u32 storm_edges; /* see RTGAUGE_STORM_WINDOW_NS; 0: RTGAUGE_STORM_EDGES */
 };
 
 /*
@@ -136,6 +175,8 @@ struct rtgauge_setup {
  * RTGAUGE_SETUP_DITHER, what the agent's timer_dither_ns(i, interval_ns) gives. A handler that runs
  * when later due times have passed takes the next after now: those passed are missed, and counted.
  * ENXIO: the CPU has gone offline.
+ * RTGAUGE_KIND_RESPONSE: first_due_ns is to be 0, and comes back as the time from which edges are
+ * answered: they are when the call returns. EBUSY: something else has taken the line's interrupt.
  */
 struct rtgauge_start {
 	__u64 first_due_ns; /* in: 0: one interval from now; out: as it is */
@@ -164,6 +205,9 @@ struct rtgauge_wait {
 
 /*
  * RTGAUGE_STATUS: counters and state. In any state.
+ * RTGAUGE_KIND_RESPONSE: missed counts the events that found the level of the one before, as an
+ * edge at least was lost in between; thread_missed those that came before the thread had answered
+ * the last. Events lost have no record; from the handler they are answered all the same.
  */
 #define RTGAUGE_STATE_OPEN 0  /* no RTGAUGE_SETUP yet */
 #define RTGAUGE_STATE_READY 1 /* no RTGAUGE_START yet */
@@ -176,6 +220,7 @@ struct rtgauge_wait {
 #define RTGAUGE_FAILURE_CPU_OFFLINE 1 /* its CPU was taken offline */
 #define RTGAUGE_FAILURE_SOURCE 2      /* the source cannot be programmed any more */
 #define RTGAUGE_FAILURE_UNLOAD 3      /* the module is being removed by force */
+#define RTGAUGE_FAILURE_STORM 4	      /* edges without an end: see RTGAUGE_STORM_WINDOW_NS */
 
 struct rtgauge_status {
 	__u32 state;   /* out: RTGAUGE_STATE_* */
@@ -227,18 +272,26 @@ struct rtgauge_sustain {
  * room 0. Readers are not woken by the interrupt (that would disturb it): the ring is looked at
  * every 20 ms while somebody sleeps in read() or poll(). poll() gives POLLIN for records or the
  * end, POLLHUP at the end, POLLERR when it has failed.
+ *
+ * RTGAUGE_KIND_RESPONSE: index is the number of the event, from 0, and has gaps where the ring was
+ * full; due_ns, raised_ns and missed are 0. entry_ns is the edge's stamp; end_ns comes after the
+ * output was driven, by whoever did; thread_ns is when the kernel thread took the event up.
  */
 #define RTGAUGE_RECORD_THREAD_MISSED 0x1 /* the thread was still late for an earlier one */
 #define RTGAUGE_RECORD_OTHER_CPU 0x2	 /* handled on another CPU than asked for */
 #define RTGAUGE_RECORD_CUT 0x4		 /* the session ended before the thread ran */
+#define RTGAUGE_RECORD_LEVEL 0x8	 /* the input's level, active-low seen to */
+#define RTGAUGE_RECORD_REPEATED 0x10	 /* the same level as the event before */
+#define RTGAUGE_RECORD_WAITED 0x20	 /* it came before the last was answered */
+#define RTGAUGE_RECORD_DELAYED 0x40	 /* delay_ns was waited */
 
 struct rtgauge_record {
 	__u64 index;	 /* number of the grid point, from 0 */
 	__u64 due_ns;	 /* when it was due */
 	__u64 raised_ns; /* when the source raised it, by its own clock, put on CLOCK_MONOTONIC */
 	__u64 entry_ns;	 /* first stamp in the handler */
-	__u64 end_ns;	 /* last stamp in the handler, after the device was acknowledged */
-	__u64 wake_ns;	 /* in the handler, just before the wake-ups */
+	__u64 end_ns;  /* last stamp in the handler, after the device was acknowledged, or above */
+	__u64 wake_ns; /* in the handler, just before the wake-ups */
 	__u64 thread_ns; /* first stamp in the kernel thread; 0: it has none */
 	__u32 missed;	 /* grid points that the handler missed since the record before */
 	__u32 flags;	 /* RTGAUGE_RECORD_* */

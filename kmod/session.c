@@ -6,6 +6,7 @@
  * none. It meets process context in s->head and the positions (acquire and release), and in
  * s->state (compare and exchange).
  */
+#include <linux/bitops.h>
 #include <linux/cpu.h>
 #include <linux/fs.h>
 #include <linux/kthread.h>
@@ -32,6 +33,11 @@
 #define SESSION_SILENCE_S 5
 
 #define SESSION_WAKES (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_USER)
+#define SESSION_EDGES (RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING)
+#define SESSION_PULLS (RTGAUGE_SETUP_PULL_UP | RTGAUGE_SETUP_PULL_DOWN | RTGAUGE_SETUP_PULL_NONE)
+#define SESSION_RESPONSE_FLAGS                                                             \
+	(SESSION_EDGES | SESSION_PULLS | RTGAUGE_SETUP_ACTIVE_LOW | RTGAUGE_SETUP_INVERT | \
+	 RTGAUGE_SETUP_TOGGLE | RTGAUGE_SETUP_DELAY_SLEEP)
 
 static DEFINE_MUTEX(sessions_lock);
 static LIST_HEAD(sessions_all);
@@ -158,10 +164,38 @@ void session_complete(struct session *s)
 		rcuwait_wake_up(&s->user);
 }
 
-/* The source cannot be set to a due time any more. */
-void session_broken(struct session *s)
+/* An edge from outside: its record, to which session_keep() is owed; NULL: the ring is full. */
+struct rtgauge_record *session_edge(struct session *s, u64 entry_ns, u32 flags)
 {
-	WRITE_ONCE(s->failure, RTGAUGE_FAILURE_SOURCE);
+	struct rtgauge_record *record = &s->ring[s->head & s->mask];
+	bool other_cpu = raw_smp_processor_id() != s->cpu;
+	u64 index = s->events++;
+
+	s->other_cpu += other_cpu;
+	s->missed += !!(flags & RTGAUGE_RECORD_REPEATED);
+	s->thread_missed += !!(flags & RTGAUGE_RECORD_WAITED);
+	if (unlikely(session_is_full(s))) {
+		s->lost++;
+		return NULL;
+	}
+	if (other_cpu)
+		flags |= RTGAUGE_RECORD_OTHER_CPU;
+	*record = (struct rtgauge_record){ .index = index, .entry_ns = entry_ns, .flags = flags };
+	return record;
+}
+
+/* The record of an edge is as it is to be: it is there for those who follow the ring. */
+void session_keep(struct session *s)
+{
+	shared_set(&s->head, s->head + 1);
+	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
+		wake_up_process(s->thread);
+}
+
+/* The source is of no use any more. */
+void session_broken(struct session *s, u32 failure)
+{
+	WRITE_ONCE(s->failure, failure);
 	session_finish(s, RTGAUGE_STATE_FAILED);
 	rcuwait_wake_up(&s->user);
 }
@@ -246,11 +280,42 @@ static int session_thread(void *data)
 	return 0;
 }
 
+/* The same for edges from outside: each is answered, one after the other. */
+static int session_answerer(void *data)
+{
+	struct session *s = data;
+	u32 position = 0;
+
+	for (;;) {
+		struct rtgauge_record *record;
+		u64 now_ns;
+
+		set_current_state(TASK_IDLE);
+		if (kthread_should_stop())
+			break;
+		if (position == shared_get(&s->head))
+			schedule();
+		now_ns = ktime_get_ns();
+		__set_current_state(TASK_RUNNING);
+		if (position == shared_get(&s->head))
+			continue;
+		/* the ring is there by now: the thread was made before it */
+		record = &s->ring[position & s->mask];
+		record->thread_ns = now_ns;
+		s->source->answer(s, record);
+		shared_set(&s->thread_position, ++position);
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
 /* Bound to its CPU, where it goes to sleep for its first event. */
 static int session_make_thread(struct session *s)
 {
-	struct task_struct *thread = kthread_create_on_node(session_thread, s, cpu_to_node(s->cpu),
-							    "rtgauge/%u", s->cpu);
+	bool answers = s->kind == RTGAUGE_KIND_RESPONSE;
+	struct task_struct *thread =
+		kthread_create_on_node(answers ? session_answerer : session_thread, s,
+				       cpu_to_node(s->cpu), "rtgauge/%u", s->cpu);
 
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
@@ -285,12 +350,12 @@ static bool session_is_live(u32 state)
 /* With the lock held: nothing runs any more, and the device is given back. */
 static void session_end(struct session *s, u32 state, u32 failure)
 {
-	if (s->claimed) {
+	if (s->claimed)
 		s->source->stop(s);
-		s->source->close(s);
-		s->claimed = false;
-	}
 	session_end_thread(s);
+	if (s->claimed)
+		s->source->close(s);
+	s->claimed = false;
 	if (session_is_live(s->state)) {
 		s->failure = failure;
 		shared_set(&s->state, state);
@@ -384,17 +449,39 @@ int session_describe(struct rtgauge_source *info)
 	return err;
 }
 
+/* What only a response takes: within its limits. */
+static bool session_response_is_sound(const struct rtgauge_setup *setup)
+{
+	bool in_thread = setup->contexts == RTGAUGE_CONTEXT_KERNEL;
+	bool sleeps = setup->flags & RTGAUGE_SETUP_DELAY_SLEEP;
+	u32 delay_max = sleeps ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
+
+	if (!in_thread && setup->contexts != RTGAUGE_CONTEXT_IRQ)
+		return false;
+	if (setup->flags & ~SESSION_RESPONSE_FLAGS || !(setup->flags & SESSION_EDGES) ||
+	    hweight32(setup->flags & SESSION_PULLS) > 1)
+		return false;
+	if (sleeps && (!in_thread || !setup->delay_ns))
+		return false;
+	if (!setup->delay_ns != !setup->delay_every || setup->delay_ns > delay_max)
+		return false;
+	return setup->debounce_us <= RTGAUGE_DEBOUNCE_MAX_US &&
+	       setup->storm_edges <= RTGAUGE_STORM_EDGES_MAX && !setup->interval_ns &&
+	       !setup->periods;
+}
+
 static int session_check(const struct rtgauge_setup *setup)
 {
 	struct rtgauge_source info = { .number = setup->source };
 	bool wakes = setup->contexts & SESSION_WAKES;
+	bool outside = setup->kind == RTGAUGE_KIND_RESPONSE;
 	int err;
 
 	if (!setup->contexts || setup->contexts & ~(SESSION_WAKES | RTGAUGE_CONTEXT_IRQ) ||
-	    setup->flags & ~RTGAUGE_SETUP_DITHER || setup->room > RTGAUGE_ROOM_MAX)
+	    setup->room > RTGAUGE_ROOM_MAX || setup->thread || setup->raise_cpu)
 		return -EINVAL;
-	if (setup->thread || setup->raise_cpu ||
-	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+	if (!outside && (setup->flags & ~RTGAUGE_SETUP_DITHER || setup->debounce_us ||
+			 setup->delay_ns || setup->delay_every || setup->storm_edges))
 		return -EINVAL;
 	switch (setup->kind) {
 	case RTGAUGE_KIND_TIMER:
@@ -408,14 +495,22 @@ static int session_check(const struct rtgauge_setup *setup)
 		if (!wakes)
 			return -EINVAL;
 		break;
+	case RTGAUGE_KIND_RESPONSE:
+		if (!session_response_is_sound(setup))
+			return -EINVAL;
+		break;
 	default:
 		return -EINVAL;
 	}
 	err = session_describe(&info);
 	if (err)
 		return err;
+	if (outside != !!(info.flags & RTGAUGE_SOURCE_OUTSIDE))
+		return -EINVAL;
 	if (!(info.flags & RTGAUGE_SOURCE_AVAILABLE))
 		return -ENODEV;
+	if (outside)
+		return 0;
 	if (setup->interval_ns < info.interval_min_ns || setup->interval_ns > info.interval_max_ns)
 		return -EINVAL;
 	return 0;
@@ -511,6 +606,21 @@ out_unlock:
 	return err;
 }
 
+/* With the lock held: edges from outside are events from now on. */
+static int session_listen(struct session *s, struct rtgauge_start *start)
+{
+	int err;
+
+	if (start->first_due_ns)
+		return -EINVAL;
+	shared_set(&s->state, RTGAUGE_STATE_RUNNING);
+	err = s->source->start(s);
+	if (err)
+		shared_set(&s->state, RTGAUGE_STATE_READY);
+	start->first_due_ns = ktime_get_ns();
+	return err;
+}
+
 /* With the lock held. */
 static int session_launch(struct session *s, struct rtgauge_start *start)
 {
@@ -521,6 +631,8 @@ static int session_launch(struct session *s, struct rtgauge_start *start)
 		return -ENXIO;
 	if (s->state != RTGAUGE_STATE_READY)
 		return -EBUSY;
+	if (s->kind == RTGAUGE_KIND_RESPONSE)
+		return session_listen(s, start);
 	if (!start->first_due_ns)
 		start->first_due_ns = now_ns + s->interval_ns;
 	if (start->first_due_ns > now_ns + RTGAUGE_INTERVAL_MAX_NS)

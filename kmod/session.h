@@ -9,6 +9,13 @@
  *	<make the source raise an interrupt then, unless it is 0>
  *	session_complete(s);				 last of all: last stamp, wake-ups
  *
+ * That of an edge from outside, for which there is no due time:
+ *
+ *	entry_ns = ...;
+ *	record = session_edge(s, entry_ns, flags);	 a record, unless the ring is full
+ *	<its other stamps>
+ *	session_keep(s);				 last of all: it is there, its thread woken
+ *
  * The ring has one writer, the handler, and up to three who follow it: the kernel thread, the
  * thread in RTGAUGE_WAIT, and the reader. Positions count up and wrap around at 2^32.
  */
@@ -112,8 +119,10 @@ static inline void shared_set(u32 *shared, u32 value)
 u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns);
 u64 session_passed(struct session *s, u64 now_ns);
 void session_complete(struct session *s);
+void session_broken(struct session *s, u32 failure);
+struct rtgauge_record *session_edge(struct session *s, u64 entry_ns, u32 flags);
+void session_keep(struct session *s);
 void session_exhausted(struct session *s);
-void session_broken(struct session *s);
 void session_expect(struct session *s, u64 period);
 bool session_counts(struct session *s, u64 units);
 

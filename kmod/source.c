@@ -14,6 +14,7 @@ static const struct source *const source_table[] = {
 	[RTGAUGE_SOURCE_HRTIMER] = &source_hrtimer,
 	[RTGAUGE_SOURCE_HPET] = &source_hpet,
 	[RTGAUGE_SOURCE_GPIO] = &source_gpio,
+	[RTGAUGE_SOURCE_EXTERNAL] = &source_external,
 };
 
 const struct source *source_get(u32 number)
@@ -40,6 +41,8 @@ u32 source_choose(u32 kind, bool lines)
 {
 	struct rtgauge_source info = {};
 
+	if (kind == RTGAUGE_KIND_RESPONSE)
+		return RTGAUGE_SOURCE_EXTERNAL;
 	if (lines)
 		return RTGAUGE_SOURCE_GPIO;
 	if (kind == RTGAUGE_KIND_TIMER || source_hpet.find(&info))

@@ -24,13 +24,13 @@ struct source {
 	 */
 	int (*open)(struct session *s, struct rtgauge_setup *setup);
 
-	/* Give it back as it was found; after stop(). */
+	/* Give it back as it was found; after stop(), and after the kernel thread has ended. */
 	void (*close)(struct session *s);
 
 	/* The first event at s->due_ns. 0 or -errno. */
 	int (*start)(struct session *s);
 
-	/* No handler runs after it returns; also without start(). */
+	/* No handler runs after it returns; also without start(), and after start() failed. */
 	void (*stop)(struct session *s);
 
 	/*
@@ -39,6 +39,12 @@ struct source {
 	 * stop(). s->sustain is there from before open(). NULL: not free-running.
 	 */
 	int (*sustain)(struct session *s, u64 period_ns, u64 *unit_fs);
+
+	/*
+	 * In the kernel thread, of RTGAUGE_KIND_RESPONSE: answer the event of @record, which has
+	 * its thread_ns. Runs until the thread ends, which is between stop() and close().
+	 */
+	void (*answer)(struct session *s, struct rtgauge_record *record);
 };
 
 /* By number, RTGAUGE_SOURCE_*; NULL for AUTO and those that do not exist. */
@@ -53,6 +59,7 @@ u32 source_choose(u32 kind, bool lines);
 extern const struct source source_hrtimer;
 extern const struct source source_hpet;
 extern const struct source source_gpio;
+extern const struct source source_external;
 
 /* What lines are looked up for. */
 extern struct device *source_device;

@@ -12,16 +12,13 @@
 #include <linux/string.h>
 
 #include "compat.h"
+#include "lines.h"
 #include "source.h"
 
 #if IS_ENABLED(CONFIG_GPIOLIB)
 
 #include <linux/cpumask.h>
 #include <linux/delay.h>
-#include <linux/device.h>
-#include <linux/device/driver.h>
-#include <linux/gpio/consumer.h>
-#include <linux/gpio/machine.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -35,14 +32,13 @@
 #define SOURCE_GPIO_INTERVAL_MIN_NS 100000
 
 struct source_gpio {
-	struct gpio_desc *output, *input;
+	struct lines lines;
 	struct task_struct *raiser;
 	struct session *session;
 	struct hrtimer timer; /* in the thread's place */
 	bool by_timer, high;
 	u64 silent_ns; /* when a line that was raised has not been heard of for too long */
 	unsigned int raise_cpu;
-	int irq;
 	u64 raised_ns;	     /* stamp just before the line goes up */
 	u32 raised, handled; /* how often */
 };
@@ -111,13 +107,13 @@ static int source_gpio_raiser(void *data)
 			break;
 		gpio->raised_ns = ktime_get_ns();
 		shared_set(&gpio->raised, gpio->raised + 1);
-		gpiod_set_raw_value(gpio->output, 1);
+		gpiod_set_raw_value(gpio->lines.output, 1);
 		source_gpio_sleep(due_ns + s->interval_ns / 2);
-		gpiod_set_raw_value(gpio->output, 0);
+		gpiod_set_raw_value(gpio->lines.output, 0);
 		if (!source_gpio_heard(gpio)) {
 			if (!kthread_should_stop()) {
 				s->due_ns = 0;
-				session_broken(s);
+				session_broken(s, RTGAUGE_FAILURE_SOURCE);
 			}
 		}
 	}
@@ -136,11 +132,11 @@ static enum hrtimer_restart source_gpio_timer(struct hrtimer *timer)
 		gpio->silent_ns = now_ns + SOURCE_GPIO_SILENCE_MS * NSEC_PER_MSEC;
 		gpio->raised_ns = now_ns;
 		shared_set(&gpio->raised, gpio->raised + 1);
-		gpiod_set_raw_value(gpio->output, 1);
+		gpiod_set_raw_value(gpio->lines.output, 1);
 		hrtimer_add_expires_ns(timer, s->interval_ns / 2);
 		return HRTIMER_RESTART;
 	}
-	gpiod_set_raw_value(gpio->output, 0);
+	gpiod_set_raw_value(gpio->lines.output, 0);
 	if (shared_get(&gpio->handled) == gpio->raised) {
 		gpio->high = false;
 		hrtimer_set_expires(timer, ns_to_ktime(s->due_ns));
@@ -148,60 +144,19 @@ static enum hrtimer_restart source_gpio_timer(struct hrtimer *timer)
 	}
 	if (now_ns > gpio->silent_ns) {
 		s->due_ns = 0;
-		session_broken(s);
+		session_broken(s, RTGAUGE_FAILURE_SOURCE);
 		return HRTIMER_NORESTART;
 	}
 	hrtimer_add_expires_ns(timer, s->interval_ns / 2);
 	return HRTIMER_RESTART;
 }
 
-/* --- finding and taking the lines --- */
+/* --- taking the lines --- */
 
 static int source_gpio_find(struct rtgauge_source *info)
 {
 	info->interval_min_ns = SOURCE_GPIO_INTERVAL_MIN_NS;
 	return 0;
-}
-
-/* The two lines by the chip's label; 0 or -errno. */
-static int source_gpio_lines(struct source_gpio *gpio, const struct rtgauge_setup *setup)
-{
-	unsigned int lines = compat_gpio_lines(setup->gpio_chip);
-	struct gpiod_lookup_table *table;
-	int err = 0;
-
-	/* the kernel would complain in its log */
-	if (setup->gpio_output >= lines || setup->gpio_input >= lines)
-		return -ENODEV;
-	table = kzalloc(struct_size(table, table, 3), GFP_KERNEL);
-	if (!table)
-		return -ENOMEM;
-	table->dev_id = dev_name(source_device);
-	table->table[0] = (struct gpiod_lookup){
-		.key = setup->gpio_chip,
-		.chip_hwnum = setup->gpio_output,
-		.con_id = "output",
-	};
-	table->table[1] = (struct gpiod_lookup){
-		.key = setup->gpio_chip,
-		.chip_hwnum = setup->gpio_input,
-		.con_id = "input",
-	};
-	gpiod_add_lookup_table(table);
-	gpio->output = gpiod_get(source_device, "output", GPIOD_OUT_LOW);
-	gpio->input = gpiod_get(source_device, "input", GPIOD_IN);
-	gpiod_remove_lookup_table(table);
-	kfree(table);
-	if (IS_ERR(gpio->output)) {
-		err = PTR_ERR(gpio->output);
-		gpio->output = NULL;
-	}
-	if (IS_ERR(gpio->input)) {
-		err = PTR_ERR(gpio->input);
-		gpio->input = NULL;
-	}
-	/* how the versions put that a chip has just gone */
-	return err == -EPROBE_DEFER || err == -ENOENT ? -ENODEV : err;
 }
 
 /* Whether the input follows the output. */
@@ -210,67 +165,30 @@ static bool source_gpio_wired(const struct source_gpio *gpio)
 	int low, high;
 
 	usleep_range(SOURCE_GPIO_SETTLE_US, 2 * SOURCE_GPIO_SETTLE_US);
-	low = gpiod_get_raw_value(gpio->input);
-	gpiod_set_raw_value(gpio->output, 1);
+	low = gpiod_get_raw_value(gpio->lines.input);
+	gpiod_set_raw_value(gpio->lines.output, 1);
 	usleep_range(SOURCE_GPIO_SETTLE_US, 2 * SOURCE_GPIO_SETTLE_US);
-	high = gpiod_get_raw_value(gpio->input);
-	gpiod_set_raw_value(gpio->output, 0);
+	high = gpiod_get_raw_value(gpio->lines.input);
+	gpiod_set_raw_value(gpio->lines.output, 0);
 	usleep_range(SOURCE_GPIO_SETTLE_US, 2 * SOURCE_GPIO_SETTLE_US);
 	return !low && high > 0;
 }
 
-/*
- * Whether the output may be driven in a hard interrupt. That a chip cannot sleep says so, but for
- * PREEMPT_RT: there the locks of many drivers sleep. The PL061's takes none.
- */
-static bool source_gpio_hard(const struct source_gpio *gpio)
-{
-	struct device *parent = gpiod_to_chip(gpio->output)->parent;
-
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
-		return true;
-	return parent && parent->driver && !strcmp(parent->driver->name, "pl061_gpio");
-}
-
 static int source_gpio_connect(struct source_gpio *gpio, struct session *s)
 {
-	int err;
-
-	if (gpiod_cansleep(gpio->output) || gpiod_cansleep(gpio->input))
-		return -EOPNOTSUPP;
-	if (gpio->by_timer && !source_gpio_hard(gpio))
+	if (gpio->by_timer && !lines_hard(&gpio->lines))
 		return -EOPNOTSUPP;
 	if (!source_gpio_wired(gpio))
 		return -ENODEV;
-	gpio->irq = gpiod_to_irq(gpio->input);
-	if (gpio->irq <= 0)
-		return -EOPNOTSUPP;
-	err = request_irq(gpio->irq, source_gpio_event,
-			  IRQF_TRIGGER_RISING | IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-gpio",
-			  s);
-	if (err) {
-		gpio->irq = 0;
-		return err == -EINVAL ? -EOPNOTSUPP : err;
-	}
-	/* some chips' lines share an interrupt that cannot be moved: the record says so */
-	compat_irq_set_affinity(gpio->irq, cpumask_of(s->cpu));
-	return 0;
+	return lines_request(&gpio->lines, source_gpio_event, IRQF_TRIGGER_RISING, s->cpu, s);
 }
 
 static void source_gpio_close(struct session *s)
 {
 	struct source_gpio *gpio = s->device;
 
-	if (gpio->irq > 0) {
-		compat_irq_forget_affinity(gpio->irq);
-		free_irq(gpio->irq, s);
-	}
-	if (gpio->input)
-		gpiod_put(gpio->input);
-	if (gpio->output) {
-		gpiod_direction_input(gpio->output);
-		gpiod_put(gpio->output);
-	}
+	lines_forget(&gpio->lines, s);
+	lines_put(&gpio->lines);
 	kfree(gpio);
 	s->device = NULL;
 }
@@ -290,7 +208,7 @@ static int source_gpio_open(struct session *s, struct rtgauge_setup *setup)
 	setup->raise_cpu = gpio->raise_cpu;
 	gpio->by_timer = gpio->raise_cpu == s->cpu && s->kind == RTGAUGE_KIND_IRQ_DISPATCH;
 	compat_hrtimer_setup(&gpio->timer, source_gpio_timer, HRTIMER_MODE_ABS_PINNED_HARD);
-	err = source_gpio_lines(gpio, setup);
+	err = lines_take(&gpio->lines, setup);
 	if (!err)
 		err = source_gpio_connect(gpio, s);
 	if (err)
@@ -334,8 +252,8 @@ static void source_gpio_stop(struct session *s)
 		kthread_stop(gpio->raiser);
 	gpio->raiser = NULL;
 	hrtimer_cancel(&gpio->timer);
-	synchronize_irq(gpio->irq);
-	gpiod_set_raw_value(gpio->output, 0);
+	synchronize_irq(gpio->lines.irq);
+	gpiod_set_raw_value(gpio->lines.output, 0);
 }
 
 const struct source source_gpio = {

@@ -102,8 +102,9 @@ static void calls_info(void)
 
 	CHECK(!ioctl(fd, RTGAUGE_INFO, &info) &&
 		      info.interface_version == RTGAUGE_INTERFACE_VERSION &&
-		      info.sources == RTGAUGE_SOURCE_GPIO && info.room_max == RTGAUGE_ROOM_MAX &&
-		      !info.reserved && info.module_version[0] && info.kernel[0],
+		      info.sources == RTGAUGE_SOURCE_EXTERNAL &&
+		      info.room_max == RTGAUGE_ROOM_MAX && !info.reserved &&
+		      info.module_version[0] && info.kernel[0],
 	      "INFO tells the version");
 	CHECK(fails(ioctl(fd, RTGAUGE_INFO, NULL), EFAULT), "INFO to nowhere: EFAULT");
 	CHECK(!ioctl(fd, RTGAUGE_SOURCE, &source) && !strcmp(source.name, "hrtimer") &&
@@ -113,8 +114,8 @@ static void calls_info(void)
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE not cleared: EINVAL");
 	source = (struct rtgauge_source){ .number = 0 };
 	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 0: EINVAL");
-	source.number = 4;
-	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 4: EINVAL");
+	source.number = 5;
+	CHECK(fails(ioctl(fd, RTGAUGE_SOURCE, &source), EINVAL), "SOURCE 5: EINVAL");
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_OPEN &&
 		      !status.events,
 	      "STATUS of a new file: open");
@@ -135,7 +136,7 @@ static void calls_setup(void)
 	} wrong[] = {
 #define TIMER .kind = RTGAUGE_KIND_TIMER, .contexts = 1, .interval_ns = MS
 		{ "no kind", EINVAL, { .contexts = 1, .interval_ns = MS } },
-		{ "kind 5", EINVAL, { .kind = 5, .contexts = 1, .interval_ns = MS } },
+		{ "kind 6", EINVAL, { .kind = 6, .contexts = 1, .interval_ns = MS } },
 		{ "source 9", EINVAL, { TIMER, .source = 9 } },
 		{ "no context", EINVAL, { .kind = 1, .interval_ns = MS } },
 		{ "context 8", EINVAL, { .kind = 1, .contexts = 8, .interval_ns = MS } },
@@ -148,7 +149,9 @@ static void calls_setup(void)
 		  { .kind = 1, .contexts = 1, .interval_ns = RTGAUGE_INTERVAL_MAX_NS + 1 } },
 		{ "thread given", EINVAL, { TIMER, .thread = 1 } },
 		{ "raise_cpu given", EINVAL, { TIMER, .raise_cpu = 1 } },
-		{ "reserved given", EINVAL, { TIMER, .reserved = { 0, 0, 0, 1 } } },
+		{ "a timer's debounce", EINVAL, { TIMER, .debounce_us = 1 } },
+		{ "a timer's delay", EINVAL, { TIMER, .delay_ns = 1, .delay_every = 1 } },
+		{ "a timer's storm", EINVAL, { TIMER, .storm_edges = 1 } },
 		{ "CPU 4096", ENXIO, { TIMER, .cpu = 4096 } },
 		{ "CPU -1", ENXIO, { TIMER, .cpu = -1u } },
 		{ "a chip for the hrtimer", EINVAL, { TIMER, .source = 1, .gpio_chip = "chip" } },
@@ -629,8 +632,8 @@ static uint64_t odd(uint64_t value)
 static struct rtgauge_setup fuzz_setup(void)
 {
 	struct rtgauge_setup setup = {
-		.kind = (uint32_t)odd(1 + below(4)),
-		.source = (uint32_t)odd(below(4)),
+		.kind = (uint32_t)odd(1 + below(5)),
+		.source = (uint32_t)odd(below(5)),
 		.cpu = (uint32_t)odd(0),
 		.contexts = (uint32_t)odd(1 + below(7)),
 		.flags = (uint32_t)odd(below(2)),
@@ -640,12 +643,24 @@ static struct rtgauge_setup fuzz_setup(void)
 		.periods = odd(below(50)),
 	};
 
-	if (!below(8))
+	if (setup.kind == RTGAUGE_KIND_RESPONSE && below(8)) {
+		/* the chip of the lab's arm64 boards */
+		strcpy(setup.gpio_chip, "9030000.pl061");
+		setup.gpio_input = (uint32_t)odd(below(8));
+		setup.flags = (uint32_t)odd(below(1 << 9) & ~RTGAUGE_SETUP_DITHER);
+		setup.contexts = (uint32_t)odd(1 + below(2));
+		setup.interval_ns = setup.periods = 0;
+		if (setup.flags & RTGAUGE_SETUP_DELAY_SLEEP || !below(4))
+			setup.delay_ns = setup.delay_every = (uint32_t)odd(1 + below(1000));
+	} else if (!below(8)) {
 		snprintf(setup.gpio_chip, sizeof(setup.gpio_chip), "chip%u", below(3));
+	}
 	if (!below(8))
 		setup.gpio_output = (uint32_t)odd(3);
 	if (!below(30))
-		setup.reserved[below(4)] = 1;
+		setup.storm_edges = (uint32_t)odd(100);
+	if (!below(30))
+		setup.debounce_us = (uint32_t)odd(100);
 	return setup;
 }
 
