@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`response` and `log-host` over UDP on loopback, each against a peer made up that does what real
+ones do wrong: it is silent, late, answers twice, storms, or goes away. Counts and order, no times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from agents import Stream, assert_accounted, read, run
+from rtgauge.stream import Event, Header, Samples, Table, Verdict, read_stream
+from rtgauge.target.local import find_agent
+
+CPU: Final = str(min(os.sched_getaffinity(0)))
+GPIO: Final = any(Path("/dev").glob("gpiochip*"))
+RULE: Final = "every-event-answered"
+# Long against being scheduled late; a test's length is this times its events.
+INTERVAL: Final = "300ms"
+EVENTS: Final = 8
+Answers = Callable[[int, int], list[bytes]]
+
+
+def datagram(level: int) -> bytes:
+    """The notation of docs/lines.md."""
+    return b"RTGL\x01" + bytes([level, 0, 0])
+
+
+def level_of(data: bytes) -> int:
+    assert data[:5] == b"RTGL\x01"
+    assert data[6:] == b"\0\0"
+    return data[5]
+
+
+@pytest.fixture(name="agent")
+def agent_path() -> str:
+    return str(find_agent())
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of the test's own, so that tests do not wait for other agents."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextlib.contextmanager
+def target(answers: Answers) -> Iterator[int]:
+    """A peer that answers event ``number`` of a level with what ``answers`` gives; its port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        one.settimeout(0.2)
+        over = threading.Event()
+
+        def serve() -> None:
+            with contextlib.suppress(PermissionError):  # in front of whatever else goes on
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+            number = 0
+            while not over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    data, peer = one.recvfrom(64)
+                    for answer in answers(number, level_of(data)):
+                        one.sendto(answer, peer)
+                    number += 1
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield int(one.getsockname()[1])
+        finally:
+            over.set()
+            thread.join(30)
+
+
+def log_host(agent: str, tmp_path: Path, port: int, *more: str) -> tuple[int, Stream]:
+    words = ("--line", f"net:127.0.0.1:{port}", "--interval", INTERVAL, "--cpu", CPU)
+    return run(agent, tmp_path, "log-host", *words, "--samples", str(EVENTS), *more)
+
+
+def table(stream: Stream, name: str) -> dict[str, int]:
+    [one] = [r for r in stream.records if isinstance(r, Table) and r.name == name]
+    [row] = one.rows
+    return {column.name: int(cell) for column, cell in zip(one.columns, row, strict=True)}
+
+
+def answers_of(stream: Stream) -> tuple[int, ...]:
+    """Raised, answered, unanswered, late, double, lost."""
+    return tuple(table(stream, "answers").values())
+
+
+def verdict(stream: Stream) -> Verdict:
+    [one] = [r for r in stream.records if isinstance(r, Verdict)]
+    assert one.rule == RULE
+    return one
+
+
+def messages(stream: Stream) -> str:
+    return "\n".join(str(e.fields["text"]) for e in stream.events if e.event == "message")
+
+
+def values(stream: Stream, name: str) -> list[int]:
+    [number] = [one.series for one in stream.series if one.name == name]
+    blocks = [r.values for r in stream.records if isinstance(r, Samples) and r.series == number]
+    return [int(value) for value in np.concatenate(blocks)] if blocks else []
+
+
+def missed_at(stream: Stream) -> list[int]:
+    """The numbers of the events that have no sample."""
+    there: set[int] = set()
+    for record in stream.records:
+        if isinstance(record, Samples):
+            gaps = record.gaps.tolist() if record.gaps is not None else []
+            there |= {
+                record.index + at + sum(periods for position, periods in gaps if position <= at)
+                for at in range(len(record.values))
+            }
+    return [number for number in range(EVENTS) if number not in there]
+
+
+def test_every_event_is_answered(agent: str, tmp_path: Path) -> None:
+    levels: list[int] = []
+
+    def mirror(_: int, level: int) -> list[bytes]:
+        levels.append(level)
+        return [datagram(level)]
+
+    with target(mirror) as port:
+        code, stream = log_host(agent, tmp_path, port, "--answered-by", "kernel")
+    assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
+    assert levels == [1, 0] * (EVENTS // 2)
+    assert (verdict(stream).result, verdict(stream).remedy) == ("pass", "")
+    assert [(one.name, one.context) for one in stream.series] == [("response", "kernel")]
+    assert all(value > 0 for value in values(stream, "response"))
+    assert_accounted(stream, EVENTS)
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_silent_target_ends_in_a_verdict(agent: str, tmp_path: Path, listens: bool) -> None:
+    with target(lambda *_: []) as port:
+        code, stream = log_host(agent, tmp_path, port if listens else free_port())
+    assert stream.trailer is not None
+    assert (code, stream.trailer.state) == (3, "complete")
+    assert answers_of(stream) == (EVENTS, 0, EVENTS, 0, 0, 0)
+    assert verdict(stream).result == "fail"
+    assert verdict(stream).evidence.startswith(
+        f"0 of {EVENTS} events answered; not: number 0, 1, 2"
+    )
+    assert "wired" in verdict(stream).remedy
+    assert_accounted(stream, EVENTS)
+
+
+def test_a_late_answer_is_no_answer_to_the_next_event(agent: str, tmp_path: Path) -> None:
+    held: list[bytes] = []
+
+    def late(number: int, level: int) -> list[bytes]:
+        if number == 3:
+            held.append(datagram(level))
+            return []
+        before = held[:]
+        held.clear()
+        return [*before, datagram(level)]
+
+    with target(late) as port:
+        code, stream = log_host(agent, tmp_path, port)
+    assert (code, answers_of(stream)) == (3, (EVENTS, EVENTS - 1, 1, 1, 0, 0))
+    assert missed_at(stream) == [3]
+    assert verdict(stream).evidence.endswith("not: number 3")
+    assert_accounted(stream, EVENTS)
+
+
+def test_answers_that_are_too_many_are_counted(agent: str, tmp_path: Path) -> None:
+    with target(lambda n, level: [datagram(level)] * (3 if n == 2 else 1)) as port:
+        code, stream = log_host(agent, tmp_path, port)
+    assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 2, 0))
+
+
+def test_an_answer_of_the_wrong_level_is_none(agent: str, tmp_path: Path) -> None:
+    with target(lambda n, level: [datagram(level ^ (n == 2))]) as port:
+        code, stream = log_host(agent, tmp_path, port)
+    assert code == 3
+    assert missed_at(stream) == [2]
+    raised, answered, unanswered, late, double, _ = answers_of(stream)
+    assert (raised, answered, unanswered, late + double) == (EVENTS, EVENTS - 1, 1, 1)
+
+
+def test_a_storm_is_bounded_and_counted(agent: str, tmp_path: Path) -> None:
+    with target(lambda n, level: [datagram(level)] * (5000 if n == 2 else 1)) as port:
+        code, stream = log_host(agent, tmp_path, port)
+    found = table(stream, "answers")
+    assert (code, found["raised"], found["answered"]) == (0, EVENTS, EVENTS)
+    assert 0 < found["double"] < 5000
+    assert "was not listened to" in messages(stream)
+
+
+def test_foreign_datagrams_are_no_answers(agent: str, tmp_path: Path) -> None:
+    with target(lambda n, level: [b"hello", b"RTGL\x02\1\0\0", datagram(level)]) as port:
+        code, stream = log_host(agent, tmp_path, port)
+    assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
+    assert f"{2 * EVENTS} times something came on the line" in messages(stream)
+
+
+def test_with_one_edge_the_line_is_put_back_in_between(agent: str, tmp_path: Path) -> None:
+    levels: list[int] = []
+
+    def toggle(number: int, level: int) -> list[bytes]:
+        levels.append(level)
+        return [datagram(1 - number // 2 % 2)] if level else []
+
+    with target(toggle) as port:
+        code, stream = log_host(agent, tmp_path, port, "--edge", "rising")
+    assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
+    assert levels == [1, 0] * EVENTS
+
+
+def test_the_own_error_is_a_series_of_its_own(agent: str, tmp_path: Path) -> None:
+    with target(lambda _, level: [datagram(level)]) as port:
+        code, stream = log_host(agent, tmp_path, port, "--short-circuit", "4")
+    assert (code, answers_of(stream)) == (0, (4, 4, 0, 0, 0, 0))
+    assert [one.name for one in stream.series] == ["own-error"]
+
+
+# --- the board's side ---
+
+
+@contextlib.contextmanager
+def board(agent: str, tmp_path: Path, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """An agent that measures `response` and is ready, and its port; its stream is board.cbor."""
+    port = free_port()
+    output = tmp_path / "board.cbor"
+    words = ("--line", f"net:127.0.0.1:{port}", "--cpu", CPU, "--output", str(output), *more)
+    with subprocess.Popen([agent, "run", "response", *words], stdin=subprocess.PIPE) as process:
+        try:
+            give_up = time.monotonic() + 30
+            while not (output.exists() and output.stat().st_size) or not any(
+                isinstance(record, Header) for record in read_stream(output)
+            ):
+                assert time.monotonic() < give_up
+                assert process.poll() is None
+                time.sleep(0.05)
+            yield process, port
+        finally:
+            process.kill()
+
+
+def ask(one: socket.socket, port: int, level: int) -> int:
+    one.sendto(datagram(level), ("127.0.0.1", port))
+    return level_of(one.recv(64))
+
+
+@pytest.fixture(name="host")
+def asking_socket() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(30)
+        yield one
+
+
+def test_a_board_without_an_end_ends_in_order(
+    agent: str, tmp_path: Path, host: socket.socket
+) -> None:
+    """Also when its log host died in the middle: it keeps what it has, and ends when told."""
+    with board(agent, tmp_path) as (process, port):
+        assert [ask(host, port, n % 2) for n in (1, 2, 3, 4, 5)] == [1, 0, 1, 0, 1]
+        host.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    stream = read(tmp_path / "board.cbor")
+    assert stream.trailer is not None
+    assert (stream.complete, stream.trailer.state) == (True, "complete")
+    assert table(stream, "events") == {"seen": 5, "answered": 5, "lost": 0, "repeated": 0}
+    assert [(one.name, one.context) for one in stream.series] == [("turn-around", "user")]
+    assert len(values(stream, "turn-around")) == 5
+
+
+@pytest.mark.parametrize(
+    ("more", "order", "code", "state"),
+    [
+        ((), b"stop\n", 0, "complete"),
+        ((), b"", 4, "interrupted"),
+        (("--samples", "100"), b"stop\n", 4, "interrupted"),
+    ],
+)
+def test_orders_of_the_host(
+    agent: str, tmp_path: Path, host: socket.socket,
+    more: tuple[str, ...], order: bytes, code: int, state: str,
+) -> None:  # fmt: skip
+    with board(agent, tmp_path, "--control", *more) as (process, port):
+        assert ask(host, port, 1) == 1
+        process.communicate(order, timeout=30)
+        assert process.returncode == code
+    stream = read(tmp_path / "board.cbor")
+    assert stream.trailer is not None
+    assert stream.trailer.state == state
+    assert table(stream, "events")["answered"] == 1
+
+
+def test_repeats_and_one_edge(agent: str, tmp_path: Path, host: socket.socket) -> None:
+    with board(agent, tmp_path, "--samples", "4") as (process, port):
+        assert [ask(host, port, level) for level in (1, 1, 0, 1)] == [1, 1, 0, 1]
+        assert process.wait(30) == 0
+    assert table(read(tmp_path / "board.cbor"), "events")["repeated"] == 1
+    with board(agent, tmp_path, "--samples", "3", "--edge", "rising") as (process, port):
+        found = []
+        for level in (1, 0, 1, 0, 1):
+            if level:
+                found.append(ask(host, port, level))
+            else:
+                host.sendto(datagram(level), ("127.0.0.1", port))
+        assert process.wait(30) == 0
+    assert found == [1, 0, 1]
+    assert table(read(tmp_path / "board.cbor"), "events")["seen"] == 3
+
+
+def test_answers_delayed_on_purpose(agent: str, tmp_path: Path, host: socket.socket) -> None:
+    words = ("--samples", "9", "--delay", "20ms", "--delay-every", "3")
+    with board(agent, tmp_path, *words) as (process, port):
+        for number in range(1, 10):
+            ask(host, port, number % 2)
+        assert process.wait(30) == 0
+    stream = read(tmp_path / "board.cbor")
+    found = values(stream, "turn-around")
+    assert len(found) == 9
+    assert all(found[at] >= 20_000_000 for at in (2, 5, 8))
+    assert stream.series[0].labels["delayed"] == "20ms, 1 of 3"
+    assert "delayed on purpose: by 20ms, 1 of 3" in messages(stream)
+
+
+def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:
+    words = ("--line", f"net:127.0.0.1:{free_port()}", "--cpu", CPU, "--for", "100ms")
+    code, stream = run(agent, tmp_path, "response", *words)
+    assert stream.trailer is not None
+    assert (code, stream.trailer.state) == (0, "complete")
+    assert table(stream, "events")["seen"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("response",), 77, "no line is named"),
+        (("log-host",), 77, "no line is named"),
+        (("response", "--line", "nett:7"), 2, "'nett:7' names no line"),
+        (("response", "--line", "net:7", "--interval", "1ms"), 2, "give the interval to the log"),
+        (("response", "--line", "net:7", "--delay-every", "5"), 2, "give --delay"),
+        (("log-host", "--line", "net:7"), 2, "names no address"),
+        (("log-host", "--line", "net:127.0.0.1:7", "--timeout", "31ms"), 2, "shorter timeout"),
+        (("response", "--line", "gpio:chip:0"), 2, "CHIP:OUTPUT:INPUT"),
+        pytest.param(
+            ("response", "--line", "gpio:chip:0:1"), 77, "this machine has no GPIO chip",
+            marks=pytest.mark.skipif(GPIO, reason="this machine has a GPIO chip"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said(
+    agent: str, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = subprocess.run(
+        [agent, "run", *words, "--output", str(tmp_path / "stream.cbor")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert len(done.stderr.splitlines()) == 2  # the reason, and what to do about it
+    records = list(read_stream(tmp_path / "stream.cbor"))
+    assert not any(isinstance(record, Event | Samples) for record in records)
