@@ -234,6 +234,10 @@ def test_a_board_of_the_lab_has_its_own_log_host() -> None:
     assert steps_of(planned_step(KNOWN, "response", {**bare, "log-host": "lab"})) == expected
     looped = planned_step(KNOWN, "response", {**bare, "line": "loopback:pl061:0:1"})
     assert [one["of"] for one in steps_of(looped)] == ["response"]
+    several = steps_of(planned_step(KNOWN, "response", {**bare, "context": "irq,user"}))
+    assert [one.get("context", one.get("answered-by")) for one in several] == [
+        "irq", "irq", "user", "user",
+    ]  # fmt: skip
     endless = steps_of(planned_step(KNOWN, "response", {}))
     assert endless[1]["samples"] == "1000"
 

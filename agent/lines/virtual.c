@@ -4,8 +4,8 @@
  * tests: "set_irq_in" drives an input of a chip, "IRQ raise N" and "IRQ lower N" come when its output N
  * has changed. Each order is answered by "OK" or "FAIL ...", in its turn among those reports.
  *
- * QEMU counts a chip's interrupt as output 0 as well, so that one is nobody's answer. Input and output
- * of one number are a wire: what is driven is reported back by QEMU itself, for the error of the path.
+ * Input and output of one number are a wire: what is driven is reported back by QEMU itself, for the
+ * error of the path.
  */
 #include <errno.h>
 #include <poll.h>
@@ -63,9 +63,6 @@ static int virtual_read(const struct line *line, struct virtual *virtual, struct
 				   "give QEMU's socket, the chip's path there, its input and its "
 				   "output: virtual:SOCKET:CHIP:IN:OUT",
 				   "'virtual:%.160s' names no line", line->text);
-	if (!virtual->out && virtual->in)
-		return message_set(why, -EINVAL, "let the board answer on another line",
-				   "output 0 cannot be told from the chip's interrupt");
 	virtual->socket.sun_family = AF_UNIX;
 	return 0;
 }

@@ -76,13 +76,19 @@ def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
 
     Raises UsageError where something is missing, TargetError where a log host cannot be reached.
     """
+    # Settings of a machine are set by one agent; and a board of the lab is not worth ours.
+    made = bool(getattr(target, "log_host", ""))
     steps: list[PlannedStep] = []
     for step in plan.steps:
-        board = _with_log_host(step, target)
-        if not board.log_host:
+        with_host = _with_log_host(step, target)
+        if not with_host.log_host:
             steps.append(step)
             continue
-        steps += [_answering(board), _timing(board, hosts[board.log_host].catalogue)]
+        for board in _contexts(with_host):
+            timing = _timing(board, hosts[board.log_host].catalogue)
+            if made or board.log_host == target.name:
+                timing = replace(timing, keep_settings=True)
+            steps += [_answering(board), timing]
     return replace(plan, steps=tuple(steps))
 
 
@@ -108,6 +114,17 @@ def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
             "name them with --log-line, its output first: --log-line gpio:gpiochip0:17:27",
         )
     return step
+
+
+def _contexts(step: PlannedStep) -> list[PlannedStep]:
+    """A step for each context: an event is answered once."""
+    contexts = step.parameters.get("context", "user").split(",")
+    return [
+        step
+        if len(contexts) == 1
+        else replace(step, parameters=MappingProxyType({**step.parameters, "context": context}))
+        for context in contexts
+    ]
 
 
 def _answering(step: PlannedStep) -> PlannedStep:

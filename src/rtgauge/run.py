@@ -587,8 +587,9 @@ class _Run:
                     "step": index,
                     "measurement": step.measurement,
                     "parameters": dict(step.parameters),
-                    "load": step.load,
-                    "load_command": step.load_command,
+                    # of a log host's step that of the board, which is what was measured
+                    "load": loaded.load,
+                    "load_command": loaded.load_command,
                     "disturb": step.disturb,
                     "budget_ns": step.budget_ns,
                     "rate_per_hour": step.rate_per_hour,
@@ -601,6 +602,7 @@ class _Run:
                     "duration_s": 0.0,
                 }
                 for index, step in enumerate(steps)
+                for loaded in [steps[index - 1] if _is_log_host(step) else step]
             ],
         }
 

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events from outside: an emulated board that answers on its GPIO lines, and this machine as its
+log host, in one run. What each side says of the same events has to agree.
+
+Time is this machine's, so no test says how long something takes; an answer that was delayed on
+purpose by a tenth of a second took at least that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.live import LiveStep
+from rtgauge.pair import with_line
+from rtgauge.plan import Plan, PlannedStep, planned_step
+from rtgauge.run import execute
+from rtgauge.store import Store, StoredRun
+from rtgauge.target.lab import LabTarget
+from rtgauge.target.local import LocalAgent, LocalTarget
+from test_run import Watcher
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-aarch64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
+)
+BOARD = "arm64-rt-6.1,lines=outside"
+EVENTS = 30
+DELAY_NS = 100_000_000
+DELAY_EVERY = 10
+# The board has so long for an answer that a busy machine is no reason for a missing one.
+PACE = {"samples": f"{EVENTS}", "interval": "1s", "cpu": "0"}
+CONTEXTS = ("user",)
+
+
+@pytest.fixture(scope="module")
+def board() -> Iterator[LabTarget]:
+    target = LabTarget(BOARD)
+    yield target
+    target.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(None, tmp_path / "store") as opened:
+        yield opened
+
+
+def response(board: LabTarget, **given: str) -> PlannedStep:
+    wanted = {**PACE, **{name.replace("_", "-"): text for name, text in given.items()}}
+    return planned_step(Catalogue.from_json(board.describe()), "response", wanted)
+
+
+def carry_out(
+    store: Store, board: LabTarget, step: PlannedStep, watcher: Watcher | None = None
+) -> StoredRun:
+    (outcome,) = execute(Plan("outside", (step,)), [board], store, watcher)
+    return store.get(outcome.id)
+
+
+def states(run: StoredRun) -> list[str]:
+    return [step["state"] for step in run.document["steps"][:2]]
+
+
+def values(run: StoredRun, step: int, name: str) -> NDArray[np.int64]:
+    (series,) = (one for one in run.steps[step].series if one.info.name == name)
+    blocks = [np.asarray(block, np.int64) for block in series.values()]
+    return np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+
+
+def table(run: StoredRun, step: int, name: str) -> Mapping[str, Any]:
+    (found,) = (one for one in run.steps[step].tables if one.name == name)
+    return dict(zip([column.name for column in found.columns], found.rows[0], strict=True))
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_both_sides_say_the_same(store: Store, board: LabTarget, context: str) -> None:
+    """Every event once, in its order; the log host's time contains the board's way to the answer;
+    and the answers that were delayed on purpose are the ones that took longer."""
+    extra = {"delay": "100ms", "delay_every": f"{DELAY_EVERY}"} if context == "user" else {}
+    run = carry_out(store, board, response(board, context=context, **extra))
+    assert states(run) == ["complete", "complete"], run.document["steps"]
+    answers, events = table(run, 1, "answers"), table(run, 0, "events")
+    assert (answers["raised"], answers["answered"]) == (EVENTS, EVENTS)
+    assert (answers["unanswered"], answers["late"], answers["double"], answers["lost"]) == (0,) * 4
+    assert (events["seen"], events["answered"], events["lost"]) == (EVENTS, EVENTS, 0)
+    (verdict,) = run.steps[1].verdicts
+    assert (verdict.rule, verdict.result) == ("every-event-answered", "pass")
+    outside, own = values(run, 1, "response"), values(run, 0, "answer")
+    assert len(outside) == len(own) == EVENTS
+    # The board's stamp behind the answer may be later than the moment at which it was seen outside;
+    # what lies before the answer is a part of what was seen.
+    if context != "irq":
+        assert bool((outside >= values(run, 0, "wake-up")).all())
+    if extra:
+        delayed = set(range(DELAY_EVERY - 1, EVENTS, DELAY_EVERY))
+        assert delayed <= set(np.flatnonzero(outside >= DELAY_NS).tolist())
+        assert delayed <= set(np.flatnonzero(own >= DELAY_NS).tolist())
+
+
+def test_a_board_that_is_silent(board: LabTarget) -> None:
+    """Nobody answers: each event is counted as unanswered, and the log host comes to its end."""
+    board.environment()
+    with_host = response(board)
+    catalogue = Catalogue.from_json(LocalTarget().describe())
+    alone = planned_step(catalogue, "log-host", {"samples": "20", "interval": "10ms", "cpu": "0"})
+    asked = with_line(alone, PlannedStep("x", {**with_host.parameters, "line": board.answer_line}),
+                      board)  # fmt: skip
+    with Store.open(None, Path("silent")) as store:
+        (outcome,) = execute(Plan("silent", (asked,)), [LocalTarget()], store)
+        run = store.get(outcome.id)
+    answers = table(run, 0, "answers")
+    assert (answers["raised"], answers["answered"], answers["unanswered"]) == (20, 0, 20)
+    (verdict,) = run.steps[0].verdicts
+    assert verdict.result == "fail"
+
+
+class Killing(Watcher):
+    """Kills one of the two once both have something to show."""
+
+    def __init__(self, which: str, board: LabTarget) -> None:
+        super().__init__()
+        self.which, self.board = which, board
+        self.killed = False
+
+    def act(self, live: LiveStep) -> None:
+        counts = [one.count for one in live.series.values()]
+        if self.killed or len(counts) < 3 or min(counts) < 3:
+            return
+        self.killed = True
+        pid = PIDS[-1]
+        if self.which == "board":
+            machine = self.board._machine
+            assert machine is not None
+            assert machine.pid is not None
+            pid = machine.pid
+        os.kill(pid, signal.SIGKILL)
+
+
+PIDS: list[int] = []
+
+
+@pytest.mark.parametrize("which", ["log host", "board"])
+def test_one_of_the_two_is_killed(
+    store: Store, board: LabTarget, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run says which, ends by itself, and what came is kept on both sides."""
+    start = LocalTarget.start
+
+    def started(self: LocalTarget, arguments: list[str]) -> LocalAgent:
+        agent = start(self, arguments)
+        PIDS.append(agent._process.pid)
+        return agent
+
+    monkeypatch.setattr(LocalTarget, "start", started)
+    watcher = Killing(which, board)
+    run = carry_out(store, board, response(board, samples="1000", interval="50ms"), watcher)
+    assert watcher.killed
+    answer, log = run.document["steps"][:2]
+    if which == "board":
+        assert answer["state"] == "failed"
+        assert "ended on its own" in answer["reason"]
+        assert log["state"] in ("failed", "interrupted")  # its socket was that board's
+    else:
+        assert (answer["state"], log["state"]) == ("interrupted", "interrupted")
+        assert "the log host ended: the agent was killed from outside" in answer["reason"]
+    for step in run.steps[:2]:
+        assert any(one.totals.count >= 3 for one in step.series)
