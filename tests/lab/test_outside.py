@@ -107,7 +107,7 @@ def test_both_sides_say_the_same(store: Store, board: LabTarget, context: str) -
         assert delayed <= set(np.flatnonzero(own >= DELAY_NS).tolist())
 
 
-def test_a_board_that_is_silent(board: LabTarget) -> None:
+def test_a_board_that_is_silent(store: Store, board: LabTarget) -> None:
     """Nobody answers: each event is counted as unanswered, and the log host comes to its end."""
     board.environment()
     with_host = response(board)
@@ -115,9 +115,8 @@ def test_a_board_that_is_silent(board: LabTarget) -> None:
     alone = planned_step(catalogue, "log-host", {"samples": "20", "interval": "10ms", "cpu": "0"})
     asked = with_line(alone, PlannedStep("x", {**with_host.parameters, "line": board.answer_line}),
                       board)  # fmt: skip
-    with Store.open(None, Path("silent")) as store:
-        (outcome,) = execute(Plan("silent", (asked,)), [LocalTarget()], store)
-        run = store.get(outcome.id)
+    (outcome,) = execute(Plan("silent", (asked,)), [LocalTarget()], store)
+    run = store.get(outcome.id)
     answers = table(run, 0, "answers")
     assert (answers["raised"], answers["answered"], answers["unanswered"]) == (20, 0, 20)
     (verdict,) = run.steps[0].verdicts
