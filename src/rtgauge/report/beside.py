@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from rtgauge.report import numbers
@@ -21,9 +21,10 @@ from rtgauge.report.labels import (
     load_text,
     target_name,
 )
+from rtgauge.report.persistence import is_response
 from rtgauge.report.sketch import added
 
-__all__ = ["CAUTION", "Row", "Table", "across", "command", "run_name", "title", "within"]
+__all__ = ["CAUTION", "Row", "Table", "across", "answers", "command", "run_name", "title", "within"]
 
 Document = Mapping[str, Any]
 
@@ -139,6 +140,43 @@ def across(model: Document) -> list[Table]:
                 shared = ", ".join([*words, under])
                 found.append(_table(model, key, rows, shared))
     return found
+
+
+def answers(model: Document, which: Iterable[int]) -> Table | None:
+    """All answers to events in these runs, a row for each run, kernel and context; None where there
+    is one row at most."""
+    rows: dict[Member, list[int]] = {}
+    names: dict[str, None] = {}
+    for (measurement, name, unit), members in _members(model, which).items():
+        if is_response(name, unit):
+            rows |= members
+            names[measurement] = None
+    if len(rows) < 2:
+        return None
+    table = _table(model, (" and ".join(names), "response", "ns"), rows)
+    texts = [_answered(model, row, context) for row, (_, _, context, _) in
+             zip(table.rows, rows, strict=True)]  # fmt: skip
+    texts = [
+        text if texts.count(text) == 1 else f"{text}, {run_name(model['runs'][row.run], row.run)}"
+        for text, row in zip(texts, table.rows, strict=True)
+    ]
+    texts = [
+        text if texts.count(text) == 1 else f"{text}, step {row.step + 1}"
+        for text, row in zip(texts, table.rows, strict=True)
+    ]
+    named = tuple(replace(row, what=text) for row, text in zip(table.rows, texts, strict=True))
+    return replace(table, rows=named, shared="contexts and kernels")
+
+
+def _answered(model: Document, row: Row, context: str) -> str:
+    """Which kernel answered, in which context, under which load."""
+    run = model["runs"][row.run]
+    environment = run["environment"]
+    kernel = str((environment.get("kernel") or {}).get("release") or "")
+    words = [kernel or run_name(run, row.run)]
+    words += [f"{context} context"] if context else []
+    load = load_text(next(one for one in run["steps"] if one["step"] == row.step)["load"])
+    return ", ".join([*words, load])
 
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]

@@ -16,6 +16,14 @@ from rtgauge import stats
 from rtgauge.report import beside, compare, compare_text, numbers, pictures, sketch
 from rtgauge.report.labels import added_text, capital, realtime_text, target_name
 from rtgauge.report.model import Analysis, Document
+from rtgauge.report.persistence import (
+    Trace,
+    captions,
+    is_response,
+    persistence,
+    trace_of,
+    traces,
+)
 from rtgauge.report.points import verdict_of_run
 from rtgauge.report.steps import Shared
 from rtgauge.report.tables import Cell, column, counter, tags
@@ -103,9 +111,11 @@ def _ends(rows: Sequence[beside.Row], unit: str) -> list[tuple[str, list[Cell]]]
     return ends
 
 
-def steps_view(analysis: Analysis, number: int) -> list[Beside]:
+def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = "") -> list[Beside]:
     """The tables of a run's quantities that it has under several methods, loads or steps."""
     found = []
+    if (answers := beside.answers(analysis.model, [number])) is not None:
+        found.append(_across(analysis, answers, f"{prefix}answers", shared))
     for table in beside.within(analysis.model, number):
         rows = table.rows
         columns = [
@@ -134,6 +144,13 @@ def _counts(analysis: Analysis, row: beside.Row) -> Counts:
     return Counts.merged([figures[places[place]].counts for place in row.places])
 
 
+def _traces(analysis: Analysis, row: beside.Row) -> list[Trace]:
+    steps = analysis.model["runs"][row.run]["steps"]
+    parameters = next(one["parameters"] for one in steps if one["step"] == row.step)
+    figures, places = analysis.figures[row.run], analysis.places[row.run]
+    return [trace_of(figures[places[place]], parameters) for place in row.places]
+
+
 def runs_view(
     analysis: Analysis, shared: Shared, compared: compare.Compared | str | None = None
 ) -> dict[str, Any] | None:
@@ -149,13 +166,19 @@ def runs_view(
         "refused": compared if isinstance(compared, str) else "",
         "sets": None,
     }
+    whole = beside.answers(analysis.model, range(len(runs)))
+    tables = [whole] if whole is not None else []
     if isinstance(compared, compare.Compared):
         view["sets"] = _sets_view(compared, shared)
     elif compared is None:
-        view["tables"] = [
-            _across(analysis, table, f"beside-{at}", shared)
-            for at, table in enumerate(beside.across(analysis.model))
+        tables += [
+            table
+            for table in beside.across(analysis.model)
+            if whole is None or not is_response(table.name, table.unit)
         ]
+    view["tables"] = [
+        _across(analysis, table, f"beside-{at}", shared) for at, table in enumerate(tables)
+    ]
     return view
 
 
@@ -393,6 +416,12 @@ def _across(
                 "apart, the systems differ; the last points are single samples.",
             },
         ]
+        if is_response(table.name, unit):
+            answers = persistence(
+                traces([_traces(analysis, rows[at]) for at in drawn]), shared.bases
+            )
+            shared.data[name]["persistence"] = answers
+            views = (captions(answers, shared.responses > 1) if answers else []) + views
     return Beside(
         title=beside.title(table),
         caption="The series of several CPUs together.",

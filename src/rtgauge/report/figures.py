@@ -1044,6 +1044,155 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
     return plot
 
 
+def _persistence(quantity: Quantity, width: float, height: float) -> Plot | None:
+    return _answers(quantity, width, 0)
+
+
+def _enlarged(quantity: Quantity, width: float, height: float) -> Plot | None:
+    return _answers(quantity, width, 1)
+
+
+_TRACE: Final = 24.0
+"""The height of a trace of answers, from its low to its high level."""
+
+
+def _answers(quantity: Quantity, width: float, which: int) -> Plot | None:
+    """All answers laid over each other, below the event; ``which`` of the bases of time."""
+    answers = quantity.data.get("persistence")
+    if not answers or which >= len(answers["panels"]):
+        return None
+    panel, many = answers["panels"][which], quantity.number > 1
+    pitch = _TRACE + (17 if many else 10)
+    start, step = panel["start_ns"] / quantity.divisor, panel["division_ns"] / quantity.divisor
+    plot = Plot(
+        width,
+        13 + 18 + 6 + pitch * quantity.number + 30,
+        Scale("linear", start, start + 10 * step),
+        Scale("linear", 0, 1),
+    )
+    unit = f"{GAP}{quantity.unit}" if quantity.unit else ""
+    plot.across(
+        [start + at * step for at in range(11)],
+        f"time since the event ({quantity.unit}), {scales.tick(step)}{unit} per division",
+    )
+    most = max(
+        [1, *(n + sum(left) for n, left in zip(answers["count"], answers["open"], strict=True))]
+    )
+
+    def shade(number: int) -> str:
+        return _shade(0.2 + 0.8 * math.log(max(number, 1)) / math.log(max(most, 2)))
+
+    rises, falls = _ways(answers)
+    _event(plot, rises, falls)
+    edges = [value / quantity.divisor for value in panel["edges"]]
+    for row in range(quantity.number):
+        high = 13 + 18 + 6 + pitch * row + (14 if many else 7)
+        went = [np.array(unpack(panel[kind][row]), np.int64) for kind in ("rising", "falling")]
+        before = [panel["outside"][2 * row + kind] for kind in (0, 1)]
+        events = [
+            int(one.sum()) + sum(outside) + left
+            for one, outside, left in zip(went, before, answers["open"][row], strict=True)
+        ]
+        _trace(plot, edges, went, ([one[0] for one in before], events), (high, shade))
+        _named(plot, quantity, answers, row, (high, many, sum(one[1] for one in before)))
+    return plot
+
+
+def _ways(answers: Data) -> tuple[bool, bool]:
+    """Whether there are events that rise, and such that fall."""
+    panel = answers["panels"][0]
+    rises, falls = (
+        any(left[at] for left in answers["open"]) or any(any(unpack(text)) for text in panel[kind])
+        for at, kind in enumerate(("rising", "falling"))
+    )
+    return rises, falls
+
+
+def _event(plot: Plot, rises: bool, falls: bool) -> None:
+    """The event's edge at 0, both ways where both occur."""
+    low, high, left = 30.0, 16.0, plot.left
+    at = min(max(plot.px(0.0), plot.left), plot.right)
+    plot.text(2, 25, "event", fill=SOFT)
+    for there, before, after in ((rises, low, high), (falls, high, low)):
+        if there:
+            data = f"M{_n(left)} {_n(before)}H{_n(at)}V{_n(after)}H{_n(plot.right)}"
+            plot.path(data if at > left else f"M{_n(left)} {_n(after)}H{_n(plot.right)}", INK, 1.1)
+
+
+def _trace(
+    plot: Plot,
+    edges: Sequence[float],
+    went: Sequence[NDArray[np.int64]],
+    known: tuple[Sequence[int], Sequence[int]],
+    how: tuple[float, Callable[[int], str]],
+) -> None:
+    """The levels and the edges of a row. ``known``: the answers, rising and falling, that came
+    before the picture begins, and all events; ``how``: the top, and the shade of a number."""
+    (done, events), (high, shade) = ([list(known[0]), known[1]], how)
+    low = high + _TRACE
+    paths: dict[str, list[str]] = {}
+
+    def level(x0: float, x1: float, y: float, number: int) -> None:
+        if number:
+            paths.setdefault(shade(number), []).append(
+                f"M{_n(x0)} {_n(y - 0.8)}h{_n(x1 - x0)}v1.6h{_n(x0 - x1)}z"
+            )
+
+    since, bars = plot.left, []
+    for at in np.flatnonzero(went[0] + went[1]).tolist():
+        left = plot.px(edges[at])
+        wide = max(plot.px(edges[at + 1]) - left, 0.9)
+        level(since, left, high, done[0] + events[1] - done[1])
+        level(since, left, low, done[1] + events[0] - done[0])
+        since = left
+        done = [done[0] + int(went[0][at]), done[1] + int(went[1][at])]
+        bars.append((int(went[0][at] + went[1][at]), left, wide))
+    level(since, plot.right, high, done[0] + events[1] - done[1])
+    level(since, plot.right, low, done[1] + events[0] - done[0])
+    for number, left, wide in bars:
+        paths.setdefault(shade(number), []).append(
+            f"M{_n(left)} {_n(high - 0.8)}h{_n(wide)}v{_n(_TRACE + 1.6)}h{_n(-wide)}z"
+        )
+    for colour, data in paths.items():
+        plot.path("".join(data), fill=colour)
+
+
+def _named(
+    plot: Plot, quantity: Quantity, answers: Data, row: int, how: tuple[float, bool, int]
+) -> None:
+    """The name of a row, its first and its last answer, and what is not in the picture."""
+    high, many, beyond = how
+    middle, low = high + _TRACE / 2, high + _TRACE
+    plot.text(2, middle + 2.5, "answer", fill=SOFT)
+    if many:
+        words = f"{quantity.labels[row]}: {numbers.count(answers['count'][row])} answers"
+        room = plot.right - plot.left
+        plot.text(plot.left, high - 4, fit(words, room), fill=INK, font_weight="600")
+    for name in ("min", "max"):
+        value = answers[name][row]
+        if value is None or not plot.x.low <= value / quantity.divisor <= plot.x.high:
+            continue
+        at = plot.px(value / quantity.divisor)
+        data = f"M{_n(at)} {_n(high - 3)}V{_n(low + 3)}"
+        plot.path(data, WARM, 0.7, stroke_dasharray="2 1.6")
+        words = f"{name} {quantity.shown(value / quantity.divisor)}"
+        wide = text_width(words) * 0.85 + 4
+        left = at - wide > plot.left if name == "min" else at + wide > plot.right
+        plot.label(at + (-3 if left else 3), middle + 2.5, words, WARM, "end" if left else "start")
+    words = ", ".join(
+        text
+        for text in (
+            f"{numbers.count(beyond)} beyond" if beyond else "",
+            f"{numbers.count(sum(answers['open'][row]))} unanswered"
+            if sum(answers["open"][row])
+            else "",
+        )
+        if text
+    )
+    if words:
+        plot.label(plot.right - 2, low - 3, words, FAIL, "end")
+
+
 KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
     "against": _against,
     "histogram": _histogram,
@@ -1053,6 +1202,8 @@ KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
     "series": _series,
     "around": _around,
     "begin": _begin,
+    "persistence": _persistence,
+    "enlarged": _enlarged,
 }
 """Kind of a figure -> what draws it. ``strip`` has data of its own."""
 

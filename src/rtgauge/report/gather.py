@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import stats
+from rtgauge.report.persistence import is_response
 from rtgauge.stats import Counts
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ class Figures:
     lead: Lead | None = None
     starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """When the test loops of the step began, those of its other series too."""
+    halves: tuple[Counts, Counts] | None = None
+    """Of answers to events: those to every other event, from the first and from the second on."""
 
 
 def gather(
@@ -261,7 +264,9 @@ def _figures(
     around, begin, offsets = _dithered(series, (around, begin), gap_index, gap_count)
 
     corrected, uncorrectable = None, 0
-    if info.interval_ns > 0:
+    # An event without an answer says nothing of how late one would have been.
+    answers = is_response(info.name, info.unit)
+    if info.interval_ns > 0 and not answers:
         result = stats.corrected(
             counts,
             before * info.scale if info.scale != 1 else before,
@@ -296,7 +301,17 @@ def _figures(
         around=around,
         begin=begin,
         lead=leading,
+        halves=_halves(series) if answers and not info.histogram_only else None,
     )
+
+
+def _halves(series: StoredSeries) -> tuple[Counts, Counts]:
+    """The samples of even and of odd index."""
+    builders = (stats.CountsBuilder(), stats.CountsBuilder())
+    for chunk in series.chunks():
+        for half, builder in enumerate(builders):
+            builder.add(chunk.value[chunk.index % 2 == half])
+    return builders[0].build(), builders[1].build()
 
 
 def _from_histogram(series: StoredSeries) -> Counts:

@@ -44,6 +44,7 @@ from rtgauge.report.labels import (
     worst,
 )
 from rtgauge.report.model import Analysis, Document
+from rtgauge.report.persistence import bases, is_response
 from rtgauge.report.points import negative_points, positive_points, verdict_of_run
 from rtgauge.report.published import CAUTION
 from rtgauge.report.remarks import RULES
@@ -93,7 +94,15 @@ def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
     ]
     maps = sum(number if number <= pictures.APART else 1 for number in groups)
     steps = sum(len(run["steps"]) for run in analysis.model["runs"])
-    shared = Shared(pictures.Budget.of(sum(groups), maps, steps))
+    answers = [
+        analysis.figures[number][key].counts
+        for number, run in enumerate(analysis.model["runs"])
+        for key, one in zip(analysis.places[number], run["series"], strict=False)
+        if is_response(one["name"], one["unit"])
+    ]
+    shared = Shared(
+        pictures.Budget.of(sum(groups), maps, steps), bases=bases(answers), responses=len(answers)
+    )
     runs = [
         _run(analysis, number, shared, f"r{number + 1}-" if many else "")
         for number in range(len(analysis.runs))
@@ -262,7 +271,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "rating_rule": next((one["rule"] for one in run["ratings"] if one["by"] == "rule"), ""),
         "overview": [_overview(run, view) for view in views],
         "ambience": ambience_table(run),
-        "beside": steps_view(analysis, number),
+        "beside": steps_view(analysis, number, shared, prefix),
         "skipped": [
             {
                 "anchor": view["anchor"],

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rtgauge import reference
 from rtgauge.report.labels import group_series
+from rtgauge.report.persistence import is_response
 
 __all__ = ["CAUTION", "published"]
 
@@ -19,6 +20,9 @@ CAUTION: Final = (
     "Measured by others on other boards, kernels and loads: they say what orders of magnitude to "
     "expect, and are never a ranking."
 )
+
+_ANSWERS: Final = ("response", "latency")
+"""What the published figures call the time from an event to its answer."""
 
 Series = Mapping[str, Any]
 
@@ -36,6 +40,9 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         rows = [row for row in known if row.series == series[0]["name"]]
+        if is_response(series[0]["name"], series[0]["unit"]):
+            # Seen from outside or by itself: the studies measured the same.
+            rows = [r for r in reference.rows() if (r.measurement, r.series) == _ANSWERS]
         found += _chosen(step, run, rows, members, series)
     if any(one["step"] == step["step"] for one in run["verdicts"]):
         found += [_row(row, []) for row in known if row.verdict and row.min_us is None][:MOST]

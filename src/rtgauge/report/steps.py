@@ -26,6 +26,7 @@ from rtgauge.report.labels import (
     work_text,
 )
 from rtgauge.report.model import Analysis, Document
+from rtgauge.report.persistence import Base, captions, is_response, persistence, trace_of
 from rtgauge.report.points import Point
 from rtgauge.report.sequences import is_sequence, sequences
 from rtgauge.report.strips import Strip, strips
@@ -58,6 +59,10 @@ class Shared:
 
     budget: pictures.Budget
     data: dict[str, Any] = field(default_factory=dict)
+    bases: tuple[Base, Base | None] | None = None
+    """The bases of time of all pictures of answers to events."""
+    responses: int = 0
+    """How many series such pictures are of."""
 
 
 def step_view(
@@ -361,6 +366,10 @@ def _group(
         views = _figures(picture, len(series), found, grid)
         if (over := shared.data[name]["against"]) is not None:
             views.insert(0, _against(over))
+        if is_response(series[0]["name"], unit):
+            rows = [trace_of(one, step["parameters"]) for one in figures]
+            answers = shared.data[name]["persistence"] = persistence(rows, shared.bases)
+            views = (captions(answers, shared.responses > 1) if answers else []) + views
     return {
         "id": name,
         "places": list(members),

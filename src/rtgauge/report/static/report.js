@@ -226,6 +226,7 @@ class Group {
 		this.legend();
 		this.maps = data.heat ? data.heat.maps.map(unpack) : [];
 		const opened = w => w && { at: w.at, index: unpackSteps(w.index), due: unpackSteps(w.due_ns), value: unpackSigned(w.value) };
+		this.answers = data.persistence ? data.persistence.panels.map(p => ({ ...p, rising: p.rising.map(unpack), falling: p.falling.map(unpack) })) : [];
 		this.window = data.window && { around: data.window.around.map(opened), begin: data.window.begin.map(opened) };
 		box.querySelectorAll("figure[data-kind=strip]").forEach((figure, k) => { figure.strip = data.strips[k]; });
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
@@ -620,6 +621,106 @@ class Group {
 			tell: (u, idx) => `${this.data.labels[idx]}: max ${this.show(tops[idx])}${NARROW}${this.unit}, ${group(String(this.data.ccdf.total[idx]))} samples`,
 		});
 	}
+	/* All answers laid over each other: cells are where edges of the answering line are; the lines
+	   above and below are the levels before and after, their colour how many answers are there. */
+	persistence(figure) { return this.panel(figure, 0); }
+	enlarged(figure) { return this.panel(figure, 1); }
+	panel(figure, which) {
+		const p = this.data.persistence, d = this.answers[which], narrow = figure.querySelector(".canvas").clientWidth < 520;
+		const vis = this.visible(), rows = vis.length, many = this.n > 1, div = this.data.div;
+		if (!rows) return null;
+		const edges = d.edges.map(v => v / div), from = d.start_ns / div, to = (d.start_ns + 10 * d.division_ns) / div;
+		const x = edges.slice(0, -1).map((v, k) => (v + edges[k + 1]) / 2);
+		/* From above: the event, then a row for each series; a row is 1 high and has its name above it. */
+		const pitch = many ? 1.55 : 1.3, top = 0.9 + 0.55 + pitch * rows, level = r => [top - 0.9 - 0.55 - r * pitch - 1 + 0.1, top - 0.9 - 0.55 - r * pitch - 0.1];
+		const most = Math.max(1, ...vis.map(i => p.count[i] + p.open[i][0] + p.open[i][1]));
+		const hue = ramped(most), warm = isDark() ? "#f2a36b" : "#b8541c";
+		this.bar(figure, most, "answers that took this path, logarithmic");
+		figure.querySelector(".canvas").style.height = printing ? "" : `${Math.round(Math.min(120 + (many ? 96 : 130) * rows, 640))}px`;
+		const text = ns => { const v = ns / div; return `${this.show(v)}${NARROW}${this.unit}`; };
+		const splits = [...Array(11).keys()].map(k => (d.start_ns + k * d.division_ns) / div);
+		return this.base(figure, {
+			data: [x, x.map(() => null)],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => a === null || (a <= x[0] && b >= x[x.length - 1]) ? [from, to] : [Math.max(a, from), Math.min(b, to)] }, y: { range: [0, top] } },
+				axes: [Object.assign(axisBase(), { label: `time since the event (${this.unit}), ${tick(d.division_ns / div)}${NARROW}${this.unit} per division`, size: 34,
+					splits: (u, i, a, b) => { if (b - a > (to - from) * 0.55) return narrow ? splits.filter((_, k) => k % 2 === 1) : splits; const out = [], step = 10 ** Math.floor(Math.log10((b - a) / 4)); for (let v = Math.ceil(a / step) * step; v <= b; v += step) out.push(+v.toPrecision(9)); const skip = Math.ceil(out.length / 8); return out.filter((_, k) => k % skip === 0); },
+					values: (u, s) => s.map(tick), filter: (u, s) => s }),
+					Object.assign(axisBase(), { size: 46, grid: { show: false }, ticks: { show: false }, splits: () => [top - 0.45, ...vis.map((_, r) => (level(r)[0] + level(r)[1]) / 2)], values: () => ["event", ...vis.map(() => "answer")], filter: (u, s) => s })],
+				series: [{}, { stroke: "transparent", width: 0, points: { show: false } }],
+				focus: { alpha: 1 },
+			},
+			hooks: { drawAxes: [u => {
+				const c = u.ctx, r = devicePixelRatio, b = u.bbox, X = v => u.valToPos(v, "x", true), Y = v => Math.round(u.valToPos(v, "y", true));
+				c.save(); c.beginPath(); c.rect(b.left, b.top, b.width, b.height); c.clip();
+				const line = (x0, y0, x1, y1) => { c.beginPath(); c.moveTo(x0, y0); c.lineTo(x1, y1); c.stroke(); };
+				const low = Y(top - 0.8), high = Y(top - 0.12), at0 = Math.round(X(0)), left = b.left, right = b.left + b.width;
+				c.strokeStyle = css("--ink"); c.lineWidth = 2 * r;
+				const rises = vis.some(i => this.answers[0].rising[i].some(v => v) || p.open[i][0]), falls = vis.some(i => this.answers[0].falling[i].some(v => v) || p.open[i][1]);
+				for (const up of [true, false]) {
+					if (!(up ? rises : falls)) continue;
+					line(left, up ? low : high, Math.max(at0, left), up ? low : high);
+					line(Math.max(at0, left), up ? high : low, right, up ? high : low);
+				}
+				line(at0, low, at0, high);
+				const thick = Math.max(3 * r, 2);
+				vis.forEach((i, row) => {
+					const [y0, y1] = level(row).map(Y), out = [d.outside[2 * i], d.outside[2 * i + 1]];
+					const went = [d.rising[i], d.falling[i]], all = went.map((w, k) => w.reduce((a, v) => a + v, 0) + out[k][0] + out[k][1] + p.open[i][k]);
+					let done = [out[0][0], out[1][0]];
+					const rail = (x0, x1, y, n) => { if (n) { c.fillStyle = hue(n); c.fillRect(x0, y - thick / 2, x1 - x0, thick); } };
+					/* Up to the first edge that is drawn, and between, the levels stay as they are: one stroke for each run. */
+					let since = left;
+					const flush = x => { rail(since, x, y1, done[0] + all[1] - done[1]); rail(since, x, y0, done[1] + all[0] - done[0]); since = x; };
+					const bars = [];
+					for (let k = 0; k + 1 < edges.length; k++) {
+						const n = went[0][k] + went[1][k];
+						if (!n) continue;
+						const x0 = Math.floor(X(edges[k])), wide = Math.max(Math.ceil(X(edges[k + 1])) - x0, 2 * r);
+						flush(x0);
+						done = [done[0] + went[0][k], done[1] + went[1][k]];
+						bars.push([x0, wide, n]);
+					}
+					flush(right);
+					for (const [x0, wide, n] of bars) { c.fillStyle = hue(n); c.fillRect(x0, y1 - thick / 2, wide, y0 - y1 + thick); }
+				});
+				c.restore();
+			}], draw: [u => {
+				const c = u.ctx, r = devicePixelRatio, b = u.bbox, X = v => u.valToPos(v, "x", true), Y = v => Math.round(u.valToPos(v, "y", true));
+				const say = (words, at, y, align, paint, bold) => {
+					c.font = `${bold ? 600 : 400} ${11 * r}px ${css("--sans")}`; c.textAlign = align; c.textBaseline = "middle";
+					c.strokeStyle = css("--paper"); c.lineWidth = 4 * r; c.lineJoin = "round"; c.setLineDash([]);
+					c.strokeText(words, at, y); c.fillStyle = paint; c.fillText(words, at, y);
+				};
+				c.save();
+				vis.forEach((i, row) => {
+					const [y0, y1] = level(row).map(Y), middle = (y0 + y1) / 2;
+					if (many) say(`${this.data.labels[i]}: ${group(String(p.count[i]))} answers`, b.left + 4 * r, y1 - 11 * r, "left", css("--ink"), true);
+					const marks = [[p.min[i], "min"], [p.max[i], "max"]].filter(m => m[0] !== null);
+					let last = null;
+					for (const [value, name] of marks) {
+						const v = value / div;
+						if (v < u.scales.x.min || v > u.scales.x.max) continue;
+						const px = X(v), words = `${name} ${text(value)}`;
+						c.strokeStyle = warm; c.lineWidth = r; c.setLineDash([3 * r, 3 * r]);
+						c.beginPath(); c.moveTo(px, y1 - 6 * r); c.lineTo(px, y0 + 6 * r); c.stroke();
+						c.font = `600 ${11 * r}px ${css("--sans")}`;
+						const wide = c.measureText(words).width + 8 * r;
+						const before = name === "min" ? px - wide > b.left : px + wide > b.left + b.width;
+						/* Where min has no room on its left, min and max stand below each other. */
+						if (name === "min") last = before ? null : px;
+						const y = last === null ? middle : middle + (name === "min" ? -7 : 8) * r;
+						say(words, px + (before ? -6 : 6) * r, y, before ? "right" : "left", warm, true);
+					}
+					const beyond = d.outside[2 * i][1] + d.outside[2 * i + 1][1], open = p.open[i][0] + p.open[i][1];
+					const words = [beyond ? `${group(String(beyond))} beyond →` : "", open ? `${group(String(open))} unanswered` : ""].filter(t => t).join(", ");
+					if (words) say(words, b.left + b.width - 4 * r, y0 - 11 * r, "right", css("--fail"), true);
+				});
+				c.restore();
+			}] },
+			tell: (u, idx) => `${this.show(edges[idx])} to ${this.show(edges[idx + 1])}${NARROW}${this.unit}: ` + vis.slice(0, 4).map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][idx] + d.falling[i][idx]))} answers`).join(" · "),
+		});
+	}
 	/* A line or few below the picture over time, on the same axis of time. */
 	strip(figure) {
 		const s = figure.strip, t = this.data.time, number = Math.max(...t.high.map(r => r.length)), n = s.labels.length;
@@ -707,7 +808,7 @@ class Group {
 		});
 		box.append(link);
 		const kind = figure.dataset.kind;
-		if (!["histogram", "ccdf", "strip"].includes(kind)) {
+		if (!["histogram", "ccdf", "strip", "persistence", "enlarged"].includes(kind)) {
 			const b = el("button", "", "Linear scale");
 			b.type = "button";
 			b.addEventListener("click", () => { this.linear[kind] = !this.linear[kind]; b.textContent = this.linear[kind] ? "Logarithmic scale" : "Linear scale"; this.draw(); });
@@ -737,6 +838,10 @@ class Group {
 				const from = h.start_ns + Math.floor(k / n) * h.bin_ns;
 				rows.push([from, from + h.bin_ns, h.low[k % n], h.high[k % n], ...this.maps.map(m => m[k])]);
 			}
+		} else if (kind === "persistence" || kind === "enlarged") {
+			const p = this.answers[kind === "enlarged" ? 1 : 0];
+			rows.push([`from (${unit})`, `below (${unit})`, ...d.labels.flatMap(l => [`${l}: rising`, `${l}: falling`])]);
+			for (let k = 0; k + 1 < p.edges.length; k++) rows.push([p.edges[k], p.edges[k + 1], ...d.labels.flatMap((_, i) => [p.rising[i][k], p.falling[i][k]])]);
 		} else if (kind === "against") {
 			const a = d.against;
 			rows.push(["series", a.label, `min (${unit})`, `median (${unit})`, `99 % (${unit})`, `max (${unit})`]);
@@ -804,6 +909,7 @@ for (const g of groups) {
 	const all = g.data.ccdf.total.reduce((a, n, i) => a + (g.data.time && g.data.time.high[i].length ? n : 0), 0);
 	const shown = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
 	if (g.maps.length && shown !== all) problems.push(`${g.data.file}: heat map has ${shown} of ${all}`);
+	for (const p of g.answers) kept.forEach((n, i) => { const sum = [...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]].reduce((a, b) => a + b, 0); if (sum !== n) problems.push(`${g.data.file}: answers of ${g.data.labels[i]} are ${sum} of ${n}`); });
 	if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
 	for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
 }
