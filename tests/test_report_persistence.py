@@ -16,14 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures import regular, samples, session
+from captures import analogue, regular, samples, session
 from conftest import Result
 from rtgauge.capture import Wanted, import_capture
 from rtgauge.report import figures, html
 from rtgauge.report.model import analyse
-from rtgauge.report.packed import unpack
-from rtgauge.report.persistence import DIVISIONS, Trace, bases, division, persistence, trace_of
+from rtgauge.report.packed import bounded, pack, unpack
+from rtgauge.report.persistence import Trace, bases, division, persistence, trace_of, waveforms
 from rtgauge.stats import Counts
+from rtgauge.stats.timebase import DIVISIONS
 from rtgauge.store import Store
 
 DELAYS = st.lists(st.integers(0, 2_000_000), max_size=40)
@@ -213,3 +214,80 @@ def test_published_figures_stand_beside(rtgauge: Callable[..., Result], several:
     assert rows
     assert {row["context"] for row in rows} == {"irq"}
     assert all(row["name"] == "latency" and row["max_us"] for row in rows)
+
+
+# --- waveforms ------------------------------------------------------------------------------------
+
+
+def scope(tmp_path: Path) -> Path:
+    """40 events on a line of 0 and 3 V, answered after 20 samples, one of them after 200."""
+    events = [1000 + 500 * k for k in range(40)]
+    lines = samples(events, [at + (200 if k == 9 else 20) for k, at in enumerate(events)], 21_000)
+    first, second = (lines & 1) * 3.0, (lines >> 1) * 5.0
+    return analogue(tmp_path / "scope.sr", first, second)
+
+
+def test_waveforms_of_analogue_lines(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store")) as store:
+        run = run_of(store, scope(tmp_path), Wanted(event="A0", answer="A1"))
+        found = html.views(analyse([run]))
+    (data,) = [one for one in found.shared.data.values() if one.get("persistence")]
+    waves = data["persistence"]["waves"]
+    whole = waves[0]
+    for name, high in (("event", 3.0), ("answer", 5.0)):
+        one = whole[name]
+        cells = np.array(unpack(one["cells"])).reshape(one["columns"], one["levels"])
+        # As many points in each column: no event is left out anywhere.
+        assert len(set(cells.sum(axis=1).tolist())) == 1
+        assert cells[0].sum() % 40 == 0
+        volts = np.linspace(one["low_uv"], one["high_uv"], one["levels"] + 1) / 1e6
+        width = one["division_ns"] * 10 / one["columns"]
+        between = cells[:, (volts[1:] > 0.2) & (volts[:-1] < high - 0.2)].sum(axis=1)
+        edges = one["start_ns"] + np.flatnonzero(between) * width
+        # Between its levels a line is at its edges alone; the single late answer is among them.
+        expected = {0} if name == "event" else {20_000, 200_000}
+        assert {min(expected, key=lambda at: abs(at - edge)) for edge in edges} == expected
+        assert all(min(abs(edge - at) for at in expected) <= 3 * width for edge in edges)
+    view = {"kind": "waves0", "full": True, "title": "", "caption": ""}
+    drawn = figures.draw(data, view, iter(()))
+    assert drawn is not None
+    ET.fromstring(drawn.svg)
+
+
+def test_digital_lines_have_no_waveforms(several: list[str]) -> None:
+    with Store.open() as store:
+        found = html.views(analyse([store.get(several[0])]))
+    (data,) = [one for one in found.shared.data.values() if one.get("persistence")]
+    assert data["persistence"]["waves"] == []
+
+
+GOOD = {"start_ns": -10, "division_ns": 10, "columns": 4, "levels": 2, "low_uv": 0, "high_uv": 9,
+        "events": 1, "cells": pack(np.arange(8))}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": 5}, {"columns": 1 << 40}, {"levels": 0}, {"columns": -4, "levels": -2},
+        {"low_uv": 9}, {"division_ns": 0}, {"events": "1"}, {"cells": "%"}, {"cells": 1},
+        {"cells": pack(np.zeros(1 << 40 >> 20, np.int64))}, {"start_ns": 1 << 70},
+        {"cells": pack(np.array([1 << 60] * 8))},
+    ],
+)  # fmt: skip
+def test_waveforms_from_anybody(change: dict[str, Any]) -> None:
+    """A fact of a run that was imported may hold anything."""
+
+    def read(one: object) -> int:
+        text = json.dumps(one)
+        return len(waveforms({f"capture.waveform.0.{name}": text for name in ("event", "answer")}))
+
+    assert read(GOOD) == 1
+    assert read({**GOOD, **change}) == 0
+    assert read([GOOD]) == 0
+    assert waveforms({"capture.waveform.0.event": "{", "capture.waveform.0.answer": "["}) == []
+
+
+@given(st.lists(st.integers(0, (1 << 53) - 1), max_size=30), st.integers(0, 40))
+def test_bounded_is_what_unpacking_would_give(numbers: list[int], most: int) -> None:
+    text = pack(np.array(numbers, np.int64))
+    assert bounded(text, most) == (len(numbers) == most)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rtgauge import __version__
 from rtgauge.capture.edges import Answers, Edges, pair
 from rtgauge.capture.recording import Levels, Lines, Recording, open_recording, opened
-from rtgauge.capture.waveforms import waveform_tables
+from rtgauge.capture.waveforms import waveforms
 from rtgauge.catalogue import format_duration
 from rtgauge.errors import StoreError, UsageError
 from rtgauge.stats import bucket_of
@@ -292,6 +292,8 @@ class _Stream:
         """The whole stream."""
         yield self._record(RecordType.HEADER, self._header(run, "log-host", parameters, when))
         yield self._record(RecordType.ENVIRONMENT, {"facts": {"agent.version": __version__}})
+        for name, fact in waveforms(lines, found.events, found.answers.delay):
+            yield self._record(RecordType.ENVIRONMENT, {"facts": {name: fact}})
         shifted = bool(np.any(found.offset))
         kept = shifted and bool(np.all(np.abs(found.offset) <= INT32))
         yield self._record(RecordType.SERIES, _series(0, "response", wanted.context, found))
@@ -316,8 +318,6 @@ class _Stream:
         if kept:
             yield self._snapshot(1, found.offset, 0)
         yield self._record(RecordType.TABLE, _answers_table(found))
-        for table in waveform_tables(lines, found.events, found.answers.delay, found.expected):
-            yield self._record(RecordType.TABLE, table)
         yield self._record(RecordType.VERDICT, _verdict(found))
         duration = round(lines.length * NS / lines.rate)
         last_due = (len(found.events) - 1) * found.interval_ns

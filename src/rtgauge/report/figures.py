@@ -1193,6 +1193,53 @@ def _named(
         plot.label(plot.right - 2, low - 3, words, FAIL, "end")
 
 
+def _first_waves(quantity: Quantity, width: float, height: float) -> Plot | None:
+    return _waves(quantity, width, 0)
+
+
+def _second_waves(quantity: Quantity, width: float, height: float) -> Plot | None:
+    return _waves(quantity, width, 1)
+
+
+def _waves(quantity: Quantity, width: float, which: int) -> Plot | None:
+    """The waveforms of an analogue capture: the event's line above, the answer's below."""
+    found = (quantity.data.get("persistence") or {}).get("waves") or ()
+    if which >= len(found):
+        return None
+    pair = found[which]
+    start, step = (pair["event"][name] / quantity.divisor for name in ("start_ns", "division_ns"))
+    plot = Plot(width, 190, Scale("linear", start, start + 10 * step), Scale("linear", 0, 1))
+    plot.across(
+        [start + at * step for at in range(11)],
+        f"time since the event ({quantity.unit}), {scales.tick(step)}{GAP}{quantity.unit} "
+        "per division",
+    )
+    half = (plot.bottom - plot.top - 8) / 2
+    tables = {name: np.array(unpack(one["cells"]), np.int64) for name, one in pair.items()}
+    most = max(int(table.max(initial=1)) for table in tables.values())
+    for name, top in (("event", plot.top), ("answer", plot.top + half + 8)):
+        one = pair[name]
+        low, high = one["low_uv"] / 1e6, one["high_uv"] / 1e6
+        plot.text(2, top + 6, f"{name} (V)", fill=INK)
+        for value in Scale("linear", low, high).ticks(4):
+            y = top + half - (value - low) / (high - low) * half
+            if y > top + 12:
+                plot.text(plot.left - 4, y + 2.4, scales.tick(value), text_anchor="end")
+        wide, tall = (plot.right - plot.left) / one["columns"], half / one["levels"]
+        paths: dict[str, list[str]] = {}
+        for at in np.flatnonzero(tables[name]).tolist():
+            column, row = divmod(at, one["levels"])
+            part = math.log(int(tables[name][at])) / math.log(max(most, 2))
+            colour = _shade(0.2 + 0.8 * round(part * SHADES) / SHADES)
+            x, y = plot.left + column * wide, top + half - (row + 1) * tall
+            paths.setdefault(colour, []).append(
+                f"M{_n(x)} {_n(y)}h{_n(wide + 0.1)}v{_n(tall + 0.1)}h{_n(-wide - 0.1)}z"
+            )
+        for colour, data in paths.items():
+            plot.path("".join(data), fill=colour)
+    return plot
+
+
 KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
     "against": _against,
     "histogram": _histogram,
@@ -1204,6 +1251,8 @@ KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
     "begin": _begin,
     "persistence": _persistence,
     "enlarged": _enlarged,
+    "waves0": _first_waves,
+    "waves1": _second_waves,
 }
 """Kind of a figure -> what draws it. ``strip`` has data of its own."""
 

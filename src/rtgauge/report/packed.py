@@ -13,7 +13,15 @@ import base64
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pack", "pack_signed", "pack_steps", "unpack", "unpack_signed", "unpack_steps"]
+__all__ = [
+    "bounded",
+    "pack",
+    "pack_signed",
+    "pack_steps",
+    "unpack",
+    "unpack_signed",
+    "unpack_steps",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -42,6 +50,31 @@ def pack(numbers: Int64) -> str:
         out.append(0)
         _put(out, rest)
     return base64.b64encode(out).decode("ascii")
+
+
+def bounded(text: str, most: int) -> bool:
+    """Whether the text, from anybody, is that of exactly ``most`` numbers of 53 bits; without
+    unpacking what would be more."""
+    number = shift = many = 0
+    after_zero = False
+    for byte in base64.b64decode(text, validate=True):
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 56 or many > most:
+            return False
+        if byte & 0x80:
+            continue
+        if number >= 1 << 53:
+            return False
+        if after_zero:
+            many += number
+            after_zero = False
+        elif number == 0:
+            after_zero = True
+        else:
+            many += 1
+        number = shift = 0
+    return many == most and not after_zero and not shift
 
 
 def unpack(text: str) -> list[int]:

@@ -10,6 +10,7 @@ stand side by side. Where the slowest are far beyond the rest, a second base enl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.report.packed import pack
-from rtgauge.stats import Counts
+from rtgauge.report.packed import bounded, pack
+from rtgauge.stats import Base, Counts, bases, division
 
 if TYPE_CHECKING:
     from rtgauge.report.gather import Figures
@@ -33,17 +34,13 @@ __all__ = [
     "persistence",
     "trace_of",
     "traces",
+    "waveforms",
 ]
 
 Int64 = NDArray[np.int64]
 
 NAME: Final = "response"
-DIVISIONS: Final = 10
 BINS: Final = 600
-FAR: Final = 4
-"""The bulk is enlarged where that makes it at least so many times as wide."""
-REST: Final = 200
-"""Of so many answers one, the slowest, may lie beyond what is enlarged."""
 
 
 def is_response(name: str, unit: str) -> bool:
@@ -93,49 +90,6 @@ def traces(rows: Sequence[Sequence[Trace]]) -> list[Trace]:
         )
         for row in rows
     ]
-
-
-def division(span: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, … ns that is not below ``span``."""
-    size = 1
-    while True:
-        for step in (1, 2, 5):
-            if step * size >= span:
-                return step * size
-        size *= 10
-
-
-@dataclass(frozen=True)
-class Base:
-    """A base of time: from ``start_ns`` on ten divisions of ``division_ns``."""
-
-    start_ns: int
-    division_ns: int
-
-    @property
-    def stop_ns(self) -> int:
-        return self.start_ns + DIVISIONS * self.division_ns
-
-
-def bases(found: Sequence[Counts]) -> tuple[Base, Base | None] | None:
-    """The base of time for all these answers, event at its first division; and one that enlarges
-    the bulk, where that shows more of it. None where there is no answer."""
-    filled = [counts for counts in found if counts.count]
-    if not filled:
-        return None
-    most = max(int(counts.values[-1]) for counts in filled)
-    size = division(max(most + 1, 10) * 1.02 / (DIVISIONS - 1))
-    whole = Base(-size, size)
-    low = min(int(counts.values[0]) for counts in filled)
-    high = max(counts.value_at_rank(counts.count - counts.count // REST) for counts in filled)
-    bulk = division(max(high - low + 1, 10) / (DIVISIONS - 1))
-    start = low // bulk * bulk
-    if high >= start + (DIVISIONS - 0.5) * bulk:
-        bulk = division(bulk + 1)
-        start = low // bulk * bulk
-    if bulk * FAR > size:
-        return whole, None
-    return whole, Base(start, bulk)
 
 
 def _grain(rows: Sequence[Trace]) -> int:
@@ -205,6 +159,39 @@ def persistence(
     }
 
 
+def waveforms(facts: Mapping[str, object]) -> list[dict[str, Any]]:
+    """The waveforms of a capture's analogue lines, event and answer for each base of time, from the
+    facts of its step; none where there are none, or where they are not as they are written."""
+    found: list[dict[str, Any]] = []
+    for panel in (0, 1):
+        pair = [_waveform(facts.get(f"capture.waveform.{panel}.{one}")) for one in _LINES]
+        if None in pair:
+            break
+        found.append({"event": pair[0], "answer": pair[1]})
+    return found
+
+
+_LINES: Final = ("event", "answer")
+_CELLS: Final = 1 << 16
+
+
+def _waveform(fact: object) -> dict[str, Any] | None:
+    try:
+        one = json.loads(fact) if isinstance(fact, str) else None
+        numbers = ("start_ns", "division_ns", "columns", "levels", "low_uv", "high_uv", "events")
+        if not isinstance(one, dict) or any(type(one.get(name)) is not int for name in numbers):
+            return None
+        size = one["columns"] * one["levels"]
+        whole = 0 < size <= _CELLS and one["columns"] > 0 and one["low_uv"] < one["high_uv"]
+        near = all(abs(one[name]) < 1 << 60 for name in numbers) and one["division_ns"] > 0
+        text = one.get("cells")
+        if not (whole and near and isinstance(text, str) and bounded(text, size)):
+            return None
+        return {name: one[name] for name in (*numbers, "cells")}
+    except (ValueError, RecursionError):
+        return None
+
+
 def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
     """What the report says of the picture and of its enlarged part. ``shared``: others stand on the
     same base of time."""
@@ -223,6 +210,20 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             + (" The line that stays is that of events without an answer." if missing else "")
             + (" The base of time is that of all such pictures here." if shared else ""),
         }
+    ]
+    views += [
+        {
+            "kind": f"waves{at}",
+            "full": True,
+            "title": "The waveforms laid over each other" + (", enlarged" if at else ""),
+            "caption": "The voltages of both lines as they were recorded, each event at 0: the "
+            "colour says how often a line passed there. Look for slow or ringing edges, and for "
+            "levels that are not reached: what they shift, no kernel is to blame for."
+            + (" Of very many events some are left out, none of the slowest and fastest.")
+            if not at
+            else "The same around where nearly all answers are.",
+        }
+        for at, _ in enumerate(data.get("waves") or ())
     ]
     if len(data["panels"]) > 1:
         views.append(

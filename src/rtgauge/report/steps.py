@@ -26,7 +26,7 @@ from rtgauge.report.labels import (
     work_text,
 )
 from rtgauge.report.model import Analysis, Document
-from rtgauge.report.persistence import Base, captions, is_response, persistence, trace_of
+from rtgauge.report.persistence import Base, captions, is_response, persistence, trace_of, waveforms
 from rtgauge.report.points import Point
 from rtgauge.report.sequences import is_sequence, sequences
 from rtgauge.report.strips import Strip, strips
@@ -369,6 +369,8 @@ def _group(
         if is_response(series[0]["name"], unit):
             rows = [trace_of(one, step["parameters"]) for one in figures]
             answers = shared.data[name]["persistence"] = persistence(rows, shared.bases)
+            if answers is not None:
+                answers["waves"] = waveforms(stored.facts)
             views = (captions(answers, shared.responses > 1) if answers else []) + views
     return {
         "id": name,

@@ -48,6 +48,7 @@ from .percentiles import (
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
 from .text import duration_text, time_text
+from .timebase import Base, bases, division
 from .timeline import BINS, HeatMap, Timeline, TimelineBuilder, bins_for
 from .verdict import DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
 
@@ -55,6 +56,7 @@ __all__ = [
     "BINS",
     "DEFAULT_RATE_PER_HOUR",
     "SUB_BITS",
+    "Base",
     "Bound",
     "BudgetVerdict",
     "Ccdf",
@@ -72,6 +74,7 @@ __all__ = [
     "Timeline",
     "TimelineBuilder",
     "Valley",
+    "bases",
     "bins_for",
     "bound_of_run",
     "bucket_high",
@@ -81,6 +84,7 @@ __all__ = [
     "clustering",
     "comb",
     "corrected",
+    "division",
     "duration_needed_s",
     "duration_text",
     "exceedance_bound",

@@ -227,6 +227,7 @@ class Group {
 		this.maps = data.heat ? data.heat.maps.map(unpack) : [];
 		const opened = w => w && { at: w.at, index: unpackSteps(w.index), due: unpackSteps(w.due_ns), value: unpackSigned(w.value) };
 		this.answers = data.persistence ? data.persistence.panels.map(p => ({ ...p, rising: p.rising.map(unpack), falling: p.falling.map(unpack) })) : [];
+		this.recorded = (data.persistence && data.persistence.waves || []).map(p => Object.fromEntries(Object.entries(p).map(([name, one]) => [name, { ...one, table: unpack(one.cells) }])));
 		this.window = data.window && { around: data.window.around.map(opened), begin: data.window.begin.map(opened) };
 		box.querySelectorAll("figure[data-kind=strip]").forEach((figure, k) => { figure.strip = data.strips[k]; });
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
@@ -721,6 +722,41 @@ class Group {
 			tell: (u, idx) => `${this.show(edges[idx])} to ${this.show(edges[idx + 1])}${NARROW}${this.unit}: ` + vis.slice(0, 4).map(i => `${many ? this.data.labels[i] + " " : ""}${group(String(d.rising[i][idx] + d.falling[i][idx]))} answers`).join(" · "),
 		});
 	}
+	/* The waveforms of an analogue capture: two fields of cells, the event's line above. */
+	waves0(figure) { return this.waves(figure, 0); }
+	waves1(figure) { return this.waves(figure, 1); }
+	waves(figure, which) {
+		const pair = this.recorded[which], div = this.data.div, w = pair.event, gap = 0.12;
+		const from = w.start_ns / div, to = (w.start_ns + 10 * w.division_ns) / div;
+		const places = [[pair.event, 1 + gap, 2 + gap], [pair.answer, 0, 1]];
+		const most = Math.max(1, ...places.map(p => p[0].table.reduce((a, b) => Math.max(a, b), 0))), hue = ramped(most);
+		this.bar(figure, most, `points of the waveforms of ${group(String(w.events))} events, logarithmic`);
+		const volts = p => { const lo = p[0].low_uv / 1e6, hi = p[0].high_uv / 1e6, step = [1, 2, 5, 10].map(m => m * 10 ** Math.floor(Math.log10((hi - lo) / 4))).find(s => (hi - lo) / s <= 5) || hi - lo; const out = []; for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) out.push([p[1] + (v - lo) / (hi - lo), +v.toPrecision(6)]); return out; };
+		const marks = places.flatMap(volts).sort((a, b) => a[0] - b[0]), x = Array.from({ length: w.columns }, (_, k) => from + (to - from) * (k + 0.5) / w.columns);
+		return this.base(figure, {
+			data: [x, x.map(() => null)],
+			options: {
+				scales: { x: { time: false, range: (u, a, b) => a === null || (a <= x[0] && b >= x[x.length - 1]) ? [from, to] : [Math.max(a, from), Math.min(b, to)] }, y: { range: [0, 2 + gap] } },
+				axes: [Object.assign(axisBase(), { label: `time since the event (${this.unit}), ${tick(w.division_ns / div)}${NARROW}${this.unit} per division`, size: 34,
+					splits: (u, i, a, b) => [...Array(11).keys()].map(k => (w.start_ns + k * w.division_ns) / div).filter((v, k) => v >= a && v <= b && (u.bbox.width / devicePixelRatio > 460 || k % 2)), values: (u, s) => s.map(tick), filter: (u, s) => s }),
+					Object.assign(axisBase(), { label: "answer (V)  ·  event (V)", size: 46, splits: () => marks.map(m => m[0]), values: () => marks.map(m => tick(m[1])), filter: (u, s) => s })],
+				series: [{}, { stroke: "transparent", width: 0, points: { show: false } }],
+				focus: { alpha: 1 },
+			},
+			hooks: { drawAxes: [u => {
+				const c = u.ctx, b = u.bbox, X = v => Math.floor(u.valToPos(v, "x", true)), Y = v => Math.round(u.valToPos(v, "y", true));
+				c.save(); c.beginPath(); c.rect(b.left, b.top, b.width, b.height); c.clip();
+				for (const [one, low, high] of places) one.table.forEach((n, k) => {
+					if (!n) return;
+					const col = Math.floor(k / one.levels), row = k % one.levels, x0 = X(from + (to - from) * col / one.columns), x1 = X(from + (to - from) * (col + 1) / one.columns);
+					const y0 = Y(low + (high - low) * row / one.levels), y1 = Y(low + (high - low) * (row + 1) / one.levels);
+					c.fillStyle = hue(n); c.fillRect(x0, y1, Math.max(x1 - x0, 1), Math.max(y0 - y1, 1));
+				});
+				c.restore();
+			}] },
+			tell: (u, idx) => `${this.show(x[idx])}${NARROW}${this.unit}`,
+		});
+	}
 	/* A line or few below the picture over time, on the same axis of time. */
 	strip(figure) {
 		const s = figure.strip, t = this.data.time, number = Math.max(...t.high.map(r => r.length)), n = s.labels.length;
@@ -808,7 +844,7 @@ class Group {
 		});
 		box.append(link);
 		const kind = figure.dataset.kind;
-		if (!["histogram", "ccdf", "strip", "persistence", "enlarged"].includes(kind)) {
+		if (!["histogram", "ccdf", "strip", "persistence", "enlarged", "waves0", "waves1"].includes(kind)) {
 			const b = el("button", "", "Linear scale");
 			b.type = "button";
 			b.addEventListener("click", () => { this.linear[kind] = !this.linear[kind]; b.textContent = this.linear[kind] ? "Logarithmic scale" : "Linear scale"; this.draw(); });
@@ -842,6 +878,12 @@ class Group {
 			const p = this.answers[kind === "enlarged" ? 1 : 0];
 			rows.push([`from (${unit})`, `below (${unit})`, ...d.labels.flatMap(l => [`${l}: rising`, `${l}: falling`])]);
 			for (let k = 0; k + 1 < p.edges.length; k++) rows.push([p.edges[k], p.edges[k + 1], ...d.labels.flatMap((_, i) => [p.rising[i][k], p.falling[i][k]])]);
+		} else if (kind === "waves0" || kind === "waves1") {
+			rows.push(["line", "from (ns)", "below (ns)", "at least (V)", "below (V)", "points"]);
+			for (const [name, w] of Object.entries(this.recorded[kind === "waves1" ? 1 : 0])) w.table.forEach((n, k) => {
+				const col = Math.floor(k / w.levels), row = k % w.levels, t = w.division_ns * 10 / w.columns, v = (w.high_uv - w.low_uv) / 1e6 / w.levels;
+				if (n) rows.push([name, w.start_ns + col * t, w.start_ns + (col + 1) * t, w.low_uv / 1e6 + row * v, w.low_uv / 1e6 + (row + 1) * v, n]);
+			});
 		} else if (kind === "against") {
 			const a = d.against;
 			rows.push(["series", a.label, `min (${unit})`, `median (${unit})`, `99 % (${unit})`, `max (${unit})`]);
