@@ -128,6 +128,7 @@ def test_the_live_view_has_both(store: Store) -> None:
         ("fake:fails", "fake", "failed interrupted", 1, "the middle: CPU 1 went away"),
         ("fake:silent", "fake", "failed interrupted", 1, "the middle: the agent said nothing"),
         ("fake:exit=2", "fake", "failed skipped", 2, "was not ready to answer: something went"),
+        ("fake:unready", "fake", "failed skipped", 1, "ready to answer: load sched was not ready"),
         ("fake:skipped", "fake", "skipped skipped", 77, "not ready to answer: there is no such"),
         ("fake:stubborn", "fake", "interrupted complete", 4, "did not stop when told"),
     ],

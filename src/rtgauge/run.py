@@ -901,7 +901,7 @@ class _Watch:
     @property
     def ready(self) -> bool:
         """Whether the measurement has begun, as far as the stream was looked at."""
-        return bool(self._live.series) or self._live.trailer is not None
+        return bool(self._live.series) and self._live.trailer is None
 
     def turn(self, timeout: float) -> bool:
         """Take in what comes in that time; whether the agent goes on.

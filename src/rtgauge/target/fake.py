@@ -62,6 +62,7 @@ FAULTS: Final = {
     "skipped": "nothing can be measured here",
     "stubborn": "the agent neither ends nor stops when told",
     "undescribed": "the agent's description is not one",
+    "unready": "the step fails when its series are declared: its loads do not come up",
     "unprivileged": "the agent has no rights",
     "untuned": "nobody has set it up for real time",
     "verdict-fails": "the verdicts fail",
@@ -705,8 +706,18 @@ class FakeAgent:
     def _measure(self) -> Iterator[tuple[float, bytes]]:
         request, writer = self._request, self._writer
         series = self._series()
-        for one in series:
-            yield 0.0, writer.record(RecordType.SERIES, one.declaration)
+        declared = [writer.record(RecordType.SERIES, one.declaration) for one in series]
+        if "unready" in self._faults:
+            reason = "load sched was not ready after 10 s"
+            end = self._trailer(series, 0, "failed", reason, "ask for less of it")
+            code, self._code = self._code, None
+            yield 0.0, b"".join(declared) + end
+            yield 1.0, b""  # what it puts back takes its time
+            self._code = code
+            yield 1.0, b""
+            return
+        for record in declared:
+            yield 0.0, record
         interval = request.number("interval") or 10**6
         total = self._total(interval)
         block = max(1, BLOCK_NS // interval)
