@@ -9,8 +9,8 @@
 
 #include "clock.h"
 
-static const struct line_kind *const line_kinds[] = { &line_gpio, &line_loopback, &line_net,
-						      &line_virtual, NULL };
+static const struct line_kind *const line_kinds[] = { &line_gpio,   &line_loopback, &line_net,
+						      &line_serial, &line_virtual,  NULL };
 
 struct line_how line_how(const struct option_set *options, bool asks)
 {

@@ -90,6 +90,7 @@ extern const struct line_kind line_loopback;
 extern const struct line_kind line_gpio_sysfs; /* of lines/gpio_sysfs.c, where the kernel is old */
 extern const struct line_kind line_loopback_sysfs;
 extern const struct line_kind line_net;
+extern const struct line_kind line_serial;
 extern const struct line_kind line_virtual;
 
 /* What `response` and `log-host` have in common. */

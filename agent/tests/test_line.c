@@ -4,12 +4,17 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "line.h"
+#include "lines/gpio.h"
 #include "tap.h"
 
 #define AMPLE_NS (10 * NSEC_PER_SEC)
@@ -192,6 +197,209 @@ static void test_net_faults(struct tap *tap)
 	close_pair(&pair);
 }
 
+/* --- serial --- */
+
+struct port {
+	char text[64];
+	struct line line;
+	struct message why;
+	int master;
+};
+
+/* One end of a pseudo terminal as a line, the other one in the test's hands. */
+static bool open_port(struct port *port)
+{
+	struct line_how how = { 0 };
+
+	memset(port, 0, sizeof(*port));
+	port->master = posix_openpt(O_RDWR | O_NOCTTY);
+	if (port->master < 0 || grantpt(port->master) || unlockpt(port->master))
+		return false;
+	snprintf(port->text, sizeof(port->text), "serial:%s:byte", ptsname(port->master));
+	return !line_parse(&port->line, port->text, how, &port->why) &&
+	       !line_open(&port->line, &port->why);
+}
+
+static void test_serial(struct tap *tap)
+{
+	struct line_event event = { 0 };
+	struct port port;
+	struct termios before, after;
+	bool good = open_port(&port);
+	char byte = 0;
+	int slave;
+
+	tap_check(tap, good, "serial: a port opens: %s", port.why.text);
+	for (int level = 1; level >= 0 && good; level--) {
+		good &= write(port.master, level ? "1" : "0", 1) == 1;
+		good &= line_wait(&port.line, level ? LINE_FOREVER : soon(), &event) == 1;
+		good &= event.level == level && !event.stamp_ns && event.seen_ns;
+		good &= !line_drive(&port.line, level) && read(port.master, &byte, 1) == 1;
+		good &= byte == '0' + level;
+	}
+	tap_check(tap, good, "serial: bytes go both ways, each at once");
+	good = write(port.master, "x1", 2) == 2;
+	tap_check(tap,
+		  good && line_wait(&port.line, soon(), &event) == 0 &&
+			  line_wait(&port.line, soon(), &event) == 1 && port.line.foreign == 1,
+		  "serial: a foreign byte is counted, and no more");
+	tap_check(tap, line_wait(&port.line, 0, &event) == 0, "serial: and nothing else");
+	line_close(&port.line);
+	close(port.master);
+
+	port.master = posix_openpt(O_RDWR | O_NOCTTY);
+	grantpt(port.master);
+	unlockpt(port.master);
+	slave = open(ptsname(port.master), O_RDWR | O_NOCTTY);
+	snprintf(port.text, sizeof(port.text), "serial:%s", ptsname(port.master));
+	good = slave >= 0 && !tcgetattr(slave, &before);
+	good &= !parse(port.text, true, &port.why);
+	good &= !line_parse(&port.line, port.text, (struct line_how){ 0 }, &port.why) &&
+		!line_open(&port.line, &port.why);
+	good &= !tcgetattr(slave, &after) && after.c_lflag != before.c_lflag;
+	line_close(&port.line);
+	good &= !tcgetattr(slave, &after) && after.c_lflag == before.c_lflag &&
+		after.c_iflag == before.c_iflag && after.c_cflag == before.c_cflag;
+	tap_check(tap, good, "serial: the port is put back as it was found");
+	good = !line_parse(&port.line, port.text, (struct line_how){ 0 }, &port.why) &&
+	       !line_open(&port.line, &port.why);
+	close(slave);
+	close(port.master);
+	tap_check(tap, good && line_wait(&port.line, soon(), &event) < 0,
+		  "serial: one that is hung up is an error, no silence");
+	line_close(&port.line);
+}
+
+static void test_serial_refused(struct tap *tap)
+{
+	static const char *const wrong[] = { "serial:", "serial:ttyS0",
+					     "serial:/dev/ttyS0:", "serial:/dev/ttyS0:bit",
+					     "serial:/dev/ttyS0:byte:1" };
+	struct message why;
+	struct line line;
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		good &= parse(wrong[i], false, &why) == -EINVAL && why.remedy[0];
+	tap_check(tap, good, "serial: what names no port is refused");
+	memset(&why, 0, sizeof(why));
+	good = !line_parse(&line, "serial:/dev/null", (struct line_how){ 0 }, &why);
+	tap_check(tap, good && line_open(&line, &why) == -EINVAL && strstr(why.text, "/dev/null"),
+		  "serial: a device that is no port is refused: %s", why.text);
+	line_close(&line);
+}
+
+/* --- GPIO --- */
+
+static void test_gpio_split(struct tap *tap)
+{
+	char chip[64], lines[3][40];
+
+	tap_check(tap,
+		  !gpio_split("9030000.pl061:0:1", 2, chip, lines) &&
+			  !strcmp(chip, "9030000.pl061") && !strcmp(lines[0], "0") &&
+			  !strcmp(lines[1], "1"),
+		  "gpio: chip, output, input");
+	tap_check(tap,
+		  !gpio_split("a:b:17:led", 2, chip, lines) && !strcmp(chip, "a:b") &&
+			  !strcmp(lines[1], "led") && !gpio_split("a:17:led:5", 3, chip, lines) &&
+			  !strcmp(chip, "a") && !strcmp(lines[2], "5"),
+		  "gpio: a chip's name may have colons; MARK is a third line");
+	tap_check(tap,
+		  gpio_split("a:1", 2, chip, lines) && gpio_split(":1:2", 2, chip, lines) &&
+			  gpio_split("a::2", 2, chip, lines) &&
+			  gpio_split("a:1:", 2, chip, lines) && gpio_split("", 2, chip, lines),
+		  "gpio: what is not all there is refused");
+}
+
+/* A file of the tree that stands for /sys/class/gpio. */
+static void put(const char *root, const char *name, const char *text)
+{
+	char path[160];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (write(fd, text, strlen(text)) < 0)
+		perror(path);
+	close(fd);
+}
+
+static bool holds(const char *root, const char *name, const char *text)
+{
+	char path[160], found[64] = "";
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	fd = open(path, O_RDONLY);
+	got = read(fd, found, sizeof(found) - 1);
+	close(fd);
+	return got >= 0 && !strncmp(found, text, strlen(text));
+}
+
+/* Plain files: what is written to them, and in which state they are left; they raise no edges. */
+static void test_gpio_sysfs(struct tap *tap)
+{
+	static const char *const folders[] = { "", "/gpiochip480", "/gpio482", "/gpio481" };
+	char root[] = "/tmp/rtgauge-test-XXXXXX", path[160], command[200];
+	struct line_how how = { .active_low = true };
+	struct line line = { .kind = &line_gpio, .text = "old.chip:2:1", .how = how };
+	struct line other = line;
+	struct line_event event;
+	struct message why = { { 0 }, { 0 } };
+	bool good = mkdtemp(root) != NULL;
+
+	for (size_t i = 1; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s", root, folders[i]);
+		good &= !mkdir(path, 0700);
+	}
+	put(root, "export", "");
+	put(root, "unexport", "");
+	put(root, "gpiochip480/label", "old.chip\n");
+	put(root, "gpiochip480/base", "480\n");
+	put(root, "gpiochip480/ngpio", "8\n");
+	for (int i = 481; i <= 482; i++) {
+		static const char *const files[] = { "direction", "value", "active_low", "edge" };
+		static const char *const found[] = { "in\n", "0\n", "0\n", "none\n" };
+
+		for (int f = 0; f < 4; f++) {
+			snprintf(path, sizeof(path), "gpio%d/%s", i, files[f]);
+			put(root, path, found[f]);
+		}
+	}
+	good &= !gpio_sysfs_parse(&line, root) && line.kind == &line_gpio_sysfs &&
+		line.pins.output == 482 && line.pins.input == 481;
+	tap_check(tap, good, "sysfs: the chip's lines in the kernel's count");
+	good = !line_open(&line, &why);
+	tap_check(tap,
+		  good && holds(root, "export", "481") &&
+			  holds(root, "gpio482/direction", "high") &&
+			  holds(root, "gpio482/active_low", "1") &&
+			  holds(root, "gpio481/direction", "in") &&
+			  holds(root, "gpio481/edge", "both"),
+		  "sysfs: an output at rest and an input with edges: %s", why.text);
+	tap_check(tap,
+		  !line_drive(&line, 1) && holds(root, "gpio482/value", "1") &&
+			  !line_drive(&line, 0) && holds(root, "gpio482/value", "0"),
+		  "sysfs: levels are driven");
+	tap_check(tap, line_wait(&line, 0, &event) == 0, "sysfs: without an edge nothing comes");
+	line_close(&line);
+	tap_check(tap,
+		  holds(root, "gpio482/direction", "in") &&
+			  holds(root, "gpio482/active_low", "0") &&
+			  holds(root, "gpio481/edge", "none") && holds(root, "unexport", "482"),
+		  "sysfs: all is put back");
+	other.text = "old.chip:2:8";
+	good = gpio_sysfs_parse(&other, root) == -ENOENT;
+	other.text = "new.chip:2:1";
+	tap_check(tap, good && gpio_sysfs_parse(&other, root) == -ENOENT,
+		  "sysfs: what is not there is not found");
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	if (system(command))
+		perror(command);
+}
+
 int main(void)
 {
 	struct tap tap = { 0 };
@@ -201,5 +409,9 @@ int main(void)
 	test_net_edges(&tap);
 	test_net_foreign(&tap);
 	test_net_faults(&tap);
+	test_serial(&tap);
+	test_serial_refused(&tap);
+	test_gpio_split(&tap);
+	test_gpio_sysfs(&tap);
 	return tap_end(&tap);
 }

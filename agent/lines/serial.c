@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A line over a serial port: every edge is one byte, '0' or '1'. The port's speed stays as it is; what
+ * a byte takes at that speed is in every time. The kernel stamps no bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "line.h"
+
+#define SERIAL_PATH 64
+
+struct serial {
+	int in;	 /* blocks */
+	int out; /* does not */
+	struct termios found;
+	bool changed;
+};
+
+/* /dev/ttyS0 or /dev/ttyS0:byte. */
+static int serial_path(const struct line *line, char path[SERIAL_PATH])
+{
+	const char *text = line->text;
+	char way[8];
+
+	if (!line_word(&text, path, SERIAL_PATH) || path[0] != '/')
+		return -EINVAL;
+	if (!text[0])
+		return text[-1] == ':' ? -EINVAL : 0;
+	return line_word(&text, way, sizeof(way)) && !text[0] && !strcmp(way, "byte") ? 0 : -EINVAL;
+}
+
+static int serial_parse(struct line *line, struct message *why)
+{
+	char path[SERIAL_PATH];
+
+	return serial_path(line, path) ?
+		       message_set(why, -EINVAL, "give the port's device: serial:/dev/ttyS0",
+				   "'serial:%.80s' names no serial port", line->text) :
+		       0;
+}
+
+static int serial_refused(const char *path, struct message *why)
+{
+	int err = errno;
+	const char *remedy = "see dmesg for what the port says";
+
+	if (err == ENOENT || err == ENOTTY)
+		return message_set(why, -EINVAL, "name a serial port: /dev/ttyS0, /dev/ttyUSB0",
+				   "'%s' is no serial port: %s", path, strerror(err));
+	if (err == EBUSY)
+		remedy = "end what has it: fuser shows that";
+	else if (err == EACCES || err == EPERM)
+		remedy = "run it as root, or put this user into the group that owns the port";
+	return message_set(why, err == EINVAL ? -EIO : -err, remedy,
+			   "the serial port %s cannot be had: %s", path, strerror(err));
+}
+
+/* Bytes as they come, each at once. 0 or -1 with errno. */
+static int serial_set_up(struct serial *serial)
+{
+	struct termios raw;
+
+	if (tcgetattr(serial->in, &serial->found))
+		return -1;
+	raw = serial->found;
+	cfmakeraw(&raw);
+	raw.c_cflag |= CLOCAL | CREAD;
+	raw.c_cflag &= ~(tcflag_t)CRTSCTS;
+	raw.c_cc[VMIN] = 1;
+	raw.c_cc[VTIME] = 0;
+	if (tcsetattr(serial->in, TCSANOW, &raw))
+		return -1;
+	serial->changed = true;
+	/* what came before is no event */
+	return tcflush(serial->in, TCIOFLUSH);
+}
+
+static int serial_open(struct line *line, struct message *why)
+{
+	struct serial *serial = calloc(1, sizeof(*serial));
+	char path[SERIAL_PATH];
+	int flags;
+
+	if (!serial)
+		return message_set(why, -ENOMEM, "free some memory", "no memory");
+	line->state = serial;
+	serial->out = -1;
+	serial_path(line, path);
+	serial->in = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (serial->in < 0 || serial_set_up(serial))
+		return serial_refused(path, why);
+	serial->out = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (serial->out < 0)
+		return serial_refused(path, why);
+	flags = fcntl(serial->in, F_GETFL);
+	if (flags < 0 || fcntl(serial->in, F_SETFL, flags & ~O_NONBLOCK) ||
+	    ioctl(serial->in, TIOCEXCL))
+		return serial_refused(path, why);
+	return 0;
+}
+
+static int serial_wait(struct line *line, int64_t until_ns, struct line_event *event)
+{
+	const struct serial *serial = line->state;
+	char byte;
+	ssize_t got;
+
+	if (until_ns != LINE_FOREVER) {
+		int ready = line_poll(serial->in, POLLIN, until_ns);
+
+		if (ready <= 0)
+			return ready;
+	}
+	got = read(serial->in, &byte, 1);
+	*event = (struct line_event){ .seen_ns = clock_now_ns(CLOCK_MONOTONIC) };
+	if (got < 1)
+		return got ? -errno : -EIO; /* it was hung up */
+	if (byte != '0' && byte != '1') {
+		line->foreign++;
+		return 0;
+	}
+	event->level = byte == '1';
+	return line_wants(line, event->level);
+}
+
+static int serial_drive(struct line *line, int level)
+{
+	const struct serial *serial = line->state;
+
+	return write(serial->out, level ? "1" : "0", 1) == 1 ? 0 : -errno;
+}
+
+static void serial_close(struct line *line)
+{
+	struct serial *serial = line->state;
+
+	if (serial->in >= 0) {
+		ioctl(serial->in, TIOCNXCL);
+		/* what was written and not taken yet is not waited for */
+		if (serial->changed)
+			tcsetattr(serial->in, TCSANOW, &serial->found);
+		close(serial->in);
+	}
+	if (serial->out >= 0)
+		close(serial->out);
+	free(serial);
+}
+
+const struct line_kind line_serial = {
+	.name = "serial",
+	.notation = "DEVICE[:byte]",
+	.parse = serial_parse,
+	.open = serial_open,
+	.wait = serial_wait,
+	.drive = serial_drive,
+	.close = serial_close,
+};
