@@ -29,7 +29,7 @@
 #include "clock.h"
 #include "procstat.h"
 
-#define READY_NS (10 * NSEC_PER_SEC)
+#define READY_NS (30 * NSEC_PER_SEC) /* boards of 100 MHz, and emulated ones, fork slowly */
 #define STALL_NS (5 * NSEC_PER_SEC)
 #define STALL_CHECKS 3 /* so that a pause of the whole machine is no stall */
 #define STOP_NS (5 * NSEC_PER_SEC)
