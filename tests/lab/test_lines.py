@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events from outside and the answers to them, on emulated boards in counted mode.
+
+Two agents on one board, and lines that QEMU wires: the log host drives line 0, which is the board's
+input 1; the board answers on line 2, which is the log host's input 3. Both views of each event are
+held against each other, and a second boot is to measure the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lab_boots import Boot, Booted, Step
+from rtgauge.stream import Event, Record, Samples, SeriesInfo, StreamReader, Table, Trailer, Verdict
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-system-aarch64") is None,
+    reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
+)
+BOARDS: Final = ("arm64-rt-6.1", "arm64-stock-6.1")
+CHIP: Final = "9030000.pl061"
+EVENTS: Final = 10_000
+DELAY_NS: Final = 5_000_000
+BUSYBOX: Final = "/bin/busybox"
+
+
+def _shell(text: str) -> tuple[str, ...]:
+    return (BUSYBOX, "sh", "-c", text)
+
+
+def _pair(name: str, host: str, board: str = "") -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The orders of one pair; the log host below the thread of the kernel that brings the board its
+    edges, as on another machine it would not be in its way either."""
+    script = (
+        f"/agent run response --line gpio:{CHIP}:2:1 {board} --output /{name}.board "
+        ">/dev/null & P=$!; "
+        f"{BUSYBOX} sleep 1; "
+        f"/agent run log-host --keep-settings --priority 40 --line gpio:{CHIP}:0:3 {host} "
+        f"--answered-by user --output /{name}.host >/dev/null; echo $?; "
+        f"kill -INT $P; wait $P; echo $?"
+    )
+    return (
+        (name, _shell(script)),
+        (f"{name}.board", (BUSYBOX, "cat", f"/{name}.board")),
+        (f"{name}.host", (BUSYBOX, "cat", f"/{name}.host")),
+    )
+
+
+def _alone(measurement: str, line: str, *more: str) -> tuple[str, ...]:
+    return ("run", measurement, "--line", line, *more)
+
+
+_BUSY: Final = (
+    f"/agent run response --line gpio:{CHIP}:2:1 --output /busy.board >/dev/null & P=$!; "
+    f"{BUSYBOX} sleep 1; "
+    f"/agent run log-host --keep-settings --line gpio:{CHIP}:0:1 --output /busy.host; echo $?; "
+    f"kill -INT $P; wait $P; echo $?"
+)
+REFUSED: Final = {
+    "no such chip": (f"gpio:{CHIP}x:0:1", "there is no GPIO chip", f"gpiochip0 ({CHIP}, 8 lines)"),
+    "no such line": ("gpio:gpiochip0:0:8", "has no line '8'", "its lines are 0 to 7"),
+    "no such name": ("gpio:/dev/gpiochip0:out:in", "has no line 'out'", "its lines are 0 to 7"),
+    "one line twice": (f"gpio:{CHIP}:1:1", "names one line twice", "the output first"),
+}
+ORDERS: Final = (
+    *_pair("pair", f"--samples {EVENTS} --interval 500us"),
+    *_pair("delayed", f"--samples {EVENTS} --interval 8ms", "--delay 5ms --delay-every 1000"),
+    *_pair("rising", "--samples 500 --interval 2ms --edge rising", "--edge rising"),
+    ("unplugged", _alone("log-host", f"gpio:{CHIP}:4:5", "--samples", "50", "--interval", "1ms")),
+    ("mark", _alone("log-host", f"gpio:{CHIP}:0:3:1", "--samples", "50", "--interval", "1ms")),
+    ("circuit", _alone("log-host", f"gpio:{CHIP}:0:1", "--short-circuit", "1000")),
+    ("loopback", _alone("response", f"loopback:{CHIP}:0:1", "--samples", "1000")),
+    ("loose", _alone("response", f"loopback:{CHIP}:4:5", "--samples", "50")),
+    ("busy", _shell(_BUSY)),
+    *((name, _alone("response", line)) for name, (line, _, _) in REFUSED.items()),
+)
+BOOTS: Final = {board: Boot(f"{board},lines=0:1+2:3", ORDERS, "busy") for board in BOARDS}
+AGAIN: Final = {board: Boot(f"{board},lines=0:1+2:3", ORDERS, "quiet", turn=2) for board in BOARDS}
+each_board = pytest.mark.parametrize(
+    "board", [pytest.param(one, marks=pytest.mark.boots(BOOTS[one])) for one in BOARDS]
+)
+
+
+def _records(booted: Booted, name: str) -> list[Record]:
+    """Of an order's own stream, or of the file that it handed out."""
+    step = booted.steps[name]
+    return list(step.records) or list(StreamReader().feed(step.stream))
+
+
+def _values(records: list[Record], name: str) -> NDArray[np.int64]:
+    [number] = [one.series for one in records if isinstance(one, SeriesInfo) and one.name == name]
+    blocks = [one.values for one in records if isinstance(one, Samples) and one.series == number]
+    return np.concatenate(blocks).astype(np.int64)
+
+
+def _row(records: list[Record]) -> tuple[int, ...]:
+    [one] = [one for one in records if isinstance(one, Table)]
+    [row] = one.rows
+    return tuple(int(cell) for cell in row)
+
+
+def _verdict(records: list[Record]) -> Verdict:
+    [one] = [one for one in records if isinstance(one, Verdict)]
+    return one
+
+
+def _codes(step: Step) -> list[str]:
+    return step.stream.decode().split()
+
+
+def _trailer(records: list[Record]) -> Trailer:
+    last = records[-1]
+    assert isinstance(last, Trailer)
+    return last
+
+
+@each_board
+def test_both_views_of_every_event(booted: list[Booted], board: str) -> None:
+    assert _codes(booted[0].steps["pair"]) == ["0", "0"], booted[0].steps["pair"].said
+    ours, theirs = (_records(booted[0], f"pair.{side}") for side in ("host", "board"))
+    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0), board
+    assert _row(theirs) == (EVENTS, EVENTS, 0, 0)
+    assert _verdict(ours).result == "pass"
+    assert (_trailer(ours).state, _trailer(theirs).state) == ("complete", "complete")
+    response = _values(ours, "response")
+    wake, answer = (_values(theirs, name) for name in ("wake-up", "answer"))
+    assert len(response) == len(wake) == len(answer) == EVENTS
+    assert bool((wake > 0).all())
+    assert bool((answer > wake).all())
+    # the answer is seen while it is being driven: the wake-up is over by then, for every event
+    assert bool((response > wake).all())
+
+
+@each_board
+def test_delayed_answers_are_found_one_by_one(booted: list[Booted], board: str) -> None:
+    ours, theirs = (_records(booted[0], f"delayed.{side}") for side in ("host", "board"))
+    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0), board
+    expected = list(range(999, EVENTS, 1000))
+    for records, name in ((ours, "response"), (theirs, "answer")):
+        values = _values(records, name)
+        found = np.flatnonzero(values > DELAY_NS // 2)
+        assert found.tolist() == expected, name
+        rest = np.delete(values, found)
+        # the delay itself is in it, and no more than the worst of the others and a timer besides
+        assert bool((values[found] >= DELAY_NS).all())
+        assert bool((values[found] <= DELAY_NS + 2 * rest.max()).all()), name
+    assert not np.flatnonzero(_values(theirs, "wake-up") > DELAY_NS // 2).size
+    [label] = {one.labels["delayed"] for one in theirs if isinstance(one, SeriesInfo)}
+    assert label == "5ms, 1 of 1000"
+    said = [str(one.fields.get("text")) for one in theirs if isinstance(one, Event)]
+    assert any("delayed on purpose" in text for text in said)
+
+
+@each_board
+def test_one_edge_alone(booted: list[Booted], board: str) -> None:
+    ours, theirs = (_records(booted[0], f"rising.{side}") for side in ("host", "board"))
+    assert _row(ours) == (500, 500, 0, 0, 0, 0), board
+    assert _row(theirs) == (500, 500, 0, 0)
+
+
+@each_board
+@pytest.mark.parametrize("name", ["unplugged", "mark"])
+def test_no_answer_is_a_failed_verdict(booted: list[Booted], board: str, name: str) -> None:
+    """Nor are the edges of MARK answers."""
+    step = booted[0].steps[name]
+    assert (step.code, step.trailer.state) == (3, "complete"), (board, step.said)
+    assert _row(list(step.records)) == (50, 0, 50, 0, 0, 0)
+    assert _verdict(list(step.records)).evidence.startswith(
+        "0 of 50 events answered; not: number 0"
+    )
+    assert [(one.count, one.missed) for one in step.trailer.series] == [(0, 50)]
+
+
+@each_board
+def test_the_own_error_and_a_loopback(booted: list[Booted], board: str) -> None:
+    circuit, loopback = (booted[0].steps[name] for name in ("circuit", "loopback"))
+    assert (circuit.code, loopback.code) == (0, 0), (board, circuit.said, loopback.said)
+    assert _row(list(circuit.records)) == (1000, 1000, 0, 0, 0, 0)
+    assert len(_values(list(circuit.records), "own-error")) == 1000
+    assert _row(list(loopback.records)) == (1000, 1000, 0, 0)
+    response, wake = (_values(list(loopback.records), name) for name in ("response", "wake-up"))
+    assert len(response) == len(wake) == 1000
+    assert bool((response > wake).all())
+    loose = booted[0].steps["loose"]
+    assert (loose.code, _verdict(list(loose.records)).result) == (3, "fail")
+    assert loose.trailer.series[0].missed == 50
+
+
+@each_board
+def test_a_line_that_somebody_has(booted: list[Booted], board: str) -> None:
+    step = booted[0].steps["busy"]
+    assert _codes(step) == ["1", "0"], board
+    assert f"line 1 of {CHIP} is in use by 'rtgauge'" in step.said
+
+
+@each_board
+@pytest.mark.parametrize("name", REFUSED)
+def test_names_that_there_are_not(booted: list[Booted], board: str, name: str) -> None:
+    step = booted[0].steps[name]
+    _, reason, remedy = REFUSED[name]
+    assert step.code == 2, board
+    assert reason in step.said
+    assert remedy in step.said
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        pytest.param(board, name, marks=pytest.mark.boots(BOOTS[board], AGAIN[board]))
+        for board in BOARDS
+        for name in ("pair.host", "pair.board", "delayed.host", "circuit", "loopback")
+    ],
+)
+def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
+    first, second = (_records(one, name) for one in booted)
+    assert first, board
+    measured = [
+        [one.values.tobytes() for one in records if isinstance(one, Samples)]
+        for records in (first, second)
+    ]
+    assert b"".join(measured[0]) == b"".join(measured[1])
