@@ -59,7 +59,14 @@ static inline uint64_t clock_counter(void)
 #if defined(__x86_64__) || defined(__i386__)
 	uint32_t low, high;
 
+#ifdef __SSE2__
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
+#else /* a processor of those years may not have that instruction */
+	__asm__ volatile("lock; addl $0, (%%esp); rdtsc"
+			 : "=a"(low), "=d"(high)
+			 :
+			 : "memory", "cc");
+#endif
 	return (uint64_t)high << 32 | low;
 #elif defined(__aarch64__)
 	uint64_t value;

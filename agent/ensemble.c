@@ -235,13 +235,24 @@ void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
 	const struct {
 		int64_t tv_sec, tv_nsec;
 	} timeout = { timeout_ns / NSEC_PER_SEC, timeout_ns % NSEC_PER_SEC };
-#ifdef SYS_futex_time64
-	const long futex = SYS_futex_time64;
-#else
-	const long futex = SYS_futex;
-#endif
 
-	syscall(futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns ? &timeout : NULL, NULL, 0);
+	if (!timeout_ns) {
+		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+		return;
+	}
+#ifdef SYS_futex_time64
+	const struct {
+		long tv_sec, tv_nsec;
+	} small = { (long)timeout.tv_sec, (long)timeout.tv_nsec };
+
+	if (!syscall(SYS_futex_time64, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0) ||
+	    errno != ENOSYS)
+		return;
+	/* a kernel before 5.1 */
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &small, NULL, 0);
+#else
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
+#endif
 }
 
 static bool ensemble_reached(const uint32_t *word, uint32_t value, uint32_t *seen)

@@ -347,6 +347,23 @@ static size_t power_make_block(power_unit *to, size_t at, uint32_t steps)
 	return power_put(to, at, power_return, sizeof(power_return));
 }
 
+/* Let the processor fetch what was written. */
+static void power_clear_cache(char *from, char *to)
+{
+#ifdef __powerpc__		/* not every compiler brings a function for it */
+	const size_t line = 16; /* the shortest there is */
+
+	for (char *at = from; at < to; at += line)
+		__asm__ volatile("dcbst 0, %0" : : "r"(at) : "memory");
+	__asm__ volatile("sync" : : : "memory");
+	for (char *at = from; at < to; at += line)
+		__asm__ volatile("icbi 0, %0" : : "r"(at) : "memory");
+	__asm__ volatile("sync; isync" : : : "memory");
+#else
+	__builtin___clear_cache(from, to);
+#endif
+}
+
 /* Map the code of a file: never writable where it is executable. */
 static int power_map_code(struct power_area *area, const void *code, size_t bytes)
 {
@@ -362,7 +379,7 @@ static int power_map_code(struct power_area *area, const void *code, size_t byte
 		err = -errno;
 	close(fd);
 	if (!err)
-		__builtin___clear_cache(area->at, (char *)area->at + bytes);
+		power_clear_cache(area->at, (char *)area->at + bytes);
 	return err;
 }
 
