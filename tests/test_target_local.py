@@ -109,9 +109,10 @@ def test_an_answer_without_end(script: Script, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(TargetError, match="answer to 'describe' has more than 3 MiB"):
         LocalTarget().describe()
     script("exec yes >&2")
-    monkeypatch.setattr(local, "QUERY_TIMEOUT_S", 0.2)
-    with pytest.raises(TargetError, match="did not answer 'describe'"):
-        LocalTarget().describe()
+    with monkeypatch.context() as patience:
+        patience.setattr(local, "QUERY_TIMEOUT_S", 0.2)
+        with pytest.raises(TargetError, match="did not answer 'describe'"):
+            LocalTarget().describe()
     script("head -c 3145728 /dev/zero; head -c 1000000 /dev/zero >&2")
     assert len(LocalTarget().describe()) == 3 << 20
 
