@@ -36,7 +36,9 @@ def build_agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (sources / "catalogue.c").write_text(catalogue.replace(TABLE, declaration + TABLE + line))
     agent = folder / "rtgauge-agent"
     files = [
-        path for part in (".", "measurements", "loads") for path in (sources / part).glob("*.c")
+        path
+        for part in (".", "measurements", "loads", "lines")
+        for path in (sources / part).glob("*.c")
     ]
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread",

@@ -213,7 +213,7 @@ def test_published_figures_stand_beside(rtgauge: Callable[..., Result], several:
     rows = run["steps"][0]["published"]
     assert rows
     assert {row["context"] for row in rows} == {"irq"}
-    assert all(row["name"] == "latency" and row["max_us"] for row in rows)
+    assert all(row["name"] == "response" and row["max_us"] for row in rows)
 
 
 # --- waveforms ------------------------------------------------------------------------------------

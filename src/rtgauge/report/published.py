@@ -21,7 +21,7 @@ CAUTION: Final = (
     "expect, and are never a ranking."
 )
 
-_ANSWERS: Final = ("response", "latency")
+_ANSWERS: Final = ("log-host", "response")
 """What the published figures call the time from an event to its answer."""
 
 Series = Mapping[str, Any]
