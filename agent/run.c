@@ -180,6 +180,16 @@ int run_skip(struct run *run, const char *reason, const char *remedy)
 	return RUN_SKIPPED;
 }
 
+bool run_sleep_until(const struct run *run, int64_t until_ns)
+{
+	const struct timespec until = clock_from_ns(until_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		if (run_stopped(run))
+			return false;
+	return !run_stopped(run);
+}
+
 bool run_starved(struct run *run, int64_t now_ns)
 {
 	uint32_t now_ms = (uint32_t)(now_ns / NSEC_PER_MSEC);

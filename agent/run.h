@@ -158,6 +158,9 @@ static inline bool run_stopped(const struct run *run)
 	return atomic_load_relaxed(&run->stop) != RUN_GOES_ON;
 }
 
+/* Sleep until CLOCK_MONOTONIC is @until_ns, whatever signals come; false: the run is to stop. */
+bool run_sleep_until(const struct run *run, int64_t until_ns);
+
 /*
  * To be asked off the fast path, when periods were missed or samples lost: whether the measuring
  * threads have kept everything else from running, the drain included, for RUN_STARVED_MS, in which

@@ -243,6 +243,7 @@ def board(agent: str, tmp_path: Path, *more: str) -> Iterator[tuple[subprocess.P
     """An agent that measures `response` and is ready, and its port; its stream is board.cbor."""
     port = free_port()
     output = tmp_path / "board.cbor"
+    output.unlink(missing_ok=True)  # an earlier board's would say ready before this one is
     words = ("--line", f"net:127.0.0.1:{port}", "--cpu", CPU, "--output", str(output), *more)
     with subprocess.Popen([agent, "run", "response", *words], stdin=subprocess.PIPE) as process:
         try:

@@ -142,17 +142,6 @@ static void log_host_answer(struct log_host *h, const struct line_event *event)
 	}
 }
 
-/* Sleep, whatever signals come; false: the run is to stop. */
-static bool log_host_sleep(const struct run *run, int64_t until_ns)
-{
-	const struct timespec until = clock_from_ns(until_ns);
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		if (run_stopped(run))
-			return false;
-	return !run_stopped(run);
-}
-
 /* Take all edges until @until_ns; false: the loop is to end. */
 static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_ns)
 {
@@ -163,7 +152,7 @@ static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_n
 		if (h->edges >= LOG_HOST_STORM) {
 			h->storms += h->edges == LOG_HOST_STORM;
 			h->edges = LOG_HOST_STORM + 1;
-			return log_host_sleep(run, until_ns);
+			return run_sleep_until(run, until_ns);
 		}
 		got = line_wait(&h->line, until_ns, &event);
 		if (got == 1)
@@ -259,14 +248,14 @@ static void log_host_loop(struct worker *worker)
 			grid_ns += late_ns;
 			h->held_up++;
 		}
-		if (h->dither >= 0)
-			series_put(&run->series[h->dither], log_host_offset_ns(h, i));
 		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i),
 				    grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1))) {
 			/* raised, but nobody can say what would have come of it */
 			h->raised--;
 			return;
 		}
+		if (h->dither >= 0)
+			series_put(&run->series[h->dither], log_host_offset_ns(h, i));
 	}
 }
 

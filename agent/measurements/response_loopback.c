@@ -34,16 +34,6 @@ struct loopback {
 	int error;
 };
 
-static bool loopback_sleep(const struct run *run, int64_t until_ns)
-{
-	const struct timespec until = clock_from_ns(until_ns);
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		if (run_stopped(run))
-			return false;
-	return !run_stopped(run);
-}
-
 static bool loopback_drive(struct loopback *l, int level)
 {
 	l->error = -line_drive(&l->response->line, level);
@@ -62,7 +52,7 @@ static bool loopback_raise(struct run *run, struct loopback *l, int64_t index, i
 		return false;
 	if (!r->toggles)
 		return true;
-	return loopback_sleep(run, due_ns + r->interval_ns / 2) && loopback_drive(l, !level);
+	return run_sleep_until(run, due_ns + r->interval_ns / 2) && loopback_drive(l, !level);
 }
 
 static void loopback_raise_loop(struct worker *worker)
@@ -85,7 +75,7 @@ static void loopback_raise_loop(struct worker *worker)
 			grid_ns += late_ns;
 			l->held_up++;
 		}
-		if (!loopback_sleep(run, grid_ns + offset_ns))
+		if (!run_sleep_until(run, grid_ns + offset_ns))
 			break;
 		if (l->dither >= 0)
 			series_put(&run->series[l->dither], offset_ns);
@@ -93,7 +83,7 @@ static void loopback_raise_loop(struct worker *worker)
 			break;
 	}
 	l->events = (uint32_t)index;
-	loopback_sleep(run, grid_ns + r->interval_ns);
+	run_sleep_until(run, grid_ns + r->interval_ns);
 	atomic_store_release(&run->stop, RUN_STOP);
 }
 

@@ -27,16 +27,6 @@ struct response_thread {
 	int64_t pauses;
 };
 
-/* Sleep, whatever signals come, until it is over or the run is to stop. */
-static void response_sleep(const struct run *run, int64_t length_ns)
-{
-	const struct timespec until = clock_from_ns(clock_now_ns(CLOCK_MONOTONIC) + length_ns);
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR &&
-	       !run_stopped(run))
-		;
-}
-
 /* The measuring loop; each variant is a function of its own, with nothing to be chosen in it. */
 static inline __attribute__((always_inline)) void response_answer(struct worker *worker,
 								  bool stamped, bool delays)
@@ -62,7 +52,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 			return;
 		}
 		if (delays && --until_delay == 0) {
-			response_sleep(run, r->delay_ns);
+			run_sleep_until(run, clock_now_ns(CLOCK_MONOTONIC) + r->delay_ns);
 			until_delay = r->delay_every;
 		}
 		output = r->toggles ? !output : event.level;
@@ -93,7 +83,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 		close = event.seen_ns - before_ns < RESPONSE_CLOSE_NS ? close + 1 : 0;
 		before_ns = after_ns;
 		if (__builtin_expect(close == RESPONSE_CLOSE_MAX, 0)) {
-			response_sleep(run, RESPONSE_PAUSE_NS);
+			run_sleep_until(run, clock_now_ns(CLOCK_MONOTONIC) + RESPONSE_PAUSE_NS);
 			t->pauses++;
 			close = 0;
 		}
