@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -106,15 +108,50 @@ def test_every_skipped_point_gets_what_it_would_have_seen(
     assert all(found <= real for found, real in zip(task.truth, task.looked, strict=True))
 
 
-@given(STALLS, st.integers(20, 300), st.booleans(), st.integers(0, 1000))
+def blocks_of(size: int) -> mock._patch[int]:
+    """Have arrays be worked through in blocks of so many."""
+    return mock.patch.object(sys.modules[corrected.__module__], "_BLOCK", size)
+
+
+@given(
+    STALLS, st.integers(20, 300), st.booleans(), st.integers(0, 1000), st.sampled_from((1, 3, 999))
+)
 def test_dithered_points_too(
-    stalls: list[tuple[int, int]], interval: int, late_look: bool, seed: int
+    stalls: list[tuple[int, int]], interval: int, late_look: bool, seed: int, block: int
 ) -> None:
     points = 30_000 // interval
     offsets = np.random.default_rng(seed).integers(0, interval // 2, points)
     task = Simulation(interval, stalls, offsets, late_look).carry_out()
-    counts, _ = correct_simulation(task, dithered=True)
+    with blocks_of(block):
+        counts, _ = correct_simulation(task, dithered=True)
     assert counts == Counts.from_arrays([np.array(task.truth, np.int64)])
+
+
+GAPS = st.lists(st.tuples(st.integers(-50, 900), st.integers(0, 9), st.booleans()), max_size=40)
+
+
+@given(GAPS, st.sampled_from((1, 2, 7)), st.booleans(), st.booleans())
+def test_blocks_of_gaps_equal_all_at_once(
+    gaps: list[tuple[int, int, bool]], block: int, dithered: bool, many: bool
+) -> None:
+    """Also with gaps whose sample is unknown and gaps that are added by bucket among them."""
+    latency, count = (np.array([gap[k] for gap in gaps], np.int64) for k in (0, 1))
+    known = np.array([gap[2] for gap in gaps], bool)
+    index = np.cumsum(np.concatenate(([0], count[:-1] + 2)))[: len(gaps)]
+    grid = np.arange(1000)
+    module = sys.modules[corrected.__module__]
+    found = []
+    for size in (block, 1 << 18):
+        with (
+            blocks_of(size),
+            mock.patch.object(module, "_EXACT_POINTS", 5 if many else 1 << 22),
+            mock.patch.object(module, "_LONG_GAP", 6),
+        ):
+            offsets = GapOffsets([(grid, grid * 31 % 50)], index, count) if dithered else None
+            raw = Counts.from_arrays([latency])
+            found.append(corrected(raw, latency, count, 100, known=known, offsets=offsets))
+    assert found[0] == found[1]
+    assert found[0].added + found[0].uncorrectable == int(count.sum())
 
 
 def test_stop_of_50_ms_at_1_ms_is_about_50_late_wake_ups() -> None:

@@ -280,6 +280,8 @@ def test_numbers_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     expected = [[at, at + 1, -at, 2**62 + at] for at in range(0, 1000, 4)]
     assert one.table(4).tolist() == expected
     assert other.table(2).tolist() == [[at, 7] for at in range(0, 1000, 4)]
+    for numbers, columns in ((one, 4), (other, 2), (other, 1)):
+        assert numbers.columns(columns).tolist() == numbers.table(columns).T.tolist()
     assert (len(one), len(other)) == (1000, 500)
     assert not room or list(folder.iterdir()) == []
 

@@ -57,6 +57,9 @@ _LEAD: Final = 1 << 17
 _ALL_LEADS: Final = 4_000_000
 """So many samples of the beginning of a series, and of all series, are looked through by rules."""
 
+_PIECE: Final = 1 << 18
+"""So many occasions of missed periods are reckoned with at once."""
+
 
 @dataclass(frozen=True)
 class TimeBins:
@@ -664,9 +667,20 @@ def _time_bins(
         low=line.min * info.scale,
         middle=line.quantile(0.5) * info.scale,
         high=line.max * info.scale,
-        missed=_spread(edges, origin, info.interval_ns, index + 1, count),
+        missed=sum(
+            (
+                _spread(edges, origin, info.interval_ns, index[part] + 1, count[part])
+                for part in _pieces(len(index))
+            ),
+            start=np.zeros(len(edges) - 1, np.int64),
+        ),
         lost=lost_row,
     )
+
+
+def _pieces(length: int) -> Iterator[slice]:
+    """Of an array so long, whose copies would be large."""
+    return (slice(at, at + _PIECE) for at in range(0, length, _PIECE))
 
 
 def _spread(

@@ -124,20 +124,23 @@ def _too_long(count: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def missed_values(
-    latency: Integers, count: Integers, interval_ns: int, offsets: GapOffsets | None = None
+    latency: Integers,
+    count: Integers,
+    interval_ns: int,
+    offsets: GapOffsets | None = None,
+    first: int = 0,
 ) -> Iterator[Int64]:
     """The latencies wake - due of all skipped points, in arrays of bounded length.
 
-    Gap k has ``count[k]`` points after a sample of ``latency[k]``; ``offsets`` must have been made
-    of the same gaps (of which some may be left out here by a count of 0).
+    Gap k has ``count[k]`` points after a sample of ``latency[k]``; it is gap ``first`` + k of those
+    that ``offsets`` was made of (some may be left out here by a count of 0).
     """
     late = np.asarray(latency, dtype=np.int64)
     many = np.asarray(count, dtype=np.int64)
-    ends = np.cumsum(many)
     start = 0
     while start < len(many):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, before + _BLOCK, side="right")), start + 1)
+        ends = np.cumsum(many[start : start + _BLOCK])
+        stop = start + max(int(np.searchsorted(ends, _BLOCK, side="right")), 1)
         lengths = many[start:stop]
         gap = np.repeat(np.arange(start, stop), lengths)
         step = np.arange(1, len(gap) + 1) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -145,12 +148,12 @@ def missed_values(
             wake = np.maximum(late[gap], many[gap] * interval_ns)
             yield wake - step * interval_ns
         else:
-            whole = np.arange(start, stop)
+            whole = np.arange(first + start, first + stop)
             wake = np.maximum(
                 late[start:stop] + offsets.of(whole, np.zeros_like(whole)),
                 lengths * interval_ns + offsets.of(whole, lengths),
             )
-            yield wake[gap - start] - step * interval_ns - offsets.of(gap, step)
+            yield wake[gap - start] - step * interval_ns - offsets.of(first + gap, step)
         start = stop
 
 
@@ -184,7 +187,8 @@ def corrected(
     (``values_at`` gives both); ``count`` the points skipped. ``offsets`` must have been made of
     the same gaps, known or not. Exact up to 4 million skipped points; beyond that, gaps of more
     than 4096 points are added by bucket, 0.1 % wide and rounded up, so that no stop, however
-    long, exhausts memory. ValueError for gaps without a grid.
+    long, exhausts memory; what it takes beside the arguments is a byte for each gap.
+    ValueError for gaps without a grid.
     """
     late = np.asarray(latency, dtype=np.int64)
     many = np.asarray(count, dtype=np.int64)
@@ -194,25 +198,32 @@ def corrected(
         raise ValueError("periods can only be missed on a time grid")
     if np.any(many < 0):
         raise ValueError("a gap cannot have a negative number of points")
-    usable = np.ones(len(many), np.bool_) if known is None else known.copy()
-    usable &= many <= _FURTHEST // max(interval_ns, 1)
-    usable &= np.abs(late) <= _FURTHEST
     long = _too_long(many)
     builder = CountsBuilder()
-    present = many if np.all(usable) else np.where(usable, many, 0)
-    if np.any(long):
-        late, present = late[~long], present[~long]
-    for block in missed_values(late, present, interval_ns, offsets):
-        builder.add(block)
-    tables = [
-        _long_gap(int(latency[gap]), int(many[gap]), interval_ns)
-        for gap in np.flatnonzero(long & usable)
-    ]
+    tables: list[Counts] = []
+    lost_gaps = lost = numbered = 0
+    for start in range(0, len(many), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        usable = many[part] <= _FURTHEST // max(interval_ns, 1)
+        usable &= np.abs(late[part]) <= _FURTHEST
+        if known is not None:
+            usable &= known[part]
+        short = ~long[part]
+        present = np.where(usable, many[part], 0)[short]
+        for block in missed_values(late[part][short], present, interval_ns, offsets, numbered):
+            builder.add(block)
+        numbered += len(present)
+        tables.extend(
+            _long_gap(int(late[gap]), int(many[gap]), interval_ns)
+            for gap in start + np.flatnonzero(usable & ~short)
+        )
+        unknown = many[part][~usable & (many[part] > 0)]
+        lost_gaps += len(unknown)
+        lost += sum(unknown.tolist())
     added = Counts.merged((builder.build(), *tables))
-    lost = many[~usable & (many > 0)]
     return Corrected(
         counts=Counts.merged((counts, added)),
         added=added.count,
-        uncorrectable_gaps=len(lost),
-        uncorrectable=sum(lost.tolist()),
+        uncorrectable_gaps=lost_gaps,
+        uncorrectable=lost,
     )

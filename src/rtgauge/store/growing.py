@@ -103,3 +103,17 @@ class Numbers:
             self._spill.fetch(at, part.view(np.uint8).data)
         found[len(self._kept) * CHUNK :] = self._rest
         return found.reshape(-1, columns)
+
+    def columns(self, number: int) -> NDArray[np.int64]:
+        """Likewise, but a row for each column: an array of its own to whoever searches in it.
+
+        ``number`` must be a power of two.
+        """
+        found = np.empty((number, len(self) // number), np.int64)
+        part = np.empty(CHUNK, np.int64)
+        rows = CHUNK // number
+        for chunk, at in enumerate(self._kept):
+            self._spill.fetch(at, part.view(np.uint8).data)
+            found[:, chunk * rows : (chunk + 1) * rows] = part.reshape(-1, number).T
+        found[:, len(self._kept) * rows :] = np.array(self._rest).reshape(-1, number).T
+        return found

@@ -100,12 +100,12 @@ class SeriesScan:
         return self.blocks.table(6)
 
     def missed_events(self) -> tuple[Int64s, Int64s]:
-        table = self.missed.table(2)
-        return table[:, 0], table[:, 1]
+        index, count = self.missed.columns(2)
+        return index, count
 
     def lost_events(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        table = self.losses.table(4)
-        return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+        index, time_ns, count, largest = self.losses.columns(4)
+        return index, time_ns, count, largest
 
     def wide_values(self) -> tuple[Int64s, Int64s]:
         """Index, rising, and value of the samples that stand whole in events."""
