@@ -16,6 +16,7 @@ exit code is 1.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -28,6 +29,8 @@ from pathlib import Path
 from typing import NoReturn
 from unittest import mock
 
+import numpy as np
+
 import bundles
 import fuzzing
 import rtgauge.store.bundle
@@ -36,15 +39,17 @@ from fuzzing import Tally
 from rtgauge import report
 from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.report import model
+from rtgauge.report.packed import pack
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, import_bundle
 from rtgauge.store.folder import ENVIRONMENT
 from rtgauge.store.foreign import check_run
+from rtgauge.stream import RecordType
 
 SIZE_LIMIT = 1 << 18
 BLOCK = 5000
 THOROUGH = 50
-WEIGHTS = (1, 4, 1, 14)  # of the seeds: the first has every record there is
+WEIGHTS = (1, 4, 1, 14, 2)  # of the seeds: the first has every record there is
 IN_PLACE = 0.6
 SAMPLES = 8
 MANIFEST = "manifest.json"
@@ -60,13 +65,33 @@ def seeds(folder: Path) -> list[dict[str, bytes]]:
     plain.histogram(0, streams.latencies(SAMPLES).tolist())
     cut = streams.one_of_each().data
     found = []
-    for number, data in enumerate((None, plain.trailer().data, cut[: len(cut) // 2])):
+    pieces = (None, plain.trailer().data, cut[: len(cut) // 2], _capture())
+    for number, data in enumerate(pieces):
         with Store.open(str(folder / str(number))) as store:
             run = bundles.carry_out(store, data=data)
             found.append(bundles.files_of(store.path / run))
     # a run of which nothing was measured: what is looked at is run.json alone
     bare = {name: data for name, data in found[1].items() if not name.startswith("steps/")}
-    return [*found, bare]
+    return [*found[:3], bare, found[3]]
+
+
+def _capture() -> bytes:
+    """What a capture with analogue lines gives: answers, their table, and waveforms as facts."""
+    numbers = {"start_ns": -50, "division_ns": 100, "columns": 4, "levels": 3}
+    numbers |= {"low_uv": -1, "high_uv": 3_300_000, "events": SAMPLES}
+    wave = json.dumps({**numbers, "cells": pack(np.arange(12, dtype=np.int64) % 5)})
+    facts = {f"capture.waveform.{n}.{line}": wave for n in (0, 1) for line in ("event", "answer")}
+    values = streams.latencies(SAMPLES)
+    columns = ("raised", "answered", "unanswered", "late", "double", "lost")
+    table = {
+        "name": "answers",
+        "columns": [{"name": name, "unit": ""} for name in columns],
+        "rows": [[SAMPLES + 1, SAMPLES, 1, 1, 0, 0]],
+    }
+    stream = streams.Builder().add(RecordType.ENVIRONMENT, {"facts": facts})
+    stream.series(0, name="response", context="irq", interval_ns=30_000_000)
+    stream.samples(0, 0, values).event("missed", series=0, index=SAMPLES - 1, count=1)
+    return stream.add(RecordType.TABLE, table).trailer().data
 
 
 def damaged(files: Mapping[str, bytes], rng: random.Random, share_of_bytes: float = 0.4) -> bytes:

@@ -188,6 +188,36 @@ def test_a_plan_names_the_log_host_for_all_its_steps(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_options_of_the_log_hosts_own(store: Store, rtgauge: Run, tmp_path: Path) -> None:
+    board, log, *_ = store.get(carry_out(store, response(log_set="priority=90")).id).document[
+        "steps"
+    ]
+    assert log["parameters"]["priority"] == "90"
+    assert "priority" not in board["parameters"]
+    path = tmp_path / "a.toml"
+    path.write_text(
+        "[plan]\nlog-host = 'fake'\nlog-line = 'gpio:0:1:2'\nlog-set = 'priority=90'\n"
+        "[[step]]\nmeasurement = 'response'\n"
+        "[[step]]\nmeasurement = 'response'\nlog-set = 'priority=0'\n"
+    )
+    assert [one.log_set for one in read_plan(path, KNOWN).steps] == ["priority=90", "priority=0"]
+    words = [word for name, text in LINES.items() for word in (f"--{name}", text)]
+    words = ["run", "response", "--target", "fake", *words, "--for", "2s", "--log-set"]
+    done = rtgauge(*words, "priority=70", "--json")
+    log = json.loads(done.out)["runs"][0]["steps"][1]
+    assert (done.code, log["parameters"]["priority"]) == (0, "70")
+    for wrong, said in (
+        ("priority", "'priority' is not NAME=VALUE"),
+        ("priority=1 priority=2", "given twice"),
+        ("interval=1ms", "'interval' is not the log host's own"),
+        ("line=a", "not the log host's own"),
+        ("prority=1", "no option 'prority'"),
+        ("priority=100", "priority"),
+    ):
+        refused = rtgauge(*words, wrong)
+        assert (refused.code, said in refused.err) == (ExitCode.USAGE, True), refused.err
+
+
 def test_only_what_answers_has_a_log_host(rtgauge: Run) -> None:
     asked = rtgauge("run", "timer", "--target", "fake", "--log-host", "fake")
     assert asked.code == ExitCode.USAGE

@@ -141,6 +141,14 @@ def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
     given["answered-by"] = step.parameters.get("context", "user")
     if step.log_line:
         given["line"] = step.log_line
+    for name, text in _own(step.log_set).items():
+        catalogue.measurement(LOG_HOST).option(name)
+        if name in given or name in (*_RAISER, *_SHARED, "line", "answered-by"):
+            raise UsageError(
+                f"log-set: '{name}' is not the log host's own",
+                "its lines are --log-line; the rest is said once, for the step",
+            )
+        given[name] = text
     timing = planned_step(catalogue, LOG_HOST, given)
     return replace(
         timing,
@@ -149,6 +157,21 @@ def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
         log_host=step.log_host,
         keep_settings=step.keep_settings,
     )
+
+
+def _own(text: str) -> dict[str, str]:
+    """The options of ``cpu=1 priority=90``. Raises UsageError where it is not that."""
+    found: dict[str, str] = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise UsageError(
+                f"log-set: '{word}' is not NAME=VALUE", "write cpu=1, or 'cpu=1 priority=90'"
+            )
+        if name in found:
+            raise UsageError(f"log-set: '{name}' is given twice")
+        found[name] = value
+    return found
 
 
 def with_line(timing: PlannedStep, board: PlannedStep, target: Target) -> PlannedStep:

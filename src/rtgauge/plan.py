@@ -61,7 +61,7 @@ DEFAULT_RATE_PER_HOUR: Final = 1.0
 _TABLES: Final = ("plan", "step", "rating")
 _RATING_KEYS: Final = ("subject", "rating", "reason")
 _PLAN_KEYS: Final = (
-    "name", "summary", "label", "targets", "repeat", "hours", "log-host", "log-line",
+    "name", "summary", "label", "targets", "repeat", "hours", "log-host", "log-line", "log-set",
 )  # fmt: skip
 STEP_KEYS: Final = (
     "measurement",
@@ -76,13 +76,14 @@ STEP_KEYS: Final = (
     "prepare",
     "log-host",
     "log-line",
+    "log-set",
 )
 # What a step of a file may have besides: it says nothing for a step alone.
 _FILE_KEYS: Final = (*STEP_KEYS, "share")
 # What answers events from outside, and what raises them and times the answers (rtgauge.pair).
 RESPONSE: Final = "response"
 LOG_HOST: Final = "log-host"
-LOG_HOST_KEYS: Final = ("log-host", "log-line")
+LOG_HOST_KEYS: Final = ("log-host", "log-line", "log-set")
 REPEAT_MAX: Final = 10_000
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
@@ -100,7 +101,7 @@ class PlannedStep:
     ``disturb`` a disturbance put in on purpose, ``KIND:LENGTH:PERIOD``.
     ``budget_ns`` and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of
     the plan's hours. ``log_host`` is the target that raises events for this step and times the
-    answers, ``log_line`` its lines.
+    answers, ``log_line`` its lines, ``log_set`` its own options: ``cpu=1 priority=90``.
     """
 
     measurement: str
@@ -118,6 +119,7 @@ class PlannedStep:
     share: float | None = None
     log_host: str = ""
     log_line: str = ""
+    log_set: str = ""
 
     @property
     def loads(self) -> str:
@@ -164,6 +166,7 @@ class PlannedStep:
             "share": self.share,
             "log_host": self.log_host,
             "log_line": self.log_line,
+            "log_set": self.log_set,
         }
 
 
@@ -280,7 +283,7 @@ def _common_setting(
             if text not in ("yes", "no"):
                 raise UsageError(f"'{name}': '{text}' is neither yes nor no")
             return {name.replace("-", "_"): text == "yes"}
-        case "log-host" | "log-line":
+        case "log-host" | "log-line" | "log-set":
             if entry.name != RESPONSE:
                 raise UsageError(
                     f"measurement '{entry.name}' answers no events that a log host could raise",
@@ -391,7 +394,7 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     if not isinstance(head, dict):
         raise UsageError(f"{path}: 'plan' is not a table", "write [plan]")
     _known_keys(head, _PLAN_KEYS, f"{path}, [plan]")
-    for key in ("name", "summary", "label", "log-host", "log-line"):
+    for key in ("name", "summary", "label", *LOG_HOST_KEYS):
         if not isinstance(head.get(key, ""), str):
             raise UsageError(f"{path}, [plan], key '{key}': {_shown(head[key])} is not a text")
     repeat = head.get("repeat", 1)

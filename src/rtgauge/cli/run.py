@@ -120,6 +120,12 @@ def _host_options() -> list[click.Option]:
             metavar="LINE",
             help="The log host's lines, wired to the board's --line: its output first.",
         ),
+        click.Option(
+            ["--log-set"],
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="An option of the log host's own, such as cpu=1, priority=90 or timeout=5ms.",
+        ),
         click.Option(["--label"], metavar="TEXT", help="A name for the run, to find it by."),
         click.Option(
             ["--repeat"],
@@ -478,6 +484,8 @@ def _settings(given: Mapping[str, Any], options: Mapping[str, Option]) -> dict[s
             continue
         if not isinstance(value, tuple):
             settings[name] = ["yes" if value is True else str(value)]
+        elif name == "log-set":
+            settings[name] = [" ".join(map(str, value))]
         elif options[name].type == "enums":
             settings[name] = [",".join(map(str, value))]
         else:
@@ -528,6 +536,7 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
         prepare=(step.prepare or changed.prepare) and not changed.keep_settings,
         log_host=changed.log_host or step.log_host,
         log_line=changed.log_line or step.log_line,
+        log_set=changed.log_set or step.log_set,
     )
 
 
