@@ -16,8 +16,8 @@ import pytest
 import captures
 from captures import RATE, analogue, regular, samples, session
 from conftest import Result
-from rtgauge.capture import Wanted, import_capture, is_capture
-from rtgauge.capture import recording as recordings
+from rtgauge.capture import Wanted, convert, files, import_capture, is_capture
+from rtgauge.capture import session as sessions
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.model import build, validate
 from rtgauge.store import Store
@@ -312,7 +312,7 @@ def test_columns_without_time_need_a_rate(store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="how often it was sampled") as error:
         import_capture(store, path, Wanted(event="1", answer="2"))
     assert "--samplerate" in error.value.remedy
-    wanted = Wanted(event="1", answer="2", samplerate=recordings.parse_rate("2MHz"))
+    wanted = Wanted(event="1", answer="2", samplerate=sessions.parse_rate("2MHz"))
     assert set(delays_of(store, path, wanted).values()) == {3500}
 
 
@@ -372,7 +372,7 @@ def test_what_is_refused_leaves_nothing(store: Store, tmp_path: Path) -> None:
 def test_a_session_that_unpacks_without_end(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "SAMPLE_LIMIT", 1 << 22)
+    monkeypatch.setattr(sessions, "SAMPLE_LIMIT", 1 << 22)
     path = session(tmp_path / "bomb.sr", bytes(1 << 25))
     assert path.stat().st_size < 1 << 18
     with pytest.raises(UsageError, match="more than 4194304 samples"):
@@ -380,7 +380,8 @@ def test_a_session_that_unpacks_without_end(
 
 
 def test_noise_is_refused(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "EDGE_LIMIT", 1000)
+    for module in (sessions, files):
+        monkeypatch.setattr(module, "EDGE_LIMIT", 1000)
     noise = np.random.default_rng(1).integers(0, 4, 10_000).astype(np.uint8)
     with pytest.raises(UsageError, match="more than 1000 edges"):
         import_capture(store, session(tmp_path / "a.sr", noise), LINES)
@@ -407,7 +408,7 @@ def test_vcd_without_sigrok(store: Store, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_vcd_file_too_long_for_its_time_unit_is_read_more_coarsely(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "CONVERT_SAMPLES", 1_000_000)
+    monkeypatch.setattr(convert, "CONVERT_SAMPLES", 1_000_000)
     lines = ["$timescale 1 ns $end", "$var wire 1 ! D0 $end", "$var wire 1 \" D1 $end",
              "$enddefinitions $end", "#0", "0!", '0"']  # fmt: skip
     for k in range(10):

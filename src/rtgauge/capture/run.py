@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from rtgauge import __version__
 from rtgauge.capture.edges import Answers, Edges, pair
-from rtgauge.capture.recording import Levels, Lines, Recording, open_recording, opened
+from rtgauge.capture.files import open_recording
+from rtgauge.capture.recording import Levels, Lines, Recording, opened
 from rtgauge.capture.waveforms import waveforms
 from rtgauge.catalogue import format_duration
 from rtgauge.errors import StoreError, UsageError

@@ -153,7 +153,7 @@ def _import_capture(
 def _wanted(options: Mapping[str, Any]) -> Wanted:
     """The options of a capture. UsageError for values that are none."""
     from rtgauge.capture import Wanted  # noqa: PLC0415
-    from rtgauge.capture.recording import parse_rate  # noqa: PLC0415
+    from rtgauge.capture.session import parse_rate  # noqa: PLC0415
     from rtgauge.catalogue import parse_duration  # noqa: PLC0415
 
     rate = interval = None

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines that were sampled as voltages: their edges, and the samples in a file beside."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.capture.edges import Schmitt, state_levels
+from rtgauge.capture.recording import EDGE_LIMIT, ROOM, Levels, Lines, Waves, refuse
+
+__all__ = ["CHUNK", "Floats", "levels_of", "of_voltages"]
+
+CHUNK: Final = 1 << 18
+
+
+class Floats:
+    """Numbers that are collected in a file, and read from there."""
+
+    def __init__(self, folder: Path, kind: type[np.floating[Any]] = np.float32) -> None:
+        self._kind = kind
+        descriptor, self._path = tempfile.mkstemp(dir=folder)
+        os.close(descriptor)
+        self._many = 0
+
+    def add(self, values: NDArray[np.floating]) -> None:
+        self._many += len(values)
+        if self._many >> 22 != (self._many - len(values)) >> 22:
+            free = os.statvfs(self._path)
+            if free.f_bavail * free.f_frsize < ROOM:
+                raise OSError("the disk for temporary files is full")
+        with open(self._path, "ab", buffering=0) as file:
+            view = memoryview(np.ascontiguousarray(values, self._kind).tobytes())
+            while view:
+                view = view[file.write(view) :]
+
+    def array(self) -> NDArray[Any]:
+        if not self._many:
+            return np.zeros(0, self._kind)
+        return np.memmap(self._path, self._kind, "r")
+
+
+def pieces(wave: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
+    for start in range(0, len(wave), CHUNK):
+        yield wave[start : start + CHUNK]
+
+
+def of_voltages(waves: Sequence[NDArray[np.floating]], rate: Fraction, levels: Levels) -> Lines:
+    """Edges of lines that were sampled as voltages."""
+    length = min(len(wave) for wave in waves)
+    if length < 2:
+        refuse("a line has no samples")
+    edges, thresholds, widths = [], [], []
+    for wave in waves:
+        threshold, hysteresis = levels_of(wave[:length], levels)
+        schmitt = Schmitt(threshold, hysteresis)
+        for piece in pieces(wave[:length]):
+            schmitt.feed(piece)
+            if schmitt.count > EDGE_LIMIT:
+                raise OverflowError
+        edges.append(schmitt.edges())
+        thresholds.append(threshold)
+        widths.append(hysteresis)
+    return Lines(
+        edges[0],
+        edges[1],
+        rate,
+        length,
+        1.0,
+        (thresholds[0], thresholds[1]),
+        (widths[0], widths[1]),
+        Waves(waves[0][:length], waves[1][:length]),
+    )
+
+
+def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
+    """Threshold and hysteresis: as asked, else the middle between the line's two states and a fifth
+    of their distance."""
+    least, most = math.inf, -math.inf
+    for piece in pieces(wave):
+        finite = piece[np.isfinite(piece)]
+        if len(finite):
+            least, most = min(least, float(finite.min())), max(most, float(finite.max()))
+    if not least <= most:
+        refuse("a line has no samples that are numbers")
+    finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
+    low, high = state_levels(finite_pieces, least, most)
+    threshold = (low + high) / 2 if levels.threshold is None else levels.threshold
+    hysteresis = (high - low) / 5 if levels.hysteresis is None else levels.hysteresis
+    return threshold, hysteresis

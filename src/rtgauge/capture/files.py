@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that logic analysers and oscilloscopes leave, told apart by what they hold, not by their
+names, and read in pieces."""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+from rtgauge.capture.convert import converted
+from rtgauge.capture.recording import EDGE_LIMIT, HEAD, Recording, one_line, opened, refuse
+from rtgauge.capture.session import read_session
+from rtgauge.capture.table import first_row, read_table
+from rtgauge.errors import RtgaugeError, UsageError
+
+__all__ = ["is_capture", "open_recording"]
+
+
+def _kind(head: bytes) -> str:
+    """What a file is that begins so: session, vcd, csv, bundle (of a run), or other."""
+    if head.startswith(b"PK\x03\x04"):
+        return "session"
+    if head[257:262] == b"ustar":
+        return "bundle"
+    if b"\0" in head:
+        return "other"
+    if re.search(rb"\$(timescale|enddefinitions|var)\b", head):
+        return "vcd"
+    lines = head.decode("utf-8", "replace").splitlines()
+    if first_row(lines[:-1] if len(head) == HEAD else lines) is not None:
+        return "csv"
+    return "other"
+
+
+def is_capture(path: Path) -> bool:
+    """Whether the file is a capture, as far as its beginning tells; a file that cannot be read is
+    none."""
+    try:
+        with opened(path) as file:
+            return _kind(file.read(HEAD)) in ("session", "vcd", "csv")
+    except UsageError:
+        return False
+
+
+@contextlib.contextmanager
+def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[Recording]:
+    """Open a capture; ``samplerate`` where the file does not say. UsageError when it is none."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rtgauge-capture.") as name,
+        opened(path) as file,
+    ):
+        folder = Path(name)
+        head = file.read(HEAD)
+        kind = _kind(head)
+        file.seek(0)
+        try:
+            if kind == "session":
+                yield read_session(file, folder, samplerate, "sigrok session")
+            elif kind == "csv":
+                yield read_table(path, head, folder, samplerate)
+            elif kind == "bundle" or not head:
+                refuse("it is no capture")
+            else:
+                made, note = converted(path, file, head, kind, folder)
+                with open(made, "rb") as session:
+                    yield read_session(session, folder, samplerate, kind.upper(), note)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            configparser.Error,
+            UnicodeDecodeError,
+        ) as error:
+            refuse(f"it is damaged ({one_line(error)})", "save it again")
+        except OverflowError:
+            refuse(
+                f"its lines have more than {EDGE_LIMIT} edges",
+                "record the lines without noise: set the instrument's threshold, or --threshold",
+            )
+        except OSError as error:
+            raise RtgaugeError(
+                f"the capture cannot be read: {one_line(error)}", "free some space below /tmp"
+            ) from error

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions of sigrok (.sr): a zip archive of an INI file and raw samples, which Python's own
+readers take."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.capture.analogue import Floats, of_voltages
+from rtgauge.capture.edges import logic_edges
+from rtgauge.capture.recording import (
+    EDGE_LIMIT,
+    HEAD,
+    SAMPLE_LIMIT,
+    Levels,
+    Lines,
+    Recording,
+    one_line,
+    refuse,
+)
+
+__all__ = ["parse_rate", "read_session"]
+
+MEMBER_LIMIT: Final = 65_000
+DIRECTORY_LIMIT: Final = 1 << 24
+INI_LIMIT: Final = 1 << 16
+CHANNEL_LIMIT: Final = 1024
+NAME_LIMIT: Final = 200
+CHUNK: Final = 1 << 20
+
+_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def parse_rate(text: str) -> Fraction:
+    """Samples in a second, from text as '24 MHz' or '1000000'; ValueError."""
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt]?)(?:hz)?\s*", text, re.IGNORECASE)
+    rate = Fraction(found[1]) * _UNITS[found[2].lower()] if found else Fraction(0)
+    if not 0 < rate <= 10**13:
+        raise ValueError(text)
+    return rate
+
+
+def _directory(file: IO[bytes]) -> None:
+    """Look at how much the archive lists before Python's reader keeps all of it."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - HEAD - 22, 0))
+    tail = file.read()
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or len(tail) < at + 22:
+        refuse("it is cut: the archive has no end", "save it again")
+    members = int.from_bytes(tail[at + 10 : at + 12], "little")
+    listed = int.from_bytes(tail[at + 12 : at + 16], "little")
+    if members > MEMBER_LIMIT or listed > DIRECTORY_LIMIT:
+        refuse(f"it lists {members} parts in {listed} bytes")
+    file.seek(0)
+
+
+def read_session(
+    file: IO[bytes], folder: Path, samplerate: Fraction | None, kind: str, note: str = ""
+) -> Recording:
+    _directory(file)
+    archive = zipfile.ZipFile(file)
+    names = set(archive.namelist())
+    if not {"version", "metadata"} <= names:
+        refuse("it is an archive, but no session of sigrok")
+    version = _member(archive, "version", 64).strip()
+    if version not in (b"1", b"2"):
+        refuse(f"it is of session format {version[:20]!r}; 1 and 2 are known")
+    ini = configparser.ConfigParser(interpolation=None, strict=False)
+    ini.read_string(_member(archive, "metadata", INI_LIMIT).decode("utf-8"))
+    devices = [name for name in ini.sections() if name.startswith("device ")]
+    if not devices:
+        refuse("it names no instrument")
+    device = ini[devices[0]]
+    version_text = ini.get("global", "sigrok version", fallback="")
+    try:
+        rate = parse_rate(device["samplerate"]) if "samplerate" in device else samplerate
+        unit = int(device.get("unitsize", "1"))
+        logic: dict[str, int] = {}
+        analogue: dict[str, int] = {}
+        for key, value in device.items():
+            if found := re.fullmatch(r"(probe|analog)(\d{1,4})", key):
+                (logic if found[1] == "probe" else analogue)[value] = int(found[2])
+    except ValueError as error:
+        refuse(f"its description is wrong: {one_line(error)}", "save it again")
+    if not 1 <= unit <= 128 or len(logic) + len(analogue) > CHANNEL_LIMIT:
+        refuse("its description is wrong: more channels than there can be")
+    if any(len(name) > NAME_LIMIT for name in (*logic, *analogue)):
+        refuse("its description is wrong: a channel has too long a name")
+    if any(not 1 <= bit <= 8 * unit for bit in logic.values()):
+        refuse("its description is wrong: a channel lies outside of the samples")
+    source = _Session(archive, device.get("capturefile", "logic-1"), unit, logic, analogue, folder)
+
+    def lines(event: str, answer: str, levels: Levels) -> Lines:
+        if rate is None:
+            refuse("it does not say how often it was sampled", "add --samplerate, such as 24MHz")
+        if event in logic and answer in logic:
+            first, second, length = logic_edges(source.logic(event, answer), EDGE_LIMIT)
+            return Lines(first, second, rate, length, 1.0)
+        waves = [source.wave(one) for one in (event, answer)]
+        return of_voltages(waves, rate, levels)
+
+    instrument = f"sigrok {version_text}".strip()
+    return Recording(kind, instrument, (*logic, *analogue), rate, note, lines)
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    with archive.open(name) as member:
+        data = member.read(most + 1)
+    if len(data) > most:
+        refuse(f"its part '{name}' is too large")
+    return data
+
+
+class _Session:
+    """The samples of a session, as they lie in the archive."""
+
+    def __init__(
+        self,
+        archive: zipfile.ZipFile,
+        base: str,
+        unit: int,
+        logic: dict[str, int],
+        analogue: dict[str, int],
+        folder: Path,
+    ) -> None:
+        self._archive, self._base, self._unit = archive, base, unit
+        self._logic, self.of_voltages, self._folder = logic, analogue, folder
+        self._left = SAMPLE_LIMIT
+
+    def _parts(self, base: str) -> Iterator[bytes]:
+        """The bytes of the parts that begin so, in their order."""
+        names = self._archive.namelist()
+        numbered = {}
+        for name in names:
+            if found := re.fullmatch(re.escape(base) + r"(?:-(\d{1,9}))?", name):
+                numbered[int(found[1] or 0)] = name
+        for _, name in sorted(numbered.items()):
+            info = self._archive.getinfo(name)
+            if info.flag_bits & 1:
+                refuse("its parts are encrypted")
+            with self._archive.open(info) as member:
+                while data := member.read(CHUNK):
+                    yield data
+
+    def _whole(self, base: str, size: int) -> Iterator[bytes]:
+        """The same in pieces of whole samples of ``size`` bytes."""
+        rest = b""
+        for part in self._parts(base):
+            data = rest + part if rest else part
+            kept = len(data) - len(data) % size
+            rest = data[kept:]
+            self._left -= kept // size
+            if self._left < 0:
+                refuse(f"it has more than {SAMPLE_LIMIT} samples", "save a part of it")
+            yield data[:kept]
+
+    def logic(self, event: str, answer: str) -> Iterator[NDArray[np.uint8]]:
+        """Bit 0 of each sample: the event's line, bit 1: the answer's."""
+        bits = [self._logic[name] - 1 for name in (event, answer)]
+        places = [(bit // 8, np.uint8(1 << bit % 8)) for bit in bits]
+        for data in self._whole(self._base, self._unit):
+            raw = np.frombuffer(data, np.uint8)
+            if self._unit == 1 and bits == [0, 1]:
+                yield raw & np.uint8(3)
+                continue
+            first, second = ((raw[byte :: self._unit] & mask) != 0 for byte, mask in places)
+            yield first.view(np.uint8) | (second.view(np.uint8) << np.uint8(1))
+
+    def wave(self, name: str) -> NDArray[np.float32]:
+        """A channel's samples in V (a digital one's as 0 and 1), in a file of their own."""
+        store = Floats(self._folder)
+        if name in self.of_voltages:
+            for data in self._whole(f"analog-1-{self.of_voltages[name]}", 4):
+                store.add(np.frombuffer(data, "<f4"))
+        else:
+            for lines in self.logic(name, name):
+                store.add((lines & np.uint8(1)).astype(np.float32))
+        return store.array()

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV of oscilloscopes and logic analysers: PyArrow reads the numbers, once the lines before them,
+which every maker writes differently, are understood."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.capture.analogue import CHUNK, Floats, levels_of, of_voltages
+from rtgauge.capture.edges import Edges
+from rtgauge.capture.recording import (
+    EDGE_LIMIT,
+    HEAD,
+    Levels,
+    Lines,
+    Recording,
+    one_line,
+    refuse,
+)
+
+__all__ = ["first_row", "read_table"]
+
+_NUMBER: Final = re.compile(r"[ \t]*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[ \t]*")
+_TIME: Final = re.compile(
+    r"(?:time|second|seconds|t|x|x-axis|source|timestamp)\b.*|in s\b.*|.*\[s\]|.*\(s\)|.* in s",
+    re.IGNORECASE,
+)
+_INTERVAL: Final = re.compile(
+    r"(?:sample|sampling)[ _]?(?:interval|period)|increment|tinc|x[ _-]?increment|delta[ _]?t"
+    r"|horizontal[ _]interval|x[ _]?inc",
+    re.IGNORECASE,
+)
+_RATE: Final = re.compile(r"(?:sample|sampling)[ _]?(?:rate|frequency)|samplerate", re.IGNORECASE)
+_SEPARATORS: Final = (",", ";", "\t")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a file of numbers is laid out: ``skip`` lines, then rows of ``columns`` fields."""
+
+    skip: int
+    separator: str
+    columns: int
+    comma: bool
+    """Whether numbers have a decimal comma."""
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return [field.strip().strip('"').strip() for field in line.rstrip("\r\n").split(separator)]
+
+
+def _numbers(line: str, separator: str, comma: bool) -> int:
+    """How many numbers the line holds, 0 where something else stands in it besides; empty fields
+    at its end do not count."""
+    fields = _fields(line, separator)
+    while fields and not fields[-1]:
+        fields.pop()
+    texts = [field.replace(",", ".") for field in fields] if comma else fields
+    return len(texts) if texts and all(_NUMBER.fullmatch(text) for text in texts) else 0
+
+
+def first_row(lines: Sequence[str]) -> _Layout | None:
+    """Where the rows begin: the first of two lines of as many numbers, at least two each."""
+    for separator in _SEPARATORS:
+        for comma in (False, True):
+            if comma and separator == ",":
+                continue
+            counts = [_numbers(line, separator, comma) for line in lines]
+            for at, (one, after) in enumerate(zip(counts, [*counts[1:], 0], strict=False)):
+                if one >= 2 and (after == one or at + 1 == len(lines)):
+                    width = len(_fields(lines[at], separator))
+                    return _Layout(at, separator, width, comma)
+    return None
+
+
+def _names(preamble: Sequence[str], first: str, layout: _Layout) -> list[str]:
+    """The names of the columns, from the lines before the numbers; by their number, from 1 on,
+    where none says."""
+    rows = [_fields(line, layout.separator) for line in preamble]
+    comment = [
+        [part.strip() for part in found[1].split(",")]
+        for line in preamble
+        if (found := re.match(r"\s*[;#].*channels[^:]*:(.*)", line, re.IGNORECASE))
+    ]
+    # The last line that names all columns; one of units below it names nobody.
+    filled = len([field for field in _fields(first, layout.separator) if field])
+    chosen: list[str] | None = None
+    for row in rows:
+        fields = row[:filled]
+        some = len(fields) == filled and all(fields) and not fields[0].startswith((";", "#"))
+        plain = not any(_NUMBER.fullmatch(field) for field in fields)
+        if some and not _units(fields) and (plain or _TIME.fullmatch(fields[0])):
+            chosen = fields
+    if comment and len(comment[0]) in (layout.columns, layout.columns - 1):
+        chosen = [""] * (layout.columns - len(comment[0])) + comment[0]
+    fields = (chosen or [])[: layout.columns] + [""] * layout.columns
+    names: list[str] = []
+    for at in range(layout.columns):
+        name = fields[at] or str(at + 1)
+        names.append(name if name not in names else f"{name} ({at + 1})")
+    return names
+
+
+def _units(row: Sequence[str]) -> bool:
+    """Whether a line holds units, or what kind a column is, and no names."""
+    words = {"", "s", "v", "volt", "volts", "second", "seconds", "a", "logic", "analog", "sequence"}
+    return all(field.strip("()[]").casefold() in words for field in row)
+
+
+def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -> Fraction | None:
+    """The number that stands beside, behind or below a word of the preamble."""
+    rows = [re.split(r"[,;\t:]", line.strip().lstrip(";# ")) for line in preamble]
+    columns = [_fields(line, layout.separator) for line in preamble]
+    for at, row in enumerate(rows):
+        for place, field in enumerate(row):
+            if not wanted.match(field.strip().strip('"')):
+                continue
+            beside = [part.strip().strip('"') for part in row[place + 1 :]]
+            for text in beside:
+                if (found := _quantity(text)) is not None:
+                    return found
+            cells = columns[at]
+            column = next((c for c, cell in enumerate(cells) if wanted.match(cell)), -1)
+            if column >= 0 and at + 1 < len(columns) and column < len(columns[at + 1]):
+                return _quantity(columns[at + 1][column])
+    return None
+
+
+def _quantity(text: str) -> Fraction | None:
+    """A positive number, with its unit where it has one, in s or Hz."""
+    found = re.fullmatch(
+        r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*"
+        r"(p|n|u|µ|m|k|K|M|G)?(?:s|S|Hz|hz|HZ|Sa/s|sps|Second|seconds)?",
+        text,
+    )
+    if not found or len(found[1]) > 40:
+        return None
+    scale = {"p": -12, "n": -9, "u": -6, "µ": -6, "m": -3, "k": 3, "K": 3, "M": 6, "G": 9}
+    value = Fraction(found[1]) * Fraction(10) ** scale.get(found[2] or "", 0)
+    return value if 0 < value < 10**15 else None
+
+
+def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | None) -> Recording:
+    lines = head.decode("utf-8-sig", "replace").splitlines()
+    layout = first_row(lines[:-1] if len(head) == HEAD else lines)
+    if layout is None:
+        refuse("it holds no rows of numbers")
+    preamble = lines[: layout.skip]
+    names = _names(preamble, lines[layout.skip], layout)
+    timed = 0 if _TIME.fullmatch(names[0]) else None
+    interval = _stated(preamble, layout, _INTERVAL)
+    stated = _stated(preamble, layout, _RATE)
+    rate = samplerate or (1 / interval if interval else stated)
+    channels = names[1:] if timed == 0 else names
+
+    def read(event: str, answer: str, levels: Levels) -> Lines:
+        wanted = [names.index(event), names.index(answer)]
+        # Rigol's counts rows in the first column: then the preamble says how far they are apart.
+        if timed is None or (re.fullmatch(r"x", names[0], re.IGNORECASE) and interval):
+            waves = _columns(path, layout, wanted, folder)
+            if rate is None:
+                refuse(
+                    "it says neither when nor how often it was sampled",
+                    "add --samplerate, such as 24MHz",
+                )
+            return of_voltages([wave.array() for wave in waves], rate, levels)
+        columns = _columns(path, layout, [timed, *wanted], folder)
+        time, first, second = (one.array() for one in columns)
+        return _timed(time, [first, second], samplerate, levels)
+
+    instrument = next(
+        (
+            text
+            for line in preamble
+            if (
+                found := re.match(
+                    r"\W*(?:model|instrument|scope|device)\w*\W+([\w .+-]{2,60})",
+                    line,
+                    re.IGNORECASE,
+                )
+            )
+            and (text := found[1].strip())
+        ),
+        "sigrok" if any("libsigrok" in line for line in preamble) else "",
+    )
+    return Recording("CSV", instrument, tuple(channels), rate, "", read)
+
+
+def _columns(path: Path, layout: _Layout, wanted: Sequence[int], folder: Path) -> list[Floats]:
+    """The columns as numbers, the first as 64-bit ones (it may be the time)."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import csv  # noqa: PLC0415
+
+    names = [f"c{at}" for at in range(layout.columns)]
+    stores = [
+        Floats(folder, np.float64 if at == 0 and len(wanted) == 3 else np.float32)
+        for at in range(len(wanted))
+    ]
+    try:
+        reader = csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(
+                skip_rows=layout.skip, column_names=names, block_size=1 << 22
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=layout.separator, invalid_row_handler=lambda _: "skip"
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.float64()),
+                include_columns=list(dict.fromkeys(names[at] for at in wanted)),
+                decimal_point="," if layout.comma else ".",
+            ),
+        )
+        for batch in reader:
+            for store, at in zip(stores, wanted, strict=True):
+                store.add(batch.column(names[at]).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid as error:
+        refuse(f"a row is not of numbers ({one_line(error)})", "save it again")
+    return stores
+
+
+def _timed(
+    time: NDArray[np.float64],
+    waves: Sequence[NDArray[np.floating]],
+    samplerate: Fraction | None,
+    levels: Levels,
+) -> Lines:
+    """Lines with the time of each row: evenly apart, or a row wherever a line changed."""
+    many = len(time)
+    if many < 2:
+        refuse("it has hardly any rows")
+    length = float(time[-1]) - float(time[0])
+    if not (math.isfinite(length) and length > 0):
+        refuse("its times do not rise")
+    step = length / (many - 1)
+    even, last = True, -math.inf
+    for start in range(0, many, CHUNK):
+        piece = np.asarray(time[start : start + CHUNK])
+        if not np.isfinite(piece).all() or piece[0] < last or bool((np.diff(piece) < 0).any()):
+            refuse("its times do not rise")
+        last = float(piece[-1])
+        due = time[0] + step * np.arange(start, start + len(piece))
+        even = even and bool((np.abs(piece - due) <= 2 * step).all())
+    if even:
+        rate = samplerate or Fraction(1 / step).limit_denominator(10**6)
+        near = Fraction(round(rate))
+        # Printed times are rounded: what is within 1e-7 of a whole number is that.
+        if near and abs(rate - near) <= near * Fraction(1, 10**7):
+            rate = near
+        return of_voltages(waves, rate, levels)
+    if many > EDGE_LIMIT:
+        raise OverflowError
+    edges = []
+    origin = float(time[0])
+    at = (np.asarray(time) - origin) * 1e9
+    for wave in waves:
+        threshold, _ = levels_of(wave, levels)
+        high = np.asarray(wave) > threshold
+        moved = np.flatnonzero(high[1:] != high[:-1]) + 1
+        edges.append(Edges(at[moved], high[moved]))
+    return Lines(edges[0], edges[1], Fraction(10**9), round(float(at[-1])), 1.0)
