@@ -22,7 +22,7 @@ from rtgauge import stream
 from rtgauge.cli.compare import arrange
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
-from rtgauge.report import Source, compare, compare_text, figures, html, model, pictures
+from rtgauge.report import Source, compare, compare_text, drawing, figures, html, model, pictures
 from rtgauge.report.compare import RunSet
 from rtgauge.store import RunRow
 
@@ -430,16 +430,16 @@ def test_the_page_draws_what_the_samples_are() -> None:
 def test_on_paper_lines_of_a_set_share_colour_and_marker() -> None:
     source = Source(study())  # type: ignore[arg-type]
     shared = html.views(source.analysis, source.beside).shared
-    key = figures.key(shared.data["sets-0"])
+    key = drawing.key(shared.data["sets-0"])
     assert key is not None
     for at, dashes in ((0, 3), (1, 3)):
-        assert key.count(f'stroke="{figures.COLOURS[at]}"') >= dashes
-    assert key.count(f'stroke-dasharray="{figures.DASHES[1]}"') == 2
+        assert key.count(f'stroke="{drawing.COLOURS[at]}"') >= dashes
+    assert key.count(f'stroke-dasharray="{drawing.DASHES[1]}"') == 2
     for kind in ("histogram", "ccdf"):
         view = {"kind": kind, "full": True, "title": "t", "caption": "c"}
         drawn = figures.draw(shared.data["sets-0"], view, ())
         assert drawn is not None
-        assert drawn.svg.count(f'stroke-dasharray="{figures.DASHES[2]}"') == 2
+        assert drawn.svg.count(f'stroke-dasharray="{drawing.DASHES[2]}"') == 2
 
 
 # --- which runs a word means -------------------------------------------------------------------

@@ -21,7 +21,7 @@ import report_runs as made
 import test_report_html as pages
 from rtgauge import report, stream
 from rtgauge.errors import RtgaugeError
-from rtgauge.report import figures, html, model, pdf, scales
+from rtgauge.report import drawing, figures, html, model, pdf, scales
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -71,7 +71,7 @@ def paper(*runs: made.FakeRun, size: str = "a4") -> Paper:
 
 def within(read: Paper, width: float = 595.28, height: float = 841.89) -> None:
     """No word stands outside of the margins."""
-    margin = (width - figures.FULL) / 2 - 1.5
+    margin = (width - drawing.FULL) / 2 - 1.5
     outside = [w for w in read.words() if w[0] < margin or w[2] > width - margin or w[3] > height]
     assert not outside, outside[:5]
 
@@ -178,7 +178,7 @@ def test_hostile_text_stays_text(text: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pages, "HOSTILE", text)
     read = paper(pages.hostile_run())
     within(read)
-    shown = re.sub(r"\s", "", figures.visible(text))
+    shown = re.sub(r"\s", "", drawing.visible(text))
     found = re.sub(r"\s", "", read.text)
     # What runs from right to left is read back in another order.
     assert shown[:40] in found or any("\u0590" <= character <= "\u06ff" for character in text)
@@ -187,8 +187,8 @@ def test_hostile_text_stays_text(text: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_no_font_has_is_named_by_its_code() -> None:
-    assert figures.visible("a😀\u202eb") == "a‹U+1F600›‹U+202E›b"
-    assert figures.visible("µs ≥ 3,5 é ж שלום ع") == "µs ≥ 3,5 é ж שלום ع"
+    assert drawing.visible("a😀\u202eb") == "a‹U+1F600›‹U+202E›b"
+    assert drawing.visible("µs ≥ 3,5 é ж שלום ع") == "µs ≥ 3,5 é ж שלום ع"
     assert pdf.words("x" * 40).replace("\u200b", "") == "x" * 40
     assert max(len(one) for one in pdf.words("x" * 400).split("\u200b")) <= 9
     assert pdf.words("pthread_mutex_uncontended_lock") == (
@@ -341,17 +341,17 @@ def test_single_samples_are_in_the_histogram() -> None:
     values[17] = 900_000
     svg = drawn("histogram", [made.FakeSeries(made.info(), np.arange(5000), values)])
     line = next(p.attrib["d"] for p in svg.iter(f"{SVG}path") if p.attrib.get("fill") == "none"
-                and p.attrib["stroke"] == figures.COLOURS[0])  # fmt: skip
+                and p.attrib["stroke"] == drawing.COLOURS[0])  # fmt: skip
     levels = {float(y) for y in re.findall(r"V([\d.]+)", line)}
     assert len(levels) == 3  # none, one, and 4999 samples
 
 
 def test_series_are_told_apart_without_colour() -> None:
-    found = {re.sub(r"[\d.]+", "", figures.swatch(at).partition("<path")[2].partition("<path")[2])
-             + ("hollow" if "#ffffff" in figures.swatch(at) else "")
-             for at in range(figures.CROWD)}  # fmt: skip
+    found = {re.sub(r"[\d.]+", "", drawing.swatch(at).partition("<path")[2].partition("<path")[2])
+             + ("hollow" if "#ffffff" in drawing.swatch(at) else "")
+             for at in range(drawing.CROWD)}  # fmt: skip
     shapes = {re.sub(r"#[0-9a-f]+", "", one) for one in found}
-    assert len(shapes) == figures.CROWD
+    assert len(shapes) == drawing.CROWD
 
 
 def test_scales() -> None:

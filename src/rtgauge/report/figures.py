@@ -2,489 +2,53 @@
 """Figures on paper: the arrays of ``pictures`` as vector graphics (SVG) for the PDF.
 
 Step 11 of the path of a sample, as ``pictures`` is: the same arrays that static/report.js draws on
-the screen. Light, told apart without colour too (series by their markers, counts by their
-shade), and every maximum is drawn. A figure of many series shows the one with the largest maximum
-before all others.
-
-Text from a target stands in the figures through ``Canvas.text`` alone, escaped.
+the screen, with ``drawing``. Every maximum is drawn. A figure of many series shows the one with the
+largest maximum before all others.
 """
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.report import numbers, scales
-from rtgauge.report.numbers import GAP
+from rtgauge.report import numbers, oscilloscope, scales
+from rtgauge.report.drawing import (
+    ACCENT,
+    COLOURS,
+    FAIL,
+    FAINT,
+    FULL,
+    HAIR,
+    HALF,
+    HEAT_COLUMNS,
+    INK,
+    SHADES,
+    SOFT,
+    WARM,
+    WARN,
+    Canvas,
+    Data,
+    Drawn,
+    Plot,
+    Quantity,
+    cut,
+    fit,
+    marker,
+    pt,
+    put_marker,
+    shade_of,
+    text_width,
+)
 from rtgauge.report.packed import unpack, unpack_signed, unpack_steps
 from rtgauge.report.scales import Scale
 from rtgauge.report.sequences import Sequenced
 
-__all__ = [
-    "COLOURS",
-    "CROWD",
-    "FONT",
-    "FULL",
-    "HALF",
-    "KINDS",
-    "Drawn",
-    "draw",
-    "key",
-    "sequence",
-    "spark",
-    "swatch",
-    "text_width",
-    "visible",
-]
-
-Data = Mapping[str, Any]
-
-FULL: Final = 482.0
-"""The width of a figure across the page, in points."""
-HALF: Final = 236.0
-"""The width of one of two figures beside each other."""
-
-FONT: Final = "Libertinus Serif"
-SIZE: Final = 7.5
-
-CROWD: Final = 8
-"""More series than these cannot be told apart by colours and markers."""
-
-INK: Final = "#1b2024"
-SOFT: Final = "#56606a"
-HAIR: Final = "#e3e6e9"
-FAINT: Final = "#9aa3ab"
-FAIL: Final = "#b3261e"
-WARN: Final = "#9a6a00"
-ACCENT: Final = "#1d5c88"
-WARM: Final = "#b8541c"
-
-COLOURS: Final = (
-    "#1d5c88",
-    "#b8541c",
-    "#2d7a54",
-    "#7a4a93",
-    "#8f6c00",
-    "#b03a5b",
-    "#2b7f8c",
-    "#5f6670",
-)
-"""Of about the same darkness; what tells them apart in print without colour is the marker."""
-
-DASHES: Final = ("", "5 2.6", "1.4 2", "7 2 1.4 2")
-"""Of lines that share a colour: solid, dashed, dotted, and both; as in static/report.js."""
-
-RAMP: Final = ("#d5e3ee", "#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264")
-"""Shades of a count, rising evenly in darkness."""
-SHADES: Final = 15
-HEAT_COLUMNS: Final = 200
-"""A heat map has at most so many columns on paper."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure: its graphics, whether it is as wide as the page, and its caption."""
-
-    svg: str
-    full: bool
-    caption: str
-
-
-# --- characters that the fonts have ----------------------------------------------------------
-
-_COVERED: Final = (
-    (0x20, 0x7E), (0xA0, 0xAC), (0xAE, 0x241), (0x250, 0x2E9), (0x300, 0x33F), (0x391, 0x3A1),
-    (0x3A3, 0x3CE), (0x400, 0x45F), (0x490, 0x4C4), (0x531, 0x556), (0x561, 0x587), (0x5D0, 0x5EA),
-    (0x621, 0x63A), (0x640, 0x652), (0x1E00, 0x1E9B), (0x2010, 0x2015), (0x2018, 0x2027),
-    (0x202F, 0x203A), (0x2074, 0x208E), (0x20A0, 0x20B5), (0x2153, 0x2184), (0x2190, 0x2220),
-    (0x2241, 0x226B), (0x2500, 0x25FF), (0x2713, 0x2713), (0x2717, 0x2717), (0x26A0, 0x26A0),
-)  # fmt: skip
-
-
-def visible(text: str) -> str:
-    """The text with what no font here has, and what turns or hides other text, as a code such as
-    ‹U+1F600›; line ends and tabs become spaces."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        " "
-        if character in "\n\r\t\u2009\u200a"
-        else character
-        if any(low <= ord(character) <= high for low, high in _COVERED)
-        else f"‹U+{ord(character):04X}›"
-        for character in text
-    )
-
-
-# --- the canvas ------------------------------------------------------------------------------
-
-
-def _n(value: float) -> str:
-    text = f"{value:.2f}"
-    return text[:-3] if text.endswith("00") else text[:-1] if text.endswith("0") else text
-
-
-class Canvas:
-    """A drawing of some size in points; y grows downwards."""
-
-    def __init__(self, width: float, height: float, left: float = 38, right: float = 10) -> None:
-        self.width, self.height = width, height
-        self.left, self.right = left, width - right
-        self.top, self.bottom = 13.0, height - 26
-        self._parts: list[str] = []
-
-    def path(self, data: str, stroke: str = "none", width: float = 0.8, **more: str) -> None:
-        """A path; ``more`` are attributes, with _ for -."""
-        if not data:
-            return
-        rest = {"fill": "none", "stroke": stroke, "stroke-width": _n(width)}
-        rest |= {name.replace("_", "-"): value for name, value in more.items()}
-        if rest["stroke"] == "none":
-            del rest["stroke"], rest["stroke-width"]
-        text = " ".join(f'{name}="{value}"' for name, value in rest.items())
-        self._parts.append(f'<path d="{data}" {text}/>')
-
-    def text(self, x: float, y: float, text: str, **more: str) -> None:
-        """Text with its baseline at y."""
-        rest = {"fill": SOFT, "font-size": _n(SIZE), "text-anchor": "start", "font-weight": "400"}
-        rest |= {name.replace("_", "-"): value for name, value in more.items()}
-        tail = " ".join(f'{name}="{value}"' for name, value in rest.items())
-        words = html.escape(visible(text))
-        self._parts.append(f'<text x="{_n(x)}" y="{_n(y)}" {tail}>{words}</text>')
-
-    def label(self, x: float, y: float, text: str, colour: str, anchor: str = "start") -> None:
-        """Text that stands within a drawing, on paper of its own."""
-        wide = text_width(text)
-        left = x - (0 if anchor == "start" else wide if anchor == "end" else wide / 2)
-        self._parts.append(
-            f'<rect x="{_n(left - 1)}" y="{_n(y - 6.4)}" width="{_n(wide + 2)}" height="8.4" '
-            'fill="#ffffff" fill-opacity="0.86"/>'
-        )
-        self.text(x, y, text, fill=colour, text_anchor=anchor, font_weight="600")
-
-    def svg(self) -> str:
-        """The drawing as a document."""
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(self.width)} '
-            f'{_n(self.height)}" font-family="{FONT}">' + "".join(self._parts) + "</svg>"
-        )
-
-
-_NARROW: Final = frozenset("iljtfrI.,:;|!'()[]{}/\\ \u202f\u00a0\u200b")
-_WIDE: Final = frozenset("mwMWOQGD@%—")
-
-
-def text_width(text: str, size: float = SIZE) -> float:
-    """About how wide the text is, rather more than less."""
-    return size * sum(
-        0.34
-        if c in _NARROW
-        else 0.86
-        if c in _WIDE
-        else 0.68
-        if c.isupper() or ord(c) > 0x2E9
-        else 0.52
-        for c in text
-    )
-
-
-def cut(text: str, most: int) -> str:
-    """The text, as it is shown, in at most so many characters."""
-    shown = visible(text)
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
-def fit(text: str, room: float) -> str:
-    """The text, as it is shown, cut where it would be wider than ``room``."""
-    shown = visible(text)
-    if text_width(shown) <= room:
-        return shown
-    wide = text_width("…")
-    for at, character in enumerate(shown):
-        wide += text_width(character)
-        if wide > room:
-            return shown[:at] + "…"
-    return shown
-
-
-class Plot(Canvas):
-    """A drawing with two axes."""
-
-    def __init__(self, width: float, height: float, x: Scale, y: Scale, named: bool = True) -> None:
-        """``named``: the axis below has a name."""
-        super().__init__(width, height)
-        self.bottom += 0 if named else 9
-        self.x, self.y = x, y
-        self._px: dict[float, float] = {}
-        self._py: dict[float, float] = {}
-
-    def px(self, value: float) -> float:
-        """Where a value stands across; the same ones are asked for again and again."""
-        if value not in self._px:
-            self._px[value] = self.left + self.x.at(value) * (self.right - self.left)
-        return self._px[value]
-
-    def py(self, value: float) -> float:
-        """Where a value stands upwards."""
-        if value not in self._py:
-            self._py[value] = self.bottom - self.y.at(value) * (self.bottom - self.top)
-        return self._py[value]
-
-    def at(self, x: float, y: float) -> str:
-        return f"{_n(self.px(x))} {_n(self.py(y))}"
-
-    def across(
-        self, ticks: Iterable[float], label: str, shown: Callable[[float], str] = scales.tick
-    ) -> None:
-        """The axis below, with a line up from each tick."""
-        marks, free = [], -math.inf
-        for value in ticks:
-            at, words = self.px(value), shown(value)
-            marks.append(f"M{_n(at)} {_n(self.top)}V{_n(self.bottom)}")
-            half = text_width(words) / 2
-            middle = min(max(at, self.left + half - 8), self.width - half - 1)
-            if middle - half > free:
-                self.text(middle, self.bottom + 9.5, words, text_anchor="middle")
-                free = middle + half + 4
-        self.path("".join(marks), HAIR, 0.6)
-        label = fit(label, self.right - self.left)
-        self.text(self.right, self.bottom + 20, label, text_anchor="end", fill=INK)
-
-    def upwards(
-        self, ticks: Iterable[float], label: str, shown: Callable[[float], str] = scales.tick
-    ) -> None:
-        """The axis on the left, its name above it."""
-        marks = []
-        for value in ticks:
-            at = self.py(value)
-            marks.append(f"M{_n(self.left)} {_n(at)}H{_n(self.right)}")
-            self.text(self.left - 4, at + 2.4, shown(value), text_anchor="end")
-        self.path("".join(marks), HAIR, 0.6)
-        self.text(2, 7, fit(label, self.width * 0.6), fill=INK)
-
-    def frame(self) -> None:
-        """The lines of the axes."""
-        self.path(f"M{_n(self.left)} {_n(self.top)}V{_n(self.bottom)}H{_n(self.right)}", FAINT, 0.7)
-
-    def upright(self, value: float, text: str, colour: str, dash: str, level: int = 0) -> None:
-        """A line upwards at a value, with its name."""
-        text = fit(text, (self.right - self.left) * 0.9)
-        at, wide = self.px(value), text_width(text) + 5
-        self.path(f"M{_n(at)} {_n(self.top)}V{_n(self.bottom)}", colour, 0.8, stroke_dasharray=dash)
-        y = self.top + 7 + 9.5 * level
-        if at + wide > self.width and at - wide >= self.left:
-            self.label(at - 3, y, text, colour, "end")
-        elif at + wide > self.width:
-            self.label(self.left + 3, y, text, colour)
-        else:
-            self.label(at + 3, y, text, colour)
-
-    def level(self, value: float, text: str, colour: str, dash: str) -> None:
-        """A line across at a value, with its name."""
-        if not self.y.low <= value <= self.y.high:
-            return
-        at = self.py(value)
-        text = fit(text, (self.right - self.left) * 0.5)
-        self.path(f"M{_n(self.left)} {_n(at)}H{_n(self.right)}", colour, 0.8, stroke_dasharray=dash)
-        self.label(self.right - 3, at - 2.5, text, colour, "end")
-
-    def steps(self, edges: Sequence[float], heights: Sequence[float | None]) -> str:
-        """A path along a value for each bin; None breaks it."""
-        path, last = [], None
-        for low, high, height in zip(edges, edges[1:], heights, strict=False):
-            if height is None:
-                last = None
-                continue
-            y = _n(self.py(height))
-            start = f"M{_n(self.px(low))} {y}" if last is None else "" if last == y else f"V{y}"
-            path.append(f"{start}H{_n(self.px(high))}")
-            last = y
-        return "".join(path)
-
-    def band(
-        self,
-        edges: Sequence[float],
-        low: Sequence[float | None],
-        high: Sequence[float | None],
-    ) -> str:
-        """The area between two values of each bin; where one is None, it is interrupted."""
-        path = []
-        there = [a is not None and b is not None for a, b in zip(low, high, strict=True)]
-        at = 0
-        for filled, run in itertools.groupby(there):
-            first, at = at, at + len(list(run))
-            if filled:
-                upper = self.steps(edges[first : at + 1], high[first:at])
-                back = self.steps(edges[first : at + 1][::-1], low[first:at][::-1])
-                path.append(f"{upper}V{back.partition(' ')[2]}z")
-        return "".join(path)
-
-    def joined(self, points: Iterable[tuple[float, float | None]]) -> str:
-        """A path through points; one without a value breaks it."""
-        path, drawn = [], False
-        for x, y in points:
-            if y is not None:
-                path.append(f"{'L' if drawn else 'M'}{self.at(x, y)}")
-            drawn = y is not None
-        return "".join(path)
-
-
-def _marker(at: int, x: float, y: float, size: float) -> str:
-    """The outline of the marker of series ``at`` around a point."""
-    s = size
-    arc = f"a{_n(s)} {_n(s)} 0 1 0"
-    shapes = (
-        lambda: f"M{_n(x - s)} {_n(y)}{arc}{_n(2 * s)} 0{arc}{_n(-2 * s)} 0z",
-        lambda: f"M{_n(x - s)} {_n(y - s)}h{_n(2 * s)}v{_n(2 * s)}h{_n(-2 * s)}z",
-        lambda: f"M{_n(x)} {_n(y - s * 1.2)}l{_n(s * 1.2)} {_n(s * 2.1)}h{_n(-s * 2.4)}z",
-        lambda: (
-            f"M{_n(x)} {_n(y - s * 1.4)}l{_n(s * 1.4)} {_n(s * 1.4)}l{_n(-s * 1.4)} "
-            f"{_n(s * 1.4)}l{_n(-s * 1.4)} {_n(-s * 1.4)}z"
-        ),
-    )
-    return shapes[at % len(shapes)]()
-
-
-def _mark(canvas: Canvas, at: int, x: float, y: float, size: float = 2.2) -> None:
-    """The marker of a series: four shapes, the second four times hollow."""
-    hollow = at >= 4
-    canvas.path(
-        _marker(at, x, y, size),
-        COLOURS[at % len(COLOURS)],
-        0.9,
-        fill="#ffffff" if hollow else COLOURS[at % len(COLOURS)],
-    )
-
-
-def _shade(part: float) -> str:
-    """The colour of a place on the ramp, from 0 to 1."""
-    at = min(max(part, 0.0), 1.0) * (len(RAMP) - 1)
-    low = min(int(at), len(RAMP) - 2)
-    ends = [[int(RAMP[k][o : o + 2], 16) for o in (1, 3, 5)] for k in (low, low + 1)]
-    mixed = (round(a + (b - a) * (at - low)) for a, b in zip(*ends, strict=True))
-    return "#" + "".join(f"{one:02x}" for one in mixed)
-
-
-# --- what a figure is drawn from -------------------------------------------------------------
-
-
-class Quantity:
-    """The arrays of one quantity, with its values in the unit that is shown."""
-
-    def __init__(self, data: Data) -> None:
-        self.data = data
-        self.divisor = data["div"]
-        self.unit = str(data["unit"])
-        self.labels = [str(label) for label in data["labels"]]
-        self.number = len(self.labels)
-        tops = [-math.inf if value is None else float(value) for value in data["max"]]
-        self.worst = tops.index(max(tops)) if tops else 0
-        self.top = max(tops, default=-math.inf)
-        self.budget = None if data["budget"] is None else data["budget"] / self.divisor
-        self.compare = bool(data.get("compare"))
-        self.hues: Sequence[int] | None = data.get("hues")
-        """Of sets side by side: whose colour a line has; a dash tells it from its like."""
-        self.dashes: Sequence[int] = data.get("dashes") or ()
-        mark = data.get("mark")
-        self.mark = None if mark is None else (float(mark[0]) / self.divisor, str(mark[1]))
-
-    @property
-    def crowd(self) -> bool:
-        return self.number > CROWD and self.hues is None
-
-    def hue(self, at: int) -> int:
-        """The number of the colour and of the marker of a line."""
-        return (at if self.hues is None else self.hues[at]) % len(COLOURS)
-
-    def dash(self, at: int) -> dict[str, str]:
-        """What tells the line from others of its colour, as attributes of its path."""
-        dash = DASHES[self.dashes[at] % len(DASHES)] if self.dashes else ""
-        return {"stroke_dasharray": dash} if dash else {}
-
-    def name(self) -> str:
-        quantity = str(self.data["quantity"])
-        return f"{quantity} ({self.unit})" if self.unit else quantity
-
-    def shown(self, value: float) -> str:
-        """A value, already divided, with its unit."""
-        text = numbers.shown(value * self.divisor, self.data["raw_unit"]).text
-        return f"{text}{GAP}{self.unit}" if self.unit else text
-
-    def ordered(self) -> list[int]:
-        """The series in the order in which they are drawn: the largest last, before the others."""
-        return sorted(range(self.number), key=lambda at: (at == self.worst, at))
-
-    def drawn(self) -> list[int]:
-        """The series that have lines of their own, in that order: of a crowd the largest alone."""
-        return [self.worst] if self.crowd else self.ordered()
-
-    def line(self, at: int) -> tuple[str, float]:
-        """Colour and width of the line of a series."""
-        return (INK, 1.2) if self.crowd else (COLOURS[self.hue(at)], 1.0)
-
-    def lines_of(self, plot: Plot) -> None:
-        """The largest value and the budget, on the axis of values below."""
-        if self.compare:
-            return
-        if math.isfinite(self.top):
-            top = self.top / self.divisor
-            plot.upright(top, f"max {self.shown(top)}", INK, "1.5 2")
-        if self.budget is not None and plot.x.low <= self.budget <= plot.x.high:
-            plot.upright(self.budget, "budget", FAIL, "5 3", 1)
-        if self.mark is not None and plot.x.low <= self.mark[0] <= plot.x.high:
-            plot.upright(*self.mark, ACCENT, "1 2", 2)
-
-    def levels_of(self, plot: Plot) -> None:
-        """The budget and the second line of the quantity, on the axis of values on the left."""
-        if self.budget is not None:
-            plot.level(self.budget, "budget", FAIL, "5 3")
-        if self.mark is not None:
-            plot.level(*self.mark, ACCENT, "1 2")
-
-
-def key(data: Data) -> str | None:
-    """Which line is whose, for up to eight series; None where that needs no words."""
-    quantity = Quantity(data)
-    if quantity.number < 2 or quantity.crowd:
-        return None
-    x, y = 2.0, 8.0
-    canvas = Canvas(FULL, 12)
-    for at, label in enumerate(quantity.labels):
-        words = fit(cut(label, 48), FULL - 30)
-        wide = 24 + text_width(words) * 0.9
-        colour = COLOURS[quantity.hue(at)]
-        if x > 2 and x + wide > FULL:
-            x, y = 2.0, y + 12
-        canvas.path(f"M{_n(x)} {_n(y - 2.5)}h14", colour, 1.0, **quantity.dash(at))
-        _mark(canvas, quantity.hue(at), x + 7, y - 2.5)
-        canvas.text(x + 17, y, words, fill=INK)
-        x += wide
-    canvas.height = y + 4
-    return canvas.svg()
-
-
-def swatch(at: int) -> str:
-    """The line and marker of a series, as they stand in a table."""
-    canvas = Canvas(14, 8)
-    canvas.path("M1 4h12", COLOURS[at % len(COLOURS)], 1.0)
-    _mark(canvas, at, 7, 4)
-    return canvas.svg()
-
-
-def spark(path: str, peak: float | None) -> str:
-    """A small histogram for a row of a table, 96 by 22, with a line at its largest value."""
-    canvas = Canvas(96, 22)
-    canvas.path(path, fill="#a9bccb")
-    if peak is not None:
-        canvas.path(f"M{_n(peak)} 0V22", WARM, 1.2)
-    return canvas.svg()
+__all__ = ["KINDS", "draw", "sequence"]
 
 
 # --- the kinds of figures --------------------------------------------------------------------
@@ -501,7 +65,7 @@ def _histogram(quantity: Quantity, width: float, height: float) -> Plot | None:
     plot.upwards(
         scales.powers(plot.y, (plot.bottom - plot.top) / 14), "samples per bin", scales.power
     )
-    base = _n(plot.py(0.5))
+    base = pt(plot.py(0.5))
     if quantity.crowd:
         table = np.maximum(np.array(rows, np.int64), 0).T.tolist()
         low = [max(float(min(row)), 0.5) for row in table]
@@ -511,7 +75,7 @@ def _histogram(quantity: Quantity, width: float, height: float) -> Plot | None:
         colour, wide = quantity.line(at)
         heights = [max(count, 0.5) for count in rows[at]]
         path = plot.steps(x, heights)
-        outline = f"M{_n(plot.px(x[0]))} {base}V{path[1:].split('H')[0].split(' ')[1]}"
+        outline = f"M{pt(plot.px(x[0]))} {base}V{path[1:].split('H')[0].split(' ')[1]}"
         path = outline + path[path.index("H") :] + f"V{base}"
         if quantity.number <= 3 and not quantity.compare:
             plot.path(path, fill=colour, fill_opacity="0.16" if quantity.number > 1 else "0.28")
@@ -521,7 +85,7 @@ def _histogram(quantity: Quantity, width: float, height: float) -> Plot | None:
             mode = max(range(len(rows[at])), key=lambda k: rows[at][k], default=0)
             for k in {mode, *filled[-1:]}:
                 middle = (plot.px(x[k]) + plot.px(x[k + 1])) / 2
-                _mark(plot, quantity.hue(at), middle, plot.py(rows[at][k]))
+                put_marker(plot, quantity.hue(at), middle, plot.py(rows[at][k]))
     quantity.lines_of(plot)
     plot.frame()
     return plot
@@ -547,7 +111,7 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
         shares = [reached / number for reached in row]
         # A share holds up to the next value from the one before it.
         edges = [x[0], *x[: len(row)]]
-        path = plot.steps(edges, shares) + f"V{_n(plot.bottom)}"
+        path = plot.steps(edges, shares) + f"V{pt(plot.bottom)}"
         plot.path(path, colour, wide, stroke_linejoin="round", **more)
 
     if quantity.crowd:
@@ -576,7 +140,7 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
             share = [reached / data["total"][at] for reached in row]
             for part in (0.3, 0.02, 0.001, 0):
                 k = next((k for k, one in enumerate(share) if one <= part), len(row) - 1)
-                _mark(plot, quantity.hue(at), plot.px(x[k]), plot.py(share[k]), 1.9)
+                put_marker(plot, quantity.hue(at), plot.px(x[k]), plot.py(share[k]), 1.9)
     quantity.lines_of(plot)
     plot.frame()
     return plot
@@ -648,7 +212,7 @@ def _time(quantity: Quantity, width: float, height: float) -> Plot | None:
             filled = [k for k, value in enumerate(row) if value is not None]
             apart = max(len(filled) // 5, 1)
             for k in filled[(at * apart // quantity.number) :: apart]:
-                _mark(plot, at, plot.px(middles[k]), plot.py(row[k] or 0.0), 1.9)
+                put_marker(plot, at, plot.px(middles[k]), plot.py(row[k] or 0.0), 1.9)
     _largest(plot, quantity, middles)
     _events(plot, quantity, time, middles)
     quantity.levels_of(plot)
@@ -666,7 +230,7 @@ def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
     )
     value = top / quantity.divisor
     x, y = plot.px(middles[-at]), plot.py(value)
-    plot.path(_marker(0, x, y, 3.2), INK, 0.9)
+    plot.path(marker(0, x, y, 3.2), INK, 0.9)
     name = f", {cut(quantity.labels[-whose], 30)}" if quantity.number > 1 else ""
     text = fit(f"max {quantity.shown(value)}{name}", (plot.right - plot.left) * 0.45)
     left = x > (plot.left + plot.right) / 2
@@ -677,7 +241,7 @@ def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
 def _events(plot: Plot, quantity: Quantity, time: Data, middles: Sequence[float]) -> None:
     """What happened meanwhile: dotted lines; triangles for periods missed and samples lost."""
     lines = [
-        f"M{_n(plot.px(at))} {_n(plot.top)}V{_n(plot.bottom)}"
+        f"M{pt(plot.px(at))} {pt(plot.top)}V{pt(plot.bottom)}"
         for at, _ in quantity.data["events"]
         if plot.x.low <= at <= plot.x.high
     ]
@@ -686,7 +250,7 @@ def _events(plot: Plot, quantity: Quantity, time: Data, middles: Sequence[float]
     for kind, colour, fill in (("missed", FAIL, FAIL), ("lost", WARN, "#ffffff")):
         bins = sorted({mark[0] for mark in time["marks"] if mark[2] == kind})
         shapes = [
-            f"M{_n(plot.px(middles[at]))} {_n(base - 6.5)}l3.2 6h-6.4z"
+            f"M{pt(plot.px(middles[at]))} {pt(base - 6.5)}l3.2 6h-6.4z"
             for at in bins
             if at < len(middles)
         ]
@@ -712,21 +276,21 @@ def _cells(
     for row, (low, high) in enumerate(upwards):
         bottom, top = plot.py(low), plot.py(high)
         tall = max(bottom - top, 1.2)
-        y, height = _n(bottom - tall), _n(tall)
+        y, height = pt(bottom - tall), pt(tall)
         line = shades[:, row]
         starts = np.flatnonzero(np.diff(line, prepend=-1))
         for first, last in itertools.pairwise([*starts.tolist(), len(line)]):
             shade = int(line[first])
             if shade >= 0:
                 left, right = columns[first][0], columns[last - 1][1]
-                wide = _n(max(right - left, 0.5))
-                paths.setdefault(shade, []).append(f"M{_n(left)} {y}h{wide}v{height}h-{wide}z")
+                wide = pt(max(right - left, 0.5))
+                paths.setdefault(shade, []).append(f"M{pt(left)} {y}h{wide}v{height}h-{wide}z")
     for shade in sorted(paths):
-        plot.path("".join(paths[shade]), fill=_shade(shade / SHADES))
+        plot.path("".join(paths[shade]), fill=shade_of(shade / SHADES))
     right, wide_all = plot.right - 24, 60.0
     for k in range(12):
         left = right - wide_all + k * wide_all / 12
-        plot.path(f"M{_n(left)} 2h{_n(wide_all / 12 + 0.1)}v5H{_n(left)}z", fill=_shade(k / 11))
+        plot.path(f"M{pt(left)} 2h{pt(wide_all / 12 + 0.1)}v5H{pt(left)}z", fill=shade_of(k / 11))
     plot.text(right - wide_all - 3, 7, "samples in a cell: 1", text_anchor="end")
     plot.text(right + 3, 7, numbers.count(most))
 
@@ -800,9 +364,7 @@ def _series(quantity: Quantity, width: float, height: float) -> Plot | None:
     )
     size = min(max((plot.right - plot.left) / number / 3, 0.6), 2.2)
     dots = [
-        _marker(0, plot.px(at), plot.py(top), size)
-        for at, top in enumerate(tops)
-        if top is not None
+        marker(0, plot.px(at), plot.py(top), size) for at, top in enumerate(tops) if top is not None
     ]
     plot.path("".join(dots), "#ffffff", 0.3, fill=WARM)
     quantity.levels_of(plot)
@@ -856,7 +418,7 @@ def _dots(plot: Plot, quantity: Quantity, at: int, x: Sequence[float], y: Sequen
     """Samples one by one."""
     colour = INK if quantity.crowd else COLOURS[at]
     shape = 0 if quantity.number == 1 or quantity.crowd else at
-    path = "".join(_marker(shape, plot.px(a), plot.py(b), 1.15) for a, b in zip(x, y, strict=True))
+    path = "".join(marker(shape, plot.px(a), plot.py(b), 1.15) for a, b in zip(x, y, strict=True))
     if shape >= 4:
         plot.path(path, colour, 0.5)
     else:
@@ -936,15 +498,15 @@ def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
         known = [(x, y / quantity.divisor) for x, y in rows if y is not None]
         plot.path(plot.joined(known), colour, 1.0, stroke_linejoin="round")
         for x, y in known:
-            _mark(plot, at, plot.px(x), plot.py(y), 1.9)
+            put_marker(plot, at, plot.px(x), plot.py(y), 1.9)
         for x, high in zip(data["x"][at], data["high"][at], strict=True):
             left, top = plot.px(x), plot.py(high / quantity.divisor)
-            plot.path(f"M{_n(left)} {_n(top - 2.8)}l2.6 4.6h-5.2z", colour, 0.8, fill="#ffffff")
+            plot.path(f"M{pt(left)} {pt(top - 2.8)}l2.6 4.6h-5.2z", colour, 0.8, fill="#ffffff")
         if number > 1:
             words = fit(str(name), 90)
             free = plot.left + 130 + at * 110
             if free + 100 < plot.right:
-                _mark(plot, at, free, 4.5, 1.9)
+                put_marker(plot, at, free, 4.5, 1.9)
                 plot.text(free + 5, 7, words)
     quantity.levels_of(plot)
     plot.frame()
@@ -978,17 +540,17 @@ def sequence(one: Sequenced) -> Drawn:
     for lane, lane_name in enumerate(one.lanes):
         canvas.text(x(lane), 8, fit(lane_name, pitch * 1.05), text_anchor="middle", fill=INK,
                     font_weight="600")  # fmt: skip
-    canvas.path("".join(f"M{_n(x(k))} {_n(top - 4)}V{_n(bottom)}" for k in range(lanes)), HAIR, 0.7)
+    canvas.path("".join(f"M{pt(x(k))} {pt(top - 4)}V{pt(bottom)}" for k in range(lanes)), HAIR, 0.7)
     path = []
     for at, (event, after) in enumerate(itertools.pairwise([*one.events, None])):
         assert event is not None
         end = y(at + 1) if after is not None else bottom
-        path.append(f"M{_n(x(event.lane))} {_n(y(at))}V{_n(end)}")
+        path.append(f"M{pt(x(event.lane))} {pt(y(at))}V{pt(end)}")
         if after is not None and after.lane != event.lane:
-            path.append(f"H{_n(x(after.lane))}")
+            path.append(f"H{pt(x(after.lane))}")
     canvas.path("".join(path), ACCENT, 1.3, stroke_linejoin="round")
     for at, event in enumerate(one.events):
-        canvas.path(_marker(0, x(event.lane), y(at), 2.1), ACCENT, 0.9, fill=ACCENT)
+        canvas.path(marker(0, x(event.lane), y(at), 2.1), ACCENT, 0.9, fill=ACCENT)
         canvas.text(38, y(at) + 2.4, event.time, text_anchor="end")
         words = f"{one.lanes[event.lane]} {event.what}"
         canvas.text(words_at, y(at) + 2.4, fit(words, width - words_at), fill=INK)
@@ -1034,209 +596,13 @@ def _strip(quantity: Quantity, strip: Data, width: float, height: float) -> Plot
             filled = [k for k, value in enumerate(shown) if value is not None]
             for k in filled[at * max(len(filled) // 24, 1) :: max(len(filled) // 3, 1)]:
                 middle = (max(until[k], plot.x.low) + min(until[k + 1], plot.x.high)) / 2
-                _mark(plot, at, plot.px(middle), plot.py(shown[k] or 0.0), 1.8)
+                put_marker(plot, at, plot.px(middle), plot.py(shown[k] or 0.0), 1.8)
             words = cut(str(strip["labels"][at]), 24)
             if free + 14 + text_width(words) < plot.right:
-                _mark(plot, at, free + 3, 4.5, 1.9)
+                put_marker(plot, at, free + 3, 4.5, 1.9)
                 plot.text(free + 8, 7, words)
                 free += 16 + text_width(words) * 1.06
     plot.frame()
-    return plot
-
-
-def _persistence(quantity: Quantity, width: float, height: float) -> Plot | None:
-    return _answers(quantity, width, 0)
-
-
-def _enlarged(quantity: Quantity, width: float, height: float) -> Plot | None:
-    return _answers(quantity, width, 1)
-
-
-_TRACE: Final = 24.0
-"""The height of a trace of answers, from its low to its high level."""
-
-
-def _answers(quantity: Quantity, width: float, which: int) -> Plot | None:
-    """All answers laid over each other, below the event; ``which`` of the bases of time."""
-    answers = quantity.data.get("persistence")
-    if not answers or which >= len(answers["panels"]):
-        return None
-    panel, many = answers["panels"][which], quantity.number > 1
-    pitch = _TRACE + (17 if many else 10)
-    start, step = panel["start_ns"] / quantity.divisor, panel["division_ns"] / quantity.divisor
-    plot = Plot(
-        width,
-        13 + 18 + 6 + pitch * quantity.number + 30,
-        Scale("linear", start, start + 10 * step),
-        Scale("linear", 0, 1),
-    )
-    unit = f"{GAP}{quantity.unit}" if quantity.unit else ""
-    plot.across(
-        [start + at * step for at in range(11)],
-        f"time since the event ({quantity.unit}), {scales.tick(step)}{unit} per division",
-    )
-    most = max(
-        [1, *(n + sum(left) for n, left in zip(answers["count"], answers["open"], strict=True))]
-    )
-
-    def shade(number: int) -> str:
-        return _shade(0.2 + 0.8 * math.log(max(number, 1)) / math.log(max(most, 2)))
-
-    rises, falls = _ways(answers)
-    _event(plot, rises, falls)
-    edges = [value / quantity.divisor for value in panel["edges"]]
-    for row in range(quantity.number):
-        high = 13 + 18 + 6 + pitch * row + (14 if many else 7)
-        went = [np.array(unpack(panel[kind][row]), np.int64) for kind in ("rising", "falling")]
-        before = [panel["outside"][2 * row + kind] for kind in (0, 1)]
-        events = [
-            int(one.sum()) + sum(outside) + left
-            for one, outside, left in zip(went, before, answers["open"][row], strict=True)
-        ]
-        _trace(plot, edges, went, ([one[0] for one in before], events), (high, shade))
-        _named(plot, quantity, answers, row, (high, many, sum(one[1] for one in before)))
-    return plot
-
-
-def _ways(answers: Data) -> tuple[bool, bool]:
-    """Whether there are events that rise, and such that fall."""
-    panel = answers["panels"][0]
-    rises, falls = (
-        any(left[at] for left in answers["open"]) or any(any(unpack(text)) for text in panel[kind])
-        for at, kind in enumerate(("rising", "falling"))
-    )
-    return rises, falls
-
-
-def _event(plot: Plot, rises: bool, falls: bool) -> None:
-    """The event's edge at 0, both ways where both occur."""
-    low, high, left = 30.0, 16.0, plot.left
-    at = min(max(plot.px(0.0), plot.left), plot.right)
-    plot.text(2, 25, "event", fill=SOFT)
-    for there, before, after in ((rises, low, high), (falls, high, low)):
-        if there:
-            data = f"M{_n(left)} {_n(before)}H{_n(at)}V{_n(after)}H{_n(plot.right)}"
-            plot.path(data if at > left else f"M{_n(left)} {_n(after)}H{_n(plot.right)}", INK, 1.1)
-
-
-def _trace(
-    plot: Plot,
-    edges: Sequence[float],
-    went: Sequence[NDArray[np.int64]],
-    known: tuple[Sequence[int], Sequence[int]],
-    how: tuple[float, Callable[[int], str]],
-) -> None:
-    """The levels and the edges of a row. ``known``: the answers, rising and falling, that came
-    before the picture begins, and all events; ``how``: the top, and the shade of a number."""
-    (done, events), (high, shade) = ([list(known[0]), known[1]], how)
-    low = high + _TRACE
-    paths: dict[str, list[str]] = {}
-
-    def level(x0: float, x1: float, y: float, number: int) -> None:
-        if number:
-            paths.setdefault(shade(number), []).append(
-                f"M{_n(x0)} {_n(y - 0.8)}h{_n(x1 - x0)}v1.6h{_n(x0 - x1)}z"
-            )
-
-    since, bars = plot.left, []
-    for at in np.flatnonzero(went[0] + went[1]).tolist():
-        left = plot.px(edges[at])
-        wide = max(plot.px(edges[at + 1]) - left, 0.9)
-        level(since, left, high, done[0] + events[1] - done[1])
-        level(since, left, low, done[1] + events[0] - done[0])
-        since = left
-        done = [done[0] + int(went[0][at]), done[1] + int(went[1][at])]
-        bars.append((int(went[0][at] + went[1][at]), left, wide))
-    level(since, plot.right, high, done[0] + events[1] - done[1])
-    level(since, plot.right, low, done[1] + events[0] - done[0])
-    for number, left, wide in bars:
-        paths.setdefault(shade(number), []).append(
-            f"M{_n(left)} {_n(high - 0.8)}h{_n(wide)}v{_n(_TRACE + 1.6)}h{_n(-wide)}z"
-        )
-    for colour, data in paths.items():
-        plot.path("".join(data), fill=colour)
-
-
-def _named(
-    plot: Plot, quantity: Quantity, answers: Data, row: int, how: tuple[float, bool, int]
-) -> None:
-    """The name of a row, its first and its last answer, and what is not in the picture."""
-    high, many, beyond = how
-    middle, low = high + _TRACE / 2, high + _TRACE
-    plot.text(2, middle + 2.5, "answer", fill=SOFT)
-    if many:
-        words = f"{quantity.labels[row]}: {numbers.count(answers['count'][row])} answers"
-        room = plot.right - plot.left
-        plot.text(plot.left, high - 4, fit(words, room), fill=INK, font_weight="600")
-    for name in ("min", "max"):
-        value = answers[name][row]
-        if value is None or not plot.x.low <= value / quantity.divisor <= plot.x.high:
-            continue
-        at = plot.px(value / quantity.divisor)
-        data = f"M{_n(at)} {_n(high - 3)}V{_n(low + 3)}"
-        plot.path(data, WARM, 0.7, stroke_dasharray="2 1.6")
-        words = f"{name} {quantity.shown(value / quantity.divisor)}"
-        wide = text_width(words) * 0.85 + 4
-        left = at - wide > plot.left if name == "min" else at + wide > plot.right
-        plot.label(at + (-3 if left else 3), middle + 2.5, words, WARM, "end" if left else "start")
-    words = ", ".join(
-        text
-        for text in (
-            f"{numbers.count(beyond)} beyond" if beyond else "",
-            f"{numbers.count(sum(answers['open'][row]))} unanswered"
-            if sum(answers["open"][row])
-            else "",
-        )
-        if text
-    )
-    if words:
-        plot.label(plot.right - 2, low - 3, words, FAIL, "end")
-
-
-def _first_waves(quantity: Quantity, width: float, height: float) -> Plot | None:
-    return _waves(quantity, width, 0)
-
-
-def _second_waves(quantity: Quantity, width: float, height: float) -> Plot | None:
-    return _waves(quantity, width, 1)
-
-
-def _waves(quantity: Quantity, width: float, which: int) -> Plot | None:
-    """The waveforms of an analogue capture: the event's line above, the answer's below."""
-    found = (quantity.data.get("persistence") or {}).get("waves") or ()
-    if which >= len(found):
-        return None
-    pair = found[which]
-    start, step = (pair["event"][name] / quantity.divisor for name in ("start_ns", "division_ns"))
-    plot = Plot(width, 190, Scale("linear", start, start + 10 * step), Scale("linear", 0, 1))
-    plot.across(
-        [start + at * step for at in range(11)],
-        f"time since the event ({quantity.unit}), {scales.tick(step)}{GAP}{quantity.unit} "
-        "per division",
-    )
-    half = (plot.bottom - plot.top - 8) / 2
-    tables = {name: np.array(unpack(one["cells"]), np.int64) for name, one in pair.items()}
-    most = max(int(table.max(initial=1)) for table in tables.values())
-    for name, top in (("event", plot.top), ("answer", plot.top + half + 8)):
-        one = pair[name]
-        low, high = one["low_uv"] / 1e6, one["high_uv"] / 1e6
-        plot.text(2, top + 6, f"{name} (V)", fill=INK)
-        for value in Scale("linear", low, high).ticks(4):
-            y = top + half - (value - low) / (high - low) * half
-            if y > top + 12:
-                plot.text(plot.left - 4, y + 2.4, scales.tick(value), text_anchor="end")
-        wide, tall = (plot.right - plot.left) / one["columns"], half / one["levels"]
-        paths: dict[str, list[str]] = {}
-        for at in np.flatnonzero(tables[name]).tolist():
-            column, row = divmod(at, one["levels"])
-            part = math.log(int(tables[name][at])) / math.log(max(most, 2))
-            colour = _shade(0.2 + 0.8 * round(part * SHADES) / SHADES)
-            x, y = plot.left + column * wide, top + half - (row + 1) * tall
-            paths.setdefault(colour, []).append(
-                f"M{_n(x)} {_n(y)}h{_n(wide + 0.1)}v{_n(tall + 0.1)}h{_n(-wide - 0.1)}z"
-            )
-        for colour, data in paths.items():
-            plot.path("".join(data), fill=colour)
     return plot
 
 
@@ -1249,10 +615,7 @@ KINDS: Final[Mapping[str, Callable[[Quantity, float, float], Plot | None]]] = {
     "series": _series,
     "around": _around,
     "begin": _begin,
-    "persistence": _persistence,
-    "enlarged": _enlarged,
-    "waves0": _first_waves,
-    "waves1": _second_waves,
+    **oscilloscope.DRAWN,
 }
 """Kind of a figure -> what draws it. ``strip`` has data of its own."""
 

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from rtgauge import __version__
 from rtgauge.errors import RtgaugeError
-from rtgauge.report import figures, html, numbers
+from rtgauge.report import drawing, figures, html, numbers
 from rtgauge.report.compare import Compared
-from rtgauge.report.figures import text_width, visible
+from rtgauge.report.drawing import text_width, visible
 from rtgauge.report.model import Analysis
 from rtgauge.report.published import CAUTION
 from rtgauge.report.remarks import RULES
@@ -118,7 +118,7 @@ class _Book:
             return None
         data = self._views.shared.data[name]
         strips = iter(data.get("strips") or ())
-        key = figures.key(data)
+        key = drawing.key(data)
         found = []
         for view in views:
             drawn = figures.draw(data, view, strips)
@@ -141,13 +141,13 @@ def _files(
     views = html.views(analysis, compared)
     book = _Book(views)
     model = analysis.model
-    swatches = [book.add(figures.swatch(at)) for at in range(figures.CROWD)]
+    swatches = [book.add(drawing.swatch(at)) for at in range(drawing.CROWD)]
     document = {
         "title": titled(views.title),
         "head": plain(views.head),
         "version": __version__,
         "paper": "us-letter" if paper == "letter" else paper,
-        "margin": (PAPERS[paper] - figures.FULL) / 2,
+        "margin": (PAPERS[paper] - drawing.FULL) / 2,
         "date": _date(model["runs"]),
         "keywords": [words(run["id"]) for run in model["runs"]],
         "swatches": swatches,
@@ -257,7 +257,7 @@ def _side(book: _Book, one: Any) -> dict[str, Any]:
     """A table of what stands side by side, with its small histograms."""
     lines = []
     for line in one.lines:
-        spark = book.add(figures.spark(line.path, line.peak)) if line.path else None
+        spark = book.add(drawing.spark(line.path, line.peak)) if line.path else None
         lines.append(
             {
                 "name": titled(line.name),
@@ -301,7 +301,7 @@ def plain(value: Any) -> Any:
 
 def titled(text: str) -> str:
     """The text of a heading or of the first cell of a row, cut where it is too long for one."""
-    return words(figures.cut(text, NAME))
+    return words(drawing.cut(text, NAME))
 
 
 def words(text: str) -> str:
@@ -330,7 +330,7 @@ def _swatch(text: str) -> int | None:
     if not text:
         return None
     at, number = (int(part) for part in text.split())
-    return at if number <= figures.CROWD else None
+    return at if number <= drawing.CROWD else None
 
 
 def _cell_width(cell: Cell) -> float:
@@ -364,7 +364,7 @@ def _numbers_widths(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> lis
 
 def table(grid: Grid) -> dict[str, Any]:
     """A table for typst, in several parts below each other where its columns are too many."""
-    widest = 0.36 * figures.FULL
+    widest = 0.36 * drawing.FULL
     number = max(len(grid.heads) - 1, 0)
     columns = [[row.cells[at] for row in grid.rows] for at in range(number)]
     figures_only = [
@@ -382,8 +382,8 @@ def table(grid: Grid) -> dict[str, Any]:
         if grid.heads
         else [0.0]
     )
-    first = min(first + _GAP + (16 if named else 0), 0.28 * figures.FULL)
-    over = first + sum(widths) - figures.FULL
+    first = min(first + _GAP + (16 if named else 0), 0.28 * drawing.FULL)
+    over = first + sum(widths) - drawing.FULL
     if over > 0:  # words may stand on several lines
         least = [
             width
@@ -398,9 +398,9 @@ def table(grid: Grid) -> dict[str, Any]:
                 for width, low in zip(widths, least, strict=True)
             ]
     parts = []
-    for chosen in _parted(widths, figures.FULL - first):
+    for chosen in _parted(widths, drawing.FULL - first):
         total = first + sum(widths[at] for at in chosen)
-        stretch = figures.FULL / total if total > 0.6 * figures.FULL else 1.0
+        stretch = drawing.FULL / total if total > 0.6 * drawing.FULL else 1.0
         beside = _beside_each_other(total, len(grid.rows))
         parts.append(
             {
@@ -433,7 +433,7 @@ def _beside_each_other(width: float, rows: int) -> int:
     """How many pieces of a long narrow table stand beside each other."""
     if rows < 24:
         return 1
-    return max(1, min(int((figures.FULL + 14) / (width + 14)), rows // 10))
+    return max(1, min(int((drawing.FULL + 14) / (width + 14)), rows // 10))
 
 
 def _parted(widths: Sequence[float], room: float) -> Iterator[list[int]]:
