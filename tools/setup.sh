@@ -5,7 +5,7 @@
 #
 #   tools/setup.sh          what running needs: Debian's packages, .venv, the agent
 #   tools/setup.sh --lab    and what emulated boards need: a cross compiler, static agents
-#                           (for one PROCESSOR, if that is named)
+#                           (for one architecture, if that is named; for all eight: all)
 #   tools/setup.sh --test   and what the tests need
 #   tools/setup.sh --dev    and what `make check` needs
 #
@@ -19,14 +19,14 @@ export LC_ALL=C
 CDPATH='' cd -- "$(dirname -- "$0")/.."
 . tools/stamp.sh
 
-processor=""
+architecture="lab"
 case "${1-}" in
 "") level=run levels="run lab test dev" extras="" ;;
---lab) level=lab levels="lab dev" extras="lab" processor=${2-} ;;
+--lab) level=lab levels="lab dev" extras="lab" architecture=${2-lab} ;;
 --test) level=test levels="test dev" extras="test" ;;
 --dev) level=dev levels="dev" extras="lab test dev" ;;
 *)
-	echo "usage: tools/setup.sh [--lab [PROCESSOR] | --test | --dev]" >&2
+	echo "usage: tools/setup.sh [--lab [ARCHITECTURE] | --test | --dev]" >&2
 	exit 2
 	;;
 esac
@@ -156,6 +156,7 @@ pdftotext poppler-utils
 cpio cpio
 qemu-system-x86_64 qemu-system-x86
 qemu-system-aarch64 qemu-system-arm
+qemu-arm-static qemu-user-static
 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 sparse sparse
 git git"
@@ -287,11 +288,13 @@ agent() {
 	done
 }
 
-# What runs in emulated boards; the lab calls for it, so it stays quiet about what is up to date.
+# For emulated boards, or for boards of another architecture.
 static_programs() {
-	say "static agents for emulated boards"
-	# shellcheck disable=SC2086 # one processor, or all
-	logged .venv/bin/python tools/static_programs.py $processor ||
+	case "$architecture" in
+	lab) say "static agents for emulated boards" ;;
+	*) say "static agent for $architecture" ;;
+	esac
+	logged .venv/bin/python tools/static_programs.py "$architecture" ||
 		fail "the static agents could not be built" "the log is $PWD/$log"
 }
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "export": ("bundle", "export", "Pack a run into one file."),
     "import": ("bundle", "import_", "Put a run that was exported into the store."),
     "lab": ("lab", "lab", "Emulated boards: list them, run plans there, a shell."),
+    "agent": ("agent", "agent", "Where the agent for another machine is."),
     "describe": ("describe", "describe", "Show what a target can measure."),
 }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that run in an emulated board: the static agent and the guest program.
+"""The programs that are made for other machines: the static agents, and the guest programs of
+emulated boards.
 
-A wheel holds them. A checkout makes them when the lab is first used there, and again when their
+A wheel holds them. A checkout makes them when one is first asked for there, and again when their
 sources change: that needs the cross compiler, which tools/setup.sh fetches into .venv.
 """
 
@@ -14,11 +15,22 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from rtgauge.architectures import Architecture, architecture
 from rtgauge.errors import TargetError
-from rtgauge.lab.boards import Machine
+from rtgauge.lab.boards import MACHINES, Machine
 from rtgauge.lab.cache import Say
 
-__all__ = ["Programs", "agent_name", "guest_name", "programs", "sources_digest", "stamp_name"]
+__all__ = [
+    "Programs",
+    "guest_name",
+    "machine_of",
+    "names",
+    "present",
+    "programs",
+    "sources_digest",
+    "stamp_name",
+    "static_agent",
+]
 
 SETUP: Final = "tools/setup.sh"
 # What the programs are made from, in a checkout.
@@ -26,6 +38,7 @@ SOURCES: Final = (
     "meson.build",
     "meson.options",
     "src/rtgauge/__init__.py",
+    "src/rtgauge/architectures.py",
     "tools/static_programs.py",
     "kmod/rtgauge.h",
     "agent/**/*.[ch]",
@@ -37,20 +50,26 @@ SETUP_TIMEOUT_S: Final = 3600.0
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs for one architecture."""
+    """The programs for one emulated board."""
 
     agent: Path
     guest: Path
 
 
-def agent_name(processor: str) -> str:
-    """The file name of the static agent for a processor."""
-    return f"rtgauge-agent-{processor}-musl"
-
-
 def guest_name(processor: str) -> str:
     """The file name of the guest program for a processor."""
     return f"rtgauge-guest-{processor}"
+
+
+def machine_of(wanted: Architecture) -> Machine | None:
+    """The machine of the lab that has this architecture, if one has."""
+    return next((one for one in MACHINES.values() if one.processor == wanted.processor), None)
+
+
+def names(wanted: Architecture) -> list[str]:
+    """The file names of all programs for an architecture, the agent first."""
+    guest = [guest_name(wanted.processor)] if machine_of(wanted) else []
+    return [wanted.agent, *guest]
 
 
 def stamp_name(processor: str) -> str:
@@ -70,40 +89,71 @@ def sources_digest(checkout: Path) -> str:
 
 
 def programs(machine: Machine, say: Say) -> Programs:
-    """The programs for a machine, made first if this is a checkout that lacks them.
+    """The programs for a machine of the lab, made first if this is a checkout that lacks them.
 
     Raises TargetError if there are none.
     """
-    folder = Path(str(resources.files("rtgauge") / "agents"))
-    found = Programs(folder / agent_name(machine.processor), folder / guest_name(machine.processor))
+    agent, guest = _found(architecture(machine.processor), say)
+    return Programs(agent, guest)
+
+
+def static_agent(wanted: Architecture, say: Say) -> Path:
+    """The static agent for an architecture, made first if this is a checkout that lacks it.
+
+    Raises TargetError if there is none.
+    """
+    return _found(wanted, say)[0]
+
+
+def present(wanted: Architecture) -> Path | None:
+    """The static agent for an architecture if it is there and up to date; nothing is made."""
+    found = _folder() / wanted.agent
+    checkout = _checkout()
+    if checkout and not _made(checkout, _folder() / stamp_name(wanted.processor), [found]):
+        return None
+    return found if found.is_file() else None
+
+
+def _folder() -> Path:
+    return Path(str(resources.files("rtgauge") / "agents"))
+
+
+def _checkout() -> Path | None:
+    """Where the sources are, if this is no installation."""
     checkout = Path(__file__).resolve().parents[3]
-    if (checkout / SETUP).is_file():
-        _make(checkout, folder / stamp_name(machine.processor), found, machine, say)
-    for path in (found.agent, found.guest):
+    return checkout if (checkout / SETUP).is_file() else None
+
+
+def _found(wanted: Architecture, say: Say) -> list[Path]:
+    folder = _folder()
+    found = [folder / name for name in names(wanted)]
+    checkout = _checkout()
+    if checkout:
+        _make(checkout, folder / stamp_name(wanted.processor), found, wanted, say)
+    for path in found:
         if not path.is_file():
             raise TargetError(
-                f"this installation holds no {path.name}, which an emulated board needs",
+                f"this installation holds no {path.name}",
                 "install rtgauge from its wheel, or run it from a clone with ./rtgauge",
             )
     return found
 
 
-def _made(checkout: Path, stamp: Path, found: Programs) -> bool:
+def _made(checkout: Path, stamp: Path, found: list[Path]) -> bool:
     try:
         digest = stamp.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return False
-    whole = found.agent.is_file() and found.guest.is_file()
-    return whole and digest == sources_digest(checkout)
+    return all(path.is_file() for path in found) and digest == sources_digest(checkout)
 
 
-def _make(checkout: Path, stamp: Path, found: Programs, machine: Machine, say: Say) -> None:
+def _make(checkout: Path, stamp: Path, found: list[Path], wanted: Architecture, say: Say) -> None:
     if _made(checkout, stamp, found):
         return
-    say("the programs for emulated boards, from their sources (once, some minutes)")
+    say(f"the programs for {wanted.name}, from their sources (once, some minutes)")
     try:
         done = subprocess.run(
-            [checkout / SETUP, "--lab", machine.processor],
+            [checkout / SETUP, "--lab", wanted.processor],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -121,6 +171,6 @@ def _make(checkout: Path, stamp: Path, found: Programs, machine: Machine, say: S
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         last = lines[-1] if lines else f"it ended with {done.returncode}"
         raise TargetError(
-            f"the programs for emulated boards could not be made: {last}",
-            f"run '{SETUP} --lab' in {checkout} to see why",
+            f"the programs for {wanted.name} could not be made: {last}",
+            f"run '{SETUP} --lab {wanted.processor}' in {checkout} to see why",
         )

@@ -25,6 +25,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Final, cast
 
+from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError, UsageError
 
@@ -61,14 +62,25 @@ def find_agent() -> Path:
     folder = resources.files("rtgauge") / "agents"
     names = {entry.name: entry for entry in folder.iterdir()} if folder.is_dir() else {}
     # The one of this system's C library first: it is part of what is evaluated.
-    for library in (own, "glibc", "musl"):
-        entry = names.get(f"rtgauge-agent-{machine}-{library}")
+    wanted = [f"rtgauge-agent-{machine}-{library}" for library in (own, "glibc", "musl")]
+    with contextlib.suppress(TargetError):
+        wanted.append(for_target(machine, _auxv()).agent)
+    for name in wanted:
+        entry = names.get(name)
         if entry is not None and entry.is_file():
             return Path(str(entry)).absolute()
     raise TargetError(
         f"there is no agent for this machine ({platform.machine()}) in this installation",
         f"build it with 'make setup', or name one in the environment variable {AGENT_VARIABLE}",
     )
+
+
+def _auxv() -> bytes:
+    """What the kernel told this process; nothing if it may not be read."""
+    try:
+        return Path("/proc/self/auxv").read_bytes()
+    except OSError:
+        return b""
 
 
 def _raise_words() -> list[str]:

@@ -28,22 +28,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
 
+from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError
-from rtgauge.lab.boards import MACHINES
-from rtgauge.lab.programs import programs
+from rtgauge.lab.programs import static_agent
 from rtgauge.link import bandwidth_text
 from rtgauge.target.local import LocalAgent
 
 __all__ = ["SshAgent", "SshTarget", "agent_for", "parse"]
 
-#: What a kernel calls its machine (``uname -m``) -> the processor in the name of an agent's file.
-PROCESSORS: Final[Mapping[str, str]] = {"x86_64": "x86_64", "aarch64": "aarch64"}
 #: Where the agent may go there, the first that can be written to and executed from.
 FOLDERS: Final = ("$TMPDIR", "/tmp", "/dev/shm", "/run", "/var/tmp", "$HOME")
 READY: Final = "rtgauge-keeper"
@@ -136,18 +134,12 @@ def parse(detail: str) -> Address:
     return Address(match["host"].strip("[]"), match["user"] or "", port)
 
 
-def agent_for(machine: str) -> Path:
-    """The static agent for a machine, by what ``uname -m`` says there; the only place that knows.
+def agent_for(machine: str, auxv: bytes = b"") -> Path:
+    """The static agent for a machine, by what ``uname -m`` and ``/proc/self/auxv`` say there.
 
-    Raises TargetError for machines for which no agent is built.
+    Raises TargetError for machines for which no agent is made.
     """
-    processor = PROCESSORS.get(machine)
-    if processor is None:
-        raise TargetError(
-            f"there is no agent yet for machines of the kind '{machine}'",
-            "agents are built for " + ", ".join(PROCESSORS),
-        )
-    return programs(MACHINES[processor], _say).agent
+    return static_agent(for_target(machine, auxv), _say)
 
 
 @dataclass(frozen=True)
@@ -450,7 +442,9 @@ class SshTarget:
     def _install(self) -> None:
         """Copy the agent to the first folder there that takes it, and read it back: what came must
         be what was sent, and the time tells how fast the samples can come."""
-        path = agent_for(self._machine)
+        # "mips" and "armv7l" leave it open what its programs are like; its kernel tells each
+        auxv = self._connection.ask("exec cat /proc/self/auxv").out
+        path = agent_for(self._machine, auxv)
         program = path.read_bytes()
         refused: list[str] = []
         for base in self._bases():
