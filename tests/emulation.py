@@ -15,5 +15,5 @@ def emulator(arch: Architecture) -> str:
     names = (f"qemu-{arch.qemu}-static", f"qemu-{arch.qemu}")
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        pytest.skip(f"there is no {names[0]} (Debian: qemu-user-static)")
+        pytest.skip(f"there is no {names[0]} (Debian: qemu-user)")
     return found

@@ -13,6 +13,7 @@ import pytest
 from check import Counts, Stage, StageFailedError, count_junit, count_results
 from check_tree import tree_faults
 from requirements import requirements
+from static_programs import shared_library
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 60
@@ -114,6 +115,53 @@ def test_faults_of_the_tree(tmp_path: Path, name: str, text: str, fault: str | N
     faults = tree_faults(tmp_path, ["agent/meson.build", name])
     assert len(faults) == (fault is not None)
     assert not faults or faults[0].startswith(fault or "")
+
+
+# --- the cross compiler ---
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Two checkouts' zig, version 1.2, and a folder for caches."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    packages = (tmp_path / "a" / "ziglang", tmp_path / "b" / "ziglang")
+    for package in packages:
+        (package / "lib").mkdir(parents=True)
+        (package.parent / "ziglang-1.2.dist-info").mkdir()
+    return packages
+
+
+def test_checkouts_have_one_name_for_what_the_compiler_comes_with(
+    checkouts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first, second = checkouts
+    link = shared_library(first, "1.2")
+    assert link is not None
+    assert link.is_relative_to(tmp_path / "cache")
+    assert link.resolve() == first / "lib"
+    assert shared_library(second, "1.2") == link
+    assert link.resolve() == first / "lib"
+    assert shared_library(second, "1.3") != link
+
+
+@pytest.mark.parametrize("gone", ["a/ziglang/lib", "a/ziglang-1.2.dist-info"])
+def test_a_checkout_that_is_gone_or_has_another_compiler_is_replaced(
+    checkouts: tuple[Path, Path], tmp_path: Path, gone: str
+) -> None:
+    first, second = checkouts
+    link = shared_library(first, "1.2")
+    (tmp_path / gone).rmdir()
+    assert shared_library(second, "1.2") == link
+    assert link is not None
+    assert link.resolve() == second / "lib"
+    assert [entry.name for entry in link.parent.iterdir()] == ["zig-1.2"]
+
+
+def test_without_a_folder_for_caches_the_compiler_has_its_own(
+    checkouts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert shared_library(checkouts[0], "1.2") is None
 
 
 def test_requirements_are_those_of_the_project() -> None:

@@ -156,7 +156,6 @@ pdftotext poppler-utils
 cpio cpio
 qemu-system-x86_64 qemu-system-x86
 qemu-system-aarch64 qemu-system-arm
-qemu-arm-static qemu-user-static
 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 sparse sparse
 git git"
@@ -187,8 +186,15 @@ missing_server() {
 	[ "$policy" != 101 ] || echo openssh-server
 }
 
+# The package with static programs is five times as large, and has the kernel start foreign programs
+# by itself; where it is there, it will do.
+missing_emulators() {
+	command -v qemu-arm >/dev/null || command -v qemu-arm-static >/dev/null || echo qemu-user
+}
+
 missing_tools() {
 	missing_multilib
+	missing_emulators
 	missing_server
 	echo "$development_tools" | while read -r tool package; do
 		PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || echo "$package"

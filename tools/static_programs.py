@@ -8,7 +8,11 @@ zig and its C library (musl), so that nothing of this machine is in them. tools/
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import importlib.metadata
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -22,7 +26,6 @@ from rtgauge.lab.programs import guest_name, machine_of, names, sources_digest, 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "src" / "rtgauge" / "agents"
 BUILDS: Final = ROOT / "build" / "static"
-ZIG: Final = (sys.executable, "-m", "ziglang")
 TIMEOUT_S: Final = 1800.0
 # In the head of an ELF file.
 ELF_64: Final = 2
@@ -35,9 +38,45 @@ ALIKE: Final = ("-static", "-Wl,--gc-sections", "-fomit-frame-pointer", "-pthrea
 COMPILE: Final = ("-std=gnu11", "-Os", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE")
 
 
+@functools.cache
+def zig() -> tuple[str, ...]:
+    """The words that start zig, whose own files have a name that all checkouts of a user share."""
+    distribution = importlib.metadata.distribution("ziglang")
+    package = Path(str(distribution.locate_file("ziglang")))
+    program = str(package / "zig")
+    library = shared_library(package, distribution.version)
+    return ("env", f"ZIG_LIB_DIR={library}", program) if library else (program,)
+
+
+def shared_library(package: Path, version: str) -> Path | None:
+    """A link in the user's folder for caches to the sources that zig comes with; None if there can
+    be none.
+
+    zig keeps the C libraries that it has compiled in that folder, but knows them by the names of
+    their sources, too: without the link each checkout, with its own .venv, would compile them anew.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    above = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    link = above / "rtgauge" / f"zig-{version}"
+    there = link.resolve()
+    # the checkout that it leads to may be gone by now, or have another version
+    if there.is_dir() and (there.parent.parent / f"ziglang-{version}.dist-info").is_dir():
+        return link
+    new = link.with_name(f"{link.name}.{os.getpid()}")
+    try:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        new.symlink_to(package.resolve() / "lib")
+        new.replace(link)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        return None
+    return link
+
+
 def compiler(wanted: Architecture) -> list[str]:
     """The words of the C compiler for an architecture."""
-    return [*ZIG, "cc", "-target", wanted.target, f"-mcpu={wanted.cpu}"]
+    return [*zig(), "cc", "-target", wanted.target, f"-mcpu={wanted.cpu}"]
 
 
 def run(*words: str | Path) -> None:
@@ -72,6 +111,11 @@ def keep(built: Path, name: str) -> None:
     new.rename(FOLDER / name)
 
 
+def own(wanted: Architecture) -> bool:
+    """Whether it is the architecture of this machine."""
+    return wanted.processor == platform.machine()
+
+
 def emulator(wanted: Architecture) -> str | None:
     """QEMU's emulator of a program for an architecture, if it is here."""
     return shutil.which(f"qemu-{wanted.qemu}-static") or shutil.which(f"qemu-{wanted.qemu}")
@@ -81,11 +125,11 @@ def configure(wanted: Architecture) -> Path:
     """The folder of the agent's own build; with the emulator for its tests, if that is here."""
     folder = BUILDS / wanted.processor
     described = BUILDS / f"{wanted.processor}.ini"
-    qemu = emulator(wanted)
+    qemu = None if own(wanted) else emulator(wanted)
     text = (
-        f"[binaries]\nc = {compiler(wanted)!r}\nar = {[*ZIG, 'ar']!r}\n"
+        f"[binaries]\nc = {compiler(wanted)!r}\nar = {[zig()[-1], 'ar']!r}\n"
         + (f"exe_wrapper = {qemu!r}\n" if qemu else "")
-        + f"[properties]\nneeds_exe_wrapper = true\n"
+        + f"[properties]\nneeds_exe_wrapper = {str(not own(wanted)).lower()}\n"
         f"[built-in options]\nc_link_args = {[*LINK, *ALIKE]!r}\n"
         f"[host_machine]\nsystem = 'linux'\nendian = '{'big' if wanted.big_endian else 'little'}'\n"
         f"cpu_family = '{wanted.family}'\ncpu = '{wanted.processor}'\n"
