@@ -138,22 +138,39 @@ uint32_t events_room(int64_t interval_ns)
 	return records < RTGAUGE_ROOM_MAX ? (uint32_t)records : RTGAUGE_ROOM_MAX;
 }
 
+static const char *events_refusal(const struct rtgauge_setup *setup, int err)
+{
+	if (err == -EBUSY)
+		return setup->gpio_chip[0] ? "a line is in use" : "the source is in use";
+	if (err == -ENODEV)
+		return "there is no such source, chip or line";
+	if (err == -ENXIO)
+		return "it is not online";
+	if (err != -EOPNOTSUPP)
+		return strerror(-err);
+	if (setup->kind != RTGAUGE_KIND_RESPONSE)
+		return "the chip can sleep, or the line raises no interrupt";
+	if (setup->contexts == RTGAUGE_CONTEXT_IRQ)
+		return "the chip can sleep or its driver is not known to be fit for an interrupt "
+		       "handler, or the line raises no interrupt as asked for";
+	return "the chip can sleep or cannot debounce, or the line raises no interrupt at these "
+	       "edges";
+}
+
 static int events_refused(struct run *run, const struct rtgauge_setup *setup, int err)
 {
-	char reason[160];
+	char reason[240];
 
 	if (err == -EINVAL)
 		return message_set(&run->msg, -EIO,
 				   "report it: the agent asked for what it may not",
 				   "the kernel module refuses the set-up for CPU %u", setup->cpu);
 	snprintf(reason, sizeof(reason), "the kernel module cannot measure on CPU %u: %s",
-		 setup->cpu,
-		 err == -EBUSY	    ? "the source is in use" :
-		 err == -ENODEV	    ? "there is no such source, chip or line" :
-		 err == -ENXIO	    ? "it is not online" :
-		 err == -EOPNOTSUPP ? "the chip can sleep, or the line raises no interrupt" :
-				      strerror(-err));
-	return run_skip(run, reason, "choose another source, line or CPU");
+		 setup->cpu, events_refusal(setup, err));
+	return run_skip(run, reason,
+			setup->kind == RTGAUGE_KIND_RESPONSE ?
+				"choose another line or CPU, or --context user" :
+				"choose another source, line or CPU");
 }
 
 int events_make(struct run *run, struct events_session *s)
@@ -212,6 +229,10 @@ static void events_record(struct run *run, struct events_session *s,
 {
 	int64_t index = (int64_t)record->index;
 
+	if (s->record) {
+		s->record(run, s, record);
+		return;
+	}
 	/* what neither was handled nor passed over by the handler found the ring full */
 	if (index > s->next + record->missed)
 		s->lost += index - s->next - record->missed;
@@ -224,6 +245,20 @@ static void events_record(struct run *run, struct events_session *s,
 		value = s->value[i](record);
 		if (value != INT64_MIN)
 			grid_put(run, &s->grid[i], index, s->lost, value);
+	}
+}
+
+static const char *events_failure(uint32_t failure)
+{
+	switch (failure) {
+	case RTGAUGE_FAILURE_CPU_OFFLINE:
+		return "it went offline";
+	case RTGAUGE_FAILURE_UNLOAD:
+		return "the module was removed";
+	case RTGAUGE_FAILURE_STORM:
+		return "edges came without an end, and its interrupt was switched off";
+	default:
+		return "its source failed";
 	}
 }
 
@@ -241,11 +276,12 @@ int64_t events_account(struct run *run, const struct events_session *s)
 	}
 	if (status.state == RTGAUGE_STATE_FAILED) {
 		snprintf(text, sizeof(text), "the kernel module gave up on CPU %u: %s",
-			 s->setup.cpu,
-			 status.failure == RTGAUGE_FAILURE_CPU_OFFLINE ? "it went offline" :
-			 status.failure == RTGAUGE_FAILURE_UNLOAD      ? "the module was removed" :
-									 "its source failed");
-		run_fail(run, text, "keep CPUs and module as they are, and run again");
+			 s->setup.cpu, events_failure(status.failure));
+		run_fail(run, text,
+			 status.failure == RTGAUGE_FAILURE_STORM ?
+				 "see what drives the line: more than 2000 edges in 100 ms are "
+				 "no events" :
+				 "keep CPUs and module as they are, and run again");
 	}
 	return (int64_t)status.lost;
 }

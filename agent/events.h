@@ -24,6 +24,10 @@ struct events_session {
 	struct rtgauge_setup setup;
 	/* a stamp of the record less another is the sample; INT64_MIN: there is none */
 	int64_t (*value[EVENTS_GRIDS])(const struct rtgauge_record *record);
+	/* where there is no grid: puts its samples, with @state; else NULL */
+	void (*record)(struct run *run, struct events_session *s,
+		       const struct rtgauge_record *record);
+	void *state;
 	struct grid grid[EVENTS_GRIDS];
 	int64_t next; /* index after the last record */
 	int64_t lost; /* found the module's ring full */

@@ -55,6 +55,7 @@ struct response {
 
 extern const struct response_way response_user;
 extern const struct response_way response_loopback;
+extern const struct response_way response_module; /* the contexts of the kernel, loopback or not */
 
 /* A series of what the line does; -errno, or its number. @interval_ns: 0 where it has no grid. */
 int response_add_series(struct run *run, const struct response *r, const char *name, int thread,

@@ -17,12 +17,27 @@
 #define RESPONSE_RING 16384
 #define RESPONSE_INTERVAL_MIN (50 * NSEC_PER_USEC)
 
-static const char *const response_contexts[] = { "user", NULL };
+static const char *const response_contexts[] = { "user", "kernel", "irq", NULL };
 
 static const char *const response_wake_stages[] = { "handler", "wake-up", "switch",
 						    "return to user", NULL };
 static const char *const response_stages[] = { "interrupt", "handler",	      "wake-up",
 					       "switch",    "return to user", NULL };
+
+static const char *const response_irq_stages[] = { "handler", NULL };
+static const char *const response_kernel_stages[] = { "handler", "wake-up", "switch", NULL };
+static const char *const response_loop_irq_stages[] = { "interrupt", NULL };
+static const char *const response_loop_kernel_stages[] = { "interrupt", "handler", "wake-up",
+							   "switch", NULL };
+
+static const struct catalogue_way response_ways[] = {
+	{ "answer", "irq", response_irq_stages },
+	{ "answer", "kernel", response_kernel_stages },
+	{ "wake-up", "kernel", response_kernel_stages },
+	{ "response", "irq", response_loop_irq_stages },
+	{ "response", "kernel", response_loop_kernel_stages },
+	{ NULL, NULL, NULL },
+};
 
 static const struct option_info response_options[] = {
 	{ "for", OPTION_DURATION, "0", 0, 0, NULL,
@@ -31,7 +46,8 @@ static const struct option_info response_options[] = {
 	  "events; 0: until the time is up, or it is stopped" },
 	LINE_OPTIONS("edges of the input that are events; with one of them alone every answer "
 		     "changes the output"),
-	{ "context", OPTION_ENUMS, "user", 0, 0, "user", "who answers; one in a step" },
+	{ "context", OPTION_ENUMS, "user", 0, 0, "user kernel irq",
+	  "who answers, one in a step: a thread, the kernel's thread, the interrupt handler" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that answers: the first of these" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ "delay", OPTION_DURATION, "0", 0, 10 * NSEC_PER_SEC, NULL,
@@ -109,7 +125,10 @@ static int response_choose_context(struct run *run, struct response *r)
 				   "a line is answered once: not in contexts %s together",
 				   option_text(&run->options, "context"));
 	r->context = option_text(&run->options, "context");
-	r->way = r->line.kind->loops ? &response_loopback : &response_user;
+	if (strcmp(r->context, "user"))
+		r->way = &response_module;
+	else
+		r->way = r->line.kind->loops ? &response_loopback : &response_user;
 	return 0;
 }
 
@@ -277,6 +296,7 @@ const struct measurement response_measurement = {
 	.contexts = response_contexts,
 	.options = response_options,
 	.series = response_series,
+	.ways = response_ways,
 	.tables = response_tables,
 	.verdicts = response_verdicts,
 	.setup = response_setup,
