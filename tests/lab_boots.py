@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.lab.boards import BOARDS, Board, Machine
+from rtgauge.lab.cache import cache_folder, locked
+from rtgauge.lab.kernels import known_kernel
+from rtgauge.lab.modules import Recipe
 from rtgauge.stream import (
     Event,
     Record,
@@ -35,10 +41,12 @@ from rtgauge.stream import (
 )
 from rtgauge.target.lab import LabTarget
 
-__all__ = ["Boot", "Booted", "Lab", "Step"]
+__all__ = ["LINES_CHIP", "Boot", "Booted", "Lab", "Step", "pair_orders"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIDE_BY_SIDE: Final = 2
+# The arm64 boards' GPIO chip, by its label.
+LINES_CHIP: Final = "9030000.pl061"
 # A busy loop ends by itself, whatever becomes of the tests.
 BUSY_S: Final = 1500
 BUSY: Final = f"""
@@ -54,13 +62,38 @@ class Boot:
     """A board (what stands behind ``lab:``) and what is done there, in this order: names of orders
     and the words of each, the agent's or, where the first is a path, a program's. ``turn`` tells
     boots apart that are else the same. ``programs``: paths in the guest, and the C sources of this
-    checkout that are made for them."""
+    checkout that are made for them; ``modules``: the same of kernel modules."""
 
     board: str
     orders: tuple[tuple[str, tuple[str, ...]], ...]
     host: str = "busy"
     turn: int = 1
     programs: tuple[tuple[str, str], ...] = ()
+    modules: tuple[tuple[str, str], ...] = ()
+
+
+def pair_orders(
+    name: str, host: str, board: str = "", context: str = "user"
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The orders of a log host and a board that answers, two agents on a board with
+    ``lines=0:1+2:3``: ``name`` does it, ``name.board`` and ``name.host`` hand out their streams.
+    ``host`` and ``board``: further words of each. The log host is below the thread of the kernel
+    that brings a user task its edges; as on another machine it would not be in its way either."""
+    script = (
+        f"/agent run response --context {context} --line gpio:{LINES_CHIP}:2:1 {board} "
+        f"--output /{name}.board >/dev/null & P=$!; "
+        "/bin/busybox sleep 1; "
+        f"/agent run log-host --keep-settings --priority 40 --line gpio:{LINES_CHIP}:0:3 {host} "
+        f"--answered-by {context} --output /{name}.host >/dev/null; echo $?; "
+        f"kill -INT $P; wait $P; echo $?"
+    )
+    return (
+        (name, ("/bin/busybox", "sh", "-c", script)),
+        *(
+            (f"{name}.{one}", ("/bin/busybox", "cat", f"/{name}.{one}"))
+            for one in ("board", "host")
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -194,7 +227,9 @@ class Lab:
 def _carry_out(boot: Boot) -> Booted:
     with contextlib.closing(LabTarget(boot.board)) as target:
         for path, source in boot.programs:
-            target.put(path, _program(source))
+            target.put(path, _program(source, boot.board))
+        for path, source in boot.modules:
+            target.put(path, _module(source, boot.board))
         steps = {}
         for name, words in boot.orders:
             if words[0].startswith("/"):
@@ -209,12 +244,26 @@ def _carry_out(boot: Boot) -> Booted:
     return Booted(steps, log)
 
 
-def _program(source: str) -> bytes:
-    """A static program from a source of this checkout."""
+def _board(name: str) -> Board:
+    return BOARDS[name.split(",", 1)[0]]
+
+
+def _compiler(machine: Machine) -> list[str]:
+    """What makes static programs for a machine: gcc, and where there is none for it, zig."""
+    if machine.processor == platform.machine():
+        return ["gcc"]
+    gcc = shutil.which(f"{machine.triplet}gcc")
+    if gcc and Path(f"/usr/{machine.triplet.rstrip('-')}/lib/libc.a").is_file():
+        return [gcc]
+    return [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine.processor}-linux-musl"]
+
+
+def _program(source: str, board: str) -> bytes:
+    """A static program for a board, from a source of this checkout."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "program"
         words = [
-            "gcc",
+            *_compiler(_board(board).machine),
             "-std=gnu11",
             "-O2",
             "-static",
@@ -223,8 +272,20 @@ def _program(source: str) -> bytes:
             "-o",
             f"{made}",
         ]
-        subprocess.run(words, check=True, timeout=300)
+        subprocess.run(words, check=True, timeout=900)
         return made.read_bytes()
+
+
+def _module(source: str, board: str) -> bytes:
+    """A kernel module for a board, from one source of this checkout."""
+    path = ROOT / source
+    unpacked = known_kernel(_board(board))
+    assert unpacked is not None
+    sources = {path.name: path.read_bytes(), "Kbuild": f"obj-m := {path.stem}.o\n".encode()}
+    recipe = Recipe(_board(board).machine, unpacked, sources)
+    with locked(cache_folder(), ("modules",), print):
+        folder = recipe.build(cache_folder(), print)
+    return (folder / f"{path.stem}.ko").read_bytes()
 
 
 def _text(data: bytes) -> str:

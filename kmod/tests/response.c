@@ -243,14 +243,13 @@ struct host {
 	uint64_t sum;
 };
 
-/* The edges that came until @until_ns: the first is the answer to the one raised at @raised_ns. */
-static void hear(struct host *host, int input, bool high, uint64_t raised_ns, uint64_t until_ns)
+/* The edges that came since the one raised at @raised_ns: the first is its answer. */
+static void hear(struct host *host, int input, bool high, uint64_t raised_ns)
 {
 	struct pollfd ready = { .fd = input, .events = POLLIN };
 	struct gpio_v2_line_event event;
 	unsigned int heard = 0;
 
-	sleep_until(until_ns);
 	while (poll(&ready, 1, 0) == 1 && read(input, &event, sizeof(event)) == sizeof(event)) {
 		if (heard++) {
 			host->more++;
@@ -299,11 +298,38 @@ static void tell_records(int fd, bool in_thread)
 	       (unsigned long long)delayed.count, (unsigned long long)sum);
 }
 
+/* Raise events and hear what is answered; each has to be answered before the next. */
+static void raise_events(struct host *host, int output, int input, uint64_t events,
+			 uint64_t interval_ns)
+{
+	uint64_t due_ns = now_ns() + 10 * MS, raised_ns = 0;
+
+	for (uint64_t i = 0; i <= events; i++) {
+		sleep_until(due_ns);
+		due_ns += interval_ns;
+		if (i)
+			hear(host, input, i & 1, raised_ns);
+		raised_ns = now_ns();
+		if (i < events)
+			drive(output, !(i & 1));
+	}
+}
+
+static void tell_host(const char *context, uint64_t events, const struct host *host)
+{
+	printf("{\"context\": \"%s\", \"raised\": %llu, \"answered\": %llu, \"unanswered\": %llu, "
+	       "\"wrong\": %llu, \"double\": %llu, ",
+	       context, (unsigned long long)events, (unsigned long long)host->answered,
+	       (unsigned long long)host->none, (unsigned long long)host->wrong,
+	       (unsigned long long)host->more);
+	print("response", &host->response);
+}
+
 static int answers(int argc, char **argv)
 {
 	bool in_thread = !strcmp(argv[2], "kernel");
 	uint64_t events = strtoull(argv[3], NULL, 0);
-	uint64_t interval_ns = strtoull(argv[4], NULL, 0) * US, due_ns;
+	uint64_t interval_ns = strtoull(argv[4], NULL, 0) * US;
 	struct rtgauge_setup setup =
 		response_setup(in_thread ? RTGAUGE_CONTEXT_KERNEL : RTGAUGE_CONTEXT_IRQ, events);
 	struct host host = { .sum = 0xcbf29ce484222325ULL };
@@ -322,24 +348,9 @@ static int answers(int argc, char **argv)
 		perror("lines or session");
 		return 1;
 	}
-	due_ns = now_ns() + 10 * MS;
-	for (uint64_t i = 0; i < events; i++) {
-		bool high = !(i & 1);
-		uint64_t raised_ns;
-
-		sleep_until(due_ns);
-		raised_ns = now_ns();
-		drive(output, high);
-		due_ns += interval_ns;
-		hear(&host, input, high, raised_ns, due_ns - interval_ns / 5);
-	}
+	raise_events(&host, output, input, events, interval_ns);
 	status = status_of(fd);
-	printf("{\"context\": \"%s\", \"raised\": %llu, \"answered\": %llu, \"unanswered\": %llu, "
-	       "\"wrong\": %llu, \"double\": %llu, ",
-	       argv[2], (unsigned long long)events, (unsigned long long)host.answered,
-	       (unsigned long long)host.none, (unsigned long long)host.wrong,
-	       (unsigned long long)host.more);
-	print("response", &host.response);
+	tell_host(argv[2], events, &host);
 	tell_records(fd, in_thread);
 	printf("\"host_sum\": \"%016llx\", \"state\": %u, \"events\": %llu, \"lost\": %llu, "
 	       "\"stray\": %llu}\n",
@@ -438,7 +449,9 @@ static void calls_in_use(void)
 static void calls_put_back(void)
 {
 	const uint64_t wrong = GPIO_V2_LINE_FLAG_USED | GPIO_V2_LINE_FLAG_OUTPUT;
+	int event = output_line(0);
 
+	drive(event, false);
 	for (int as_output = 0; as_output < 2; as_output++) {
 		struct rtgauge_setup setup = response_setup(1, 0);
 		int line = as_output ? output_line(2) : input_line(2), heard, fd;
@@ -461,6 +474,7 @@ static void calls_put_back(void)
 		close(heard);
 	}
 	close(input_line(2));
+	close(event);
 }
 
 /* Every way to answer: what the output is before, and after a rise and a fall. */

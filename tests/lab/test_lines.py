@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lab_boots import Boot, Booted, Step
+from lab_boots import LINES_CHIP as CHIP
+from lab_boots import Boot, Booted, Step, pair_orders
 from rtgauge.stream import Event, Record, Samples, SeriesInfo, StreamReader, Table, Trailer, Verdict
 
 pytestmark = pytest.mark.skipif(
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.skipif(
     reason="QEMU is not on this machine (Debian's package is qemu-system-arm)",
 )
 BOARDS: Final = ("arm64-rt-6.1", "arm64-stock-6.1")
-CHIP: Final = "9030000.pl061"
 EVENTS: Final = 10_000
 DELAY_NS: Final = 5_000_000
 BUSYBOX: Final = "/bin/busybox"
@@ -31,24 +31,6 @@ BUSYBOX: Final = "/bin/busybox"
 
 def _shell(text: str) -> tuple[str, ...]:
     return (BUSYBOX, "sh", "-c", text)
-
-
-def _pair(name: str, host: str, board: str = "") -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The orders of one pair; the log host below the thread of the kernel that brings the board its
-    edges, as on another machine it would not be in its way either."""
-    script = (
-        f"/agent run response --line gpio:{CHIP}:2:1 {board} --output /{name}.board "
-        ">/dev/null & P=$!; "
-        f"{BUSYBOX} sleep 1; "
-        f"/agent run log-host --keep-settings --priority 40 --line gpio:{CHIP}:0:3 {host} "
-        f"--answered-by user --output /{name}.host >/dev/null; echo $?; "
-        f"kill -INT $P; wait $P; echo $?"
-    )
-    return (
-        (name, _shell(script)),
-        (f"{name}.board", (BUSYBOX, "cat", f"/{name}.board")),
-        (f"{name}.host", (BUSYBOX, "cat", f"/{name}.host")),
-    )
 
 
 def _alone(measurement: str, line: str, *more: str) -> tuple[str, ...]:
@@ -68,9 +50,9 @@ REFUSED: Final = {
     "one line twice": (f"gpio:{CHIP}:1:1", "names one line twice", "the output first"),
 }
 ORDERS: Final = (
-    *_pair("pair", f"--samples {EVENTS} --interval 500us"),
-    *_pair("delayed", f"--samples {EVENTS} --interval 8ms", "--delay 5ms --delay-every 1000"),
-    *_pair("rising", "--samples 500 --interval 2ms --edge rising", "--edge rising"),
+    *pair_orders("pair", f"--samples {EVENTS} --interval 500us"),
+    *pair_orders("delayed", f"--samples {EVENTS} --interval 8ms", "--delay 5ms --delay-every 1000"),
+    *pair_orders("rising", "--samples 500 --interval 2ms --edge rising", "--edge rising"),
     ("unplugged", _alone("log-host", f"gpio:{CHIP}:4:5", "--samples", "50", "--interval", "1ms")),
     ("mark", _alone("log-host", f"gpio:{CHIP}:0:3:1", "--samples", "50", "--interval", "1ms")),
     ("circuit", _alone("log-host", f"gpio:{CHIP}:0:1", "--short-circuit", "1000")),
