@@ -10,19 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "line.h"
-
-#define SERIAL_PATH 64
+#include "serial.h"
 
 struct serial {
-	int in;	 /* blocks */
-	int out; /* does not */
-	struct termios found;
-	bool changed;
+	struct serial_port port; /* blocks */
+	int out;		 /* does not */
 };
 
 /* /dev/ttyS0 or /dev/ttyS0:byte. */
@@ -42,15 +37,20 @@ static int serial_parse(struct line *line, struct message *why)
 {
 	char path[SERIAL_PATH];
 
-	return serial_path(line, path) ?
-		       message_set(why, -EINVAL, "give the port's device: serial:/dev/ttyS0",
-				   "'serial:%.80s' names no serial port", line->text) :
-		       0;
+	if (!serial_path(line, path))
+		return 0;
+	if (!serial_modem_parse(line, path)) {
+		line->kind = &line_serial_modem;
+		return 0;
+	}
+	return message_set(why, -EINVAL,
+			   "give the port's device: serial:/dev/ttyS0 for bytes, "
+			   "serial:/dev/ttyS0:rts:cts for modem-control lines",
+			   "'serial:%.80s' names no serial port", line->text);
 }
 
-static int serial_refused(const char *path, struct message *why)
+int serial_refused(const char *path, int err, struct message *why)
 {
-	int err = errno;
 	const char *remedy = "see dmesg for what the port says";
 
 	if (err == ENOENT || err == ENOTTY)
@@ -65,47 +65,61 @@ static int serial_refused(const char *path, struct message *why)
 }
 
 /* Bytes as they come, each at once. 0 or -1 with errno. */
-static int serial_set_up(struct serial *serial)
+static int serial_port_set_up(struct serial_port *port)
 {
 	struct termios raw;
+	int flags;
 
-	if (tcgetattr(serial->in, &serial->found))
+	if (tcgetattr(port->fd, &port->found))
 		return -1;
-	raw = serial->found;
+	raw = port->found;
 	cfmakeraw(&raw);
 	raw.c_cflag |= CLOCAL | CREAD;
 	raw.c_cflag &= ~(tcflag_t)CRTSCTS;
 	raw.c_cc[VMIN] = 1;
 	raw.c_cc[VTIME] = 0;
-	if (tcsetattr(serial->in, TCSANOW, &raw))
+	if (tcsetattr(port->fd, TCSANOW, &raw))
 		return -1;
-	serial->changed = true;
+	port->changed = true;
+	flags = fcntl(port->fd, F_GETFL);
+	if (flags < 0 || fcntl(port->fd, F_SETFL, flags & ~O_NONBLOCK) || ioctl(port->fd, TIOCEXCL))
+		return -1;
 	/* what came before is no event */
-	return tcflush(serial->in, TCIOFLUSH);
+	return tcflush(port->fd, TCIOFLUSH);
+}
+
+int serial_port_open(struct serial_port *port, const char *path, struct message *why)
+{
+	port->fd = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	return port->fd < 0 || serial_port_set_up(port) ? serial_refused(path, errno, why) : 0;
+}
+
+void serial_port_close(struct serial_port *port)
+{
+	if (port->fd < 0)
+		return;
+	ioctl(port->fd, TIOCNXCL);
+	/* what was written and not taken yet is not waited for */
+	if (port->changed)
+		tcsetattr(port->fd, TCSANOW, &port->found);
+	close(port->fd);
 }
 
 static int serial_open(struct line *line, struct message *why)
 {
 	struct serial *serial = calloc(1, sizeof(*serial));
 	char path[SERIAL_PATH];
-	int flags;
+	int err;
 
 	if (!serial)
 		return message_set(why, -ENOMEM, "free some memory", "no memory");
 	line->state = serial;
-	serial->out = -1;
+	serial->port.fd = -1;
 	serial_path(line, path);
-	serial->in = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-	if (serial->in < 0 || serial_set_up(serial))
-		return serial_refused(path, why);
+	/* before the port is taken for one alone */
 	serial->out = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-	if (serial->out < 0)
-		return serial_refused(path, why);
-	flags = fcntl(serial->in, F_GETFL);
-	if (flags < 0 || fcntl(serial->in, F_SETFL, flags & ~O_NONBLOCK) ||
-	    ioctl(serial->in, TIOCEXCL))
-		return serial_refused(path, why);
-	return 0;
+	err = serial->out < 0 ? serial_refused(path, errno, why) : 0;
+	return err ?: serial_port_open(&serial->port, path, why);
 }
 
 static int serial_wait(struct line *line, int64_t until_ns, struct line_event *event)
@@ -115,12 +129,12 @@ static int serial_wait(struct line *line, int64_t until_ns, struct line_event *e
 	ssize_t got;
 
 	if (until_ns != LINE_FOREVER) {
-		int ready = line_poll(serial->in, POLLIN, until_ns);
+		int ready = line_poll(serial->port.fd, POLLIN, until_ns);
 
 		if (ready <= 0)
 			return ready;
 	}
-	got = read(serial->in, &byte, 1);
+	got = read(serial->port.fd, &byte, 1);
 	*event = (struct line_event){ .seen_ns = clock_now_ns(CLOCK_MONOTONIC) };
 	if (got < 1)
 		return got ? -errno : -EIO; /* it was hung up */
@@ -143,13 +157,7 @@ static void serial_close(struct line *line)
 {
 	struct serial *serial = line->state;
 
-	if (serial->in >= 0) {
-		ioctl(serial->in, TIOCNXCL);
-		/* what was written and not taken yet is not waited for */
-		if (serial->changed)
-			tcsetattr(serial->in, TCSANOW, &serial->found);
-		close(serial->in);
-	}
+	serial_port_close(&serial->port);
 	if (serial->out >= 0)
 		close(serial->out);
 	free(serial);
@@ -157,7 +165,7 @@ static void serial_close(struct line *line)
 
 const struct line_kind line_serial = {
 	.name = "serial",
-	.notation = "DEVICE[:byte]",
+	.notation = "DEVICE[:byte|:OUT:IN]",
 	.parse = serial_parse,
 	.open = serial_open,
 	.wait = serial_wait,

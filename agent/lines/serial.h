@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two ways over a serial port share: bytes (serial.c) and modem-control lines (serial_modem.c). */
+#ifndef RTGAUGE_LINES_SERIAL_H
+#define RTGAUGE_LINES_SERIAL_H
+
+#include <termios.h>
+
+#include "line.h"
+
+#define SERIAL_PATH 64
+
+/* A port as it was taken. */
+struct serial_port {
+	int fd;
+	struct termios found;
+	bool changed;
+};
+
+extern const struct line_kind line_serial_modem;
+
+/* Open the port at @path for one alone: raw, without flow control, blocking. 0, or as of
+ * line_kind.open(). */
+int serial_port_open(struct serial_port *port, const char *path, struct message *why);
+/* Put it back as it was found; also one that was not opened, with fd -1. */
+void serial_port_close(struct serial_port *port);
+/* Reason and remedy of a call that failed with @err. */
+int serial_refused(const char *path, int err, struct message *why);
+/* Whether @line->text names modem-control lines, as DEVICE:rts:cts. 0 or -EINVAL. */
+int serial_modem_parse(const struct line *line, char path[SERIAL_PATH]);
+
+#endif

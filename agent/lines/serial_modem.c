@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Two modem-control lines of a serial port: RTS or DTR is driven, a change of CTS, DSR or DCD is an edge.
+ * The kernel stamps none, but counts them, where the driver does. Its wait for a change knows no time
+ * limit, and does not see one that comes just before: a timer's signal ends it, again and again, and
+ * the counts are looked at before each wait.
+ */
+#include <errno.h>
+#include <linux/serial.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "serial.h"
+#include "worker.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* So often the wait is ended once its time is up: a signal that comes before it would end nothing. */
+#define MODEM_AGAIN_NS NSEC_PER_MSEC
+
+struct modem_line {
+	const char *name;
+	int bit;
+};
+
+static const struct modem_line modem_outputs[] = { { "rts", TIOCM_RTS },
+						   { "dtr", TIOCM_DTR },
+						   { NULL, 0 } };
+static const struct modem_line modem_inputs[] = {
+	{ "cts", TIOCM_CTS }, { "dsr", TIOCM_DSR }, { "dcd", TIOCM_CAR }, { NULL, 0 }
+};
+
+struct modem {
+	struct serial_port port;
+	int output, input; /* bits */
+	int found;	   /* the lines as they were found; -1: not known */
+	int level;	   /* of the input, physical, as it was seen last */
+	int count;	   /* its changes by then */
+	bool counts;	   /* the driver counts them */
+	bool timed;	   /* there is a timer */
+	timer_t timer;
+	int64_t armed_ns; /* for then */
+};
+
+/* --- notation --- */
+
+/* The bit of a line, 0 where there is none of that name. */
+static int modem_bit(const struct modem_line *lines, const char *name)
+{
+	for (; lines->name; lines++)
+		if (!strcmp(lines->name, name))
+			return lines->bit;
+	return 0;
+}
+
+static int modem_parse(const struct line *line, char path[SERIAL_PATH], int *output, int *input)
+{
+	const char *text = line->text;
+	char out[8], in[8];
+
+	if (!line_word(&text, path, SERIAL_PATH) || path[0] != '/' ||
+	    !line_word(&text, out, sizeof(out)) || !line_word(&text, in, sizeof(in)) || text[0] ||
+	    text[-1] == ':')
+		return -EINVAL;
+	*output = modem_bit(modem_outputs, out);
+	*input = modem_bit(modem_inputs, in);
+	return *output && *input ? 0 : -EINVAL;
+}
+
+int serial_modem_parse(const struct line *line, char path[SERIAL_PATH])
+{
+	int output, input;
+
+	return modem_parse(line, path, &output, &input);
+}
+
+/* --- to take the port, and to put it back --- */
+
+/* Level and count of the input, as they are. 0 or -errno. */
+static int modem_look(struct modem *modem, int *level, int *count)
+{
+	struct serial_icounter_struct counts;
+	int bits;
+
+	if (modem->counts && !ioctl(modem->port.fd, TIOCGICOUNT, &counts))
+		*count = modem->input == TIOCM_CTS ? counts.cts :
+			 modem->input == TIOCM_DSR ? counts.dsr :
+						     counts.dcd;
+	else
+		modem->counts = false;
+	if (ioctl(modem->port.fd, TIOCMGET, &bits))
+		return -errno;
+	*level = (bits & modem->input) != 0;
+	return 0;
+}
+
+static int modem_drive(struct line *line, int level)
+{
+	const struct modem *modem = line->state;
+	bool high = (level != 0) != line->how.active_low;
+
+	return ioctl(modem->port.fd, high ? TIOCMBIS : TIOCMBIC, &modem->output) ? -errno : 0;
+}
+
+static int modem_open(struct line *line, struct message *why)
+{
+	struct modem *modem = calloc(1, sizeof(*modem));
+	char path[SERIAL_PATH];
+	int err;
+
+	if (!modem)
+		return message_set(why, -ENOMEM, "free some memory", "no memory");
+	line->state = modem;
+	modem->found = -1;
+	modem->port.fd = -1;
+	modem_parse(line, path, &modem->output, &modem->input);
+	err = serial_port_open(&modem->port, path, why);
+	if (err)
+		return err;
+	if (ioctl(modem->port.fd, TIOCMGET, &modem->found)) {
+		modem->found = -1;
+		return message_set(
+			why, -EINVAL, "name a port that has them, or use its bytes: serial:DEVICE",
+			"the serial port %s has no modem-control lines: %s", path, strerror(errno));
+	}
+	err = modem_drive(line, 0);
+	if (err)
+		return serial_refused(path, -err, why);
+	modem->counts = true;
+	err = modem_look(modem, &modem->level, &modem->count);
+	return err ? serial_refused(path, -err, why) : 0;
+}
+
+static void modem_close(struct line *line)
+{
+	struct modem *modem = line->state;
+
+	if (modem->timed)
+		timer_delete(modem->timer);
+	if (modem->found >= 0)
+		ioctl(modem->port.fd, modem->found & modem->output ? TIOCMBIS : TIOCMBIC,
+		      &modem->output);
+	serial_port_close(&modem->port);
+	free(modem);
+}
+
+/* --- edges --- */
+
+/* Have this thread's wait ended at @until_ns, and every MODEM_AGAIN_NS from there on. 0 or -errno. */
+static int modem_limit(struct modem *modem, int64_t until_ns)
+{
+	struct itimerspec when = { .it_interval = clock_from_ns(MODEM_AGAIN_NS),
+				   .it_value = clock_from_ns(until_ns > 0 ? until_ns : 1) };
+
+	if (modem->timed && modem->armed_ns == until_ns)
+		return 0;
+	if (!modem->timed) {
+		struct sigevent event;
+
+		memset(&event, 0, sizeof(event));
+		event.sigev_notify = SIGEV_THREAD_ID;
+		event.sigev_signo = WORKER_WAKE_SIGNAL;
+		event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+		if (timer_create(CLOCK_MONOTONIC, &event, &modem->timer))
+			return -errno;
+		modem->timed = true;
+	}
+	modem->armed_ns = until_ns;
+	return timer_settime(modem->timer, TIMER_ABSTIME, &when, NULL) ? -errno : 0;
+}
+
+/* What has changed since the last look: 1, 0 or -errno. */
+static int modem_changed(struct line *line, struct line_event *event)
+{
+	struct modem *modem = line->state;
+	int level = modem->level, count = modem->count;
+	int err = modem_look(modem, &level, &count);
+	uint32_t edges = (uint32_t)count - (uint32_t)modem->count;
+
+	if (err)
+		return err;
+	if (!edges && level == modem->level)
+		return 0;
+	event->lost = edges > 1 ? edges - 1 : 0;
+	event->level = (level != 0) != line->how.active_low;
+	modem->level = level;
+	modem->count = count;
+	return line_wants(line, event->level);
+}
+
+static int modem_wait(struct line *line, int64_t until_ns, struct line_event *event)
+{
+	struct modem *modem = line->state;
+	int got;
+
+	*event = (struct line_event){ .seen_ns = clock_now_ns(CLOCK_MONOTONIC) };
+	got = modem_changed(line, event);
+	if (got || event->seen_ns >= until_ns)
+		return got;
+	if (until_ns != LINE_FOREVER) {
+		got = modem_limit(modem, until_ns);
+		if (got)
+			return got;
+	}
+	got = ioctl(modem->port.fd, TIOCMIWAIT, modem->input) ? -errno : 0;
+	event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
+	/* nobody raised anything, or a stop: the caller knows */
+	if (got)
+		return got == -EINTR && event->seen_ns >= until_ns ? 0 : got;
+	return modem_changed(line, event);
+}
+
+const struct line_kind line_serial_modem = {
+	.name = "serial-modem",
+	.notation = "DEVICE:OUT:IN",
+	.open = modem_open,
+	.wait = modem_wait,
+	.drive = modem_drive,
+	.close = modem_close,
+};
