@@ -272,11 +272,23 @@ static void test_serial(struct tap *tap)
 
 static void test_serial_refused(struct tap *tap)
 {
-	static const char *const wrong[] = { "serial:", "serial:ttyS0",
-					     "serial:/dev/ttyS0:", "serial:/dev/ttyS0:bit",
-					     "serial:/dev/ttyS0:byte:1" };
+	static const char *const wrong[] = { "serial:",
+					     "serial:ttyS0",
+					     "serial:/dev/ttyS0:",
+					     "serial:/dev/ttyS0:bit",
+					     "serial:/dev/ttyS0:byte:1",
+					     "serial:/dev/ttyS0:rts",
+					     "serial:/dev/ttyS0:rts:",
+					     "serial:/dev/ttyS0:cts:rts",
+					     "serial:/dev/ttyS0:rts:rts",
+					     "serial:ttyS0:rts:cts",
+					     "serial:/dev/ttyS0:rts:cts:dsr" };
+	static const char *const right[] = { "serial:/dev/ttyS0:rts:cts",
+					     "serial:/dev/ttyS0:dtr:dsr",
+					     "serial:/dev/ttyS0:rts:dcd" };
 	struct message why;
 	struct line line;
+	struct port port;
 	bool good = true;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
@@ -287,6 +299,20 @@ static void test_serial_refused(struct tap *tap)
 	tap_check(tap, good && line_open(&line, &why) == -EINVAL && strstr(why.text, "/dev/null"),
 		  "serial: a device that is no port is refused: %s", why.text);
 	line_close(&line);
+	good = true;
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)
+		good &= !line_parse(&line, right[i], (struct line_how){ 0 }, &why) &&
+			!strcmp(line.kind->name, "serial-modem");
+	tap_check(tap, good, "serial: modem-control lines are told from bytes");
+	memset(&why, 0, sizeof(why));
+	good = open_port(&port);
+	line_close(&port.line);
+	snprintf(port.text, sizeof(port.text), "serial:%.40s:rts:cts", ptsname(port.master));
+	good &= !line_parse(&line, port.text, (struct line_how){ 0 }, &why);
+	tap_check(tap, good && line_open(&line, &why) == -EINVAL && strstr(why.text, "no modem"),
+		  "serial: a port without such lines is refused: %s", why.text);
+	line_close(&line);
+	close(port.master);
 }
 
 /* --- GPIO --- */
