@@ -43,6 +43,23 @@ _BUSY: Final = (
     f"/agent run log-host --keep-settings --line gpio:{CHIP}:0:1 --output /busy.host; echo $?; "
     f"kill -INT $P; wait $P; echo $?"
 )
+# Two serial ports and the cable that joins them, as a module.
+MODEM: Final = ("/nullmodem.ko", "kmod/tests/nullmodem.c")
+
+
+def _modem(name: str, board: str, host: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    script = (
+        f"/agent run response --line serial:/dev/ttyNM0:{board} "
+        f"--output /{name}.board >/dev/null & P=$!; {BUSYBOX} sleep 1; "
+        f"/agent run log-host --keep-settings --priority 40 --line serial:/dev/ttyNM1:{host} "
+        f"--output /{name}.host >/dev/null; echo $?; kill -INT $P; wait $P; echo $?"
+    )
+    return (
+        (name, _shell(script)),
+        *((f"{name}.{one}", (BUSYBOX, "cat", f"/{name}.{one}")) for one in ("board", "host")),
+    )
+
+
 REFUSED: Final = {
     "no such chip": (f"gpio:{CHIP}x:0:1", "there is no GPIO chip", f"gpiochip0 ({CHIP}, 8 lines)"),
     "no such line": ("gpio:gpiochip0:0:8", "has no line '8'", "its lines are 0 to 7"),
@@ -59,10 +76,24 @@ ORDERS: Final = (
     ("loopback", _alone("response", f"loopback:{CHIP}:0:1", "--samples", "1000")),
     ("loose", _alone("response", f"loopback:{CHIP}:4:5", "--samples", "50")),
     ("busy", _shell(_BUSY)),
+    ("cable", (BUSYBOX, "insmod", MODEM[0])),
+    *_modem("modem", "rts:cts", "rts:cts --samples 1000 --interval 2ms"),
+    *_modem(
+        "modem.late",
+        "dtr:dsr --edge rising --delay 5ms --delay-every 100",
+        "dtr:dcd --edge rising --samples 1000 --interval 10ms",
+    ),
+    *_modem("modem.loose", "rts:cts", "dtr:cts --samples 20 --interval 2ms"),
+    ("no cable", (BUSYBOX, "rmmod", "nullmodem")),
     *((name, _alone("response", line)) for name, (line, _, _) in REFUSED.items()),
 )
-BOOTS: Final = {board: Boot(f"{board},lines=0:1+2:3", ORDERS, "busy") for board in BOARDS}
-AGAIN: Final = {board: Boot(f"{board},lines=0:1+2:3", ORDERS, "quiet", turn=2) for board in BOARDS}
+BOOTS: Final = {
+    board: Boot(f"{board},lines=0:1+2:3", ORDERS, "busy", modules=(MODEM,)) for board in BOARDS
+}
+AGAIN: Final = {
+    board: Boot(f"{board},lines=0:1+2:3", ORDERS, "quiet", turn=2, modules=(MODEM,))
+    for board in BOARDS
+}
 each_board = pytest.mark.parametrize(
     "board", [pytest.param(one, marks=pytest.mark.boots(BOOTS[one])) for one in BOARDS]
 )
@@ -174,6 +205,40 @@ def test_the_own_error_and_a_loopback(booted: list[Booted], board: str) -> None:
 
 
 @each_board
+def test_modem_control_lines(booted: list[Booted], board: str) -> None:
+    """The log host's opening of its port is seen by the board; what it raises is answered."""
+    steps = booted[0].steps
+    assert steps["cable"].code == 0, steps["cable"].said
+    assert _codes(steps["modem"]) == ["0", "0"], (board, steps["modem"].said)
+    ours, theirs = (_records(booted[0], f"modem.{side}") for side in ("host", "board"))
+    assert _row(ours) == (1000, 1000, 0, 0, 0, 0)
+    seen, answered, lost, _ = _row(theirs)
+    assert seen == answered >= 1000
+    assert lost == 0
+    response, turn_around = _values(ours, "response"), _values(theirs, "turn-around")
+    assert len(response) == 1000
+    assert int(np.median(response)) > int(np.median(turn_around)) > 0
+    assert [one.labels["line"] for one in ours if isinstance(one, SeriesInfo)] == ["serial-modem"]
+
+
+@each_board
+def test_late_and_missing_answers_on_modem_control_lines(booted: list[Booted], board: str) -> None:
+    steps = booted[0].steps
+    assert _codes(steps["modem.late"]) == ["0", "0"], (board, steps["modem.late"].said)
+    ours = _records(booted[0], "modem.late.host")
+    assert _row(ours) == (1000, 1000, 0, 0, 0, 0)
+    values = _values(ours, "response")
+    found = np.flatnonzero(values >= DELAY_NS)
+    assert len(found) == 10
+    assert np.diff(found).tolist() == [100] * 9
+    assert bool((np.delete(values, found) < DELAY_NS // 2).all())
+    # driven by what the board does not read: its wait for an answer ends each time
+    assert _codes(steps["modem.loose"]) == ["3", "0"], (board, steps["modem.loose"].said)
+    assert _row(_records(booted[0], "modem.loose.host")) == (20, 0, 20, 0, 0, 0)
+    assert steps["no cable"].code == 0, steps["no cable"].said
+
+
+@each_board
 def test_a_line_that_somebody_has(booted: list[Booted], board: str) -> None:
     step = booted[0].steps["busy"]
     assert _codes(step) == ["1", "0"], board
@@ -195,7 +260,14 @@ def test_names_that_there_are_not(booted: list[Booted], board: str, name: str) -
     [
         pytest.param(board, name, marks=pytest.mark.boots(BOOTS[board], AGAIN[board]))
         for board in BOARDS
-        for name in ("pair.host", "pair.board", "delayed.host", "circuit", "loopback")
+        for name in (
+            "pair.host",
+            "pair.board",
+            "delayed.host",
+            "circuit",
+            "loopback",
+            "modem.host",
+        )
     ],
 )
 def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
