@@ -39,7 +39,7 @@ DELAY_NS = 100_000_000
 DELAY_EVERY = 10
 # The board has so long for an answer that a busy machine is no reason for a missing one.
 PACE = {"samples": f"{EVENTS}", "interval": "1s", "cpu": "0"}
-CONTEXTS = ("user",)
+CONTEXTS = ("user", "kernel", "irq")
 
 
 @pytest.fixture(scope="module")
