@@ -279,8 +279,8 @@ int64_t events_account(struct run *run, const struct events_session *s)
 			 s->setup.cpu, events_failure(status.failure));
 		run_fail(run, text,
 			 status.failure == RTGAUGE_FAILURE_STORM ?
-				 "see what drives the line: more than 2000 edges in 100 ms are "
-				 "no events" :
+				 "see what drives the line: more than 2000 edges within 100 ms, or "
+				 "half of that time in its handler, are no events" :
 				 "keep CPUs and module as they are, and run again");
 	}
 	return (int64_t)status.lost;

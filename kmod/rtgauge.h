@@ -76,7 +76,8 @@
 
 /*
  * A line that does not come to rest is given up: after more than so many edges (the default, and
- * what can be asked for at most), or half of the time in the handler, within a window.
+ * what can be asked for at most), or half of the time in the handler, within a window. One edge
+ * counts as RTGAUGE_DELAY_BUSY_MAX_NS in the handler at most.
  */
 #define RTGAUGE_STORM_WINDOW_NS 100000000U
 #define RTGAUGE_STORM_EDGES 2000U

@@ -120,7 +120,8 @@ static void source_external_watch(struct session *s, u64 entry_ns, u64 end_ns)
 		e->busy_ns = 0;
 		e->edges = 0;
 	}
-	e->busy_ns += end_ns - entry_ns;
+	/* what is longer than any delay was taken from the CPU, by a hypervisor or the firmware */
+	e->busy_ns += min_t(u64, end_ns - entry_ns, RTGAUGE_DELAY_BUSY_MAX_NS);
 	if (unlikely(++e->edges > e->edges_max || e->busy_ns > SOURCE_EXTERNAL_BUSY_NS)) {
 		source_external_disarm(e);
 		session_broken(s, RTGAUGE_FAILURE_STORM);

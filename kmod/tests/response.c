@@ -625,6 +625,30 @@ static void calls_waited(void)
 	close(output);
 }
 
+/* Few edges, but half of the time in the handler: each is told to count as 10 ms and no more. */
+static void calls_busy(void)
+{
+	int output = output_line(0);
+	struct rtgauge_setup setup = response_setup(1, 0);
+	struct rtgauge_status status;
+	int fd;
+
+	drive(output, false);
+	setup.delay_ns = RTGAUGE_DELAY_BUSY_MAX_NS;
+	setup.delay_every = 1;
+	fd = responding(&setup, 0);
+	for (int i = 0; i < 8; i++) {
+		drive(output, !(i & 1));
+		usleep(1000);
+	}
+	status = status_of(fd);
+	CHECK(status.state == RTGAUGE_STATE_FAILED && status.failure == RTGAUGE_FAILURE_STORM &&
+		      status.events == 6,
+	      "a handler that takes more than half of the time");
+	close(fd);
+	close(output);
+}
+
 static int calls(void)
 {
 	calls_setup();
@@ -633,6 +657,7 @@ static int calls(void)
 	calls_levels();
 	calls_full();
 	calls_waited();
+	calls_busy();
 	return failures;
 }
 
