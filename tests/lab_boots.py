@@ -283,7 +283,7 @@ def _module(source: str, board: str) -> bytes:
     assert unpacked is not None
     sources = {path.name: path.read_bytes(), "Kbuild": f"obj-m := {path.stem}.o\n".encode()}
     recipe = Recipe(_board(board).machine, unpacked, sources)
-    with locked(cache_folder(), ("modules",), print):
+    with locked(cache_folder(), ("images", "modules"), print):
         folder = recipe.build(cache_folder(), print)
     return (folder / f"{path.stem}.ko").read_bytes()
 
