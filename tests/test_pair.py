@@ -18,6 +18,7 @@ from rtgauge.errors import ExitCode, UsageError
 from rtgauge.live import LiveStep
 from rtgauge.pair import LogHosts, paired
 from rtgauge.plan import Plan, PlannedStep, planned_step, read_plan
+from rtgauge.report import html, model
 from rtgauge.run import RunOutcome, execute
 from rtgauge.store import Store
 from rtgauge.target import open_target
@@ -101,6 +102,15 @@ def test_both_are_steps_of_the_boards_run(store: Store, monkeypatch: pytest.Monk
     assert [(number, total) for _, number, total in watcher.steps] == [
         (0, 3), (1, 3), (2, 3), (3, 3),
     ]  # fmt: skip
+
+
+def test_side_by_side_has_the_verdict_of_the_rule(store: Store) -> None:
+    outcome = carry_out(store, response(context="irq,user"))
+    page = html.render(model.analyse([store.get(outcome.id)]))
+    table = page[page.index("contexts and kernels, side by side") :]
+    table = table[: table.index("</table>")]
+    assert table.count('<span class="tag pass">pass</span>') == 2, table
+    assert ">none<" not in table
 
 
 def test_the_live_view_has_both(store: Store) -> None:

@@ -299,11 +299,12 @@ def span(values: Sequence[int], unit: str) -> str:
 
 
 def tags(run: Document, step: int, members: set[int] | None = None) -> list[dict[str, str]]:
-    """The verdicts of a step, or of some of its series, as words with a colour each."""
+    """The verdicts of a step, or of some of its series and the step as a whole, as words with a
+    colour each."""
     results = [
         v["result"]
         for v in run["verdicts"]
-        if v["step"] == step and (members is None or v["series"] in members)
+        if v["step"] == step and (members is None or v["series"] in {*members, None})
     ]
     tags = []
     for result in ("fail", "inconclusive", "pass", "skipped"):
