@@ -144,16 +144,32 @@ static struct uart_driver cable_driver = {
 	.nr = CABLE_PORTS,
 };
 
+static void cable_take_away(int ports)
+{
+	int i;
+
+	for (i = 0; i < ports; i++)
+		uart_remove_one_port(&cable_driver, &cable[i].port);
+	for (i = 0; i < CABLE_PORTS; i++)
+		irq_work_sync(&cable[i].told);
+	uart_unregister_driver(&cable_driver);
+}
+
 static int __init cable_init(void)
 {
 	int err = uart_register_driver(&cable_driver);
 	int i;
 
-	for (i = 0; !err && i < CABLE_PORTS; i++) {
+	if (err)
+		return err;
+	/* both: a port that is added tells the other end at once */
+	for (i = 0; i < CABLE_PORTS; i++) {
+		init_irq_work(&cable[i].told, cable_tell);
+		spin_lock_init(&cable[i].port.lock);
+	}
+	for (i = 0; i < CABLE_PORTS; i++) {
 		struct cable_end *end = &cable[i];
 
-		init_irq_work(&end->told, cable_tell);
-		spin_lock_init(&end->port.lock);
 		end->port.ops = &cable_ops;
 		end->port.line = i;
 		end->port.type = PORT_16550A;
@@ -164,23 +180,17 @@ static int __init cable_init(void)
 		end->port.uartclk = 1843200;
 		end->port.flags = UPF_FIXED_TYPE | UPF_FIXED_PORT;
 		err = uart_add_one_port(&cable_driver, &end->port);
-		if (err && i)
-			uart_remove_one_port(&cable_driver, &cable[0].port);
-		if (err)
-			uart_unregister_driver(&cable_driver);
+		if (err) {
+			cable_take_away(i);
+			return err;
+		}
 	}
-	return err;
+	return 0;
 }
 
 static void __exit cable_exit(void)
 {
-	int i;
-
-	for (i = 0; i < CABLE_PORTS; i++)
-		uart_remove_one_port(&cable_driver, &cable[i].port);
-	for (i = 0; i < CABLE_PORTS; i++)
-		irq_work_sync(&cable[i].told);
-	uart_unregister_driver(&cable_driver);
+	cable_take_away(CABLE_PORTS);
 }
 
 module_init(cable_init);
