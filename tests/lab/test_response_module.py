@@ -100,7 +100,8 @@ TOGETHER = (
     ("reload", ("/response", "reload", "/modules/rtgauge.ko", "50")),
 )
 LINES = "lines=0:1+2:3"
-# The one with less to do has the busy host.
+# The one with less to do has the busy host. What is put on the board has to be the same on both: it
+# takes instructions as well.
 FIRST = {
     board: Boot(
         f"{board},{LINES}",
@@ -112,7 +113,14 @@ FIRST = {
     for board in BOARDS
 }
 AGAIN = {
-    board: Boot(f"{board},{LINES}", (*ORDERS, *PAIR_ORDERS), "busy", turn=2, programs=PROGRAM)
+    board: Boot(
+        f"{board},{LINES}",
+        (*ORDERS, *PAIR_ORDERS),
+        "busy",
+        turn=2,
+        programs=PROGRAM,
+        modules=CHIPS,
+    )
     for board in BOARDS
 }
 PLAIN = Boot(f"arm64-rt-6.1,{LINES},mode=plain,cpus=2", TOGETHER, "quiet", turn=3, programs=PROGRAM)
