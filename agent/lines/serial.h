@@ -27,5 +27,12 @@ void serial_port_close(struct serial_port *port);
 int serial_refused(const char *path, int err, struct message *why);
 /* Whether @line->text names modem-control lines, as DEVICE:rts:cts. 0 or -EINVAL. */
 int serial_modem_parse(const struct line *line, char path[SERIAL_PATH]);
+/* How many of @edges changes, the last of which was to @level, are events where @edge are. */
+static inline uint32_t serial_modem_events(enum line_edge edge, uint32_t edges, int level)
+{
+	if (edge == LINE_BOTH)
+		return edges;
+	return (edge == LINE_RISING) == (level != 0) ? edges - edges / 2 : edges / 2;
+}
 
 #endif

@@ -189,11 +189,17 @@ static int modem_changed(struct line *line, struct line_event *event)
 		return err;
 	if (!edges && level == modem->level)
 		return 0;
-	event->lost = edges > 1 ? edges - 1 : 0;
-	event->level = (level != 0) != line->how.active_low;
 	modem->level = level;
 	modem->count = count;
-	return line_wants(line, event->level);
+	/* a pulse that is over already was an event, too */
+	event->level = (level != 0) != line->how.active_low;
+	edges = serial_modem_events(line->how.edge, edges ? edges : 1, event->level);
+	if (!edges)
+		return 0;
+	event->lost = edges - 1;
+	if (line->how.edge != LINE_BOTH)
+		event->level = line->how.edge == LINE_RISING;
+	return 1;
 }
 
 static int modem_wait(struct line *line, int64_t until_ns, struct line_event *event)

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "line.h"
 #include "lines/gpio.h"
+#include "lines/serial.h"
 #include "tap.h"
 
 #define AMPLE_NS (10 * NSEC_PER_SEC)
@@ -304,6 +305,17 @@ static void test_serial_refused(struct tap *tap)
 		good &= !line_parse(&line, right[i], (struct line_how){ 0 }, &why) &&
 			!strcmp(line.kind->name, "serial-modem");
 	tap_check(tap, good, "serial: modem-control lines are told from bytes");
+	good = true;
+	for (int first = 0; first < 2; first++)
+		for (uint32_t edges = 1, rising = 0; edges < 9; edges++) {
+			int level = ((uint32_t)first + edges) & 1;
+
+			rising += (uint32_t)level;
+			good &= serial_modem_events(LINE_RISING, edges, level) == rising;
+			good &= serial_modem_events(LINE_FALLING, edges, level) == edges - rising;
+			good &= serial_modem_events(LINE_BOTH, edges, level) == edges;
+		}
+	tap_check(tap, good, "serial: of several changes those that are events are counted");
 	memset(&why, 0, sizeof(why));
 	good = open_port(&port);
 	line_close(&port.line);
