@@ -173,3 +173,15 @@ def test_the_command_of_a_row_has_what_its_plan_says() -> None:
     assert rows[0].command.endswith("--load cpu --load-cpu 1 --prepare")
     run.document["plan"] = {"steps": []}
     assert beside.within(model.build([run]), 0)[0].rows[0].command.endswith("--load cpu")  # type: ignore[list-item]
+
+
+def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
+    """A label may be less than its option, and a log host's step tells the board's load."""
+    lines = {"line": "gpio:chip:1:2"}
+    step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
+    step["load"] = {"name": "doload"}
+    labels = {"line": "gpio", "edge": "both"}
+    text = beside.command(step, labels, {"load": "doload"})
+    assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
+    text = beside.command(step, labels, {"load": "idle", "keep_settings": True})
+    assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --keep-settings"

@@ -385,13 +385,15 @@ static void log_host_table(struct run *run, const struct log_host *h)
 	run_table_end(run);
 }
 
-static void log_host_message(struct run *run, int64_t count, const char *text)
+/* "COUNT THINGS TEXT". */
+static void log_host_message(struct run *run, int64_t count, const char *thing, const char *text)
 {
 	char line[200];
 
 	if (!count)
 		return;
-	snprintf(line, sizeof(line), "%lld %s", (long long)count, text);
+	snprintf(line, sizeof(line), "%lld %s%s %s", (long long)count, thing, count == 1 ? "" : "s",
+		 text);
 	drain_message(run, run->duration_ns, line);
 }
 
@@ -426,15 +428,14 @@ static int log_host_finish(struct run *run)
 	const struct log_host *h = run->state;
 
 	log_host_table(run, h);
-	log_host_message(run, h->unasked, "edges came before the first event");
-	log_host_message(run, h->unmarked,
-			 "events were not stamped by MARK: their time is that before driving");
-	log_host_message(run, h->held_up,
-			 "events were held up by an interval or more: those after them came later");
-	log_host_message(run, h->storms,
-			 "intervals had so many edges that the rest of them was not listened to");
-	log_host_message(run, h->line.foreign,
-			 "times something came on the line that was no event");
+	log_host_message(run, h->unasked, "edge", "before the first event");
+	log_host_message(run, h->unmarked, "event",
+			 "not stamped by MARK: the time before driving stands for it");
+	log_host_message(run, h->held_up, "event",
+			 "held up by an interval or more: what followed came later, too");
+	log_host_message(run, h->storms, "interval",
+			 "with so many edges that the rest of it was not listened to");
+	log_host_message(run, h->line.foreign, "time", "something came on the line, and no event");
 	if (h->error)
 		return message_set(&run->msg, -h->error, "see what has become of the line",
 				   "the line failed while it was %s: %s", h->failing,

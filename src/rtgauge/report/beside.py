@@ -86,21 +86,31 @@ def run_name(run: Document, number: int) -> str:
 
 
 def command(step: Document, labels: Mapping[str, str], planned: Document) -> str:
-    """The command line that carries out one row of a step: of an option that its labels name,
-    the value that this row has. ``planned`` is the step in the run's plan."""
+    """The command line that carries out one row of a step: of an option with several values that
+    its labels name, the value that this row has. ``planned`` is the step in the run's plan."""
     words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
-    options = set(asked) | set(step["parameters"])
-    asked.update({key: value for key, value in labels.items() if key in options})
+    options = {**step["parameters"], **asked}
+    # A label may be less than the option: the kind of a line.
+    asked.update(
+        {
+            key: value
+            for key, value in labels.items()
+            if key in options and value in str(options[key]).split(",")
+        }
+    )
     for name, value in asked.items():
         words += [f"--{name}", shlex.quote(str(value))]
     load = step["load"]
     disturb = str(load.get("disturb") or "")
     own = ("command", f"disturb:{disturb}")
     loads = [name for name in str(load["name"]).split(",") if name not in own]
+    # A log host has none: its step tells the load of the board that answers.
+    if planned.get("load") == "idle":
+        loads = []
     if loads and loads != ["idle"]:
         words += ["--load", shlex.quote(",".join(loads))]
-    if load.get("command"):
+    if load.get("command") and planned.get("load_command", True):
         words += ["--load-cmd", shlex.quote(str(load["command"]))]
     if disturb:
         words += ["--disturb", disturb]
@@ -220,11 +230,11 @@ def _table(
         facts = {"run": run_name(model["runs"][number], number)}
         facts["context"] = f"{context} context" if context else ""
         facts |= {f"label {name}": value for name, value in labels}
-        # An option that a label names says the same with more words.
+        # An option that a label names, or whose value is the context, says the same once more.
         facts |= {
             f"option {name}": f"{name} {value}"
             for name, value in step["parameters"].items()
-            if name not in dict(labels) and name not in LENGTHS
+            if name not in dict(labels) and name not in LENGTHS and value != context
         }
         facts["load"] = load_text(step["load"])
         parts[member] = facts

@@ -117,6 +117,9 @@ def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = ""
     if (answers := beside.answers(analysis.model, [number])) is not None:
         found.append(_across(analysis, answers, f"{prefix}answers", shared))
     for table in beside.within(analysis.model, number):
+        # They stand above already, with their pictures.
+        if answers is not None and is_response(table.name, table.unit):
+            continue
         rows = table.rows
         columns = [
             ("Time", [Cell(numbers.duration(row.duration_s)) for row in rows]),

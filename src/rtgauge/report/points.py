@@ -19,6 +19,7 @@ from rtgauge.report.labels import (
     step_name,
     step_number,
 )
+from rtgauge.report.persistence import is_response
 
 __all__ = ["Point", "negative_points", "positive_points", "prepared", "verdict_of_run"]
 
@@ -235,13 +236,13 @@ def negative_points(run: Run) -> list[Point]:
         stream = step["stream"]
         if missed:
             due = missed + sum(one["count"] for one in members)
-            points.append(
-                Point(
-                    "warn",
-                    f"{where}: {_plural(missed, 'period', 'periods')} missed of "
-                    f"{numbers.count(due)} due.",
-                )
+            answers = all(is_response(o["name"], o["unit"]) for o in members if o["missed"])
+            text = (
+                f"{_plural(missed, 'event', 'events')} of {numbers.count(due)} without an answer"
+                if answers
+                else f"{_plural(missed, 'period', 'periods')} missed of {numbers.count(due)} due"
             )
+            points.append(Point("warn", f"{where}: {text}."))
         if lost:
             points.append(
                 Point(

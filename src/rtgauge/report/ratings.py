@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rtgauge.report import numbers
 from rtgauge.report.labels import carried_out, group_series, series_labels, step_name
+from rtgauge.report.persistence import is_response
 from rtgauge.report.remarks import growths
 
 __all__ = ["RULE", "ratings"]
@@ -173,7 +174,9 @@ def _missed(series: Sequence[Mapping[str, Any]]) -> Loss | None:
         return None
     due = missed + sum(one["count"] for one in series if one["interval_ns"])
     points = 1 + (missed * 1000 > due) + (missed * 100 > due)
-    return points, f"for {numbers.count(missed)} of {numbers.count(due)} periods missed"
+    answers = all(is_response(one["name"], one["unit"]) for one in series if one["missed"])
+    what = "events without an answer" if answers else "periods missed"
+    return points, f"for {numbers.count(missed)} of {numbers.count(due)} {what}"
 
 
 def _given(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -240,13 +240,27 @@ def _remarks(run: Document, step: Document) -> list[Point]:
         kind = "note" if event["event"] in ("message", "threshold") else "warn"
         remarks.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
     members = [one for one in run["series"] if one["step"] == step["step"]]
-    overruns = sum(one["overruns"] for one in members)
-    missed = sum(one["missed"] for one in members)
-    if missed:
+    missed = [one for one in members if one["missed"]]
+    answers = [one for one in missed if is_response(one["name"], one["unit"])]
+    periods = [one for one in missed if one not in answers]
+    if answers:
+        count = sum(one["missed"] for one in answers)
         remarks.append(
             Point(
                 "warn",
-                f"{'1 period was' if missed == 1 else f'{numbers.count(missed)} periods were'} "
+                f"{'1 event was' if count == 1 else f'{numbers.count(count)} events were'} without "
+                "an answer when the next was due.",
+                "How late the answers would have been nobody knows: they are counted, and no "
+                "figure is made up for them.",
+            )
+        )
+    if periods:
+        count = sum(one["missed"] for one in periods)
+        overruns = sum(one["overruns"] for one in periods)
+        remarks.append(
+            Point(
+                "warn",
+                f"{'1 period was' if count == 1 else f'{numbers.count(count)} periods were'} "
                 f"missed in {numbers.count(overruns)} overrun{'' if overruns == 1 else 's'}.",
                 "What was missed has no sample of its own; the corrected figures say how late it "
                 "was.",
