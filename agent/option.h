@@ -63,7 +63,8 @@ bool option_known(const struct option_set *set, const char *name);
 int64_t option_number(const struct option_set *set, const char *name);
 const char *option_text(const struct option_set *set, const char *name);
 
-/* Record what took effect where it is not what was asked for. 0 or -ENOMEM. */
+/* Record what took effect where it is not what was asked for; "" where the option has no say. 0 or
+ * -ENOMEM. */
 int option_effective(struct option_set *set, const char *name, const char *text);
 
 /* The number of @text (@size letters) among @values, which single spaces separate, or -1. */

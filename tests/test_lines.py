@@ -347,6 +347,9 @@ def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:
     assert stream.trailer is not None
     assert (code, stream.trailer.state) == (0, "complete")
     assert table(stream, "events")["seen"] == 0
+    # These are a loopback's, and of answers that are delayed.
+    parameters = {name: one.effective for name, one in stream.header.parameters.items()}
+    assert (parameters["interval"], parameters["delay-every"]) == ("", "")
 
 
 @pytest.mark.parametrize(

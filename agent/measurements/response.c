@@ -196,6 +196,11 @@ static int response_setup_state(struct run *run, struct response *r)
 		return err == -ENODEV ? RUN_SKIPPED : err;
 	response_read(run, r);
 	err = response_check(run, r);
+	/* what has no say here is not told as if it had */
+	if (!err && !r->line.kind->loops)
+		err = option_effective(&run->options, "interval", "");
+	if (!err && !r->delay_ns)
+		err = option_effective(&run->options, "delay-every", "");
 	if (!err)
 		err = response_choose_context(run, r);
 	if (!err)

@@ -177,7 +177,8 @@ def step_facts(
     step: Document, definition: Mapping[str, Any], series: Sequence[Document] = ()
 ) -> list[Named]:
     """Load, options, budget and length; an option that stands at a default which asks for nothing
-    (0, no, empty) is left out; what was taken off its ``series`` as the cost of a time stamp."""
+    (0, no, empty) is left out, and one that has no say (empty, and not so by default); what was
+    taken off its ``series`` as the cost of a time stamp."""
     load = step["load"]
     name = "none added" if load["name"] == "idle" else load["name"]
     facts = [Named("Load", name, work_text(load))]
@@ -191,6 +192,7 @@ def step_facts(
         Named(name, value or "–")
         for name, value in step["parameters"].items()
         if not (_OFF.fullmatch(value) and _OFF.fullmatch(defaults.get(name, "?")))
+        and not (value == "" and defaults.get(name))
     ]
     if step["budget"] is not None:
         rate = step["budget"]["rate_per_hour"]
