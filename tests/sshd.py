@@ -67,26 +67,69 @@ def children(parent: int) -> list[int]:
     return out
 
 
-class Sshd:
-    """The server, and the folder of the ssh that knows it as host ``board``."""
+class Reached:
+    """A server on a port of 127.0.0.1 with keys of its own, and the ssh that knows it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        self.host_key = key(folder / "host")
         self.client_key = key(folder / "client")
+        self.port = 0
+
+    def choose_port(self) -> None:
+        """Take a port that is free."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def know(self, host_key: str) -> None:
+        """Let the client know the host by that key; by none if it is empty."""
+        name = f"[127.0.0.1]:{self.port}"
+        (self.folder / "known").write_text(f"{name} {host_key}" if host_key else "")
+
+    def client(self, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+        """Put an ssh first in PATH that knows ``board``."""
+        monkeypatch.setenv("PATH", f"{self.programs(*lines)}:{os.environ['PATH']}")
+        monkeypatch.setenv("TMPDIR", str(self.folder))
+
+    def programs(self, *lines: str) -> Path:
+        """The folder of that ssh, its configuration with these lines added."""
+        configuration = [
+            "Host board",
+            "HostName 127.0.0.1",
+            f"Port {self.port}",
+            "Host *",
+            f"IdentityFile {self.folder}/client",
+            "IdentitiesOnly yes",
+            "IdentityAgent none",
+            f"UserKnownHostsFile {self.folder}/known",
+            "GlobalKnownHostsFile none",
+            *lines,
+        ]
+        (self.folder / "ssh_config").write_text("\n".join(configuration) + "\n")
+        programs = self.folder / "bin"
+        programs.mkdir(exist_ok=True)
+        real = shutil.which("ssh", path=os.defpath)
+        (programs / "ssh").write_text(f'#!/bin/sh\nexec {real} -F {self.folder}/ssh_config "$@"\n')
+        (programs / "ssh").chmod(0o755)
+        return programs
+
+
+class Sshd(Reached):
+    """OpenSSH's server, known as host ``board``."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.host_key = key(folder / "host")
         (folder / "authorized").write_text(self.client_key)
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         self.state = folder / "state"
         self.process: subprocess.Popen[bytes] | None = None
-        self.port = 0
 
     def start(self, *lines: str, environment: Mapping[str, str] | None = None) -> None:
         """Start it, with these lines added to its configuration."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.choose_port()
         there = {
             "TMPDIR": str(self.temporary),
             "RTGAUGE_STATE": str(self.state),
@@ -124,34 +167,6 @@ class Sshd:
             except OSError:
                 assert time.monotonic() < deadline, "sshd does not listen"
                 time.sleep(0.02)
-
-    def know(self, host_key: str) -> None:
-        """Let the client know the host by that key; by none if it is empty."""
-        name = f"[127.0.0.1]:{self.port}"
-        (self.folder / "known").write_text(f"{name} {host_key}" if host_key else "")
-
-    def client(self, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-        """Put an ssh first in PATH that knows ``board``."""
-        configuration = [
-            "Host board",
-            "HostName 127.0.0.1",
-            f"Port {self.port}",
-            "Host *",
-            f"IdentityFile {self.folder}/client",
-            "IdentitiesOnly yes",
-            "IdentityAgent none",
-            f"UserKnownHostsFile {self.folder}/known",
-            "GlobalKnownHostsFile none",
-            *lines,
-        ]
-        (self.folder / "ssh_config").write_text("\n".join(configuration) + "\n")
-        programs = self.folder / "bin"
-        programs.mkdir(exist_ok=True)
-        real = shutil.which("ssh", path=os.defpath)
-        (programs / "ssh").write_text(f'#!/bin/sh\nexec {real} -F {self.folder}/ssh_config "$@"\n')
-        (programs / "ssh").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-        monkeypatch.setenv("TMPDIR", str(self.folder))
 
     def sessions(self) -> list[int]:
         """sshd's own processes for its connections."""
