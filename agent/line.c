@@ -58,9 +58,8 @@ void line_close(struct line *line)
 	line->state = NULL;
 }
 
-int line_poll(int fd, short events, int64_t until_ns)
+int line_poll_any(struct pollfd *ends, int count, int64_t until_ns)
 {
-	struct pollfd one = { .fd = fd, .events = events };
 	struct timespec rest = { 0, 0 };
 	int ready;
 
@@ -70,8 +69,15 @@ int line_poll(int fd, short events, int64_t until_ns)
 		if (rest_ns > 0)
 			rest = clock_from_ns(rest_ns);
 	}
-	ready = ppoll(&one, 1, until_ns == LINE_FOREVER ? NULL : &rest, NULL);
+	ready = ppoll(ends, (nfds_t)count, until_ns == LINE_FOREVER ? NULL : &rest, NULL);
 	return ready < 0 ? -errno : ready;
+}
+
+int line_poll(int fd, short events, int64_t until_ns)
+{
+	struct pollfd one = { .fd = fd, .events = events };
+
+	return line_poll_any(&one, 1, until_ns);
 }
 
 bool line_word(const char **text, char *word, size_t size)

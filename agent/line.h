@@ -9,6 +9,7 @@
 #ifndef RTGAUGE_LINE_H
 #define RTGAUGE_LINE_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,7 +58,8 @@ struct line {
 	struct line_how how;
 	struct line_pins pins;
 	int64_t foreign; /* what came in and was no event */
-	void *state;	 /* the kind's own */
+	int64_t merged; /* edges that came to the other machine together with one more, if it says */
+	void *state;	/* the kind's own */
 };
 
 struct line_kind {
@@ -149,6 +151,8 @@ static inline bool line_wants(const struct line *line, int level)
 
 /* Wait until @fd has one of the poll(2) @events, or until @until_ns: 1, 0 or -errno. */
 int line_poll(int fd, short events, int64_t until_ns);
+/* The same for one of several. */
+int line_poll_any(struct pollfd *ends, int count, int64_t until_ns);
 /* The next of the words of *@text, separated by colons, into @word; *@text is moved behind it. false:
  * there is none, or it is longer than @size - 1. */
 bool line_word(const char **text, char *word, size_t size);

@@ -62,8 +62,8 @@ STATIC_KIB_MAX: Final[Mapping[str, int]] = {
 # Tests of the agent that do not ask what an emulation of a program has otherwise than its machine:
 # processes and their groups, priorities, the settings in /proc/sys.
 EMULATED_TESTS: Final = (
-    "cpulist", "disturb", "environment", "grid", "line", "order", "stamp", "stream", "sustain",
-    "timerlat",
+    "cpulist", "disturb", "doorbell", "environment", "grid", "line", "order", "stamp", "stream",
+    "sustain", "timerlat",
 )  # fmt: skip
 # They try so many numbers that one architecture has to do: 32 bits, the other byte order.
 EXHAUSTIVE_TESTS: Final = ("option", "series", "tick")

@@ -17,10 +17,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "line.h"
+#include "virtual.h"
 
 #define VIRTUAL_LINES 256
-#define VIRTUAL_ANSWER_NS 5000000000LL
 #define VIRTUAL_BYTES 4096
 
 struct virtual
@@ -36,13 +35,13 @@ struct virtual
 		[VIRTUAL_BYTES]; /* read, and not looked at yet: whole lines and the start of one */
 };
 
-static int virtual_number(const char **text, int *number)
+int virtual_number(const char **text, int count, int *number)
 {
 	char word[8];
 	int64_t value;
 
 	if (!line_word(text, word, sizeof(word)) || option_parse_integer(word, &value) ||
-	    value < 0 || value >= VIRTUAL_LINES)
+	    value < 0 || value >= count)
 		return -EINVAL;
 	*number = (int)value;
 	return 0;
@@ -52,16 +51,14 @@ static int virtual_read(const struct line *line, struct virtual *virtual, struct
 {
 	const char *text = line->text;
 
-	if (!line->how.asks)
-		return message_set(why, -EINVAL, "name it for log-host",
-				   "a virtual line is driven from outside of the board");
 	if (!line_word(&text, virtual->socket.sun_path, sizeof(virtual->socket.sun_path)) ||
 	    !line_word(&text, virtual->chip, sizeof(virtual->chip)) ||
-	    strpbrk(virtual->chip, " \n") || virtual_number(&text, &virtual->in) ||
-	    virtual_number(&text, &virtual->out) || *text)
+	    strpbrk(virtual->chip, " \n") || virtual_number(&text, VIRTUAL_LINES, &virtual->in) ||
+	    virtual_number(&text, VIRTUAL_LINES, &virtual->out) || *text)
 		return message_set(why, -EINVAL,
 				   "give QEMU's socket, the chip's path there, its input and its "
-				   "output: virtual:SOCKET:CHIP:IN:OUT",
+				   "output: virtual:SOCKET:CHIP:IN:OUT, or a doorbell's: "
+				   "virtual:doorbell:SOCKET:IN:OUT",
 				   "'virtual:%.160s' names no line", line->text);
 	virtual->socket.sun_family = AF_UNIX;
 	return 0;
@@ -71,6 +68,14 @@ static int virtual_parse(struct line *line, struct message *why)
 {
 	struct virtual virtual = { .fd = -1 };
 
+	if (!line->how.asks)
+		return message_set(why, -EINVAL,
+				   "name it for log-host; the board has it as a GPIO line",
+				   "a virtual line is driven from outside of the board");
+	if (!strncmp(line->text, VIRTUAL_DOORBELL, strlen(VIRTUAL_DOORBELL))) {
+		line->kind = &line_virtual_doorbell;
+		return line->kind->parse(line, why);
+	}
 	return virtual_read(line, &virtual, why);
 }
 

@@ -435,6 +435,8 @@ static int log_host_finish(struct run *run)
 			 "held up by an interval or more: what followed came later, too");
 	log_host_message(run, h->storms, "interval",
 			 "with so many edges that the rest of it was not listened to");
+	log_host_message(run, h->line.merged, "edge",
+			 "seen by the board together with the one after it, as one");
 	log_host_message(run, h->line.foreign, "time", "something came on the line, and no event");
 	if (h->error)
 		return message_set(&run->msg, -h->error, "see what has become of the line",

@@ -40,6 +40,7 @@ SOURCES: Final = (
     "src/rtgauge/__init__.py",
     "src/rtgauge/architectures.py",
     "tools/static_programs.py",
+    "kmod/doorbell.h",
     "kmod/rtgauge.h",
     "agent/**/*.[ch]",
     "agent/meson.build",

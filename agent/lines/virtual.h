@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two ways to a board's lines from outside share: QEMU's device tests (virtual.c) and its
+ * doorbell (virtual_doorbell.c). */
+#ifndef RTGAUGE_LINES_VIRTUAL_H
+#define RTGAUGE_LINES_VIRTUAL_H
+
+#include "line.h"
+
+/* QEMU, or what speaks for it, is to answer in that time. */
+#define VIRTUAL_ANSWER_NS 5000000000LL
+#define VIRTUAL_DOORBELL "doorbell:"
+
+extern const struct line_kind line_virtual_doorbell;
+
+/* A line's number of the chip, less than @count. 0 or -EINVAL. */
+int virtual_number(const char **text, int count, int *number);
+
+#endif
