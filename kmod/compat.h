@@ -9,6 +9,8 @@
 #include <linux/gpio/driver.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
+#include <linux/irqdesc.h>
+#include <linux/irqdomain.h>
 #include <linux/mm.h>
 #include <linux/string.h>
 #include <linux/version.h>
@@ -95,6 +97,42 @@ static inline unsigned int compat_gpio_lines(const char *label)
 	return chip ? chip->ngpio : 0;
 }
 #endif
+
+/* For chips of our own: what set() gives, and their interrupts. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
+#define COMPAT_GPIO_SET int
+#define COMPAT_GPIO_SET_DONE 0
+#else
+#define COMPAT_GPIO_SET void
+#define COMPAT_GPIO_SET_DONE
+#endif
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
+#define COMPAT_GPIO_IRQ_CHIP .flags = IRQCHIP_IMMUTABLE, GPIOCHIP_IRQ_RESOURCE_HELPERS,
+#else
+#define COMPAT_GPIO_IRQ_CHIP
+#endif
+
+#if IS_ENABLED(CONFIG_GPIOLIB_IRQCHIP)
+static inline void compat_gpio_irq_chip(struct gpio_irq_chip *lines, struct irq_chip *chip)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 19, 0)
+	gpio_irq_chip_set_chip(lines, chip);
+#else
+	lines->chip = chip;
+#endif
+}
+#endif
+
+/* In a hard interrupt: one of a chip of our own. */
+static inline void compat_handle_domain_irq(struct irq_domain *domain, unsigned int number)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0)
+	generic_handle_domain_irq(domain, number);
+#else
+	generic_handle_irq(irq_find_mapping(domain, number));
+#endif
+}
 
 /* For work that is nobody's in particular, least of all the measured CPU's. */
 static inline struct workqueue_struct *compat_unbound_workqueue(void)

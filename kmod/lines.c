@@ -24,6 +24,7 @@ static const char *const lines_hard_drivers[] = {
 	"pl061_gpio",
 	"pinctrl-bcm2835",
 	"omap_gpio",
+	"rtgauge_doorbell",
 };
 
 static struct gpiod_lookup_table *lines_table(const struct rtgauge_setup *setup)

@@ -137,6 +137,8 @@ class Guest:
                 assert self.control.left_alone(), "somebody spoke while the guest ran"
                 self.out = json.dumps(self.control.wires).encode()
                 self.answer(turn)
+            case ["/bin/busybox", "insmod", _]:
+                self.answer(turn)
             case ["/bin/exit", code]:
                 self.answer(turn, int(code), said="it did not work\nread the manual\n")
             case ["/bin/slow", seconds, *rest]:

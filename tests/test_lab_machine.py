@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from rtgauge.errors import TargetError
+from rtgauge.lab.doorbell import DOORBELL
 from rtgauge.lab.lines import Chip
 from rtgauge.lab.machine import DATA_MAX, MODES, Limits, Machine, Setup, consoles_folder
 from rtgauge.target.lab import LabAgent
@@ -290,4 +292,27 @@ def test_lines_outside_are_at_a_socket(tmp_path: Path) -> None:
     assert words[place + 1] == f"unix:{machine.lines},server=on,wait=off"
     assert words[place + 2 : place + 4] == ["-qtest-log", "none"]
     assert machine.chip_path == "/machine/unattached/device[6]"
+    machine.close()
+
+
+def test_lines_by_doorbell_need_no_words_at_the_start(tmp_path: Path) -> None:
+    """QEMU inherits its end; who is outside is served, and hears of the machine's end."""
+    setup = setup_of(str(fake_qemu(tmp_path)), "plain")
+    machine = Machine(replace(setup, chip=DOORBELL, outside=True))
+    machine.start()
+    words = Path(f"/proc/{machine.pid}/cmdline").read_bytes().decode().split("\0")
+    assert not {"-S", "-qtest", "-mon"} & set(words)
+    assert words[words.index("ivshmem-doorbell,vectors=1,chardev=doorbell") - 1] == "-device"
+    (chardev,) = (word for word in words if word.endswith(",id=doorbell"))
+    number = chardev.removeprefix("socket,fd=").removesuffix(",id=doorbell")
+    assert Path(f"/proc/{machine.pid}/fd/{number}").readlink().name.startswith("socket:")
+    with socket.socket(socket.AF_UNIX) as outside:
+        outside.settimeout(10.0)
+        outside.connect(str(machine.lines))
+        assert outside.recv(8) == bytes(8)
+        pid = machine.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        while outside.recv(4096):
+            pass
     machine.close()

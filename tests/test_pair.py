@@ -300,3 +300,14 @@ def test_the_boards_lines_as_the_log_host_has_them(monkeypatch: pytest.MonkeyPat
         with pytest.raises(UsageError, match="no pair of lines"):
             target.log_line(line)
     assert LabTarget("arm64-rt-6.1").log_host == ""
+    rung = LabTarget("x86_64-rt-6.1,lines=outside")
+    monkeypatch.setattr(rung, "_started", Board)
+    expected = "virtual:doorbell:/run/lines:2:1"
+    assert rung.log_line(rung.answer_line) == expected
+    assert rung.log_line("gpio:gpiochip0:1:2") == expected
+    beside = LabTarget("arm64-rt-6.1,lines=doorbell")
+    monkeypatch.setattr(beside, "_started", Board)
+    assert beside.log_line(beside.answer_line) == expected
+    for line in ("gpio:gpiochip0:1:2", "gpio:9030000.pl061:1:2"):  # the machine's own chip
+        with pytest.raises(UsageError, match="no pair of lines"):
+            beside.log_line(line)

@@ -313,14 +313,37 @@ def test_lines_from_outside(lab: Callable[..., LabTarget]) -> None:
     assert setup.mode is MODES["plain"]
     assert facts_of(target)["lines"] == "outside"
     assert pace_of(target).speaks
+    assert not setup.doorbell
     assert not lab("arm64-rt-6.1,lines=0:1").setup().outside
+
+
+@pytest.mark.parametrize("name", ["x86_64-rt-6.1,lines=outside", "arm64-rt-6.1,lines=doorbell"])
+def test_lines_by_doorbell(lab: Callable[..., LabTarget], name: str) -> None:
+    target = lab(name)
+    setup = target.setup()
+    assert setup.outside
+    assert setup.doorbell
+    assert setup.mode is MODES["plain"]
+    assert facts_of(target)["lines"] == "outside, by doorbell"
+    assert target.log_host == "local"
+    assert target.answer_line == "gpio:rtgauge-doorbell:1:2"
+
+
+def test_a_board_that_does_not_hear_its_doorbell(lab: Callable[..., LabTarget]) -> None:
+    """The script in QEMU's place has no such device."""
+    target = lab("x86_64-rt-6.1,lines=outside")
+    with pytest.raises(TargetError, match="does not hear its doorbell") as caught:
+        target.environment()
+    assert "no such device" in caught.value.message
+    assert caught.value.remedy
+    assert target._machine is None
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lab:x86_64-rt,lines=outside", "has no GPIO lines"),
-        ("lab:arm64-rt,lines=outside,mode=counted", "is plain mode"),
+        ("lab:x86_64-rt,lines=outside,mode=counted", "lines=outside is plain mode"),
+        ("lab:arm64-rt,lines=doorbell,mode=counted", "lines=doorbell is plain mode"),
         ("lab", "which board"),
         ("lab:", "which board"),
         ("lab:x86-rt", "x86-rt"),

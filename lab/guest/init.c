@@ -227,6 +227,15 @@ static int init_open_resource(const char *folder)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
+/* The same device with interrupts, whose table is its resource 1, is a doorbell. */
+static bool init_is_doorbell(const char *folder)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource1", folder);
+	return !access(path, F_OK);
+}
+
 /* Map the exchange, QEMU's ivshmem device. False if the machine has none. */
 static bool init_find_exchange(struct init *init)
 {
@@ -238,7 +247,8 @@ static bool init_find_exchange(struct init *init)
 
 	while (devices && !found && (entry = readdir(devices))) {
 		if (init_read_number(entry->d_name, "vendor") != 0x1af4 ||
-		    init_read_number(entry->d_name, "device") != 0x1110)
+		    init_read_number(entry->d_name, "device") != 0x1110 ||
+		    init_is_doorbell(entry->d_name))
 			continue;
 		fd = init_open_resource(entry->d_name);
 		if (fd < 0 || fstat(fd, &status))

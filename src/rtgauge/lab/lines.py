@@ -21,6 +21,7 @@ from typing import Any, Final
 from rtgauge.errors import UsageError
 
 __all__ = [
+    "BY_DOORBELL",
     "OUTSIDE",
     "Chip",
     "Control",
@@ -33,6 +34,8 @@ __all__ = [
 
 # In the place of wires: what is outside of the machine drives lines and sees them.
 OUTSIDE: Final = "outside"
+# The same by a doorbell (lab/doorbell.py), also where the machine has a chip.
+BY_DOORBELL: Final = "doorbell"
 DEVICES: Final = "/machine/unattached"
 ANSWER_MAX: Final = 1024 * 1024
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from rtgauge.errors import TargetError
+from rtgauge.lab.doorbell import DOORBELL, Doorbell
 from rtgauge.lab.lines import Chip, Control, ControlError, Wire, outside_words
 
 __all__ = [
@@ -153,9 +154,14 @@ class Setup:
     mode: Mode
     cpus: int = 1
     memory_mib: int = 512
-    chip: Chip | None = None  # whose lines are wired
+    chip: Chip | None = None  # whose lines are wired, or driven from outside
     wires: tuple[Wire, ...] = ()
     outside: bool = False  # lines are driven and seen from outside, at a socket
+
+    @property
+    def doorbell(self) -> bool:
+        """Whether the lines from outside are those of a doorbell, not of an emulated chip."""
+        return self.outside and self.chip == DOORBELL
 
 
 @dataclass(frozen=True)
@@ -267,7 +273,8 @@ class Machine:
         self.setup = setup
         self.limits = limits or Limits()
         self.console = ""  # of a machine that failed: where its console was put
-        self.chip_path = ""  # of QEMU's object, where lines are outside
+        self.chip_path = ""  # of QEMU's object, where lines of a chip are outside
+        self.doorbell: Doorbell | None = None
         self._turn = 0
         self._taken = 0
         self._said = b""
@@ -292,7 +299,10 @@ class Machine:
         self._folder = Path(self._cleaner.enter_context(_working_folder()))
         self._open_exchange()
         control = self._open_control()
-        words = [program, *self._arguments(), *(control.arguments() if control else ())]
+        self.doorbell = self._open_doorbell()
+        inherited = [one for one in (control, self.doorbell) if one is not None]
+        words = [program, *self._arguments()]
+        words += [word for one in inherited for word in one.arguments()]
         try:
             with open(self._folder / "qemu.log", "wb") as log:
                 self._process = subprocess.Popen(
@@ -301,10 +311,12 @@ class Machine:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    pass_fds=(control.descriptor,) if control else (),
+                    pass_fds=[one.descriptor for one in inherited],
                 )
         except OSError as error:
             raise TargetError(f"QEMU cannot be started: {error.strerror}") from None
+        if self.doorbell is not None:
+            self.doorbell.started()
         if control is not None and self.setup.chip is not None:
             try:
                 self.chip_path = control.connect(self.setup.wires, self.setup.chip)
@@ -327,11 +339,21 @@ class Machine:
 
     def _open_control(self) -> Control | None:
         """The way to wire lines, where there are some; it stays open, and silent, to the end."""
-        if not self.setup.wires and not self.setup.outside:
+        if not self.setup.wires and (not self.setup.outside or self.setup.doorbell):
             return None
         control = Control(self.limits.boot_s)
         self._cleaner.callback(control.close)
         return control
+
+    def _open_doorbell(self) -> Doorbell | None:
+        if not self.setup.doorbell:
+            return None
+        try:
+            doorbell = Doorbell(self.lines)
+        except OSError as error:
+            raise TargetError(f"the doorbell {self.lines}: {error.strerror}") from None
+        self._cleaner.callback(doorbell.close)
+        return doorbell
 
     def _open_exchange(self) -> None:
         path = self._folder / "exchange"
@@ -360,7 +382,7 @@ class Machine:
             f"size={EXCHANGE_BYTES}",
             *_common(self.setup),
             *("-device", "ivshmem-plain,memdev=exchange"),
-            *(outside_words(self.lines) if self.setup.outside else ()),
+            *(outside_words(self.lines) if self.setup.outside and not self.doorbell else ()),
         ]
 
     @property

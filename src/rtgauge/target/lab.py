@@ -29,7 +29,8 @@ from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
 from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
 from rtgauge.lab.boards import MACHINES, Board
-from rtgauge.lab.lines import OUTSIDE, Wire, parse_wires, show_wires
+from rtgauge.lab.doorbell import DOORBELL, DOORBELL_MODULE, Doorbell
+from rtgauge.lab.lines import BY_DOORBELL, OUTSIDE, Chip, Wire, parse_wires, show_wires
 from rtgauge.lab.machine import (
     MODES,
     Answer,
@@ -113,11 +114,15 @@ class _Words:
         self.memory_mib = self._number(
             "memory", given.get("memory", f"{MEMORY_MIB}"), MEMORY_MIN_MIB, MEMORY_MAX_MIB
         )
-        self.outside = given.get("lines") == OUTSIDE
-        self.wires = self._wires(given["lines"]) if "lines" in given else ()
+        lines = given.get("lines")
+        self.outside = lines in (OUTSIDE, BY_DOORBELL)
+        self.chip: Chip | None = self.board.machine.chip
+        if lines == BY_DOORBELL or (self.outside and self.chip is None):
+            self.chip = DOORBELL
+        self.wires = () if lines is None or self.outside else self._wires(lines)
         if self.outside and self.mode is MODES["counted"]:
             raise UsageError(
-                "lines=outside is plain mode: what drives them has this machine's time",
+                f"lines={lines} is plain mode: what drives them has this machine's time",
                 "leave mode=counted out",
             )
         if self.mode is not None and self.mode.counted and self.cpus > 1:
@@ -129,14 +134,13 @@ class _Words:
             self.mode = MODES["plain"]
 
     def _wires(self, value: str) -> tuple[Wire, ...]:
-        chip = self.board.machine.chip
-        if chip is None:
+        if self.chip is None:
             some = [name for name, machine in MACHINES.items() if machine.chip is not None]
             raise UsageError(
-                f"the emulated board {self.board.name} has no GPIO lines",
-                f"take a board of the architecture {' or '.join(some)}",
+                f"the emulated board {self.board.name} has no GPIO lines that can be wired",
+                f"take a board of the architecture {' or '.join(some)}, or lines=outside",
             )
-        return () if value == OUTSIDE else parse_wires(value, chip)
+        return parse_wires(value, self.chip)
 
     @staticmethod
     def _mode(value: str | None) -> Mode | None:
@@ -274,21 +278,27 @@ class LabTarget:
     @property
     def answer_line(self) -> str:
         """The lines that the board answers on where no others are named."""
-        chip = self.board.machine.chip
+        chip = self._words.chip
         return f"gpio:{chip.label}:1:2" if chip is not None else ""
 
     def log_line(self, line: str) -> str:
         """The board's lines as its log host has them. Raises UsageError if they are none of the
         chip that is driven from outside."""
-        chip = self.board.machine.chip
+        chip, own = self._words.chip, self.board.machine.chip
         found = re.fullmatch(r"gpio:([^:]+):([0-9]{1,3}):([0-9]{1,3})", line)
-        if chip is None or found is None or found[1] not in (chip.label, "gpiochip0"):
+        names = [] if chip is None else [chip.label]
+        if own in (None, chip):
+            names.append("gpiochip0")  # there is no other
+        if found is None or found[1] not in names:
             raise UsageError(
                 f"'{line}' is no pair of lines of target '{self.name}'",
                 f"give its output and its input by their numbers: --line {self.answer_line}",
             )
         machine = self._started()
-        return f"virtual:{machine.lines}:{machine.chip_path}:{found[3]}:{found[2]}"
+        place = f"{machine.lines}:{machine.chip_path}"
+        if chip is DOORBELL:
+            place = f"{BY_DOORBELL}:{machine.lines}"
+        return f"virtual:{place}:{found[3]}:{found[2]}"
 
     def execute(self, words: Sequence[str]) -> Output:
         """Run any program of the board to its end."""
@@ -343,11 +353,11 @@ class LabTarget:
             "firmware": firmware.name if firmware is not None else "QEMU's own",
             "kernel arguments": " ".join(arguments),
         }
-        chip, wires = board.machine.chip, self._words.wires
+        chip, wires = self._words.chip, self._words.wires
         if chip is not None and wires:
             self._facts["lines"] = show_wires(wires, chip)
         if self._words.outside:
-            self._facts["lines"] = OUTSIDE
+            self._facts["lines"] = f"{OUTSIDE}, by doorbell" if chip is DOORBELL else OUTSIDE
         return Setup(
             name=board.name,
             program=board.machine.qemu,
@@ -373,6 +383,8 @@ class LabTarget:
             machine = Machine(self.setup(), self._limits)
             self._facts["QEMU"] = _version(machine.setup.program)
             said = machine.start()
+            if machine.doorbell is not None:
+                self._answer_doorbell(machine, machine.doorbell)
             # the kernel's own id of the boot is the same in every counted one
             self._facts["boot"] = str(uuid.uuid4())
             self._facts.update(
@@ -380,6 +392,22 @@ class LabTarget:
             )
             self._machine = machine
         return self._machine
+
+    def _answer_doorbell(self, machine: Machine, doorbell: Doorbell) -> None:
+        """Make lines of the board's doorbell. Raises TargetError if that cannot be."""
+        try:
+            done = machine.execute(["/bin/busybox", "insmod", DOORBELL_MODULE])
+            if doorbell.heard:
+                return
+            text = done.stderr.decode(errors="replace").strip()
+            why = text or "its module finds no such device"
+            raise TargetError(
+                f"the emulated board {self.board.name} does not hear its doorbell: {why}",
+                "let the image be made again",
+            )
+        except BaseException:
+            machine.close(failed=True)
+            raise
 
 
 def _highest_cpu(step: Any) -> int:
