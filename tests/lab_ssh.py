@@ -2,7 +2,7 @@
 """A board of the lab that is reached with ssh over its network, as one on a desk is.
 
 Its userland is busybox and dropbear alone: what the lab boots, and besides, in one archive that is
-kept in the lab's cache, Debian's dropbear with its libraries and the driver of a network card. The
+kept beside its kernel, Debian's dropbear with its libraries and the driver of a network card. The
 guest program's last order is to serve; from then on the board is talked to with ssh. QEMU's network
 leads nowhere but to a port of 127.0.0.1 here.
 
@@ -132,7 +132,7 @@ class SshBoard(Reached):
 def _archive(board: Board, kernel: Unpacked) -> Path:
     """What this board has that others of the lab have not; made the first time."""
     cache = cache_folder()
-    final = cache / "ssh" / f"{kernel.folder.name}-{FORM}.tar"
+    final = kernel.folder / f"ssh-{FORM}.tar"  # goes when the kernel goes
     if not final.is_file():
         with locked(cache, ("kernels", "boards"), print):
             if not final.is_file():
