@@ -254,13 +254,27 @@ def test_the_stage_bar_marks_what_a_sample_spans_on_the_whole_way() -> None:
 
 
 def test_options_that_ask_for_nothing_are_left_out() -> None:
-    defaults = {"samples": "0", "for": "10s", "stop-above": "0", "threads": "1", "lock": "yes", "interval": "1ms"}
+    defaults = {
+        "samples": "0",
+        "for": "10s",
+        "stop-above": "0",
+        "threads": "1",
+        "lock": "yes",
+        "interval": "1ms",
+    }
     options = [{"name": name, "default": text} for name, text in defaults.items()]
     step = {
         "load": {"name": "idle", "loads": []},
         "budget": None,
         "duration_s": 1.0,
-        "parameters": {**defaults, "for": "0", "lock": "no", "stop-above": "0s", "priority": "0", "interval": ""},
+        "parameters": {
+            **defaults,
+            "for": "0",
+            "lock": "no",
+            "stop-above": "0s",
+            "priority": "0",
+            "interval": "",
+        },
     }
     facts = {fact.name: fact.text for fact in steps.step_facts(step, {"options": options})}
     assert set(facts) == {"Load", "for", "threads", "lock", "priority", "Length"}
