@@ -261,14 +261,17 @@ static int doorbell_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	err = request_irq(d->irq, doorbell_rung, IRQF_NO_THREAD, DOORBELL_LABEL, d);
 	if (err)
 		goto out_free_vectors;
+	/* where a board answers that was not told otherwise */
+	compat_irq_set_affinity(d->irq, cpumask_of(0));
 	err = doorbell_add_chip(d, pci);
 	if (err)
-		goto out_free_irq;
+		goto out_forget;
 	pci_set_drvdata(pci, d);
 	writel(1, &d->memory->board);
 	return 0;
 
-out_free_irq:
+out_forget:
+	compat_irq_forget_affinity(d->irq);
 	free_irq(d->irq, d);
 out_free_vectors:
 	pci_free_irq_vectors(pci);
@@ -288,6 +291,7 @@ static void doorbell_remove(struct pci_dev *pci)
 
 	writel(0, &d->memory->board);
 	gpiochip_remove(&d->chip);
+	compat_irq_forget_affinity(d->irq);
 	free_irq(d->irq, d);
 	pci_free_irq_vectors(pci);
 	doorbell_unmap(d, pci);

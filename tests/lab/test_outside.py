@@ -23,6 +23,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rtgauge.catalogue import Catalogue
+from rtgauge.lab.doorbell import DOORBELL_MODULE
 from rtgauge.live import LiveStep
 from rtgauge.pair import with_line
 from rtgauge.plan import Plan, PlannedStep, planned_step
@@ -195,6 +196,28 @@ def test_changes_that_come_together(rung: LabTarget) -> None:
     (events,) = (one for one in records if isinstance(one, Table) and one.name == "events")
     found = dict(zip([column.name for column in events.columns], events.rows[0], strict=True))
     assert found == {"seen": 4, "answered": 4, "lost": 0, "repeated": 1}
+
+
+def test_the_module_comes_and_goes(rung: LabTarget, store: Store) -> None:
+    """Nobody's lines are in use: it can be taken out, is missed then, and can be put back."""
+    rung.environment()
+    line = rung.log_line(rung.answer_line)
+    wanted = {"samples": "2", "interval": "10ms", "cpu": "0", "line": line}
+    alone = planned_step(Catalogue.from_json(LocalTarget().describe()), "log-host", wanted)
+    for words, present in (
+        (["rmmod", "rtgauge_doorbell"], False),
+        (["insmod", DOORBELL_MODULE], True),
+    ):
+        done = rung.execute(["/bin/busybox", *words])
+        assert (done.code, done.stderr) == (0, b"")
+        chips = rung.execute(["/bin/busybox", "sh", "-c", "echo /dev/gpiochip*"])
+        assert chips.stdout.decode().strip() == ("/dev/gpiochip0" if present else "/dev/gpiochip*")
+        (outcome,) = execute(Plan("absent", (alone,)), [LocalTarget()], store)
+        (log, *_) = store.get(outcome.id).document["steps"]
+        if present:
+            assert log["state"] == "complete"
+        else:
+            assert "does not hear the doorbell" in log["reason"]
 
 
 def took(
