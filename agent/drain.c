@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "environment.h"
 #include "run.h"
+#include "spool.h"
 #include "value.h"
 #include "version.h"
 
@@ -50,6 +51,26 @@ void drain_message(struct run *run, int64_t now_ns, const char *text)
 
 	cbor_put_text(c, "text", text);
 	drain_event_end(run);
+}
+
+bool drain_withholds(const struct run *run)
+{
+	const struct spool_state *spooled = run->request->spooled;
+
+	return run->request->histogram_only || (spooled && atomic_load_relaxed(&spooled->withhold));
+}
+
+/* From here on samples are kept from the stream, or sent again: said once each time. */
+static void drain_turned(struct run *run, int64_t now_ns, bool withheld)
+{
+	if (run->withheld == withheld || run->request->histogram_only)
+		return;
+	run->withheld = withheld;
+	drain_message(run, now_ns,
+		      withheld ?
+			      "histograms only from here on: the host takes nothing, and there is "
+			      "little room left to keep its samples" :
+			      "samples are sent again from here on");
 }
 
 void drain_setting_changed(struct run *run, int64_t now_ns, const char *name, const char *expected,
@@ -255,7 +276,8 @@ struct drain_pass {
 	struct series *series;
 	int64_t index; /* of the first sample */
 	int64_t due_ns;
-	int64_t open; /* periods missed after the last sample so far */
+	int64_t open;  /* periods missed after the last sample so far */
+	bool withheld; /* the samples are not sent */
 	size_t count;
 	size_t gap_words;
 	int32_t words[STREAM_BLOCK_SAMPLES];
@@ -278,11 +300,15 @@ static void drain_close(struct drain_pass *pass)
 		first[i] = first[--j];
 		first[j] = word;
 	}
-	if (pass->count && !pass->run->request->histogram_only)
+	if (pass->count && !pass->withheld)
 		stream_samples(&pass->run->stream, pass->series->number, pass->index, pass->due_ns,
 			       pass->words, pass->count, gaps);
 	else if (gaps.words)
 		stream_gaps(&pass->run->stream, pass->series->number, pass->index, gaps);
+	/* a series without samples says so once, where it is declared */
+	if (pass->count && pass->withheld && !pass->run->request->histogram_only)
+		drain_series_event(pass->run, "withheld", pass->now_ns, pass->series, pass->index,
+				   "count", (int64_t)pass->count);
 	if (pass->open) {
 		int64_t last = pass->index + (int64_t)pass->count - 1;
 
@@ -398,6 +424,8 @@ void drain_samples(struct run *run, int64_t now_ns)
 	pass.count = 0;
 	pass.gap_words = 0;
 	pass.open = 0;
+	pass.withheld = drain_withholds(run);
+	drain_turned(run, now_ns, pass.withheld);
 	for (int i = 0; i < run->series_count; i++) {
 		pass.series = &run->series[i];
 		series_drain(&run->series[i], &sink);

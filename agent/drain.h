@@ -3,6 +3,7 @@
 #ifndef RTGAUGE_DRAIN_H
 #define RTGAUGE_DRAIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct run;
@@ -11,6 +12,9 @@ struct run;
 void drain_header(struct run *run);
 /* Take all samples out of the rings, and pass them on; a new maximum gets its event. */
 void drain_samples(struct run *run, int64_t now_ns);
+/* Whether samples are kept from the stream: the run was asked for that, or its spool has little
+ * room left. */
+bool drain_withholds(const struct run *run);
 /* A snapshot of every histogram. */
 void drain_histograms(struct run *run);
 void drain_clock(struct run *run);

@@ -14,6 +14,7 @@
 #include "exitcode.h"
 #include "load.h"
 #include "run.h"
+#include "spool.h"
 #include "version.h"
 
 static const char usage[] =
@@ -23,6 +24,9 @@ static const char usage[] =
 	"                     [--disturb KIND:LENGTH:PERIOD]\n"
 	"                     [--disturb-module FILE | --allow-disturb]\n"
 	"                     [--run ID] [--step N] [--control]\n"
+	"                     [--spool SOCKET] [--spool-size SIZE] [--hold TIME]\n"
+	"       rtgauge-agent attach SOCKET --from BYTE\n"
+	"                                   take up the stream of one that was started with --spool\n"
 	"       rtgauge-agent list          measurements and loads\n"
 	"       rtgauge-agent help NAME     options of a measurement or load\n"
 	"       rtgauge-agent describe      all of them as JSON\n"
@@ -44,9 +48,13 @@ static int main_usage_error(const char *text, const char *detail)
 	return EXITCODE_USAGE;
 }
 
+/* So long an agent with a spool goes on without a host. */
+#define MAIN_HOLD_NS (600 * NSEC_PER_SEC)
+
 /* Options of the run itself. */
 #define MAIN_FLAGS "allow-disturb control histogram-only keep-settings prepare"
-#define MAIN_VALUES "disturb disturb-module output run load load-cmd load-cpu step"
+#define MAIN_VALUES \
+	"disturb disturb-module hold output run load load-cmd load-cpu spool spool-size step"
 
 static bool main_is_flag(struct run_request *request, const char *name)
 {
@@ -65,8 +73,16 @@ static bool main_is_flag(struct run_request *request, const char *name)
 	return true;
 }
 
+/* Options of the run that are no texts. */
+struct main_numbers {
+	const char *step;
+	const char *hold;
+	const char *spool_size;
+};
+
 /* Where the value of an option of the run goes, or NULL. */
-static const char **main_run_value(struct run_request *request, const char **step, const char *name)
+static const char **main_run_value(struct run_request *request, struct main_numbers *numbers,
+				   const char *name)
 {
 	if (!strcmp(name, "output"))
 		return &request->output;
@@ -82,14 +98,20 @@ static const char **main_run_value(struct run_request *request, const char **ste
 		return &request->disturb;
 	if (!strcmp(name, "disturb-module"))
 		return &request->disturb_module;
-	return strcmp(name, "step") ? NULL : step;
+	if (!strcmp(name, "spool"))
+		return &request->spool;
+	if (!strcmp(name, "hold"))
+		return &numbers->hold;
+	if (!strcmp(name, "spool-size"))
+		return &numbers->spool_size;
+	return strcmp(name, "step") ? NULL : &numbers->step;
 }
 
 static int main_parse_option(struct run_request *request, struct option_set *options,
 			     const char *name, const char *value, struct message *msg)
 {
-	const char *step = NULL;
-	const char **place = main_run_value(request, &step, name);
+	struct main_numbers numbers = { 0 };
+	const char **place = main_run_value(request, &numbers, name);
 	char near[64], remedy[96];
 	int64_t number;
 
@@ -104,12 +126,33 @@ static int main_parse_option(struct run_request *request, struct option_set *opt
 	if (!place)
 		return option_set_parse(options, name, value ? value : "", msg);
 	*place = value;
-	if (!step)
+	if (numbers.hold &&
+	    (option_parse_duration(value, &request->hold_ns) || request->hold_ns < 0))
+		return message_set(msg, -EINVAL, "give a time such as 10m",
+				   "'%s' is no time to wait for a host", value);
+	if (numbers.spool_size && option_parse_size(value, &request->spool_size))
+		return message_set(msg, -EINVAL, "give a size such as 4MiB",
+				   "'%s' is no size of a spool", value);
+	if (!numbers.step)
 		return 0;
-	if (option_parse_integer(step, &number) || number < 0 || number > 1000000)
+	if (option_parse_integer(value, &number) || number < 0 || number > 1000000)
 		return message_set(msg, -EINVAL, "give a number from 0 on",
-				   "'%s' is no number of a step", step);
+				   "'%s' is no number of a step", value);
 	request->step = (int)number;
+	return 0;
+}
+
+/* A spool needs a host, and the place of its socket wherever its processes are. */
+static int main_check_spool(const struct run_request *request, struct message *msg)
+{
+	if (!request->spool)
+		return 0;
+	if (request->spool[0] != '/')
+		return message_set(msg, -EINVAL, "begin it with /",
+				   "'%s' is no whole path of a socket", request->spool);
+	if (!request->control || !request->output || strcmp(request->output, "-"))
+		return message_set(msg, -EINVAL, "add --control --output -",
+				   "--spool is for a host that reads the stream");
 	return 0;
 }
 
@@ -151,12 +194,46 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 	if (!err && request->prepare && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
 				   "--prepare changes settings, --keep-settings none");
+	if (!err)
+		err = main_check_spool(request, msg);
 	return err ? err : main_check_disturb(request, msg);
+}
+
+/* Carry it out, where it is asked for with a spool between it and the host. */
+static int main_execute(struct run_request *request, struct option_set *options)
+{
+	struct spool_state *spooled = NULL;
+	char why[96], note[160];
+	int code = SPOOL_MEASURE;
+
+	if (request->spool) {
+		code = spool_start(request->spool, request->spool_size, request->hold_ns, &spooled,
+				   why, sizeof(why));
+		if (code == SPOOL_MEASURE && !spooled) {
+			snprintf(note, sizeof(note),
+				 "no spool: what is measured after a broken connection is lost: %s",
+				 why);
+			request->note = note;
+		}
+		request->spooled = spooled;
+	}
+	return code == SPOOL_MEASURE ? run_execute(request, options) : code;
+}
+
+static int main_attach(int argc, char **argv)
+{
+	int64_t from;
+
+	if (argc != 3 || strcmp(argv[1], "--from"))
+		return main_usage_error("attach to what? give SOCKET --from BYTE", "");
+	if (option_parse_integer(argv[2], &from) || from < 0)
+		return main_usage_error("no number of a byte: ", argv[2]);
+	return spool_attach(argv[0], from);
 }
 
 static int main_run(int argc, char **argv)
 {
-	struct run_request request = { .loads = "idle", .run_id = "" };
+	struct run_request request = { .loads = "idle", .run_id = "", .hold_ns = MAIN_HOLD_NS };
 	struct option_set options = { 0 };
 	struct message msg = { { 0 }, { 0 } };
 	char names[1024], near[64], remedy[96];
@@ -185,7 +262,7 @@ static int main_run(int argc, char **argv)
 		option_set_free(&options);
 		return main_error(&msg);
 	}
-	code = run_execute(&request, &options);
+	code = main_execute(&request, &options);
 	option_set_free(&options);
 	return code;
 }
@@ -263,6 +340,8 @@ static int main_command(int argc, char **argv)
 	}
 	if (!strcmp(command, "environment"))
 		return run_environment(STDOUT_FILENO) ? EXITCODE_FAILED : EXITCODE_DONE;
+	if (!strcmp(command, "attach"))
+		return main_attach(argc - 2, argv + 2);
 	if (!strcmp(command, "restore"))
 		return main_restore();
 	if (!strcmp(command, "list"))

@@ -584,9 +584,8 @@ static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_
 		run_ambience(run, now_ns, false);
 	if (run_is_due(&clocks->clock_ns, now_ns, RUN_CLOCK_NS))
 		drain_clock(run);
-	if (run->request->histogram_only ||
-	    run_is_due(&clocks->snapshot_ns, now_ns,
-		       detailed ? RUN_CLOCK_NS : RUN_COARSE_SNAPSHOT_NS))
+	if (drain_withholds(run) || run_is_due(&clocks->snapshot_ns, now_ns,
+					       detailed ? RUN_CLOCK_NS : RUN_COARSE_SNAPSHOT_NS))
 		drain_histograms(run);
 }
 
@@ -764,6 +763,8 @@ static int run_measure(struct run *run)
 	run_raise_drain(run);
 	run_effective_policies(run);
 	drain_header(run);
+	if (run->request->note)
+		drain_message(run, 0, run->request->note);
 	stream_flush(&run->stream);
 	if (err)
 		atomic_store_release(&run->stop, RUN_STOP);

@@ -31,6 +31,7 @@
 
 struct load_set;
 struct run;
+struct spool_state;
 
 /* How the kernel has a measuring thread. */
 struct worker_placement {
@@ -79,6 +80,11 @@ struct run_request {
 	const char *disturb_module; /* the file, or NULL: the one for this kernel is looked for */
 	const char *output;	    /* file, "-", or NULL: a summary for people */
 	const char *run_id;
+	const char *spool;		   /* or NULL: the socket by which a host attaches */
+	const char *note;		   /* or NULL: said at the beginning of the stream */
+	const struct spool_state *spooled; /* or NULL: what the spool says */
+	int64_t spool_size;		   /* 0: as much as this machine can well spare */
+	int64_t hold_ns;		   /* so long it goes on without a host */
 	int step;
 	bool control;
 	bool histogram_only;
@@ -123,6 +129,7 @@ struct run {
 	int memory_unlocked;  /* errno of mlockall(), 0: memory is locked */
 	int undone;	      /* settings that were put back for an agent that died earlier */
 	int disturbed;	      /* settings that changed underneath */
+	bool withheld;	      /* samples were kept from the stream at the last look */
 	int64_t processes_ns; /* CPU time of measuring processes */
 	int64_t duration_ns;
 	int64_t asked_ns; /* CLOCK_MONOTONIC at which a signal or the host asked for the end; 0: no */

@@ -287,6 +287,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "maximum": {"series": natural, "index": natural, "value": integer},
     "missed": {"series": natural, "index": from_minus_1, "count": natural},
     "lost": {"series": natural, "index": natural, "count": natural, "max": integer},
+    "withheld": {"series": natural, "index": natural, "count": natural},
     "wide": {"series": natural, "index": natural, "value": integer},
     "setting": {"name": text, "expected": text, "found": text},
     "threshold": {"series": natural, "index": natural, "value": integer},

@@ -62,6 +62,7 @@ class LiveSeries:
     sum: int = 0
     missed: int = 0
     lost: int = 0
+    withheld: bool = False  # samples that are in the histogram alone
     bins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
     _seen: bool = False
     _second: int = -1  # the newest one with a sample, of the stream's time
@@ -118,7 +119,7 @@ class LiveSeries:
         """Take in a histogram: the counters, and all else where no samples are sent."""
         self.missed = max(self.missed, record.missed)
         self.lost = max(self.lost, record.lost)
-        if not self.info.histogram_only or not self.count < record.count:
+        if not (self.info.histogram_only or self.withheld) or not self.count < record.count:
             return
         self._extremes(record.min, record.max, -1)
         low = bucket_low(record.buckets[:, 0], record.sub_bits)
@@ -254,3 +255,5 @@ class LiveStep:
                 live.missed += count
             elif record.event == "lost":
                 live.lost += count
+            elif record.event == "withheld":
+                live.withheld = True

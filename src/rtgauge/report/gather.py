@@ -249,6 +249,8 @@ def _figures(
     heat: Heat | None = None
     around = begin = None
     leading: Lead | None = None
+    # of a series that has all of its values in the histogram alone, samples tell when, no more
+    partial = bool(series.withheld and series.histogram)
     if info.histogram_only:
         counts = _from_histogram(series)
         first = None
@@ -260,16 +262,19 @@ def _figures(
         scan.run(share)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
+        if partial and (whole := _from_histogram(series)).count > counts.count:
+            counts = whole
         if bins is not None and (line := scan.timeline()) is not None:
             timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
             heat = _heat(line, info.scale)
             around, begin = scan.around(), scan.begin()
-    around, begin, offsets = _dithered(series, (around, begin), gap_index, gap_count)
+    gaps = (gap_index[:0], gap_count[:0]) if partial else (gap_index, gap_count)
+    around, begin, offsets = _dithered(series, (around, begin), *gaps)
 
     corrected, uncorrectable = None, 0
     # An event without an answer says nothing of how late one would have been.
     answers = is_response(info.name, info.unit)
-    if info.interval_ns > 0 and not answers:
+    if info.interval_ns > 0 and not answers and not partial:
         result = stats.corrected(
             counts,
             before * info.scale if info.scale != 1 else before,

@@ -36,7 +36,7 @@ EVENT_LIMIT: Final = 100
 
 _STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
 _TOLD: Final = ("setting", "load", "threshold", "message")
-"""Events that are told in words; the others (maximum, missed, lost, wide) are counted and drawn."""
+"""Events that are told in words; the others (maximum, missed, lost, wide, withheld) are counted."""
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,12 @@ class StoredSeries:
         return self._scan.lost_events()
 
     @property
+    def withheld(self) -> int:
+        """Number of samples that are in the histogram alone: there was no room to keep them until
+        the host took them."""
+        return self._scan.withheld
+
+    @property
     def companion(self) -> StoredSeries | None:
         """The series that holds the offsets of this one's due times from their grid, if any."""
         return next(

@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 CHUNK_ROWS = 1 << 20
-COUNTED = ("maximum", "missed", "lost", "wide")
+COUNTED = ("maximum", "missed", "lost", "wide", "withheld")
 """Events that may come by the million: they are kept as numbers, the others as they are."""
 TOLD_LIMIT = 1000
 """So many events of each other kind are kept."""
@@ -91,6 +91,8 @@ class SeriesScan:
     histogram: Histogram | None = None
     rows: int = 0
     lost: int = 0
+    withheld: int = 0
+    """Samples that are in the histogram alone."""
     last_due_ns: int = 0
     """Of the last sample, on its grid."""
 
@@ -123,7 +125,7 @@ class SeriesScan:
         first_due_ns = int(self.block_table()[0, 1]) if self.rows else 0
         return SeriesTotals(
             series=self.info.series,
-            count=max(self.rows + self.lost, last.count if last else 0),
+            count=max(self.rows + self.withheld + self.lost, last.count if last else 0),
             missed=max(_sum(missed), last.missed if last else 0),
             lost=max(self.lost, last.lost if last else 0),
             overruns=max(len(missed), last.overruns if last else 0),
@@ -225,6 +227,8 @@ def _take_event(scan: StepScan, event: Event) -> None:
             series.missed.extend((_number(fields["index"]), _number(fields["count"])))
         elif event.event == "wide":
             series.wide.extend((_number(fields["index"]), _number(fields["value"])))
+        elif event.event == "withheld":
+            series.withheld += _number(fields["count"])
         elif event.event == "lost":
             index, count, largest = (_number(fields[key]) for key in ("index", "count", "max"))
             series.lost += count

@@ -136,6 +136,7 @@ _EVENT_KEYS: dict[str, dict[str, int | None]] = {
     "maximum": {"series": 0, "index": 0, "value": INT64_MIN},
     "missed": {"series": 0, "index": -1, "count": 0},
     "lost": {"series": 0, "index": 0, "count": 0, "max": INT64_MIN},
+    "withheld": {"series": 0, "index": 0, "count": 0},
     "wide": {"series": 0, "index": 0, "value": INT64_MIN},
     "setting": {"name": None, "expected": None, "found": None},
     "threshold": {"series": 0, "index": 0, "value": INT64_MIN},
