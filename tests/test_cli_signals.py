@@ -37,7 +37,7 @@ def measuring(spawn: Spawn, *words: str) -> subprocess.Popen[str]:
 
     def grown() -> bool:
         assert process.poll() is None, process.communicate()[1]
-        paths = list(Path("data").glob("**/steps/000/stream.cbor"))
+        paths = list(Path("data/runs").glob("[!.]*/steps/000/stream.cbor"))
         return bool(paths) and paths[0].stat().st_size > 10_000
 
     until(grown)
@@ -83,7 +83,7 @@ def test_ctrl_c_twice_kills_an_agent_that_does_not_listen(rtgauge: Run, spawn: S
 
 def test_kill_9_of_the_host_keeps_what_came(rtgauge: Run, spawn: Spawn) -> None:
     process = measuring(spawn, "--target", "fake:realtime")
-    size = next(Path("data").glob("**/steps/000/stream.cbor")).stat().st_size
+    size = next(Path("data/runs").glob("[!.]*/steps/000/stream.cbor")).stat().st_size
     process.kill()
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == -signal.SIGKILL

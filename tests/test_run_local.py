@@ -60,7 +60,7 @@ def measuring(spawn: Spawn) -> tuple[subprocess.Popen[str], str]:
 
     def grown() -> str:
         assert process.poll() is None, process.communicate()[1]
-        for path in Path("data").glob("**/steps/000/stream.cbor"):
+        for path in Path("data/runs").glob("[!.]*/steps/000/stream.cbor"):
             if path.stat().st_size > 30_000:
                 return path.parents[2].name
         return ""

@@ -72,7 +72,7 @@ def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:
 
     def grown() -> str:
         assert process.poll() is None, process.communicate()[1]
-        for path in Path("data").glob("**/steps/000/stream.cbor"):
+        for path in Path("data/runs").glob("[!.]*/steps/000/stream.cbor"):
             if path.stat().st_size > 20_000:
                 return path.parents[2].name
         return ""
@@ -126,11 +126,53 @@ def test_ctrl_c(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     assert board.left() == []
 
 
-def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+def two_steps(time_: str) -> str:
     Path("plan.toml").write_text(
-        '[plan]\nname = "two"\n' + '[[step]]\nmeasurement = "timer"\nfor = "1h"\n' * 2
+        '[plan]\nname = "two"\n' + f'[[step]]\nmeasurement = "timer"\nfor = "{time_}"\n' * 2
     )
-    process, run = measuring(spawn, "plan.toml")
+    return "plan.toml"
+
+
+def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, two_steps("8s"), "--interval", "1ms")
+    board.cut()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    assert "the agent there goes on, connecting again" in err
+    assert "connected again after" in err
+    found = result(rtgauge, run)
+    assert [step["state"] for step in found["steps"][:2]] == ["complete"] * 2
+    for series in found["series"][:2]:
+        assert series["count"] + series["missed"] == 8000
+        assert (series["lost"], series["source"]) == (0, "samples")
+    check_periods(found)
+    connection = found["environment"]["connection"]
+    assert connection["reconnected"] == "1"
+    assert float(connection["away_s"]) > 0
+    assert agents(run) == []
+    until(lambda: board.left() == [])
+
+
+def test_cut_five_times(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, "timer", "--for", "20s", "--interval", "1ms")
+    cuts = 0
+    while process.poll() is None and cuts < 5:
+        until(lambda: process.poll() is not None or len(board.sessions()) > 0)
+        time.sleep(1.0 + cuts / 3)
+        board.cut()
+        cuts += 1
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    found = result(rtgauge, run)
+    assert found["series"][0]["count"] + found["series"][0]["missed"] == 20_000
+    assert found["series"][0]["lost"] == 0
+    assert 2 <= int(found["environment"]["connection"]["reconnected"]) <= cuts
+    until(lambda: not agents(run))
+    until(lambda: board.left() == [])
+
+
+def test_a_cut_that_is_not_to_be_mended(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, two_steps("1h"), "--reconnect", "0")
     board.cut()
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4, err
@@ -143,6 +185,36 @@ def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn
     check_periods(found)
     until(lambda: not agents(run))
     until(lambda: board.left() == [])
+
+
+def test_a_board_that_stays_away(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, two_steps("1h"), "--reconnect", "2s")
+    board.stop()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4, err
+    assert "lost and not found again" in err
+    found = result(rtgauge, run)
+    assert [step["state"] for step in found["steps"][:2]] == ["interrupted", "skipped"]
+    check_periods(found)
+    # 30 s more than the host tries
+    until(lambda: not agents(run))
+    until(lambda: board.left() == [])
+
+
+def test_ctrl_c_while_the_board_is_away(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
+    process, run = measuring(spawn, "timer", "--for", "1h", "--reconnect", "1m")
+    board.stop()
+    time.sleep(3.0)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4, err
+    found = result(rtgauge, run)
+    assert found["steps"][0]["state"] == "interrupted"
+    check_periods(found)
+    for pid in agents(run):
+        os.kill(pid, signal.SIGTERM)
+    until(lambda: not agents(run))
 
 
 def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:

@@ -44,9 +44,11 @@ from rtgauge.stream import Environment, Header, Setting, StreamReader, Trailer
 from rtgauge.target import (
     RunningAgent,
     Target,
+    away_of,
     connection_of,
     facts_of,
     lost_of,
+    open_target,
     pace_of,
     taken_s,
 )
@@ -201,11 +203,14 @@ def execute(
     *,
     allow_disturb: bool = False,
     at_once: int = 1,
+    reconnect_s: float | None = None,
 ) -> list[RunOutcome]:
     """Carry out a plan on each target, ``plan.repeat`` times, interleaved (``schedule``).
 
     ``at_once``: so many runs at a time, each on another target; only for targets that cannot
     disturb each other, as the emulated boards whose time is counted in instructions.
+    ``reconnect_s``: for so long a connection that is lost is tried to be made again; None: as the
+    targets have it.
 
     Gives the outcome of each run begun, in the order of the schedule; after one that was
     interrupted none is begun. Raises UsageError if the plan does not fit a target (nothing was
@@ -214,7 +219,15 @@ def execute(
     """
     watcher = progress or _Quiet()
     _settle(plan, targets)
-    hosts = LogHosts()
+
+    def patient(target: Target) -> Target:
+        if reconnect_s is not None and hasattr(target, "reconnect_s"):
+            target.reconnect_s = reconnect_s
+        return target
+
+    for target in targets:
+        patient(target)
+    hosts = LogHosts(lambda name: patient(open_target(name)))
     with contextlib.closing(hosts):
         return _execute(
             plan, targets, hosts, store, watcher, limits or Limits(), allow_disturb, at_once
@@ -530,7 +543,7 @@ class _Run:
                 if interruption.asked:
                     self._note(index, _Ended("skipped", "the run was stopped before this step"))
                     continue
-                if lost_of(self._target):
+                if lost_of(self._target) and not self._regained(interruption):
                     self._note(index, _Ended("skipped", "the connection was lost before this step"))
                     continue
                 if _has_log_host(steps[index]):
@@ -559,6 +572,20 @@ class _Run:
         )
         self._progress.run_ended(outcome)
         return outcome
+
+    def _regained(self, interruption: _Interruption) -> bool:
+        """Whether a target that was lost between two steps is there again."""
+        patience_s = float(getattr(self._target, "reconnect_s", 0.0))
+        if not patience_s:
+            return False
+        self._progress.message(
+            f"{self._target.name}: {lost_of(self._target)}; "
+            f"trying to connect again for {patience_s:.0f} s …"
+        )
+        why = self._target.regain(lambda: interruption.asked)  # type: ignore[attr-defined]
+        if why:
+            self._progress.message(f"{self._target.name}: {why}")
+        return not why
 
     def _first_document(
         self, study: str, repeat: int, header: Header, steps: Sequence[PlannedStep]
@@ -844,6 +871,8 @@ class _Watch:
         self._reader = StreamReader()
         self._cleaner = contextlib.ExitStack()
         self._began = self._heard = self._looked = 0.0
+        self._away_since: float | None = None
+        self._away_s = 0.0
         self._ended = False
         self._stopped_at: float | None = None
         self._killed = False
@@ -925,16 +954,35 @@ class _Watch:
             self._feed()
             self._look_at_the_end()
         self._progress.step_went_on(self._live)
+        self._look_for_the_connection(now)
         limit = self._limits.silence_s if self._written else self._limits.first_s
         limit *= max(self._pace.scale, 1.0)
         if self._pace.speaks and now - self._heard > limit:
             self._host_stops(f"the agent said nothing for {limit:.0f} s")
-        if self._overtime(taken_s(self._agent, now - self._began)):
+        if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
             self._host_stops("the agent did not end in its time")
         if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
             self._kill()
             return now - self._stopped_at <= self._limits.stop_s + self._limits.kill_s
         return True
+
+    def _look_for_the_connection(self, now: float) -> None:
+        """An agent that cannot be reached goes on: neither its silence nor its time counts."""
+        away = away_of(self._agent)
+        name = self._target.name
+        if away and self._away_since is None:
+            self._away_since = self._heard = now
+            self._progress.message(f"{name}: {away}; the agent there goes on, connecting again …")
+        elif away:
+            self._away_s += now - self._heard
+            self._heard = now
+        elif self._away_since is not None:
+            self._away_s += now - self._heard
+            self._heard = now
+            self._progress.message(
+                f"{name}: connected again after {now - self._away_since:.0f} s; nothing is lost"
+            )
+            self._away_since = None
 
     def _feed(self) -> bool:
         """Take in some of what was written and not looked at yet; whether there was any."""

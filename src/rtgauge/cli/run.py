@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtgauge.catalogue import Catalogue, Option, format_duration
+from rtgauge.catalogue import Catalogue, Option, format_duration, parse_duration
 from rtgauge.cli.options import as_json, open_store, store_options, target_option
 from rtgauge.cli.output import (
     format_seconds,
@@ -125,6 +125,12 @@ def _host_options() -> list[click.Option]:
             metavar="NAME=VALUE",
             multiple=True,
             help="An option of the log host's own, such as cpu=1, priority=90 or timeout=5ms.",
+        ),
+        click.Option(
+            ["--reconnect"],
+            metavar="TIME",
+            help="For so long a lost connection to a board is tried to be made again; its agent "
+            "goes on meanwhile (default 10m; 0: it ends).",
         ),
         click.Option(["--label"], metavar="TEXT", help="A name for the run, to find it by."),
         click.Option(
@@ -545,7 +551,13 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     for path in given["report"]:
         _check_report(path)
     with open_store(given["store_url"], given["data"]) as store:
-        outcomes = _execute(plan, targets, store, allow_disturb=given["allow_disturb"])
+        outcomes = _execute(
+            plan,
+            targets,
+            store,
+            allow_disturb=given["allow_disturb"],
+            reconnect_s=_reconnect_s(given["reconnect"]),
+        )
         return _results(store, outcomes, given["report"], given["as_json"])
 
 
@@ -563,8 +575,23 @@ def _check_report(path: Path) -> None:
         )
 
 
+def _reconnect_s(text: str | None) -> float | None:
+    """The value of --reconnect; None if it was not given. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text) / 1e9
+    except ValueError as error:
+        raise UsageError(f"--reconnect: {error}", "give a time such as 10m, or 0") from None
+
+
 def _execute(
-    plan: Plan, targets: Sequence[Target], store: Store, *, allow_disturb: bool = False
+    plan: Plan,
+    targets: Sequence[Target],
+    store: Store,
+    *,
+    allow_disturb: bool = False,
+    reconnect_s: float | None = None,
 ) -> list[RunOutcome]:
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
     from rtgauge.run import execute  # noqa: PLC0415
@@ -579,6 +606,7 @@ def _execute(
         ConsoleProgress(sys.stderr),
         allow_disturb=allow_disturb,
         at_once=at_once,
+        reconnect_s=reconnect_s,
     )
 
 
@@ -674,6 +702,11 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
     help="The largest latency allowed: gives a verdict on each step with a time grid.",
 )
 @click.option("--rate", metavar="RATE", help="How often it may be exceeded (default 1/h).")
+@click.option(
+    "--reconnect",
+    metavar="TIME",
+    help="For so long a lost connection to a board is tried to be made again (default 10m).",
+)
 @click.option("--label", metavar="TEXT", default="", help="A name for the run, to find it by.")
 @click.option(
     "-o",
@@ -698,6 +731,7 @@ def evaluate(  # noqa: PLR0913
     prepare: bool,
     budget: str | None,
     rate: str | None,
+    reconnect: str | None,
     label: str,
     report: tuple[Path, ...],
     as_json: bool,
@@ -725,6 +759,7 @@ def evaluate(  # noqa: PLR0913
         "budget": budget,
         "rate": rate,
     }
+    reconnect_s = _reconnect_s(reconnect)
     with contextlib.closing(open_target(target)) as opened:
         catalogue = Catalogue.from_json(opened.describe())
         plan = replace(
@@ -741,7 +776,7 @@ def evaluate(  # noqa: PLR0913
         check_cpus(plan, opened)
         _announce(plan, catalogue, target)
         with open_store(store_url, data) as store:
-            outcomes = _execute(plan, [opened], store)
+            outcomes = _execute(plan, [opened], store, reconnect_s=reconnect_s)
             return _results(store, outcomes, paths, as_json)
 
 

@@ -15,6 +15,8 @@ have more attributes than the protocol asks for:
     connection      how it is reached, for the run's record (``connection_of``)
     bandwidth       the bytes a second that get from there to here (``rtgauge.link``)
     lost            why it cannot be reached any more; empty while it can (``lost_of``)
+    reconnect_s     for so long a target that is lost is tried to be reached again
+    regain(stop)    does that between two steps; ``stop()`` says whether to give up. Why not, or ""
     disturb_module  where its module for disturbances is (``rtgauge.disturb``)
 """
 
@@ -35,6 +37,7 @@ __all__ = [
     "Pace",
     "RunningAgent",
     "Target",
+    "away_of",
     "connection_of",
     "facts_of",
     "lost_of",
@@ -141,6 +144,11 @@ def connection_of(target: Target) -> dict[str, str]:
 def lost_of(target: Target) -> str:
     """Why a target cannot be reached any more; empty while it can, and of one that is here."""
     return str(getattr(target, "lost", ""))
+
+
+def away_of(agent: RunningAgent) -> str:
+    """Why an agent that goes on cannot be reached for now (its attribute ``away``); or nothing."""
+    return str(getattr(agent, "away", ""))
 
 
 # So many times longer than alone an emulated step may take on a crowded machine.

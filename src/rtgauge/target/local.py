@@ -226,10 +226,14 @@ class LocalAgent:
     """An agent running on this machine: its stdin is the control, its stdout the stream."""
 
     def __init__(self, process: subprocess.Popen[bytes], raised: Sequence[str]) -> None:
-        self._process = process
         self._raised = list(raised)
-        self._messages = bytearray()
         self._pending = bytearray()  # stream bytes that came while waiting for the end
+        self._follow(process)
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        """From now on this process is what is read from and written to."""
+        self._process = process
+        self._messages = bytearray()
         self._stdin = cast(IO[bytes], process.stdin)
         self._stdout = cast(IO[bytes], process.stdout)
         self._stderr = cast(IO[bytes], process.stderr)

@@ -10,7 +10,11 @@ are checked as their configuration says. No password is ever asked for (batch mo
 One connection for each target: its first session is the *keeper*, a shell there that does nothing
 but wait for the end of its input and then remove the agent's folder, whether the host closed the
 target, was killed, or cannot be reached any more. All else are further sessions of that connection.
-What is used there: sh, mkdir, cat, chmod, rm, uname; sudo if it is there.
+What is used there: sh, mkdir, cat, chmod, rm, sleep, uname; sudo if it is there.
+
+A connection that breaks in the middle of a step is taken up again: the agent there goes on behind
+its spool (agent/spool.h), which keeps what has not come here, and another connection begins with
+the byte that comes next. ``_Return`` does that, in a thread of its own, because it takes its time.
 """
 
 from __future__ import annotations
@@ -27,11 +31,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Any, Final, cast
 
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
@@ -63,6 +68,13 @@ ANSWER_MAX: Final = 4 * 1024 * 1024
 MESSAGES_MAX: Final = 64 * 1024
 #: A socket's path has 108 bytes, of which ssh wants 17 for itself.
 SOCKET_PATH_MAX: Final = 80
+RECONNECT_S: Final = 600.0
+# The board may notice sooner than the host that the connection is lost.
+HOLD_MORE_S: Final = 30.0
+RETRY_S: Final = 1.0
+RETRY_MAX_S: Final = 10.0
+CONFIRM_S: Final = 0.2
+_ENDED: Final = re.compile(rb"^rtgauge-agent: ended (-?\d+)\n", re.MULTILINE)
 #: What ssh ends with when the fault is its own; no agent ever does.
 SSH_FAILED: Final = 255
 CANNOT_EXECUTE: Final = (126, 127)
@@ -76,20 +88,31 @@ _OPTIONS: Final = (
 )  # fmt: skip
 
 # Says what machine it is, who we are, what the folders are, and whether there is a sudo. Then it
-# reads the name of our folder, of another one in its place, and waits for the end. Only folders
-# that have our kind of name are removed.
+# reads the name of our folder, of another one in its place, or a number of ticks, and waits for the
+# end, which the host says. An end without that is the host's, if something can still be written to
+# it, or the connection's: then an agent that goes on behind its spool needs the folder, and another
+# keeper may take it over within these ticks. Only folders that have our kind of name are removed.
 _KEEPER: Final = (
-    'trap "" HUP INT TERM; '
+    'trap "" HUP INT TERM PIPE; t=$1; n=0; f=; '
     'gone() { case "$1" in /*/rtgauge-????????????????) rm -rf "$1";; esac; }; '
-    f"echo {READY}; uname -m; cat /proc/self/status; "
+    'mine() { [ ! -e "$f/keeper" ] || { read -r o <"$f/keeper"; [ "$o" = "$t" ]; }; }; '
+    'spooled() { set -- "$f"/spool*; [ -S "$1" ]; }; '
+    f"echo {READY}; uname -m; cat /proc/sys/kernel/random/boot_id; cat /proc/self/status; "
     "sudo -n true >/dev/null 2>&1 && echo sudo; "
-    f"echo {READY}; FOLDERS echo {READY}; f=; "
-    'while read -r l; do gone "$f"; f=$l; done; gone "$f"'
+    f"echo {READY}; FOLDERS echo {READY}; "
+    'while read -r l; do case "$l" in [0-9]*) n=$l;; '
+    'end) gone "$f"; exit;; *) gone "$f"; f=$l;; esac; done; sleep 1; '
+    "echo 2>/dev/null || "
+    'while [ "$n" -gt 0 ] && mine && spooled; do sleep 2; n=$((n-1)); done; '
+    'mine && gone "$f"'
 )
+KEEPER_TICK_S: Final = 2
 _MAKE: Final = (
-    'umask 077; mkdir "$1" || exit 1; echo "#!/bin/sh" >"$1/try" || exit 1; '
+    'umask 077; mkdir "$1" && echo "$2" >"$1/keeper" && echo "#!/bin/sh" >"$1/try" || exit 1; '
     'chmod 700 "$1/try" && "$1/try" && rm "$1/try" && exit 0; exit 126'
 )
+# Let the folder be another keeper's.
+_ADOPT: Final = '[ -x "$1/agent" ] && echo "$2" >"$1/keeper"'
 _PUT: Final = 'cat >>"$1"'
 # So much of a file goes there at a time; more, as long as it takes less than a second.
 PUT_BYTES: Final = 16 * 1024
@@ -238,6 +261,7 @@ class _Connection:
     def __init__(self, address: Address, name: str) -> None:
         self.name = name
         self._address = address
+        self.token = secrets.token_hex(8)
         ssh = shutil.which("ssh")
         if ssh is None:
             raise TargetError(
@@ -252,6 +276,7 @@ class _Connection:
         self._errors = open(self._private / "errors", "w+b")  # noqa: SIM115
         self._keeper: subprocess.Popen[bytes] | None = None
         self.who = self.folders = ""
+        self.machine = self.boot_id = ""
         try:
             self._open()
         except BaseException:
@@ -274,7 +299,10 @@ class _Connection:
         self._keeper = subprocess.Popen(
             [
                 *words,
-                _script(_KEEPER.replace("FOLDERS", "".join(f'echo "{f}"; ' for f in FOLDERS))),
+                _script(
+                    _KEEPER.replace("FOLDERS", "".join(f'echo "{f}"; ' for f in FOLDERS)),
+                    self.token,
+                ),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -284,7 +312,10 @@ class _Connection:
         )
         told = self._first_words(self._keeper).split(READY + "\n")
         if len(told) == TOLD and not told[0]:
-            _, self.who, self.folders, _ = told
+            _, who, self.folders, _ = told
+            self.machine, self.boot_id, self.who = [
+                word.strip() for word in (who + "\n\n").split("\n", 2)
+            ]
             return
         lines = [line.strip() for line in "".join(told).splitlines() if line.strip()]
         if lines and told[0]:
@@ -351,6 +382,8 @@ class _Connection:
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             with contextlib.suppress(OSError):
+                cast(IO[bytes], keeper.stdin).write(b"end\n")
+            with contextlib.suppress(OSError):
                 cast(IO[bytes], keeper.stdin).close()
             try:
                 keeper.wait(CLOSE_S)
@@ -400,10 +433,16 @@ class _Connection:
 
     def keep(self, folder: str) -> None:
         """Let the keeper remove this folder in the end, and the one before it now."""
-        keeper = self._keeper
-        if keeper is not None:
+        self._tell_keeper(folder)
+
+    def hold(self, seconds: float) -> None:
+        """Let the keeper leave the folder to an agent without a host for so long."""
+        self._tell_keeper(f"{seconds / KEEPER_TICK_S:.0f}")
+
+    def _tell_keeper(self, line: str) -> None:
+        if self._keeper is not None:
             with contextlib.suppress(OSError):  # gone: the next command says so
-                cast(IO[bytes], keeper.stdin).write(f"{folder}\n".encode())
+                cast(IO[bytes], self._keeper.stdin).write(f"{line}\n".encode())
 
 
 class SshTarget:
@@ -417,11 +456,18 @@ class SshTarget:
         self._started = 0
         self._folder = self._machine = ""
         self._raise: list[str] = []
+        #: For so long a connection that is lost is tried to be made again; 0: it is not.
+        self.reconnect_s = RECONNECT_S
+        # how often that was done in the run, and the time without a connection
+        self._returns, self._away_s = 0, 0.0
         #: What the link carries, in the direction that samples take; 0 where that is not known.
         self.bandwidth = 0.0
         self.connection: dict[str, str] = {}
-        self._connection = _Connection(self._address, self.name)
+        self._connection = self._connect()
         self._prepare_there()
+
+    def _connect(self) -> _Connection:
+        return _Connection(self._address, self.name)
 
     def _prepare_there(self) -> None:
         try:
@@ -433,11 +479,10 @@ class SshTarget:
 
     def _look(self) -> None:
         """What machine it is, and whether the agent can be raised there."""
-        machine, _, rest = self._connection.who.partition("\n")
-        self._machine = machine.strip()
-        user = re.search(r"^Uid:\s+\d+\s+(\d+)", rest, re.MULTILINE)
+        self._machine, who = self._connection.machine, self._connection.who
+        user = re.search(r"^Uid:\s+\d+\s+(\d+)", who, re.MULTILINE)
         root = user is not None and user[1] == "0"
-        self._raise = ["sudo", "-n"] if rest.endswith("\nsudo\n") and not root else []
+        self._raise = ["sudo", "-n"] if who.endswith("\nsudo") and not root else []
 
     def _install(self) -> None:
         """Copy the agent to the first folder there that takes it, and read it back: what came must
@@ -470,7 +515,7 @@ class SshTarget:
     def _install_in(self, folder: str, program: bytes) -> str:
         """Why not; empty if the agent is there."""
         self._connection.keep(folder)
-        made = self._connection.ask(_MAKE, folder)
+        made = self._connection.ask(_MAKE, folder, self._connection.token)
         if made.code in CANNOT_EXECUTE:
             return "programs must not be started there (noexec)"
         if made.code:
@@ -534,23 +579,100 @@ class SshTarget:
     def environment(self) -> bytes:
         """Header and environment of the board. A connection that was lost is made anew first: what
         ran over it has ended, and this is the beginning of another run."""
+        self._returns, self._away_s = 0, 0.0
         if self.lost:
             self._connection.close()
-            self._connection = _Connection(self._address, self.name)
+            self._connection = self._connect()
             self._prepare_there()
         return self._ask_agent("environment", self._raise)
 
     def start(self, arguments: Sequence[str]) -> SshAgent:
-        """Start the agent there; its input is the control, so that it ends with the connection."""
+        """Start the agent there; its input is the control. It ends with the connection, or goes on
+        behind its spool until the next one is made."""
         if self.lost:
             raise TargetError(f"the connection to {self.name} is lost: {self.lost}")
         self._started += 1
-        pid = f"{self._folder}/pid{self._started}"
+        pid, spool = f"{self._folder}/pid{self._started}", f"{self._folder}/spool{self._started}"
+        words = [f"{self._folder}/agent", *arguments, "--output", "-", "--control"]
+        if not self.reconnect_s:
+            spool = ""
+        else:
+            hold_s = self.reconnect_s + HOLD_MORE_S
+            words += ["--spool", spool, "--hold", f"{hold_s:.0f}s"]
+            self._connection.hold(hold_s)
         # A shell in between tells of a signal, which ssh does not.
         own = ["sh", "-c", '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', pid]
-        words = [*self._raise, *own, f"{self._folder}/agent", *arguments, "--output", "-"]
-        command = _script(f"{shlex.join([*words, '--control'])}; exit $?")
-        return SshAgent(self._connection, self._connection.begin(command), pid, self._raise)
+        return SshAgent(self, self._session([*own, *words]), pid, spool)
+
+    def _session(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        """A session that runs this command there, raised."""
+        return self._connection.begin(_script(f"{shlex.join([*self._raise, *words])}; exit $?"))
+
+    def attach(self, spool: str, came: int) -> subprocess.Popen[bytes]:
+        """A session with the agent behind that spool, over a new connection if the one there was
+        is lost; its stream begins with byte number ``came``.
+
+        Raises TargetError if that cannot be for now, _Over if it never will.
+        """
+        if self.lost:
+            connection = self._connect()
+            try:
+                self._check_same_boot(connection)
+                if connection.ask(_ADOPT, self._folder, connection.token).code:
+                    raise _Over("the agent there is gone, and its folder with it")
+                connection.keep(self._folder)
+                connection.hold(self.reconnect_s + HOLD_MORE_S)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection.close()
+            self._connection = connection
+        return self._session([f"{self._folder}/agent", "attach", spool, "--from", str(came)])
+
+    def regain(self, stop: Callable[[], bool]) -> str:
+        """Make a lost connection anew, with the agent, where no agent is at work; why that was not
+        possible, or empty. ``stop``: whether to give up."""
+        since = time.monotonic()
+        way = _Return(self._renew, self.reconnect_s)
+        while not way.wait(RETRY_S / 4):
+            if stop():
+                way.give_up()
+        if way.result is None:
+            return way.why or "given up"
+        self.returned(time.monotonic() - since)
+        return ""
+
+    def _renew(self) -> bool:
+        connection = self._connect()
+        try:
+            self._check_same_boot(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection.close()
+        self._connection = connection
+        self._install()
+        return True
+
+    def _check_same_boot(self, connection: _Connection) -> None:
+        if connection.boot_id != self._connection.boot_id:
+            raise _Over("the board was started anew meanwhile")
+
+    def returned(self, away_s: float) -> None:
+        """The connection is there again, after so long; the run's record says so."""
+        self._returns += 1
+        self._away_s += away_s
+        self.connection["reconnected"] = str(self._returns)
+        self.connection["away_s"] = f"{self._away_s:.1f}"
+
+    def kill(self, pid_file: str) -> None:
+        """SIGKILL to the process whose number is in that file."""
+        words = shlex.join([*self._raise, "sh", "-c", 'kill -KILL "$0"'])
+        self._connection.ask(f'read -r p <"$1" && {words} "$p"', pid_file)
+
+    def ended(self) -> str:
+        """As ``lost``, for someone whose session has just ended: a moment is waited for."""
+        return self._connection.ended()
 
     def close(self) -> None:
         """Remove the agent there, and end the connection."""
@@ -575,57 +697,240 @@ class SshTarget:
         return answer.out
 
 
+class _Over(TargetError):
+    """What there was on the board is no more."""
+
+
+class _Return(threading.Thread):
+    """Tries to come back to a board, again and again, until that has come true or is given up."""
+
+    def __init__(self, attempt: Callable[[], Any], patience_s: float) -> None:
+        super().__init__(daemon=True)
+        self._attempt = attempt
+        self._until = time.monotonic() + patience_s
+        self._given_up = threading.Event()
+        self._result: Any = None
+        self.why = ""
+        self.start()
+
+    def run(self) -> None:
+        pause = RETRY_S
+        while not self._given_up.is_set():
+            try:
+                self._result = self._attempt()
+                break
+            except _Over as error:
+                self.why = error.message
+                break
+            except TargetError as error:
+                self.why = error.message
+            except OSError as error:
+                self.why = error.strerror or str(error)
+            left = self._until - time.monotonic()
+            if left <= 0:
+                break
+            self._given_up.wait(min(pause, left))
+            pause = min(pause * 1.5, RETRY_MAX_S)
+
+    def give_up(self) -> None:
+        """Whatever is under way is its last."""
+        self._given_up.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it has ended or was given up, after so many seconds at most."""
+        if not self._given_up.is_set():
+            self.join(timeout)
+        return self._given_up.is_set() or not self.is_alive()
+
+    @property
+    def result(self) -> Any:
+        """What came true; None if nothing did, or not yet."""
+        return self._result
+
+
 class SshAgent(LocalAgent):
-    """An agent on a board: what ssh reads and writes is what the agent there does."""
+    """An agent on a board: what ssh reads and writes is what the agent there does.
+
+    ``spool``: the socket by which it is found again after its connection broke; or empty.
+    """
 
     def __init__(
-        self,
-        connection: _Connection,
-        process: subprocess.Popen[bytes],
-        pid_file: str,
-        raised: Sequence[str],
+        self, target: SshTarget, process: subprocess.Popen[bytes], pid_file: str, spool: str
     ) -> None:
         super().__init__(process, [])
-        self._connection = connection
+        self._target = target
         self._pid_file = pid_file
-        self._there = list(raised)
+        self._spool = spool
+        self._came = self._confirmed = 0  # bytes of the stream
+        self._confirmed_at = 0.0
+        self._code: int | None = None  # what the spool says that the agent ended with
+        self._return: _Return | None = None
+        self._since = 0.0
+        self._stopped = False
+        self._lost = ""  # why it cannot be found again
+
+    # --- the connection that comes and goes ---
+
+    @property
+    def away(self) -> str:
+        """Why nothing can come now, though the agent goes on; empty while something can."""
+        if self._return is None:
+            return ""
+        return self._return.why or "the connection is lost"
+
+    def _broken(self) -> bool:
+        """Whether the stream ended because the connection did; then the way back has begun."""
+        if not self._spool or self._code is not None or self._lost:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LOST_S)
+        if self._process.poll() != SSH_FAILED or not (self._target.ended() or self._came):
+            return False
+        self._close_files()
+        self._since = time.monotonic()
+        came = self._came
+        self._return = _Return(
+            lambda: self._target.attach(self._spool, came), self._target.reconnect_s
+        )
+        return True
+
+    def _is_away(self, timeout: float) -> bool:
+        """Whether there is no way yet, after so many seconds at most."""
+        if self._return is None:
+            return False
+        if not self._return.wait(timeout):
+            return True
+        process, why = self._return.result, self._return.why
+        self._return = None
+        if process is None:
+            self._lost = why or "given up"
+            self._ended = True
+            return False
+        self._target.returned(time.monotonic() - self._since)
+        self._follow(process)
+        self._confirmed = 0
+        if self._stopped:
+            super().stop()
+        return False
+
+    def _close_files(self) -> None:
+        self._selector.close()
+        for stream in (self._stdin, self._stdout, self._stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def _take(self, timeout: float) -> bytes | None:
+        piece = super()._take(timeout)
+        self._came += len(piece or b"")
+        if self._spool:
+            self._confirm(piece)
+        return piece
+
+    def _confirm(self, piece: bytes | None) -> None:
+        """Tell the spool what it need not keep any more; and that its last word has come."""
+        now = time.monotonic()
+        new = self._confirmed != self._came
+        if new and (not piece or now - self._confirmed_at >= CONFIRM_S):
+            self._tell(f"got {self._came}\n")
+            self._confirmed, self._confirmed_at = self._came, now
+        said = _ENDED.search(self._messages)
+        if said is not None and self._code is None:
+            self._code = int(said[1])
+            self._ended = True
+            self._tell("end\n")
+
+    def _tell(self, order: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # its end is found out otherwise
+            os.write(self._stdin.fileno(), order.encode())
+
+    # --- RunningAgent ---
+
+    def read(self, timeout: float) -> bytes | None:
+        deadline = time.monotonic() + timeout
+        while not self._is_away(max(0.0, deadline - time.monotonic())):
+            data = super().read(max(0.0, deadline - time.monotonic()))
+            if data != b"" or not self._broken():
+                return data
+        return None
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._return is None:
+            super().stop()
 
     def kill(self) -> None:
         """SIGKILL to the agent alone, there; where that cannot be told to it, an end of its input,
-        which ends it too."""
+        which ends it too. One that cannot be reached is given up."""
+        if self._return is not None:
+            self._return.give_up()
+            return
         if self._process.poll() is not None:
             return
-        words = shlex.join([*self._there, "sh", "-c", 'kill -KILL "$0"'])
+        if self._spool:
+            self._tell("kill\n")
+            if self.wait(LOST_S) is not None:
+                return
         with contextlib.suppress(TargetError):
-            self._connection.ask(f'read -r p <"$1" && {words} "$p"', self._pid_file)
+            self._target.kill(self._pid_file)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOST_S)
         if self._process.poll() is None:
             self._process.terminate()
 
+    def wait(self, timeout: float) -> int | None:
+        deadline = time.monotonic() + timeout
+        while not self._is_away(max(0.0, deadline - time.monotonic())):
+            code = super().wait(max(0.0, deadline - time.monotonic()))
+            if code is None or not self._broken():
+                return code
+        return None
+
     def _exit_code(self) -> int:
+        if self._code is not None:
+            return self._code
+        if self._lost:
+            return int(ExitCode.INTERRUPTED)
         code = self._process.returncode
         if code == SSH_FAILED:
-            return int(ExitCode.INTERRUPTED if self._connection.ended() else ExitCode.FAILED)
+            return int(ExitCode.INTERRUPTED if self._target.ended() else ExitCode.FAILED)
         if 128 < code < SSH_FAILED and code - 128 in set(signal.Signals):
             return 128 - code
         return code
 
     def messages(self) -> str:
         """What the agent said on stderr; of one whose connection is lost, that."""
-        said = super().messages()
+        said = _ENDED.sub(b"", self._messages).decode(errors="replace")
+        if self._code is not None:
+            return said
+        name = self._target.name
+        if self._lost:
+            return (
+                f"the connection to {name} was lost and not found again ({self._lost}); "
+                "what had come is kept\n"
+                "run it once more; an agent that still measures there ends in order by itself "
+                f"within {self._target.reconnect_s + HOLD_MORE_S:.0f} s, and puts the settings back"
+            )
         code = self._process.poll()
         if code == SSH_FAILED:
-            lost = self._connection.ended()
+            lost = self._target.ended()
             if lost:
                 return (
-                    f"the connection to {self._connection.name} was lost ({lost}); "
+                    f"the connection to {name} was lost ({lost}); "
                     "what had come is kept\n"
                     "run it once more; the agent there ends in order and puts the settings back"
                 )
         if code in CANNOT_EXECUTE:
             return (
-                f"the agent cannot be started any more on {self._connection.name}: {said.strip()}\n"
+                f"the agent cannot be started any more on {name}: {said.strip()}\n"
                 "does something clear its folder for temporary files?"
             )
         return said
+
+    def close(self) -> None:
+        way, self._return = self._return, None
+        if way is not None:
+            way.give_up()
+            way.join(CLOSE_S)
+            if way.result is not None:
+                self._follow(way.result)
+        super().close()
