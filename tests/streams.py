@@ -203,6 +203,7 @@ def one_of_each(seed: int = 1) -> Builder:
         .event("wide", 13, series=1, index=1, value=2**40)
         .event("lost", 14, series=0, index=23, count=2, max=9000)
         .samples(0, 25, values[20:])
+        .event("withheld", 14, series=0, index=45, count=3)
         .event("setting", 15, name="x", expected="1", found="2")
         .event("threshold", 16, series=0, index=30, value=10**9)
         .event("load", 17, load="sched", message="it died")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
+import streams
 from rtgauge import report
 from rtgauge.report import model
 from rtgauge.store import Store, StoredRun, new_run_id
@@ -142,3 +143,56 @@ def test_figures_of_a_stored_run(tmp_path: Path, seal: bool) -> None:
     assert document["runs"][0]["verdicts"][0]["result"] == "fail"
     report.write([run], tmp_path / "x.html")
     assert "4 950" in (tmp_path / "x.html").read_text().replace("\u202f", " ")
+
+
+@pytest.mark.parametrize("seal", [True, False])
+@pytest.mark.parametrize("trailer", [True, False])
+def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, trailer: bool) -> None:
+    """A host that was away for long: of the middle third there are no samples, but all values
+    count, the largest of them among them."""
+    values = streams.latencies(3000, seed=3)
+    values[1500] = 7_654_321
+    stream = streams.Builder().series(0).series(1, companion=0, name="dither")
+    for number in range(2):
+        stream.samples(number, 0, values[:1000] if not number else [5] * 1000)
+    for index in range(1000, 2000, 200):
+        for number in range(2):
+            stream.event("withheld", index, series=number, index=index, count=200)
+    stream.event("missed", 3, series=0, index=1999, count=2)
+    for number in range(2):
+        kept = values[2000:] if not number else [5] * 1000
+        stream.samples(number, 2002, kept)
+        whole = values if not number else [5] * 3000
+        stream.histogram(number, whole, missed=0 if number else 2)
+    if trailer:
+        due = {"first_due_ns": 0, "last_due_ns": 3001 * 10**6}
+        stream.trailer(
+            series=[
+                streams.totals(0, count=3000, missed=2, overruns=1, **due),
+                streams.totals(1, count=3000, **due),
+            ]
+        )
+    document = dict(made.run([made.step(0, [])]).document, id=new_run_id())
+    with Store.open(data=tmp_path / "data") as store:
+        with store.create(document) as folder:
+            with folder.append_stream(0) as out:
+                out.write(stream.data)
+            if seal:
+                folder.seal(0)
+            folder.write_document(document)
+            store.update(folder)
+        run = store.get(document["id"])
+    assert [one.withheld for one in run.steps[0].series] == [1000, 1000]
+    built = model.build([run])
+    model.validate(built)
+    (latency,) = built["runs"][0]["series"]
+    report.write([run], tmp_path / "x.html")
+    assert latency["count"] == 3000
+    assert (latency["max"], latency["min"]) == (7_654_321, int(values.min()))
+    assert (latency["missed"], latency["lost"]) == (2, 0)
+    assert latency["source"] == "histogram"
+    assert latency["corrected"] is None
+    for text, value in latency["percentiles"].items():
+        rank = max(int(np.ceil(float(text) / 100 * 3000)), 1)
+        exact = int(np.sort(values)[rank - 1])
+        assert exact <= value <= exact * (1 + 1 / 128) + 1

@@ -162,7 +162,9 @@ def test_every_record_survives_sealing(tmp_path: Path) -> None:
     first, second, third, fourth = after.series
     assert first.companion is third
     assert third.companion is None
-    assert [event.event for event in first.events()] == ["missed", "maximum", "lost", "threshold"]
+    assert [event.event for event in first.events()] == [
+        "missed", "maximum", "lost", "withheld", "threshold"
+    ]  # fmt: skip
     assert [part.tolist() for part in first.missed_events] == [[9], [3]]
     assert [part.tolist() for part in fourth.missed_events] == [
         [4, 8, 80_004],
