@@ -37,6 +37,7 @@ class FakeSeries:
     lost: tuple[tuple[int, int, int], ...] = ()
     histogram: stream.Histogram | None = None
     companion: FakeSeries | None = None
+    withheld: int = 0
     gaps: tuple[tuple[int, int], ...] = ()
     chunk_rows: int = 1000
     extra_overruns: int = 0
