@@ -719,11 +719,11 @@ class _Return(threading.Thread):
             try:
                 self._result = self._attempt()
                 break
-            except _Over as error:
-                self.why = error.message
-                break
             except TargetError as error:
-                self.why = error.message
+                # which target that is stands before it
+                self.why = error.message.partition(" cannot be reached: ")[2] or error.message
+                if isinstance(error, _Over):
+                    break
             except OSError as error:
                 self.why = error.strerror or str(error)
             left = self._until - time.monotonic()
