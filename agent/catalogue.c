@@ -255,6 +255,27 @@ static void describe_ways(struct json *json, const struct measurement *m, const 
 	json_close(json, '}');
 }
 
+const struct catalogue_mark catalogue_mark_spans = {
+	.rises = "before the stamp at the start of what is timed",
+	.falls = "after the stamp at its end",
+};
+
+const struct catalogue_mark catalogue_mark_samples = {
+	.rises = "when the thread runs, after its stamp",
+	.falls = "right behind that",
+	.pulse = true,
+};
+
+static void describe_mark(struct json *json, const struct catalogue_mark *mark)
+{
+	json_open(json, "mark", '{');
+	if (mark) {
+		json_text(json, "rises", mark->rises);
+		json_text(json, "falls", mark->falls);
+	}
+	json_close(json, '}');
+}
+
 static void describe_measurement(struct json *json, const struct measurement *m)
 {
 	json_open(json, NULL, '{');
@@ -280,6 +301,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_close(json, ']');
 	describe_entries(json, "tables", "name", m->tables);
 	describe_entries(json, "verdicts", "rule", m->verdicts);
+	describe_mark(json, m->mark);
 	json_open(json, "evaluate", '[');
 	for (const struct catalogue_evaluate *e = m->evaluate; e && e->load; e++) {
 		json_open(json, NULL, '{');

@@ -54,6 +54,16 @@ struct catalogue_evaluate {
 #define CHAPTER_HANDOVER "Wake-ups and messages"
 #define CHAPTER_KERNEL "Processes and memory"
 
+/* What the line of --mark shows (mark.h). */
+struct catalogue_mark {
+	const char *rises;
+	const char *falls;
+	bool pulse; /* the series makes it; else the measurement calls mark_raise() and such */
+};
+
+extern const struct catalogue_mark catalogue_mark_spans; /* from the start stamp to the end stamp */
+extern const struct catalogue_mark catalogue_mark_samples; /* a pulse behind each */
+
 struct measurement {
 	const char *name;
 	const char *code; /* of the RTOS evaluation framework 2.9, or "" */
@@ -67,6 +77,7 @@ struct measurement {
 	const struct catalogue_entry *tables;
 	const struct catalogue_entry *verdicts;
 	const struct catalogue_evaluate *evaluate;
+	const struct catalogue_mark *mark; /* NULL: there is nothing to mark */
 	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
 	int (*setup)(struct run *run);
 	/* Settings of its own, after those of every run; run->settings is NULL where all are to be kept.

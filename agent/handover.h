@@ -261,6 +261,7 @@ HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handov
 					  handover_act *take, bool far)
 {
 	struct handover *h = thread->state;
+	struct mark *mark = &h->ensemble.run->mark;
 	void *object = h->object;
 	int rounds, err = 0;
 
@@ -271,7 +272,7 @@ HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handov
 			take(object, HANDOVER_BACK);
 			handover_pause(h);
 			arm(object, HANDOVER_THERE);
-			h->times[i].from_ns = clock_now_ns(CLOCK_MONOTONIC);
+			h->times[i].from_ns = mark_from_ns(mark);
 			err = send(object, HANDOVER_THERE) ?: err;
 			if (far)
 				h->times[i].sent_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -286,6 +287,7 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 					  handover_act *take, int64_t (*stamp)(void *object))
 {
 	struct handover *h = thread->state;
+	struct mark *mark = &h->ensemble.run->mark;
 	void *object = h->object;
 	int rounds, err = 0;
 
@@ -299,6 +301,7 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 			err = send(object, HANDOVER_BACK);
 			err = wait(object, HANDOVER_THERE) ?: err;
 			h->times[i].woke_ns = stamp(object);
+			mark_lower(mark);
 			take(object, HANDOVER_THERE);
 		}
 		h->wakes = handover_switches() - switches;
@@ -313,6 +316,7 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 					   handover_act *take)
 {
 	struct series *series = &h->ensemble.run->series[h->send[h->kind][HANDOVER_NONE]];
+	struct mark *mark = &h->ensemble.run->mark;
 	void *object = h->object;
 	int err = 0;
 
@@ -320,9 +324,9 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 		int64_t from_ns, sent_ns;
 
 		arm(object, HANDOVER_ALONE);
-		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		from_ns = mark_from_ns(mark);
 		err = send(object, HANDOVER_ALONE);
-		sent_ns = clock_now_ns(CLOCK_MONOTONIC);
+		sent_ns = mark_to_ns(mark);
 		series_put(series, ensemble_net(&h->ensemble, sent_ns - from_ns));
 		err = wait(object, HANDOVER_ALONE) ?: err;
 		take(object, HANDOVER_ALONE);

@@ -45,6 +45,11 @@ int line_parse(struct line *line, const char *text, struct line_how how, struct 
 		if (strlen(line_kinds[i]->name) == size &&
 		    !strncmp(line_kinds[i]->name, text, size))
 			line->kind = line_kinds[i];
+	if (how.marks && line->kind != &line_gpio) {
+		line->kind = NULL;
+		return message_set(why, -EINVAL, "give it as gpio:CHIP:LINE: gpio:gpiochip0:17",
+				   "'%.80s' is no line to mark on", text);
+	}
 	if (!line->kind)
 		return line_unknown(text, why);
 	line->text = text + size + 1;

@@ -30,6 +30,7 @@ struct line_how {
 	bool active_low;     /* all lines */
 	int64_t debounce_ns; /* of the input; 0: none */
 	bool asks;	     /* raises events and waits for answers; else it waits for events */
+	bool marks;	     /* an output alone, of the kind gpio (mark.h) */
 };
 
 /* Lines of one GPIO chip, as parsed and found there; of the kinds gpio and loopback. */
@@ -37,7 +38,7 @@ struct line_pins {
 	char path[64];	/* of the character device; "" where the chip is only found below /sys */
 	char label[64]; /* of the chip, as gpioinfo shows it */
 	uint32_t output;
-	uint32_t input;
+	uint32_t input; /* not where the line marks */
 	uint32_t mark;
 	bool marked; /* there is a line MARK */
 };

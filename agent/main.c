@@ -20,6 +20,7 @@
 static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
 	"                     [--load-cmd COMMAND] [--load-cpu LIST] [--output FILE]\n"
+	"                     [--mark gpio:CHIP:LINE]\n"
 	"                     [--keep-settings | --prepare] [--histogram-only]\n"
 	"                     [--disturb KIND:LENGTH:PERIOD]\n"
 	"                     [--disturb-module FILE | --allow-disturb]\n"
@@ -53,8 +54,9 @@ static int main_usage_error(const char *text, const char *detail)
 
 /* Options of the run itself. */
 #define MAIN_FLAGS "allow-disturb control histogram-only keep-settings prepare"
-#define MAIN_VALUES \
-	"disturb disturb-module hold output run load load-cmd load-cpu spool spool-size step"
+#define MAIN_VALUES                                                                            \
+	"disturb disturb-module hold output run load load-cmd load-cpu mark spool spool-size " \
+	"step"
 
 static bool main_is_flag(struct run_request *request, const char *name)
 {
@@ -94,6 +96,8 @@ static const char **main_run_value(struct run_request *request, struct main_numb
 		return &request->load_command;
 	if (!strcmp(name, "load-cpu"))
 		return &request->load_cpus;
+	if (!strcmp(name, "mark"))
+		return &request->mark;
 	if (!strcmp(name, "disturb"))
 		return &request->disturb;
 	if (!strcmp(name, "disturb-module"))

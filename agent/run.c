@@ -873,7 +873,11 @@ static int run_prepare(struct run *run)
 	if (!err)
 		err = run_check_disturb(run);
 	if (!err)
+		err = mark_parse(run);
+	if (!err)
 		err = run->request->measurement->setup(run);
+	if (!err)
+		err = mark_open(run);
 	if (!err)
 		err = run_settings(run);
 	if (!err && run->request->measurement->configure)
@@ -950,6 +954,18 @@ static void run_close_stream(struct run *run)
 	}
 }
 
+/* What failed before is what is told. */
+static int run_close_mark(struct run *run, int err)
+{
+	struct message msg = { { 0 }, { 0 } };
+	int failed = mark_close(run, &msg);
+
+	if (err || !failed)
+		return err;
+	run->msg = msg;
+	return run_failure(failed);
+}
+
 static int run_carry_out(struct run *run)
 {
 	const struct measurement *m = run->request->measurement;
@@ -961,6 +977,7 @@ static int run_carry_out(struct run *run)
 	measured = measured && err != RUN_SKIPPED;
 	if (!run->stream.records)
 		drain_header(run);
+	err = run_close_mark(run, err);
 	run_stop_disturb(run);
 	run_stop_loads(run);
 	if (!err && m->finish)

@@ -15,6 +15,7 @@
 #include "catalogue.h"
 #include "cpulist.h"
 #include "disturb.h"
+#include "mark.h"
 #include "message.h"
 #include "series.h"
 #include "settings.h"
@@ -76,6 +77,7 @@ struct run_request {
 	const char *loads;
 	const char *load_command;   /* or NULL */
 	const char *load_cpus;	    /* or NULL */
+	const char *mark;	    /* or NULL: gpio:CHIP:LINE */
 	const char *disturb;	    /* or NULL: KIND:LENGTH:PERIOD */
 	const char *disturb_module; /* the file, or NULL: the one for this kernel is looked for */
 	const char *output;	    /* file, "-", or NULL: a summary for people */
@@ -102,6 +104,7 @@ struct run {
 	struct settings *settings;
 	struct load_set *loads;
 	struct ambience ambience;
+	struct mark mark;
 	struct disturb disturb;
 	bool is_disturbed;	     /* the module is there */
 	pid_t groups[RUN_LOADS_MAX]; /* process groups of the loads */

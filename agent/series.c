@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mark.h"
 #include "shared.h"
 
 enum escape { ESCAPE_MISSED = 1, ESCAPE_LOST, ESCAPE_WIDE, ESCAPE_TIME };
@@ -33,6 +34,12 @@ int series_init(struct series *s, int number, const struct series_info *info, si
 	s->info = *info;
 	series_touch(s);
 	return 0;
+}
+
+void series_mark(struct series *s, struct mark *mark)
+{
+	s->mark = mark;
+	s->room_until = s->head;
 }
 
 void series_touch(struct series *s)
@@ -65,9 +72,13 @@ static void series_escape(struct series *s, uint32_t *head, enum escape kind, in
 /* Room for the longest entry; what could not be said before goes first. */
 static bool series_make_room(struct series *s, uint32_t *head)
 {
-	if ((int32_t)(s->room_until - s->head) < SERIES_WORDS_MAX)
-		s->room_until = atomic_load_acquire(&s->tail) + s->mask + 1;
-	if ((int32_t)(s->room_until - s->head) < SERIES_WORDS_MAX)
+	uint32_t until = s->room_until;
+
+	if ((int32_t)(until - s->head) < SERIES_WORDS_MAX)
+		until = atomic_load_acquire(&s->tail) + s->mask + 1;
+	/* with a mark no sample is quick: each comes to series_put_slow() */
+	s->room_until = s->mark ? s->head : until;
+	if ((int32_t)(until - s->head) < SERIES_WORDS_MAX)
 		return false;
 	*head = s->head;
 	if (s->lost_open) {
@@ -83,7 +94,7 @@ static bool series_make_room(struct series *s, uint32_t *head)
 	return true;
 }
 
-void series_put_slow(struct series *s, int64_t value)
+static void series_store(struct series *s, int64_t value)
 {
 	uint32_t head;
 
@@ -99,6 +110,17 @@ void series_put_slow(struct series *s, int64_t value)
 	}
 	series_word(s, &head, (uint32_t)(int32_t)value);
 	atomic_store_release(&s->head, head);
+}
+
+void series_put_slow(struct series *s, int64_t value)
+{
+	if (!s->mark) {
+		series_store(s, value);
+		return;
+	}
+	mark_drive(s->mark, 1);
+	series_store(s, value);
+	mark_drive(s->mark, 0);
 }
 
 void series_missed(struct series *s, int64_t count)

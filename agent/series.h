@@ -58,6 +58,8 @@ struct series_histogram {
 	int64_t sum; /* stays at the nearest bound once it has left 64 bits */
 };
 
+struct mark;
+
 struct series {
 	/* written by the measuring thread */
 	uint32_t head __attribute__((aligned(64)));
@@ -67,6 +69,7 @@ struct series {
 	int64_t lost_open; /* lost, and not yet said in the ring */
 	int64_t lost_open_max;
 	int64_t missed_open;
+	struct mark *mark; /* a pulse on it for each sample, or NULL */
 
 	/* written by the draining thread */
 	uint32_t tail __attribute__((aligned(64)));
@@ -99,6 +102,9 @@ int series_init(struct series *s, int number, const struct series_info *info, si
 void series_free(struct series *s);
 /* Write to every page of the ring, before the measuring thread or process starts. */
 void series_touch(struct series *s);
+
+/* From here on each sample makes a pulse on @mark: none of them is quick any more. */
+void series_mark(struct series *s, struct mark *mark);
 
 /* The measuring thread, when series_put() found no room or something out of the ordinary. */
 void series_put_slow(struct series *s, int64_t value);

@@ -210,7 +210,9 @@ static int gpio_no_chip(const struct line *line, int err, const char *chip, stru
 				   "the GPIO chips of this machine must not be opened");
 	if (!count)
 		return message_set(why, -ENODEV,
-				   "use a board that has one, or another kind of line: net, serial",
+				   line->how.marks ? "use a board that has one" :
+						     "use a board that has one, or another kind "
+						     "of line: net, serial",
 				   "this machine has no GPIO chip");
 	return message_set(why, -EINVAL, chips, "there is no GPIO chip '%s' ('%s:%.80s')", chip,
 			   line->kind->name, line->text);
@@ -244,12 +246,36 @@ static int gpio_parse_lines(struct line *line, int chip, const struct gpiochip_i
 	return 0;
 }
 
+/* CHIP:LINE */
+static int gpio_parse_mark(struct line *line, struct message *why)
+{
+	struct gpiochip_info info = { 0 };
+	char chip[64] = "", words[3][40];
+	int fd, err;
+
+	if (gpio_split(line->text, 1, chip, words))
+		return message_set(why, -EINVAL, "give it as gpio:CHIP:LINE: gpio:gpiochip0:17",
+				   "'%.80s' is no chip and one of its lines", line->text);
+	fd = gpio_find(chip, line->pins.path, &info);
+	if (fd < 0)
+		return gpio_no_chip(line, fd, chip, why);
+	snprintf(line->pins.label, sizeof(line->pins.label), "%s", info.label);
+	err = gpio_is_version_2(fd) ?
+		      gpio_parse_line(fd, &info, words[0], &line->pins.output, why) :
+		      message_set(why, -ENODEV, "measure on Linux 5.10 or newer",
+				  "this kernel has no GPIO lines that could be marked on quickly");
+	close(fd);
+	return err;
+}
+
 static int gpio_parse(struct line *line, struct message *why)
 {
 	struct gpiochip_info info = { 0 };
 	char chip[64] = "", words[3][40];
 	int fd = -EINVAL, count = 3, err;
 
+	if (line->how.marks)
+		return gpio_parse_mark(line, why);
 	/* a chip's label may have colons: the longer notation is tried first */
 	if (line->how.asks && !gpio_split(line->text, 3, chip, words))
 		fd = gpio_find(chip, line->pins.path, &info);
@@ -387,7 +413,7 @@ static int gpio_take(struct line *line, struct gpio *gpio, struct message *why)
 	const uint64_t low = line->how.active_low ? GPIO_V2_LINE_FLAG_ACTIVE_LOW : 0;
 	int err = gpio_find_state(gpio, line, pins->output, why);
 
-	if (!err)
+	if (!err && !line->how.marks)
 		err = gpio_find_state(gpio, line, pins->input, why);
 	if (!err && pins->marked)
 		err = gpio_find_state(gpio, line, pins->mark, why);
@@ -397,6 +423,8 @@ static int gpio_take(struct line *line, struct gpio *gpio, struct message *why)
 		gpio_request(gpio->chip, &pins->output, 1, GPIO_V2_LINE_FLAG_OUTPUT | low, 0, 0);
 	if (gpio->output < 0)
 		return gpio_refused(line, gpio->output, "driven", pins->output, why);
+	if (line->how.marks)
+		return 0;
 	gpio->offsets[GPIO_INPUT] = pins->input;
 	gpio->offsets[GPIO_MARK] = pins->mark;
 	gpio->input = gpio_request(gpio->chip, gpio->offsets, pins->marked ? 2 : 1,

@@ -138,6 +138,7 @@ const struct measurement condvar_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = condvar_verdicts,
 	.evaluate = handover_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = condvar_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

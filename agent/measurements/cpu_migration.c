@@ -78,9 +78,9 @@ static bool migration_loop_once(struct run *run, const struct cpupair *pair, int
 
 		if (err)
 			return migration_fail(run, err, pair->from);
-		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		from_ns = mark_from_ns(&run->mark);
 		err = cpulist_apply(&to, 0);
-		took_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+		took_ns = mark_to_ns(&run->mark) - from_ns;
 		if (err || sched_getcpu() != pair->to)
 			return migration_fail(run, err, pair->to);
 		series_put(series, took_ns - series->info.stamp_ns);
@@ -160,6 +160,7 @@ const struct measurement cpu_migration_measurement = {
 	.series = migration_series,
 	.verdicts = migration_verdicts,
 	.evaluate = migration_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = migration_setup,
 	.finish = migration_finish,
 	.cleanup = migration_cleanup,

@@ -123,6 +123,7 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 			if (run_stopped(state->run))
 				return;
 		} while (atomic_load_acquire(&bell->rung) == rung);
+		mark_lower(&state->run->mark);
 		if (err) {
 			bell->early++;
 			continue;
@@ -154,7 +155,7 @@ static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
 			atomic_store_release(&state->run->stop, RUN_STOP);
 			return;
 		}
-		bell->rung_ns = rung_ns = clock_now_ns(CLOCK_MONOTONIC);
+		bell->rung_ns = rung_ns = mark_from_ns(&state->run->mark);
 		atomic_store_release(&bell->rung, next);
 		wakeup_futex(&bell->rung, FUTEX_WAKE_PRIVATE, 1);
 	}
@@ -288,6 +289,7 @@ const struct measurement cpu_wakeup_measurement = {
 	.tables = wakeup_tables,
 	.verdicts = wakeup_verdicts,
 	.evaluate = wakeup_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = wakeup_setup,
 	.finish = wakeup_finish,
 	.cleanup = wakeup_cleanup,

@@ -93,6 +93,7 @@ const struct measurement eventfd_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = eventfd_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

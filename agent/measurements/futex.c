@@ -135,6 +135,7 @@ const struct measurement futex_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = futex_verdicts,
 	.evaluate = futex_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = futex_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

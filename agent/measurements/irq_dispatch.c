@@ -231,6 +231,7 @@ const struct measurement irq_dispatch_measurement = {
 	.series = irq_dispatch_series,
 	.tables = irq_dispatch_tables,
 	.evaluate = irq_dispatch_evaluate,
+	.mark = &catalogue_mark_samples,
 	.setup = irq_dispatch_setup,
 	.start = irq_dispatch_start,
 	.finish = irq_dispatch_finish,

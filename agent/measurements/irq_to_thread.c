@@ -164,6 +164,7 @@ const struct measurement irq_to_thread_measurement = {
 	.options = irq_to_thread_options,
 	.series = irq_to_thread_series,
 	.evaluate = irq_to_thread_evaluate,
+	.mark = &catalogue_mark_samples,
 	.setup = irq_to_thread_setup,
 	.start = irq_to_thread_start,
 	.finish = irq_to_thread_finish,

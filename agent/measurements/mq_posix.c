@@ -158,6 +158,7 @@ const struct measurement mq_posix_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = mq_posix_verdicts,
 	.evaluate = handover_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = mq_posix_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

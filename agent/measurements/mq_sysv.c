@@ -154,6 +154,7 @@ const struct measurement mq_sysv_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = mq_sysv_verdicts,
 	.evaluate = handover_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = mq_sysv_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -144,6 +144,7 @@ const struct measurement mutex_chain_measurement = {
 	.tables = chain_tables,
 	.verdicts = chain_verdicts,
 	.evaluate = chain_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = chain_setup,
 	.finish = chain_finish,
 	.cleanup = mutex_links_cleanup,

@@ -81,6 +81,7 @@ const struct measurement mutex_contended_measurement = {
 	.series = contended_series,
 	.verdicts = contended_verdicts,
 	.evaluate = contended_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = contended_setup,
 	.finish = contended_finish,
 	.cleanup = mutex_links_cleanup,

@@ -162,6 +162,7 @@ const struct measurement mutex_handover_measurement = {
 	.tables = handover_tables,
 	.verdicts = handover_verdicts,
 	.evaluate = mutex_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = mutex_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -27,6 +27,7 @@ static bool links_turn(struct mutex_links_scene *scene, int number, uint32_t tur
 static void links_first(struct ensemble_thread *thread)
 {
 	struct mutex_links_scene *scene = thread->state;
+	struct mark *mark = &thread->ensemble->run->mark;
 	uint32_t all = 0;
 
 	for (uint32_t loop = 1;; loop++) {
@@ -44,8 +45,8 @@ static void links_first(struct ensemble_thread *thread)
 			ensemble_post(&scene->turns[scene->links]);
 			if (scene->yields)
 				sched_yield();
-			scene->runs_ns[i] = clock_now_ns(CLOCK_MONOTONIC);
-			scene->unlock_ns[i] = clock_now_ns(CLOCK_MONOTONIC);
+			scene->runs_ns[i] = mark_to_ns(mark);
+			scene->unlock_ns[i] = mark_from_ns(mark);
 			pthread_mutex_unlock(&scene->mutexes[0]);
 			ensemble_wait(&scene->back, all * (uint32_t)(scene->links + 1));
 		}
@@ -77,13 +78,14 @@ static void links_high(struct ensemble_thread *thread)
 {
 	struct mutex_links_scene *scene = thread->state;
 	pthread_mutex_t *mutex = &scene->mutexes[scene->links - 1];
+	struct mark *mark = &thread->ensemble->run->mark;
 
 	for (uint32_t turn = 1; links_turn(scene, scene->links, turn); turn++) {
 		ensemble_post(&scene->turns[scene->links + 1]);
 		atomic_store_release(&scene->waiting, 1);
-		scene->request_ns[scene->at] = clock_now_ns(CLOCK_MONOTONIC);
+		scene->request_ns[scene->at] = mark_from_ns(mark);
 		pthread_mutex_lock(mutex);
-		scene->got_ns[scene->at] = clock_now_ns(CLOCK_MONOTONIC);
+		scene->got_ns[scene->at] = mark_to_ns(mark);
 		atomic_store_release(&scene->waiting, 0);
 		pthread_mutex_unlock(mutex);
 	}

@@ -129,18 +129,19 @@ static void mutex_singles(struct ensemble *e, const struct mutex_measured *m,
 {
 	struct series *acquire = &e->run->series[m->acquire];
 	struct series *release = &e->run->series[m->release];
+	struct mark *mark = &e->run->mark;
 
 	ensemble_loop(e, m->acquire);
 	ensemble_loop(e, m->release);
 	while (count-- > 0) {
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), held_ns, before_ns;
+		int64_t from_ns = mark_from_ns(mark), held_ns, before_ns;
 
 		pthread_mutex_lock(mutex);
-		held_ns = clock_now_ns(CLOCK_MONOTONIC);
+		held_ns = mark_to_ns(mark);
 		series_put(acquire, ensemble_net(e, held_ns - from_ns));
-		before_ns = clock_now_ns(CLOCK_MONOTONIC);
+		before_ns = mark_from_ns(mark);
 		pthread_mutex_unlock(mutex);
-		series_put(release, ensemble_net(e, clock_now_ns(CLOCK_MONOTONIC) - before_ns));
+		series_put(release, ensemble_net(e, mark_to_ns(mark) - before_ns));
 	}
 }
 
@@ -225,6 +226,7 @@ const struct measurement mutex_uncontended_measurement = {
 	.tables = mutex_tables,
 	.verdicts = mutex_verdicts,
 	.evaluate = mutex_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = mutex_setup,
 	.finish = mutex_finish,
 	.cleanup = mutex_cleanup,

@@ -141,20 +141,26 @@ static int64_t fault_count(void)
 #define FAULT_PLAIN __attribute__((noinline, no_sanitize("address"), no_sanitize("thread")))
 #endif
 
-static FAULT_PLAIN int64_t fault_write(volatile char *at)
+static FAULT_PLAIN int64_t fault_write(struct mark *mark, volatile char *at)
 {
-	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	int64_t from_ns = mark_from_ns(mark);
 
 	*at = 1;
-	return clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+	return mark_to_ns(mark) - from_ns;
 }
 
-static FAULT_PLAIN int64_t fault_read(const volatile char *at)
+static FAULT_PLAIN int64_t fault_read(struct mark *mark, const volatile char *at)
 {
-	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	int64_t from_ns = mark_from_ns(mark);
 
 	(void)*at;
-	return clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+	return mark_to_ns(mark) - from_ns;
+}
+
+/* No sample. */
+static FAULT_PLAIN void fault_place(volatile char *at)
+{
+	*at = 1;
 }
 
 /* --- the loop --- */
@@ -165,12 +171,13 @@ static void fault_touch(struct fault_state *state, enum fault_kind_number kind, 
 	struct fault_measured *m = &state->kinds[kind];
 	struct ensemble *e = &state->ensemble;
 	struct series *series = &e->run->series[m->series];
+	struct mark *mark = &e->run->mark;
 	int64_t before = fault_count();
 
 	ensemble_loop(e, m->series);
 	for (int i = 0; i < count; i++) {
-		int64_t took_ns = fault_kinds[kind].writes ? fault_write(&memory[i * step]) :
-							     fault_read(&memory[i * step]);
+		int64_t took_ns = fault_kinds[kind].writes ? fault_write(mark, &memory[i * step]) :
+							     fault_read(mark, &memory[i * step]);
 
 		series_put(series, ensemble_net(e, took_ns));
 	}
@@ -187,10 +194,11 @@ static void fault_touch_huge(struct fault_state *state, char *memory, int count)
 	ensemble_loop(e, m->series);
 	for (int i = 0; i < count; i++) {
 		char *page = &memory[i * state->huge];
-		int64_t before = fault_count(), took_ns = fault_write(page), faults;
+		int64_t before = fault_count(), took_ns, faults;
 
+		took_ns = fault_write(&e->run->mark, page);
 		faults = fault_count() - before;
-		fault_write(&page[state->huge / 2]);
+		fault_place(&page[state->huge / 2]);
 		if (fault_count() - before != faults) {
 			m->others++;
 			continue;
@@ -415,6 +423,7 @@ const struct measurement page_fault_measurement = {
 	.tables = fault_tables,
 	.verdicts = fault_verdicts,
 	.evaluate = fault_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = fault_setup,
 	.finish = fault_finish,
 	.cleanup = fault_cleanup,

@@ -90,6 +90,7 @@ const struct measurement pipe_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = pipe_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

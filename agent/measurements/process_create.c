@@ -150,12 +150,12 @@ static bool process_once(struct process_state *state, int number)
 	int status;
 
 	*state->ran_ns = 0;
-	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	from_ns = mark_from_ns(&e->run->mark);
 	pid = how->create(state->ran_ns, words);
 	if (pid < 0)
 		return ensemble_fail(e, -errno, "cannot create a process");
 	status = process_wait(e->run, pid);
-	until_ns = clock_now_ns(CLOCK_MONOTONIC);
+	until_ns = mark_to_ns(&e->run->mark);
 	if (run_stopped(e->run))
 		return false;
 	if (how->program && read(state->pipe[0], state->ran_ns, sizeof(*state->ran_ns)) < 0)
@@ -299,6 +299,7 @@ const struct measurement process_create_measurement = {
 	.series = process_series,
 	.tables = process_tables,
 	.evaluate = process_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = process_setup,
 	.finish = process_finish,
 	.cleanup = process_cleanup,

@@ -125,10 +125,10 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 		if (atomic_load_acquire(&state->stop))
 			return;
 		atomic_store_release(&waiter->gate, 0);
-		waiter->from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		waiter->from_ns = mark_from_ns(&state->ensemble.run->mark);
 		atomic_store_release(&waiter->waits, waiter->waits + 1);
 		sem_wait(&state->sem);
-		waiter->to_ns = clock_now_ns(CLOCK_MONOTONIC);
+		waiter->to_ns = mark_to_ns(&state->ensemble.run->mark);
 		atomic_store_release(&waiter->released, waiter->released + 1);
 	}
 }
@@ -148,7 +148,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 		int64_t now_ns;
 
 		ensemble_open(&waiter->gate);
-		now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		now_ns = mark_to_ns(&state->ensemble.run->mark);
 		if (atomic_load_acquire(&waiter->waits) != round ||
 		    atomic_load_acquire(&waiter->released) == round)
 			return sem_keeper_broken(state, "whose gate was opened", n);
@@ -156,7 +156,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 	}
 	for (int n = state->count; n > 0; n--) {
 		struct sem_waiter *highest = state->ranks[state->count - n];
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		int64_t from_ns = mark_from_ns(&state->ensemble.run->mark);
 
 		sem_post(&state->sem);
 		if (atomic_load_acquire(&highest->released) != round)
@@ -373,6 +373,7 @@ const struct measurement sem_contended_measurement = {
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = sem_setup,
 	.finish = sem_finish,
 	.cleanup = sem_cleanup,

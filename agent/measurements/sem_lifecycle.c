@@ -106,19 +106,20 @@ static void sem_unnamed(struct sem_state *state, const struct sem_kind *kind,
 			struct sem_measured *m, int64_t count)
 {
 	const struct ensemble *e = &state->ensemble;
+	struct mark *mark = &e->run->mark;
 	sem_t *sem = state->sems;
 
 	while (count-- > 0) {
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), to_ns;
+		int64_t from_ns = mark_from_ns(mark), to_ns;
 
 		sem_init(sem, kind->shared, 0);
-		to_ns = clock_now_ns(CLOCK_MONOTONIC);
+		to_ns = mark_to_ns(mark);
 		sem_put(e, m->create, from_ns, to_ns);
 		if (kind->used)
 			sem_use(sem);
-		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		from_ns = mark_from_ns(mark);
 		sem_destroy(sem);
-		to_ns = clock_now_ns(CLOCK_MONOTONIC);
+		to_ns = mark_to_ns(mark);
 		sem_put(e, m->delete, from_ns, to_ns);
 	}
 }
@@ -127,12 +128,13 @@ static bool sem_named(struct sem_state *state, const struct sem_kind *kind, stru
 		      int64_t count)
 {
 	const struct ensemble *e = &state->ensemble;
+	struct mark *mark = &e->run->mark;
 
 	while (count-- > 0) {
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), to_ns;
+		int64_t from_ns = mark_from_ns(mark), to_ns;
 		sem_t *sem = sem_open(state->name, O_CREAT | O_EXCL, 0600, 0);
 
-		to_ns = clock_now_ns(CLOCK_MONOTONIC);
+		to_ns = mark_to_ns(mark);
 		if (sem == SEM_FAILED) {
 			state->refused = errno;
 			return false;
@@ -140,10 +142,10 @@ static bool sem_named(struct sem_state *state, const struct sem_kind *kind, stru
 		sem_put(e, m->create, from_ns, to_ns);
 		if (kind->used)
 			sem_use(sem);
-		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		from_ns = mark_from_ns(mark);
 		sem_close(sem);
 		sem_unlink(state->name);
-		to_ns = clock_now_ns(CLOCK_MONOTONIC);
+		to_ns = mark_to_ns(mark);
 		sem_put(e, m->delete, from_ns, to_ns);
 	}
 	return true;
@@ -276,6 +278,7 @@ const struct measurement sem_lifecycle_measurement = {
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = sem_setup,
 	.finish = sem_finish,
 	.cleanup = sem_cleanup,

@@ -101,6 +101,7 @@ const struct measurement sem_sysv_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = sem_sysv_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

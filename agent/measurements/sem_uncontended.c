@@ -70,18 +70,19 @@ static void sem_singles(struct ensemble *e, struct sem_measured *m, int64_t coun
 {
 	struct series *acquire = &e->run->series[m->acquire];
 	struct series *release = &e->run->series[m->release];
+	struct mark *mark = &e->run->mark;
 
 	ensemble_loop(e, m->acquire);
 	ensemble_loop(e, m->release);
 	while (count-- > 0) {
-		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), held_ns, before_ns;
+		int64_t from_ns = mark_from_ns(mark), held_ns, before_ns;
 
 		sem_wait(&m->sem);
-		held_ns = clock_now_ns(CLOCK_MONOTONIC);
+		held_ns = mark_to_ns(mark);
 		series_put(acquire, ensemble_net(e, held_ns - from_ns));
-		before_ns = clock_now_ns(CLOCK_MONOTONIC);
+		before_ns = mark_from_ns(mark);
 		sem_post(&m->sem);
-		series_put(release, ensemble_net(e, clock_now_ns(CLOCK_MONOTONIC) - before_ns));
+		series_put(release, ensemble_net(e, mark_to_ns(mark) - before_ns));
 	}
 }
 
@@ -170,6 +171,7 @@ const struct measurement sem_uncontended_measurement = {
 	.series = sem_series,
 	.tables = sem_tables,
 	.evaluate = sem_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = sem_setup,
 	.finish = sem_finish,
 	.cleanup = sem_cleanup,

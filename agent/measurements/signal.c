@@ -218,6 +218,7 @@ const struct measurement signal_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = signal_verdicts,
 	.evaluate = signal_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = signal_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -105,6 +105,9 @@ static void *lifecycle_main(void *arg)
 	struct lifecycle_state *state = arg;
 	struct ensemble *e = &state->ensemble;
 
+	/* one that was not to run does so only while it is deleted */
+	if (state->scenario != LIFECYCLE_NEVER)
+		mark_lower(&e->run->mark);
 	state->runs_ns = now_ns;
 	state->tid = (pid_t)syscall(SYS_gettid);
 	atomic_store_release(&state->ran, 1);
@@ -135,14 +138,17 @@ static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measur
 {
 	bool never = state->scenario == LIFECYCLE_NEVER;
 	bool terminated = state->scenario == LIFECYCLE_TERMINATED;
+	struct mark *mark = &state->ensemble.run->mark;
 	int64_t from_ns, until_ns;
 	pthread_t thread;
 	int err;
 
 	atomic_store_release(&state->ran, 0);
-	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	from_ns = mark_from_ns(mark);
 	err = pthread_create(&thread, &m->attr, lifecycle_main, state);
 	until_ns = clock_now_ns(CLOCK_MONOTONIC);
+	if (never)
+		mark_lower(mark);
 	if (err)
 		return ensemble_fail(&state->ensemble, -err, "cannot start a thread");
 	if (never == (atomic_load_acquire(&state->ran) != 0))
@@ -152,11 +158,11 @@ static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measur
 		until_ns = state->runs_ns;
 	}
 	state->create_ns[i] = until_ns - from_ns;
-	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	from_ns = mark_from_ns(mark);
 	if (!terminated)
 		pthread_cancel(thread);
 	pthread_join(thread, NULL);
-	state->delete_ns[i] = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+	state->delete_ns[i] = mark_to_ns(mark) - from_ns;
 	return true;
 }
 
@@ -310,6 +316,7 @@ const struct measurement thread_lifecycle_measurement = {
 	.series = lifecycle_series,
 	.verdicts = lifecycle_verdicts,
 	.evaluate = lifecycle_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = lifecycle_setup,
 	.finish = lifecycle_finish,
 	.cleanup = lifecycle_cleanup,

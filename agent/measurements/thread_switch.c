@@ -71,7 +71,8 @@ struct switch_state {
 	bool batched;
 	bool ends;
 
-	uint32_t halt; /* the threads are to go to the gate at once */
+	uint32_t lined_up; /* have begun the test loop */
+	uint32_t halt;	   /* the threads are to go to the gate at once */
 	uint32_t through;
 	sem_t all_through;
 	uint32_t last;	 /* who yielded last */
@@ -122,8 +123,11 @@ static const struct catalogue_evaluate switch_evaluate[] = {
 
 /* --- the threads under test --- */
 
-static void switch_away(struct switch_state *state, uint32_t number)
+/* @sampled: what comes next is a sample. */
+static void switch_away(struct switch_state *state, uint32_t number, bool sampled)
 {
+	if (sampled)
+		mark_raise(&state->ensemble.run->mark);
 	state->left_ns = clock_now_ns(CLOCK_MONOTONIC);
 	atomic_store_release(&state->last, number);
 	sched_yield();
@@ -132,13 +136,14 @@ static void switch_away(struct switch_state *state, uint32_t number)
 /* The first yield is for lining up: from then on each comes back from one. */
 static void switch_single(struct switch_state *state, uint32_t number)
 {
+	bool last_of_round = atomic_fetch_add(&state->lined_up, 1) + 1 == (uint32_t)state->threads;
 	uint32_t before = number;
 
 	/* what the one before did here is done */
 	atomic_load_acquire(&state->last);
-	switch_away(state, number);
+	switch_away(state, number, last_of_round);
 	for (int lap = 0; lap < state->laps && !atomic_load_relaxed(&state->halt); lap++) {
-		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		int64_t now_ns = mark_to_ns(&state->ensemble.run->mark);
 		uint32_t last = atomic_load_acquire(&state->last);
 
 		if (last == number || (before != number && last != before))
@@ -146,7 +151,7 @@ static void switch_single(struct switch_state *state, uint32_t number)
 		if (last != number && state->taken < SWITCH_SAMPLES_MAX)
 			state->taken_ns[state->taken++] = now_ns - state->left_ns;
 		before = last;
-		switch_away(state, number);
+		switch_away(state, number, !last_of_round || lap + 1 < state->laps);
 	}
 }
 
@@ -219,6 +224,7 @@ static void switch_open(struct switch_state *state)
 static bool switch_go(struct switch_state *state, struct switch_group *group, bool batched)
 {
 	state->batched = batched;
+	atomic_store_release(&state->lined_up, 0);
 	state->taken = 0;
 	switch_open(state);
 	if (switch_await(state))
@@ -448,6 +454,7 @@ const struct measurement thread_switch_measurement = {
 	.tables = switch_tables,
 	.verdicts = switch_verdicts,
 	.evaluate = switch_evaluate,
+	.mark = &catalogue_mark_spans,
 	.setup = switch_setup,
 	.finish = switch_finish,
 	.cleanup = switch_cleanup,

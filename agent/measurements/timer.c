@@ -608,6 +608,7 @@ const struct measurement timer_measurement = {
 	.verdicts = timer_verdicts,
 	.evaluate = timer_evaluate,
 	.ways = timer_ways,
+	.mark = &catalogue_mark_samples,
 	.setup = timer_setup,
 	.configure = timer_configure,
 	.start = timer_start,
