@@ -259,6 +259,15 @@ def test_cpus_of_a_load_that_is_not_there(rtgauge: Run) -> None:
     assert rtgauge("evaluate", "--target", "fake", "--for", "1s", "--load-cpu", "0").code == 0
 
 
+def test_samples_shown_on_a_line(rtgauge: Run) -> None:
+    words = ("run", "timer", "--target", "fake", "--for", "1s", "--mark")
+    done = rtgauge(*words, "net:7")
+    assert done.code == 2 and "gpio:CHIP:LINE" in done.err
+    done = rtgauge(*words, "gpio:gpiochip0:17", "--json")
+    (step,) = json.loads(done.out)["runs"][0]["plan"]["steps"]
+    assert (done.code, step["mark"]) == (0, "gpio:gpiochip0:17")
+
+
 def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0

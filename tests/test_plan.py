@@ -66,6 +66,7 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
             budget = "150us"
             rate = "2/d"
             load-cmd = "stress-ng --vm 2"
+            mark = "gpio:gpiochip0:17"
             disturb = "preempt_disable:200us:7301us"
             histogram-only = true
             [[step]]
@@ -82,7 +83,8 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
     assert first.arguments() == [
         "run", "timer", "--interval", "1ms", "--priority", "80", "--dither", "yes", "--cpu", "1",
         "--load", "sched:groups=2", "--load-cpu", "0", "--load-cmd", "stress-ng --vm 2",
-        "--disturb", "preempt_disable:200us:7.301ms", "--histogram-only",
+        "--mark", "gpio:gpiochip0:17", "--disturb", "preempt_disable:200us:7.301ms",
+        "--histogram-only",
     ]  # fmt: skip
     assert second == PlannedStep("pendulum", parameters=second.parameters, prepare=True)
     assert second.arguments() == ["run", "pendulum", "--load", "idle", "--prepare"]
@@ -168,6 +170,8 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "prepare = 1", "key 'prepare'", ""),
         (STEP + "prepare = true\nkeep-settings = true", "left as it is", "leave one"),
         (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
+        (STEP + "mark = 'gpio:17'", "'mark': 'gpio:17' is no line", "gpio:CHIP:LINE"),
+        (STEP + "mark = 'loopback:a:1:2'", "is no line to mark on", "gpio:CHIP:LINE"),
         (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "preempt_disable:200us"),
         (STEP + "disturb = 'kthraed:1ms:9ms'", "called 'kthraed'", "'kthread'"),
         (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is no length", "1us to 100ms"),

@@ -166,11 +166,11 @@ def test_the_command_of_a_row_has_what_its_plan_says() -> None:
         )
         for at, method in enumerate(["timer", "itimer"])
     ]
-    planned = {"load_cpu": "1", "prepare": True, "keep_settings": False, "histogram_only": False}
+    planned = {"load_cpu": "1", "prepare": True, "mark": "gpio:gpiochip0:17"}
     run = made.run([made.step(0, series, load="cpu")])
     run.document["plan"] = {"steps": [planned]}
     rows = beside.within(model.build([run]), 0)[0].rows  # type: ignore[list-item]
-    assert rows[0].command.endswith("--load cpu --load-cpu 1 --prepare")
+    assert rows[0].command.endswith("--load cpu --mark gpio:gpiochip0:17 --load-cpu 1 --prepare")
     run.document["plan"] = {"steps": []}
     assert beside.within(model.build([run]), 0)[0].rows[0].command.endswith("--load cpu")  # type: ignore[list-item]
 

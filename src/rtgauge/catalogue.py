@@ -83,6 +83,7 @@ _RESERVED: Final = frozenset(
         "load",
         "load-cmd",
         "load-cpu",
+        "mark",
         "measurement",
         "output",
         "prepare",
@@ -378,7 +379,8 @@ class Profile:
 @dataclass(frozen=True)
 class Measurement(_Named):
     """One thing that can be measured. ``role`` is ``measurement`` or ``calibration``; ``chapter``
-    is the part of an evaluation that it belongs to, empty where the agent does not say."""
+    is the part of an evaluation that it belongs to, empty where the agent does not say. ``mark`` is
+    when the line of ``--mark`` ``rises`` and ``falls``; empty: there is nothing to mark."""
 
     code: str = ""
     role: str = "measurement"
@@ -388,6 +390,7 @@ class Measurement(_Named):
     tables: tuple[Table, ...] = ()
     verdicts: tuple[Rule, ...] = ()
     evaluate: tuple[Evaluation, ...] = ()
+    mark: Mapping[str, str] = field(default_factory=dict)
 
     kind = "measurement"
 
@@ -671,6 +674,7 @@ def _measurement(entry: _Reader) -> Measurement:
             )
             for i in entry.maps("evaluate")
         ),
+        mark=MappingProxyType(entry.mapping("mark")),
     )
 
 

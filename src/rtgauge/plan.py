@@ -9,6 +9,7 @@ catalogue of the target before anything is started there.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -68,6 +69,7 @@ STEP_KEYS: Final = (
     "load",
     "load-cpu",
     "load-cmd",
+    "mark",
     "disturb",
     "budget",
     "rate",
@@ -98,6 +100,7 @@ class PlannedStep:
 
     ``parameters`` holds the options that were given, in their shortest notation; the others stand
     at the agent's defaults. ``load_command`` is a shell command that is a load of its own,
+    ``mark`` a line that shows the samples to an analyser, ``gpio:CHIP:LINE``,
     ``disturb`` a disturbance put in on purpose, ``KIND:LENGTH:PERIOD``.
     ``budget_ns`` and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of
     the plan's hours. ``log_host`` is the target that raises events for this step and times the
@@ -109,6 +112,7 @@ class PlannedStep:
     load: str = "idle"
     load_cpu: str = ""
     load_command: str = ""
+    mark: str = ""
     disturb: str = ""
     budget_ns: int | None = None
     rate_per_hour: float | None = None
@@ -138,6 +142,8 @@ class PlannedStep:
             words += ["--load-cpu", self.load_cpu]
         if self.load_command:
             words += ["--load-cmd", self.load_command]
+        if self.mark:
+            words += ["--mark", self.mark]
         if self.disturb:
             words += ["--disturb", self.disturb]
         if self.histogram_only:
@@ -156,6 +162,7 @@ class PlannedStep:
             "load": self.load,
             "load_cpu": self.load_cpu,
             "load_command": self.load_command,
+            "mark": self.mark,
             "disturb": self.disturb,
             "budget_ns": self.budget_ns,
             "rate_per_hour": self.rate_per_hour,
@@ -271,14 +278,11 @@ def _common_setting(
         case "load-cpu":
             cpus = value(parse_cpus, "name the CPUs of the load as in 0-3,8")
             return {"load_cpu": "all" if cpus is None else format_cpus(cpus)}
-        case "load-cmd":
-            return {"load_command": value(_command, "give one line, as for a shell")}
         case "disturb":
             return {"disturb": normalise_disturb(text)}
-        case "budget":
-            return {"budget_ns": value(_budget, "give the latency allowed, e.g. 150us")}
-        case "rate":
-            return {"rate_per_hour": value(_rate, "give how often it may be exceeded, e.g. 1/h")}
+        case "load-cmd" | "mark" | "budget" | "rate":
+            field_name, read, remedy = _READ[name]
+            return {field_name: value(read, remedy)}
         case "histogram-only" | "keep-settings" | "prepare":
             if text not in ("yes", "no"):
                 raise UsageError(f"'{name}': '{text}' is neither yes nor no")
@@ -291,6 +295,12 @@ def _common_setting(
                 )
             return {name.replace("-", "_"): text.strip()}
     raise UsageError(f"measurement '{entry.name}' is given twice", "")
+
+
+def _mark(text: str) -> str:
+    if not re.fullmatch(r"gpio:[^\s:].*:[^\s:]+", text := text.strip()):
+        raise ValueError(f"'{text}' is no line to mark on")
+    return text
 
 
 def _budget(text: str) -> int:
@@ -312,6 +322,15 @@ def _command(text: str) -> str:
     if not text or "\n" in text or "\0" in text:
         raise ValueError("a command has one line, with something in it")
     return text
+
+
+# Where the value of a key of a step goes, how it is read, and the remedy where it cannot be.
+_READ: Final[Mapping[str, tuple[str, Callable[[str], Any], str]]] = {
+    "load-cmd": ("load_command", _command, "give one line, as for a shell"),
+    "mark": ("mark", _mark, "give it as gpio:CHIP:LINE, e.g. gpio:gpiochip0:17"),
+    "budget": ("budget_ns", _budget, "give the latency allowed, e.g. 150us"),
+    "rate": ("rate_per_hour", _rate, "give how often it may be exceeded, e.g. 1/h"),
+}
 
 
 def _text(value: object, option: Option | None) -> str:

@@ -197,6 +197,7 @@ def _details(
         ]
         sections["Tables"] = [(table.name, table.meaning) for table in entry.tables]
         sections["Verdicts"] = [(rule.rule, rule.meaning) for rule in entry.verdicts]
+        sections["The line of --mark"] = list(entry.mark.items())
     for title, rows in sections.items():
         if rows:
             with formatter.section(title):

@@ -93,6 +93,11 @@ def _host_options() -> list[click.Option]:
             help="A shell command of the target as a load: 'stress-ng --vm 2'.",
         ),
         click.Option(
+            ["--mark"],
+            metavar="gpio:CHIP:LINE",
+            help="An output of the target that is high while a sample is taken, for an analyser.",
+        ),
+        click.Option(
             ["--disturb"],
             metavar="KIND:LENGTH:PERIOD",
             help="Disturb the target on purpose, to see that it is found: "
@@ -534,6 +539,7 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
         load=changed.load if "load" in given else step.load,
         load_cpu=changed.load_cpu if "load-cpu" in given else step.load_cpu,
         load_command=changed.load_command if "load-cmd" in given else step.load_command,
+        mark=changed.mark if "mark" in given else step.mark,
         disturb=changed.disturb if "disturb" in given else step.disturb,
         budget_ns=changed.budget_ns if "budget" in given else step.budget_ns,
         rate_per_hour=changed.rate_per_hour if "budget" in given else step.rate_per_hour,

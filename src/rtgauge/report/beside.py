@@ -112,6 +112,8 @@ def command(step: Document, labels: Mapping[str, str], planned: Document) -> str
         words += ["--load", shlex.quote(",".join(loads))]
     if load.get("command") and planned.get("load_command", True):
         words += ["--load-cmd", shlex.quote(str(load["command"]))]
+    if planned.get("mark"):
+        words += ["--mark", shlex.quote(str(planned["mark"]))]
     if disturb:
         words += ["--disturb", disturb]
     if planned.get("load_cpu") and (loads not in ([], ["idle"]) or load.get("command")):
