@@ -37,7 +37,7 @@ struct doorbell {
 	int bell; /* is rung by it */
 	struct doorbell_memory *memory;
 	uint32_t seen;	 /* changes of the output */
-	uint32_t driven; /* changes of the input; of a wire alone */
+	uint32_t driven; /* changes of the input; of a wire alone, and as in the memory */
 	uint32_t merged; /* at the start */
 };
 
@@ -170,7 +170,7 @@ static bool doorbell_wired(const struct doorbell *d)
 
 static uint32_t doorbell_output(const struct doorbell *d)
 {
-	return doorbell_wired(d) ? d->driven : doorbell_word(&d->memory->out[d->out]);
+	return doorbell_word(doorbell_wired(d) ? &d->driven : &d->memory->out[d->out]);
 }
 
 /* Forget the rings that have come. */

@@ -150,12 +150,16 @@ static int open_line(struct line *line, const char *text, struct line_how how, s
 	return err ? err : line_open(line, why);
 }
 
-/* How often it was rung since this was asked last. */
+/* How often it was rung since this was asked last. Where the other byte order is emulated, QEMU turns
+ * the bytes of descriptors that it saw being made, not of those that were received: rings are counted
+ * in the highest byte there. */
 static int rings(int fd)
 {
 	uint64_t count = 0;
 
-	return read(fd, &count, sizeof(count)) < 0 ? 0 : (int)count;
+	if (read(fd, &count, sizeof(count)) < 0)
+		return 0;
+	return (int)(count >> 56 ? count >> 56 : count);
 }
 
 static uint32_t driven(const struct board *b)
