@@ -406,6 +406,7 @@ static void spool_reap(struct spool *spool)
  * a load might, is nobody's. */
 static void spool_finish(struct spool *spool)
 {
+	bool newline;
 	size_t size;
 
 	if (!spool->ended || spool->end[0])
@@ -418,9 +419,12 @@ static void spool_finish(struct spool *spool)
 	} while (spool_take(spool));
 	spool_close(&spool->stream);
 	spool_close(&spool->errors);
-	if (spool->backlog.begin == spool->backlog.end)
-		snprintf(spool->end, sizeof(spool->end), "rtgauge-agent: ended %d\n",
-			 spool->status);
+	if (spool->backlog.begin < spool->backlog.end)
+		return;
+	/* on a line of its own, whatever was said before it */
+	newline = spool->message_size && spool->messages[spool->message_size - 1] != '\n';
+	snprintf(spool->end, sizeof(spool->end), "%srtgauge-agent: ended %d\n",
+		 newline ? "\n" : "", spool->status);
 }
 
 /* Without a host: whether it has left for good, which removes the folder here, or stays away. */

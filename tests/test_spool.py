@@ -138,6 +138,12 @@ class Spooled:
         assert end.complete == complete
         return records
 
+    def process_named(self, name: str) -> int:
+        """The one of its processes that says so: ``rtgauge-spool``, or one of the agent's."""
+        found = self.processes()
+        [pid] = [one for one in found if Path(f"/proc/{one}/comm").read_text() == f"{name}\n"]
+        return pid
+
     def processes(self) -> list[int]:
         found = []
         for entry in Path("/proc").iterdir():
@@ -290,6 +296,21 @@ def test_an_agent_is_killed(spooled: Spooled) -> None:
     spooled.records(complete=False)
 
 
+@pytest.mark.parametrize("size", [7, 200_000])
+def test_the_end_has_a_line_of_its_own(spooled: Spooled, size: int) -> None:
+    spooled.start("--for", "1h")
+    spooled.wait_for(3000)
+    spool = spooled.process_named("rtgauge-spool")
+    [agent] = map(int, Path(f"/proc/{spool}/task/{spool}/children").read_text().split())
+    with open(f"/proc/{agent}/fd/2", "wb", buffering=0) as errors:
+        for start in range(0, size, 1000):
+            spooled.turn()
+            errors.write(b"x" * min(1000, size - start))
+        spooled.tell("kill")
+        assert spooled.finish() == -signal.SIGKILL
+    assert spooled.said.endswith(b"x\nrtgauge-agent: ended -9\n")
+
+
 def test_an_agent_that_nobody_comes_back_to(spooled: Spooled) -> None:
     spooled.start("--for", "1h", "--hold", "1s")
     spooled.wait_for(3000)
@@ -312,12 +333,7 @@ def test_a_host_that_removes_the_folder_has_left(spooled: Spooled) -> None:
 def test_a_spool_that_is_killed_ends_its_agent(spooled: Spooled) -> None:
     spooled.start("--for", "1h")
     spooled.wait_for(3000)
-    [spool] = [
-        pid
-        for pid in spooled.processes()
-        if Path(f"/proc/{pid}/comm").read_text() == "rtgauge-spool\n"
-    ]
-    os.kill(spool, signal.SIGKILL)
+    os.kill(spooled.process_named("rtgauge-spool"), signal.SIGKILL)
     assert spooled.ended() == DETACHED
     until(lambda: spooled.processes() == [])
 
