@@ -423,8 +423,8 @@ static void spool_finish(struct spool *spool)
 		return;
 	/* on a line of its own, whatever was said before it */
 	newline = spool->message_size && spool->messages[spool->message_size - 1] != '\n';
-	snprintf(spool->end, sizeof(spool->end), "%srtgauge-agent: ended %d\n",
-		 newline ? "\n" : "", spool->status);
+	snprintf(spool->end, sizeof(spool->end), "%srtgauge-agent: ended %d\n", newline ? "\n" : "",
+		 spool->status);
 }
 
 /* Without a host: whether it has left for good, which removes the folder here, or stays away. */
