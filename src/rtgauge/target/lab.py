@@ -220,7 +220,9 @@ class LabTarget:
             raise UsageError(
                 f"plan '{plan.name}' compares boards of the lab, but target '{self.name}' would "
                 "run in plain mode, where the host's own latencies are measured with the kernel's",
-                "let it measure on CPU 0 alone (counted mode), or run each board by itself",
+                "run each board by itself: what drives its lines from outside needs plain mode"
+                if self._words.outside
+                else "let it measure on CPU 0 alone (counted mode), or run each board by itself",
             )
 
     def _use(self, mode: str, cpus: int) -> None:
