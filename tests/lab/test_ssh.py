@@ -62,7 +62,7 @@ protocol = "inherit"
 
 [[step]]
 measurement = "thread-switch"
-threads = "2,1000"
+threads = "2,128"
 samples = 200
 
 [[step]]
