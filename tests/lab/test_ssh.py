@@ -200,12 +200,12 @@ def test_it_is_switched_off(board: SshBoard, rtgauge: Run, spawn: Spawn) -> None
     Path("plan.toml").write_text(
         '[plan]\nname = "two"\n' + '[[step]]\nmeasurement = "timer"\nfor = "1h"\n' * 2
     )
-    process, run = measuring(spawn, board, "plan.toml")
+    process, run = measuring(spawn, board, "plan.toml", "--reconnect", "2s")
     assert board.machine.pid is not None
     os.kill(board.machine.pid, signal.SIGKILL)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4, err
-    assert f"the connection to {board.target} was lost" in err
+    assert f"the connection to {board.target} was lost and not found again" in err
     found = result(rtgauge, run)
     assert found["state"] == "interrupted"
     assert [step["state"] for step in found["steps"][:2]] == ["interrupted", "skipped"]
