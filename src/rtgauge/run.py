@@ -980,7 +980,8 @@ class _Watch:
             self._away_s += now - self._heard
             self._heard = now
             self._progress.message(
-                f"{name}: connected again after {now - self._away_since:.0f} s; nothing is lost"
+                f"{name}: connected again after {now - self._away_since:.0f} s; "
+                "what was measured meanwhile comes now"
             )
             self._away_since = None
 
