@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 from rtgauge.errors import TargetError
-from rtgauge.target.ssh import agent_for
+from rtgauge.target.ssh import SshAgent, SshTarget, agent_for
 from sshd import Sshd, missing
 from test_run_local import HARMLESS, Run, Spawn, agents, check_periods, result
 
@@ -226,11 +228,85 @@ def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     check_periods(result(rtgauge, run))
 
 
-def throttle(board: Sshd, monkeypatch: pytest.MonkeyPatch, rate: int) -> None:
-    """Let the link carry so many bytes a second."""
+@pytest.fixture
+def measured(board: Sshd) -> Iterator[tuple[SshTarget, SshAgent]]:
+    """An agent with a spool, from which something has come."""
+    with contextlib.closing(SshTarget("//board")) as target:
+        folder = target.connection["folder"]
+        words = ("--for", "1h", "--priority", "0", "--keep-settings", "--cpu", "0")
+        with contextlib.closing(target.start(["run", "timer", *words, "--run", folder])) as agent:
+            until(lambda: agent.read(0.1))
+            yield target, agent
+    until(lambda: not agents(folder))
+    until(lambda: board.left() == [])
+    until(lambda: len(board.sessions()) == 0)
+
+
+def spool_of(target: SshTarget) -> int:
+    [pid] = [
+        pid
+        for pid in agents(target.connection["folder"])
+        if Path(f"/proc/{pid}/comm").read_text() == "rtgauge-spool\n"
+    ]
+    return pid
+
+
+def test_a_kill_after_the_way_back_hits_nobody_else(
+    board: Sshd, measured: tuple[SshTarget, SshAgent]
+) -> None:
+    target, agent = measured
+    board.cut()
+    until(lambda: agent.read(0.1) is None and agent.away)
+    until(lambda: agent.read(0.1))
+    # the number of the session that was cut is another process's by now
+    with subprocess.Popen(["sleep", "600"]) as another:
+        try:
+            Path(target.connection["folder"], "pid1").write_text(f"{another.pid}\n")
+            spool = spool_of(target)
+            os.kill(spool, signal.SIGSTOP)
+            agent.kill()
+            os.kill(spool, signal.SIGCONT)
+            assert another.poll() is None
+        finally:
+            another.kill()
+
+
+def test_an_agent_that_is_gone_when_the_connection_is_there_again(
+    board: Sshd, measured: tuple[SshTarget, SshAgent]
+) -> None:
+    target, agent = measured
+    spool = spool_of(target)
+    board.cut()
+    os.kill(spool, signal.SIGKILL)
+    assert until(lambda: agent.wait(0.1)) == 4
+    assert "was lost and not found again (the agent there is gone" in agent.messages()
+
+
+def test_a_way_back_that_was_given_up_leaves_nothing(
+    board: Sshd, measured: tuple[SshTarget, SshAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, agent = measured
+    throttle(board, monkeypatch, 1_000_000, "sleep 2;")
+    board.cut()
+    until(lambda: agent.read(0.1) is None and agent.away)
+    time.sleep(0.5)
+    agent.kill()
+    assert agent.read(0.1) == b""
+    assert agent.wait(0.1) == 4
+    agent.close()
+    target.close()
+    # long enough for the connection that was being made
+    time.sleep(3.0)
+    assert threading.active_count() == 1
+    assert len(board.sessions()) == 0
+
+
+def throttle(board: Sshd, monkeypatch: pytest.MonkeyPatch, rate: int, before: str = "") -> None:
+    """Let the link carry so many bytes a second, after ``before``."""
     Path("throttle.py").write_text(THROTTLE)
     path = Path("throttle.py").absolute()
-    board.client(monkeypatch, f"ProxyCommand {sys.executable} {path} {board.port} {rate}")
+    command = f"{before} exec {sys.executable} {path} {board.port} {rate}"
+    board.client(monkeypatch, f"ProxyCommand {command.strip()}")
 
 
 def test_ctrl_c_before_anything_is_measured(

@@ -224,6 +224,7 @@ def test_the_agent_is_gone(board: Sshd, script: Script) -> None:
 def test_a_connection_that_is_cut(board: Sshd, script: Script) -> None:
     script('echo samples; cat >/dev/null; echo "$1 ended in order" >"$TMPDIR/ended"')
     with opened() as target:
+        target.reconnect_s = 0
         agent = target.start(["run"])
         with contextlib.closing(agent):
             assert agent.read(PATIENCE_S) == b"samples\n"
@@ -247,12 +248,14 @@ def test_a_connection_that_falls_silent(
     monkeypatch.setattr(ssh, "ALIVE_S", 2)
     monkeypatch.setattr(ssh, "ALIVE_COUNT", 1)
     script("echo samples; cat >/dev/null")
-    with opened() as target, contextlib.closing(target.start(["run"])) as agent:
-        assert agent.read(PATIENCE_S) == b"samples\n"
-        for pid in board.sessions():
-            os.kill(pid, signal.SIGSTOP)
-        assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
-        assert "not responding" in agent.messages()
+    with opened() as target:
+        target.reconnect_s = 0
+        with contextlib.closing(target.start(["run"])) as agent:
+            assert agent.read(PATIENCE_S) == b"samples\n"
+            for pid in board.sessions():
+                os.kill(pid, signal.SIGSTOP)
+            assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+            assert "not responding" in agent.messages()
 
 
 def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Script) -> None:
@@ -264,6 +267,34 @@ def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Sc
         assert lost_of(target) == ""
         assert len(board.left()) == 1
     until(lambda: board.left() == [])
+
+
+def test_a_board_that_stays_away_from_several_runs(board: Sshd, script: Script) -> None:
+    script("exit 0")
+    with opened() as target:
+        board.stop()
+        until(lambda: lost_of(target))
+        for _ in range(2):
+            with pytest.raises(TargetError, match="cannot be reached"):
+                target.environment()
+
+
+def test_a_keeper_leaves_what_became_anothers(board: Sshd, script: Script) -> None:
+    script("exit 0")
+    with opened():
+        folder = board.temporary / board.left()[0]
+        (folder / "keeper").write_text("another\n")
+    assert board.left() == [folder.name]
+
+
+def test_an_agent_to_which_no_way_leads_is_given_up(board: Sshd, script: Script) -> None:
+    script('[ "$1" = attach ] || echo samples; exit 255')
+    with opened() as target:
+        target.reconnect_s = 1.0
+        with contextlib.closing(target.start(["run"])) as agent:
+            assert everything(agent) == b"samples\n"
+            assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+            assert "nothing comes from the agent there" in agent.messages()
 
 
 def test_a_host_that_is_killed_leaves_nothing(board: Sshd, script: Script) -> None:

@@ -101,7 +101,7 @@ _KEEPER: Final = (
     "sudo -n true >/dev/null 2>&1 && echo sudo; "
     f"echo {READY}; FOLDERS echo {READY}; "
     'while read -r l; do case "$l" in [0-9]*) n=$l;; '
-    'end) gone "$f"; exit;; *) gone "$f"; f=$l;; esac; done; sleep 1; '
+    'end) mine && gone "$f"; exit;; *) gone "$f"; f=$l;; esac; done; sleep 1; '
     "echo 2>/dev/null || "
     'while [ "$n" -gt 0 ] && mine && spooled; do sleep 2; n=$((n-1)); done; '
     'mine && gone "$f"'
@@ -352,7 +352,9 @@ class _Connection:
         return said.decode(errors="replace")
 
     def _said(self) -> str:
-        """ssh's last words."""
+        """ssh's last words; none once this is closed."""
+        if self._errors.closed:
+            return ""
         self._errors.flush()
         text = (self._private / "errors").read_bytes()[-MESSAGES_MAX:].decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -463,6 +465,7 @@ class SshTarget:
         #: What the link carries, in the direction that samples take; 0 where that is not known.
         self.bandwidth = 0.0
         self.connection: dict[str, str] = {}
+        self._lock, self._closed = threading.Lock(), False
         self._connection = self._connect()
         self._prepare_there()
 
@@ -581,8 +584,10 @@ class SshTarget:
         ran over it has ended, and this is the beginning of another run."""
         self._returns, self._away_s = 0, 0.0
         if self.lost:
-            self._connection.close()
-            self._connection = self._connect()
+            connection = self._connect()
+            with self._lock:
+                before, self._connection = self._connection, connection
+            before.close()
             self._prepare_there()
         return self._ask_agent("environment", self._raise)
 
@@ -614,19 +619,20 @@ class SshTarget:
 
         Raises TargetError if that cannot be for now, _Over if it never will.
         """
-        if self.lost:
+        before = self._connection
+        if before.lost:
             connection = self._connect()
             try:
                 self._check_same_boot(connection)
-                if connection.ask(_ADOPT, self._folder, connection.token).code:
-                    raise _Over("the agent there is gone, and its folder with it")
+                # known before it is its own: else a break in between would leave it to nobody
                 connection.keep(self._folder)
                 connection.hold(self.reconnect_s + HOLD_MORE_S)
+                if connection.ask(_ADOPT, self._folder, connection.token).code:
+                    raise _Over("the agent there is gone, and its folder with it")
+                self._replace(before, connection)
             except BaseException:
                 connection.close()
                 raise
-            self._connection.close()
-            self._connection = connection
         return self._session([f"{self._folder}/agent", "attach", spool, "--from", str(came)])
 
     def regain(self, stop: Callable[[], bool]) -> str:
@@ -643,16 +649,24 @@ class SshTarget:
         return ""
 
     def _renew(self) -> bool:
+        before = self._connection
         connection = self._connect()
         try:
             self._check_same_boot(connection)
+            self._replace(before, connection)
         except BaseException:
             connection.close()
             raise
-        self._connection.close()
-        self._connection = connection
         self._install()
         return True
+
+    def _replace(self, before: _Connection, connection: _Connection) -> None:
+        """This connection for the one before, unless that was given up meanwhile."""
+        with self._lock:
+            if self._closed or self._connection is not before:
+                raise _Over("given up")
+            self._connection = connection
+        before.close()
 
     def _check_same_boot(self, connection: _Connection) -> None:
         if connection.boot_id != self._connection.boot_id:
@@ -675,7 +689,9 @@ class SshTarget:
         return self._connection.ended()
 
     def close(self) -> None:
-        """Remove the agent there, and end the connection."""
+        """Remove the agent there, and end the connection, one that is still being made too."""
+        with self._lock:
+            self._closed = True
         self._connection.close()
 
     # --- more than a target has ---
@@ -704,9 +720,15 @@ class _Over(TargetError):
 class _Return(threading.Thread):
     """Tries to come back to a board, again and again, until that has come true or is given up."""
 
-    def __init__(self, attempt: Callable[[], Any], patience_s: float) -> None:
+    def __init__(
+        self,
+        attempt: Callable[[], Any],
+        patience_s: float,
+        drop: Callable[[Any], None] = lambda _: None,
+    ) -> None:
         super().__init__(daemon=True)
-        self._attempt = attempt
+        self._attempt, self._drop = attempt, drop
+        self._lock = threading.Lock()
         self._until = time.monotonic() + patience_s
         self._given_up = threading.Event()
         self._result: Any = None
@@ -717,7 +739,12 @@ class _Return(threading.Thread):
         pause = RETRY_S
         while not self._given_up.is_set():
             try:
-                self._result = self._attempt()
+                result = self._attempt()
+                with self._lock:
+                    wanted = not self._given_up.is_set()
+                    self._result = result if wanted else None
+                if not wanted:
+                    self._drop(result)
                 break
             except TargetError as error:
                 # which target that is stands before it
@@ -733,8 +760,9 @@ class _Return(threading.Thread):
             pause = min(pause * 1.5, RETRY_MAX_S)
 
     def give_up(self) -> None:
-        """Whatever is under way is its last."""
-        self._given_up.set()
+        """Whatever is under way is its last, and what comes of it is dropped."""
+        with self._lock:
+            self._given_up.set()
 
     def wait(self, timeout: float) -> bool:
         """Whether it has ended or was given up, after so many seconds at most."""
@@ -746,6 +774,12 @@ class _Return(threading.Thread):
     def result(self) -> Any:
         """What came true; None if nothing did, or not yet."""
         return self._result
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    """End a session that nobody will read from."""
+    with process:
+        process.kill()
 
 
 class SshAgent(LocalAgent):
@@ -765,7 +799,8 @@ class SshAgent(LocalAgent):
         self._confirmed_at = 0.0
         self._code: int | None = None  # what the spool says that the agent ended with
         self._return: _Return | None = None
-        self._since = 0.0
+        self._since = self._until = 0.0
+        self._came_before = -1  # when the last way back was begun
         self._stopped = False
         self._lost = ""  # why it cannot be found again
 
@@ -784,13 +819,22 @@ class SshAgent(LocalAgent):
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOST_S)
+        if self._came_before >= 0 and self._process.poll() == ExitCode.FAILED:
+            self._lost = "the agent there is gone"
+            return False
         if self._process.poll() != SSH_FAILED or not (self._target.ended() or self._came):
             return False
         self._close_files()
         self._since = time.monotonic()
         came = self._came
+        # a way back by which nothing came is none
+        if came != self._came_before:
+            self._came_before, self._until = came, self._since + self._target.reconnect_s
+        elif self._since > self._until:
+            self._lost = self._target.lost or "nothing comes from the agent there"
+            return False
         self._return = _Return(
-            lambda: self._target.attach(self._spool, came), self._target.reconnect_s
+            lambda: self._target.attach(self._spool, came), self._until - self._since, _end_session
         )
         return True
 
@@ -870,8 +914,9 @@ class SshAgent(LocalAgent):
             self._tell("kill\n")
             if self.wait(LOST_S) is not None:
                 return
-        with contextlib.suppress(TargetError):
-            self._target.kill(self._pid_file)
+        if self._came_before < 0:  # else it is another session's, long over
+            with contextlib.suppress(TargetError):
+                self._target.kill(self._pid_file)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOST_S)
         if self._process.poll() is None:
@@ -881,8 +926,10 @@ class SshAgent(LocalAgent):
         deadline = time.monotonic() + timeout
         while not self._is_away(max(0.0, deadline - time.monotonic())):
             code = super().wait(max(0.0, deadline - time.monotonic()))
-            if code is None or not self._broken():
-                return code
+            if code is None:
+                return None
+            if not self._broken():
+                return self._exit_code()
         return None
 
     def _exit_code(self) -> int:
@@ -930,7 +977,6 @@ class SshAgent(LocalAgent):
         way, self._return = self._return, None
         if way is not None:
             way.give_up()
-            way.join(CLOSE_S)
             if way.result is not None:
                 self._follow(way.result)
         super().close()
