@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from rtgauge.errors import TargetError
+from rtgauge.target import lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for
 from sshd import Sshd, missing
 from test_run_local import HARMLESS, Run, Spawn, agents, check_periods, result
@@ -269,6 +270,26 @@ def test_a_kill_after_the_way_back_hits_nobody_else(
             assert another.poll() is None
         finally:
             another.kill()
+
+
+def test_a_kill_over_a_network_that_is_silent(
+    board: Sshd, measured: tuple[SshTarget, SshAgent]
+) -> None:
+    target, agent = measured
+    silent = board.sessions()
+    for pid in silent:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        agent.kill()
+        # ssh itself has not noticed yet
+        assert lost_of(target) == ""
+        # no way back is looked for
+        assert until(lambda: agent.wait(5.0)) == 4
+        assert agent.away == ""
+        assert "not found again (given up)" in agent.messages()
+    finally:
+        for pid in silent:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_an_agent_that_is_gone_when_the_connection_is_there_again(

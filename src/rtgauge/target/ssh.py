@@ -801,7 +801,7 @@ class SshAgent(LocalAgent):
         self._return: _Return | None = None
         self._since = self._until = 0.0
         self._came_before = -1  # when the last way back was begun
-        self._stopped = False
+        self._stopped = self._killed = False
         self._lost = ""  # why it cannot be found again
 
     # --- the connection that comes and goes ---
@@ -819,6 +819,9 @@ class SshAgent(LocalAgent):
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOST_S)
+        if self._killed and self._process.poll() in (SSH_FAILED, -signal.SIGTERM):
+            self._lost = self._target.lost or "given up"
+            return False
         if self._came_before >= 0 and self._process.poll() == ExitCode.FAILED:
             self._lost = "the agent there is gone"
             return False
@@ -910,17 +913,28 @@ class SshAgent(LocalAgent):
             return
         if self._process.poll() is not None:
             return
+        self._killed = True
         if self._spool:
             self._tell("kill\n")
             if self.wait(LOST_S) is not None:
                 return
         if self._came_before < 0:  # else it is another session's, long over
-            with contextlib.suppress(TargetError):
-                self._target.kill(self._pid_file)
+            self._kill_there()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOST_S)
         if self._process.poll() is None:
             self._process.terminate()
+
+    def _kill_there(self) -> None:
+        """By its number; a network that is silent is not waited for."""
+
+        def ask() -> None:
+            with contextlib.suppress(TargetError, OSError):
+                self._target.kill(self._pid_file)
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(LOST_S)
 
     def wait(self, timeout: float) -> int | None:
         deadline = time.monotonic() + timeout
