@@ -74,7 +74,9 @@ def everything(agent: SshAgent) -> bytes:
 
 @contextlib.contextmanager
 def opened(name: str = "//board") -> Iterator[SshTarget]:
+    """A target without spools: a script knows of none."""
     with contextlib.closing(SshTarget(name)) as target:
+        target.reconnect_s = 0
         yield target
 
 
@@ -224,7 +226,6 @@ def test_the_agent_is_gone(board: Sshd, script: Script) -> None:
 def test_a_connection_that_is_cut(board: Sshd, script: Script) -> None:
     script('echo samples; cat >/dev/null; echo "$1 ended in order" >"$TMPDIR/ended"')
     with opened() as target:
-        target.reconnect_s = 0
         agent = target.start(["run"])
         with contextlib.closing(agent):
             assert agent.read(PATIENCE_S) == b"samples\n"
@@ -248,14 +249,12 @@ def test_a_connection_that_falls_silent(
     monkeypatch.setattr(ssh, "ALIVE_S", 2)
     monkeypatch.setattr(ssh, "ALIVE_COUNT", 1)
     script("echo samples; cat >/dev/null")
-    with opened() as target:
-        target.reconnect_s = 0
-        with contextlib.closing(target.start(["run"])) as agent:
-            assert agent.read(PATIENCE_S) == b"samples\n"
-            for pid in board.sessions():
-                os.kill(pid, signal.SIGSTOP)
-            assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
-            assert "not responding" in agent.messages()
+    with opened() as target, contextlib.closing(target.start(["run"])) as agent:
+        assert agent.read(PATIENCE_S) == b"samples\n"
+        for pid in board.sessions():
+            os.kill(pid, signal.SIGSTOP)
+        assert agent.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+        assert "not responding" in agent.messages()
 
 
 def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Script) -> None:
