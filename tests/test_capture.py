@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,38 @@ def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
     path.write_text("\n".join([*rows, "0.300000000,0,0"]) + "\n")
     found = delays_of(store, path, Wanted(event="Channel 0", answer="Channel 1"))
     assert found == {k: 40_000 + 1000 * k for k in range(20)}
+
+
+@pytest.mark.parametrize(
+    "head", ["Time [s],EVENT,ANSWER\n0.000000000,0,0\n", "time,EVENT,ANSWER\n"]
+)
+@pytest.mark.parametrize("jitter_s", [0.0, 3e-3])
+def test_a_row_for_each_change_of_regular_events(
+    store: Store, tmp_path: Path, head: str, jitter_s: float
+) -> None:
+    """Such rows keep to a grid in the long run; they are no samples for that."""
+    path = tmp_path / "regular.csv"
+    delays = [40_000 + 50 * (k % 100) for k in range(200)]
+    delays[50] = 5_000_000
+    rows = []
+    for k, delay in enumerate(delays):
+        at, level = 0.03 * (k + 1) + jitter_s * (k * 7 % 10) / 10, (k + 1) % 2
+        rows += [f"{at:.9f},{level},{1 - level}", f"{at + delay / 1e9:.9f},{level},{level}"]
+    path.write_text(head + "\n".join(rows) + "\n")
+    wanted = Wanted(event="EVENT", answer="ANSWER")
+    found = delays_of(store, path, wanted)
+    # where no row stands before the first change, that is none
+    first = 0 if "0.000000000" in head else 1
+    assert list(found.values()) == pytest.approx(delays[first:], abs=1)
+    with pytest.raises(UsageError, match="times of their own") as error:
+        import_capture(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz")))
+    assert "--samplerate" in error.value.remedy
+
+
+def test_one_channel_does_not_answer_itself(store: Store, tmp_path: Path) -> None:
+    path = session(tmp_path / "a.sr", regular(20, 1000))
+    with pytest.raises(UsageError, match="the same channel, 'D0'"):
+        import_capture(store, path, Wanted(event="D0", answer="d0"))
 
 
 def test_columns_without_time_need_a_rate(store: Store, tmp_path: Path) -> None:

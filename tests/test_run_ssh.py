@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,6 +59,8 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
         yield server
     finally:
         server.stop()
+        # an agent that nobody comes back to ends when that is gone
+        shutil.rmtree(server.temporary, ignore_errors=True)
 
 
 def until(happened: Callable[[], Any]) -> Any:

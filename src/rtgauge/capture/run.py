@@ -154,6 +154,11 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
     with open_recording(path, wanted.samplerate) as recording:
         event = recording.choose(wanted.event, "event")
         answer = recording.choose(wanted.answer, "answer")
+        if answer == event:
+            raise UsageError(
+                f"event and answer are the same channel, '{event}'",
+                "name the channel that answers with --answer",
+            )
         lines = recording.lines(event, answer, Levels(wanted.threshold, wanted.hysteresis))
         found = find(lines, wanted)
         stream = _Stream()

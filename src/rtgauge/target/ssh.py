@@ -969,7 +969,8 @@ class SshAgent(LocalAgent):
                 f"the connection to {name} was lost and not found again ({self._lost}); "
                 "what had come is kept\n"
                 "run it once more; an agent that still measures there ends in order by itself "
-                f"within {self._target.reconnect_s + HOLD_MORE_S:.0f} s, and puts the settings back"
+                f"within {self._target.reconnect_s + HOLD_MORE_S:.0f} s and puts the settings "
+                "back: until then no other can measure there"
             )
         code = self._process.poll()
         if code == SSH_FAILED:
