@@ -223,8 +223,8 @@ def test_the_life_of_a_run(rtgauge: Run) -> None:
     assert "first" in shown
     assert "timer" in rtgauge("show", oldest).out
 
-    for name in ("report.html", "report.json"):
-        assert rtgauge("report", oldest, "last", "-o", name).code == 0
+    both = ("-o", "report.html", "-o", "report.json")
+    assert rtgauge("report", oldest, "last", *both).code == 0
     document = json.loads(Path("report.json").read_text())
     model.validate(document)
     assert [one["id"] for one in document["runs"]] == [oldest, newest]
@@ -232,6 +232,7 @@ def test_the_life_of_a_run(rtgauge: Run) -> None:
     told = rtgauge("report", "last", "-o", "third.json", "--json").json()
     assert told == {
         "format": "rtgauge-report", "version": 1, "runs": [newest], "path": "third.json",
+        "paths": ["third.json"],
     }  # fmt: skip
 
     refused = rtgauge("delete", "last")

@@ -101,9 +101,10 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
+    multiple=True,
     metavar="FILE",
     help="The file to write; its suffix says which kind: .html, .pdf, .json, .md, "
-    ".xml (JUnit), .tap (KTAP).",
+    ".xml (JUnit), .tap (KTAP). Repeatable.",
 )
 @click.option(
     "--paper",
@@ -117,7 +118,7 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
 def report(
     *,
     run: tuple[str, ...],
-    output: Path,
+    output: tuple[Path, ...],
     paper: str,
     as_json: bool,
     store_url: str | None,
@@ -136,19 +137,23 @@ def report(
     """
     from rtgauge.report import Source, format_of, write  # noqa: PLC0415
 
-    format_of(output)
+    for path in output:
+        format_of(path)
     with open_store(store_url, data) as store:
         rows = store.runs()
         chosen = dict.fromkeys(row.id for name in run for row in select(rows, name).runs)
         found = [store.get(identity) for identity in chosen]
-        write(Source(found, paper), output)
+        source = Source(found, paper)
+        for path in output:
+            write(source, path)
         identities = [one.id for one in found]
     if as_json:
-        print_json(
-            {"format": "rtgauge-report", "version": 1, "runs": identities, "path": str(output)}
-        )
+        paths = [str(path) for path in output]
+        head = {"format": "rtgauge-report", "version": 1}
+        print_json({**head, "runs": identities, "path": paths[0], "paths": paths})
     else:
-        say(f"the report is in {output}")
+        for path in output:
+            say(f"the report is in {path}")
 
 
 @click.command()
