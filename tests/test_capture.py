@@ -17,6 +17,7 @@ import pytest
 import captures
 from captures import RATE, analogue, regular, samples, session
 from conftest import Result
+from rtgauge import report
 from rtgauge.capture import Wanted, convert, files, import_capture, is_capture
 from rtgauge.capture import session as sessions
 from rtgauge.errors import RtgaugeError, UsageError
@@ -331,6 +332,20 @@ def test_a_row_for_each_change_of_regular_events(
     with pytest.raises(UsageError, match="times of their own") as error:
         import_capture(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz")))
     assert "--samplerate" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("load", "says"),
+    [("unknown", "load unknown"), ("doload", "under load doload"), ("idle", "no load added")],
+)
+def test_the_load_is_what_somebody_says(store: Store, tmp_path: Path, load: str, says: str) -> None:
+    path = session(tmp_path / "a.sr", regular(20, 1000))
+    made = import_capture(store, path, replace(LINES, load=load))
+    run = store.get(made.run)
+    assert run.steps[0].document["load"] == load
+    assert Wanted().load == "unknown"
+    report.write([run], tmp_path / "x.html")
+    assert says in (tmp_path / "x.html").read_text()
 
 
 def test_one_channel_does_not_answer_itself(store: Store, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ class Wanted:
     board: str = ""
     kernel: str = ""
     realtime: str = "unknown"
+    load: str = "unknown"
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,9 @@ class _Stream:
         return self._record(RecordType.HEADER, header) + self._record(RecordType.ENVIRONMENT, facts)
 
     @staticmethod
-    def _header(run: str, measurement: str, parameters: dict[str, str], when: float) -> Any:
+    def _header(
+        run: str, measurement: str, parameters: dict[str, str], when: float, load: str = "unknown"
+    ) -> Any:
         return {
             "format": "rtgauge-stream",
             "version": 1,
@@ -277,7 +280,7 @@ class _Stream:
             "parameters": {
                 name: {"asked": text, "effective": text} for name, text in parameters.items()
             },
-            "load": "idle",
+            "load": load,
             "boot_id": "",
             "privileged": False,
             "counter": {"name": "none", "hz": 0},
@@ -296,7 +299,8 @@ class _Stream:
         when: float,
     ) -> Iterator[bytes]:
         """The whole stream."""
-        yield self._record(RecordType.HEADER, self._header(run, "log-host", parameters, when))
+        header = self._header(run, "log-host", parameters, when, wanted.load)
+        yield self._record(RecordType.HEADER, header)
         yield self._record(RecordType.ENVIRONMENT, {"facts": {"agent.version": __version__}})
         for name, fact in waveforms(lines, found.events, found.answers.delay):
             yield self._record(RecordType.ENVIRONMENT, {"facts": {name: fact}})
@@ -550,7 +554,7 @@ def _document(
         "step": 0,
         "measurement": "log-host",
         "parameters": parameters,
-        "load": "idle",
+        "load": wanted.load,
         "load_command": "",
         "disturb": "",
         "budget_ns": None,

@@ -93,6 +93,13 @@ def export(
     type=click.Choice(("preempt_rt", "full", "lazy", "voluntary", "none", "cobalt", "evl")),
     help="The real-time model of its kernel.",
 )
+@click.option(
+    "--load",
+    default="unknown",
+    show_default=True,
+    metavar="TEXT",
+    help="What it did meanwhile: doload; idle if that was nothing.",
+)
 @as_json
 @store_options
 def import_(
@@ -178,7 +185,7 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
     if (options["hysteresis"] or 0) < 0:
         raise UsageError("option --hysteresis: it is not below 0", "write it so: 0.2")
     same = ("event", "answer", "edge", "answer_edge", "threshold", "hysteresis", "label", "name",
-            "board", "kernel")  # fmt: skip
+            "board", "kernel", "load")  # fmt: skip
     return Wanted(
         samplerate=rate,
         interval_ns=interval,

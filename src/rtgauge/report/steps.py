@@ -97,7 +97,8 @@ def step_view(
         title += f" ({words})"
     load = added_text(step["load"])
     if step["role"] == "measurement":
-        title += ", no load added" if load == "none added" else f", under load {load}"
+        known = {"none added": "no load added", "unknown": "load unknown"}
+        title += f", {known.get(load, f'under load {load}')}"
     code = definition.get("code")
     number_shown = step_number(step)
     kicker = f"Step {number_shown} · {step['measurement']}" + (f" · {code}" if code else "")
@@ -111,7 +112,7 @@ def step_view(
         "anchor": anchor,
         "number": number_shown,
         "short": short,
-        "link": short + ("" if load == "none added" else f", {load}"),
+        "link": short + ("" if load in ("none added", "unknown") else f", {load}"),
         "title": title,
         "kicker": kicker,
         "trouble": _trouble(step),
