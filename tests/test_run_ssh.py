@@ -152,6 +152,8 @@ def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn
         assert series["count"] + series["missed"] == 8000
         assert (series["lost"], series["source"]) == (0, "samples")
     check_periods(found)
+    assert "the connection was lost once, for" in found["steps"][0]["reason"]
+    assert not found["steps"][1]["reason"]
     connection = found["environment"]["connection"]
     assert connection["reconnected"] == "1"
     assert float(connection["away_s"]) > 0

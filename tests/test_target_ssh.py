@@ -331,12 +331,15 @@ def fails(match: str, name: str = "//board") -> TargetError:
 def test_another_host_key(board: Sshd) -> None:
     board.know(key(board.folder / "other"))
     error = fails("cannot be reached: Host key verification failed")
-    assert "accepted once by hand" in error.remedy
+    assert "is not the one that is known" in error.message
+    assert "find out why" in error.remedy
 
 
 def test_an_unknown_host_key(board: Sshd) -> None:
     board.know("")
-    fails("cannot be reached: Host key verification failed")
+    error = fails("cannot be reached: Host key verification failed")
+    assert "not the one" not in error.message
+    assert "accepted once by hand" in error.remedy
     assert (board.folder / "known").read_text() == ""
 
 

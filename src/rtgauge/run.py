@@ -873,6 +873,7 @@ class _Watch:
         self._began = self._heard = self._looked = 0.0
         self._away_since: float | None = None
         self._away_s = 0.0
+        self._absences = 0
         self._ended = False
         self._stopped_at: float | None = None
         self._killed = False
@@ -925,6 +926,12 @@ class _Watch:
             ended = _Ended("failed", *failure)
         if ended.state == "complete" and end.lost_records:
             ended.reason = f"{end.lost_records} records of the stream were lost on the way"
+        elif ended.state == "complete" and self._absences and not ended.reason:
+            times = "once" if self._absences == 1 else f"{self._absences} times"
+            ended.reason = (
+                f"the connection was lost {times}, for {self._away_s:.1f} s in all; "
+                "the agent went on meanwhile"
+            )
         return ended
 
     @property
@@ -984,6 +991,7 @@ class _Watch:
                 "what was measured meanwhile comes now"
             )
             self._away_since = None
+            self._absences += 1
 
     def _feed(self) -> bool:
         """Take in some of what was written and not looked at yet; whether there was any."""

@@ -321,7 +321,15 @@ class _Connection:
         if lines and told[0]:
             raise TargetError(
                 f"the login shell on {self.name} writes '{lines[0][:60]}' before any command",
-                "let it be quiet where it is not interactive: its output would damage the samples",
+                "let it be quiet where it is not interactive, as its output would damage the "
+                "samples, and be one that carries out commands",
+            )
+        if self._key_has_changed():
+            raise TargetError(
+                f"{self.name} cannot be reached: {self._said()} "
+                "The host's key is not the one that is known",
+                "find out why before you trust it, as another machine may answer; "
+                "then remove the one that is known (ssh-keygen -R)",
             )
         raise TargetError(
             f"{self.name} cannot be reached: {self._said() or 'ssh does not say why'}",
@@ -359,6 +367,9 @@ class _Connection:
         text = (self._private / "errors").read_bytes()[-MESSAGES_MAX:].decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return lines[-1] if lines else ""
+
+    def _key_has_changed(self) -> bool:
+        return b"IDENTIFICATION HAS CHANGED" in (self._private / "errors").read_bytes()
 
     def _by_hand(self) -> str:
         return shlex.join(["ssh", "-o", "BatchMode=yes", *self._address.words()[:-2]]) + (
