@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "drain.h"
 #include "run.h"
@@ -53,7 +54,9 @@ static int mark_compare(const void *a, const void *b)
 static int mark_cost(struct mark *mark)
 {
 	int64_t took_ns[MARK_WRITES];
+	struct rusage before, after;
 
+	getrusage(RUSAGE_THREAD, &before);
 	for (int i = 0; i < MARK_WRITES; i++) {
 		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);
 		int err = line_drive(&mark->line, 0);
@@ -62,6 +65,8 @@ static int mark_cost(struct mark *mark)
 		if (err)
 			return err;
 	}
+	getrusage(RUSAGE_THREAD, &after);
+	mark->sleeps = after.ru_nvcsw - before.ru_nvcsw > MARK_WRITES / 2;
 	qsort(took_ns, MARK_WRITES, sizeof(took_ns[0]), mark_compare);
 	mark->least_ns = took_ns[0];
 	mark->median_ns = took_ns[MARK_WRITES / 2];
@@ -75,7 +80,8 @@ static struct series *mark_series(struct run *run)
 		struct series *series = &run->series[i];
 		int thread = series->info.thread;
 
-		if (series->info.companion < 0 && thread >= 0 && !run->workers[thread].foreign)
+		if (series->info.companion < 0 && thread >= 0 && !run->workers[thread].foreign &&
+		    !run->workers[thread].refused)
 			return series;
 	}
 	return NULL;
@@ -108,10 +114,21 @@ int mark_open(struct run *run)
 	}
 	if (err)
 		return err == -ENODEV ? RUN_SKIPPED : err;
-	if (series)
-		series_mark(series, mark);
+	if (!series && mark->sleeps)
+		return run_skip(run,
+				"a write to the line sleeps: other threads would run in between",
+				"take a line of the processor's own, or leave --mark out");
+	mark->taken = true;
 	mark->on = !series;
 	return 0;
+}
+
+void mark_start(struct run *run)
+{
+	struct series *series = run->mark.taken && !run->mark.on ? mark_series(run) : NULL;
+
+	if (series)
+		series_mark(series, &run->mark);
 }
 
 int mark_close(struct run *run, struct message *msg)
@@ -125,6 +142,8 @@ int mark_close(struct run *run, struct message *msg)
 	mark->on = false;
 	line_drive(&mark->line, 0);
 	line_close(&mark->line);
+	if (!mark->taken)
+		return 0; /* mark_open() has said why */
 	snprintf(
 		text, sizeof(text),
 		"marked on '%.80s': a write to the line took %lld ns at least, %lld ns at the median",

@@ -21,9 +21,11 @@ struct run;
 
 struct mark {
 	bool on; /* set before the measuring threads are started */
+	bool taken;
 	struct line line;
 	int64_t least_ns; /* what a write costs the thread that opened it */
 	int64_t median_ns;
+	bool sleeps;	/* a write gives the CPU away */
 	uint32_t error; /* errno of a write that failed */
 };
 
@@ -64,6 +66,8 @@ static inline int64_t mark_to_ns(struct mark *mark)
 int mark_parse(struct run *run);
 /* Behind setup(): take the line, find out what a write costs, and choose the series. The same. */
 int mark_open(struct run *run);
+/* All workers are at the gate, and it is known which were refused. */
+void mark_start(struct run *run);
 /* All workers have ended: rest, put back, and tell the stream. -errno with a message if the line could
  * not be driven. */
 int mark_close(struct run *run, struct message *msg);

@@ -777,6 +777,7 @@ static int run_measure(struct run *run)
 		err = run->request->measurement->start(run);
 	if (err)
 		atomic_store_release(&run->stop, RUN_STOP);
+	mark_start(run);
 	workers_open_gate(run);
 	if (!err)
 		run_drain_loop(run);

@@ -290,9 +290,10 @@ static void doorbell_remove(struct pci_dev *pci)
 	struct doorbell *d = pci_get_drvdata(pci);
 
 	writel(0, &d->memory->board);
-	gpiochip_remove(&d->chip);
+	/* first of all: who is unbound while a line is listened on has no domain after the chip's end */
 	compat_irq_forget_affinity(d->irq);
 	free_irq(d->irq, d);
+	gpiochip_remove(&d->chip);
 	pci_free_irq_vectors(pci);
 	doorbell_unmap(d, pci);
 	pci_release_regions(pci);

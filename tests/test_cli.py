@@ -17,12 +17,15 @@ import pytest
 
 import rtgauge as package
 from conftest import SOURCES, Result
-from rtgauge.catalogue import parse_duration
+from rtgauge.catalogue import Catalogue, parse_duration
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import fitted
+from rtgauge.cli.run import _override
+from rtgauge.plan import planned_step
 from rtgauge.report import model
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import fake
+from rtgauge.target.local import LocalTarget
 
 Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")
@@ -267,6 +270,14 @@ def test_samples_shown_on_a_line(rtgauge: Run) -> None:
     done = rtgauge(*words, "gpio:gpiochip0:17", "--json")
     (step,) = json.loads(done.out)["runs"][0]["plan"]["steps"]
     assert (done.code, step["mark"]) == (0, "gpio:gpiochip0:17")
+
+
+def test_a_plan_s_steps_that_mark_nothing_are_measured_without() -> None:
+    catalogue = Catalogue.from_json(LocalTarget().describe())
+    line = "gpio:gpiochip0:17"
+    for name, mark in (("sem-uncontended", line), ("tick-period", ""), ("thread-rules", "")):
+        step = planned_step(catalogue, name, {})
+        assert _override(step, catalogue, {"mark": line}).mark == mark
 
 
 def test_evaluate(rtgauge: Run) -> None:

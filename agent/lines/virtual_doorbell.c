@@ -65,7 +65,23 @@ static int doorbell_parse(struct line *line, struct message *why)
 
 /* --- what the server gives --- */
 
-/* A message, and the descriptor that comes with it, else -1. 0 or -errno; -EPIPE: there is no more. */
+/* The first descriptor of a message; there is room for more than one, and none may stay open. */
+static void doorbell_keep_one(const struct cmsghdr *head, int *fd)
+{
+	size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int one;
+
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&one, CMSG_DATA(head) + i * sizeof(one), sizeof(one));
+		if (*fd < 0)
+			*fd = one;
+		else
+			close(one);
+	}
+}
+
+/* A message, and the descriptor that comes with it, else -1, also on an error. 0 or -errno; -EPIPE: there
+ * is no more. */
 static int doorbell_receive(struct doorbell *d, int64_t until_ns, int64_t *value, int *fd)
 {
 	union {
@@ -93,9 +109,8 @@ static int doorbell_receive(struct doorbell *d, int64_t until_ns, int64_t *value
 			return got ? -errno : -EPIPE;
 		used += (size_t)got;
 		head = CMSG_FIRSTHDR(&message);
-		if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-		    head->cmsg_len == CMSG_LEN(sizeof(int)) && *fd < 0)
-			memcpy(fd, CMSG_DATA(head), sizeof(*fd));
+		if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+			doorbell_keep_one(head, fd);
 	}
 	*value = (int64_t)le64toh(word);
 	return 0;
@@ -150,9 +165,13 @@ static int doorbell_greet(struct doorbell *d)
 		err = -EPROTO;
 	while (!err && (!d->memory || d->ring < 0 || d->bell < 0)) {
 		err = doorbell_receive(d, until_ns, &value, &fd);
-		if (!err)
+		if (!err) {
 			err = doorbell_take(d, own, value, fd);
+			fd = -1;
+		}
 	}
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 
@@ -210,14 +229,23 @@ static int doorbell_wait(struct line *line, int64_t until_ns, struct line_event 
 	struct doorbell *d = line->state;
 	struct pollfd ends[] = { { .fd = d->bell, .events = POLLIN },
 				 { .fd = d->server, .events = POLLIN } };
-	int ready = line_poll_any(ends, 2, until_ns);
-	int err;
+	int64_t value;
+	int ready, err, fd;
 
-	if (ready <= 0)
-		return ready;
-	event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
-	if (!ends[0].revents)
-		return -EPIPE; /* of the server nothing can come but its end */
+	for (;;) {
+		ready = line_poll_any(ends, 2, until_ns);
+		if (ready <= 0)
+			return ready;
+		event->seen_ns = clock_now_ns(CLOCK_MONOTONIC);
+		if (ends[0].revents)
+			break;
+		/* of other peers and vectors, which are nothing to us; or -EPIPE: its end */
+		err = doorbell_receive(d, event->seen_ns + VIRTUAL_ANSWER_NS, &value, &fd);
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			return err;
+	}
 	err = doorbell_hush(d);
 	return err ? err : doorbell_look(line, event);
 }
@@ -250,8 +278,12 @@ static int doorbell_connect(struct doorbell *d, struct message *why)
 				   "the doorbell %.100s is in use", d->socket.sun_path);
 	if (!err && (doorbell_word(&d->memory->magic) != DOORBELL_MAGIC ||
 		     doorbell_word(&d->memory->version) != DOORBELL_VERSION ||
-		     doorbell_word(&d->memory->lines) != DOORBELL_LINES))
+		     doorbell_word(&d->memory->lines) != DOORBELL_LINES)) {
+		/* not ours: close() is not to write there */
+		munmap(d->memory, sizeof(*d->memory));
+		d->memory = NULL;
 		err = -EPROTO;
+	}
 	if (err)
 		return message_set(why, err, "name the socket of a board with lines=outside",
 				   "the doorbell %.100s gives no lines: %s", d->socket.sun_path,

@@ -143,13 +143,16 @@ static void switch_single(struct switch_state *state, uint32_t number)
 	atomic_load_acquire(&state->last);
 	switch_away(state, number, last_of_round);
 	for (int lap = 0; lap < state->laps && !atomic_load_relaxed(&state->halt); lap++) {
-		int64_t now_ns = mark_to_ns(&state->ensemble.run->mark);
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		uint32_t last = atomic_load_acquire(&state->last);
+		int64_t left_ns = state->left_ns;
 
+		/* a system call: behind it another one may have yielded */
+		mark_lower(&state->ensemble.run->mark);
 		if (last == number || (before != number && last != before))
 			state->out_of_turn++;
 		if (last != number && state->taken < SWITCH_SAMPLES_MAX)
-			state->taken_ns[state->taken++] = now_ns - state->left_ns;
+			state->taken_ns[state->taken++] = now_ns - left_ns;
 		before = last;
 		switch_away(state, number, !last_of_round || lap + 1 < state->laps);
 	}

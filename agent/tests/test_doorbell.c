@@ -76,6 +76,10 @@ static void serve(const struct board *b, enum fault fault)
 			send_message(to, SERVER_OTHER, b->bell); /* a second vector */
 			send_message(to, 7, -1);		 /* a peer that went */
 			send_message(to, SERVER_OWN, b->bell);
+			/* and what nobody waits for any more */
+			send_message(to, SERVER_OWN, b->bell);
+			send_message(to, 8, b->ring);
+			send_message(to, 8, -1);
 			while (read(to, &byte, 1) > 0)
 				;
 		}
@@ -236,9 +240,12 @@ static void test_refused(struct tap *tap)
 	}
 	good = open_board(&b, NONE);
 	b.memory->magic = 0;
+	b.memory->in[IN] = htole32(7);
 	tap_check(tap, good && open_line(&line, b.text, how, &why) == -EPROTO,
 		  "memory of somebody else is refused: %s", why.text);
 	line_close(&line);
+	tap_check(tap, driven(&b) == 7 && !rings(b.ring), "and left as it was");
+	b.memory->in[IN] = 0;
 	b.memory->magic = htole32(DOORBELL_MAGIC);
 	b.memory->board = 0;
 	tap_check(tap, open_line(&line, b.text, how, &why) == -ENXIO && why.remedy[0],

@@ -526,6 +526,8 @@ def _override(step: PlannedStep, catalogue: Catalogue, wanted: Mapping[str, str]
     given = {name: text for name, text in wanted.items() if name in STEP_KEYS or entry.has(name)}
     if entry.name != RESPONSE:
         given = {name: text for name, text in given.items() if name not in LOG_HOST_KEYS}
+    if not entry.mark:
+        given.pop("mark", None)
     if "rate" in given and "budget" not in given and step.budget_ns is not None:
         given["budget"] = format_duration(step.budget_ns)
     if "budget" in given and "rate" not in given and step.rate_per_hour is not None:
