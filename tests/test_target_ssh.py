@@ -264,7 +264,7 @@ def test_a_lost_connection_is_made_anew_for_the_next_run(board: Sshd, script: Sc
         until(lambda: lost_of(target))
         assert target.environment() == b"there"
         assert lost_of(target) == ""
-        assert len(board.left()) == 1
+        until(lambda: len(board.left()) == 1)
     until(lambda: board.left() == [])
 
 
