@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
+ * Step 5 of the path of a sample, on a board over ssh: between the agent and its host.
+ *
  * The spool, its clients, and what they say to each other: a client sends where to begin, with its
  * three standard files, and is told the exit code in the end. Orders of the host come on the first of
  * these files, a line each:

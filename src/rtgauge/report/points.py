@@ -185,7 +185,9 @@ def positive_points(run: Run) -> list[Point]:
         and not any(one["lost"] for one in run["series"])
         and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
     ):
-        points.append(Point("pass", "Every sample taken was kept; no part of a stream was lost."))
+        whole = all(one["source"] == "samples" for one in run["series"])
+        kept = "was kept" if whole else "counts, some in histograms alone"
+        points.append(Point("pass", f"Every sample taken {kept}; no part of a stream was lost."))
     preparation = prepared(run)
     if preparation is not None and preparation.kind == "pass":
         points.append(preparation)
