@@ -38,6 +38,13 @@ def nearest_rank(values: list[int], percent: str) -> int:
     return sorted(values)[rank - 1]
 
 
+def test_the_document_names_the_version_of_its_schema() -> None:
+    document = model.build([])
+    model.validate(document)
+    assert document == {"format": "rtgauge-results", "version": 2, "runs": []}
+    assert model.schema()["$id"] == f"urn:rtgauge:results:{document['version']}"
+
+
 def test_figures_equal_plain_arithmetic() -> None:
     simple = made.simple()
     one = only(simple.run)["series"][0]

@@ -56,7 +56,7 @@ class Analysis:
 
 
 def build(runs: Sequence[StoredRun]) -> Document:
-    """The results model, version 1, of one or several runs (docs/results.md)."""
+    """The results model, version 2, of one or several runs (docs/results.md)."""
     return analyse(runs, pictures=False).model
 
 
@@ -78,7 +78,7 @@ def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
         documents.append(document)
         places.append(order)
         marks.append(lines)
-    model = {"format": "rtgauge-results", "version": 1, "runs": documents}
+    model = {"format": "rtgauge-results", "version": 2, "runs": documents}
     return Analysis(model, tuple(runs), tuple(figures), tuple(places), tuple(marks))
 
 
