@@ -116,6 +116,23 @@ int ensemble_series(struct ensemble *e, const char *name, const char *label, con
 			      (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX));
 }
 
+void ensemble_tested(struct ensemble *e, int series, int level)
+{
+	static const char *const names[] = {
+		[SCHED_OTHER] = "other",
+		[SCHED_FIFO] = "fifo",
+		[SCHED_RR] = "rr",
+	};
+	struct series_info *info;
+
+	if (series < 0)
+		return;
+	info = &e->run->series[series].info;
+	info->tested = true;
+	info->policy = names[e->policy];
+	info->priority = e->policy == SCHED_OTHER ? 0 : e->priority - level;
+}
+
 /* --- the conductor --- */
 
 void ensemble_loop(struct ensemble *e, int series)

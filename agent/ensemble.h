@@ -88,6 +88,10 @@ int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct work
 int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
 		    int64_t samples, bool net);
 
+/* What @series (an error: nothing) measures is done by threads under test, @level below the
+ * conductor: it is labelled with their policy and priority, not with the conductor's. */
+void ensemble_tested(struct ensemble *e, int series, int level);
+
 /* --- in the loop --- */
 
 /* A duration between two time stamps, without the cost of one. */

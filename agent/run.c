@@ -377,6 +377,10 @@ static void run_lock_memory(struct run *run)
 	size_t more = workers_stacks_size(run) + RUN_SPARE_MEMORY;
 	void *probe;
 
+	if (run->spin_ns) {
+		spin.rlim_cur = (rlim_t)(run->spin_ns / NSEC_PER_USEC);
+		spin.rlim_max = spin.rlim_cur + RUN_SPIN_HARD_US - RUN_SPIN_SOFT_US;
+	}
 	setrlimit(RLIMIT_RTTIME, &spin);
 	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
 		run->memory_unlocked = errno;
@@ -427,7 +431,7 @@ static void run_effective_policies(struct run *run)
 	for (int i = 0; i < run->series_count; i++) {
 		struct series_info *info = &run->series[i].info;
 
-		if (info->thread < 0)
+		if (info->thread < 0 || info->tested)
 			continue;
 		info->policy = run->workers[info->thread].start.policy;
 		info->priority = run->workers[info->thread].start.priority;

@@ -116,6 +116,7 @@ struct run {
 	struct worker *workers;
 	int worker_count;
 	size_t stacks;	  /* memory for the stacks of threads that workers start */
+	int64_t spin_ns;  /* after which a thread that does not sleep is ended; 0: a second */
 	int64_t start_ns; /* CLOCK_MONOTONIC at due time 0 */
 	int64_t gate_ns; /* when the gate opens, as a due time; the first period is due a little later */
 	uint32_t stop;	     /* RUN_STOP: workers end at once */

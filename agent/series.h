@@ -38,6 +38,7 @@ struct series_info {
 	const char *unit;
 	int cpu;
 	int thread;
+	bool tested; /* by threads that `thread` conducts: policy and priority are theirs */
 	const char *policy;
 	int priority;
 	int64_t interval_ns;  /* 0: no time grid */

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import resource
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -250,13 +253,15 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
         pytest.skip(stream.trailer.reason)
     (verdict,) = verdicts(stream).values()
     if verdict.result == "inconclusive":
-        assert "slept" in verdict.evidence
+        assert "not judged" in verdict.evidence
         pytest.skip(verdict.evidence)
     assert (verdict.rule, verdict.result) == (FAIR, "pass"), verdict.evidence
     assert code == 0
     assert [(info.name, info.labels) for info in stream.series] == [
         ("slice", {"round": "first"}), ("slice", {"round": "later"}),
     ]  # fmt: skip
+    # of the threads that take turns, not of the one that starts them
+    assert {(info.policy, info.priority) for info in stream.series} == {("rr", 79)}
     turns = rows(stream, "turns")
     rounds = {row[0] for row in turns}
     # whole tests, of 3 threads and (at the usual quantum) 3 rounds each
@@ -281,6 +286,80 @@ def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
+TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+
+
+@pytest.fixture(name="timeslice")
+def timeslice_of_the_kernel() -> Iterator[Path]:
+    """The setting, put back afterwards."""
+    before = TIMESLICE.read_text()
+    yield TIMESLICE
+    TIMESLICE.write_text(before)
+
+
+def round_robin_threads(pid: int) -> int:
+    """Threads of a process that have SCHED_RR."""
+    number = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            number += os.sched_getscheduler(int(task.name)) == os.SCHED_RR
+    return number
+
+
+@needs_realtime
+def test_a_first_slice_ten_times_as_long_is_measured(
+    agent: str, tmp_path: Path, timeslice: Path
+) -> None:
+    """As published: a thread takes its first slice from the setting when it is created."""
+    timeslice.write_text("983")
+    if timeslice.read_text().strip() not in {"980", "983", "984", "990"}:
+        pytest.skip(f"the kernel has made {timeslice.read_text().strip()} ms of 983")
+    output = tmp_path / "stream.cbor"
+    words = [agent, "run", "round-robin", "--threads", "2", "--samples", "2"]
+    started = subprocess.Popen([*words, "--output", str(output)], stderr=subprocess.DEVNULL)
+    try:
+        while round_robin_threads(started.pid) < 2 and started.poll() is None:
+            time.sleep(0.001)
+        timeslice.write_text("100")
+        code = started.wait(timeout=60)
+    finally:
+        started.kill()
+        started.wait()
+    stream = read(output)
+    (verdict,) = verdicts(stream).values()
+    if verdict.result == "inconclusive":
+        assert "not judged" in verdict.evidence
+        pytest.skip(verdict.evidence)
+    assert (verdict.rule, verdict.result, code) == (FAIR, "fail", 3)
+    assert verdict.evidence.startswith("round 1: ")
+    first, later = (
+        [
+            value
+            for record in stream.records
+            if isinstance(record, Samples) and record.series == info.series
+            for value in record.values.tolist()
+        ]
+        for info in stream.series
+    )
+    assert len(first) == len(later) == 2
+    assert min(first) > 5 * max(later)
+    named = re.search(r"runs for (\d+)\.(\d\d) ms", verdict.evidence)
+    assert named is not None
+    assert int(named[1] + named[2]) in [value // 10_000 for value in first]
+
+
+@needs_realtime
+def test_slices_that_are_too_long_are_not_tried(
+    agent: str, tmp_path: Path, timeslice: Path
+) -> None:
+    timeslice.write_text("2100")
+    code, stream = run(agent, tmp_path, "round-robin", "--threads", "2")
+    assert code == 77
+    assert stream.trailer is not None
+    assert "too long" in stream.trailer.reason
+    assert "sched_rr_timeslice_ms" in stream.trailer.remedy
+
+
 @needs_realtime
 def test_there_is_no_round_robin_with_fifo(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "round-robin", "--policy", "fifo", "--threads", "2")
@@ -289,11 +368,32 @@ def test_there_is_no_round_robin_with_fifo(agent: str, tmp_path: Path) -> None:
     assert code == 3
     (verdict,) = verdicts(stream).values()
     assert (verdict.rule, verdict.result) == (FAIR, "fail")
-    assert "gave up" in verdict.evidence
+    assert "2500 ms in one turn, and gave up" in verdict.evidence
     assert "SCHED_RR" in verdict.remedy
     assert set(stream.samples.values()) <= {0}
     assert len(rows(stream, "turns")) == 1
     assert rows(stream, "quantum")[0][1] == 0
+
+
+@needs_realtime
+@pytest.mark.parametrize(
+    ("words", "policy", "priority"),
+    [
+        (["thread-switch", "--threads", "2", "--samples", "100"], "rr", 79),
+        (["thread-lifecycle", "--samples", "2"], "rr", 78),
+        (["thread-lifecycle", "--samples", "2"], "other", 0),
+        (["sem-contended", "--waiters", "3", "--samples", "10"], "fifo", 97),
+        (["mutex-contended", "--samples", "2"], "fifo", 79),
+        (["mutex-chain", "--samples", "2"], "fifo", 79),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else str(value),
+)
+def test_series_have_the_policy_of_the_threads_measured(
+    agent: str, tmp_path: Path, words: list[str], policy: str, priority: int
+) -> None:
+    """Not that of the thread that starts them, which is SCHED_FIFO's and above them."""
+    _, stream = run(agent, tmp_path, *words, *(["--policy", policy] if policy != "fifo" else []))
+    assert {(info.policy, info.priority) for info in stream.series} == {(policy, priority)}
 
 
 # --- thread-lifecycle ---

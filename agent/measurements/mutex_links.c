@@ -248,6 +248,8 @@ int mutex_links_add(struct run *run, const char *label, const char *value,
 		ensemble_series(&state->ensemble, "acquire", label, c->value, state->samples, true);
 	c->release =
 		ensemble_series(&state->ensemble, "release", label, c->value, state->samples, true);
+	ensemble_tested(&state->ensemble, c->acquire, 1);
+	ensemble_tested(&state->ensemble, c->release, 1);
 	return c->acquire < 0 ? c->acquire : c->release < 0 ? c->release : 0;
 }
 

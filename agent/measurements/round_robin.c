@@ -18,11 +18,16 @@
 /* Until there is one in which no thread slept. */
 #define ROBIN_TESTS 3
 #define ROBIN_TURNS_MAX (ROBIN_THREADS_MAX * ROBIN_ROUNDS)
-/* A thread that did not sleep for a second would be ended (RLIMIT_RTTIME). */
-#define ROBIN_LIMIT_NS (800 * NSEC_PER_MSEC)
-/* Between two readings of the clock: a longer gap is somebody else's, who is no thread of the round:
- * another priority, the kernel's share for SCHED_OTHER, a hypervisor. */
+/* The longest slice that is measured. A thread with a turn a quarter longer gives up. */
+#define ROBIN_SLICE_MAX_MS 2000
+#define ROBIN_LIMIT_NS (2500 * NSEC_PER_MSEC)
+/* With longer slices two rounds have to do. */
+#define ROBIN_SLICE_ROUNDS_MS 266
+/* A gap between two readings of the clock that is longer is accounted for: the CPU was another
+ * thread's, or the kernel counted a context switch in none of it: interrupts, a hypervisor. */
 #define ROBIN_GAP_NS (100 * NSEC_PER_USEC)
+/* No switch to another thread and back is shorter. */
+#define ROBIN_SWITCH_NS NSEC_PER_USEC
 #define ROBIN_LOOK_NS (20 * NSEC_PER_MSEC)
 #define ROBIN_TIMESLICE "/proc/sys/kernel/sched_rr_timeslice_ms"
 #define ROBIN_TIMESLICE_MS 100
@@ -33,7 +38,8 @@ struct robin_turn {
 	int thread;
 	int64_t start_ns; /* CLOCK_MONOTONIC, as read by the thread */
 	int64_t end_ns;
-	int64_t away_ns; /* in between, others had the CPU: no threads of the round */
+	int64_t others_ns; /* in between: threads that are not of the round, not part of the slice */
+	int64_t stolen_ns; /* in between, without a switch: part of the slice for the kernel, or not */
 };
 
 struct robin_state {
@@ -53,6 +59,7 @@ struct robin_state {
 	uint32_t stop;
 	uint32_t slept;	  /* how often a thread slept in its turns */
 	int complete;	  /* turns; by the thread that stops the others */
+	int64_t stop_ns;  /* when it did */
 	uint32_t gave_up; /* that thread, counted from 1, if it had the CPU for too long */
 	int64_t quantum_ns;
 	struct robin_turn turn[ROBIN_TURNS_MAX];
@@ -65,6 +72,7 @@ struct robin_state {
 	int64_t least_ns;
 	int64_t most_ns;
 	char unfair[160];
+	char disturbed[160];			  /* why a test was not judged: of the last one */
 	struct robin_turn shown[ROBIN_TURNS_MAX]; /* of the last test, or of an unfair one */
 	int shown_count;
 };
@@ -98,7 +106,7 @@ static const struct catalogue_entry robin_tables[] = {
 static const struct catalogue_entry robin_verdicts[] = {
 	{ ROBIN_FAIR,
 	  "each thread once a round, in one order; each slice, the first ones too, within "
-	  "a quarter and a tick of the median" },
+	  "a quarter and a tick of the median of the later rounds" },
 	{ NULL, NULL },
 };
 
@@ -111,7 +119,7 @@ static const struct catalogue_evaluate robin_evaluate[] = {
 
 static int64_t robin_length(const struct robin_turn *turn)
 {
-	return turn->end_ns - turn->start_ns - turn->away_ns;
+	return turn->end_ns - turn->start_ns - turn->others_ns;
 }
 
 /* The first to find the test at its end ends it. */
@@ -119,8 +127,33 @@ static void robin_stop(struct robin_state *state, uint32_t complete, int gave_up
 {
 	if (atomic_exchange(&state->stop, 1))
 		return;
+	state->stop_ns = clock_now_ns(CLOCK_MONOTONIC);
 	state->complete = (int)complete;
 	atomic_store_release(&state->gave_up, (uint32_t)gave_up);
+}
+
+/* How often the thread gave the CPU away to wait for something (@slept), and how often the kernel
+ * took it for another thread. */
+static uint32_t robin_switches(uint32_t *slept)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_THREAD, &usage);
+	if (slept)
+		*slept = (uint32_t)usage.ru_nvcsw;
+	return (uint32_t)usage.ru_nivcsw;
+}
+
+/* After a gap in which another thread may have run. @switches: the count before it. */
+static void robin_account(struct robin_turn *turn, int64_t gap_ns, uint32_t *switches)
+{
+	uint32_t seen = robin_switches(NULL);
+
+	if (gap_ns > ROBIN_GAP_NS && seen != *switches)
+		turn->others_ns += gap_ns;
+	else if (gap_ns > ROBIN_GAP_NS)
+		turn->stolen_ns += gap_ns;
+	*switches = seen;
 }
 
 /*
@@ -129,10 +162,11 @@ static void robin_stop(struct robin_state *state, uint32_t complete, int gave_up
  */
 static void robin_take_turns(struct robin_state *state, int thread)
 {
+	int64_t switch_ns = ROBIN_SWITCH_NS + 4 * state->ensemble.stamp_ns;
 	uint32_t wanted = (uint32_t)(state->threads * state->rounds);
 	uint32_t next = 0; /* the count of turns as this thread's last one left it; 0: none yet */
 	struct robin_turn *turn = NULL;
-	int64_t used_ns = 0;
+	uint32_t switches = 0;
 
 	while (!atomic_load_relaxed(&state->stop)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -144,34 +178,27 @@ static void robin_take_turns(struct robin_state *state, int thread)
 				robin_stop(state, wanted, 0);
 				return;
 			}
-			if (turn)
-				used_ns += robin_length(turn);
 			next = mine + 1;
 			turn = &state->turn[mine];
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
-			*turn = (struct robin_turn){ thread, now_ns, now_ns, 0 };
+			*turn = (struct robin_turn){ .thread = thread, .start_ns = now_ns };
+			switches = robin_switches(NULL);
+			now_ns = clock_now_ns(CLOCK_MONOTONIC);
+		} else if (now_ns - turn->end_ns > switch_ns) {
+			robin_account(turn, now_ns - turn->end_ns, &switches);
+			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		}
-		if (now_ns - turn->end_ns > ROBIN_GAP_NS)
-			turn->away_ns += now_ns - turn->end_ns;
 		turn->end_ns = now_ns;
-		if (used_ns + robin_length(turn) > ROBIN_LIMIT_NS)
+		if (robin_length(turn) - turn->stolen_ns > ROBIN_LIMIT_NS)
 			robin_stop(state, next - 1, thread + 1);
 	}
-}
-
-/* How often the thread has given the CPU away by waiting for something. */
-static uint32_t robin_slept(void)
-{
-	struct rusage usage;
-
-	return getrusage(RUSAGE_THREAD, &usage) ? 0 : (uint32_t)usage.ru_nvcsw;
 }
 
 static void robin_body(struct ensemble_thread *thread)
 {
 	struct robin_state *state = thread->state;
 	struct timespec quantum;
-	uint32_t slept;
+	uint32_t slept, slept_before;
 
 	/* in front of what else the CPU does */
 	if (thread->ensemble->policy == SCHED_OTHER)
@@ -180,9 +207,10 @@ static void robin_body(struct ensemble_thread *thread)
 		state->quantum_ns = clock_to_ns(&quantum);
 	atomic_add_release(&state->ready, 1);
 	ensemble_gate(&state->gate);
-	slept = robin_slept();
+	robin_switches(&slept_before);
 	robin_take_turns(state, thread->number);
-	atomic_fetch_add(&state->slept, robin_slept() - slept);
+	robin_switches(&slept);
+	atomic_fetch_add(&state->slept, slept - slept_before);
 }
 
 /* --- the conductor --- */
@@ -211,7 +239,8 @@ static bool robin_carry_out(struct robin_state *state)
 	fine = fine && ensemble_await(e, &state->ready, (uint32_t)state->threads);
 	ensemble_loop(e, state->first);
 	ensemble_open(&state->gate);
-	until_ns = clock_now_ns(CLOCK_MONOTONIC) + state->threads * 2 * ROBIN_LIMIT_NS;
+	until_ns = clock_now_ns(CLOCK_MONOTONIC) +
+		   state->threads * (state->rounds + 1) * ROBIN_LIMIT_NS;
 	while (fine && !atomic_load_acquire(&state->stop)) {
 		if (run_stopped(e->run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			fine = false;
@@ -232,51 +261,117 @@ static int robin_compare(const void *a, const void *b)
 	return difference < 0 ? -1 : difference > 0;
 }
 
-/*
- * What is not fair in the @count turns of a test, to state->unfair. Not of one in which a thread
- * slept, though there is nothing to sleep for in its turns: the kernel was moving a page that it
- * touched, and whoever does that waits behind the threads under test.
- */
-static void robin_judge(struct robin_state *state, int count)
+/* How long a slice was for the kernel: in the least, and at most. */
+struct robin_range {
+	int64_t least_ns;
+	int64_t most_ns;
+};
+
+/* A gap beside a turn that is longer than a switch may have been the slice's, before its thread
+ * came to its first reading of the clock or after the last. */
+static int64_t robin_beside(int64_t gap_ns)
 {
-	int64_t sorted[ROBIN_TURNS_MAX], median_ns;
+	return gap_ns > ROBIN_GAP_NS ? gap_ns : 0;
+}
+
+static struct robin_range robin_range(const struct robin_state *state, int i)
+{
+	const struct robin_turn *turn = &state->turn[i];
+	int64_t after_ns = i + 1 < state->complete ? turn[1].start_ns : state->stop_ns;
+	int64_t length_ns = robin_length(turn);
+
+	return (struct robin_range){
+		length_ns - turn->stolen_ns,
+		length_ns + (i ? robin_beside(turn->start_ns - turn[-1].end_ns) : 0) +
+			robin_beside(after_ns - turn->end_ns),
+	};
+}
+
+/* Of the later rounds: what is to be compared with are no first slices. */
+static struct robin_range robin_median(const struct robin_state *state)
+{
+	int64_t least[ROBIN_TURNS_MAX], most[ROBIN_TURNS_MAX];
+	int count = 0;
+
+	for (int i = state->threads; i < state->complete; i++) {
+		struct robin_range range = robin_range(state, i);
+
+		least[count] = range.least_ns;
+		most[count++] = range.most_ns;
+	}
+	qsort(least, (size_t)count, sizeof(least[0]), robin_compare);
+	qsort(most, (size_t)count, sizeof(most[0]), robin_compare);
+	return (struct robin_range){ least[count / 2], most[count / 2] };
+}
+
+static bool robin_in_order(const struct robin_state *state, int i)
+{
+	const struct robin_turn *turn = state->turn;
+
+	if (i >= state->threads)
+		return turn[i].thread == turn[i - state->threads].thread;
+	for (int k = 0; k < i; k++)
+		if (turn[i].thread == turn[k].thread)
+			return false;
+	return true;
+}
+
+/*
+ * What is not fair in a test, to state->unfair; or why that cannot be said, to state->disturbed.
+ * Not of a test in which a thread slept, though there is nothing to sleep for in its turns: the
+ * kernel was moving a page that it touched, and whoever does that waits behind the threads under
+ * test. Nor of a slice that is fair or not by what the kernel made of time that was stolen from it.
+ */
+static void robin_judge(struct robin_state *state)
+{
 	uint32_t gave_up = atomic_load_acquire(&state->gave_up);
+	struct robin_range median;
+	bool certain = true;
 
 	if (gave_up) {
 		snprintf(state->unfair, sizeof(state->unfair),
-			 "thread %u had the CPU for %lld ms in its turns, and gave up", gave_up,
+			 "thread %u had the CPU for %lld ms in one turn, and gave up", gave_up,
 			 (long long)(ROBIN_LIMIT_NS / NSEC_PER_MSEC));
 		return;
 	}
-	if (state->slept)
+	if (state->slept) {
+		snprintf(state->disturbed, sizeof(state->disturbed),
+			 "a thread slept, as the kernel moved a page");
 		return;
-	state->judged++;
-	for (int i = 0; i < count; i++)
-		sorted[i] = robin_length(&state->turn[i]);
-	qsort(sorted, (size_t)count, sizeof(sorted[0]), robin_compare);
-	median_ns = sorted[count / 2];
-	for (int i = 0; i < count; i++) {
+	}
+	median = robin_median(state);
+	for (int i = 0; i < state->complete; i++) {
 		const struct robin_turn *turn = &state->turn[i];
-		int round = i / state->threads;
-		bool in_order = true;
+		struct robin_range range = robin_range(state, i);
+		bool in_order = robin_in_order(state, i);
+		int64_t length_ns = robin_length(turn);
 
-		if (round)
-			in_order = turn->thread == state->turn[i - state->threads].thread;
-		for (int k = 0; k < i && !round; k++)
-			in_order = in_order && turn->thread != state->turn[k].thread;
-		if (in_order &&
-		    llabs(robin_length(turn) - median_ns) <= median_ns / 4 + state->tick_ns)
+		if (in_order && range.least_ns >= median.most_ns * 3 / 4 - state->tick_ns &&
+		    range.most_ns <= median.least_ns * 5 / 4 + state->tick_ns)
 			continue;
+		if (in_order && range.most_ns >= median.least_ns * 3 / 4 - state->tick_ns &&
+		    range.least_ns <= median.most_ns * 5 / 4 + state->tick_ns) {
+			snprintf(state->disturbed, sizeof(state->disturbed),
+				 "round %d: interrupts or a hypervisor took %lld.%02lld ms of or "
+				 "next to the slice of thread %d",
+				 i / state->threads + 1,
+				 (long long)((range.most_ns - range.least_ns) / NSEC_PER_MSEC),
+				 (long long)((range.most_ns - range.least_ns) / 10000 % 100),
+				 turn->thread + 1);
+			certain = false;
+			continue;
+		}
 		snprintf(state->unfair, sizeof(state->unfair),
 			 "round %d: %sthread %d runs for %lld.%02lld ms, the median is %lld.%02lld "
 			 "ms",
-			 round + 1, in_order ? "" : "out of order, ", turn->thread + 1,
-			 (long long)(robin_length(turn) / NSEC_PER_MSEC),
-			 (long long)(robin_length(turn) / 10000 % 100),
-			 (long long)(median_ns / NSEC_PER_MSEC),
-			 (long long)(median_ns / 10000 % 100));
+			 i / state->threads + 1, in_order ? "" : "out of order, ", turn->thread + 1,
+			 (long long)(length_ns / NSEC_PER_MSEC),
+			 (long long)(length_ns / 10000 % 100),
+			 (long long)(median.most_ns / NSEC_PER_MSEC),
+			 (long long)(median.most_ns / 10000 % 100));
 		return;
 	}
+	state->judged += certain;
 }
 
 static void robin_put(struct robin_state *state, int count)
@@ -309,7 +404,7 @@ static void robin_loop(struct worker *worker)
 		state->tests++;
 		if (!robin_carry_out(state))
 			return;
-		robin_judge(state, state->complete);
+		robin_judge(state);
 		robin_put(state, state->complete);
 		memcpy(state->shown, state->turn, sizeof(state->shown));
 		/* that of a thread that gave up has no end, but belongs to the picture */
@@ -318,22 +413,21 @@ static void robin_loop(struct worker *worker)
 	}
 }
 
-/* As many rounds as a thread may run without sleeping. */
 static int robin_choose_rounds(struct robin_state *state)
 {
+	struct run *run = state->ensemble.run;
 	char value[VALUE_MAX], reason[96];
 
 	state->timeslice_ms = ROBIN_TIMESLICE_MS;
 	if (!value_get(ROBIN_TIMESLICE, value, NULL))
 		option_parse_integer(value, &state->timeslice_ms);
-	state->rounds = ROBIN_ROUNDS;
-	if (state->timeslice_ms * state->rounds * NSEC_PER_MSEC > ROBIN_LIMIT_NS)
-		state->rounds--;
-	if (state->timeslice_ms * state->rounds * NSEC_PER_MSEC <= ROBIN_LIMIT_NS)
+	state->rounds = ROBIN_ROUNDS - (state->timeslice_ms > ROBIN_SLICE_ROUNDS_MS);
+	run->spin_ns = (state->rounds + 1) * ROBIN_LIMIT_NS;
+	if (state->timeslice_ms <= ROBIN_SLICE_MAX_MS)
 		return 0;
 	snprintf(reason, sizeof(reason), "a slice of %lld ms is too long to be measured",
 		 (long long)state->timeslice_ms);
-	return run_skip(state->ensemble.run, reason, "set kernel.sched_rr_timeslice_ms to 100");
+	return run_skip(run, reason, "set kernel.sched_rr_timeslice_ms to 100");
 }
 
 static int robin_setup(struct run *run)
@@ -358,7 +452,10 @@ static int robin_setup(struct run *run)
 				       state->samples + ROBIN_THREADS_MAX, false);
 	state->later = ensemble_series(&state->ensemble, "slice", "round", "later",
 				       state->samples + ROBIN_TURNS_MAX, false);
-	return state->first < 0 ? state->first : state->later < 0 ? state->later : 0;
+	err = state->first < 0 ? state->first : state->later < 0 ? state->later : 0;
+	ensemble_tested(&state->ensemble, state->first, 1);
+	ensemble_tested(&state->ensemble, state->later, 1);
+	return err;
 }
 
 static void robin_tables_put(struct run *run, const struct robin_state *state)
@@ -370,6 +467,7 @@ static void robin_tables_put(struct run *run, const struct robin_state *state)
 		{ "start", "ns" },
 		{ "slice", "ns" },
 		{ "others in between", "ns" },
+		{ "stolen in between", "ns" },
 	};
 	struct cbor *c = run_table_begin(run, "quantum", quantum, 2, 3);
 
@@ -383,16 +481,17 @@ static void robin_tables_put(struct run *run, const struct robin_state *state)
 	cbor_text(c, "tick");
 	cbor_int(c, state->tick_ns);
 	run_table_end(run);
-	c = run_table_begin(run, "turns", turns, 5, state->shown_count);
+	c = run_table_begin(run, "turns", turns, 6, state->shown_count);
 	for (int i = 0; i < state->shown_count; i++) {
 		const struct robin_turn *turn = &state->shown[i];
 
-		cbor_array(c, 5);
+		cbor_array(c, 6);
 		cbor_int(c, i / state->threads + 1);
 		cbor_int(c, turn->thread + 1);
 		cbor_int(c, turn->start_ns - state->shown[0].start_ns);
 		cbor_int(c, robin_length(turn));
-		cbor_int(c, turn->away_ns);
+		cbor_int(c, turn->others_ns);
+		cbor_int(c, turn->stolen_ns);
 	}
 	run_table_end(run);
 }
@@ -400,17 +499,22 @@ static void robin_tables_put(struct run *run, const struct robin_state *state)
 static int robin_finish(struct run *run)
 {
 	const struct robin_state *state = run->state;
-	char evidence[160];
+	char evidence[320];
+	int used;
 
 	if (state->ensemble.error)
 		return state->ensemble.error;
-	snprintf(evidence, sizeof(evidence),
-		 "%lld slices of %d threads, %lld.%02lld to %lld.%02lld ms",
-		 (long long)state->slices, state->threads,
-		 (long long)(state->least_ns / NSEC_PER_MSEC),
-		 (long long)(state->least_ns / 10000 % 100),
-		 (long long)(state->most_ns / NSEC_PER_MSEC),
-		 (long long)(state->most_ns / 10000 % 100));
+	used = snprintf(evidence, sizeof(evidence),
+			"%lld slices of %d threads, %lld.%02lld to %lld.%02lld ms",
+			(long long)state->slices, state->threads,
+			(long long)(state->least_ns / NSEC_PER_MSEC),
+			(long long)(state->least_ns / 10000 % 100),
+			(long long)(state->most_ns / NSEC_PER_MSEC),
+			(long long)(state->most_ns / 10000 % 100));
+	if (state->disturbed[0])
+		snprintf(evidence + used, sizeof(evidence) - (size_t)used,
+			 "; %d of %d tests not judged: %s", state->tests - state->judged,
+			 state->tests, state->disturbed);
 	if (state->unfair[0])
 		run_verdict(run, ROBIN_FAIR, "fail", state->unfair,
 			    "only SCHED_RR takes turns; with it, look at what else has the CPU at "
@@ -419,10 +523,10 @@ static int robin_finish(struct run *run)
 		run_verdict(run, ROBIN_FAIR, "pass", evidence, "");
 	else
 		run_verdict(run, ROBIN_FAIR, "inconclusive",
-			    state->slices ? "in each test a thread slept: the kernel moved a page" :
-					    "no test was carried out",
-			    "run it again; keep the kernel from moving pages (khugepaged, "
-			    "compaction)");
+			    state->slices ? evidence : "no test was carried out",
+			    "run it again on a machine that does nothing else; keep the kernel "
+			    "from moving pages (khugepaged, compaction), and give a virtual CPU a "
+			    "real one of its own");
 	robin_tables_put(run, state);
 	return 0;
 }

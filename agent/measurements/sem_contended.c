@@ -252,6 +252,8 @@ static int sem_add(struct sem_state *state, int n)
 					  state->rounds, true);
 	series->release = ensemble_series(&state->ensemble, "release", "waiters", series->label,
 					  state->rounds, true);
+	ensemble_tested(&state->ensemble, series->acquire, 1);
+	ensemble_tested(&state->ensemble, series->release, 1);
 	return series->acquire < 0 ? series->acquire : series->release < 0 ? series->release : 0;
 }
 

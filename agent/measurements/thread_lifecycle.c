@@ -266,6 +266,8 @@ static int lifecycle_setup(struct run *run)
 		m->delete =
 			ensemble_series(e, "delete", "scenario", kind->name, state->samples, true);
 		err = m->create < 0 ? m->create : m->delete < 0 ? m->delete : 0;
+		ensemble_tested(e, m->create, LIFECYCLE_CREATOR);
+		ensemble_tested(e, m->delete, LIFECYCLE_CREATOR);
 	}
 	return err;
 }

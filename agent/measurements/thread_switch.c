@@ -381,6 +381,7 @@ static int switch_setup(struct run *run)
 						group->known->text, state->samples, true);
 		if (group->series < 0)
 			err = group->series;
+		ensemble_tested(&state->ensemble, group->series, 1);
 	}
 	return err;
 }

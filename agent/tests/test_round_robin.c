@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of the verdict of round_robin.c, on turns that are made up here. Prints TAP. */
+#include "../measurements/round_robin.c"
+
+#include "tap.h"
+
+#define THREADS 3
+#define ROUNDS 3
+#define SLICE_NS (100 * NSEC_PER_MSEC)
+#define SWITCH_NS (2 * NSEC_PER_USEC)
+
+static struct tap tap;
+static struct robin_state state;
+
+/* Fair turns of 100 ms, with a tick of 4 ms. */
+static void turns(void)
+{
+	int64_t now_ns = 7 * NSEC_PER_SEC;
+
+	memset(&state, 0, sizeof(state));
+	state.threads = THREADS;
+	state.rounds = ROUNDS;
+	state.complete = THREADS * ROUNDS;
+	state.tick_ns = 4 * NSEC_PER_MSEC;
+	for (int i = 0; i < state.complete; i++) {
+		state.turn[i] = (struct robin_turn){
+			.thread = i % THREADS,
+			.start_ns = now_ns,
+			.end_ns = now_ns + SLICE_NS,
+		};
+		now_ns += SLICE_NS + SWITCH_NS;
+	}
+	state.stop_ns = now_ns;
+}
+
+/* Turn @i takes @more_ms longer, and whatever follows comes so much later. */
+static void longer(int i, int64_t more_ms)
+{
+	state.turn[i].end_ns += more_ms * NSEC_PER_MSEC;
+	for (int k = i + 1; k < state.complete; k++) {
+		state.turn[k].start_ns += more_ms * NSEC_PER_MSEC;
+		state.turn[k].end_ns += more_ms * NSEC_PER_MSEC;
+	}
+	state.stop_ns += more_ms * NSEC_PER_MSEC;
+}
+
+static void judged(const char *expected, const char *what)
+{
+	robin_judge(&state);
+	tap_check(&tap,
+		  !strcmp(expected, state.unfair[0] ? "fail" :
+				    state.judged    ? "pass" :
+						      "inconclusive"),
+		  "%s: %s %s%s", what, expected, state.unfair, state.disturbed);
+}
+
+static void test_undisturbed(void)
+{
+	turns();
+	judged("pass", "equal slices");
+	turns();
+	longer(4, 20);
+	judged("pass", "a slice a fifth longer");
+	turns();
+	longer(0, 883);
+	judged("fail", "a first slice of 983 ms");
+	tap_check(&tap, !!strstr(state.unfair, "983.00 ms, the median is 100.00"),
+		  "and its length is named");
+	turns();
+	for (int i = 0; i < THREADS; i++)
+		longer(i, 883);
+	judged("fail", "a first round of 983 ms, compared with the later ones");
+	tap_check(&tap, !strncmp(state.unfair, "round 1: ", 9), "and named as the first");
+	turns();
+	longer(4, -60);
+	judged("fail", "a slice of 40 ms");
+	turns();
+	state.turn[5].thread = 0;
+	state.turn[3].thread = 2;
+	judged("fail", "another order in the second round");
+}
+
+/* The kernel counts on by ticks while a hypervisor has the CPU, or makes up for it: both are right. */
+static void test_stolen(void)
+{
+	turns();
+	state.turn[4].stolen_ns = 40 * NSEC_PER_MSEC;
+	judged("inconclusive", "40 ms stolen within a slice of 100 ms");
+	tap_check(&tap,
+		  !!strstr(state.disturbed, "round 2: ") && !!strstr(state.disturbed, "40.00"),
+		  "and what was stolen is named");
+	turns();
+	state.turn[4].stolen_ns = 19 * NSEC_PER_MSEC;
+	judged("pass", "19 ms stolen within a slice of 100 ms");
+	turns();
+	longer(4, 50);
+	state.turn[4].stolen_ns = 50 * NSEC_PER_MSEC;
+	judged("inconclusive", "50 ms stolen, and the slice so much longer");
+	turns();
+	longer(4, 120);
+	state.turn[4].stolen_ns = 50 * NSEC_PER_MSEC;
+	judged("fail", "50 ms stolen, and the slice 120 ms longer");
+	turns();
+	longer(4, 60);
+	state.turn[4].end_ns -= 100 * NSEC_PER_MSEC;
+	judged("inconclusive", "100 ms stolen between two threads, the slice 40 ms shorter");
+	turns();
+	state.stop_ns += 60 * NSEC_PER_MSEC;
+	state.turn[8].end_ns -= 40 * NSEC_PER_MSEC;
+	judged("inconclusive", "60 ms stolen after the last turn, which is 40 ms shorter");
+	turns();
+	for (int i = 1; i < state.complete; i++) {
+		longer(i, 60);
+		state.turn[i].stolen_ns = 60 * NSEC_PER_MSEC;
+	}
+	judged("inconclusive", "60 ms stolen from all slices but the first");
+}
+
+/* The kernel counts nothing of it. */
+static void test_others(void)
+{
+	turns();
+	longer(4, 50);
+	state.turn[4].others_ns = 50 * NSEC_PER_MSEC;
+	judged("pass", "another thread had 50 ms in between");
+	turns();
+	state.turn[4].others_ns = 50 * NSEC_PER_MSEC;
+	judged("fail", "another thread had 50 ms of a slice's 100 ms");
+}
+
+static void test_not_judged(void)
+{
+	turns();
+	longer(4, 300);
+	state.slept = 1;
+	judged("inconclusive", "a thread slept");
+	turns();
+	state.gave_up = 2;
+	state.complete = 0;
+	judged("fail", "a thread gave up");
+}
+
+/* Which of both it was, the thread itself finds by its count of switches. */
+static void test_account(void)
+{
+	struct robin_turn turn = { .thread = 0 };
+	uint32_t switches, before;
+
+	do {
+		turn.others_ns = turn.stolen_ns = 0;
+		switches = before = robin_switches(NULL);
+		robin_account(&turn, ROBIN_GAP_NS + 1, &switches);
+	} while (switches != before);
+	tap_check(&tap, turn.stolen_ns == ROBIN_GAP_NS + 1 && !turn.others_ns,
+		  "a gap without a switch is no other thread's");
+	switches--;
+	turn.others_ns = turn.stolen_ns = 0;
+	robin_account(&turn, ROBIN_GAP_NS + 1, &switches);
+	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1 && !turn.stolen_ns,
+		  "a gap with a switch is another thread's");
+	robin_account(&turn, ROBIN_GAP_NS, &switches);
+	tap_check(&tap, turn.others_ns == ROBIN_GAP_NS + 1, "a short one is the slice's");
+}
+
+int main(void)
+{
+	test_undisturbed();
+	test_stolen();
+	test_others();
+	test_not_judged();
+	test_account();
+	return tap_end(&tap);
+}
