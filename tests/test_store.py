@@ -187,7 +187,7 @@ def test_environment_and_document_are_kept(store: Store) -> None:
         folder.write_document({**folder.document, "label": "new \udc80 µ", "id": "other"})
         assert (folder.path / "environment.cbor").read_bytes() == b"abc"
         found = json.loads((folder.path / "run.json").read_text())
-        assert (found["id"], found["label"]) == (folder.id, "new \udc80 µ")
+        assert (found["id"], found["label"]) == (folder.id, "new \ufffd µ")
         assert {path.name for path in folder.path.iterdir()} == {
             "environment.cbor",
             "run.json",

@@ -42,6 +42,7 @@ __all__ = [
     "PlannedStep",
     "Rating",
     "calibration_steps",
+    "check_texts",
     "describe_step",
     "ends_ns",
     "evaluation_plan",
@@ -210,6 +211,28 @@ class Plan:
             "ratings": [asdict(rating) for rating in self.ratings],
             "steps": [step.document() for step in self.steps],
         }
+
+
+def check_texts(plan: Plan) -> None:
+    """Raises UsageError where a text of the plan has bytes that are not UTF-8: neither the store
+    nor a report can hold them."""
+
+    def walk(where: str, value: object) -> None:
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"{where} is not UTF-8 text: '{value}'", "write it in UTF-8"
+                ) from None
+        elif isinstance(value, Mapping):
+            for name, one in value.items():
+                walk(f"'{name.replace('_', '-')}'", one)
+        elif isinstance(value, list):
+            for one in value:
+                walk(where, one)
+
+    walk("the plan", plan.document())
 
 
 def planned_step(

@@ -38,7 +38,15 @@ from rtgauge.interpret import online_cpus
 from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.live import LiveStep
 from rtgauge.pair import LogHosts, PairView, follow, paired, with_line
-from rtgauge.plan import LOG_HOST, Plan, PlannedStep, calibration_steps, ends_ns, expected_ns
+from rtgauge.plan import (
+    LOG_HOST,
+    Plan,
+    PlannedStep,
+    calibration_steps,
+    check_texts,
+    ends_ns,
+    expected_ns,
+)
 from rtgauge.store import RunFolder, Store, load_failure, new_run_id
 from rtgauge.stream import Environment, Header, Setting, StreamReader, Trailer
 from rtgauge.target import (
@@ -218,6 +226,7 @@ def execute(
     (what came so far is kept).
     """
     watcher = progress or _Quiet()
+    check_texts(plan)
     _settle(plan, targets)
 
     def patient(target: Target) -> Target:

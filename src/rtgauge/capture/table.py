@@ -205,26 +205,27 @@ def _columns(path: Path, layout: _Layout, wanted: Sequence[int], folder: Path) -
         Floats(folder, np.float64 if at == 0 and len(wanted) == 3 else np.float32)
         for at in range(len(wanted))
     ]
-    try:
-        reader = csv.open_csv(
-            path,
-            read_options=csv.ReadOptions(
-                skip_rows=layout.skip, column_names=names, block_size=1 << 22
-            ),
-            parse_options=csv.ParseOptions(
-                delimiter=layout.separator, invalid_row_handler=lambda _: "skip"
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.float64()),
-                include_columns=list(dict.fromkeys(names[at] for at in wanted)),
-                decimal_point="," if layout.comma else ".",
-            ),
-        )
-        for batch in reader:
-            for store, at in zip(stores, wanted, strict=True):
-                store.add(batch.column(names[at]).to_numpy(zero_copy_only=False))
-    except pa.ArrowInvalid as error:
-        refuse(f"a row is not of numbers ({one_line(error)})", "save it again")
+    with path.open("rb") as file:
+        try:
+            reader = csv.open_csv(
+                file,  # not its name, which pyarrow takes in UTF-8 alone
+                read_options=csv.ReadOptions(
+                    skip_rows=layout.skip, column_names=names, block_size=1 << 22
+                ),
+                parse_options=csv.ParseOptions(
+                    delimiter=layout.separator, invalid_row_handler=lambda _: "skip"
+                ),
+                convert_options=csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.float64()),
+                    include_columns=list(dict.fromkeys(names[at] for at in wanted)),
+                    decimal_point="," if layout.comma else ".",
+                ),
+            )
+            for batch in reader:
+                for store, at in zip(stores, wanted, strict=True):
+                    store.add(batch.column(names[at]).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid as error:
+            refuse(f"a row is not of numbers ({one_line(error)})", "save it again")
     return stores
 
 

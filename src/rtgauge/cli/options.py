@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rtgauge.store import Store, StoredRun
 
-__all__ = ["as_json", "find_run", "open_store", "store_options", "target_option"]
+__all__ = ["as_json", "find_id", "find_run", "open_store", "store_options", "target_option"]
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -62,11 +62,16 @@ def open_store(url: str | None, data: Path | None) -> Store:
 
 def find_run(store: Store, name: str) -> StoredRun:
     """The run that ``name`` means: the beginning of its id, or ``last``."""
+    return store.get(find_id(store, name))
+
+
+def find_id(store: Store, name: str) -> str:
+    """The id of the run that ``name`` means, which need not be readable."""
     if name != "last":
-        return store.get(name)
+        return store.find(name)
     rows = store.runs()
     if not rows:
         raise UsageError(
             "there are no runs in the store yet", "measure something: rtgauge run timer --for 10s"
         )
-    return store.get(rows[0].id)
+    return rows[0].id

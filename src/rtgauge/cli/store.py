@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rtgauge.cli.options import as_json, find_run, open_store, store_options
+from rtgauge.cli.options import as_json, find_id, find_run, open_store, store_options
 from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
@@ -166,7 +166,7 @@ def delete(
 ) -> None:
     """Delete runs, with all their samples, from the store."""
     with open_store(store_url, data) as store:
-        identities = list(dict.fromkeys(find_run(store, name).id for name in run))
+        identities = list(dict.fromkeys(find_id(store, name) for name in run))
         if not yes:
             if not sys.stdin.isatty():
                 raise UsageError("delete asks, but there is no terminal to ask on", "add --yes")

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,10 @@ __all__ = [
 
 TEMPORARY = ".tmp"
 """The suffix of a file that is being written; what is left of one may be removed."""
+
+# Halves of pairs: what Python makes of bytes that are not UTF-8. No encoding can write them.
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -94,15 +99,20 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON document, indented so that people and diffs can read it."""
+    """Write a JSON document, indented so that people and diffs can read it. U+FFFD stands in place
+    of bytes that were not UTF-8."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(path, text.encode("utf-8", "backslashreplace") + b"\n")
+    write_file(path, _SURROGATES.sub("\ufffd", text).encode() + b"\n")
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """Read a JSON object; ``what`` names it in the error."""
+    """Read a JSON object; ``what`` names it in the error. Its texts can be encoded: U+FFFD stands
+    in place of half surrogate pairs, which earlier versions wrote."""
     try:
-        document = json.loads(path.read_bytes())
+        data = path.read_bytes()
+        document = json.loads(data.decode("utf-8", "replace"))
+        if _ESCAPED.search(data):
+            document = _encodable(document)
     except OSError as error:
         raise store_error(f"read {what},", path, error) from error
     except (ValueError, RecursionError) as error:
@@ -115,6 +125,16 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
             "restore it from a copy, or delete the run",
         )
     return document
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(one) for name, one in value.items()}
+    return value
 
 
 def make_folder(path: Path) -> None:

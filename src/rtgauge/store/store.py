@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 from collections import Counter
@@ -26,6 +27,7 @@ from rtgauge.store.seal import RECORDS, SealedSeries, read_seal
 __all__ = ["RunRow", "Store"]
 
 ENVIRONMENT_VARIABLE = "RTGAUGE_STORE"
+INT64_MAX = 2**63 - 1
 UNREADABLE = "unreadable"
 VERDICTS = ("fail", "inconclusive", "pass", "skipped")
 
@@ -63,6 +65,13 @@ class Store:
         StoreError, UsageError.
         """
         address, data = _locate(url, data)
+        try:
+            f"{address}{data}".encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"the store {data} has a name that is not UTF-8",
+                "keep the runs elsewhere with --store",
+            ) from None
         try:
             make_folder(data)
         except StoreError:
@@ -119,6 +128,10 @@ class Store:
         if stamp is not None:
             self._index.write([_row(path, stamp)], [])
         return StoredRun(path, document)
+
+    def find(self, prefix: str) -> str:
+        """The id of the run that begins with ``prefix``, readable or not. UsageError as ``get``."""
+        return self._resolve(prefix)
 
     def delete(self, prefix: str) -> None:
         """Remove a run and all that was measured in it. UsageError, StoreError."""
@@ -231,7 +244,7 @@ def _stamp(path: Path) -> Stamp | None:
         status = os.stat(path / DOCUMENT)
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns & INT64_MAX, status.st_size  # years after 2262 have more bits
 
 
 def _is_leftover(name: str) -> bool:
@@ -266,17 +279,28 @@ def _row(path: Path, stamp: Stamp) -> dict[str, Any]:
         "size": stamp[1],
     }
     try:
-        document = read_document(path)
+        found = row | _columns(path, read_document(path))
     except RtgaugeError as error:
-        return row | {"headline": error.message}
+        found = row | {"headline": error.message}
+    except Exception as error:  # whatever a folder holds: one run must not end every command
+        found = row | {"headline": f"run {path.name} is damaged: {type(error).__name__}: {error}"}
+    # PostgreSQL takes no NUL in a text.
+    return {
+        name: value.replace("\0", "\ufffd") if isinstance(value, str) else value
+        for name, value in found.items()
+    }
+
+
+def _columns(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """What the index holds of a run."""
     texts = {name: document.get(name) for name in ("label", "study", "target", "state", "started")}
-    row |= {name: value for name, value in texts.items() if isinstance(value, str)}
+    found: dict[str, Any] = {name: text for name, text in texts.items() if isinstance(text, str)}
     duration = document.get("duration_s")
-    if isinstance(duration, int | float):
-        row["duration_s"] = float(duration)
-    row["steps"] = len(document.get("steps", []))
-    row["headline"] = _headline(path, document)
-    return row
+    if isinstance(duration, int | float) and math.isfinite(duration):
+        found["duration_s"] = float(duration)
+    found["steps"] = len(document.get("steps", []))
+    found["headline"] = _headline(path, document)
+    return found
 
 
 def _headline(path: Path, document: dict[str, Any]) -> str:
