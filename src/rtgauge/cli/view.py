@@ -55,8 +55,8 @@ class Line:
     pieces: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, text: str, style: str = "") -> Line:
-        """Append a piece."""
-        self.pieces.append((text, style))
+        """Append a piece; nothing in it that a terminal would obey."""
+        self.pieces.append((printable(text), style))
         return self
 
     @property

@@ -17,6 +17,7 @@ from typing import Any, Final
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -145,7 +146,13 @@ def printed(
         markup=False,
         legacy_windows=False,
     )
-    console.print(what)
+    # Every text for a terminal goes through here; the styles, which are ours, become control
+    # characters only after it.
+    segments = [
+        one if one.control else Segment(_obeyed_by_none(one.text), one.style)
+        for one in console.render(what)
+    ]
+    console.print(Segments(segments), end="")
     plain = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
     plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ").replace(_HOLD, " ")
     try:
@@ -155,6 +162,10 @@ def printed(
             plain = plain.replace(character, substitute)
         plain = plain.replace("─", "-").encode(encoding, "replace").decode(encoding)
     return plain
+
+
+def _obeyed_by_none(text: str) -> str:
+    return _HOLD.join(printable(part) for part in text.split(_HOLD))
 
 
 def _line(*parts: tuple[str, str]) -> Text:
@@ -521,7 +532,7 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
 
 def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity: str) -> _Figures:
     unit = series[0]["unit"]
-    shown_unit = numbers.unit_name(unit)
+    shown_unit = _safe(numbers.unit_name(unit))
     name = _safe(quantity) + (f" ({shown_unit})" if shown_unit else "")
     order = list(range(len(series)))
     if len(series) > ROW_LIMIT:

@@ -26,6 +26,7 @@ from typing import Any, Final
 from rtgauge.catalogue import parse_cpus
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
+from rtgauge.facts import printable
 from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
 from rtgauge.lab.boards import MACHINES, Board
@@ -79,7 +80,7 @@ DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 class _Words:

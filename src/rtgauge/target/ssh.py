@@ -41,6 +41,7 @@ from typing import IO, Any, Final, cast
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError
+from rtgauge.facts import printable
 from rtgauge.lab.programs import static_agent
 from rtgauge.link import bandwidth_text
 from rtgauge.target.local import LocalAgent
@@ -120,7 +121,7 @@ PUT_MAX: Final = 256 * 1024
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
