@@ -385,6 +385,8 @@ def test_ratings_of_the_evaluator(catalogue: Catalogue) -> None:
         {"subject": "support", "rating": 0.5, "reason": "no one"},
     ]
     assert read_plan(write(STEP), catalogue).document()["ratings"] == []
+    (none,) = read_plan(write(RATED + 'rating = "N.A."'), catalogue).document()["ratings"]
+    assert none["rating"] == "N.A."
 
 
 @pytest.mark.parametrize(

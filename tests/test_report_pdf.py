@@ -250,7 +250,7 @@ def test_wide_tables_stand_in_parts() -> None:
 
 
 def test_chapters_ratings_orders_and_labels() -> None:
-    """What an evaluation has besides: chapters with ratings, orders of events, a label's axis."""
+    """What an evaluation has besides: chapters, ratings, orders of events, a label's axis."""
     order = stream.Table(
         0, "order",
         (stream.Column("rule", ""), stream.Column("time", "ns"),
@@ -273,8 +273,8 @@ def test_chapters_ratings_orders_and_labels() -> None:
              made.step(1, made.timer_series(1, 2000))]  # fmt: skip
     plan = {"ratings": [{"subject": "Documentation", "rating": 7.5, "reason": "read it all"}]}
     read = paper(made.run(steps, catalogue=catalogue, plan=plan))
-    for text in ("Ratings, from 0 to 10", "Documentation", "7.5", "the evaluator", "read it all",
-                 "The rule:", "Who did what in which order", "the highest first: pass",
+    for text in ("The evaluator’s ratings", "Documentation", "7.5 of 10", "read it all",
+                 "Who did what in which order", "the highest first: pass",
                  "waiter 2 waits", "Against waiters", "all events"):  # fmt: skip
         assert text in read.text, text
     marks = read.bookmarks()

@@ -24,7 +24,6 @@ from rtgauge.report.model import analyse
 from rtgauge.report.packed import bounded, pack, unpack
 from rtgauge.report.persistence import Trace, bases, division, persistence, trace_of, waveforms
 from rtgauge.report.points import negative_points
-from rtgauge.report.ratings import ratings
 from rtgauge.stats import Counts
 from rtgauge.stats.timebase import DIVISIONS
 from rtgauge.store import Store
@@ -156,8 +155,6 @@ def test_what_is_not_answered_is_not_corrected(tmp_path: Path) -> None:
     assert "2 events were without an answer" in page and "corrected figures say" not in page
     said = [point.text for point in negative_points(run)]
     assert any(text.endswith("2 events of 4 without an answer.") for text in said), said
-    (rating,) = ratings(run)
-    assert "for 2 of 4 events without an answer" in str(rating)
 
 
 @pytest.fixture

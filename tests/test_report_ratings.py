@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratings by the rule, each part of it alone and together, and the evaluator's beside them."""
+"""What a report gives in place of a score: spread, the place among published maxima, and the
+ratings that the evaluator gave."""
 
 from __future__ import annotations
 
@@ -9,153 +10,143 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from rtgauge import stream
-from rtgauge.report import model
+from rtgauge import reference, stream
+from rtgauge.report import html, junit, markdown, model, terminal
+
+CLOCK: dict[str, Any] = {"labels": {"method": "clock_nanosleep"}}
 
 
-def _catalogue(*names: str, chapter: str = "Threads") -> dict[str, Any]:
-    return {"measurements": [{"name": name, "chapter": chapter} for name in names]}
-
-
-def _ratings(steps: list[made.FakeStep], **more: Any) -> list[dict[str, Any]]:
-    more.setdefault("catalogue", _catalogue("m", "n"))
+def _run(steps: list[made.FakeStep], **more: Any) -> dict[str, Any]:
     document = model.build(cast(Any, [made.run(steps, **more)]))
     model.validate(document)
-    found: list[dict[str, Any]] = document["runs"][0]["ratings"]
+    run: dict[str, Any] = document["runs"][0]
+    return run
+
+
+def _series(number: int, values: Any, interval_ns: int = 0, **more: Any) -> made.FakeSeries:
+    values = np.asarray(values, np.int64)
+    return made.FakeSeries(
+        made.info(number, interval_ns=interval_ns, **more),
+        np.arange(len(values)),
+        values,
+        chunk_rows=10**6,
+    )
+
+
+def _places(series: list[made.FakeSeries], measurement: str = "timer", **more: Any) -> Any:
+    found = []
+    for one in _run([made.step(0, series, measurement, **more)])["steps"][0]["places"]:
+        found.append((one["series"], one["lower"], one["published"], one["least_us"]))
     return found
 
 
-def _series(number: int, values: Any, **more: Any) -> made.FakeSeries:
-    values = np.asarray(values, np.int64)
-    return made.FakeSeries(
-        made.info(number, interval_ns=0, **more), np.arange(len(values)), values, chunk_rows=10**6
-    )
-
-
-def _verdicts(*results: str) -> list[stream.Verdict]:
-    return [stream.Verdict(0, f"rule {at}", result, "", "") for at, result in enumerate(results)]
-
-
-def _rating(steps: list[made.FakeStep]) -> int:
-    (one,) = _ratings(steps)
-    assert one["by"] == "rule" and one["rule"]
-    return cast(int, one["rating"])
-
-
-def test_what_is_good_throughout_has_ten() -> None:
-    (one,) = _ratings([made.step(0, [_series(0, [900] * 50)], "m", verdicts=_verdicts("pass"))])
-    assert (one["subject"], one["rating"]) == ("Threads", 10)
-    assert one["evidence"] == "nothing was taken off"
-
-
-def test_what_was_skipped_or_broke_off_is_named_beside_the_rating() -> None:
-    steps = [
-        made.step(0, [_series(0, [900] * 50)], "m", verdicts=_verdicts("pass", "skipped")),
-        made.step(1, [], "n", state="failed", reason="no hand-over"),
-    ]
-    (one,) = _ratings(steps)
-    assert one["rating"] == 7
-    assert one["evidence"] == (
-        "\N{MINUS SIGN}3 for 1 of 2 steps that failed; not counted: n (failed); "
-        "not counted: 1 verdict skipped"
-    )
-
-
-def test_what_was_disturbed_on_purpose_is_not_rated() -> None:
-    quiet = made.step(0, [_series(0, [900] * 50)], "m")
-    disturbed = made.step(1, [_series(1, [900] * 49 + [200_000])], "m")
-    assert _rating([quiet, disturbed]) < 10
-    disturbed.document["disturb"] = "kthread:200us:7.301ms"
-    (one,) = _ratings([quiet, disturbed])
-    assert one["rating"] == 10
-    assert "(disturbed on purpose)" in one["evidence"]
-    assert _ratings([disturbed]) == []
-
-
-def test_a_chapter_that_was_mostly_skipped_has_no_rating() -> None:
-    steps = [made.step(0, [_series(0, [900] * 50)], "m", verdicts=_verdicts("pass"))]
-    steps += [made.step(at, [], "n", state="skipped", reason="no right") for at in (1, 2)]
-    assert _ratings(steps[:2])[0]["rating"] == 10
-    assert _ratings(steps) == []
-
-
-@pytest.mark.parametrize(
-    ("results", "rating"),
-    [
-        (("pass", "fail"), 5),
-        (("fail",), 0),
-        (("fail", "pass", "pass", "pass", "pass"), 7),  # a fifth, but at least three
-        (("fail", "skipped", "inconclusive"), 0),
-        (("pass", "skipped"), 10),
-    ],
-)
-def test_failed_verdicts_cost_their_share(results: tuple[str, ...], rating: int) -> None:
-    assert _rating([made.step(0, [], "m", verdicts=_verdicts(*results))]) == rating
-
-
-@pytest.mark.parametrize(
-    ("largest", "rating"),
-    [(10_000, 10), (10_001, 9), (31_000, 9), (32_000, 8), (100_000, 8), (101_000, 7),
-     (1_000_000, 6), (9_000_000, 5), (10**9, 5)],
-)  # fmt: skip
-def test_a_far_maximum_costs_a_point_for_each_half_decade(largest: int, rating: int) -> None:
-    assert _rating([made.step(0, [_series(0, [20] * 99 + [largest])], "m")]) == rating
-    scaled = [_series(0, [5000] * 99 + [5 * largest])]
-    assert _rating([made.step(0, scaled, "m")]) == rating
-
-
-def test_ordinary_priority_stands_back_behind_real_time_priority() -> None:
-    far = [20] * 99 + [10**6]
-    other = _series(0, far, policy="other", priority=0, labels={"policy": "other"})
-    calm = _series(1, [20] * 100, policy="fifo", priority=80, labels={"policy": "fifo"})
-    assert _rating([made.step(0, [other, calm], "m")]) == 10
-    assert _rating([made.step(0, [other], "m")]) == 6  # alone it is all there is
-
-
-@pytest.mark.parametrize(("slow", "rating"), [(1, 10), (10, 9), (100, 8)])
-def test_growth_costs_points(slow: int, rating: int) -> None:
-    random = np.random.default_rng(1)
-    series = [
-        _series(at, random.normal(100 + slow * n, 2, 400), labels={"waiters": str(n)})
-        for at, n in enumerate((1, 10, 30, 60, 90))
-    ]
-    assert _rating([made.step(0, series, "m")]) == rating
-
-
-def test_missed_periods_cost_points() -> None:
-    for missed, rating in ((1, 9), (30, 8), (400, 7)):
-        index = np.concatenate([np.arange(5000), np.arange(5000 + missed, 10_000 + missed)])
-        one = made.FakeSeries(
-            made.info(), index, np.full(10_000, 900, np.int64), gaps=((4999, missed),)
-        )
-        assert _rating([made.step(0, [one], "m")]) == rating
-
-
-def test_chapters_are_rated_each_by_its_own_steps() -> None:
-    catalogue = {"measurements": [
-        *_catalogue("m")["measurements"], *_catalogue("n", chapter="Mutexes")["measurements"],
-        {"name": "old"}, *_catalogue("skipped", chapter="Signals")["measurements"],
-    ]}  # fmt: skip
-    steps = [
-        made.step(0, [_series(0, [900] * 99 + [12_000])], "n"),
-        made.step(1, [_series(0, [900] * 99)], "m", verdicts=_verdicts("fail", "fail")),
-        made.step(2, [_series(0, [900] * 99)], "old"),
-        made.step(3, [], "skipped", state="skipped", verdicts=_verdicts("skipped")),
-        made.step(4, [_series(0, [20] * 99 + [10**6])], "n", role="calibration"),
-    ]
-    found = _ratings(steps, catalogue=catalogue)
-    assert [(one["subject"], one["rating"]) for one in found] == [("Mutexes", 9), ("Threads", 0)]
-    assert "2 of 2 verdicts failed (rule 0 and rule 1)" in found[1]["evidence"]
+def test_nothing_but_the_evaluator_rates() -> None:
+    """A median of 2 ms with a maximum of 20 ms had ten of ten."""
+    calm = [2_000_000] * 9999 + [20_000_000]
+    verdicts = [stream.Verdict(0, "in turn", "fail", "", "")]
+    catalogue = {"measurements": [{"name": "m", "chapter": "Threads"}]}
+    run = _run([made.step(0, [_series(0, calm)], "m", verdicts=verdicts)], catalogue=catalogue)
+    assert run["ratings"] == []
 
 
 def test_the_evaluator_rates_what_no_program_can() -> None:
     plan = {"ratings": [
         {"subject": "documentation", "rating": 8, "reason": "complete"},
+        {"subject": "support", "rating": "N.A.", "reason": "not asked"},
         {"subject": "x", "rating": 11}, {"subject": "y", "rating": True}, "no", {"rating": "5"},
     ]}  # fmt: skip
-    found = _ratings([made.step(0, [_series(0, [900] * 50)], "m")], plan=plan)
-    assert [one["by"] for one in found] == ["rule", "evaluator"]
-    assert found[1] == {
-        "subject": "documentation", "rating": 8, "rule": "", "evidence": "complete",
-        "by": "evaluator",
-    }  # fmt: skip
+    runs = cast(Any, [made.run([made.step(0, [_series(0, [900] * 50)], "m")], plan=plan)])
+    document = model.build(runs)
+    model.validate(document)
+    assert document["runs"][0]["ratings"] == plan["ratings"][:2]
+    for text in (terminal.text(document), markdown.render(document), junit.render(document),
+                 html.render(model.analyse(runs))):  # fmt: skip
+        assert "8 of 10" in text and "N.A." in text and "not asked" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "spread"),
+    [
+        ([1000] * 9989 + [5000] * 11, 5),
+        ([1000] * 9989 + [5000] * 10 + [10**6], 5),  # the largest sample alone changes nothing
+        ([1000] * 9000 + [5000] * 10, None),  # too few samples for a 99.9 % value
+        ([-1000] * 10_000, None),
+        ([0] * 9989 + [10] * 11, None),
+    ],
+)
+def test_spread_is_the_tail_over_the_median(values: list[int], spread: float | None) -> None:
+    (one,) = _run([made.step(0, [_series(0, values)], "m")])["series"]
+    assert one["spread"] == spread
+
+
+def test_spread_counts_the_periods_that_were_skipped() -> None:
+    index = np.concatenate([np.arange(5000), np.arange(5100, 10_100)])
+    values = np.full(10_000, 1000, np.int64)
+    one = made.FakeSeries(made.info(), index, values, gaps=((4999, 100),))
+    series = _run([made.step(0, [one], "m")])["series"][0]
+    assert series["percentiles"]["99.9"] == 1000
+    assert series["spread"] == series["corrected"]["percentiles"]["99.9"] / 1000 > 1000
+    answers = made.FakeSeries(made.info(name="response"), index, values, gaps=((4999, 100),))
+    assert _run([made.step(0, [answers], "response")])["series"][0]["spread"] is None
+
+
+def test_a_maximum_has_a_place_among_published_ones_of_its_quantity_and_load() -> None:
+    known = sorted(
+        row.max_us
+        for row in reference.rows()
+        if (row.measurement, row.series, row.context) == ("timer", "latency", "user")
+        and row.load != "idle"
+        and row.labels.get("method", "clock_nanosleep") == "clock_nanosleep"
+        and row.max_us is not None
+    )
+    assert len(known) > 5
+    series = [_series(0, [20_000, 91_000], **CLOCK)]
+    lower = sum(value < 91 for value in known)
+    assert 0 < lower < len(known)
+    assert _places(series, load="sched") == [(0, lower, len(known), known[0])]
+    assert _places(series) == []  # idle: nobody published that
+    assert _places([_series(0, [91_000], policy="other", priority=0, **CLOCK)], load="sched") == []
+    assert _places([_series(0, [91_000], name="drift", **CLOCK)], load="sched") == []
+    assert _places([_series(0, [91_000], context="kernel")], load="sched")[0][2] == 3
+
+
+def test_two_published_figures_are_too_few_for_a_place() -> None:
+    assert _places([_series(0, [91_000], labels={"method": "itimer"}, context="irq")]) == []
+    series = [_series(0, [91_000], name="switch", labels={"threads": "2"})]
+    assert _places(series, "thread-switch") == []
+
+
+def test_series_of_several_cpus_have_one_place() -> None:
+    series = [_series(at, [value], cpu=at, **CLOCK) for at, value in enumerate((9000, 91_000, 70))]
+    ((place, *_),) = _places(series, load="sched")
+    assert place == 1
+
+
+def test_what_is_known_only_to_be_larger_counts_where_it_is_larger_in_any_case() -> None:
+    def of(value: int) -> tuple[int, int]:
+        one = _series(0, [value], 10_000_000, name="response", labels={"method": "gpio"})
+        ((_, lower, published, _),) = _places([one], "log-host", load="sched")
+        return lower, published
+
+    below, above = of(29_000_000), of(31_000_000)
+    assert above[1] == below[1] - 2  # two studies: above 30 ms, as the period ended there
+    assert above[0] == above[1]
+
+
+def test_a_place_with_unanswered_events_is_not_known() -> None:
+    def run(*gaps: tuple[int, int]) -> Any:
+        index = np.arange(10) + np.where(np.arange(10) > 4, 3 if gaps else 0, 0)
+        one = made.FakeSeries(made.info(name="response"), index, np.full(10, 91_000), gaps=gaps)
+        return _places([one], "log-host", load="sched")
+
+    assert run() and not run((4, 3))
+
+
+def test_every_format_says_the_place_and_none_ranks() -> None:
+    runs = cast(Any, [made.run([made.step(0, [_series(0, [91_000], **CLOCK)], load="sched")])])
+    document = model.build(runs)
+    for text in (terminal.text(document), markdown.render(document), junit.render(document),
+                 html.render(model.analyse(runs))):  # fmt: skip
+        plain = " ".join(text.replace("\N{NARROW NO-BREAK SPACE}", " ").split())
+        assert "larger than 4 of 9 published maxima" in plain.replace("\\", "")
+        assert "under load" in plain

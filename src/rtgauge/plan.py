@@ -91,6 +91,7 @@ REPEAT_MAX: Final = 10_000
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
 RATING_MAX: Final = 10
+NOT_APPLICABLE: Final = "N.A."
 SUBJECT_LETTERS_MAX: Final = 60
 _HOUR_MS: Final = 3_600_000
 
@@ -180,10 +181,10 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Rating:
-    """What the evaluator gives, from 0 to 10, to something that no program can judge."""
+    """What the evaluator gives to something that no program can judge: 0 to 10, or ``N.A.``."""
 
     subject: str
-    rating: float
+    rating: float | str
     reason: str
 
 
@@ -500,9 +501,11 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
         if subject in [rating.subject for rating in ratings]:
             raise UsageError(f"{where}: '{subject}' is rated twice")
         value = entry.get("rating")
-        if type(value) not in (int, float) or not 0 <= value <= RATING_MAX:  # nan is none either
+        rated = type(value) in (int, float) and 0 <= value <= RATING_MAX  # nan is not within
+        if not rated and value != NOT_APPLICABLE:
             raise UsageError(
-                f"{where}: key 'rating': {_shown(value)} is not a number from 0 to {RATING_MAX}"
+                f"{where}: key 'rating': {_shown(value)} is not a number from 0 to {RATING_MAX} "
+                f'or "{NOT_APPLICABLE}"'
             )
         ratings.append(Rating(subject, value, reason))
     return tuple(ratings)

@@ -198,6 +198,7 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
         "max": extent.max,
         "percentiles": {},
         "percentile_ci": {},
+        "spread": None,
         "rest": extent.rest,
         "missed": 0,
         "lost": 0,

@@ -26,6 +26,8 @@ from rtgauge.report.labels import (
     tail_percentile,
     target_name,
 )
+from rtgauge.report.published import place_text
+from rtgauge.report.ratings import rating_text
 
 __all__ = ["Case", "Group", "RunCases", "cases_of", "plain", "series_names", "step_title"]
 
@@ -149,7 +151,7 @@ def cases_of(run: Document) -> RunCases:
 
 
 def _group(run: Document, step: Document) -> Group:
-    cases = [_carried_out("measured", step, (*_events(step), *_remarks(step)))]
+    cases = [_carried_out("measured", step, (*_events(step), *_remarks(step), *_places(run, step)))]
     names = series_names(run, step["step"])
     judged = set()
     for verdict in run["verdicts"]:
@@ -203,14 +205,17 @@ def _remarks(step: Document) -> tuple[str, ...]:
     return tuple(plain(f"remark: {one['text']}") for one in step["remarks"])
 
 
+def _places(run: Document, step: Document) -> tuple[str, ...]:
+    return tuple(plain(f"place: {place_text(one, run)}") for one in step["places"])
+
+
 def _by_weight(findings: Iterable[Document]) -> list[Document]:
     return sorted(findings, key=lambda finding: -Level.of(finding["level"]))
 
 
 def _rating(rating: Document) -> str:
-    who = "the evaluator" if rating["by"] == "evaluator" else "rule"
-    words = f"rating: {rating['subject']} {rating['rating']:g} of 10, by {who}"
-    return plain(f"{words}: {rating['evidence']}" if rating["evidence"] else words)
+    words = f"rating: {rating['subject']} {rating_text(rating['rating'])}, by the evaluator"
+    return plain(f"{words}: {rating['reason']}" if rating["reason"] else words)
 
 
 def _finding(finding: Document) -> str:

@@ -47,6 +47,7 @@ from rtgauge.report.model import Analysis, Document
 from rtgauge.report.persistence import bases, is_response
 from rtgauge.report.points import negative_points, positive_points, verdict_of_run
 from rtgauge.report.published import CAUTION
+from rtgauge.report.ratings import rating_text
 from rtgauge.report.remarks import RULES
 from rtgauge.report.steps import Shared, step_view
 from rtgauge.report.tables import Cell, Named, ambience_table, counter, span, tags
@@ -264,11 +265,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "negative": negative_points(run),
         "steps": views,
         "chapters": parts,
-        "ratings": [
-            {**one, "anchor": next((c.anchor for c in parts if c.name == one["subject"]), "")}
-            for one in run["ratings"]
-        ],
-        "rating_rule": next((one["rule"] for one in run["ratings"] if one["by"] == "rule"), ""),
+        "ratings": [{**one, "rating": rating_text(one["rating"])} for one in run["ratings"]],
         "overview": [_overview(run, view) for view in views],
         "ambience": ambience_table(run),
         "beside": steps_view(analysis, number, shared, prefix),
@@ -303,13 +300,11 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
 
 @dataclass(frozen=True)
 class Chapter:
-    """Steps that belong together, by anchor, number and link; ``rating`` None: they have none."""
+    """Steps that belong together, by anchor, number and link."""
 
     name: str
     anchor: str
     steps: Sequence[Mapping[str, str]]
-    rating: float | None
-    evidence: str
 
 
 def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> list[Chapter]:
@@ -318,17 +313,13 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
     for view in views:
         view["opens"] = None
     by_step = {view["step"]["step"]: view for view in views}
-    given = {one["subject"]: one for one in run["ratings"] if one["by"] == "rule"}
     found = []
     for number, (name, steps) in enumerate(chapters(run).items(), 1):
-        one = given.get(name)
         members = [by_step[step["step"]] for step in steps]
         chapter = Chapter(
             name,
             f"{prefix}chapter-{number}",
             [{key: str(view[key]) for key in ("anchor", "number", "link")} for view in members],
-            one and one["rating"],
-            one["evidence"] if one else "",
         )
         members[0]["opens"] = chapter
         found.append(chapter)
@@ -427,9 +418,11 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         cells.append(Cell(span(medians, unit)))
         at = worst(members)
         assert at is not None
+        spreads = [one["spread"] for one in members if one["spread"] is not None]
+        cells.append(Cell(numbers.shown(max(spreads, default=None), "").text))
         cells.append(Cell(numbers.shown(members[at]["max"], unit).full, cls="peak"))
     else:
-        cells += [Cell("–"), Cell("–")]
+        cells += [Cell("–"), Cell("–"), Cell("–")]
     cells += [counter(sum(one[key] for one in members)) for key in ("missed", "lost")]
     return {
         "anchor": view["anchor"],

@@ -34,7 +34,8 @@ from rtgauge.report.labels import (
     work_text,
 )
 from rtgauge.report.points import Point, negative_points, positive_points, verdict_of_run
-from rtgauge.report.published import CAUTION
+from rtgauge.report.published import CAUTION, place_text
+from rtgauge.report.ratings import rating_text
 
 __all__ = ["escape", "render"]
 
@@ -114,24 +115,18 @@ def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
 
 
 def _ratings(run: Document) -> list[str]:
-    """The ratings with their rule; those of the evaluator are marked so."""
+    """The evaluator's ratings."""
     if not run["ratings"]:
         return []
     rows = [
         (
             escape(one["subject"]),
-            f"{one['rating']:g}",
-            "rule" if one["by"] == "rule" else "the evaluator",
-            escape(one["evidence"]),
+            escape(rating_text(one["rating"])),
+            escape(one["reason"]),
         )
         for one in run["ratings"]
     ]
-    rule = next((one["rule"] for one in run["ratings"] if one["by"] == "rule"), "")
-    return [
-        "## Ratings, from 0 to 10",
-        table(("subject", "rating", "by", "what for"), rows, (1,)),
-        f"The rule: {escape(rule)}" if rule else "",
-    ]
+    return ["## The evaluator's ratings", table(("subject", "rating", "reason"), rows, (1,))]
 
 
 def _runs_table(model: Document) -> list[str]:
@@ -253,6 +248,7 @@ def _step(run: Document, step: Document, level: str = "##") -> list[str]:
         parts.append(escape_start(claim(series, labels)))
     parts += [_table(one) for one in run["tables"] if one["step"] == step["step"]]
     parts += _published(step)
+    parts.append("\n".join(f"- {escape_start(place_text(one, run))}" for one in step["places"]))
     parts.append(_verdicts(run, step))
     parts.append("\n".join(f"- {escape_start(one['text'])}" for one in step["remarks"]))
     parts.append(
@@ -307,6 +303,9 @@ def _series(series: Sequence[Document], labels: Sequence[str], quantity: str) ->
         found = [one["percentiles"].get(key) for one in series]
         if any(value is not None for value in found):
             columns[head] = values(found)
+    if any(one["spread"] is not None for one in series):
+        spreads = [numbers.shown(one["spread"], "").text for one in series]
+        columns["99.9 % / median"] = [escape(text) for text in spreads]
     columns["max"] = values([one["max"] for one in series])
     columns["samples"] = [escape(numbers.count(one["count"])) for one in series]
     for key in ("missed", "lost"):

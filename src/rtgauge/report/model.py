@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rtgauge import stats
 from rtgauge.report import ambience, gather
 from rtgauge.report.labels import ORDINARY, carried_out
+from rtgauge.report.persistence import is_response
+from rtgauge.report.published import places as published_places
 from rtgauge.report.published import published
 from rtgauge.report.ratings import ratings
 from rtgauge.report.remarks import Mark, told
@@ -172,6 +174,7 @@ def _run(
         "series": series,
         "tables": tables,
         "verdicts": verdicts,
+        "ratings": ratings(source.get("plan") or {}),
     }
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
@@ -181,7 +184,7 @@ def _run(
         one["remarks"] = step_told.remarks
         marks.update(step_told.marks)
         one["published"] = published(one, document)
-    document["ratings"] = ratings(document)
+        one["places"] = published_places(one, document)
     return document, tuple(places), marks
 
 
@@ -268,6 +271,7 @@ def _ambience_step(number: int, run: StoredRun) -> Document:
         "chapter": "",
         "remarks": [],
         "published": [],
+        "places": [],
     }
 
 
@@ -337,6 +341,7 @@ def _step(step: StoredStep, chapter: str) -> Document:
         "chapter": chapter,
         "remarks": [],
         "published": [],
+        "places": [],
     }
 
 
@@ -454,6 +459,7 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
             name: list(interval)
             for name, interval in stats.percentile_intervals(counts, CONFIDENCE).items()
         },
+        "spread": _spread(stored, figures),
         "rest": figures.rest,
         "missed": figures.missed,
         "lost": figures.lost,
@@ -470,6 +476,17 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
         "source": "samples" if counts.exact else "histogram",
         "histogram": sketch_of(counts),
     }
+
+
+def _spread(stored: StoredSeries, figures: gather.Figures) -> float | None:
+    """The 99.9 % value over the median, corrected where periods were skipped. None where either is
+    not known or not positive, and where events were not answered."""
+    info = stored.info
+    if info.unit != "ns" or (figures.missed and is_response(info.name, info.unit)):
+        return None
+    table = stats.percentile_table(figures.corrected or figures.counts)
+    median, high = table.get("50"), table.get("99.9")
+    return high / median if high is not None and median is not None and median > 0 else None
 
 
 def _budget_verdict(

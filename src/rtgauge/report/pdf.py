@@ -221,7 +221,7 @@ _SPECIAL: Final = ("steps", "beside", "chapters", "overview", "ambience")
 def _chapter(one: html.Chapter | None) -> dict[str, Any] | None:
     if one is None:
         return None
-    return {"name": titled(one.name), "rating": one.rating, "evidence": words(one.evidence)}
+    return {"name": titled(one.name)}
 
 
 def _beside(book: _Book, beside: Mapping[str, Any] | None) -> dict[str, Any] | None:

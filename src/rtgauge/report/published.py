@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import reference
-from rtgauge.report.labels import group_series
+from rtgauge.report import numbers
+from rtgauge.report.labels import ORDINARY, group_series
 from rtgauge.report.persistence import is_response
 
-__all__ = ["CAUTION", "published"]
+__all__ = ["CAUTION", "place_text", "places", "published"]
 
 MOST: Final = 4
 """So many rows stand beside a quantity at most."""
@@ -23,6 +24,9 @@ CAUTION: Final = (
 
 _ANSWERS: Final = ("log-host", "response")
 """What the published figures call the time from an event to its answer."""
+
+ENOUGH: Final = 3
+"""A maximum has a place among this many published ones or more; fewer say nothing."""
 
 Series = Mapping[str, Any]
 
@@ -39,17 +43,82 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
-        rows = [row for row in known if row.series == series[0]["name"]]
-        if is_response(series[0]["name"], series[0]["unit"]):
-            # Seen from outside or by itself: the studies measured the same.
-            rows = [r for r in reference.rows() if (r.measurement, r.series) == _ANSWERS]
-        found += _chosen(step, run, rows, members, series)
+        found += _chosen(step, run, _rows(step, series[0]), members, series)
     if any(one["step"] == step["step"] for one in run["verdicts"]):
         found += [_row(row, []) for row in known if row.verdict and row.min_us is None][:MOST]
     unique: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:
         unique.setdefault(tuple(str(value) for key, value in one.items() if key != "series"), one)
     return list(unique.values())
+
+
+def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Where the maxima of a step stand among the published ones of the same quantity.
+
+    Compared with rows of the same series, context and label or method, measured under load if the
+    step was, and idle if it was. A published maximum of which only a lower bound is known
+    (``max_bound``) counts where that is larger already. Series without real-time priority, and
+    those with unanswered events, have no place. Of series that differ in their CPU alone: the
+    largest.
+    """
+    if step["load"].get("disturb") or run["environment"].get("lab") or step["state"] == "failed":
+        return []
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, one in enumerate(run["series"]):
+        if one["step"] == step["step"] and one["max"] is not None and one["unit"] == "ns":
+            key = (one["name"], one["context"], one["policy"], *sorted(one["labels"].items()))
+            alike.setdefault(key, []).append(place)
+    found = []
+    for members in alike.values():
+        place = max(members, key=lambda place: run["series"][place]["max"])
+        one, unanswered = run["series"][place], any(run["series"][p]["missed"] for p in members)
+        if one["policy"] in ORDINARY or (unanswered and is_response(one["name"], one["unit"])):
+            continue
+        own_us = one["max"] / 1000
+        rows = _rows(step, one)
+        published_us = [
+            row.max_us
+            for row in rows
+            if row.max_us is not None
+            and (row.max_bound != "lower" or row.max_us >= own_us)
+            and row.context == one["context"] != ""
+            and row.load
+            and (row.load != "idle") == (step["load"]["name"] != "idle")
+            and _fit(row, step, one, rows) >= 0
+        ]
+        if len(published_us) >= ENOUGH:
+            found.append(
+                {
+                    "series": place,
+                    "lower": sum(value < own_us for value in published_us),
+                    "published": len(published_us),
+                    "least_us": min(published_us),
+                    "most_us": max(published_us),
+                }
+            )
+    return found
+
+
+def place_text(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """The place of a maximum among the published ones, in a sentence."""
+    one = run["series"][place["series"]]
+    step = next(step for step in run["steps"] if step["step"] == one["step"])
+    load = "idle" if step["load"]["name"] == "idle" else "under load"
+    return (
+        f"{one['name']}, max {numbers.shown(one['max'], one['unit']).full}: larger than "
+        f"{place['lower']} of {place['published']} published maxima "
+        f"({numbers.shown(round(place['least_us'] * 1000), 'ns').full} to "
+        f"{numbers.shown(round(place['most_us'] * 1000), 'ns').full}; {one['context']}, {load})"
+    )
+
+
+def _rows(step: Mapping[str, Any], one: Series) -> list[reference.Row]:
+    """The published rows of the measurement and series."""
+    if is_response(one["name"], one["unit"]):
+        # Seen from outside or by itself: the studies measured the same.
+        return [row for row in reference.rows() if (row.measurement, row.series) == _ANSWERS]
+    known = (step["measurement"], one["name"])
+    return [row for row in reference.rows() if (row.measurement, row.series) == known]
 
 
 def _chosen(

@@ -28,6 +28,7 @@ from rtgauge.report.labels import (
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.persistence import Base, captions, is_response, persistence, trace_of, waveforms
 from rtgauge.report.points import Point
+from rtgauge.report.published import place_text
 from rtgauge.report.sequences import is_sequence, sequences
 from rtgauge.report.strips import Strip, strips
 from rtgauge.report.tables import (
@@ -130,6 +131,7 @@ def step_view(
         ],
         "sequences": sequences(run, step["step"]),
         "published": published_table(run, step),
+        "places": [f"{place_text(one, run)}." for one in step["places"]],
         "chapter": step["chapter"],
         "page": _page(definition),
         "verdicts": _verdict_rows(run, step["step"]),

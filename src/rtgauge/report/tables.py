@@ -187,6 +187,9 @@ def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> 
                 ),
             )
         )
+    if any(one["spread"] is not None for one in series):
+        spreads = column([one["spread"] for one in series], "")
+        columns.append((f"99.9{numbers.GAP}% / median", spreads))
     columns.append(("Overruns", [counter(one["overruns"]) for one in series]))
     if any(one["interval_ns"] for one in series):
         columns.append(("Interval", column([one["interval_ns"] or None for one in series], "ns")))

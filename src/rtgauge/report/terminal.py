@@ -47,6 +47,8 @@ from rtgauge.report.labels import (
     worst,
 )
 from rtgauge.report.points import prepared, verdict_of_run
+from rtgauge.report.published import place_text
+from rtgauge.report.ratings import rating_text
 
 __all__ = ["printed", "render", "text"]
 
@@ -211,6 +213,7 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
         parts.append(Text())
     for step in aside:
         parts.extend(_calibration(run, step))
+    parts += _ratings(run)
     parts += _beside(tables)
     parts += _ambience(run)
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
@@ -237,26 +240,17 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
 
 
 def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> list[RenderableType]:
-    """An evaluation: its chapters with their ratings, and each step in a line or two."""
-    given = {one["subject"]: one for one in run["ratings"] if one["by"] == "rule"}
+    """An evaluation: its chapters, and each step in a line or two."""
     names = [len(_title(run, step)) for steps in parts.values() for step in steps]
     found: list[RenderableType] = []
     for name, steps in parts.items():
-        rating = given.get(name)
-        head = Table.grid(padding=(0, 2), expand=True)
-        head.add_column(ratio=1)
-        head.add_column(justify="right")
-        head.add_row(
-            Text(_safe(name), "bold"),
-            Text(f"{rating['rating']:g} of 10", "bold") if rating else "",
-        )
-        table = Table.grid(padding=(0, 2), expand=True)
-        table.add_column(width=min(max(names), 22), no_wrap=True, overflow="ellipsis")
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(width=min(max(names), 21), no_wrap=True, overflow="ellipsis")
         table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        for width in (9, 10, 14):
+        for width in (9, 6, 9, 14):
             table.add_column(justify="right", width=width, no_wrap=True)
         if len(found) == 0:
-            table.add_row("", "", Text("median", "dim"), Text("max", "dim"), "")
+            table.add_row("", "", *(Text(head, "dim") for head in ("median", "spread", "max")), "")
         below: list[RenderableType] = []
         alike: dict[str, list[Mapping[str, Any]]] = {}
         for step in steps:
@@ -268,18 +262,23 @@ def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> lis
             if _why(step) and step is same[0]:
                 below.append(_indented(_incomplete(run, same)))
             below += _trouble(run, step)
-        found += [Text(), head, table, *below]
-    evaluator = [one for one in run["ratings"] if one["by"] == "evaluator"]
-    if evaluator:
-        found += [Text(), Text("The evaluator's ratings", "bold")]
-        for one in evaluator:
-            words = f"{one['subject']}: {one['rating']:g} of 10"
-            words += f" ({one['evidence']})" if one["evidence"] else ""
-            found.append(_indented(Text(_safe(words))))
-    if given:
-        rule = next(iter(given.values()))["rule"]
-        found += [Text(), Text(f"Ratings by rule. {_safe(rule)}", "dim")]
+        found += [Text(), Text(_safe(name), "bold"), table, *below]
+    return [*found, Text(), Text("Spread: the 99.9 % value over the median.", "dim")]
+
+
+def _ratings(run: Mapping[str, Any]) -> list[RenderableType]:
+    if not run["ratings"]:
+        return []
+    found: list[RenderableType] = [Text(), Text("The evaluator's ratings", "bold")]
+    for one in run["ratings"]:
+        words = f"{one['subject']}: {rating_text(one['rating'])}"
+        words += f" ({one['reason']})" if one["reason"] else ""
+        found.append(_indented(Text(_safe(words))))
     return found
+
+
+def _places(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
+    return [Text(_safe(place_text(one, run)), "dim") for one in step["places"]]
 
 
 def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
@@ -293,7 +292,7 @@ QUANTITIES: Final = 2
 def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[RenderableType]]:
     """A step in a row or two: of a quantity the series with the largest sample, and verdicts."""
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
-    rows: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, str, str, str]] = []
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         at = worst(series)
@@ -306,6 +305,7 @@ def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[Rendera
             (
                 f"{series[0]['name']}{label}",
                 numbers.shown(median, unit).full,
+                numbers.shown(series[at]["spread"], "").text,
                 numbers.shown(series[at]["max"], unit).full,
             )
         )
@@ -321,12 +321,12 @@ def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[Rendera
         tags.append(f"{' ' if tags else ''}{numbers.count(missed)} missed", _STYLES["fail"])
     name = Text(_title(run, step))
     if not rows:
-        return [[name, "", "", "", tags]]
+        return [[name, "", "", "", "", tags]]
     shown: list[list[RenderableType]] = []
-    for number, (what, median, largest) in enumerate(rows[:QUANTITIES]):
-        shown.append(["" if number else name, _safe(what), _safe(median), _safe(largest), ""])
+    for number, (what, *figures) in enumerate(rows[:QUANTITIES]):
+        shown.append(["" if number else name, _safe(what), *map(_safe, figures), ""])
     if len(rows) > QUANTITIES:
-        shown.append(["", Text(f"and {len(rows) - QUANTITIES} more", "dim"), "", "", ""])
+        shown.append(["", Text(f"and {len(rows) - QUANTITIES} more", "dim"), "", "", "", ""])
     shown[0][-1] = tags
     return shown
 
@@ -366,6 +366,7 @@ def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Renderable
         for remark in step["remarks"]
         if remark["rule"] == "growth"
     ]
+    lines += [Text.assemble(where, one) for one in _places(run, step)]
     return [_indented(line) for line in lines]
 
 
@@ -486,7 +487,7 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
             parts.append(_indented(Text(_safe(remark["text"]), _STYLES["warning"])))
     parts += [_indented(line) for line in _counters(run, step)]
     parts += [_indented(line) for line in _verdicts(run, step)]
-    return parts
+    return parts + [_indented(line) for line in _places(run, step)]
 
 
 def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
