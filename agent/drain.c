@@ -505,8 +505,8 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 	for (int i = 0; i < run->series_count; i++) {
 		const struct series *s = &run->series[i];
 		int64_t interval_ns = s->info.interval_ns;
-		/* of a series without any period one before its first: so the periods due are 0 */
-		int64_t last = s->next_index - 1;
+		/* of a grid without any period one before its first: so the periods due are 0 */
+		int64_t last_ns = s->info.first_due_ns + (s->next_index - 1) * interval_ns;
 
 		cbor_map(c, 7);
 		cbor_put_int(c, "series", i);
@@ -515,7 +515,7 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 		cbor_put_int(c, "lost", s->lost);
 		cbor_put_int(c, "overruns", s->overruns);
 		cbor_put_int(c, "first_due_ns", s->info.first_due_ns);
-		cbor_put_int(c, "last_due_ns", s->info.first_due_ns + last * interval_ns);
+		cbor_put_int(c, "last_due_ns", interval_ns ? last_ns : s->last_time_ns);
 	}
 	cbor_put_int(c, "cpu_ns",
 		     run->processes_ns +

@@ -31,6 +31,7 @@ int series_init(struct series *s, int number, const struct series_info *info, si
 	s->mask = size - 1;
 	s->room_until = size;
 	s->number = number;
+	s->time_open_ns = SERIES_UNKNOWN;
 	s->info = *info;
 	series_touch(s);
 	return 0;
@@ -91,6 +92,10 @@ static bool series_make_room(struct series *s, uint32_t *head)
 		series_escape(s, head, ESCAPE_MISSED, s->missed_open);
 		s->missed_open = 0;
 	}
+	if (s->time_open_ns != SERIES_UNKNOWN) {
+		series_escape(s, head, ESCAPE_TIME, s->time_open_ns);
+		s->time_open_ns = SERIES_UNKNOWN;
+	}
 	return true;
 }
 
@@ -147,10 +152,9 @@ void series_time(struct series *s, int64_t time_ns)
 {
 	uint32_t head;
 
-	if (!series_make_room(s, &head))
-		return;
-	series_escape(s, &head, ESCAPE_TIME, time_ns);
-	atomic_store_release(&s->head, head);
+	s->time_open_ns = time_ns;
+	if (series_make_room(s, &head))
+		atomic_store_release(&s->head, head);
 }
 
 int series_bucket(int64_t value)
@@ -273,6 +277,11 @@ int64_t series_drain(struct series *s, const struct series_sink *sink)
 			series_count(s, wide ? wide_value : s->ring[at],
 				     s->next_index + (at - start));
 			wide = false;
+		}
+		if (!s->info.interval_ns) {
+			s->last_time_ns = s->time_ns;
+			if (s->histogram.count == (int64_t)(at - start)) /* the first of all */
+				s->info.first_due_ns = s->time_ns;
 		}
 		sink->samples(sink->arg, s, s->next_index,
 			      s->info.interval_ns ?

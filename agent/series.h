@@ -23,8 +23,8 @@
 #define SERIES_ESCAPE INT32_MIN
 /* The largest of those lost, where nobody knows it. */
 #define SERIES_UNKNOWN INT64_MIN
-/* The longest that one call puts into the ring: a loss, missed periods, a wide sample. */
-#define SERIES_WORDS_MAX 16
+/* The longest that one call puts into the ring: a loss, missed periods, a time, a wide sample. */
+#define SERIES_WORDS_MAX 20
 
 struct series_label {
 	const char *name;
@@ -44,7 +44,8 @@ struct series_info {
 	int64_t interval_ns;  /* 0: no time grid */
 	int64_t first_due_ns; /* of grid point 0: in setup() from the opening of the gate, then
 			       * from the start of the step; a loop that cannot choose it says
-			       * it before its first sample */
+			       * it before its first sample; without a grid the time of the
+			       * first sample, once it is drained */
 	bool net;	      /* samples are durations without the cost of a time stamp */
 	int64_t stamp_ns; /* that cost, where it was taken off: sample + this is the raw value */
 	int companion;	  /* number of the series whose due times this one offsets, or -1 */
@@ -70,14 +71,16 @@ struct series {
 	int64_t lost_open; /* lost, and not yet said in the ring */
 	int64_t lost_open_max;
 	int64_t missed_open;
-	struct mark *mark; /* a pulse on it for each sample, or NULL */
+	int64_t time_open_ns; /* of the samples from here on; SERIES_UNKNOWN: said */
+	struct mark *mark;    /* a pulse on it for each sample, or NULL */
 
 	/* written by the draining thread */
 	uint32_t tail __attribute__((aligned(64)));
 	int number;
 	struct series_info info;
 	int64_t next_index;
-	int64_t time_ns; /* of the next block, where there is no grid */
+	int64_t time_ns;      /* of the next block, where there is no grid */
+	int64_t last_time_ns; /* of the last block so far */
 	int64_t missed;
 	int64_t lost;
 	int64_t overruns;

@@ -73,6 +73,8 @@ def read(path: Path, *, histogram_only: bool = False) -> Stream:
     header = records[0]
     assert isinstance(header, Header)
     last = records[-1]
+    if isinstance(last, Trailer) and not histogram_only:
+        assert_times(records, last)
     return Stream(
         header,
         [record for record in records if isinstance(record, SeriesInfo)],
@@ -83,6 +85,22 @@ def read(path: Path, *, histogram_only: bool = False) -> Stream:
         last if isinstance(last, Trailer) else None,
         end.complete,
     )
+
+
+def assert_times(records: list[object], trailer: Trailer) -> None:
+    """Of a series without a grid the trailer has the times of its first and last samples."""
+    withheld = {one.series for one in records if isinstance(one, Event) and one.event == "withheld"}
+    gridless = {
+        one.series for one in records if isinstance(one, SeriesInfo) and one.interval_ns == 0
+    }
+    times: dict[int, list[int]] = {}
+    for record in records:
+        if isinstance(record, Samples) and record.series in gridless - withheld:
+            times.setdefault(record.series, []).append(record.due_ns)
+    for totals in trailer.series:
+        if (found := times.get(totals.series)) is not None:
+            assert (totals.first_due_ns, totals.last_due_ns) == (found[0], found[-1])
+            assert found == sorted(found)
 
 
 def run(agent: str, tmp_path: Path, *words: str) -> tuple[int, Stream]:

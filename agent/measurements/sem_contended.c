@@ -60,8 +60,9 @@ struct sem_state {
 	sem_t sem;
 	uint32_t stop;
 	struct ensemble_thread keeper;
-	int loop_rounds;			    /* of one keeper: to do, then done */
-	char broken[96];			    /* what did not happen at once, or "" */
+	int64_t loop_ns; /* when the keeper began, from the start of the step */
+	int loop_rounds; /* of one keeper: to do, then done */
+	char broken[96]; /* what did not happen at once, or "" */
 	struct sem_waiter waiters[SEM_WAITERS_MAX]; /* in the order of arrival */
 	struct sem_waiter *ranks[SEM_WAITERS_MAX];  /* in that of priority, the highest first */
 	struct sem_series series[SEM_WAITERS_MAX];  /* [n - 1]: with n waiters */
@@ -187,7 +188,7 @@ static void sem_take(struct sem_state *state, int n, enum sem_quantity quantity,
 	struct sem_sum *sum = &state->sums[n - 1][quantity];
 
 	if (series >= 0)
-		ensemble_loop(e, series);
+		series_time(&e->run->series[series], state->loop_ns);
 	for (int i = 0; i < state->loop_rounds; i++) {
 		int64_t took_ns = ensemble_net(e, state->taken_ns[i][n - 1][quantity]);
 
@@ -206,6 +207,7 @@ static bool sem_keep(struct sem_state *state)
 	int64_t left = state->rounds - state->done;
 
 	state->loop_rounds = left < SEM_LOOP ? (int)left : SEM_LOOP;
+	state->loop_ns = clock_now_ns(CLOCK_MONOTONIC) - state->ensemble.run->start_ns;
 	if (!ensemble_start(&state->keeper) || !ensemble_join(&state->keeper))
 		return false;
 	for (int n = 1; n <= state->count; n++) {

@@ -30,6 +30,11 @@
 #define TICK_COST_SPANS 32
 #define TICK_COST_EVENTS (4 * TICK_COST_TURN)
 #define TICK_COST_RING (1 << 18)
+/* Disturbed loops have times as close as this. */
+#define TICK_COST_TIMES_NS NSEC_PER_MSEC
+/* Words that these take in a ring, in all turns between two searches for ticks. */
+#define TICK_COST_TIMES_ROOM \
+	(2 * TICK_COST_SPANS * (int)(TICK_COST_TURN_NS / TICK_COST_TIMES_NS + 1) * 4)
 #define TICK_COST_SEEN "the tick is seen"
 
 enum tick_cost_turn { TURN_FIFO, TURN_OTHER, TURN_END };
@@ -269,6 +274,7 @@ static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_par
 {
 	struct run *run = state->ensemble.run;
 	struct tick_grid grid;
+	int64_t timed_ns = 0;
 	bool found;
 
 	if (!part->view.span_count)
@@ -280,11 +286,16 @@ static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_par
 		part->hits += grid.hits;
 		part->chance_sum += (int64_t)grid.chance * grid.points;
 	}
-	series_time(&run->series[part->tick], part->spans[0].from_ns - run->start_ns);
-	series_time(&run->series[part->other], part->spans[0].from_ns - run->start_ns);
-	for (int i = 0; i < part->view.event_count; i++)
-		tick_cost_sort_event(run, part, &part->events[i],
-				     found && tick_cost_has_tick(state, &part->events[i]));
+	for (int i = 0; i < part->view.event_count; i++) {
+		const struct tick_event *event = &part->events[i];
+
+		if (!i || event->from_ns - timed_ns >= TICK_COST_TIMES_NS) {
+			timed_ns = event->from_ns;
+			series_time(&run->series[part->tick], timed_ns - run->start_ns);
+			series_time(&run->series[part->other], timed_ns - run->start_ns);
+		}
+		tick_cost_sort_event(run, part, event, found && tick_cost_has_tick(state, event));
+	}
 	part->view.event_count = part->view.span_count = 0;
 }
 
@@ -403,7 +414,8 @@ static int tick_cost_add(struct tick_cost_state *state, struct tick_cost_part *p
 	for (int i = 0; i < 3; i++) {
 		/* differences have no time stamp in them any more */
 		int number = ensemble_series(&state->ensemble, names[i], "policy", part->policy,
-					     i ? TICK_COST_EVENTS : room, i == 0);
+					     i ? TICK_COST_EVENTS + TICK_COST_TIMES_ROOM : room,
+					     i == 0);
 
 		if (number < 0)
 			return number;

@@ -15,6 +15,10 @@
 #define TICK_PERIOD_GAP_NS 500
 #define TICK_PERIOD_LOOP_NS (40 * NSEC_PER_MSEC)
 #define TICK_PERIOD_SPANS 1024
+#define TICK_PERIOD_FOR_MAX_NS (40 * NSEC_PER_SEC)
+/* Samples have times as close as this; words that these take in a ring. */
+#define TICK_PERIOD_TIMES_NS (10 * NSEC_PER_MSEC)
+#define TICK_PERIOD_TIMES_ROOM (4 * TICK_PERIOD_FOR_MAX_NS / TICK_PERIOD_TIMES_NS)
 /* Grids that are looked for: the tick, and other timers. */
 #define TICK_PERIOD_GRIDS 3
 #define TICK_PERIOD_RULE "the tick comes as configured"
@@ -37,7 +41,7 @@ struct tick_period_state {
 static const char *const tick_period_contexts[] = { "user", NULL };
 
 static const struct option_info tick_period_options[] = {
-	{ "for", OPTION_DURATION, "1s", 100 * NSEC_PER_MSEC, 40 * NSEC_PER_SEC, NULL,
+	{ "for", OPTION_DURATION, "1s", 100 * NSEC_PER_MSEC, TICK_PERIOD_FOR_MAX_NS, NULL,
 	  "how long to look" },
 	{ "samples", OPTION_INTEGER, "20000", 100, 1000000, NULL, "gaps at most" },
 	{ "expect", OPTION_INTEGER, "0", 0, TICK_HZ_MAX, NULL,
@@ -77,10 +81,10 @@ static void tick_period_look(struct tick_period_state *state)
 	struct series *gap = &state->ensemble.run->series[state->gap];
 	struct tick_view *view = &state->view;
 	struct tick_span *span = &state->spans[view->span_count++];
-	int64_t last_ns;
+	int64_t last_ns, timed_ns;
 
 	ensemble_loop(&state->ensemble, state->gap);
-	span->from_ns = span->to_ns = last_ns = clock_now_ns(CLOCK_MONOTONIC);
+	span->from_ns = span->to_ns = last_ns = timed_ns = clock_now_ns(CLOCK_MONOTONIC);
 	while (last_ns - span->from_ns < TICK_PERIOD_LOOP_NS &&
 	       view->event_count < state->samples) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -92,6 +96,10 @@ static void tick_period_look(struct tick_period_state *state)
 				.away_ns = away_ns > INT32_MAX ? INT32_MAX : (int32_t)away_ns,
 				.point = -1,
 			};
+			if (last_ns - timed_ns >= TICK_PERIOD_TIMES_NS) {
+				timed_ns = last_ns;
+				series_time(gap, timed_ns - state->ensemble.run->start_ns);
+			}
 			series_put(gap, away_ns);
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		}
@@ -116,7 +124,7 @@ static void tick_period_put(struct tick_period_state *state, int number)
 {
 	struct run *run = state->ensemble.run;
 	struct series *period = &run->series[state->period];
-	int64_t period_ns = state->grids[number].period_ns, last_ns = 0;
+	int64_t period_ns = state->grids[number].period_ns, last_ns = 0, timed_ns = 0;
 
 	for (int i = 0; i < state->view.event_count; i++) {
 		const struct tick_event *event = &state->events[i];
@@ -124,10 +132,15 @@ static void tick_period_put(struct tick_period_state *state, int number)
 
 		if (event->taken != number + 1 || since_ns < period_ns / 2)
 			continue;
-		if (!last_ns)
-			series_time(period, event->from_ns - run->start_ns);
-		else if (since_ns < period_ns * 3 / 2)
+		if (last_ns && since_ns < period_ns * 3 / 2) {
+			if (last_ns - timed_ns >= TICK_PERIOD_TIMES_NS) {
+				timed_ns = last_ns;
+				series_time(period, timed_ns - run->start_ns);
+			}
 			series_put(period, since_ns);
+		} else {
+			timed_ns = 0;
+		}
 		last_ns = event->from_ns;
 	}
 }
@@ -185,9 +198,10 @@ static int tick_period_setup(struct run *run)
 	err = ensemble_setup(run, &state->ensemble, tick_period_loop, 0, 0);
 	if (err)
 		return err;
-	state->gap = ensemble_series(&state->ensemble, "gap", NULL, NULL, state->samples, true);
-	state->period =
-		ensemble_series(&state->ensemble, "period", NULL, NULL, state->samples, false);
+	state->gap = ensemble_series(&state->ensemble, "gap", NULL, NULL,
+				     state->samples + TICK_PERIOD_TIMES_ROOM, true);
+	state->period = ensemble_series(&state->ensemble, "period", NULL, NULL,
+					state->samples + TICK_PERIOD_TIMES_ROOM, false);
 	return state->gap < 0 ? state->gap : state->period < 0 ? state->period : 0;
 }
 

@@ -357,6 +357,56 @@ static void test_times(struct tap *tap)
 	series_free(&s);
 }
 
+static void time_of_block(void *arg, struct series *s, int64_t index, int64_t due_ns,
+			  const int32_t *values, size_t count)
+{
+	(void)s;
+	(void)index;
+	(void)values;
+	(void)count;
+	*(int64_t *)arg = due_ns;
+}
+
+static void time_lost(void *arg, struct series *s, int64_t index, int64_t count, int64_t max)
+{
+	(void)arg;
+	(void)s;
+	(void)index;
+	(void)count;
+	(void)max;
+}
+
+/* A time for which the ring has no room holds for the samples that follow the loss. */
+static void test_time_after_loss(struct tap *tap)
+{
+	static const struct series_info info = { .name = "test", .companion = -1 };
+	int64_t time_ns = 0;
+	const struct series_sink sink = {
+		.samples = time_of_block,
+		.lost = time_lost,
+		.arg = &time_ns,
+	};
+	struct series s;
+
+	series_init(&s, 0, &info, 1024);
+	series_time(&s, 500); /* no sample has it */
+	series_time(&s, 1000);
+	for (int i = 0; i < 2000; i++)
+		series_put(&s, i);
+	series_time(&s, 2000);
+	series_drain(&s, &sink);
+	tap_check(tap, time_ns == 1000, "a full ring keeps the time of its samples");
+	series_put(&s, 1);
+	series_drain(&s, &sink);
+	tap_check(tap, s.lost && time_ns == 2000, "a time is not lost with the samples before it");
+	series_time(&s, 3000); /* no sample has it */
+	series_drain(&s, &sink);
+	tap_check(tap, s.info.first_due_ns == 1000 && s.last_time_ns == 2000,
+		  "the first and the last sample's time are known: %lld and %lld",
+		  (long long)s.info.first_due_ns, (long long)s.last_time_ns);
+	series_free(&s);
+}
+
 #define STRESS_SAMPLES 300000
 
 static void *stress_producer(void *arg)
@@ -501,6 +551,7 @@ int main(void)
 	test_every_place(&tap);
 	test_little_room(&tap);
 	test_times(&tap);
+	test_time_after_loss(&tap);
 	test_loss_at_the_end(&tap);
 	test_threads(&tap);
 	test_buckets(&tap);
