@@ -334,6 +334,29 @@ def test_totals_without_a_trailer(tmp_path: Path) -> None:
     assert seal.series[0].max == 9
 
 
+def test_times_of_a_series_without_a_grid_come_from_its_samples(tmp_path: Path) -> None:
+    stream = Builder().series(0, interval_ns=0)
+    for at in range(5):
+        stream.samples(0, at * 2, [5, 6], due_ns=700 + at * 1000)
+    older = streams.totals(0, count=10, first_due_ns=12, last_due_ns=12)
+    step = step_with(tmp_path, stream.trailer(series=[older]).data)
+    expected = (10, 700, 4700)
+
+    def found(step: StoredStep) -> tuple[int, int, int]:
+        totals = step.series[0].totals
+        return totals.count, totals.first_due_ns, totals.last_due_ns
+
+    assert found(step) == expected
+    seal_step(step.folder, RUN, 0)
+    assert found(StoredStep(tmp_path, 0, {})) == expected
+    # sealed by a version that took them from the trailer
+    seal = json.loads((step.folder / SEAL).read_text())
+    assert seal["series"][0]["totals"]["last_due_ns"] == 4700
+    seal["series"][0]["totals"] |= {"first_due_ns": 12, "last_due_ns": 12}
+    (step.folder / SEAL).write_text(json.dumps(seal))
+    assert found(StoredStep(tmp_path, 0, {})) == expected
+
+
 def test_cut_and_damaged_streams(tmp_path: Path) -> None:
     data = streams.one_of_each().data
     cut = step_with(tmp_path / "cut", data[:-2])

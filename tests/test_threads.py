@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 
 from agents import Stream, read, run
+from rtgauge.report import gather
+from rtgauge.store.samples import StoredStep
+from rtgauge.store.seal import STREAM, seal_step
 from rtgauge.stream import Samples, Table, Verdict
 from rtgauge.target.local import find_agent
 
@@ -428,6 +431,24 @@ def test_without_priorities_threads_run_at_the_wrong_time(agent: str, tmp_path: 
 
 
 # --- all of them ---
+
+
+@needs_realtime
+def test_lifecycle_over_time(agent: str, tmp_path: Path) -> None:
+    folder = StoredStep(tmp_path, 0, {}).folder
+    folder.mkdir(parents=True)
+    code, stream = run(agent, folder, "thread-lifecycle", "--samples", "20000")
+    assert code == 0
+    (folder / "stream.cbor").rename(folder / STREAM)
+    seal_step(folder, "", 0)
+    step = StoredStep(tmp_path, 0, {})
+    for figures in gather.gather([(one, step) for one in step.series]):
+        assert figures.timeline is not None
+        assert int(figures.timeline.count.sum()) == 20000
+        # 200 test loops; of the 600 bins some are left, however uneven the machine runs
+        assert int((figures.timeline.count > 0).sum()) >= 100
+    assert len(stream.series) == len(step.series) == 6
+
 
 CHAPTER = ["thread-rules", "round-robin", "thread-switch", "thread-lifecycle"]
 

@@ -28,6 +28,7 @@ from rtgauge.stats import Counts
 
 if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
+    from rtgauge.stream import SeriesInfo
 
 __all__ = ["Figures", "Heat", "Lead", "TimeBins", "Window", "gather"]
 
@@ -159,26 +160,72 @@ def gather(
         return []
     at_once = min(THREADS, len(series))
     share = max(1, THREADS // len(series))
-
-    def one(pair: tuple[StoredSeries, StoredStep]) -> Figures:
-        return _figures(*pair, len(series) if pictures else 0, share, _ALL_LEADS // len(series))
-
+    lead = min(_ALL_LEADS // len(series), _LEAD)
     with ThreadPoolExecutor(at_once) as pool:
-        found = list(pool.map(one, series))
-    loops: dict[int, list[Int64]] = {}
-    for (stored, step), figures in zip(series, found, strict=True):
-        if stored.info.interval_ns == 0 and figures.lead is not None:
-            loops.setdefault(id(step), []).append(figures.lead.due_ns)
-    starts = {step: np.unique(np.concatenate(times)) for step, times in loops.items()}
+        rhythms = _rhythms(series, list(pool.map(lambda pair: _loops(pair[0], lead), series)))
+
+        def one(pair: tuple[StoredSeries, StoredStep], rhythm: _Rhythm) -> Figures:
+            figures = _figures(*pair, len(series) if pictures else 0, share, lead, rhythm)
+            pace = rhythm.pace
+            return (
+                figures if pace is None else _in_loop(replace(figures, starts=rhythm.starts), pace)
+            )
+
+        return list(pool.map(one, series, rhythms))
+
+
+@dataclass(frozen=True)
+class _Rhythm:
+    """Of a series: the pace of its test loops, None if it has a time grid; when all test loops of
+    its step began; and until when at least the samples of the step last."""
+
+    pace: stats.Pace | None
+    starts: Int64
+    until_ns: int
+
+
+def _loops(series: StoredSeries, lead: int) -> Lead | None:
+    """The first samples of a series without a time grid; None of any other."""
+    info = series.info
+    if info.interval_ns or info.histogram_only:
+        return None
+    chunk = next((one for one in series.chunks() if len(one.value)), None)
+    if chunk is None:
+        return None
+    _, due_ns, value = _part(chunk, 0, lead)
+    return Lead(due_ns, _durations(info, value))
+
+
+def _rhythms(
+    series: Sequence[tuple[StoredSeries, StoredStep]], loops: Sequence[Lead | None]
+) -> list[_Rhythm]:
+    """The rhythm of each series, from the test loops with which each begins."""
+    times: dict[int, list[Int64]] = {}
+    for (_, step), one in zip(series, loops, strict=True):
+        times.setdefault(id(step), []).append(np.zeros(0, np.int64) if one is None else one.due_ns)
+    starts = {step: np.unique(np.concatenate(some)) for step, some in times.items()}
+    paces = [
+        None if one is None else stats.pace(one.due_ns, one.value, starts[id(step)])
+        for (_, step), one in zip(series, loops, strict=True)
+    ]
+    until: dict[int, int] = {}
+    for (stored, step), one, pace in zip(series, loops, paces, strict=True):
+        if one is not None and pace is not None:
+            most = int(np.unique(one.due_ns, return_counts=True)[1].max())
+            end = stored.totals.last_due_ns + min(int(most * pace.distance_ns), _LONGEST_NS)
+            until[id(step)] = max(until.get(id(step), end), end)
     return [
-        _in_loop(replace(figures, starts=starts[id(step)]))
-        if stored.info.interval_ns == 0 and id(step) in starts
-        else figures
-        for (stored, step), figures in zip(series, found, strict=True)
+        _Rhythm(pace, starts[id(step)], until.get(id(step), _NEVER))
+        for (_, step), pace in zip(series, paces, strict=True)
     ]
 
 
-def _in_loop(figures: Figures) -> Figures:
+def _durations(info: SeriesInfo, value: Int64) -> Int64:
+    """How many ns each sample took, as far as the samples tell."""
+    return value * info.scale if info.unit == "ns" else np.zeros(len(value), np.int64)
+
+
+def _in_loop(figures: Figures, pace: stats.Pace) -> Figures:
     """The figures with the samples around the largest placed in their test loop."""
     window, lead = figures.around, figures.lead
     if window is None or lead is None or not len(lead.value):
@@ -188,7 +235,6 @@ def _in_loop(figures: Figures) -> Figures:
     whole = whole and (not loop[-1] or window.index[-1] + 1 == figures.taken)
     if int(loop.sum()) < LEAST or not whole:  # hardly a loop; or more than are looked at
         return figures
-    pace = stats.pace(lead.due_ns, lead.value, figures.starts)
     value = window.value[loop]
     times = pace.within(float(window.due_ns[window.at]), value).astype(np.int64)
     at = window.at - int(np.flatnonzero(loop)[0])
@@ -204,6 +250,10 @@ class _Loss:
     count: int
     largest: int
 
+
+_NEVER: Final = -(2**63)
+_LONGEST_NS: Final = 10**12
+"""Of a test loop, whatever its samples say."""
 
 _UNKNOWN: Final = -(2**63)
 """The largest of lost samples where nobody knows it (docs/stream.md)."""
@@ -236,6 +286,7 @@ def _figures(
     pictures: int,
     share: int,
     lead: int,
+    rhythm: _Rhythm,
 ) -> Figures:
     """``pictures``: how many series are drawn in all; 0 without pictures. ``lead``: so many of the
     first samples are kept."""
@@ -257,8 +308,8 @@ def _figures(
         known = np.zeros(len(gap_index), np.bool_)
         before = np.zeros(len(gap_index), np.int64)
     else:
-        bins = _bins(step, pictures) if pictures else None
-        scan = _Pass(series, gap_index, bins, min(lead, _LEAD))
+        bins = _bins(step, pictures, rhythm.until_ns) if pictures else None
+        scan = _Pass(series, gap_index, bins, lead, rhythm.pace)
         scan.run(share)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
@@ -383,10 +434,10 @@ class _Bins:
         )
 
 
-def _bins(step: StoredStep, most: int) -> _Bins | None:
+def _bins(step: StoredStep, most: int, until_ns: int) -> _Bins | None:
     """The bins that all series of a step share, so that their lines stand below each other.
 
-    ``most``: the number of series that are drawn in all.
+    ``most``: the number of series that are drawn in all. ``until_ns``: when the test loops ended.
     """
     drawn = [s for s in step.series if s.info.companion is None and not s.info.histogram_only]
     filled = [s for s in drawn if s.totals.count]
@@ -395,7 +446,7 @@ def _bins(step: StoredStep, most: int) -> _Bins | None:
     intervals = {s.info.interval_ns for s in filled}
     return _Bins(
         min(s.totals.first_due_ns for s in filled),
-        max(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled),
+        max(until_ns, *(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled)),
         intervals.pop() if len(intervals) == 1 else 0,
         stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(32, _ALL_BINS // most))),
     )
@@ -404,8 +455,16 @@ def _bins(step: StoredStep, most: int) -> _Bins | None:
 class _Pass:
     """Takes the chunks of one series, on one or several threads."""
 
-    def __init__(self, series: StoredSeries, wanted: Int64, bins: _Bins | None, lead: int) -> None:
+    def __init__(
+        self,
+        series: StoredSeries,
+        wanted: Int64,
+        bins: _Bins | None,
+        lead: int,
+        pace: stats.Pace | None,
+    ) -> None:
         self._info = series.info
+        self._pace = pace
         self._lead = lead
         self.lead: Lead | None = None
         self._chunks: Iterator[Chunk] = iter(series.chunks())
@@ -473,7 +532,11 @@ class _Pass:
         return line
 
     def _due(self, chunk: Chunk) -> Int64 | range:
-        """The chunk's due times, as a range where no period is missing inside it."""
+        """The chunk's due times, as a range where no period is missing inside it; without a grid
+        when each sample was taken."""
+        if self._pace is not None:
+            value = _durations(self._info, chunk.value.astype(np.int64))
+            return self._pace.laid(chunk.due_ns, value)
         first, last = int(chunk.due_ns[0]), int(chunk.due_ns[-1])
         step = self._info.interval_ns
         if step > 0 and last - first == step * (len(chunk.value) - 1):

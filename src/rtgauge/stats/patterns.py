@@ -62,6 +62,17 @@ class Pace:
         excess = values - self.median_ns
         return begin_ns + np.arange(len(values)) * self.distance_ns + np.cumsum(excess) - excess
 
+    def laid(self, due_ns: Int64, values: Int64) -> Int64:
+        """When each sample of a series without a time grid began: from the time of its test loop
+        on, and not after the next loop of the series. Samples that follow each other, as in
+        ``placed``."""
+        first = np.flatnonzero(np.diff(due_ns, prepend=due_ns[0] - 1))
+        number = np.diff(first, append=len(due_ns))
+        times = self.within(0.0, values)
+        times -= np.repeat(times[first], number)
+        room = np.append(np.maximum(np.diff(due_ns[first]), 0), 1 << 62)
+        return due_ns + np.clip(times, 0, np.repeat(room, number)).astype(np.int64)
+
 
 def pace(due_ns: Int64, values: Int64, starts: Int64) -> Pace:
     """The pace of a series without a time grid; what is taken and given is as in ``placed``."""

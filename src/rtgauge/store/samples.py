@@ -8,6 +8,8 @@ in chunks, so that any number of samples needs only the memory of one chunk.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -60,11 +62,28 @@ class StoredSeries:
     def __init__(self, step: StoredStep, scan: SeriesScan, rows: int, totals: SeriesTotals) -> None:
         self._step = step
         self._scan = scan
+        self._totals = totals
         self.info: SeriesInfo = scan.info
-        self.totals: SeriesTotals = totals
-        """The agent's totals; of a step without a trailer, as far as its records tell."""
         self.count: int = rows
         """Number of samples kept; ``totals.count`` has those that were lost as well."""
+
+    @cached_property
+    def totals(self) -> SeriesTotals:
+        """The agent's totals; of a step without a trailer, as far as its records tell."""
+        totals = self._totals
+        older = self.info.interval_ns == 0 and totals.last_due_ns == totals.first_due_ns
+        if not (older and self.count and self._step.in_parquet):
+            return totals
+        # Older versions sealed a series without a grid without the time of its last sample.
+        path = self._step.folder / parquet_name(self.info.series)
+        with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
+            groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+            limits = [group.column(COLUMNS.index("due_ns")).statistics for group in groups]
+            return replace(
+                totals,
+                first_due_ns=min(int(one.min) for one in limits),
+                last_due_ns=max(int(one.max) for one in limits),
+            )
 
     @property
     def histogram(self) -> Histogram | None:
@@ -124,26 +143,30 @@ class StoredSeries:
     def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
         path = self._step.folder / parquet_name(self.info.series)
         rows = 0
-        try:
-            # Arrow's read-ahead would hold the whole column.
-            with pq.ParquetFile(path, pre_buffer=False) as file:
-                threads = self.count > SMALL_ROWS
-                for batch in file.iter_batches(
-                    CHUNK_ROWS, columns=list(columns), use_threads=threads
-                ):
-                    rows += batch.num_rows
-                    # A step that was running at the first look may have gone on since.
-                    yield batch[: max(self.count - rows + batch.num_rows, 0)]
-        except (OSError, KeyError, pa.ArrowException) as error:
-            raise StoreError(
-                f"cannot read the samples in {path}: {str(error).splitlines()[0]}",
-                "restore the run from a copy, or delete it",
-            ) from error
+        # Arrow's read-ahead would hold the whole column.
+        with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
+            threads = self.count > SMALL_ROWS
+            for batch in file.iter_batches(CHUNK_ROWS, columns=list(columns), use_threads=threads):
+                rows += batch.num_rows
+                # A step that was running at the first look may have gone on since.
+                yield batch[: max(self.count - rows + batch.num_rows, 0)]
         if rows != self.count and self._step.sealed:
             raise StoreError(
                 f"{path} has {rows} samples; {self.count} were sealed",
                 "restore the run from a copy, or delete it",
             )
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """A Parquet file that cannot be read is a StoreError."""
+    try:
+        yield
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise StoreError(
+            f"cannot read the samples in {path}: {str(error).splitlines()[0]}",
+            "restore the run from a copy, or delete it",
+        ) from error
 
 
 T = TypeVar("T", Clock, Work, Ambience)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -115,11 +115,19 @@ class SeriesScan:
         index, first = np.unique(table[:, 0], return_index=True)
         return index, table[first, 1]
 
+    def _timed(self, totals: SeriesTotals) -> SeriesTotals:
+        """Without a grid the times of the samples: older agents wrote none into the trailer."""
+        if self.info.interval_ns or not self.rows:
+            return totals
+        due_ns = self.block_table()[:, 1]
+        first_ns, last_ns = int(due_ns.min()), int(due_ns.max())
+        return replace(totals, first_due_ns=first_ns, last_due_ns=last_ns)
+
     def totals(self, trailer: Trailer | None) -> SeriesTotals:
         """From the trailer; without one, what the records before say."""
         for totals in trailer.series if trailer else ():
             if totals.series == self.info.series:
-                return totals
+                return self._timed(totals)
         _, missed = self.missed_events()
         last = self.histogram
         first_due_ns = int(self.block_table()[0, 1]) if self.rows else 0
