@@ -271,18 +271,22 @@ static int main_run(int argc, char **argv)
 	return code;
 }
 
-static int main_restore(void)
+static int main_restore(int argc, char **argv)
 {
+	bool json = argc == 1 && !strcmp(argv[0], "--json");
 	struct message msg = { { 0 }, { 0 } };
-	int undone = settings_undo(&msg);
+	int undone;
 
+	if (argc && !json)
+		return main_usage_error("restore takes --json alone, not ", argv[0]);
+	undone = settings_undo(&msg);
 	if (undone < 0) {
 		main_error(&msg);
 		return EXITCODE_FAILED;
 	}
 	if (msg.text[0])
 		main_error(&msg);
-	printf("%d settings put back\n", undone);
+	printf(json ? "{\"put_back\": %d}\n" : "%d settings put back\n", undone);
 	return EXITCODE_DONE;
 }
 
@@ -347,7 +351,7 @@ static int main_command(int argc, char **argv)
 	if (!strcmp(command, "attach"))
 		return main_attach(argc - 2, argv + 2);
 	if (!strcmp(command, "restore"))
-		return main_restore();
+		return main_restore(argc - 2, argv + 2);
 	if (!strcmp(command, "list"))
 		return main_list();
 	if (!strcmp(command, "help") && argc > 2)

@@ -21,9 +21,12 @@ from rtgauge.errors import TargetError
 from rtgauge.target import lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for
 from sshd import Sshd, missing
+from test_restore import RT_RUNTIME, _writable
 from test_run_local import HARMLESS, Run, Spawn, agents, check_periods, result
+from test_settings_guardian import wait_until_gone
 
 PATIENCE_S = 300.0
+STREAM = "[!.]*/steps/000/stream.cbor"
 TARGET = ("--target", "ssh://board")
 # Passes on what ssh sends, and what comes back no faster than so many bytes a second.
 THROTTLE = """
@@ -78,7 +81,7 @@ def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:
 
     def grown() -> str:
         assert process.poll() is None, process.communicate()[1]
-        for path in Path("data/runs").glob("[!.]*/steps/000/stream.cbor"):
+        for path in Path("data/runs").glob(STREAM):
             if path.stat().st_size > 20_000:
                 return path.parents[2].name
         return ""
@@ -232,6 +235,32 @@ def test_kill_9_of_the_host(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     until(lambda: not agents(run))
     until(lambda: board.left() == [])
     check_periods(result(rtgauge, run))
+
+
+@pytest.mark.skipif(not _writable(RT_RUNTIME), reason=f"{RT_RUNTIME} cannot be changed here")
+def test_settings_of_a_board_whose_agent_and_guardian_were_killed(
+    board: Sshd, spawn: Spawn
+) -> None:
+    before = RT_RUNTIME.read_text()
+    process = spawn("run", "timer", "--for", "1h", "--cpu", "0", "--data", "data", *TARGET)
+
+    def changed() -> str:
+        assert process.poll() is None, process.communicate()[1]
+        begun = [path.parents[2].name for path in Path("data/runs").glob(STREAM)]
+        return begun[0] if begun and RT_RUNTIME.read_text() == "-1\n" else ""
+
+    run = str(until(changed))
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in agents(run)}
+    [guardian] = [pid for pid, name in names.items() if name == "rtgauge-guard"]
+    status = Path(f"/proc/{guardian}/status").read_text()
+    agent = int(status.split("PPid:")[1].split()[0])
+    os.kill(guardian, signal.SIGKILL)
+    wait_until_gone(guardian)
+    assert RT_RUNTIME.read_text() == "-1\n"
+    os.kill(agent, signal.SIGKILL)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert RT_RUNTIME.read_text() == before
+    assert "ssh://board: the agent and its guardian were killed" in err
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ from rtgauge.target import (
     lost_of,
     open_target,
     pace_of,
+    restore,
     taken_s,
 )
 
@@ -1088,7 +1089,26 @@ class _Watch:
         if code is None and not self._killed:
             self._kill()
             code = self._agent.wait(self._limits.kill_s)
+        unfinished = code == ExitCode.INTERRUPTED and self._live.trailer is None
+        if code is not None and (code < 0 or unfinished):
+            self._restore()
         return code
+
+    def _restore(self) -> None:
+        """After an agent that a signal ended: its guardian may have been killed with it."""
+        try:
+            number = restore(self._target)
+        except TargetError as error:
+            self._progress.message(
+                f"{self._target.name}: it is not known whether the killed agent left settings "
+                f"changed: {error.message}; run 'rtgauge-agent restore' there"
+            )
+            return
+        if number:
+            self._progress.message(
+                f"{self._target.name}: the agent and its guardian were killed; "
+                f"{number} settings that they left changed were put back"
+            )
 
     def _said(self) -> tuple[str, str]:
         """The agent's last words on stderr: what went wrong, and the remedy below it."""

@@ -17,6 +17,7 @@ have more attributes than the protocol asks for:
     lost            why it cannot be reached any more; empty while it can (``lost_of``)
     reconnect_s     for so long a target that is lost is tried to be reached again
     regain(stop)    does that between two steps; ``stop()`` says whether to give up. Why not, or ""
+    restore()       puts back what a killed agent left changed; how many settings (``restore``)
     disturb_module  where its module for disturbances is (``rtgauge.disturb``)
 """
 
@@ -43,6 +44,7 @@ __all__ = [
     "lost_of",
     "open_target",
     "pace_of",
+    "restore",
     "taken_s",
 ]
 
@@ -144,6 +146,13 @@ def connection_of(target: Target) -> dict[str, str]:
 def lost_of(target: Target) -> str:
     """Why a target cannot be reached any more; empty while it can, and of one that is here."""
     return str(getattr(target, "lost", ""))
+
+
+def restore(target: Target) -> int:
+    """Put back what a killed agent and its killed guardian left changed on a target; the number of
+    settings, 0 for a target that has nothing to put back. Raises TargetError."""
+    put_back = getattr(target, "restore", None)
+    return 0 if put_back is None else int(put_back())
 
 
 def away_of(agent: RunningAgent) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import platform
 import selectors
@@ -29,7 +30,7 @@ from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError, UsageError
 
-__all__ = ["LocalAgent", "LocalTarget", "find_agent"]
+__all__ = ["LocalAgent", "LocalTarget", "find_agent", "put_back"]
 
 MESSAGES_MAX: Final = 64 * 1024
 # An agent's end is no event to wait for where others hold its pipe open: it is looked for.
@@ -111,6 +112,16 @@ def _start_error(agent: Path, error: OSError) -> TargetError:
     )
 
 
+def put_back(answer: bytes) -> int:
+    """What the agent's ``restore --json`` says. Raises TargetError if that is not its answer."""
+    try:
+        return int(json.loads(answer)["put_back"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise TargetError(
+            "the agent's 'restore' gave no number of settings", "use the agent of this rtgauge"
+        ) from None
+
+
 def _answer(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """What a process writes to stdout, all of it, and the first 64 KiB of its messages.
 
@@ -157,6 +168,11 @@ class LocalTarget:
     def environment(self) -> bytes:
         """The records header and environment of this machine."""
         return self._query(["environment"], raised=True)
+
+    def restore(self) -> int:
+        """Put back what a killed agent left changed, once its guardian is done; the number of
+        settings that the guardian did not put back."""
+        return put_back(self._query(["restore", "--json"], raised=True))
 
     def start(self, arguments: Sequence[str]) -> LocalAgent:
         """Start the agent in a session of its own, so that Ctrl-C reaches the host alone."""

@@ -44,7 +44,7 @@ from rtgauge.errors import ExitCode, TargetError, UsageError
 from rtgauge.facts import printable
 from rtgauge.lab.programs import static_agent
 from rtgauge.link import bandwidth_text
-from rtgauge.target.local import LocalAgent
+from rtgauge.target.local import LocalAgent, put_back
 
 __all__ = ["SshAgent", "SshTarget", "agent_for", "parse"]
 
@@ -603,6 +603,12 @@ class SshTarget:
             self._prepare_there()
         return self._ask_agent("environment", self._raise)
 
+    def restore(self) -> int:
+        """As that of this machine, on the board if it can still be reached."""
+        if self.lost:
+            return 0
+        return put_back(self._ask_agent("restore", self._raise, "--json"))
+
     def start(self, arguments: Sequence[str]) -> SshAgent:
         """Start the agent there; its input is the control. It ends with the connection, or goes on
         behind its spool until the next one is made."""
@@ -713,8 +719,8 @@ class SshTarget:
         """Why the connection is no more; empty while it is."""
         return self._connection.lost
 
-    def _ask_agent(self, command: str, raised: Sequence[str]) -> bytes:
-        words = shlex.join([*raised, f"{self._folder}/agent", command])
+    def _ask_agent(self, command: str, raised: Sequence[str], *words_after: str) -> bytes:
+        words = shlex.join([*raised, f"{self._folder}/agent", command, *words_after])
         answer = self._connection.ask(f"{words}; exit $?")
         if answer.code:
             raise TargetError(
