@@ -426,7 +426,8 @@ static const char tree[] =
 	/* the kernel */
 	"version,cmdline,uptime,loadavg,config.gz!,xenomai/version,"
 	"sys/{kernel/{tainted,random/boot_id,sched_*,timer_migration,numa_balancing,watchdog,"
-	"nmi_watchdog,soft_watchdog,stack_tracer_enabled,latencytop},"
+	"nmi_watchdog,soft_watchdog,stack_tracer_enabled,latencytop,"
+	"split_lock_mitigate!},"
 	"vm/{stat_interval,compaction_proactiveness}},"
 	/* the processor, interrupts, memory */
 	"cpuinfo^,irq/{default_smp_affinity,*/{smp_affinity_list!+,effective_affinity_list!+}},"
@@ -439,10 +440,13 @@ static const char tree[] =
 	"sys/{"
 	"kernel/{realtime,rcu_normal,rcu_expedited,irq/*/actions!+,security/lockdown,"
 	"debug/sched/{preempt,features,fair_server/cpu#/{runtime,period},ext_server/cpu#/runtime},"
-	"tracing/{current_tracer,tracing_on,events/enable!},"
+	"tracing/{current_tracer,tracing_on,events/enable!},iommu_groups/*/type!+,"
 	"sched_ext/state,mm/{transparent_hugepage/{enabled,defrag},ksm/run}},"
+	"module/{pcie_aspm/parameters/policy!,usbcore/parameters/autosuspend!,"
+	"edac_core/parameters/edac_mc_poll_msec!},"
 	"devices/{"
 	"system/{"
+	"machinecheck/machinecheck0/check_interval!,edac/mc/mc0!?,"
 	"clocksource/clocksource0/{current_clocksource,available_clocksource},"
 	"clockevents/clockevent#/current_device,"
 	"node/online,"
@@ -451,14 +455,18 @@ static const char tree[] =
 	"cpuidle/current_{driver,governor,governor_ro},"
 	"cpu#/{topology/thread_siblings_list,cpu_capacity,"
 	/* on some kernels cur_freq interrupts its CPU and sleeps for 10 ms */
-	"cpufreq/scaling_{driver,governor,min_freq,max_freq,cur_freq!},"
-	"cpuidle/state@/{name,latency,disable},power/pm_qos_resume_latency_us,"
+	"cpufreq/{scaling_{driver,governor,min_freq,max_freq,cur_freq!},"
+	"energy_performance_preference!},"
+	"cpuidle/state@/{name,latency,disable},"
+	"power/{pm_qos_resume_latency_us,energy_perf_bias!},"
 	"thermal_throttle/{core_throttle_count,package_throttle_count}}}},"
 	"virtual/workqueue/cpumask},"
 	"class/{thermal/thermal_zone*/{type,temp},"
+	"net/*/queues/{rx-0/rps_cpus!+,tx-0/xps_cpus!+},"
 	"dmi/id/{sys_vendor,product_name,board_name,bios_{vendor,version,date}}},"
-	"fs/cgroup/cpuset.cpus.isolated,hypervisor/type},"
-	"run/{systemd/container,.containerenv?},.dockerenv?,dev/evl/control?}";
+	"fs/{cgroup/cpuset.cpus.isolated,resctrl!?,resctrl/{schemata!,*/cpus_list!+}},"
+	"hypervisor/type},"
+	"etc/tuned/active_profile!,run/{systemd/container,.containerenv?},.dockerenv?,dev/evl/control?}";
 
 static int exists(struct collector *c, const char *path)
 {
@@ -763,48 +771,121 @@ static int cgroup_word(struct collector *c)
 	return result;
 }
 
+/* What proc(5) says of a task: fields of its stat. */
+enum { PARENT = 4, THREADS = 20, PRIORITY = 40, POLICY = 41 };
+
+struct task {
+	char stat[LINE_ROOM];
+	const char *name;
+	long fields[POLICY + 1];
+};
+
+static bool read_task(const struct collector *c, const char *folder, struct task *task)
+{
+	char path[PATH_ROOM], *name, *end;
+	ssize_t size;
+
+	snprintf(path, sizeof(path), "%s/stat", folder);
+	size = read_file(c, path, task->stat, sizeof(task->stat) - 1);
+	task->stat[size > 0 ? size : 0] = '\0';
+	name = strchr(task->stat, '(');
+	end = strrchr(task->stat, ')');
+	if (!name || !end)
+		return false;
+	*end = '\0';
+	name[strcspn(name, "\n")] = '\0';
+	task->name = name + 1;
+	memset(task->fields, 0, sizeof(task->fields));
+	end += 3; /* field 3, a letter */
+	for (int field = PARENT; field <= POLICY && *end; field++)
+		task->fields[field] = strtol(end + 1, &end, 10);
+	return true;
+}
+
+/* A line about a task whose policy is not SCHED_OTHER's kind. */
+static void put_realtime(struct collector *c, ssize_t *used, const char *folder,
+			 const struct task *task)
+{
+	static const char key[] = "\nCpus_allowed_list:\t";
+	const long policy = task->fields[POLICY];
+	char path[PATH_ROOM], status[4096], *cpus;
+	ssize_t size;
+
+	if (policy != SCHED_FIFO && policy != SCHED_RR && policy != SCHED_DEADLINE)
+		return;
+	snprintf(path, sizeof(path), "%s/status", folder);
+	size = read_file(c, path, status, sizeof(status) - 1);
+	status[size > 0 ? size : 0] = '\0';
+	cpus = strstr(status, key);
+	if (cpus) {
+		cpus += sizeof(key) - 1;
+		cpus[strcspn(cpus, "\n")] = '\0';
+	}
+	put_line(c, used, "%ld %ld %ld %s %s\n", policy, task->fields[PRIORITY],
+		 task->fields[PARENT], cpus ?: "?", task->name);
+}
+
 /*
- * Who else runs in real time: a line "POLICY PRIORITY PARENT NAME" for each process whose policy is
- * not SCHED_OTHER's kind, interrupt threads (children of process 2) among them. Other threads of a
- * process are not looked at.
+ * Who else runs in real time: a line "POLICY PRIORITY PARENT CPUS NAME" for each thread, those of
+ * the kernel (children of process 2) among them. And which programs are there that move interrupts
+ * or change settings while others measure.
  */
 static int tasks_word(struct collector *c)
 {
-	enum { PARENT = 4, PRIORITY = 40, POLICY = 41 }; /* fields of /proc/PID/stat, proc(5) */
+	static const char *const daemons[] = { "irqbalance", "tuned", "thermald",
+					       "power-profiles-" };
+	enum { DAEMONS = sizeof(daemons) / sizeof(daemons[0]), TASKS_MAX = 20000 };
+	char folder[PATH_ROOM / 2], running[64] = "";
+	int left = c->everything ? TASKS_MAX : 0, result;
 	ssize_t used = -ENOENT;
 	struct dirent *entry;
+	struct task task;
 	DIR *dir = opendir("/proc");
 
-	while (dir && c->everything && (entry = readdir(dir))) {
-		char path[PATH_ROOM], stat[LINE_ROOM];
-		long fields[POLICY + 1] = { 0 };
-		char *end, *name;
-		ssize_t size;
+	while (dir && left > 0 && (entry = readdir(dir))) {
+		struct dirent *thread;
+		DIR *threads = NULL;
 
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
-		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
-		size = read_file(c, path, stat, sizeof(stat) - 1);
-		stat[size > 0 ? size : 0] = '\0';
-		name = strchr(stat, '(');
-		end = strrchr(stat, ')');
-		if (!name || !end)
+		left--;
+		snprintf(folder, sizeof(folder), "/proc/%.20s", entry->d_name);
+		if (!read_task(c, folder, &task))
 			continue;
-		*end = '\0';
 		used = used < 0 ? 0 : used; /* /proc shows processes */
-		end += 3;		    /* field 3, a letter */
-		for (int field = PARENT; field <= POLICY && *end; field++)
-			fields[field] = strtol(end + 1, &end, 10);
-		if (fields[POLICY] != SCHED_FIFO && fields[POLICY] != SCHED_RR &&
-		    fields[POLICY] != SCHED_DEADLINE)
-			continue;
-		name[strcspn(name, "\n")] = '\0';
-		put_line(c, &used, "%ld %ld %ld %s\n", fields[POLICY], fields[PRIORITY],
-			 fields[PARENT], name + 1);
+		for (int i = 0; i < DAEMONS; i++) {
+			if (!strcmp(task.name, daemons[i]) && !strstr(running, daemons[i]))
+				strcat(strcat(running, *running ? "\n" : ""), daemons[i]);
+		}
+		if (task.fields[THREADS] > 1) {
+			strcat(folder, "/task");
+			threads = opendir(folder);
+		} else {
+			put_realtime(c, &used, folder, &task);
+		}
+		while (threads && left > 0 && (thread = readdir(threads))) {
+			if (thread->d_name[0] == '.')
+				continue;
+			left--;
+			snprintf(folder, sizeof(folder), "/proc/%.20s/task/%.20s", entry->d_name,
+				 thread->d_name);
+			if (read_task(c, folder, &task))
+				put_realtime(c, &used, folder, &task);
+		}
+		if (threads)
+			closedir(threads);
 	}
 	if (dir)
 		closedir(dir);
-	return c->everything ? put_content(c, "agent.realtime_tasks", used) : 0;
+	if (!c->everything)
+		return 0;
+	result = put_content(c, "agent.realtime_tasks", used);
+	if (!result && !left && used <= FACT_MAX)
+		result = put_integer(c, "agent.realtime_tasks.cut", used);
+	if (result)
+		return result;
+	return used < 0 ? put_null(c, "agent.daemons", used) :
+			  put_string(c, "agent.daemons", running);
 }
 
 /* System management interrupts since the start: MSR_SMI_COUNT of Intel's processors. */

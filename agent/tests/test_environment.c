@@ -368,6 +368,23 @@ static void put_task(const char *root, int pid, const char *name, int parent, in
 		 policy);
 }
 
+/* A second thread that runs in real time, on some of the CPUs. */
+static void put_thread(const char *root, int pid, int thread)
+{
+	char path[64], between[256] = "";
+
+	for (int field = 5; field < 40; field++)
+		strcat(between, field == 20 ? "2 " : "1 ");
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	put_line(root, path, "%d (sound) S 1 %s0 0 0", pid, between);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, pid);
+	put_line(root, path, "%d (sound) S 1 %s0 0 0", pid, between);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, thread);
+	put_line(root, path, "%d (data loop) S 1 %s95 1 0", thread, between);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, thread);
+	put_line(root, path, "Name:\tdata loop\nCpus_allowed_list:\t2-3\nSeccomp: 0");
+}
+
 static void fill_server(const char *root)
 {
 	static const char *const states[] = { "POLL", "C1", "C1E", "C6" };
@@ -413,6 +430,10 @@ static void fill_server(const char *root)
 	put_task(root, 32, "deadline", 1, 0, SCHED_DEADLINE);
 	put_task(root, 33, "two\nlines", 7, 1, SCHED_RR);
 	put_task(root, 34, "batch", 7, 0, SCHED_BATCH);
+	put_task(root, 41, "irqbalance", 1, 0, 0);
+	put_task(root, 42, "tuned", 1, 0, 0);
+	put_task(root, 43, "tuned", 1, 0, 0);
+	put_thread(root, 50, 51);
 	put_line(root, "/proc/35/stat", "35 (cut short) S 2 0");
 	put_line(root, "/proc/36/stat", ")(");
 	put_line(root, "/proc/meminfo", "MemTotal: 1 kB\nMemFree: 2 kB\nSwapTotal: 3 kB");
@@ -460,9 +481,12 @@ static bool look_at_server(void)
 	       EXPECT(is_text(&facts, "/sys/kernel/irq/*/actions", "24=eth0-rx,eth1")) &&
 	       EXPECT(is_text(&facts, CPU "cpu{0-127}/thermal_throttle/core_throttle_count",
 			      "9")) &&
-	       EXPECT((fact = find(&facts, "agent.realtime_tasks")) && fact->size == 46 &&
-		      strstr(fact->data, "1 50 2 irq/24-a) b (c") &&
-		      strstr(fact->data, "6 0 1 deadline") && strstr(fact->data, "2 1 7 two")) &&
+	       EXPECT((fact = find(&facts, "agent.realtime_tasks")) && fact->size == 73 &&
+		      strstr(fact->data, "1 50 2 ? irq/24-a) b (c") &&
+		      strstr(fact->data, "6 0 1 ? deadline") && strstr(fact->data, "2 1 7 ? two") &&
+		      strstr(fact->data, "1 95 1 2-3 data loop")) &&
+	       EXPECT((fact = find(&facts, "agent.daemons")) && fact->size == 16 &&
+		      strstr(fact->data, "irqbalance") && strstr(fact->data, "tuned")) &&
 	       EXPECT(is_text(&facts, "/proc/meminfo", "MemTotal: 1 kB\nSwapTotal: 3 kB")) &&
 	       EXPECT(is_text(&facts, "/proc/stat", "cpu  1 2\ncpu0 1 2")) && good;
 }

@@ -96,15 +96,24 @@ class _Task:
     priority: int
     kernel: bool
     name: str
+    cpus: frozenset[int] | None = None  # those it may run on; None: not known
+
+    @property
+    def text(self) -> str:
+        place = f" on {cpus_text(self.cpus)}" if self.cpus else ""
+        return f"{self.name} ({'deadline' if self.policy == 6 else self.priority}){place}"
 
 
 def _tasks(listing: str | None) -> list[_Task]:
     tasks = []
     for line in (listing or "").splitlines():
-        match = re.fullmatch(r"(\d{1,2}) (\d{1,2}) (\d{1,9}) (.*)", line)
+        match = re.fullmatch(
+            r"(\d{1,2}) (\d{1,2}) (\d{1,9}) (?:(\?|\d[\d,-]{0,20000}) )?(.*)", line
+        )
         if match is not None:
-            kernel = match[3] == "2" or (match[3] == "0" and match[4] == "kthreadd")
-            tasks.append(_Task(int(match[1]), int(match[2]), kernel, match[4][:40]))
+            kernel = match[3] == "2" or (match[3] == "0" and match[5] == "kthreadd")
+            cpus = parse_cpus(match[4]) if match[4] else None
+            tasks.append(_Task(int(match[1]), int(match[2]), kernel, match[5][:40], cpus or None))
     return tasks
 
 
@@ -177,12 +186,17 @@ def check_tasks(name: str, case: Case) -> Finding:
     why = "they come before the measured tasks, or at the same priority not after them"
     listing = case.facts.text(_TASKS)
     if listing is None:
-        return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,pid,comm")
+        return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,tid,comm")
     tasks = [task for task in _tasks(listing) if not task.kernel]
-    rivals = [task for task in tasks if task.policy == 6 or task.priority >= case.priority]
+    rivals = [
+        task
+        for task in tasks
+        if (task.policy == 6 or task.priority >= case.priority)
+        and (not task.cpus or not case.cpus or task.cpus & case.cpus)
+    ]
     if rivals:
         words = [
-            f"{task.name} ({'deadline' if task.policy == 6 else task.priority})"
+            task.text
             for task in sorted(rivals, key=lambda task: (-task.policy, -task.priority, task.name))
         ]
         more = f" and {len(words) - 4} more" if len(words) > 4 else ""
@@ -191,7 +205,8 @@ def check_tasks(name: str, case: Case) -> Finding:
             "warning",
             ", ".join(words[:4]) + more,
             why,
-            "end them, keep them on other CPUs (taskset), or lower them: chrt -f -p PRIORITY PID",
+            "end them, keep them on other CPUs (taskset -cp LIST TID), or lower them:"
+            " chrt -f -p PRIORITY TID; ps -eLo class,rtprio,tid,psr,comm lists them",
         )
     if not _visible(_tasks(listing)):
         return unknown(
@@ -201,6 +216,11 @@ def check_tasks(name: str, case: Case) -> Finding:
             "check as root, outside of containers",
         )
     if "agent.realtime_tasks.cut" in case.facts:
-        return unknown(name, "the list of tasks was cut", why, "ps -eLo class,rtprio,pid,comm")
-    found = f"{len(tasks)} below {case.priority}" if tasks else "none besides the kernel's"
+        return unknown(name, "the list of tasks was cut", why, "ps -eLo class,rtprio,tid,comm")
+    if not tasks:
+        found = "none but the kernel's"
+    elif len(tasks) == 1:
+        found = tasks[0].text
+    else:
+        found = f"{len(tasks)} threads, none at {case.priority} or above on the measured CPUs"
     return finding(name, "ok", found, "no other program comes before the measured tasks")

@@ -304,7 +304,7 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "/sys/kernel/rcu_expedited": "0",
     "/sys/kernel/tracing/current_tracer": "nop",
     "/sys/kernel/tracing/events/enable": "0",
-    "agent.realtime_tasks": "1 99 2 migration/0\n1 99 2 migration/1\n1 50 2 irq/9-acpi\n"
+    "agent.realtime_tasks": "1 99 2 0 migration/0\n1 99 2 1 migration/1\n1 50 2 0-1 irq/9-acpi\n"
     "1 50 2 irq/24-fake",
     "agent.smi_count": 0,
     "agent.clock_getres_ns": 1,
