@@ -112,7 +112,7 @@ def _late(values: NDArray[np.int64]) -> NDArray[np.intp]:
 def _faults(pair: Pair, name: str, events: int) -> list[str]:
     """What is not as required of one pair."""
     faults = []
-    if pair.host.counts != (events, events, 0, 0, 0, 0):
+    if pair.host.counts != (events, events, 0, 0, 0, 0, 0):
         faults.append(f"the log host counts {pair.host.counts}")
     if pair.board.counts != (events, events, 0, 0):
         faults.append(f"the board counts {pair.board.counts}")

@@ -200,6 +200,7 @@ static void net_close(struct line *line)
 const struct line_kind line_net = {
 	.name = "net",
 	.notation = "[ADDRESS:]PORT to answer, ADDRESS:PORT to ask",
+	.messages = true,
 	.parse = net_parse,
 	.open = net_open,
 	.wait = net_wait,

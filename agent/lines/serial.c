@@ -166,6 +166,7 @@ static void serial_close(struct line *line)
 const struct line_kind line_serial = {
 	.name = "serial",
 	.notation = "DEVICE[:byte|:OUT:IN]",
+	.messages = true,
 	.parse = serial_parse,
 	.open = serial_open,
 	.wait = serial_wait,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The log host: raises events on a line and times the answers of another machine to them. Every event
- * is accounted for: answered in time, or missed. docs/measurements/log-host.md says what exactly is
- * timed. Step 2 of the path of a sample.
+ * is accounted for: answered, unanswered, or answered by an edge that may belong to another one
+ * (answers.h). docs/measurements/log-host.md says what exactly is timed. Step 2 of the path of a
+ * sample.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "answers.h"
 #include "cbor.h"
 #include "clock.h"
 #include "drain.h"
@@ -39,7 +41,8 @@ static const struct option_info log_host_options[] = {
 	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
 	  "from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
-	  "an answer that takes longer is late; 0: the interval" },
+	  "an event without an answer after that time is unanswered; until then the next is held "
+	  "back. 0: ten intervals, at least 100 ms, at most 1 s" },
 	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
 	  "spread events evenly over their intervals" },
 	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq kernel user",
@@ -64,8 +67,8 @@ static const struct catalogue_series log_host_series[] = {
 
 static const struct catalogue_entry log_host_tables[] = {
 	{ "answers",
-	  "events raised and answered in time; answers that came late, that were more than "
-	  "events, and that the log host itself lost" },
+	  "events raised, answered, unanswered and ambiguous; answers that came late, that were more "
+	  "than events, and that the log host itself lost" },
 	{ NULL, NULL },
 };
 
@@ -81,32 +84,21 @@ struct log_host {
 	enum line_edge raises; /* edges that are events; answers are edges in both directions */
 	int cpu;
 	int64_t interval_ns;
-	int64_t timeout_ns;
 	int64_t events;
 	int64_t for_ns;
 	bool dithered;
 	int series; /* numbers */
 	int dither; /* -1: none */
 
-	/* of the event that is open */
-	int64_t raised_ns; /* just before it was driven */
-	int64_t mark_ns;   /* stamp of MARK; 0: not yet */
-	int64_t answer_ns; /* 0: not yet */
-	int level;	   /* of the answer; -1: any */
-	int edges;	   /* in this interval */
+	struct answers answers;
+	int64_t mark_ns; /* stamp of MARK for the open event; 0: not yet */
+	int edges;	 /* since it was raised */
 
-	int64_t open; /* events without an answer, that may still come late */
-
-	/* the table `answers` */
-	int64_t raised;
-	int64_t answered;
-	int64_t unanswered;
-	int64_t late;
-	int64_t doubled;
 	int64_t lost;
 	int64_t unasked; /* edges before the first event */
 	int64_t unmarked;
 	int64_t held_up;
+	int64_t held_back; /* events that waited for the answer to the one before */
 	int64_t storms;
 	int64_t named[LOG_HOST_NAMED];
 	int error;
@@ -118,75 +110,114 @@ struct log_host {
 static void log_host_answer(struct log_host *h, const struct line_event *event)
 {
 	int64_t answer_ns = event->stamp_ns ? event->stamp_ns : event->seen_ns;
-	bool before = answer_ns < h->raised_ns;
 
 	h->lost += event->lost;
 	h->edges++;
 	if (event->mark) {
-		if (!before && !h->mark_ns)
+		if (answer_ns >= h->answers.raised_ns && !h->mark_ns)
 			h->mark_ns = answer_ns;
-		return;
-	}
-	if (!h->raised) {
+	} else if (!h->answers.raised) {
 		h->unasked++;
-	} else if (!before && !h->answer_ns && (h->level < 0 || event->level == h->level) &&
-		   answer_ns - h->raised_ns <= h->timeout_ns) {
-		h->answer_ns = answer_ns;
-	} else if (h->open || (!before && !h->answer_ns)) {
-		/* of an event before this one, or of this one when its time was up */
-		h->late++;
-		if (h->open)
-			h->open--;
 	} else {
-		h->doubled++;
+		answers_edge(&h->answers, answer_ns, event->level);
 	}
+}
+
+/* Take the next edge, if one comes until @until_ns: 1, or 0; -1: the loop is to end. */
+static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
+{
+	struct line_event event;
+	int got;
+
+	if (h->edges >= LOG_HOST_STORM) {
+		h->storms += h->edges == LOG_HOST_STORM;
+		h->edges = LOG_HOST_STORM + 1;
+		return run_sleep_until(run, until_ns) ? 0 : -1;
+	}
+	got = line_wait(&h->line, until_ns, &event);
+	if (got == 1)
+		log_host_answer(h, &event);
+	else if (got == 0 && clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+		h->edges++; /* what is no event has its limit, too */
+	if (got < 0 && got != -EINTR) {
+		h->error = -got;
+		h->failing = "waited on";
+		return -1;
+	}
+	return run_stopped(run) ? -1 : got == 1;
 }
 
 /* Take all edges until @until_ns; false: the loop is to end. */
 static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_ns)
 {
-	while (!run_stopped(run)) {
-		struct line_event event;
-		int got;
+	for (;;) {
+		int got = log_host_take(run, h, until_ns);
 
-		if (h->edges >= LOG_HOST_STORM) {
-			h->storms += h->edges == LOG_HOST_STORM;
-			h->edges = LOG_HOST_STORM + 1;
-			return run_sleep_until(run, until_ns);
-		}
-		got = line_wait(&h->line, until_ns, &event);
-		if (got == 1)
-			log_host_answer(h, &event);
-		else if (got == 0 && clock_now_ns(CLOCK_MONOTONIC) >= until_ns)
+		if (got < 0)
+			return false;
+		if (!got && clock_now_ns(CLOCK_MONOTONIC) >= until_ns)
 			return true;
-		else if (got == 0)
-			h->edges++; /* what is no event has its limit, too */
-		if (got >= 0 || got == -EINTR)
-			continue;
-		h->error = -got;
-		h->failing = "waited on";
-		return false;
 	}
-	return false;
 }
 
-/* The open event's time is up: its sample, or that there is none. */
-static void log_host_close_event(struct run *run, struct log_host *h)
+/* Take all edges until @until_ns, and on while the open event has no answer; false: the loop is to
+ * end. */
+static bool log_host_await(struct run *run, struct log_host *h, int64_t until_ns)
+{
+	int got;
+
+	do {
+		got = log_host_take(run, h, answers_until_ns(&h->answers, until_ns));
+		if (got < 0)
+			return false;
+	} while (got || clock_now_ns(CLOCK_MONOTONIC) < answers_until_ns(&h->answers, until_ns));
+	return true;
+}
+
+/* Take all edges until the next event may be raised at @next_ns, which is moved on by whole intervals
+ * while the open one has no answer; false: the loop is to end. */
+static bool log_host_settle(struct run *run, struct log_host *h, int64_t *next_ns)
+{
+	bool held = false;
+
+	for (;;) {
+		int64_t until_ns = answers_until_ns(&h->answers, *next_ns);
+		int got = log_host_take(run, h, until_ns);
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (got < 0)
+			return false;
+		held |= until_ns > *next_ns && now_ns >= *next_ns;
+		if (got || now_ns < until_ns)
+			continue;
+		if (!held)
+			return true;
+		*next_ns += ((now_ns - *next_ns) / h->interval_ns + 1) * h->interval_ns;
+		h->held_back++;
+		held = false;
+	}
+}
+
+/* The open event's sample, or that there is none. */
+static void log_host_close_event(struct run *run, struct log_host *h, int64_t next_ns)
 {
 	struct series *series = &run->series[h->series];
 
-	if (!h->answer_ns) {
-		if (h->unanswered < LOG_HOST_NAMED)
-			h->named[h->unanswered] = h->raised - 1;
-		h->unanswered++;
-		h->open++;
+	switch (answers_close(&h->answers, next_ns)) {
+	case ANSWERS_UNANSWERED:
+		if (h->answers.unanswered <= LOG_HOST_NAMED)
+			h->named[h->answers.unanswered - 1] = h->answers.raised - 1;
 		series_missed(series, 1);
-		return;
+		break;
+	case ANSWERS_AMBIGUOUS:
+		series_lost(series, 1);
+		break;
+	case ANSWERS_ANSWERED:
+		h->unmarked += h->line.pins.marked && !h->mark_ns;
+		series_put(series,
+			   h->answers.answer_ns - (h->mark_ns ? h->mark_ns : h->answers.raised_ns));
+		break;
 	}
-	if (h->line.pins.marked && !h->mark_ns)
-		h->unmarked++;
-	h->answered++;
-	series_put(series, h->answer_ns - (h->mark_ns ? h->mark_ns : h->raised_ns));
 }
 
 static bool log_host_drive(struct log_host *h, int level)
@@ -198,29 +229,36 @@ static bool log_host_drive(struct log_host *h, int level)
 
 static bool log_host_raise(struct log_host *h, int level)
 {
-	h->level = h->raises == LINE_BOTH ? level : -1;
-	h->mark_ns = h->answer_ns = 0;
+	h->mark_ns = 0;
 	h->edges = 0;
-	h->raised++;
-	h->raised_ns = clock_now_ns(CLOCK_MONOTONIC);
+	answers_raise(&h->answers, clock_now_ns(CLOCK_MONOTONIC), level);
 	return log_host_drive(h, level);
 }
 
-/* One event, and all that comes until its interval is over; false: the loop is to end. */
+static bool log_host_put_back(struct run *run, struct log_host *h, int level, int64_t at_ns)
+{
+	if (!log_host_await(run, h, at_ns))
+		return false;
+	answers_put_back(&h->answers, clock_now_ns(CLOCK_MONOTONIC));
+	return log_host_drive(h, level);
+}
+
+/* One event, and all that comes until the next may be raised at @next_ns; false: the loop is to end. */
 static bool log_host_event(struct run *run, struct log_host *h, int64_t index, int64_t due_ns,
-			   int64_t next_ns)
+			   int64_t *next_ns)
 {
 	bool pulse = h->raises != LINE_BOTH;
 	int level = pulse ? h->raises == LINE_RISING : !(index & 1);
+	int64_t due_next_ns = *next_ns;
 
 	if (!log_host_raise(h, level))
 		return false;
-	if (pulse &&
-	    (!log_host_listen(run, h, due_ns + h->interval_ns / 2) || !log_host_drive(h, !level)))
+	if (pulse && !h->line.kind->messages &&
+	    !log_host_put_back(run, h, !level, due_ns + h->interval_ns / 2))
 		return false;
-	if (!log_host_listen(run, h, next_ns))
+	if (!log_host_settle(run, h, next_ns))
 		return false;
-	log_host_close_event(run, h);
+	log_host_close_event(run, h, due_next_ns);
 	return true;
 }
 
@@ -236,27 +274,32 @@ static void log_host_loop(struct worker *worker)
 	int64_t grid_ns = run->start_ns + run->series[h->series].info.first_due_ns;
 	int64_t end_ns = h->for_ns == INT64_MAX ? INT64_MAX : grid_ns + h->for_ns;
 
-	if (h->raises == LINE_FALLING && !log_host_drive(h, 1))
+	if (h->raises == LINE_FALLING && !h->line.kind->messages && !log_host_drive(h, 1))
 		return;
 	if (!log_host_listen(run, h, grid_ns + log_host_offset_ns(h, 0)))
 		return;
 	for (int64_t i = 0; i < h->events && grid_ns < end_ns; i++, grid_ns += h->interval_ns) {
 		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - h->interval_ns;
+		int64_t due_next_ns, next_ns;
 
 		/* never faster than was asked for: those that are left come later */
 		if (late_ns > 0) {
 			grid_ns += late_ns;
 			h->held_up++;
 		}
-		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i),
-				    grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1))) {
+		due_next_ns = next_ns = grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1);
+		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i), &next_ns)) {
 			/* raised, but nobody can say what would have come of it */
-			h->raised--;
+			h->answers.raised--;
 			return;
 		}
+		grid_ns += next_ns - due_next_ns;
 		if (h->dither >= 0)
 			series_put(&run->series[h->dither], log_host_offset_ns(h, i));
 	}
+	/* an answer after its timeout shows that another event may have been credited with it */
+	if (h->answers.unanswered && h->answers.answered)
+		log_host_listen(run, h, clock_now_ns(CLOCK_MONOTONIC) + h->answers.timeout_ns);
 }
 
 /* --- set-up --- */
@@ -284,13 +327,6 @@ static int log_host_read(struct run *run, struct log_host *h)
 	char text[32];
 
 	h->interval_ns = option_number(options, "interval");
-	if (timeout_ns > h->interval_ns)
-		return message_set(&run->msg, -EINVAL,
-				   "give a longer interval, or a shorter timeout",
-				   "an event has its answer before the next: no timeout of %lld ns "
-				   "at an interval of %lld ns",
-				   (long long)timeout_ns, (long long)h->interval_ns);
-	h->timeout_ns = timeout_ns ? timeout_ns : h->interval_ns;
 	h->for_ns = for_ns ? for_ns : INT64_MAX;
 	if (!samples && !for_ns && !circuit)
 		samples = LOG_HOST_DEFAULT_EVENTS;
@@ -299,10 +335,12 @@ static int log_host_read(struct run *run, struct log_host *h)
 	h->events = samples ? samples : INT64_MAX;
 	h->dithered = option_number(options, "dither") != 0;
 	snprintf(h->edge, sizeof(h->edge), "%s", option_text(options, "edge"));
+	answers_begin(&h->answers, h->interval_ns, timeout_ns, h->raises == LINE_BOTH);
 	snprintf(text, sizeof(text), "%lld", (long long)samples);
 	return option_effective(&run->options, "samples", text) ?:
-		       option_effective(&run->options, "timeout",
-					option_format_duration(h->timeout_ns, text, sizeof(text)));
+								  option_effective(
+									  &run->options, "timeout",
+									  option_format_duration(h->answers.timeout_ns, text, sizeof(text)));
 }
 
 static int log_host_add_series(struct run *run, struct log_host *h, int worker)
@@ -370,18 +408,21 @@ static int log_host_setup(struct run *run)
 static void log_host_table(struct run *run, const struct log_host *h)
 {
 	static const struct run_column columns[] = {
-		{ "raised", "count" }, { "answered", "count" }, { "unanswered", "count" },
-		{ "late", "count" },   { "double", "count" },	{ "lost", "count" },
+		{ "raised", "count" },	  { "answered", "count" }, { "unanswered", "count" },
+		{ "late", "count" },	  { "double", "count" },   { "lost", "count" },
+		{ "ambiguous", "count" },
 	};
-	struct cbor *c = run_table_begin(run, "answers", columns, 6, 1);
+	const struct answers *a = &h->answers;
+	struct cbor *c = run_table_begin(run, "answers", columns, 7, 1);
 
-	cbor_array(c, 6);
-	cbor_int(c, h->raised);
-	cbor_int(c, h->answered);
-	cbor_int(c, h->unanswered);
-	cbor_int(c, h->late);
-	cbor_int(c, h->doubled);
+	cbor_array(c, 7);
+	cbor_int(c, a->raised);
+	cbor_int(c, a->answered);
+	cbor_int(c, a->unanswered);
+	cbor_int(c, a->late);
+	cbor_int(c, a->doubled);
 	cbor_int(c, h->lost);
+	cbor_int(c, a->ambiguous);
 	run_table_end(run);
 }
 
@@ -397,30 +438,58 @@ static void log_host_message(struct run *run, int64_t count, const char *thing, 
 	drain_message(run, run->duration_ns, line);
 }
 
+/* What is to be done about answers that did not come in time. */
+static const char *log_host_remedy(const struct answers *a, char *text, size_t size)
+{
+	char longest[32];
+
+	if (!a->answered && !a->ambiguous)
+		return "see that both lines are wired, and that the target measures response on "
+		       "them";
+	if (!a->late_max_ns)
+		return "see what held the target up, or ask at a longer interval";
+	snprintf(text, size,
+		 "see what held the target up, or ask at a longer interval: an answer took %s",
+		 option_format_duration(a->late_max_ns / NSEC_PER_USEC * NSEC_PER_USEC, longest,
+					sizeof(longest)));
+	return text;
+}
+
+static const char *log_host_result(const struct log_host *h)
+{
+	const struct answers *a = &h->answers;
+	int64_t behind = a->unanswered + a->late;
+
+	if (!a->raised || (behind && h->lost >= behind))
+		return "inconclusive";
+	return behind ? "fail" : a->ambiguous ? "inconclusive" : "pass";
+}
+
 static void log_host_verdict(struct run *run, const struct log_host *h)
 {
-	char evidence[320];
-	int64_t named = h->unanswered < LOG_HOST_NAMED ? h->unanswered : LOG_HOST_NAMED;
+	const struct answers *a = &h->answers;
+	char evidence[400], remedy[160];
+	int64_t named = a->unanswered < LOG_HOST_NAMED ? a->unanswered : LOG_HOST_NAMED;
 	size_t used = (size_t)snprintf(evidence, sizeof(evidence), "%lld of %lld events answered",
-				       (long long)h->answered, (long long)h->raised);
+				       (long long)a->answered, (long long)a->raised);
 
 	for (int64_t i = 0; i < named; i++)
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "%s%lld",
 					 i ? ", " : "; not: number ", (long long)h->named[i]);
-	if (named < h->unanswered)
+	if (named < a->unanswered)
 		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, ", ...");
-	if (h->unanswered && h->lost)
+	if (a->late)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "; late: %lld",
+					 (long long)a->late);
+	if (a->ambiguous)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
+					 "; attributable to several events: %lld",
+					 (long long)a->ambiguous);
+	if ((a->unanswered || a->late) && h->lost)
 		snprintf(evidence + used, sizeof(evidence) - used,
 			 "; the log host lost %lld edges itself", (long long)h->lost);
-	run_verdict(run, LOG_HOST_ANSWERED,
-		    !h->raised		     ? "inconclusive" :
-		    !h->unanswered	     ? "pass" :
-		    h->lost >= h->unanswered ? "inconclusive" :
-					       "fail",
-		    evidence,
-		    h->answered ? "see what held the target up, or ask at a longer interval" :
-				  "see that both lines are wired, and that the target measures "
-				  "response on them");
+	run_verdict(run, LOG_HOST_ANSWERED, log_host_result(h), evidence,
+		    log_host_remedy(a, remedy, sizeof(remedy)));
 }
 
 static int log_host_finish(struct run *run)
@@ -433,6 +502,10 @@ static int log_host_finish(struct run *run)
 			 "not stamped by MARK: the time before driving stands for it");
 	log_host_message(run, h->held_up, "event",
 			 "held up by an interval or more: what followed came later, too");
+	log_host_message(run, h->held_back, "event",
+			 "held back until the one before was answered or its timeout was over");
+	log_host_message(run, h->answers.ambiguous, "event",
+			 "without a sample: the answer may be that of another event");
 	log_host_message(run, h->storms, "interval",
 			 "with so many edges that the rest of it was not listened to");
 	log_host_message(run, h->line.merged, "edge",

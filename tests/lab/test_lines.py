@@ -136,7 +136,7 @@ def _trailer(records: list[Record]) -> Trailer:
 def test_both_views_of_every_event(booted: list[Booted], board: str) -> None:
     assert _codes(booted[0].steps["pair"]) == ["0", "0"], booted[0].steps["pair"].said
     ours, theirs = (_records(booted[0], f"pair.{side}") for side in ("host", "board"))
-    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0), board
+    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0, 0), board
     assert _row(theirs) == (EVENTS, EVENTS, 0, 0)
     assert _verdict(ours).result == "pass"
     assert (_trailer(ours).state, _trailer(theirs).state) == ("complete", "complete")
@@ -152,7 +152,7 @@ def test_both_views_of_every_event(booted: list[Booted], board: str) -> None:
 @each_board
 def test_delayed_answers_are_found_one_by_one(booted: list[Booted], board: str) -> None:
     ours, theirs = (_records(booted[0], f"delayed.{side}") for side in ("host", "board"))
-    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0), board
+    assert _row(ours) == (EVENTS, EVENTS, 0, 0, 0, 0, 0), board
     expected = list(range(999, EVENTS, 1000))
     for records, name in ((ours, "response"), (theirs, "answer")):
         values = _values(records, name)
@@ -172,7 +172,7 @@ def test_delayed_answers_are_found_one_by_one(booted: list[Booted], board: str) 
 @each_board
 def test_one_edge_alone(booted: list[Booted], board: str) -> None:
     ours, theirs = (_records(booted[0], f"rising.{side}") for side in ("host", "board"))
-    assert _row(ours) == (500, 500, 0, 0, 0, 0), board
+    assert _row(ours) == (500, 500, 0, 0, 0, 0, 0), board
     assert _row(theirs) == (500, 500, 0, 0)
 
 
@@ -182,7 +182,7 @@ def test_no_answer_is_a_failed_verdict(booted: list[Booted], board: str, name: s
     """Nor are the edges of MARK answers."""
     step = booted[0].steps[name]
     assert (step.code, step.trailer.state) == (3, "complete"), (board, step.said)
-    assert _row(list(step.records)) == (50, 0, 50, 0, 0, 0)
+    assert _row(list(step.records)) == (50, 0, 50, 0, 0, 0, 0)
     assert _verdict(list(step.records)).evidence.startswith(
         "0 of 50 events answered; not: number 0"
     )
@@ -193,7 +193,7 @@ def test_no_answer_is_a_failed_verdict(booted: list[Booted], board: str, name: s
 def test_the_own_error_and_a_loopback(booted: list[Booted], board: str) -> None:
     circuit, loopback = (booted[0].steps[name] for name in ("circuit", "loopback"))
     assert (circuit.code, loopback.code) == (0, 0), (board, circuit.said, loopback.said)
-    assert _row(list(circuit.records)) == (1000, 1000, 0, 0, 0, 0)
+    assert _row(list(circuit.records)) == (1000, 1000, 0, 0, 0, 0, 0)
     assert len(_values(list(circuit.records), "own-error")) == 1000
     assert _row(list(loopback.records)) == (1000, 1000, 0, 0)
     response, wake = (_values(list(loopback.records), name) for name in ("response", "wake-up"))
@@ -211,7 +211,7 @@ def test_modem_control_lines(booted: list[Booted], board: str) -> None:
     assert steps["cable"].code == 0, steps["cable"].said
     assert _codes(steps["modem"]) == ["0", "0"], (board, steps["modem"].said)
     ours, theirs = (_records(booted[0], f"modem.{side}") for side in ("host", "board"))
-    assert _row(ours) == (1000, 1000, 0, 0, 0, 0)
+    assert _row(ours) == (1000, 1000, 0, 0, 0, 0, 0)
     seen, answered, lost, _ = _row(theirs)
     assert seen == answered >= 1000
     assert lost == 0
@@ -226,7 +226,7 @@ def test_late_and_missing_answers_on_modem_control_lines(booted: list[Booted], b
     steps = booted[0].steps
     assert _codes(steps["modem.late"]) == ["0", "0"], (board, steps["modem.late"].said)
     ours = _records(booted[0], "modem.late.host")
-    assert _row(ours) == (1000, 1000, 0, 0, 0, 0)
+    assert _row(ours) == (1000, 1000, 0, 0, 0, 0, 0)
     values = _values(ours, "response")
     found = np.flatnonzero(values >= DELAY_NS)
     assert len(found) == 10
@@ -234,7 +234,7 @@ def test_late_and_missing_answers_on_modem_control_lines(booted: list[Booted], b
     assert bool((np.delete(values, found) < DELAY_NS // 2).all())
     # driven by what the board does not read: its wait for an answer ends each time
     assert _codes(steps["modem.loose"]) == ["3", "0"], (board, steps["modem.loose"].said)
-    assert _row(_records(booted[0], "modem.loose.host")) == (20, 0, 20, 0, 0, 0)
+    assert _row(_records(booted[0], "modem.loose.host")) == (20, 0, 20, 0, 0, 0, 0)
     assert steps["no cable"].code == 0, steps["no cable"].said
 
 

@@ -203,7 +203,7 @@ def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) 
     context, _ = PAIRS[name]
     pair = _pair(booted[0], name)
     rows = {side: [one.rows for one in pair[side] if isinstance(one, Table)] for side in pair}
-    assert rows["host"] == [((EVENTS, EVENTS, 0, 0, 0, 0),)], board
+    assert rows["host"] == [((EVENTS, EVENTS, 0, 0, 0, 0, 0),)], board
     assert rows["board"] == [((EVENTS, EVENTS, 0, 0),)]
     response, found = _series(pair["host"])["response"], _series(pair["board"])
     assert tuple(found) == (("answer",) if context == "irq" else ("wake-up", "answer"))

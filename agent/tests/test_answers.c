@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tests of answers.c against a made-up responder whose every answer is known: whatever it delays,
+ * drops, merges or doubles, no sample may be another number than the delay of its event. Time is a
+ * number here. Prints TAP.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answers.h"
+#include "clock.h"
+#include "tap.h"
+
+#define MS NSEC_PER_MSEC
+#define INTERVAL (10 * MS)
+#define EVENTS 300
+#define EDGES 4096
+
+/* How the responder answers. */
+struct responder {
+	const char *name;
+	int64_t delay_ns;  /* the shortest delay */
+	int64_t spread_ns; /* up to that much more */
+	int drops;	   /* answers of 100 that never come */
+	int doubles;	   /* answers of 100 that come twice */
+	bool serial;	   /* takes the next event after it has answered the one before */
+	bool line;    /* an edge only where the level changes; else every answer is a message */
+	bool mirrors; /* with one edge: the level of the line, also when it is put back */
+};
+
+struct edge {
+	int64_t at_ns;
+	int level;
+};
+
+struct play {
+	const struct responder *how;
+	bool both;
+	unsigned int seed;
+	struct answers answers;
+	struct edge edges[EDGES]; /* to come, in their order */
+	int count;
+	int output;
+	int64_t free_ns;	  /* when a serial one is done */
+	int64_t truth_ns[EVENTS]; /* -1: never answered */
+	int64_t sample_ns[EVENTS];
+	enum answers_fate fate[EVENTS];
+};
+
+static unsigned int play_random(struct play *p, unsigned int below)
+{
+	p->seed = p->seed * 1664525 + 1013904223;
+	return below ? (p->seed >> 8) % below : 0;
+}
+
+static void play_edge(struct play *p, int64_t at_ns, int level)
+{
+	int at = p->count++;
+
+	while (at && p->edges[at - 1].at_ns > at_ns) {
+		p->edges[at] = p->edges[at - 1];
+		at--;
+	}
+	p->edges[at] = (struct edge){ at_ns, level };
+}
+
+/* What the responder makes of an edge of its input; the delay of its answer, or -1. */
+static int64_t play_responds(struct play *p, int64_t now_ns, int level, bool event)
+{
+	const struct responder *how = p->how;
+	int64_t at_ns = how->serial && p->free_ns > now_ns ? p->free_ns : now_ns;
+	int answer = p->both || how->mirrors ? level : !p->output;
+
+	at_ns += how->delay_ns + play_random(p, (unsigned int)how->spread_ns);
+	if (play_random(p, 100) < (unsigned int)how->drops)
+		return -1;
+	p->free_ns = at_ns;
+	if (how->line && answer == p->output)
+		return -1;
+	p->output = answer;
+	play_edge(p, at_ns, answer);
+	if (event && play_random(p, 100) < (unsigned int)how->doubles)
+		play_edge(p, at_ns + MS / 10 + play_random(p, 15 * MS), answer);
+	return at_ns - now_ns;
+}
+
+/* Take the edges until the open event may be closed; when that is. */
+static int64_t play_settle(struct play *p, int64_t next_ns)
+{
+	int64_t until_ns;
+
+	while (until_ns = answers_until_ns(&p->answers, next_ns),
+	       p->count && p->edges[0].at_ns <= until_ns) {
+		if (next_ns < p->edges[0].at_ns)
+			next_ns = p->edges[0].at_ns;
+		answers_edge(&p->answers, p->edges[0].at_ns, p->edges[0].level);
+		p->count--;
+		memmove(p->edges, p->edges + 1, (size_t)p->count * sizeof(p->edges[0]));
+	}
+	return until_ns;
+}
+
+/* As the log host does it. */
+static void play(struct play *p)
+{
+	int64_t due_ns = INTERVAL;
+
+	answers_begin(&p->answers, INTERVAL, 0, p->both);
+	for (int i = 0; i < EVENTS; i++) {
+		int64_t first_next_ns = due_ns + INTERVAL, next_ns = first_next_ns, closed_ns;
+		int level = p->both ? !(i & 1) : 1;
+
+		answers_raise(&p->answers, due_ns, level);
+		p->truth_ns[i] = play_responds(p, due_ns, level, true);
+		if (!p->both && p->how->line) {
+			closed_ns = play_settle(p, due_ns + INTERVAL / 2);
+			answers_put_back(&p->answers, closed_ns);
+			if (p->how->mirrors)
+				play_responds(p, closed_ns, 0, false);
+		}
+		for (;;) {
+			closed_ns = play_settle(p, next_ns);
+			if (closed_ns <= next_ns)
+				break;
+			next_ns += ((closed_ns - next_ns) / INTERVAL + 1) * INTERVAL;
+		}
+		p->fate[i] = answers_close(&p->answers, first_next_ns);
+		p->sample_ns[i] = p->answers.answer_ns - p->answers.raised_ns;
+		due_ns = next_ns;
+	}
+}
+
+struct outcome {
+	int wrong, answered, unanswered, ambiguous, withheld;
+	int64_t median_ns;
+};
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return one < other ? -1 : one > other;
+}
+
+static struct outcome play_outcome(const struct responder *how, bool both, unsigned int seed)
+{
+	struct play *p = calloc(1, sizeof(*p));
+	struct outcome found = { 0 };
+	int64_t samples[EVENTS];
+
+	p->how = how;
+	p->both = both;
+	p->seed = seed;
+	play(p);
+	for (int i = 0; i < EVENTS; i++) {
+		bool answered = p->fate[i] == ANSWERS_ANSWERED;
+
+		if (answered)
+			samples[found.answered++] = p->sample_ns[i];
+		found.unanswered += p->fate[i] == ANSWERS_UNANSWERED;
+		found.ambiguous += p->fate[i] == ANSWERS_AMBIGUOUS;
+		found.wrong += answered && p->sample_ns[i] != p->truth_ns[i];
+		found.withheld += p->fate[i] != ANSWERS_ANSWERED && p->truth_ns[i] >= 0;
+	}
+	found.wrong += found.answered != p->answers.answered ||
+		       found.unanswered != p->answers.unanswered ||
+		       found.ambiguous != p->answers.ambiguous || p->answers.raised != EVENTS;
+	qsort(samples, (size_t)found.answered, sizeof(samples[0]), by_value);
+	found.median_ns = found.answered ? samples[found.answered / 2] : -1;
+	free(p);
+	return found;
+}
+
+/* Every constant delay up to the timeout is what is measured, with one edge and with both. */
+static void test_constant_delays(struct tap *tap)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		bool both = kind & 1, line = kind & 2;
+		int wrong = 0;
+
+		for (int ms = 1; ms < 100; ms++) {
+			struct responder how = {
+				"", ms * MS - MS / 3, 0, 0, 0, false, line, false
+			};
+			struct outcome found = play_outcome(&how, both, 1);
+
+			wrong += found.wrong || found.answered != EVENTS ||
+				 found.median_ns != how.delay_ns;
+		}
+		tap_check(tap, !wrong, "constant delays of 1 to 99 ms, %s, %s: %d wrong",
+			  both ? "both edges" : "one edge", line ? "line" : "messages", wrong);
+	}
+}
+
+/* What none of them may bring about is a number that is not the event's own. */
+static void test_responders(struct tap *tap)
+{
+	static const struct responder responders[] = {
+		{ "spread over three intervals", MS, 30 * MS, 0, 0, false, false, false },
+		{ "serial, slower than the events", 13 * MS, 10 * MS, 0, 0, true, false, false },
+		{ "small delays, a tenth dropped", MS, MS, 10, 0, false, false, false },
+		{ "half dropped", MS, MS, 50, 0, false, false, false },
+		{ "late, a tenth dropped", 13 * MS, MS, 10, 0, false, false, false },
+		{ "a line, a tenth dropped", MS, MS, 10, 0, false, true, false },
+		{ "a late line, a tenth dropped", 23 * MS, MS, 10, 0, false, true, false },
+		{ "all dropped", MS, 0, 100, 0, false, false, false },
+	};
+
+	for (size_t i = 0; i < sizeof(responders) / sizeof(responders[0]); i++) {
+		for (int both = 0; both < 2; both++) {
+			struct outcome sum = { 0 };
+
+			for (unsigned int seed = 1; seed <= 50; seed++) {
+				struct outcome found = play_outcome(&responders[i], both, seed);
+
+				sum.wrong += found.wrong;
+				sum.ambiguous += found.ambiguous;
+				sum.withheld += found.withheld;
+			}
+			tap_check(tap, !sum.wrong && !sum.ambiguous && !sum.withheld,
+				  "%s, %s: %d wrong, %d ambiguous, %d withheld", responders[i].name,
+				  both ? "both edges" : "one edge", sum.wrong, sum.ambiguous,
+				  sum.withheld);
+		}
+	}
+}
+
+/* Beyond the timeout a constant delay gives no sample. */
+static void test_longer_than_the_timeout(struct tap *tap)
+{
+	for (int both = 0; both < 2; both++) {
+		int wrong = 0;
+
+		for (int ms = 111; ms < 400; ms++) {
+			struct responder how = {
+				"", ms * MS - MS / 3, 0, 0, 0, false, false, false
+			};
+			struct outcome found = play_outcome(&how, both, 1);
+
+			wrong += found.wrong || found.answered;
+		}
+		tap_check(tap, !wrong, "delays beyond the timeout, %s: %d with a sample",
+			  both ? "both edges" : "one edge", wrong);
+	}
+}
+
+/* Answers that come twice: events that several of them may belong to have no sample. */
+static void test_doubles(struct tap *tap)
+{
+	static const struct responder all = { "", 5 * MS, 0, 0, 100, false, false, false };
+	static const struct responder some = { "", 5 * MS, MS, 0, 5, false, false, false };
+	struct outcome one = play_outcome(&all, false, 1), both = play_outcome(&all, true, 1);
+
+	tap_check(tap, one.ambiguous > EVENTS / 2 && !one.wrong,
+		  "%d of %d events ambiguous with one edge, %d wrong", one.ambiguous, EVENTS,
+		  one.wrong);
+	tap_check(tap, both.ambiguous && !both.wrong, "%d with both edges, %d wrong",
+		  both.ambiguous, both.wrong);
+	one = play_outcome(&some, false, 1);
+	tap_check(tap, one.ambiguous && !one.wrong, "a few: %d ambiguous, %d wrong", one.ambiguous,
+		  one.wrong);
+}
+
+/* With one edge, a responder that follows the line back to rest. */
+static void test_mirrors(struct tap *tap)
+{
+	int wrong = 0;
+
+	for (int ms = 1; ms < 60; ms++) {
+		struct responder how = { "", ms * MS - MS / 3, 0, 0, 0, false, true, true };
+		struct outcome found = play_outcome(&how, false, 1);
+
+		wrong += found.wrong;
+		wrong += found.answered != EVENTS;
+	}
+	tap_check(tap, !wrong, "a line that is mirrored, delays of 1 to 59 ms: %d wrong", wrong);
+}
+
+static void test_timeout(struct tap *tap)
+{
+	struct answers a;
+
+	answers_begin(&a, INTERVAL, 0, true);
+	tap_check(tap, a.timeout_ns == 100 * MS, "ten intervals: %lld", (long long)a.timeout_ns);
+	answers_begin(&a, MS, 0, true);
+	tap_check(tap, a.timeout_ns == 100 * MS, "at least 100 ms: %lld", (long long)a.timeout_ns);
+	answers_begin(&a, 300 * MS, 0, true);
+	tap_check(tap, a.timeout_ns == 1000 * MS, "at most 1 s: %lld", (long long)a.timeout_ns);
+	answers_begin(&a, 3600 * NSEC_PER_SEC, 0, true);
+	tap_check(tap, a.timeout_ns == 3600 * NSEC_PER_SEC, "never less than an interval: %lld",
+		  (long long)a.timeout_ns);
+	answers_begin(&a, INTERVAL, 5 * MS, true);
+	tap_check(tap, a.timeout_ns == 5 * MS, "as asked for: %lld", (long long)a.timeout_ns);
+	answers_raise(&a, 0, 1);
+	answers_edge(&a, 7 * MS, 1);
+	tap_check(tap, answers_close(&a, INTERVAL) == ANSWERS_ANSWERED && a.late == 1,
+		  "an answer after the timeout is late, and a sample");
+}
+
+int main(void)
+{
+	struct tap tap = { 0 };
+
+	test_timeout(&tap);
+	test_constant_delays(&tap);
+	test_responders(&tap);
+	test_longer_than_the_timeout(&tap);
+	test_doubles(&tap);
+	test_mirrors(&tap);
+	return tap_end(&tap);
+}
