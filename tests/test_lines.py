@@ -237,7 +237,6 @@ def test_with_one_edge_every_datagram_is_an_event(agent: str, tmp_path: Path) ->
     assert levels == [1] * EVENTS
 
 
-
 def test_the_own_error_is_a_series_of_its_own(agent: str, tmp_path: Path) -> None:
     with target(lambda _, level: [datagram(level)]) as port:
         code, stream = log_host(agent, tmp_path, port, "--short-circuit", "4")

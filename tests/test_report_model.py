@@ -176,6 +176,31 @@ def test_lost_samples_of_unknown_value_prevent_a_pass() -> None:
     assert found["verdicts"][0]["result"] == "inconclusive"
 
 
+@pytest.mark.parametrize(
+    ("answers", "result", "doubt"),
+    [
+        ({"unanswered": 0, "double": 0, "ambiguous": 0}, "pass", ""),
+        ({"unanswered": 0, "double": 3}, "pass", ""),  # a log host of an older version
+        ({"unanswered": 0, "double": 0, "ambiguous": 2}, "inconclusive", "answers to 2 events may"),
+        ({"unanswered": 1, "double": 1, "ambiguous": 0}, "inconclusive", "wrong events"),
+        ({"unanswered": 1, "late": 1, "double": 0}, "inconclusive", "wrong events"),
+    ],
+)
+def test_answers_that_may_be_those_of_other_events_prevent_a_pass(
+    answers: dict[str, int], result: str, doubt: str
+) -> None:
+    values = np.full(400, 5000, np.int32)
+    info = made.info(interval_ns=3600 * 10**9, name="response")
+    series = made.FakeSeries(info, np.arange(400), values)
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02)
+    columns = tuple(stream.records.Column(name, "count") for name in answers)
+    step.tables.append(stream.Table(0, "answers", columns, (tuple(answers.values()),)))
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert verdict["result"] == result
+    assert doubt in verdict["evidence"]
+    assert ("longer interval" in verdict["remedy"]) == (result == "inconclusive")
+
+
 def test_a_dead_load_fails_its_step() -> None:
     simple = made.simple()
     fields = {"load": "sched", "message": "all senders ended"}

@@ -539,4 +539,35 @@ def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
         )
     if _step_state(step)[0] == "failed":
         doubts.append(("but the step failed", "run the step again"))
+    if is_response(stored.info.name, stored.info.unit) and (doubt := _unattributed(step, stored)):
+        doubts.append(doubt)
     return doubts
+
+
+def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
+    """The doubt whether answers belong to the events that they are credited to, from the table
+    ``answers`` of log hosts and captures."""
+    told: dict[str, int] = {}
+    for table in step.tables:
+        for row in table.rows if table.name == "answers" else ():
+            cells = zip((column.name for column in table.columns), row, strict=False)
+            told |= {name: cell for name, cell in cells if isinstance(cell, int)}
+    ambiguous = told.get("ambiguous", 0)
+    seen = stored.histogram.max if stored.histogram is not None else 0
+    longest = f", {stats.time_text(seen)}" if seen > 0 else ""
+    remedy = (
+        f"raise events at a longer interval than the longest delay seen{longest}, or record a "
+        "capture from before the first event until after the last answer"
+    )
+    if ambiguous:
+        events = "event" if ambiguous == 1 else "events"
+        return f"but the answers to {ambiguous} {events} may be those of others", remedy
+    # Without the column, the run is of a version that credited late answers to the next event.
+    old = "ambiguous" not in told and bool(told.get("late"))
+    if told.get("unanswered") and (told.get("double") or old):
+        return (
+            "but some events had no answer while other edges answered nothing: late answers may "
+            "be credited to the wrong events",
+            remedy,
+        )
+    return None

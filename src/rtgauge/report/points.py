@@ -246,12 +246,14 @@ def negative_points(run: Run) -> list[Point]:
             )
             points.append(Point("warn", f"{where}: {text}."))
         if lost:
-            points.append(
-                Point(
-                    "warn",
-                    f"{where}: {_plural(lost, 'sample', 'samples')} lost after they were taken.",
-                )
+            responses = all(is_response(o["name"], o["unit"]) for o in members if o["lost"])
+            text = (
+                f"{_plural(lost, 'event', 'events')} without a sample: which answer is theirs is "
+                "not known, or it was lost"
+                if responses
+                else f"{_plural(lost, 'sample', 'samples')} lost after they were taken"
             )
+            points.append(Point("warn", f"{where}: {text}."))
         changed = [one["text"] for one in step["events"] if one["event"] == "setting"]
         if changed:
             points.append(
