@@ -277,6 +277,17 @@ def test_a_budget_is_for_what_has_a_time_grid(catalogue: Catalogue) -> None:
         evaluation_plan(catalogue, settings={"rate": "2/h"})
 
 
+def test_without_a_rate_a_budget_allows_nothing(catalogue: Catalogue) -> None:
+    assert planned_step(catalogue, "timer", {"budget": "9us"}).rate_per_hour is None
+
+
+def test_an_operation_has_no_rate_per_hour(catalogue: Catalogue) -> None:
+    assert planned_step(catalogue, "pendulum", {"budget": "9us"}).budget_ns == 9000
+    with pytest.raises(UsageError, match="no rate per hour") as caught:
+        planned_step(catalogue, "pendulum", {"budget": "9us", "rate": "2/h"})
+    assert "per operation" in caught.value.remedy
+
+
 def test_a_budget_needs_durations() -> None:
     document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
     document["measurements"][0]["series"] = []

@@ -149,7 +149,7 @@ def test_one_verdict_never_speaks_for_another() -> None:
     worse = made.FakeSeries(hours[1], np.arange(4000), late)
     step = made.step(0, [good, worse], budget_ns=150_000, rate_per_hour=0.02)
     words = joined(summary(made.run([step])))
-    assert "pass budget 150 µs (CPU 0 and CPU 1): on CPU 1 150 µs exceeded 3 times" in words
+    assert "pass budget 150 µs (CPU 0 and CPU 1): on CPU 1 150 µs exceeded in 3 episodes" in words
     assert "never exceeded" not in words
 
 

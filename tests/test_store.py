@@ -159,6 +159,49 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
     assert store.runs()[0].headline == "over 13 us: max 13.5 us (pendulum, sched)"
 
 
+@pytest.mark.parametrize(
+    ("timeout", "budget", "headline"),
+    [
+        (None, None, "max ≥ 1000.0 us (log-host)"),
+        ("400us", 399_999, "over 399.999 us: max ≥ 400.0 us (log-host)"),
+        ("400us", 400_000, "over 400 us: max ≥ 400.0 us (log-host)"),
+        ("400us", 400_001, "max ≥ 400.0 us (log-host)"),
+        ("nonsense", None, "max ≥ 1000.0 us (log-host)"),
+    ],
+)
+def test_headline_of_an_event_without_an_answer(
+    store: Store, timeout: str | None, budget: int | None, headline: str
+) -> None:
+    step: dict[str, Any] = {"step": 0, "measurement": "log-host", "budget_ns": budget}
+    step["parameters"] = {} if timeout is None else {"timeout": timeout}
+    with store.create(document(steps=[step])) as folder:
+        made = Builder().series(0, name="response", interval_ns=1_000_000)
+        made.samples(0, 0, [13_000, 12_000])
+        made.add(
+            RecordType.EVENT,
+            {"event": "missed", "time_ns": 0, "series": 0, "index": 1, "count": 2},
+        )
+        with folder.append_stream(0) as stream:
+            stream.write(made.samples(0, 4, [9000]).trailer().data)
+        folder.seal(0)
+        folder.write_document({**folder.document, "state": "complete"})
+        store.update(folder)
+    assert store.runs()[0].headline == headline
+
+
+def test_the_headlines_of_an_older_index_are_read_again(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path)) as store:
+        run_id = finished(store)
+        headline = store.runs()[0].headline
+    database = sqlite3.connect(tmp_path / "index.db")
+    database.execute("UPDATE runs SET headline = 'max 1 us'")
+    database.execute("UPDATE alembic_version SET version_num = '0001'")
+    database.commit()
+    database.close()
+    with Store.open(str(tmp_path)) as store:
+        assert [(row.id, row.headline) for row in store.runs()] == [(run_id, headline)]
+
+
 def test_headline_without_samples_counts_verdicts(store: Store) -> None:
     steps = [{"step": 0, "measurement": "thread-rules", "role": "measurement"}]
     with store.create(document(steps=steps)) as folder:
@@ -658,7 +701,7 @@ def test_a_stored_index_of_version_1_opens(tmp_path: Path) -> None:
 
 
 def test_stored_index_is_what_is_made_now(tmp_path: Path) -> None:
-    """While there is one migration only; the next one ends this test, and keeps the dump."""
+    """While no migration changes a table; the one that does ends this test, and keeps the dump."""
     with Store.open(str(tmp_path)):
         pass
     made = schema(tmp_path / "index.db")

@@ -57,9 +57,6 @@ __all__ = [
     "thorough_parameters",
 ]
 
-# With a budget and no rate: exceeded less often than once an hour.
-DEFAULT_RATE_PER_HOUR: Final = 1.0
-
 _TABLES: Final = ("plan", "step", "rating")
 _RATING_KEYS: Final = ("subject", "rating", "reason")
 _PLAN_KEYS: Final = (
@@ -268,7 +265,12 @@ def planned_step(
                 "leave the budget out; what it judges itself says "
                 f"'rtgauge describe {measurement}'",
             )
-        common.setdefault("rate_per_hour", DEFAULT_RATE_PER_HOUR)
+        if common.get("rate_per_hour") is not None and not entry.has("interval"):
+            raise UsageError(
+                f"measurement '{measurement}' repeats an operation: it has no rate per hour",
+                "leave the rate out; the budget is then judged per operation, and allows no "
+                "exceedance",
+            )
     if common.get("prepare") and common.get("keep_settings"):
         raise UsageError(
             f"measurement '{measurement}': the target is to be prepared, and left as it is",

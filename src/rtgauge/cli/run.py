@@ -112,7 +112,9 @@ def _host_options() -> list[click.Option]:
             ["--budget"], metavar="TIME", help="The largest value allowed: gives a verdict."
         ),
         click.Option(
-            ["--rate"], metavar="RATE", help="How often the budget may be exceeded (default 1/h)."
+            ["--rate"],
+            metavar="RATE",
+            help="How often the budget may be exceeded, such as 1/h (default: never).",
         ),
         click.Option(
             ["--log-host"],
@@ -709,7 +711,9 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
     metavar="TIME",
     help="The largest latency allowed: gives a verdict on each step with a time grid.",
 )
-@click.option("--rate", metavar="RATE", help="How often it may be exceeded (default 1/h).")
+@click.option(
+    "--rate", metavar="RATE", help="How often it may be exceeded, such as 1/h (default: never)."
+)
 @click.option(
     "--reconnect",
     metavar="TIME",

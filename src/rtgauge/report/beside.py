@@ -18,7 +18,9 @@ from rtgauge.report import numbers
 from rtgauge.report.labels import (
     LENGTHS,
     chapters,
+    highest,
     load_text,
+    peak,
     target_name,
 )
 from rtgauge.report.persistence import is_response
@@ -272,7 +274,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
         count=sum(one["count"] for one in series),
         min=min((one["min"] for one in series if one["min"] is not None), default=None),
         mean=sum(mean * samples for mean, samples in kept) / total if total else None,
-        max=max((one["max"] for one in series if one["max"] is not None), default=None),
+        max=highest(peak(one) for one in series),
         missed=sum(one["missed"] for one in series),
         histogram=added([one.get("histogram") or [] for one in series]),
         state=step["state"],

@@ -20,6 +20,7 @@ from rtgauge.report.labels import (
     carried_out,
     group_series,
     load_text,
+    peak,
     series_labels,
     step_name,
     step_number,
@@ -103,11 +104,11 @@ def series_names(run: Document, step: int) -> dict[int, str]:
 
 def figures(one: Document) -> tuple[str, ...]:
     """A series in a few lines."""
-    if not one["count"]:
+    if not one["count"] and not one["unanswered"]:
         return ("no sample was taken",)
     unit = one["unit"]
     shown = {"min": one["min"], "median": one["percentiles"].get("50")}
-    shown |= {"99.9 %": one["percentiles"].get("99.9"), "max": one["max"]}
+    shown |= {"99.9 %": one["percentiles"].get("99.9"), "max": peak(one)}
     if one["missed"] and one["corrected"]:
         corrected = one["corrected"]["percentiles"]
         if name := tail_percentile([corrected]):

@@ -22,7 +22,15 @@ from rtgauge import stats
 from rtgauge.errors import UsageError
 from rtgauge.facts import printable
 from rtgauge.report import numbers
-from rtgauge.report.labels import LENGTHS, load_text, ordinary_policies, realtime_text, target_name
+from rtgauge.report.labels import (
+    LENGTHS,
+    highest,
+    load_text,
+    ordinary_policies,
+    peak,
+    realtime_text,
+    target_name,
+)
 from rtgauge.report.model import Analysis, Document
 from rtgauge.stats import Counts
 
@@ -356,6 +364,7 @@ def _ratio(figures: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, fl
         if figures[name] is not None
         and first[name] is not None
         and min(figures[name], first[name]) > 0
+        and not any(isinstance(one[name], numbers.AtLeast) for one in (figures, first))
         else None
         for name in FIGURES
     }
@@ -377,7 +386,7 @@ def _figures(
         "min": min((one["min"] for one in series if one["min"] is not None), default=None),
         "50": shares.get("50"),
         "tail": None if tail is None else shares.get(tail),
-        "max": max((one["max"] for one in series if one["max"] is not None), default=None),
+        "max": highest(peak(one) for one in series),
     }
 
 
@@ -416,6 +425,8 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
     for place, at in members:
         run = runs[place]
         step = _steps(run)[run["series"][at]["step"]]
+        if run["series"][at]["unanswered"]:
+            marks["events without an answer: the maximum is a lower limit"] = None
         if step["state"] == "failed":
             marks["invalid: the step failed"] = None
         elif step["state"] != "complete":

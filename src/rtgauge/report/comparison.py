@@ -14,7 +14,7 @@ from typing import Any
 
 from rtgauge import stats
 from rtgauge.report import beside, compare, compare_text, numbers, pictures, sketch
-from rtgauge.report.labels import added_text, capital, realtime_text, target_name
+from rtgauge.report.labels import added_text, capital, highest, realtime_text, target_name
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.persistence import (
     Trace,
@@ -93,7 +93,7 @@ def _lines(
             )
         )
     low = min((row.min for row in table.rows if row.min is not None), default=None)
-    high = max((row.max for row in table.rows if row.max is not None), default=None)
+    high = highest(row.max for row in table.rows)
     return lines, numbers.shown(low, table.unit).text, numbers.shown(high, table.unit).full
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import stats
+from rtgauge.catalogue import parse_duration
 from rtgauge.report.persistence import is_response
 from rtgauge.stats import Counts
 
@@ -148,6 +149,12 @@ class Figures:
     lead: Lead | None = None
     starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """When the test loops of the step began, those of its other series too."""
+    episodes: tuple[int, int] | None = None
+    """At least and at most as many as the exceedances of the budget are, missed periods included;
+    None where the times of exceedances are not known, or without a budget."""
+    unanswered: Counts | None = None
+    """Of answers to events: those without one, each at the time that its answer certainly took
+    longer than. None for other series."""
     halves: tuple[Counts, Counts] | None = None
     """Of answers to events: those to every other event, from the first and from the second on."""
 
@@ -302,6 +309,13 @@ def _figures(
     leading: Lead | None = None
     # of a series that has all of its values in the histogram alone, samples tell when, no more
     partial = bool(series.withheld and series.histogram)
+    # An event without an answer says nothing of how late one would have been.
+    answers = is_response(info.name, info.unit)
+    missed = max(totals.missed, int(gap_count.sum()))
+    unanswered = _unanswered(series, step, missed) if answers else None
+    over = None
+    if not partial and not info.histogram_only and info.interval_ns > 0:
+        over = _Exceeding.of(series, step, unanswered)
     if info.histogram_only:
         counts = _from_histogram(series)
         first = None
@@ -309,7 +323,7 @@ def _figures(
         before = np.zeros(len(gap_index), np.int64)
     else:
         bins = _bins(step, pictures, rhythm.until_ns) if pictures else None
-        scan = _Pass(series, gap_index, bins, lead, rhythm.pace)
+        scan = _Pass(series, gap_index, bins, lead, rhythm.pace, over)
         scan.run(share)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
@@ -323,8 +337,6 @@ def _figures(
     around, begin, offsets = _dithered(series, (around, begin), *gaps)
 
     corrected, uncorrectable = None, 0
-    # An event without an answer says nothing of how late one would have been.
-    answers = is_response(info.name, info.unit)
     if info.interval_ns > 0 and not answers and not partial:
         result = stats.corrected(
             counts,
@@ -347,7 +359,7 @@ def _figures(
         unknown=uncorrectable,
         taken=max(totals.count, counts.count),
         kept=counts.count,
-        missed=max(totals.missed, int(gap_count.sum())),
+        missed=missed,
         lost=max(totals.lost, sum(loss.count for loss in losses)),
         lost_runs=lost_runs,
         overruns=totals.overruns,
@@ -360,6 +372,8 @@ def _figures(
         around=around,
         begin=begin,
         lead=leading,
+        episodes=None if over is None else over.episodes(lost_runs),
+        unanswered=None if unanswered is None else unanswered.limits,
         halves=_halves(series) if answers and not info.histogram_only else None,
     )
 
@@ -405,13 +419,133 @@ def _duration_s(series: StoredSeries, step: StoredStep) -> float:
     """The time for which the series speaks: on a grid all its periods, else the step's length."""
     totals, info = series.totals, series.info
     span = totals.last_due_ns - totals.first_due_ns
-    if totals.count == 0:
+    if totals.count == 0 and totals.missed == 0:
         return 0.0
     if info.interval_ns > 0:
         return (span + info.interval_ns) / 1e9
     if step.trailer is not None:
         return max(step.trailer.duration_ns, span) / 1e9
     return span / 1e9
+
+
+# --- what exceeds the budget ---------------------------------------------------------------------
+
+_FURTHEST: Final = 1 << 62
+
+
+@dataclass(frozen=True)
+class _Unanswered:
+    """Events without an answer: how long each was waited for, and the longest wait of each gap."""
+
+    limits: Counts
+    longest: Int64
+
+
+def _timeout_ns(step: StoredStep, interval_ns: int) -> int:
+    """How long an answer is waited for: until the next event, or for the step's own time."""
+    asked = step.header.parameters.get("timeout") if step.header is not None else None
+    try:
+        timeout_ns = 0 if asked is None else parse_duration(asked.effective)
+    except ValueError:
+        timeout_ns = 0
+    return min(timeout_ns or interval_ns, interval_ns)
+
+
+def _unanswered(series: StoredSeries, step: StoredStep, missed: int) -> _Unanswered:
+    """An event is waited for until the next one is raised: with dither (or a source of events
+    that is not exact) for an interval of its own, which the companion series knows."""
+    gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
+    interval_ns = series.info.interval_ns
+    timeout_ns = _timeout_ns(step, interval_ns)
+    if series.companion is None or not len(gap_index):
+        limits = np.array([timeout_ns] if missed else [], np.int64)
+        whole = Counts.of_table(limits, np.array([missed] if missed else [], np.int64))
+        return _Unanswered(whole, np.full(len(gap_index), timeout_ns, np.int64))
+    table, longest = stats.CountsBuilder(), np.zeros(len(gap_index), np.int64)
+
+    def wait(index: Int64, offset: Int64, following: Int64) -> None:
+        gap = np.searchsorted(gap_index, index) - 1
+        inside = (gap >= 0) & (index <= gap_index[gap] + gap_count[gap])
+        waited = interval_ns + following[inside] - offset[inside]
+        waited = np.clip(waited, 0, timeout_ns)
+        table.add(waited)
+        np.maximum.at(longest, gap[inside], waited)
+
+    last: tuple[int, int] | None = None
+    for chunk in series.companion.chunks():
+        index = np.asarray(chunk.index, np.int64)
+        offset = np.asarray(chunk.value, np.int64) * series.companion.info.scale
+        if not len(index):
+            continue
+        if last is not None:
+            index = np.concatenate(([last[0]], index))
+            offset = np.concatenate(([last[1]], offset))
+        near = np.diff(index) == 1
+        wait(index[:-1][near], offset[:-1][near], offset[1:][near])
+        last = (int(index[-1]), int(offset[-1]))
+    if last is not None:  # after the last event an interval is waited for at most
+        wait(*(np.array([one], np.int64) for one in (*last, min(last[1], 0))))
+    known = table.build()
+    rest = missed - known.count  # waited for nobody knows how long
+    zero = Counts.of_table(*(np.array([n] if rest > 0 else [], np.int64) for n in (0, rest)))
+    return _Unanswered(Counts.merged((known, zero)), longest)
+
+
+class _Exceeding:
+    """Finds where the samples of a series on a time grid exceed the budget, chunk by chunk, and
+    the periods missed after them, or the events without an answer."""
+
+    def __init__(self, series: StoredSeries, limit: int, unanswered: _Unanswered | None) -> None:
+        self.limit = limit
+        self._scale = series.info.scale
+        self._interval_ns = series.info.interval_ns
+        self._gap_index, self._gap_count = (
+            np.asarray(row, np.int64) for row in series.missed_events
+        )
+        self._waited = None if unanswered is None else unanswered.longest
+        self._done = np.zeros(len(self._gap_index), np.bool_)
+        self._found = stats.EpisodesBuilder()
+
+    @staticmethod
+    def of(
+        series: StoredSeries, step: StoredStep, unanswered: _Unanswered | None
+    ) -> _Exceeding | None:
+        """For the budget of the step; None if it has none for this series."""
+        budget = step.document.get("budget_ns")
+        if budget is None or series.info.unit != "ns":
+            return None
+        return _Exceeding(series, int(budget), unanswered)
+
+    def add(self, chunk: Chunk, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> None:
+        """Look through a chunk and the gaps after its samples."""
+        index = np.asarray(chunk.index, np.int64)
+        over = index[chunk.value > self.limit // self._scale]
+        reach = self._reach(gaps, before, known)
+        begin = self._gap_index[gaps][reach > 0] + 1
+        end = begin + reach[reach > 0] - 1
+        self._found.add(np.concatenate((over, begin)), np.concatenate((over, end)))
+        self._done[gaps] = True
+
+    def _reach(self, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> Int64:
+        """How many of the periods of each gap exceed: those that were due first. Dither can move
+        the last of them by one, which parts or joins no episodes."""
+        count = self._gap_count[gaps]
+        if self._waited is not None:
+            return np.where(self._waited[gaps] >= self.limit, count, 0)
+        length = np.minimum(count, _FURTHEST // self._interval_ns) * self._interval_ns
+        wake = np.maximum(before * self._scale, length)
+        reach = np.clip((wake - self.limit - 1) // self._interval_ns, 0, count)
+        return np.where(known, reach, 0)
+
+    def episodes(self, lost_runs: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """At least, and at most, as many; ``lost_runs``: number and largest of lost samples."""
+        if self._waited is not None:
+            left = ~self._done & (self._waited >= self.limit)
+            begin = self._gap_index[left] + 1
+            self._found.add_apart(begin, begin + self._gap_count[left] - 1)
+        number = self._found.count()
+        lost = sum(1 for _, largest in lost_runs if largest > self.limit)
+        return max(number, min(lost, 1)), number + lost
 
 
 # --- the pass ------------------------------------------------------------------------------------
@@ -462,9 +596,11 @@ class _Pass:
         bins: _Bins | None,
         lead: int,
         pace: stats.Pace | None,
+        over: _Exceeding | None,
     ) -> None:
         self._info = series.info
         self._pace = pace
+        self._over = over
         self._lead = lead
         self.lead: Lead | None = None
         self._chunks: Iterator[Chunk] = iter(series.chunks())
@@ -545,14 +681,17 @@ class _Pass:
 
     def _pick(self, chunk: Chunk) -> None:
         """Remember the samples before the gaps: each was the wake-up of the periods skipped."""
-        if not len(self._wanted) or not len(chunk.index):
+        if not len(chunk.index):
             return
         start, stop = np.searchsorted(self._wanted, (chunk.index[0], chunk.index[-1] + 1))
+        gaps = slice(int(start), int(stop))
         if start < stop:
             part = [(chunk.index, chunk.value)]
-            values, known = stats.values_at(part, self._wanted[start:stop])
-            self.before[start:stop] = values
-            self.known[start:stop] = known
+            values, known = stats.values_at(part, self._wanted[gaps])
+            self.before[gaps] = values
+            self.known[gaps] = known
+        if self._over is not None:
+            self._over.add(chunk, gaps, self.before[gaps], self.known[gaps])
 
     def timeline(self) -> stats.Timeline | None:
         """The time bins, once: the builder, which is large, is let go."""

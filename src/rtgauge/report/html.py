@@ -39,6 +39,7 @@ from rtgauge.report.labels import (
     link_text,
     load_text,
     ordinary_policies,
+    peak,
     realtime_text,
     target_name,
     worst,
@@ -362,13 +363,14 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             if at is None:
                 continue
             top = members[at]
-            figure = numbers.shown(top["max"], top["unit"])
+            figure = numbers.shown(peak(top), top["unit"])
             many = len(members) > 1
             if chapters(run) and not top["interval_ns"]:
                 continue  # of an evaluation what has to be in time; the overview has all
             missed = sum(one["missed"] for one in members)
             bound = top["bound"]
-            things = "sample" if bound["samples"] == 1 else "samples"
+            things = "event" if top["unanswered"] else "sample"
+            things += "" if bound["samples"] == 1 else "s"
             more = (
                 f"{numbers.count(bound['samples'])} {things} in "
                 f"{numbers.duration(bound['duration_s'])}"
@@ -377,7 +379,8 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 more += (
                     ": with 95 % confidence at most "
                     f"{numbers.probability(bound['probability'])} further ones"
-                    f"{' of each series' if many else ''} is larger."
+                    f"{' of each series' if many else ''} is larger"
+                    f"{' than any answer, or not answered' if top['unanswered'] else ''}."
                 )
             else:
                 more += ": too few to say anything about further ones."
@@ -412,7 +415,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
     members = [one for one in run["series"] if one["step"] == step["step"]]
     units = {one["unit"] for one in members}
     cells = [Cell(str(len(members))), Cell(numbers.count(sum(one["count"] for one in members)))]
-    if len(units) == 1 and any(one["max"] is not None for one in members):
+    if len(units) == 1 and worst(members) is not None:
         unit = units.pop()
         medians = [one["percentiles"]["50"] for one in members if "50" in one["percentiles"]]
         cells.append(Cell(span(medians, unit)))
@@ -420,7 +423,7 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         assert at is not None
         spreads = [one["spread"] for one in members if one["spread"] is not None]
         cells.append(Cell(numbers.shown(max(spreads, default=None), "").text))
-        cells.append(Cell(numbers.shown(members[at]["max"], unit).full, cls="peak"))
+        cells.append(Cell(numbers.shown(peak(members[at]), unit).full, cls="peak"))
     else:
         cells += [Cell("–"), Cell("–"), Cell("–")]
     cells += [counter(sum(one[key] for one in members)) for key in ("missed", "lost")]

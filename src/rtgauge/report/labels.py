@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge.report import numbers
+from rtgauge.report.persistence import is_response
 
 __all__ = [
     "LENGTHS",
@@ -22,11 +23,13 @@ __all__ = [
     "claim",
     "group_series",
     "headline",
+    "highest",
     "lab_text",
     "link_text",
     "load_text",
     "ordinary",
     "ordinary_policies",
+    "peak",
     "quantity_name",
     "realtime_text",
     "representative",
@@ -285,10 +288,32 @@ def work_text(load: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {rate}" for name, rate in rates)
 
 
+def peak(one: Mapping[str, Any]) -> int | None:
+    """The maximum of a series; where events were not answered, what it is at least."""
+    least = one["max_at_least"]
+    return one["max"] if least is None else numbers.AtLeast(least)
+
+
+def highest(values: Iterable[int | None]) -> int | None:
+    """The largest of maxima; at least as large where one of them is."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    largest = max(known)
+    at_least = any(isinstance(value, numbers.AtLeast) for value in known)
+    return numbers.AtLeast(largest) if at_least else largest
+
+
 def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
-    """The place of the series with the highest maximum; None if none has a sample."""
-    filled = [place for place, one in enumerate(series) if one["max"] is not None]
-    return max(filled, key=lambda place: series[place]["max"], default=None)
+    """The place of the series with the highest maximum, first of those that are at least as high;
+    None if none has a sample."""
+    peaks = [(peak(one), place) for place, one in enumerate(series)]
+    filled = [
+        (value, isinstance(value, numbers.AtLeast), -place)
+        for value, place in peaks
+        if value is not None
+    ]
+    return -max(filled)[2] if filled else None
 
 
 def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
@@ -298,15 +323,19 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
         return "No sample was taken."
     one = series[at]
     samples = sum(each["count"] for each in series)
+    missing = sum(each["unanswered"] for each in series)
+    what = f"{numbers.count(samples)} samples"
+    if missing:
+        what = f"{numbers.count(samples + missing)} events ({numbers.count(missing)} not answered)"
     text = (
-        f"The largest of {numbers.count(samples)} samples"
+        f"The largest of {what}"
         + (f" in {len(series)} series" if len(series) > 1 else "")
         + f" over {numbers.duration(one['bound']['duration_s'])} is "
-        + numbers.shown(one["max"], one["unit"]).full
+        + numbers.shown(peak(one), one["unit"]).full
         + (f" ({labels[at]})." if len(series) > 1 else ".")
     )
     rest = one["rest"]["max"]
-    if rest is not None and one["first"] == one["max"] > rest:
+    if rest is not None and one["first"] == one["max"] > rest and not one["unanswered"]:
         text += (
             " It is the very first sample; the largest of the others is "
             f"{numbers.shown(rest, one['unit']).full}."
@@ -326,15 +355,24 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         return "So few samples say almost nothing about further ones."
     text = (
         f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
-        f"{numbers.probability(bound['probability'])} further samples{each} is larger, "
-        "if samples are independent"
+        f"{numbers.probability(bound['probability'])} "
     )
-    if bound["period_s"] > 0:
+    if one["unanswered"]:
+        text += f"further events{each} is not answered, or takes longer than "
+        text += f"{numbers.shown(one['max'], one['unit']).full}, if events are independent."
+    else:
+        text += f"further samples{each} is larger, if samples are independent."
+    if bound["period_s"]:
+        answers = is_response(one["name"], one["unit"])
+        what = "answers" if answers else "wake-ups of this task"
         text += (
-            "; the run speaks only for events more frequent than once in "
+            f" The run shows late {what} more frequent than once in "
             f"{numbers.duration(bound['period_s'])}"
         )
-    return text + "."
+        if one["interval_ns"] > 0 and not answers:
+            text += "; a disturbance of length L < interval must come (interval/L) times more often"
+        text += "."
+    return text
 
 
 def claim(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
@@ -378,4 +416,5 @@ def representative(
 
 
 def _maximum(one: Mapping[str, Any]) -> float:
-    return float("-inf") if one["max"] is None else float(one["max"])
+    value = peak(one)
+    return float("-inf") if value is None else float(value)

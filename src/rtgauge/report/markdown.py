@@ -25,6 +25,7 @@ from rtgauge.report.labels import (
     group_series,
     lab_text,
     link_text,
+    peak,
     quantity_name,
     realtime_text,
     series_labels,
@@ -306,7 +307,7 @@ def _series(series: Sequence[Document], labels: Sequence[str], quantity: str) ->
     if any(one["spread"] is not None for one in series):
         spreads = [numbers.shown(one["spread"], "").text for one in series]
         columns["99.9 % / median"] = [escape(text) for text in spreads]
-    columns["max"] = values([one["max"] for one in series])
+    columns["max"] = values([peak(one) for one in series])
     columns["samples"] = [escape(numbers.count(one["count"])) for one in series]
     for key in ("missed", "lost"):
         if any(one[key] for one in series):

@@ -120,14 +120,16 @@ def _run(
     verdicts: list[Document] = []
     places: list[tuple[int, int]] = []
     chapters = _chapters(source.get("catalogue"))
+    rhythms = _rhythms(source.get("catalogue"))
     for step in sorted(run.steps, key=lambda step: step.number):
         steps.append(_step(step, chapters.get(_measurement(step), "")))
         for stored in reported(step):
             key = (step.number, stored.info.series)
-            series.append(_series(step, stored, figures[key]))
+            timed = stored.info.interval_ns > 0 or _measurement(step) in rhythms
+            series.append(_series(step, stored, figures[key], timed))
             budget = _budget(step)
             if budget is not None and stored.info.unit == "ns":
-                verdict = _budget_verdict(step, stored, figures[key], budget)
+                verdict = _budget_verdict(step, stored, figures[key], budget, timed)
                 verdicts.append({**verdict, "series": len(places)})
             places.append(key)
         tables.extend(_table(step, table) for table in step.tables)
@@ -193,6 +195,16 @@ def _chapters(catalogue: Any) -> dict[str, str]:
     return {
         str(one.get("name")): str(one.get("chapter") or "")
         for one in (catalogue or {}).get("measurements") or ()
+    }
+
+
+def _rhythms(catalogue: Any) -> set[str]:
+    """Measurements whose task sleeps for a time and works, on a grid or not: they watch all of the
+    time that they last. Others without a grid repeat an operation, in turns with others."""
+    return {
+        str(one.get("name"))
+        for one in (catalogue or {}).get("measurements") or ()
+        if any(series.get("from") == "due time" for series in one.get("series") or ())
     }
 
 
@@ -427,9 +439,14 @@ def _table(step: StoredStep, table: Any) -> Document:
 # --- a series ------------------------------------------------------------------------------------
 
 
-def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> Document:
+def _series(
+    step: StoredStep, stored: StoredSeries, figures: gather.Figures, timed: bool
+) -> Document:
     info, counts = stored.info, figures.counts
-    bound = stats.bound_of_run(figures.kept, figures.duration_s, CONFIDENCE)
+    open_ = 0 if figures.unanswered is None else figures.unanswered.count
+    bound = stats.bound_of_run(
+        figures.kept + open_, figures.duration_s, CONFIDENCE, exceedances=open_, timed=timed
+    )
     corrected = None
     if figures.corrected is not None:
         corrected = {
@@ -454,6 +471,8 @@ def _series(step: StoredStep, stored: StoredSeries, figures: gather.Figures) -> 
         "min": counts.min,
         "mean": counts.mean,
         "max": figures.max,
+        "max_at_least": _at_least(figures),
+        "unanswered": open_,
         "percentiles": stats.percentile_table(counts),
         "percentile_ci": {
             name: list(interval)
@@ -489,8 +508,21 @@ def _spread(stored: StoredSeries, figures: gather.Figures) -> float | None:
     return high / median if high is not None and median is not None and median > 0 else None
 
 
+def _at_least(figures: gather.Figures) -> int | None:
+    """What the largest value certainly is, where an event was not answered; else None."""
+    if figures.unanswered is None or figures.unanswered.max is None:
+        return None
+    return max(
+        figures.unanswered.max, figures.unanswered.max if figures.max is None else figures.max
+    )
+
+
 def _budget_verdict(
-    step: StoredStep, stored: StoredSeries, figures: gather.Figures, budget: Document
+    step: StoredStep,
+    stored: StoredSeries,
+    figures: gather.Figures,
+    budget: Document,
+    timed: bool,
 ) -> Document:
     """Judges a series against the requirement, by the corrected distribution where there is one."""
     limit = budget["budget_ns"]
@@ -499,17 +531,34 @@ def _budget_verdict(
     # exceedance for certain and the others unknown.
     over = sum(1 for _, largest in figures.lost_runs if largest > limit)
     within = sum(number for number, largest in figures.lost_runs if largest <= limit)
+    unknown = figures.unknown + figures.lost - within - over
+    # An event without an answer exceeds every budget up to the time that was waited for it.
+    missing = figures.unanswered
+    late = 0 if missing is None else missing.exceeding(limit - 1)
+    unknown += 0 if missing is None else missing.count - late
+    exceedances = counts.exceeding(limit) + over + late
+    episodes = figures.episodes
+    if episodes is not None:
+        low, high = episodes
+        episodes = (max(low, min(exceedances, 1)), min(max(high, min(exceedances, 1)), exceedances))
     judged = stats.verdict(
         limit,
-        counts.exceeding(limit) + over,
-        counts.count + over + within,
-        figures.duration_s,
+        exceedances,
+        counts.count + over + within + late,
+        figures.duration_s if timed else None,
         rate_per_hour=budget["rate_per_hour"],
         confidence=CONFIDENCE,
-        unknown=figures.unknown + figures.lost - within - over,
-        counted="periods due" if figures.missed else "samples",
+        unknown=unknown,
+        counted="samples" if not figures.missed else "periods due" if missing is None else "events",
+        episodes=episodes,
     )
     result, evidence, remedy = judged.result, judged.evidence, judged.remedy
+    if missing is not None and missing.max is not None:
+        waited = stats.time_text(missing.max)
+        number = f"{missing.count} events were" if missing.count > 1 else "1 event was"
+        evidence = f"{evidence}; {number} not answered within {waited}"
+    if judged.needed_samples is not None and remedy.endswith(")"):
+        remedy = _more_samples(step, judged.count, judged.needed_samples)
     for doubt, help_ in _doubts(step, stored):
         result = "inconclusive" if result == "pass" else result
         evidence, remedy = f"{evidence}; {doubt}", help_
@@ -521,6 +570,21 @@ def _budget_verdict(
         "evidence": evidence,
         "remedy": remedy,
     }
+
+
+def _more_samples(step: StoredStep, count: int, needed: int) -> str:
+    """What to ask for, so that the series gets as many samples as are needed: it may get a part
+    only of those that its step is asked for, and a limit of time must not end the step before."""
+    parameters = {} if step.header is None else step.header.parameters
+    asked = parameters.get("samples")
+    option = needed
+    if asked is not None and asked.effective.isdecimal() and count:
+        option = max(needed, -(-needed * int(asked.effective) // count))
+    limit = parameters.get("for")
+    text = f"--samples {option}"
+    if limit is not None and limit.effective not in ("", "0"):
+        text += " --for 0"
+    return f"measure at least {stats.number_text(needed)} samples ({text})"
 
 
 def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:

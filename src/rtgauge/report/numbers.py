@@ -14,6 +14,7 @@ from dataclasses import dataclass
 __all__ = [
     "GAP",
     "MINUS",
+    "AtLeast",
     "Shown",
     "count",
     "duration",
@@ -32,6 +33,10 @@ GAP = "\u202f"
 _SHOWN_IN = {"ps": "ns", "ns": "µs", "ns/s": "µs/s", "kHz": "MHz", "mC": "°C", "count": ""}
 
 MINUS = "\u2212"
+
+
+class AtLeast(int):
+    """A value that the true one is not below: it is shown with ≥."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ def shown(value: float | None, unit: str) -> Shown:
     text = f"{round(size) if decimals == 0 else size:.{decimals}f}"
     whole, _, rest = text.partition(".")
     sign = MINUS if value < 0 else ""
+    if isinstance(value, AtLeast):
+        sign = f"≥{GAP}{sign}"
     return Shown(sign + grouped(whole), rest, name)
 
 

@@ -20,6 +20,7 @@ from rtgauge.report.labels import (
     capital,
     claim,
     group_series,
+    peak,
     series_labels,
     step_name,
     step_number,
@@ -346,7 +347,7 @@ def _group(
     table = figures_table(series, labels, swatches, unit)
     everything = None
     if len(series) > ROW_LIMIT:
-        order = sorted(range(len(series)), key=lambda at: -(series[at]["max"] or 0))[:WORST_ROWS]
+        order = sorted(range(len(series)), key=lambda at: -(peak(series[at]) or 0))[:WORST_ROWS]
         everything = table
         table = figures_table(
             [series[at] for at in order],

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rtgauge.report import numbers
-from rtgauge.report.labels import ambience, capital, realtime_text, tail_percentile, watched
+from rtgauge.report.labels import (
+    ambience,
+    capital,
+    highest,
+    peak,
+    realtime_text,
+    tail_percentile,
+    watched,
+)
 from rtgauge.report.model import Document
 
 __all__ = [
@@ -155,7 +163,7 @@ def figures_table(
     if tail:
         head = f"Corrected {_percentile_head(tail)}"
         columns.append((head, column([table.get(tail) for table in corrected], unit)))
-    columns.append(("Max", column([one["max"] for one in series], unit, cls="peak")))
+    columns.append(("Max", column([peak(one) for one in series], unit, cls="peak")))
     if any(one["interval_ns"] > 0 or one["missed"] for one in series):
         columns.append(("Missed", [counter(one["missed"]) for one in series]))
     columns.append(("Lost", [counter(one["lost"]) for one in series]))
@@ -245,8 +253,7 @@ def published_table(run: Document, step: Document) -> Grid | None:
         variant = f", {one['variant']}" if one["variant"] else ""
         what.append(f"{one['name']}{variant}")
         places = one["series"]
-        ours = [run["series"][place]["max"] for place in places]
-        largest = max((value for value in ours if value is not None), default=None)
+        largest = highest(peak(run["series"][place]) for place in places)
         most = _us(one["max_us"])
         if one["max_us"] is None:  # a largest sample beside what is none compares nothing
             largest = None

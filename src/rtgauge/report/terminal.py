@@ -34,6 +34,7 @@ from rtgauge.report.labels import (
     load_text,
     ordinary,
     ordinary_policies,
+    peak,
     quantity_name,
     realtime_text,
     representative,
@@ -82,6 +83,7 @@ _PLAIN: Final = {
     "\u2212": "-",
     "·": "-",
     "±": "+-",
+    "≥": ">=",
     "…": "...",
     "\u202f": " ",
     "\u00a0": " ",
@@ -306,7 +308,7 @@ def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[Rendera
                 f"{series[0]['name']}{label}",
                 numbers.shown(median, unit).full,
                 numbers.shown(series[at]["spread"], "").text,
-                numbers.shown(series[at]["max"], unit).full,
+                numbers.shown(peak(series[at]), unit).full,
             )
         )
     missed = sum(run["series"][place]["missed"] for place in places)
@@ -537,7 +539,7 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity:
     name = _safe(quantity) + (f" ({shown_unit})" if shown_unit else "")
     order = list(range(len(series)))
     if len(series) > ROW_LIMIT:
-        highest = sorted(order, key=lambda at: -(series[at]["max"] or 0))[: ROW_LIMIT - 1]
+        highest = sorted(order, key=lambda at: -(peak(series[at]) or 0))[: ROW_LIMIT - 1]
         order = sorted(highest)
     columns: list[tuple[str, list[str]]] = [
         ("min", _aligned([series[at]["min"] for at in order], unit))
@@ -552,7 +554,7 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity:
         if key:
             values = [corrected[at].get(key) for at in order]
             columns.append((f"{key} % corr.", _aligned(values, unit)))
-    columns.append(("max", _aligned([series[at]["max"] for at in order], unit)))
+    columns.append(("max", _aligned([peak(series[at]) for at in order], unit)))
     columns.append(("samples", [numbers.count(series[at]["count"]) for at in order]))
     on_grid = any(one["interval_ns"] > 0 for one in series)
     for key in ("missed", "lost"):

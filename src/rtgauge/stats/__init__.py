@@ -25,6 +25,7 @@ from .counts import (
     bucket_of,
     fraction_of,
 )
+from .episodes import NEAR, EpisodesBuilder
 from .independence import Clustering, clustering, extremal_index
 from .patterns import (
     Comb,
@@ -47,14 +48,16 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
-from .text import duration_text, time_text
+from .text import duration_text, number_text, time_text
 from .timebase import Base, bases, division
 from .timeline import BINS, HeatMap, Timeline, TimelineBuilder, bins_for
-from .verdict import DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
+from .verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
 
 __all__ = [
     "BINS",
+    "DEFAULT_PROBABILITY",
     "DEFAULT_RATE_PER_HOUR",
+    "NEAR",
     "SUB_BITS",
     "Base",
     "Bound",
@@ -65,6 +68,7 @@ __all__ = [
     "Corrected",
     "Counts",
     "CountsBuilder",
+    "EpisodesBuilder",
     "GapOffsets",
     "HeatMap",
     "Histogram",
@@ -93,6 +97,7 @@ __all__ = [
     "histogram_points",
     "interval_ranks",
     "missed_values",
+    "number_text",
     "pace",
     "percentile_interval",
     "percentile_intervals",

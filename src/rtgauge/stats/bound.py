@@ -4,8 +4,10 @@
 The headline of a series is its observed maximum. After n independent samples the chance of a
 larger one is at most 1 - (1-c)**(1/n) with confidence c, about 3/n at 95 % (the "rule of three":
 Hanley & Lippman-Hand 1983; for k exceedances Clopper & Pearson 1934). Over time, k events in T
-bound the rate of a Poisson process (Garwood 1936), about 3/T for none: a run of length T speaks
-only for events more frequent than once in T/3.
+bound the rate of a Poisson process (Garwood 1936), about 3/T for none: a run of length T shows late
+wake-ups of this task that are more frequent than once in T/3. A disturbance of the machine that
+lasts L, less than the interval, is met with chance L/interval: it has to come (interval/L) times
+more often to be seen.
 
 All bounds are one-sided: with the given confidence the truth is not above them.
 """
@@ -109,7 +111,7 @@ def samples_needed(probability: float, confidence: float = 0.95, exceedances: in
 
 
 def shortest_period_s(duration_s: float, confidence: float = 0.95) -> float:
-    """The run speaks for events more frequent than once in this time: T/3 at 95 %."""
+    """The run shows late wake-ups more frequent than once in this time: T/3 at 95 %."""
     _check(confidence, 0)
     return max(duration_s, 0.0) / _expected(confidence, 0)
 
@@ -124,30 +126,48 @@ class Bound:
     probability: float
     """At most this chance that one further sample is larger."""
     rate_per_hour: float | None
-    """At most this many larger ones an hour; None if no time passed."""
-    period_s: float
-    """Events rarer than once in this time may have been missed altogether."""
+    """At most this many larger ones an hour; None if no time passed, or without a time grid."""
+    period_s: float | None
+    """Late wake-ups rarer than once in this time may have been missed altogether; None where
+    ``rate_per_hour`` is."""
 
     @property
     def statement(self) -> str:
         """The claim in one sentence for the report."""
         if not self.count:
             return "No samples: nothing can be said."
-        return (
+        text = (
             f"If the samples are independent, a larger value than the maximum has a chance of at "
-            f"most {self.probability:.2g} per sample ({self.confidence * 100:.6g} % confidence); "
-            f"the run speaks only for events more frequent than once in "
-            f"{duration_text(self.period_s)}."
+            f"most {self.probability:.2g} per sample ({self.confidence * 100:.6g} % confidence)"
+        )
+        if self.period_s is None:
+            return f"{text}."
+        return (
+            f"{text}; the run shows late wake-ups of this task that are more frequent than once "
+            f"in {duration_text(self.period_s)}."
         )
 
 
-def bound_of_run(count: int, duration_s: float, confidence: float = 0.95) -> Bound:
-    """The bound that stands beside the observed maximum of a series."""
+def bound_of_run(
+    count: int,
+    duration_s: float,
+    confidence: float = 0.95,
+    *,
+    exceedances: int = 0,
+    timed: bool = True,
+) -> Bound:
+    """The bound that stands beside the observed maximum of a series.
+
+    ``exceedances``: how many of the ``count`` are known to be larger, or not known (events without
+    an answer). ``timed``: whether the samples watch all of the duration, as on a time grid; only
+    then there are bounds over time.
+    """
+    timed = timed and duration_s > 0
     return Bound(
         count,
         duration_s,
         confidence,
-        exceedance_bound(count, confidence),
-        rate_bound(duration_s, confidence) if duration_s > 0 else None,
-        shortest_period_s(duration_s, confidence),
+        exceedance_bound(count, confidence, exceedances),
+        rate_bound(duration_s, confidence, exceedances) if timed else None,
+        shortest_period_s(duration_s, confidence) if timed else None,
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 __all__ = ["duration_text", "number_text", "option_text", "rate_text", "time_text"]
 
@@ -48,12 +48,14 @@ def number_text(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
-def rate_text(per_hour: float) -> str:
-    """A rate to three digits, rounded up, so that no bound looks lower than it is."""
+def rate_text(per_hour: float, *, down: bool = False) -> str:
+    """A rate to three digits, rounded up, so that no upper bound looks lower than it is; a lower
+    bound is rounded ``down``."""
     if math.isinf(per_hour):
         return "any number an hour"
     if per_hour == 0:
         return "0 an hour"
     exact = Decimal(repr(float(per_hour)))
-    rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), rounding=ROUND_CEILING)
+    digits = Decimal(1).scaleb(exact.adjusted() - 2)
+    rounded = exact.quantize(digits, rounding=ROUND_FLOOR if down else ROUND_CEILING)
     return f"{rounded.normalize():f} an hour"

@@ -4,15 +4,19 @@
 A requirement is a budget (150 us), how often it may be exceeded (once an hour), and a confidence
 (95 %). What is judged is the distribution corrected for coordinated omission.
 
-- fail: exceeded more often than allowed: more exceedances than rate x duration. One that chance
-  can explain in so short a run fails too, and the evidence says so: a budget that was seen broken
-  is not passed on to "measure longer".
-- pass: the upper bound on the rate (Garwood 1936, distribution-free) lies below the allowed rate.
+With an allowed rate, episodes are counted (``stats.episodes``), and both results are claims at the
+given confidence, by the distribution-free bounds on the rate of a Poisson process (Garwood 1936):
+
+- fail: the lower bound on the rate of episodes lies above the allowed rate.
+- pass: the upper bound lies below it.
 - inconclusive: everything else, with the length of the run that would decide.
 
 Without an allowed rate (None), or with 0, the budget is hard: a single exceedance fails. That
 nothing can happen is beyond any measurement, so without a rate a pass claims what the default
-says, fewer than one exceedance an hour; with an explicit 0 there is no pass, only no failure.
+says, fewer than one episode an hour; with an explicit 0 there is no pass, only no failure.
+
+A series without a time grid repeats an operation. It has no rate per hour: a single exceedance
+fails, and a pass claims that fewer than 1 in 1000 operations exceed the budget.
 """
 
 from __future__ import annotations
@@ -21,15 +25,24 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from .bound import duration_needed_s, exceedance_bound, rate_bound, rate_lower_bound
+from .bound import (
+    duration_needed_s,
+    exceedance_bound,
+    rate_bound,
+    rate_lower_bound,
+    samples_needed,
+)
 from .text import duration_text, number_text, option_text, rate_text, time_text
 
-__all__ = ["DEFAULT_RATE_PER_HOUR", "BudgetVerdict", "verdict"]
+__all__ = ["DEFAULT_PROBABILITY", "DEFAULT_RATE_PER_HOUR", "BudgetVerdict", "verdict"]
 
 Result = Literal["pass", "fail", "inconclusive"]
 
 DEFAULT_RATE_PER_HOUR = 1.0
-"""What a pass claims where no allowed rate was given: fewer exceedances than this an hour."""
+"""What a pass claims where no allowed rate was given: fewer episodes than this an hour."""
+
+DEFAULT_PROBABILITY = 0.001
+"""What a pass claims without a time grid: at most this share of operations exceeds the budget."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +54,22 @@ class BudgetVerdict:
     remedy: str
     """Empty for a pass."""
     budget_ns: int
-    allowed_per_hour: float
+    allowed_per_hour: float | None
+    """None without a time grid."""
     exceedances: int
+    episodes: tuple[int, int]
+    """At least, and at most, this many; the same where the times of all exceedances are known."""
     count: int
-    duration_s: float
+    duration_s: float | None
     confidence: float
     bound_per_hour: float | None
-    """Upper bound on the rate of exceedances; None if no time passed."""
+    """Upper bound on the rate of episodes; None if no time passed, or without a time grid."""
     bound_per_sample: float
     """Upper bound on the probability that a sample exceeds the budget."""
     needed_s: float | None
     """How much longer the run would have to be for a pass; 0 for one, None if no length helps."""
+    needed_samples: int | None = None
+    """Without a time grid, the number of samples that would decide; None if it is decided."""
 
 
 def _times(number: int) -> str:
@@ -72,64 +90,147 @@ def _needed_s(rate: float, duration_s: float, confidence: float, exceedances: in
     return max(math.floor(total) + 1 - duration_s, 0.0)
 
 
-def verdict(
+@dataclass(frozen=True)
+class _Seen:
+    """What was observed, as ``verdict`` has it."""
+
+    budget_ns: int
+    exceedances: int
+    count: int
+    duration_s: float | None
+    confidence: float
+    unknown: int
+    counted: str
+    episodes: tuple[int, int]
+
+    @property
+    def budget(self) -> str:
+        return time_text(self.budget_ns)
+
+    def text(self, by_episodes: bool) -> str:
+        """The observation in words."""
+        low, high = self.episodes
+        many = f"{number_text(self.count)} {self.counted}"
+        over = "" if self.duration_s is None else f" over {duration_text(self.duration_s)}"
+        if not self.exceedances:
+            seen = f"{self.budget} never exceeded in {many}{over}"
+        elif not by_episodes:
+            seen = f"{self.budget} exceeded {_times(self.exceedances)} in {many}{over}"
+        else:
+            share = f"{number_text(self.exceedances)} of {many}"
+            number = number_text(high) if low == high else f"{number_text(low)} to "
+            number += "" if low == high else number_text(high)
+            seen = f"{self.budget} exceeded in {number} episode{'' if high == 1 else 's'}"
+            seen += f" ({share}){over}"
+            if low < high:
+                seen += ", of which the times are not known"
+        if self.unknown:
+            seen += f", {number_text(self.unknown)} more of unknown value"
+        return seen
+
+    def judged(
+        self,
+        result: Result,
+        evidence: str,
+        remedy: str,
+        *,
+        allowed: float | None,
+        bound: float | None,
+        needed_s: float | None,
+        needed_samples: int | None = None,
+    ) -> BudgetVerdict:
+        return BudgetVerdict(
+            result=result,
+            evidence=evidence,
+            remedy=remedy,
+            budget_ns=self.budget_ns,
+            allowed_per_hour=allowed,
+            exceedances=self.exceedances,
+            episodes=self.episodes,
+            count=self.count,
+            duration_s=self.duration_s,
+            confidence=self.confidence,
+            bound_per_hour=bound,
+            bound_per_sample=exceedance_bound(
+                self.count + self.unknown, self.confidence, self.exceedances + self.unknown
+            ),
+            needed_s=needed_s,
+            needed_samples=needed_samples,
+        )
+
+
+_NOTHING = ("no samples", "measure again: without samples nothing can be said")
+
+
+def verdict(  # noqa: PLR0913
     budget_ns: int,
     exceedances: int,
     count: int,
-    duration_s: float,
+    duration_s: float | None,
     *,
     rate_per_hour: float | None = None,
     confidence: float = 0.95,
     unknown: int = 0,
     counted: str = "samples",
+    episodes: tuple[int, int] | None = None,
 ) -> BudgetVerdict:
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
-    ``count`` is the number of samples of that distribution, ``duration_s`` the time observed.
-    ``unknown`` is the number of samples that were due but whose value nobody knows (lost, or
-    skipped without a known wake-up): they can prevent a pass, each as if it had exceeded, but
-    cause no failure. ``counted`` is what ``count`` counts, for the sentences. ValueError for
+    ``count`` is the number of samples of that distribution, ``duration_s`` the time observed; None
+    without a time grid. ``unknown`` is the number of samples that were due but whose value nobody
+    knows (lost, or skipped without a known wake-up): they can prevent a pass, each as if it had
+    exceeded, but cause no failure. ``counted`` is what ``count`` counts, for the sentences.
+    ``episodes`` are at least and at most as many as the exceedances came in; None where their times
+    are not known: then as many as exceedances for a pass, and one for a failure. ValueError for
     negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
     if rate_per_hour is not None and not 0 <= rate_per_hour < math.inf:
         raise ValueError(f"an allowed rate is not negative: {rate_per_hour}")
+    low, high = (min(exceedances, 1), exceedances) if episodes is None else episodes
+    if not min(exceedances, 1) <= low <= high <= exceedances:
+        raise ValueError("episodes lie between 1 and the number of exceedances")
+    seen = _Seen(
+        budget_ns, exceedances, count, duration_s, confidence, unknown, counted, (low, high)
+    )
+    if duration_s is None:
+        return _per_operation(seen, rate_per_hour)
+    return _over_time(seen, duration_s, rate_per_hour)
+
+
+def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> BudgetVerdict:
+    confidence, (low, high) = seen.confidence, seen.episodes
     hard = not rate_per_hour
     allowed = DEFAULT_RATE_PER_HOUR if rate_per_hour is None else float(rate_per_hour)
-    suspected = exceedances + unknown
+    suspected = high + seen.unknown
     bound = rate_bound(duration_s, confidence, suspected)
-    lower = rate_lower_bound(duration_s, confidence, exceedances)
-    hours = max(duration_s, 0.0) / 3600
-    budget = time_text(budget_ns)
+    lower = rate_lower_bound(duration_s, confidence, low)
+    text = seen.text(not hard)
     allowed_text = rate_text(allowed)
     if hard:
         allowed_text = "never" + (f" (shown as less than {allowed_text})" if allowed else "")
+    sure = f"with {confidence * 100:.6g} % confidence"
+    at_most = f"at most {rate_text(bound)} {sure}"
     needed: float | None = 0.0
-
-    seen = f"{budget} exceeded {_times(exceedances)}" if exceedances else f"{budget} never exceeded"
-    seen += f" in {number_text(count)} {counted} over {duration_text(duration_s)}"
-    if unknown:
-        seen += f", {number_text(unknown)} more of unknown value"
-    at_most = f"at most {rate_text(bound)} with {confidence * 100:.6g} % confidence"
-
     result: Result
     remedy = ""
-    if exceedances > (0 if hard else allowed * hours):
+    if seen.exceedances if hard else lower > allowed:
         result, needed = "fail", None
-        evidence = f"{seen}; allowed: {'never' if hard else allowed_text}"
-        if not hard and lower <= allowed:
-            evidence += " (in so short a run chance alone can do that)"
-        remedy = _remedy_of_failure(budget, hard)
-    elif count == 0:
+        evidence = f"{text}; allowed: never"
+        if not hard:
+            at_least = rate_text(lower, down=True)
+            evidence = f"{text}: at least {at_least} {sure}; allowed: {allowed_text}"
+        remedy = _remedy_of_failure(seen.budget, hard)
+    elif seen.count == 0:
         result, needed = "inconclusive", _needed_s(allowed, 0.0, confidence, 0)
-        evidence, remedy = "no samples", "measure again: without samples nothing can be said"
+        evidence, remedy = _NOTHING
     elif bound < allowed:
         result = "pass"
-        evidence = f"{seen}: {at_most}, below {rate_text(allowed)}"
+        evidence = f"{text}: {at_most}, below {rate_text(allowed)}"
     else:
         result = "inconclusive"
-        evidence = f"{seen}: {at_most}; allowed: {allowed_text}"
+        evidence = f"{text}: {at_most}; allowed: {allowed_text}"
         needed = _needed_s(allowed, duration_s, confidence, suspected)
         if needed is None:
             remedy = "no run shows that something never happens: state a rate (--rate 1/h)"
@@ -139,17 +240,51 @@ def verdict(
                 f"run {duration_text(needed)} longer without {again} "
                 f"(--for {option_text(duration_s + needed)})"
             )
-    return BudgetVerdict(
-        result=result,
-        evidence=evidence,
-        remedy=remedy,
-        budget_ns=budget_ns,
-        allowed_per_hour=allowed,
-        exceedances=exceedances,
-        count=count,
-        duration_s=duration_s,
-        confidence=confidence,
-        bound_per_hour=None if math.isinf(bound) else bound,
-        bound_per_sample=exceedance_bound(count + unknown, confidence, suspected),
+    return seen.judged(
+        result,
+        evidence,
+        remedy,
+        allowed=allowed,
+        bound=None if math.isinf(bound) else bound,
         needed_s=needed,
+    )
+
+
+def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
+    """Of a series without a time grid."""
+    suspected = seen.exceedances + seen.unknown
+    bound = exceedance_bound(seen.count + seen.unknown, seen.confidence, suspected)
+    sure = f"with {seen.confidence * 100:.6g} % confidence"
+    claimed = f"1 in {number_text(round(1 / DEFAULT_PROBABILITY))}"
+    text = seen.text(False)
+    needed: int | None = None
+    result: Result
+    if rate_per_hour is not None:
+        result = "inconclusive"
+        evidence = f"{text}; a rate per hour cannot be judged: the samples are not on a time grid"
+        remedy = "leave --rate out: the budget is then judged per operation"
+    elif seen.exceedances:
+        result = "fail"
+        evidence = f"{text}; allowed: never"
+        remedy = f"look at the samples above {seen.budget} to find what caused them"
+    elif seen.count == 0:
+        result, needed = "inconclusive", samples_needed(DEFAULT_PROBABILITY, seen.confidence)
+        evidence, remedy = _NOTHING
+    elif bound <= DEFAULT_PROBABILITY:
+        result, remedy = "pass", ""
+        at_most = number_text(math.floor(1 / bound))
+        evidence = f"{text}: at most 1 in {at_most} exceeds it {sure}, not more than {claimed}"
+    else:
+        result = "inconclusive"
+        needed = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
+        evidence = f"{text}: too few to show {sure} that at most {claimed} exceeds it"
+        remedy = f"measure at least {number_text(needed)} samples (--samples {needed})"
+    return seen.judged(
+        result,
+        evidence,
+        remedy,
+        allowed=None,
+        bound=None,
+        needed_s=None,
+        needed_samples=needed,
     )

@@ -23,7 +23,7 @@ from rtgauge.errors import StoreError
 
 __all__ = ["MIGRATION", "Index", "Stamp"]
 
-MIGRATION = "0001"
+MIGRATION = "0002"
 """The newest migration; a test compares it with those in the folder."""
 
 BUSY_S = 30

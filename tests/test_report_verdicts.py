@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a budget's verdict counts: events without an answer, episodes, operations without a grid."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+import report_runs as made
+from rtgauge import stats, stream
+from rtgauge.report import compare, compare_text, html, junit, ktap, markdown, model, terminal
+from rtgauge.report.compare import RunSet
+from rtgauge.stats import samples_needed
+
+US, MS, S = 1000, 10**6, 10**9
+HOUR_NS = 3600 * S
+
+
+def only(run: made.FakeRun) -> dict[str, Any]:
+    document = model.build([run])  # type: ignore[list-item]
+    model.validate(document)
+    one: dict[str, Any]
+    (one,) = document["runs"]
+    return one
+
+
+def judged(step: made.FakeStep) -> dict[str, Any]:
+    (verdict,) = only(made.run([step]))["verdicts"]
+    found: dict[str, Any] = verdict
+    return found
+
+
+# --- events without an answer --------------------------------------------------------------------
+
+
+def answers(
+    lost: set[int], number: int = 600, interval_ns: int = 10 * MS, **more: Any
+) -> made.FakeSeries:
+    """A response of 300 us to each event but those of ``lost``."""
+    index = np.array([at for at in range(number) if at not in lost], np.int64)
+    gaps: list[tuple[int, int]] = []
+    before = -1
+    for at in range(number):
+        if at in lost:
+            if gaps and gaps[-1][0] + gaps[-1][1] + 1 == at:
+                gaps[-1] = (gaps[-1][0], gaps[-1][1] + 1)
+            else:
+                gaps.append((before, 1))
+        else:
+            before = at
+    info = made.info(name="response", interval_ns=interval_ns, labels={"line": "net"})
+    value = np.full(len(index), 300 * US, np.int32)
+    return made.FakeSeries(info, index, value, gaps=tuple(gaps), chunk_rows=50, **more)
+
+
+def headed(measurement: str, **parameters: str) -> stream.Header:
+    values = {name.rstrip("_"): stream.Parameter(None, text) for name, text in parameters.items()}
+    return dataclasses.replace(made.header(0, measurement), parameters=values)
+
+
+def log_host(series: made.FakeSeries, timeout: str | None = None, **more: Any) -> made.FakeStep:
+    header = headed("log-host", **({} if timeout is None else {"timeout": timeout}))
+    return made.step(0, [series], "log-host", header=header, **more)
+
+
+EACH_TENTH = set(range(5, 600, 10))
+
+
+def test_an_unanswered_event_exceeds_every_budget_up_to_the_timeout() -> None:
+    """60 of 600 datagrams dropped: 36 000 an hour, where 4000 are allowed."""
+    step = log_host(answers(EACH_TENTH), budget_ns=9_900_000, rate_per_hour=4000.0)
+    found = judged(step)
+    assert found["result"] == "fail"
+    assert "exceeded in 60 episodes (60 of 600 events)" in found["evidence"]
+    assert "60 events were not answered within 10000 us" in found["evidence"]
+    hard = log_host(answers({77}), budget_ns=10 * MS)
+    assert judged(hard)["result"] == "fail"
+    none = log_host(answers(set()), budget_ns=9_900_000, rate_per_hour=4000.0)
+    assert judged(none)["result"] == "pass"
+
+
+def test_beyond_the_timeout_nobody_knows() -> None:
+    for timeout, budget, result in (
+        (None, 10 * MS + 1, "inconclusive"),
+        ("4ms", 4 * MS, "fail"),
+        ("4ms", 4 * MS + 1, "inconclusive"),
+        ("0", 10 * MS, "fail"),
+        ("20ms", 10 * MS + 1, "inconclusive"),  # the next event ends the wait
+    ):
+        found = judged(log_host(answers(EACH_TENTH), timeout, budget_ns=budget))
+        assert found["result"] == result, (timeout, budget)
+        if result == "inconclusive":
+            assert "60 more of unknown value" in found["evidence"]
+
+
+def test_a_dithered_event_is_waited_for_until_the_next_one() -> None:
+    """Events are due at their offsets: the wait of one is shorter than the interval, of another
+    longer, and the timeout limits both."""
+    series = answers({2, 5})
+    offset = np.zeros(600, np.int32)
+    offset[2], offset[5] = 7 * MS, -3 * MS
+    info = made.info(1, name="dither", companion=0, interval_ns=10 * MS)
+    series.companion = made.FakeSeries(info, np.arange(600), offset, chunk_rows=3)
+    one = only(made.run([log_host(series)]))["series"][0]
+    assert (one["unanswered"], one["max_at_least"]) == (2, 10 * MS)
+    assert "exceeded 2 times" in judged(log_host(series, budget_ns=3 * MS))["evidence"]
+    found = judged(log_host(series, budget_ns=4 * MS))
+    assert "exceeded once" in found["evidence"] and "1 more of unknown" in found["evidence"]
+
+
+def test_every_output_shows_the_maximum_as_a_lower_limit() -> None:
+    run = made.run([log_host(answers(EACH_TENTH, interval_ns=20 * MS), budget_ns=15 * MS)])
+    document = model.build([run])  # type: ignore[list-item]
+    one = document["runs"][0]["series"][0]
+    assert (one["max"], one["max_at_least"], one["unanswered"]) == (300 * US, 20 * MS, 60)
+    bound = one["bound"]
+    assert bound["samples"] == 600
+    assert bound["probability"] == stats.exceedance_bound(600, 0.95, 60) > 0.1
+    assert bound["rate_per_hour"] == stats.rate_bound(12.0, 0.95, 60)
+    limit = "≥\u202f20\u202f000"
+    texts = {
+        "terminal": terminal.text(document, 100),
+        "markdown": markdown.render(document),
+        "html": html.render(model.analyse([run])),  # type: ignore[list-item]
+        "junit": junit.render(document),
+        "ktap": ktap.render(document),
+    }
+    for name, text in texts.items():
+        assert limit in text or "≥ 20 000" in text, name
+        if name not in ("junit", "ktap"):
+            assert "(60 not answered)" in text, name
+    assert ">= 20 000" in terminal.text(document, 100, encoding="ascii")
+
+
+def test_an_event_without_any_answer_has_a_maximum() -> None:
+    series = answers(set(range(600)))
+    step = log_host(series, budget_ns=5 * MS, rate_per_hour=1.0)
+    run = only(made.run([step]))
+    one = run["series"][0]
+    assert (one["max"], one["max_at_least"], one["unanswered"]) == (None, 10 * MS, 600)
+    assert "≥" in terminal.text({"runs": [run]}, 100)
+
+
+def test_sets_compare_lower_limits_without_a_ratio() -> None:
+    """A limit over a maximum is no multiple."""
+    steps = [log_host(answers(lost)) for lost in (set(), {5, 300})]
+    runs = [
+        made.run([step], id=f"0192f0c4-6d1e-7aaa-8000-00000000000{at}", boot_id=f"b{at}")
+        for at, step in enumerate(steps)
+    ]
+    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
+    found = compare.compare(analysis, [RunSet("one", (0,)), RunSet("two", (1,))])
+    compare.validate(found.document)
+    (quantity,) = found.document["quantities"]
+    assert [row["figures"]["max"] for row in quantity["rows"]] == [300 * US, 10 * MS]
+    assert quantity["rows"][1]["ratio"]["max"] is None
+    assert "lower limit" in " ".join(quantity["rows"][1]["marks"])
+    assert "≥ 10 000" in compare_text.terminal(found.document, 100)
+
+
+def test_a_late_answer_larger_than_the_timeout_is_the_least_maximum() -> None:
+    series = answers({5})
+    series.value[7] = 35 * MS
+    one = only(made.run([log_host(series)]))["series"][0]
+    assert one["max"] == one["max_at_least"] == 35 * MS
+
+
+# --- episodes ------------------------------------------------------------------------------------
+
+
+def over_budget(
+    values: np.ndarray[Any, Any], gaps: dict[int, int], budget: int, interval: int
+) -> list[int]:
+    """The grid points that exceed, missed ones included, by plain arithmetic."""
+    points = []
+    at = 0
+    for value in values:
+        if value > budget:
+            points.append(at)
+        missed = gaps.get(at, 0)
+        wake = max(int(value), missed * interval)
+        points += [at + k for k in range(1, missed + 1) if wake - k * interval > budget]
+        at += 1 + missed
+    return points
+
+
+@given(
+    over=st.sets(st.integers(0, 150), max_size=25),
+    stalls=st.dictionaries(st.integers(0, 150), st.integers(1, 40), max_size=4),
+    held=st.sets(st.integers(0, 150), max_size=2),
+    budget=st.sampled_from([150 * US, 2 * MS, 12 * MS]),
+    rows=st.integers(1, 60),
+)
+@examples(max_examples=80, deadline=None)
+def test_episodes_are_those_of_plain_arithmetic(
+    over: set[int], stalls: dict[int, int], held: set[int], budget: int, rows: int
+) -> None:
+    values, index, gaps, at = [], [], {}, 0
+    for sample in range(151):
+        missed = stalls.get(sample, 0)
+        value = 200 * US if sample in over else 5 * US
+        if missed and sample not in held:  # else it was held up after its stamp
+            value += missed * MS
+        index.append(at)
+        values.append(value)
+        if missed:
+            gaps[at] = missed
+        at += 1 + missed
+    array = np.array(values, np.int32)
+    series = made.FakeSeries(
+        made.info(), np.array(index, np.int64), array, gaps=tuple(gaps.items()), chunk_rows=rows
+    )
+    step = made.step(0, [series], budget_ns=budget, rate_per_hour=1e6)
+    points = over_budget(array, gaps, budget, MS)
+    episodes = sum(1 for k, p in enumerate(points) if k == 0 or p - points[k - 1] >= stats.NEAR)
+    evidence = judged(step)["evidence"]
+    if not points:
+        assert "never exceeded" in evidence
+    else:
+        s = "" if episodes == 1 else "s"
+        assert f"exceeded in {episodes} episode{s} ({len(points)} of {at} " in evidence
+
+
+def test_stalls_within_the_requirement_do_not_fail() -> None:
+    """Two stalls of 50 ms in 10 h, one an hour allowed: 100 late samples are two episodes."""
+    interval = 100 * MS  # fewer samples, the same arithmetic
+    number = 36_000 * 10
+    values = np.full(number, 5 * US, np.int32)
+    for start in (70_000, 250_000):
+        values[start : start + 50] = 1 * MS
+    series = made.FakeSeries(
+        made.info(interval_ns=interval), np.arange(number), values, chunk_rows=10_000
+    )
+    found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1.0))
+    assert found["result"] == "pass"
+    assert "in 2 episodes (100 of" in found["evidence"]
+
+
+class Counted(made.FakeSeries):
+    """A series of which the histogram alone was kept."""
+
+    @property
+    def totals(self) -> stream.SeriesTotals:
+        assert self.histogram is not None
+        count = self.histogram.count
+        return stream.SeriesTotals(0, count, 0, 0, 0, 0, (count - 1) * self.info.interval_ns)
+
+
+def test_a_histogram_fails_nothing_that_one_stall_explains() -> None:
+    """100 of 36 000 samples exceed in ten hours: as one stall within the requirement, as single
+    events far beyond it."""
+    info = made.info(histogram_only=True, interval_ns=S)
+    low, high = int(stats.bucket_of(5 * US)), int(stats.bucket_of(MS))
+    buckets = np.array([[low, 35_900], [high, 100]], np.int64)
+    total = 35_900 * 5 * US + 100 * MS
+    snapshot = stream.Histogram(9, 0, 36_000, 5 * US, MS, total, 0, 0, 0, 7, buckets)
+    series = Counted(info, np.arange(0), np.empty(0, np.int32), histogram=snapshot)
+    found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1.0))
+    assert found["result"] == "inconclusive"
+    assert "in 1 to 100 episodes (100 of" in found["evidence"]
+    assert "times are not known" in found["evidence"]
+    generous = made.step(0, [series], budget_ns=150 * US, rate_per_hour=20.0)
+    assert judged(generous)["result"] == "pass"
+    assert judged(made.step(0, [series], budget_ns=150 * US))["result"] == "fail"
+
+
+def test_a_lost_sample_that_exceeded_is_an_episode_for_a_pass_alone() -> None:
+    """Where it was among the others nobody knows."""
+    values = np.full(36_000, 5 * US, np.int32)
+    values[100] = MS
+    series = made.FakeSeries(
+        made.info(interval_ns=S), np.arange(36_000), values, lost=((101, 1, MS), (900, 1, MS))
+    )
+    found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1.0))
+    assert "in 1 to 3 episodes (3 of" in found["evidence"]
+
+
+# --- operations without a time grid --------------------------------------------------------------
+
+
+def operations(number: int, slow: int = 0) -> made.FakeSeries:
+    values = np.full(number, 2 * US, np.int32)
+    values[:slow] = MS
+    info = made.info(name="acquire", interval_ns=0)
+    return made.FakeSeries(info, np.arange(number), values, due=np.zeros(number, np.int64))
+
+
+def sem(
+    series: made.FakeSeries, asked: str = "2000", limit: str = "0", **more: Any
+) -> made.FakeStep:
+    header = headed("sem-lifecycle", samples=asked, for_=limit)
+    trailer = stream.Trailer(9, "complete", "", "", 13_000_000, 9, (), 0)
+    return made.step(0, [series], "sem-lifecycle", header=header, trailer=trailer, **more)
+
+
+def test_a_series_without_a_grid_has_bounds_per_operation_only() -> None:
+    run = made.run([sem(operations(2000), budget_ns=10 * US)])
+    document = model.build([run])  # type: ignore[list-item]
+    one = document["runs"][0]["series"][0]
+    assert (one["bound"]["rate_per_hour"], one["bound"]["period_s"]) == (None, None)
+    assert one["bound"]["probability"] == stats.exceedance_bound(2000)
+    for text in (
+        terminal.text(document, 100),
+        markdown.render(document),
+        junit.render(document),
+        ktap.render(document),
+    ):
+        assert "an hour" not in text and "frequent" not in text and "longer" not in text
+
+
+def test_the_remedy_is_a_number_of_samples_that_decides() -> None:
+    short = judged(sem(operations(2000), budget_ns=10 * US))
+    assert short["result"] == "inconclusive"
+    assert short["remedy"].endswith("(--samples 2995)")
+    assert samples_needed(stats.DEFAULT_PROBABILITY) == 2995
+    for slow, result in ((0, "pass"), (1, "fail")):
+        assert judged(sem(operations(2995, slow), "2995", budget_ns=10 * US))["result"] == result
+
+
+def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
+    """Of 2000 samples asked for it got 500, and a limit of time would end a longer step."""
+    step = sem(operations(500), limit="1s", budget_ns=10 * US)
+    assert judged(step)["remedy"].endswith("(--samples 11980 --for 0)")
+
+
+def test_a_stored_rate_does_not_judge_operations() -> None:
+    """Runs of earlier versions have one where none was given."""
+    for slow in (0, 3):
+        found = judged(sem(operations(5000, slow), budget_ns=10 * US, rate_per_hour=1.0))
+        assert found["result"] == "inconclusive"
+        assert "not on a time grid" in found["evidence"] and "--rate" in found["remedy"]
+
+
+def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:
+    """nanosleep: its period is sleep plus work, and it watches all of the step."""
+    series = operations(5000)
+    series.due = np.arange(5000) * MS
+    series.info = made.info(interval_ns=0, labels={"method": "nanosleep"})
+    one = only(made.run([made.step(0, [series])]))["series"][0]
+    assert one["bound"]["period_s"] == pytest.approx(5 / -math.log(0.05), rel=0.01)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes of exceedances, held against the count that plain arithmetic gives."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtgauge.stats import NEAR, EpisodesBuilder
+
+
+def by_hand(positions: set[int], near: int = NEAR) -> int:
+    """The definition: a new episode begins where the one before is ``near`` or more away."""
+    rising = sorted(positions)
+    return sum(1 for at, place in enumerate(rising) if at == 0 or place - rising[at - 1] >= near)
+
+
+@given(
+    over=st.sets(st.integers(0, 400), max_size=60),
+    gaps=st.dictionaries(st.integers(0, 400), st.integers(1, 30), max_size=5),
+    cuts=st.lists(st.integers(0, 430), max_size=6),
+    near=st.integers(2, 15),
+    seed=st.integers(0, 1000),
+)
+def test_episodes_are_those_of_the_definition(
+    over: set[int], gaps: dict[int, int], cuts: list[int], near: int, seed: int
+) -> None:
+    """Whatever the parts, and in whatever order they arrive."""
+    runs = [(place, place) for place in over]
+    runs += [(first, first + length - 1) for first, length in gaps.items()]
+    positions = {place for first, last in runs for place in range(first, last + 1)}
+    inside = {place for first, last in runs for place in range(first, last)}
+    bounds = [-1, *sorted(set(cuts) - inside), 1000]
+    parts = [
+        [run for run in runs if low < run[0] <= high] for low, high in itertools.pairwise(bounds)
+    ]
+    random.Random(seed).shuffle(parts)
+    builder = EpisodesBuilder(near)
+    for part in parts:
+        random.Random(seed).shuffle(part)
+        builder.add(np.array([r[0] for r in part], np.int64), np.array([r[1] for r in part]))
+    assert builder.count() == by_hand(positions, near)
+    apart = EpisodesBuilder(near)
+    apart.add_apart(np.array([r[0] for r in runs], np.int64), np.array([r[1] for r in runs]))
+    assert apart.count() == by_hand(positions, near)
+
+
+def test_ten_intervals_part_two_episodes() -> None:
+    builder = EpisodesBuilder()
+    builder.add(np.array([5, 14, 24]), np.array([5, 14, 24]))
+    assert builder.count() == 2  # 5 and 14 are one, 24 is ten intervals further
+
+
+def test_memory_does_not_grow_with_exceedances() -> None:
+    builder = EpisodesBuilder()
+    for start in range(0, 10_000_000, 1_000_000):
+        all_of_them = np.arange(start, start + 1_000_000)
+        builder.add(all_of_them, all_of_them)
+    assert builder.count() == 1
+    assert sum(len(part[0]) for part in builder._parts) == 10
+
+
+def test_a_run_does_not_end_before_it_begins() -> None:
+    for first, last in (([3], [2]), ([1, 2], [1])):
+        with pytest.raises(ValueError, match="run of exceedances"):
+            EpisodesBuilder().add(np.array(first), np.array(last))
+    assert EpisodesBuilder().count() == 0
