@@ -129,8 +129,20 @@ def from_minus_1(value: Any) -> bool:
     return type(value) is int and value >= -1
 
 
-def positive(value: Any) -> bool:
-    return type(value) is int and value >= 1
+def count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= 2**53
+
+
+def time(value: Any) -> bool:
+    return type(value) is int and -(2**60) <= value <= 2**60
+
+
+def natural_time(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= 2**60
+
+
+def scale(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= 2**29
 
 
 def text(value: Any) -> bool:
@@ -169,8 +181,12 @@ def fact(value: Any) -> bool:
     return value is None or type(value) in (str, int, bytes)
 
 
-def number_or_null(value: Any) -> bool:
-    return value is None or natural(value)
+def count_or_null(value: Any) -> bool:
+    return value is None or count(value)
+
+
+def temperature(value: Any) -> bool:
+    return type(value) is int and -(2**53) <= value <= 2**53
 
 
 def buckets(value: Any) -> bool:
@@ -184,15 +200,22 @@ def buckets(value: Any) -> bool:
     )
 
 
+def bucket(value: int) -> int:
+    if value < 0:
+        return -1 - bucket(-1 - value)
+    highest = value.bit_length() - 1
+    return value if highest < 8 else (highest - 7) * 2**7 + (value >> (highest - 7))
+
+
 CLOCKS = {"monotonic_ns": integer, "boottime_ns": integer, "realtime_ns": integer}
 TOTALS = {
     "series": natural,
-    "count": natural,
-    "missed": natural,
-    "lost": natural,
-    "overruns": natural,
-    "first_due_ns": integer,
-    "last_due_ns": integer,
+    "count": count,
+    "missed": count,
+    "lost": count,
+    "overruns": count,
+    "first_due_ns": time,
+    "last_due_ns": time,
 }
 SHAPES: dict[int, dict[str, Any]] = {
     0: {
@@ -229,30 +252,30 @@ SHAPES: dict[int, dict[str, Any]] = {
         "priority": integer,
         "labels": map_of(text),
         "unit": text,
-        "interval_ns": natural,
+        "interval_ns": natural_time,
         "histogram_only": boolean,
     },
     4: {
         "series": natural,
         "index": natural,
-        "due_ns": integer,
+        "due_ns": time,
         "samples": lambda value: type(value) is Int32Array and len(value) > 0,
     },
     5: {
         "series": natural,
-        "count": natural,
+        "count": count,
         "min": integer,
         "max": integer,
         "sum": integer,
-        "missed": natural,
-        "lost": natural,
-        "overruns": natural,
+        "missed": count,
+        "lost": count,
+        "overruns": count,
         "sub_bits": lambda value: type(value) is int and value == 7,
         "buckets": buckets,
     },
-    6: {"event": text, "time_ns": integer},
+    6: {"event": text, "time_ns": time},
     7: CLOCKS,
-    8: {"load": text, "unit": text, "count": natural, "from_ns": integer, "to_ns": integer},
+    8: {"load": text, "unit": text, "count": natural, "from_ns": time, "to_ns": time},
     9: {
         "name": text,
         "columns": array_of(shape_of(name=text, unit=text)),
@@ -268,26 +291,26 @@ SHAPES: dict[int, dict[str, Any]] = {
         "state": one_of("complete", "interrupted", "failed", "skipped"),
         "reason": text,
         "remedy": text,
-        "duration_ns": natural,
+        "duration_ns": natural_time,
         "records": natural,
         "series": array_of(shape_of(**TOTALS)),
-        "cpu_ns": natural,
+        "cpu_ns": natural_time,
     },
     12: {
-        "time_ns": natural,
-        "cpus": array_of(natural),
-        "frequency_khz": array_of(number_or_null),
-        "interrupts": array_of(natural),
-        "steal_ns": array_of(natural),
-        "smi": number_or_null,
-        "temperature_mc": map_of(integer),
+        "time_ns": natural_time,
+        "cpus": array_of(count),
+        "frequency_khz": array_of(count_or_null),
+        "interrupts": array_of(count),
+        "steal_ns": array_of(count),
+        "smi": count_or_null,
+        "temperature_mc": map_of(temperature),
     },
 }
 EVENTS: dict[str, dict[str, Any]] = {
     "maximum": {"series": natural, "index": natural, "value": integer},
-    "missed": {"series": natural, "index": from_minus_1, "count": natural},
-    "lost": {"series": natural, "index": natural, "count": natural, "max": integer},
-    "withheld": {"series": natural, "index": natural, "count": natural},
+    "missed": {"series": natural, "index": from_minus_1, "count": count},
+    "lost": {"series": natural, "index": natural, "count": count, "max": integer},
+    "withheld": {"series": natural, "index": natural, "count": count},
     "wide": {"series": natural, "index": natural, "value": integer},
     "setting": {"name": text, "expected": text, "found": text},
     "threshold": {"series": natural, "index": natural, "value": integer},
@@ -301,7 +324,7 @@ def gaps(value: Any) -> bool:
 
 OPTIONAL: dict[int, dict[str, Any]] = {
     0: {"load_command": (text, None), "disturb": (text, None)},
-    3: {"scale": (positive, 1), "companion": (natural, None), "stamp_ns": (natural, None)},
+    3: {"scale": (scale, 1), "companion": (natural, None), "stamp_ns": (natural_time, None)},
     4: {"gaps": (gaps, None)},
 }
 SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
@@ -314,6 +337,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.declared: dict[int, int] = {}  # series → its interval
+        self.scales: dict[int, int] = {}
         self.ends: dict[int, int] = {}  # series → index after its last block
 
     def record(self, kind: int, data: bytes) -> dict[str, Any]:
@@ -354,20 +378,58 @@ class Reader:
             raise Wrong("a gap of nothing")
         return sum(periods)
 
+    def in_range(self, series: int, index: int) -> bool:
+        """Whether a series may have a sample, or a grid point, of this index."""
+        return index <= 2**53 and index * self.declared[series] <= 2**60
+
+    def value(self, series: int, value: int) -> bool:
+        return abs(value) * self.scales[series] <= 2**60
+
+    def histogram(self, series: int, found: dict[str, Any]) -> bool:
+        """Whether its figures agree with each other."""
+        low, high, count, total = (found[key] for key in ("min", "max", "count", "sum"))
+        numbers, counts = found["buckets"][0::2], found["buckets"][1::2]
+        if sum(counts) != count or not self.value(series, low) or not self.value(series, high):
+            return False
+        if count == 0:
+            return bool(low == high == total == 0)
+        least, most = (min(max(one * count, -(2**63)), 2**63 - 1) for one in (low, high))
+        ends = (bucket(low), bucket(high)) == (numbers[0], numbers[-1])
+        return bool(low <= high and ends and least <= total <= most)
+
+    def event(self, series: int, found: dict[str, Any]) -> bool:
+        """Whether what it names lies within the limits."""
+        keys = EVENTS.get(found["event"], {})
+        values = [found[key] for key in ("value", "max") if key in keys]
+        if "max" in keys and found["max"] == -(2**63):
+            values = []
+        last = (found["index"] if "index" in keys else 0) + (
+            found["count"] if "count" in keys else 0
+        )
+        return all(self.value(series, one) for one in values) and self.in_range(series, last)
+
+    @staticmethod
+    def totals(one: dict[str, Any]) -> dict[str, Any]:
+        """What the trailer says of a series."""
+        if one["count"] and one["last_due_ns"] < one["first_due_ns"]:
+            raise Wrong("an end before the beginning")
+        return {key: one[key] for key in TOTALS}
+
     def relations(self, kind: int, found: dict[str, Any]) -> None:
         """What a record must agree on with those before it."""
         series = found.get("series")
         if kind == SERIES:
-            if series in self.declared or len(self.declared) == 100000:
+            if series in self.declared or len(self.declared) == 10000:
                 raise Wrong("declared twice, or too many")
             self.declared[found["series"]] = found["interval_ns"]
+            self.scales[found["series"]] = found["scale"]
         elif kind == TRAILER:
             numbers = [one["series"] for one in found["series"]]
             if any(number not in self.declared for number in numbers):
                 raise Wrong("totals of an undeclared series")
             if len(numbers) != len(set(numbers)):
                 raise Wrong("totals of a series twice")
-            found["series"] = [{key: one[key] for key in TOTALS} for one in found["series"]]
+            found["series"] = [self.totals(one) for one in found["series"]]
         elif "series" in found and series not in self.declared:
             raise Wrong("undeclared series")
         if kind == SAMPLES:
@@ -379,13 +441,22 @@ class Reader:
                 raise Wrong("blocks overlap")
             self.ends[series] = found["index"] + last + 1
             last_due = found["due_ns"] + last * self.declared[series]
-            if self.ends[series] >= 2**63 or last_due >= 2**63:
-                raise Wrong("beyond 64 bits")
+            if not self.in_range(series, self.ends[series] - 1) or last_due > 2**60:
+                raise Wrong("beyond the limits")
         if kind == GAPS:
             assert series is not None
             last = found["gaps"][-2] + self.missed(series, found["gaps"], 2**31)
-            if found["index"] + last + 1 >= 2**63:
-                raise Wrong("beyond 64 bits")
+            if not self.in_range(series, found["index"] + last):
+                raise Wrong("beyond the limits")
+        if kind == HISTOGRAM and not self.histogram(found["series"], found):
+            raise Wrong("a histogram that contradicts itself")
+        if kind == EVENT and series is not None and not self.event(series, found):
+            raise Wrong("an event beyond the limits")
+        self.lengths(kind, found)
+
+    @staticmethod
+    def lengths(kind: int, found: dict[str, Any]) -> None:
+        """Lists of a record that must be as long as another."""
         if kind == TABLE and any(len(row) != len(found["columns"]) for row in found["rows"]):
             raise Wrong("rows of another length")
         if kind == AMBIENCE and any(

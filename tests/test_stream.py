@@ -105,13 +105,100 @@ def test_position_is_where_the_samples_stand() -> None:
                     assert data[record.gaps_position : stop] == record.gaps.astype("<i4").tobytes()
 
 
-def test_buckets_at_the_ends_of_64_bits() -> None:
-    ends = [-(2**63), -1, 0, 255, 256, 2**63 - 1]
+def test_buckets_at_the_ends_of_what_values_can_be() -> None:
+    ends = [-(2**60), -1, 0, 255, 256, 2**60]
     data = Builder().series(0).histogram(0, ends).data
     (record,) = StreamReader().feed(data)[2:]
     assert isinstance(record, Histogram)
-    assert record.buckets[:, 0].tolist() == [-7296, -1, 0, 255, 256, 7295]
-    assert (record.min, record.max) == (-(2**63), 2**63 - 1)
+    assert record.buckets[:, 0].tolist() == [-6912, -1, 0, 255, 256, 6912]
+    assert (record.min, record.max) == (-(2**60), 2**60)
+
+
+def test_a_sum_that_did_not_fit_64_bits_is_at_its_bound() -> None:
+    values = [2**60] * 9
+    for total, good in ((2**63 - 1, True), (2**63 - 2, False), (-(2**63), False)):
+        data = Builder().series(0).histogram(0, values, sum=total).data
+        assert len(StreamReader().feed(data)) == 2 + good
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"count": 3}, "do not add up to 'count'"),
+        ({"count": 2**53 + 1}, "above 9007199254740992"),
+        ({"buckets": []}, "do not add up to 'count'"),
+        ({"count": 0, "buckets": []}, "has no samples, but"),
+        ({"min": 101}, "do not lie in the first and the last bucket"),
+        ({"max": 4095}, "do not lie in the first and the last bucket"),
+        ({"sum": 199}, "'sum' is not one of values"),
+        ({"sum": 8001}, "'sum' is not one of values"),
+        ({"sum": -(2**63)}, "'sum' is not one of values"),
+    ],
+)
+def test_histograms_that_contradict_themselves(changes: dict[str, Any], reason: str) -> None:
+    stream = Builder().series(0).histogram(0, [100, 4000], **changes)
+    assert reason in reason_of(stream.data)
+    assert StreamReader().feed(stream.data) == StreamReader().feed(
+        stream.parts[0] + stream.parts[1]
+    )
+
+
+def test_minimum_and_maximum_change_places_in_one_bucket() -> None:
+    stream = Builder().series(0).histogram(0, [4000, 4001], min=4001, max=4000)
+    assert "do not lie in the first and the last bucket" in reason_of(stream.data)
+
+
+LONG = 2**60 // 10**6  # the last grid point of a period of 1 ms
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "good"),
+    [
+        ("missed", {"index": LONG - 1, "count": 1}, True),
+        ("missed", {"index": LONG, "count": 1}, False),
+        ("missed", {"index": 0, "count": 2**53}, False),
+        ("lost", {"index": 0, "count": 2, "max": -(2**63)}, True),
+        ("lost", {"index": 0, "count": 2, "max": 1 - 2**63}, False),
+        ("lost", {"index": 0, "count": LONG + 1, "max": 0}, False),
+        ("withheld", {"index": LONG, "count": 1}, False),
+        ("wide", {"index": 0, "value": 2**60 // 10}, True),
+        ("wide", {"index": 0, "value": 2**60 // 10 + 1}, False),
+        ("maximum", {"index": 0, "value": -(2**60) // 10 - 1}, False),
+        ("threshold", {"index": LONG + 1, "value": 0}, False),
+    ],
+)
+def test_what_events_may_name(event: str, fields: dict[str, int], good: bool) -> None:
+    """A value times its scale and a grid point's time lie within 36 years."""
+    stream = Builder().series(0, scale=10).event(event, series=0, **fields)
+    assert len(StreamReader().feed(stream.data)) == 2 + good
+
+
+def test_times_and_numbers_of_samples_are_limited() -> None:
+    good = [
+        Builder().series(0).samples(0, LONG, [1], due_ns=2**60),
+        Builder().series(0, interval_ns=0).samples(0, 2**53, [1], due_ns=0),
+        Builder().event("message", 2**60, text=""),
+        Builder().series(0, scale=2**29),
+    ]
+    bad = [
+        Builder().series(0).samples(0, LONG + 1, [1], due_ns=0),
+        Builder().series(0).samples(0, 0, [1, 1], due_ns=2**60),
+        Builder().series(0).samples(0, 0, [1], due_ns=2**60 + 1),
+        Builder().series(0, interval_ns=0).samples(0, 2**53, [1, 1], due_ns=0),
+        Builder().event("message", 2**60 + 1, text=""),
+        Builder().series(0, scale=2**29 + 1),
+    ]
+    for stream in good:
+        assert len(StreamReader().feed(stream.data)) == stream.sequence
+    for stream in bad:
+        assert len(StreamReader().feed(stream.data)) == stream.sequence - 1
+
+
+def test_a_series_does_not_end_before_it_begins() -> None:
+    for count, good in ((0, True), (1, False)):
+        totals = [streams.totals(0, count=count, first_due_ns=1)]
+        stream = Builder().series(0).trailer(series=totals)
+        assert len(StreamReader().feed(stream.data)) == 2 + good
 
 
 # --- the envelope -------------------------------------------------------------------------------
@@ -361,7 +448,10 @@ EXAMPLES = {
     for kind, sequence, body in streams.bodies(streams.one_of_each().data)
     if kind in set(RecordType) - {RecordType.SAMPLES, RecordType.GAPS}
 }
-WRONG_VALUES: list[Any] = [None, True, -2, 7, "x", b"x", [], {}, [None], {"x": []}, [[1]], [{}]]
+WRONG_VALUES: list[Any] = [
+    None, True, -2, 7, "x", b"x", [], {}, [None], {"x": []}, [[1]], [{}],
+    2**53, 2**53 + 1, 2**60, 2**60 + 1, -(2**60) - 1, -(2**63), [2**53 + 1], {"x": -(2**53) - 1},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", sorted(EXAMPLES))
@@ -442,7 +532,7 @@ def test_gaps_that_have_no_place() -> None:
         Builder().series(0, interval_ns=0).gaps(0, 0, [(1, 1)]).data
     )
     assert "was not declared" in reason_of(Builder().gaps(0, 0, [(1, 1)]).data)
-    assert "beyond 64 bits" in reason_of(Builder().series(0).gaps(0, 2**63 - 3, [(1, 1)]).data)
+    assert "is beyond" in reason_of(Builder().series(0).gaps(0, LONG - 1, [(1, 1)]).data)
 
 
 @pytest.mark.parametrize(
@@ -453,8 +543,8 @@ def test_gaps_that_have_no_place() -> None:
         ({}, "typed array"),
         ({"samples": np.array([], dtype="<i4")}, "empty"),
         ({"samples": np.array([1], dtype="<i4"), "index": -1}, "below 0"),
-        ({"samples": np.array([1], dtype="<i4"), "index": 2**63 - 1}, "beyond 64 bits"),
-        ({"samples": np.array([1, 2], dtype="<i4"), "due_ns": 2**63 - 2}, "beyond 64 bits"),
+        ({"samples": np.array([1], dtype="<i4"), "index": 2**63 - 1}, "is beyond"),
+        ({"samples": np.array([1, 2], dtype="<i4"), "due_ns": 2**60 - 2}, "beyond the time"),
         ({"samples": np.array([1], dtype="<i4"), "series": -1}, "below 0"),
         (gapped([]), "not of pairs"),
         (gapped([1]), "not of pairs"),
@@ -465,8 +555,8 @@ def test_gaps_that_have_no_place() -> None:
         (gapped([1, -1]), "have no periods"),
         (gapped([1, 1, 3, 1]), "beyond its block"),
         (gapped([1, 9]) | {"gaps": b"\1\0\0\0\1\0\0\0"}, "typed array"),
-        (gapped([1, 9], index=2**63 - 12), "beyond 64 bits"),
-        (gapped([1, 9], due_ns=2**63 - 10_000_000), "beyond 64 bits"),
+        (gapped([1, 9], index=LONG - 10), "is beyond"),
+        (gapped([1, 9], due_ns=2**60 - 10_000_000), "beyond the time"),
     ],
 )
 def test_blocks_that_are_wrong(body: dict[str, Any], reason: str) -> None:
@@ -481,7 +571,7 @@ def test_blocks_that_are_wrong(body: dict[str, Any], reason: str) -> None:
     ("body", "reason"),
     [
         ({"time_ns": -1}, "'time_ns' is -1"),
-        ({"cpus": [0, -1]}, "'cpus' has an item that is not an integer from 0 on"),
+        ({"cpus": [0, -1]}, "'cpus' has an item that is not an integer from 0 to"),
         ({"frequency_khz": [None]}, "'frequency_khz' has 1 items for 2 CPUs"),
         ({"frequency_khz": [0, "fast"]}, "'frequency_khz' has an item that is not null"),
         ({"interrupts": [1, 2, 3]}, "'interrupts' has 3 items for 2 CPUs"),
@@ -516,7 +606,7 @@ def test_only_some_kinds_are_looked_into() -> None:
 
 
 def test_more_series_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rtgauge.stream.SERIES_LIMIT == 100_000
+    assert rtgauge.stream.SERIES_LIMIT == 10_000
     monkeypatch.setattr(rtgauge.stream.bodies, "SERIES_LIMIT", 50)
     stream = Builder()
     for number in range(51):
@@ -563,8 +653,9 @@ def built_streams(draw: st.DrawFn) -> bytes:
                 if draw(st.integers(0, 9)) == 0:
                     stream.gaps(number, index, draw(some_gaps(2**31)) or [(1, 1)])
             case 2:
-                values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
-                stream.histogram(number, values, sum=0)
+                values = draw(st.lists(st.integers(-(2**61), 2**61), max_size=20))
+                total = min(max(sum(values), -(2**63)), 2**63 - 1) + draw(st.sampled_from([0, 1]))
+                stream.histogram(number, values, sum=min(total, 2**63 - 1))
             case 3:
                 stream.event("wide", 5, series=number, index=draw(int32), value=draw(int32) * 9)
     if draw(st.booleans()):

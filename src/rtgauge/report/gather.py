@@ -305,7 +305,7 @@ def _figures(
     )
     timeline: TimeBins | None = None
     heat: Heat | None = None
-    around = begin = None
+    around = begin = kept_max = None
     leading: Lead | None = None
     # of a series that has all of its values in the histogram alone, samples tell when, no more
     partial = bool(series.withheld and series.histogram)
@@ -327,6 +327,7 @@ def _figures(
         scan.run(share)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
+        kept_max = counts.max
         if partial and (whole := _from_histogram(series)).count > counts.count:
             counts = whole
         if bins is not None and (line := scan.timeline()) is not None:
@@ -352,6 +353,8 @@ def _figures(
     counts = _scaled(counts, info.scale)
     first = None if first is None else first * info.scale
     maxima = [largest for _, largest in lost_runs]
+    # The last snapshot may be older than the last samples.
+    maxima += [kept_max * info.scale] if kept_max is not None else []
     maxima += [counts.max] if counts.max is not None else []
     return Figures(
         counts=counts,
@@ -403,7 +406,7 @@ def _from_histogram(series: StoredSeries) -> Counts:
 
 def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
     """Least, mean and largest of all samples but the first."""
-    if first is None or counts.count < 2:
+    if first is None or counts.count < 2 or first > counts.values[-1]:
         return {"min": None, "mean": None, "max": None}
     left = counts.counts.copy()
     left[np.searchsorted(counts.values, first)] -= 1

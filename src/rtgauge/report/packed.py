@@ -33,7 +33,7 @@ def _put(out: bytearray, number: int) -> None:
     out.append(number)
 
 
-def pack(numbers: Int64) -> str:
+def pack(numbers: Int64 | NDArray[np.uint64]) -> str:
     """The text of numbers >= 0; ValueError if one is negative."""
     if len(numbers) and int(numbers.min()) < 0:
         raise ValueError("only numbers from 0 on can be packed so")
@@ -100,7 +100,7 @@ def unpack(text: str) -> list[int]:
 
 def pack_signed(numbers: Int64) -> str:
     """The text of numbers of either sign."""
-    return pack(np.where(numbers < 0, -2 * numbers - 1, 2 * numbers))
+    return pack((numbers.astype(np.int64) << 1 ^ numbers >> 63).view(np.uint64))
 
 
 def unpack_signed(text: str) -> list[int]:

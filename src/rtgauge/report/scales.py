@@ -78,8 +78,8 @@ def values(least: float, most: float, room: float = 0.03) -> Scale:
 def spread(least: float, most: float) -> Scale:
     """An axis for values over time: logarithmic where they reach over decades."""
     if least <= 0 or most / least < 8:
-        low = min(0.0, least * 1.05)
-        return Scale("linear", low, most * 1.08 if most > low else low + 1)
+        low, high = min(0.0, least * 1.05), max(0.0, most * 1.08)
+        return Scale("linear", low, high if high > low else 1.0)
     return Scale("log", least * 0.8, most * 1.25)
 
 
@@ -90,7 +90,14 @@ def counts(low: float, high: float) -> Scale:
 
 def linear(low: float, high: float) -> Scale:
     """A linear axis; a single place is given some width."""
-    return Scale("linear", low, high) if high > low else Scale("linear", low - 0.5, low + 0.5)
+    if high > low:
+        return Scale("linear", low, high)
+    return Scale("linear", low - _width(low) / 2, low + _width(low) / 2)
+
+
+def _width(value: float) -> float:
+    """The width of an axis about one value: 1, or more where a double has no room for that."""
+    return max(1.0, abs(value) * 1e-6)
 
 
 def _rounded(value: float, digits: int) -> float:

@@ -22,9 +22,11 @@ from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.store.folder import DOCUMENT, FORMAT, VERSION, step_path
 from rtgauge.store.pages import check_parquet
 from rtgauge.store.samples import StoredRun, StoredStep
-from rtgauge.store.scan import scan_stream
+from rtgauge.store.scan import SeriesScan, scan_stream
 from rtgauge.store.seal import RECORDS, SEAL, SealedSeries, parquet_name, read_seal
 from rtgauge.stream import (
+    COUNT_LIMIT,
+    NUMBER_LIMIT,
     Ambience,
     Clock,
     Event,
@@ -32,8 +34,10 @@ from rtgauge.stream import (
     Histogram,
     Samples,
     SeriesInfo,
+    SeriesTotals,
     Span,
     Work,
+    wrong_totals,
 )
 
 __all__ = ["JSON_LIMIT", "check_run"]
@@ -307,16 +311,18 @@ def _step(step: StoredStep) -> None:
         raise _Wrong(f"the records of {name} are damaged: {scan.end.reason}")
     if scan.end.complete != seal.end.complete or (scan.trailer is None) != (seal.trailer is None):
         raise _Wrong(f"records and seal of {name} do not agree")
-    declared = {number: one.info for number, one in scan.series.items()}
-    if [one.series for one in seal.series] != list(declared):
+    if [one.series for one in seal.series] != list(scan.series):
         raise _Wrong(f"records and seal of {name} have different series")
     filled = {parquet_name(one.series) for one in seal.series if one.rows}
     if filled != {one for one in there if one.endswith(".parquet")}:
         raise _Wrong(f"the samples of {name} are not all there, or there are others")
+    told = {one.series: one for one in (scan.trailer.series if scan.trailer else ())}
     for one in seal.series:
-        _series(folder, one, declared[one.series], name)
+        _series(folder, one, scan.series[one.series], told.get(one.series), name)
     for series in step.series:
-        _samples(series.info.series, series.chunks(), name)
+        if reason := wrong_totals(series.totals):
+            raise _Wrong(f"series {series.info.series} of {name}: {reason}")
+        _samples(series.info, series.chunks(), name)
 
 
 class _Kept:
@@ -348,26 +354,42 @@ def _seal_document(document: dict[str, Any], name: str) -> None:
         _shape(one["totals"], totals, where, ("series", "count"))
 
 
-def _series(folder: Path, sealed: SealedSeries, info: SeriesInfo, name: str) -> None:
+def _series(
+    folder: Path, sealed: SealedSeries, scan: SeriesScan, told: SeriesTotals | None, name: str
+) -> None:
+    info, where = scan.info, f"series {sealed.series} of {name}"
     same = (sealed.name, sealed.unit, sealed.scale) == (info.name, info.unit, info.scale)
-    if not same or sealed.totals.series != sealed.series:
+    same = same and sealed.totals.series == sealed.series
+    if not same or (told is not None and _counts(told) != _counts(sealed.totals)):
         raise _Wrong(f"records and seal of {name} do not agree on series {sealed.series}")
-    totals = sealed.totals
-    if min(totals.count, totals.missed, totals.lost, totals.overruns) < 0:
-        raise _Wrong(f"the seal of {name} counts below 0")
+    if sealed.max is not None and not abs(sealed.max) * info.scale <= NUMBER_LIMIT:
+        raise _Wrong(f"{where}: its largest value is beyond {NUMBER_LIMIT}")
     if sealed.rows:
         try:
             check_parquet(folder / parquet_name(sealed.series), sealed.rows)
         except ValueError as error:
-            raise _Wrong(f"series {sealed.series} of {name}: {error}") from error
+            raise _Wrong(f"{where}: {error}") from error
 
 
-def _samples(series: int, chunks: Any, name: str) -> None:
-    """Read all samples; StoreError where they cannot be, and they must rise (docs/stream.md)."""
+def _counts(totals: SeriesTotals) -> tuple[int, ...]:
+    return totals.count, totals.missed, totals.lost, totals.overruns
+
+
+def _samples(info: SeriesInfo, chunks: Any, name: str) -> None:
+    """Read all samples; StoreError where they cannot be. They must rise and lie within the limits
+    of a stream (docs/stream.md)."""
+    where = f"series {info.series} of {name}"
     last = -1
     for chunk in chunks:
         if not len(chunk.index):
             continue
         if chunk.index[0] <= last or bool((np.diff(chunk.index) <= 0).any()):
-            raise _Wrong(f"series {series} of {name}: its samples are not in order")
+            raise _Wrong(f"{where}: its samples are not in order")
         last = int(chunk.index[-1])
+        largest = max(last * info.interval_ns, _size(chunk.due_ns), _size(chunk.value) * info.scale)
+        if last > COUNT_LIMIT or largest > NUMBER_LIMIT:
+            raise _Wrong(f"{where}: its samples are beyond what they can be")
+
+
+def _size(numbers: Any) -> int:
+    return max(abs(int(numbers.min())), abs(int(numbers.max())))

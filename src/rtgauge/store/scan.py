@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rtgauge.store.files import store_errors
 from rtgauge.store.growing import Numbers, Spill
 from rtgauge.stream import (
+    COUNT_LIMIT,
     READ_SIZE,
     Ambience,
     Clock,
@@ -133,13 +134,18 @@ class SeriesScan:
         first_due_ns = int(self.block_table()[0, 1]) if self.rows else 0
         return SeriesTotals(
             series=self.info.series,
-            count=max(self.rows + self.withheld + self.lost, last.count if last else 0),
-            missed=max(_sum(missed), last.missed if last else 0),
-            lost=max(self.lost, last.lost if last else 0),
+            count=_count(self.rows + self.withheld + self.lost, last.count if last else 0),
+            missed=_count(_sum(missed), last.missed if last else 0),
+            lost=_count(self.lost, last.lost if last else 0),
             overruns=max(len(missed), last.overruns if last else 0),
             first_due_ns=first_due_ns,
-            last_due_ns=self.last_due_ns,
+            last_due_ns=max(first_due_ns, self.last_due_ns),
         )
+
+
+def _count(counted: int, snapshot: int) -> int:
+    """What was counted and what the last histogram says, within the limit of a stream's counts."""
+    return min(max(counted, snapshot), COUNT_LIMIT)
 
 
 def _sum(numbers: Int64s) -> int:

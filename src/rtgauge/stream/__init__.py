@@ -20,7 +20,14 @@ not as the page says it stops for good, keeping what came before.
 
 from __future__ import annotations
 
-from rtgauge.stream.bodies import FORMAT, SERIES_LIMIT, VERSION
+from rtgauge.stream.bodies import (
+    COUNT_LIMIT,
+    FORMAT,
+    NUMBER_LIMIT,
+    SERIES_LIMIT,
+    VERSION,
+    wrong_totals,
+)
 from rtgauge.stream.encode import encode_record
 from rtgauge.stream.reader import BODY_LIMIT, READ_SIZE, StreamReader, read_stream
 from rtgauge.stream.records import (
@@ -52,7 +59,9 @@ from rtgauge.stream.records import (
 
 __all__ = [
     "BODY_LIMIT",
+    "COUNT_LIMIT",
     "FORMAT",
+    "NUMBER_LIMIT",
     "READ_SIZE",
     "SERIES_LIMIT",
     "VERSION",
@@ -83,4 +92,5 @@ __all__ = [
     "Work",
     "encode_record",
     "read_stream",
+    "wrong_totals",
 ]

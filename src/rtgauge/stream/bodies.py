@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from rtgauge.errors import StreamError
-from rtgauge.stream.cbor import INT64_MIN, Bad, Value
+from rtgauge.stream.cbor import INT64_MAX, INT64_MIN, Bad, Value
 from rtgauge.stream.records import (
     Ambience,
     Clock,
@@ -37,8 +37,16 @@ from rtgauge.stream.records import (
 
 FORMAT = "rtgauge-stream"
 VERSION = 1
-SERIES_LIMIT = 100_000
 SUB_BITS = 7
+SERIES_LIMIT = 10_000
+NUMBER_LIMIT = 1 << 60
+"""Times in ns, and values times the scale of their series, lie between this and its negative, so
+that differences, sums of two and products by 2 fit 64 bits; in ns it is 36 years."""
+COUNT_LIMIT = 1 << 53
+"""The largest index or count, which a double holds exactly."""
+SCALE_LIMIT = NUMBER_LIMIT >> 31
+UNKNOWN = INT64_MIN
+"""The largest of lost samples where nobody knows it."""
 
 # The highest bucket is that of the largest 64-bit value: its highest set bit is 62.
 _BUCKET_MAX = (62 - SUB_BITS) * (1 << SUB_BITS) + (1 << (SUB_BITS + 1)) - 1
@@ -60,16 +68,24 @@ class Body:
             return Bad(f"the key '{name}' is missing")
         return Bad(f"'{name}' is not {kind}")
 
-    def integer(self, key: str, low: int = INT64_MIN) -> int:
+    def integer(self, key: str, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
         value = self.pairs.get(key)
         if type(value) is not int:
             raise self._bad(key, "an integer")
         if value < low:
             raise Bad(f"'{self.what}{key}' is {value}, below {low}")
+        if value > high:
+            raise Bad(f"'{self.what}{key}' is {value}, above {high}")
         return value
 
-    def integer_or_null(self, key: str, low: int) -> int | None:
-        return None if self.pairs.get(key, 0) is None else self.integer(key, low)
+    def count(self, key: str, low: int = 0) -> int:
+        return self.integer(key, low, COUNT_LIMIT)
+
+    def time(self, key: str, low: int = -NUMBER_LIMIT) -> int:
+        return self.integer(key, low, NUMBER_LIMIT)
+
+    def count_or_null(self, key: str) -> int | None:
+        return None if self.pairs.get(key, 0) is None else self.count(key)
 
     def text(self, key: str) -> str:
         value = self.pairs.get(key)
@@ -118,20 +134,28 @@ class Body:
 
 
 class Declared:
-    """What the reader keeps of a series: whether the next block may come."""
+    """What the reader keeps of a series: whether the next block may come, and its limits."""
 
-    __slots__ = ("interval_ns", "next_index")
+    __slots__ = ("interval_ns", "last_index", "last_value", "next_index")
 
-    def __init__(self, interval_ns: int) -> None:
+    def __init__(self, interval_ns: int, scale: int) -> None:
         self.interval_ns = interval_ns
         self.next_index = 0
+        self.last_index = min(COUNT_LIMIT, NUMBER_LIMIT // max(interval_ns, 1))
+        self.last_value = NUMBER_LIMIT // scale
+
+    def check_index(self, last: int) -> None:
+        """Bad when a sample or a grid point of this index is beyond the limits."""
+        if last > self.last_index:
+            raise Bad(f"the index {last} is beyond {self.last_index}, the last of its series")
 
 
 DeclaredSeries: TypeAlias = dict[int, Declared]
 
 _STATES = ("complete", "interrupted", "failed", "skipped")
 _RESULTS = ("pass", "fail", "inconclusive", "skipped")
-# The further keys of the known events: name → lowest value of an integer, or None for text.
+# The further keys of the known events: name → lowest value of an integer, or None for text; of a
+# value the limit depends on its series.
 _EVENT_KEYS: dict[str, dict[str, int | None]] = {
     "maximum": {"series": 0, "index": 0, "value": INT64_MIN},
     "missed": {"series": 0, "index": -1, "count": 0},
@@ -224,17 +248,17 @@ def _series_info(sequence: int, body: Body, series: DeclaredSeries) -> SeriesInf
         priority=body.integer("priority"),
         labels=MappingProxyType(cast("dict[str, str]", labels)),
         unit=body.text("unit"),
-        scale=body.integer("scale", 1) if "scale" in body.pairs else 1,
-        interval_ns=body.integer("interval_ns", 0),
+        scale=body.integer("scale", 1, SCALE_LIMIT) if "scale" in body.pairs else 1,
+        interval_ns=body.time("interval_ns", 0),
         companion=body.integer("companion", 0) if "companion" in body.pairs else None,
         histogram_only=body.boolean("histogram_only"),
-        stamp_ns=body.integer("stamp_ns", 0) if "stamp_ns" in body.pairs else None,
+        stamp_ns=body.time("stamp_ns", 0) if "stamp_ns" in body.pairs else None,
     )
     if number in series:
         raise Bad(f"series {number} is declared twice")
     if len(series) >= SERIES_LIMIT:
         raise Bad(f"there are more than {SERIES_LIMIT} series")
-    series[number] = Declared(info.interval_ns)
+    series[number] = Declared(info.interval_ns, info.scale)
     return info
 
 
@@ -255,36 +279,78 @@ def _histogram(sequence: int, body: Body, series: DeclaredSeries) -> Histogram:
         if bool((counts < 1).any()):
             raise Bad("a bucket has a count below 1")
     buckets.flags.writeable = False
+    last = series[number].last_value
+    count, low, high = (
+        body.count("count"),
+        body.integer("min", -last),
+        body.integer("max", -last, last),
+    )
+    total = body.integer("sum")
+    if sum(counts.tolist()) != count:
+        raise Bad("the counts of the buckets do not add up to 'count'")
+    if not len(buckets):
+        if (low, high, total) != (0, 0, 0):
+            raise Bad("it has no samples, but a minimum, a maximum or a sum")
+    elif low > high or (_bucket(low), _bucket(high)) != (numbers[0], numbers[-1]):
+        raise Bad("'min' and 'max' do not lie in the first and the last bucket")
+    elif not _within_64_bits(low * count) <= total <= _within_64_bits(high * count):
+        raise Bad("'sum' is not one of values from 'min' to 'max'")
     return Histogram(
         sequence=sequence,
         series=number,
-        count=body.integer("count", 0),
-        min=body.integer("min"),
-        max=body.integer("max"),
-        sum=body.integer("sum"),
-        missed=body.integer("missed", 0),
-        lost=body.integer("lost", 0),
-        overruns=body.integer("overruns", 0),
+        count=count,
+        min=low,
+        max=high,
+        sum=total,
+        missed=body.count("missed"),
+        lost=body.count("lost"),
+        overruns=body.count("overruns"),
         sub_bits=SUB_BITS,
         buckets=buckets,
     )
 
 
+def _within_64_bits(number: int) -> int:
+    return min(max(number, INT64_MIN), INT64_MAX)
+
+
+def _bucket(value: int) -> int:
+    """The bucket of a value (docs/stream.md, type 5)."""
+    if value < 0:
+        return -1 - _bucket(-1 - value)
+    shift = max(value.bit_length() - 1 - SUB_BITS, 0)
+    return (shift << SUB_BITS) + (value >> shift)
+
+
 def _event(sequence: int, body: Body, series: DeclaredSeries) -> Event:
     name = body.text("event")
-    time_ns = body.integer("time_ns")
+    time_ns = body.time("time_ns")
     for key, low in _EVENT_KEYS.get(name, {}).items():
         if low is None:
             body.text(key)
         else:
             body.integer(key, low)
     number = declared(body, series) if "series" in body.pairs else None
+    if number is not None and name in _EVENT_KEYS:
+        _event_limits(name, body, series[number])
     fields = {
         key: value
         for key, value in body.pairs.items()
         if key not in ("event", "time_ns", "series") and isinstance(value, _SIMPLE_TYPES)
     }
     return Event(sequence, name, time_ns, number, MappingProxyType(fields))
+
+
+def _event_limits(name: str, body: Body, series: Declared) -> None:
+    """Bad when an event names samples, grid points or values beyond the limits of its series."""
+    for key in ("value", "max"):
+        unknown = key == "max" and body.pairs.get(key) == UNKNOWN
+        if key in _EVENT_KEYS[name] and not unknown:
+            body.integer(key, -series.last_value, series.last_value)
+    last = body.integer("index", -1) if "index" in _EVENT_KEYS[name] else 0
+    if "count" in _EVENT_KEYS[name]:
+        last += body.count("count")
+    series.check_index(last)
 
 
 def _clock(sequence: int, body: Body, _series: DeclaredSeries) -> Clock:
@@ -297,8 +363,8 @@ def _work(sequence: int, body: Body, _series: DeclaredSeries) -> Work:
         body.text("load"),
         body.text("unit"),
         body.integer("count", 0),
-        body.integer("from_ns"),
-        body.integer("to_ns"),
+        body.time("from_ns"),
+        body.time("to_ns"),
     )
 
 
@@ -307,8 +373,8 @@ def _counts(body: Body, key: str, cpus: int | None = None) -> tuple[int, ...]:
     values = body.array(key)
     if cpus is not None and len(values) != cpus:
         raise Bad(f"'{key}' has {len(values)} items for {cpus} CPUs")
-    if any(type(value) is not int or value < 0 for value in values):
-        raise Bad(f"'{key}' has an item that is not an integer from 0 on")
+    if any(type(value) is not int or not 0 <= value <= COUNT_LIMIT for value in values):
+        raise Bad(f"'{key}' has an item that is not an integer from 0 to {COUNT_LIMIT}")
     return tuple(cast("list[int]", values))
 
 
@@ -317,19 +383,19 @@ def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
     frequency = body.array("frequency_khz")
     if len(frequency) != len(cpus):
         raise Bad(f"'frequency_khz' has {len(frequency)} items for {len(cpus)} CPUs")
-    if any(f is not None and (type(f) is not int or f < 0) for f in frequency):
-        raise Bad("'frequency_khz' has an item that is not null or an integer from 0 on")
+    if any(f is not None and (type(f) is not int or not 0 <= f <= COUNT_LIMIT) for f in frequency):
+        raise Bad(f"'frequency_khz' has an item that is not null or an integer to {COUNT_LIMIT}")
     temperature = body.map("temperature_mc")
-    if any(type(value) is not int for value in temperature.values()):
-        raise Bad("a temperature is not an integer")
+    if any(type(t) is not int or abs(t) > COUNT_LIMIT for t in temperature.values()):
+        raise Bad(f"a temperature is not an integer to {COUNT_LIMIT}")
     return Ambience(
         sequence=sequence,
-        time_ns=body.integer("time_ns", 0),
+        time_ns=body.time("time_ns", 0),
         cpus=cpus,
         frequency_khz=tuple(cast("list[int | None]", frequency)),
         interrupts=_counts(body, "interrupts", len(cpus)),
         steal_ns=_counts(body, "steal_ns", len(cpus)),
-        smi=body.integer_or_null("smi", 0),
+        smi=body.count_or_null("smi"),
         temperature_mc=MappingProxyType(cast("dict[str, int]", temperature)),
     )
 
@@ -356,19 +422,35 @@ def _verdict(sequence: int, body: Body, _series: DeclaredSeries) -> Verdict:
     )
 
 
-def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
-    totals = tuple(
-        SeriesTotals(
-            series=declared(one, series),
-            count=one.integer("count", 0),
-            missed=one.integer("missed", 0),
-            lost=one.integer("lost", 0),
-            overruns=one.integer("overruns", 0),
-            first_due_ns=one.integer("first_due_ns"),
-            last_due_ns=one.integer("last_due_ns"),
-        )
-        for one in body.bodies("series")
+def wrong_totals(totals: SeriesTotals) -> str:
+    """What of a series' totals cannot be, in words; empty when nothing is wrong."""
+    counts = (totals.count, totals.missed, totals.lost, totals.overruns)
+    if min(counts) < 0 or max(counts) > COUNT_LIMIT:
+        return f"its totals have a count that is not from 0 to {COUNT_LIMIT}"
+    if max(abs(totals.first_due_ns), abs(totals.last_due_ns)) > NUMBER_LIMIT:
+        return f"its totals have a time beyond {NUMBER_LIMIT}"
+    if totals.count and totals.last_due_ns < totals.first_due_ns:
+        return "it ends before it begins"
+    return ""
+
+
+def _series_totals(body: Body, series: DeclaredSeries) -> SeriesTotals:
+    totals = SeriesTotals(
+        series=declared(body, series),
+        count=body.integer("count"),
+        missed=body.integer("missed"),
+        lost=body.integer("lost"),
+        overruns=body.integer("overruns"),
+        first_due_ns=body.integer("first_due_ns"),
+        last_due_ns=body.integer("last_due_ns"),
     )
+    if reason := wrong_totals(totals):
+        raise Bad(f"series {totals.series}: {reason}")
+    return totals
+
+
+def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
+    totals = tuple(_series_totals(one, series) for one in body.bodies("series"))
     if len({one.series for one in totals}) != len(totals):
         raise Bad("the totals name a series twice")
     return Trailer(
@@ -376,10 +458,10 @@ def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
         state=body.choice("state", _STATES),
         reason=body.text("reason"),
         remedy=body.text("remedy"),
-        duration_ns=body.integer("duration_ns", 0),
+        duration_ns=body.time("duration_ns", 0),
         records=body.integer("records", 0),
         series=totals,
-        cpu_ns=body.integer("cpu_ns", 0),
+        cpu_ns=body.time("cpu_ns", 0),
     )
 
 

@@ -20,10 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.errors import StreamError
-from rtgauge.stream.bodies import RECORDS, Body, DeclaredSeries, check_version, declared
+from rtgauge.stream.bodies import (
+    NUMBER_LIMIT,
+    RECORDS,
+    Body,
+    DeclaredSeries,
+    check_version,
+    declared,
+)
 from rtgauge.stream.cbor import (
     BYTES,
-    INT64_MAX,
     UNSIGNED,
     WIDTHS,
     Bad,
@@ -289,6 +295,8 @@ class StreamReader:
             or zlib.crc32(body) != _short(crc)
             or number < self._next
             or series not in self._series
+            or index + count > self._series[series].last_index
+            or time_ns > NUMBER_LIMIT
         ):
             return None
         self._count(number)
@@ -319,8 +327,8 @@ class StreamReader:
             or rest
             or count == 0
             or index < series.next_index
-            or index + count > INT64_MAX
-            or due_ns + (count - 1) * series.interval_ns > INT64_MAX
+            or index + count - 1 > series.last_index
+            or due_ns + (count - 1) * series.interval_ns > NUMBER_LIMIT
         ):
             return None
         self._count(number)
@@ -356,7 +364,7 @@ class StreamReader:
         number = declared(body, self._series)
         series = self._series[number]
         index = body.integer("index", 0)
-        due_ns = body.integer("due_ns")
+        due_ns = body.time("due_ns")
         typed = _typed(pairs, "samples")
         count = (typed.stop - typed.start) // 4
         if count == 0:
@@ -369,8 +377,9 @@ class StreamReader:
             gaps, gaps_at = _pairs(data, at, count, series.interval_ns), self._position + at.start
             missed = int(gaps[:, 1].sum(dtype=np.int64))
         last = count - 1 + missed
-        if index + last >= INT64_MAX or due_ns + last * series.interval_ns > INT64_MAX:
-            raise Bad("the block goes beyond 64 bits")
+        series.check_index(index + last)
+        if due_ns + last * series.interval_ns > NUMBER_LIMIT:
+            raise Bad(f"the block goes beyond the time {NUMBER_LIMIT}")
         series.next_index = index + last + 1
         values = _words(data, typed)
         place = self._position + typed.start
@@ -383,8 +392,7 @@ class StreamReader:
         index = body.integer("index", 0)
         gaps = _pairs(data, _typed(pairs, "gaps"), None, self._series[number].interval_ns)
         record = Gaps(envelope.sequence, number, index, gaps)
-        if index + int(gaps[-1, 0]) + record.missed >= INT64_MAX:
-            raise Bad("the gaps go beyond 64 bits")
+        self._series[number].check_index(index + int(gaps[-1, 0]) + record.missed)
         return record
 
 

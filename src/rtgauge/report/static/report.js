@@ -201,7 +201,7 @@ const hline = (u, value, text, stroke) => {
 
 /* A quantity over time or series may reach over decades, or below zero: how its axis is laid. */
 const spread = (lo, hi, linear) => linear || lo <= 0 || hi / lo < 8
-	? { kind: "linear", scale: { range: [Math.min(0, lo * 1.05), hi * 1.08 || 1] } }
+	? { kind: "linear", scale: { range: [Math.min(0, lo * 1.05), Math.max(0, hi * 1.08) || (lo < 0 ? 0 : 1)] } }
 	: { kind: "log", scale: { distr: 3, log: 10, range: [lo * 0.8, hi * 1.25] } };
 
 /* Dashes of lines that share a colour; the same as on paper. */

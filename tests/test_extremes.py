@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the stream's reader accepts, every report shows; what it must not accept is refused with one
+line, from a running agent and from a bundle alike."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bundles
+import extremes
+import streams
+from rtgauge import report
+from rtgauge.errors import RtgaugeError, StoreError
+from rtgauge.report import gather
+from rtgauge.report.packed import pack_signed, pack_steps, unpack_signed, unpack_steps
+from rtgauge.store import Store
+from rtgauge.store.bundle import import_bundle
+from rtgauge.store.seal import _writer_options
+from rtgauge.stream import COUNT_LIMIT, NUMBER_LIMIT
+from streams import Builder
+
+CASES = 120
+PDF = 10
+
+
+def test_streams_of_extreme_values_are_reported_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PDF for one in ten."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    accepted = 0
+    for case in range(CASES):
+        data = extremes.Extremes(random.Random(f"short {case}")).make()
+        formats = [one for one in report.FORMATS if one != ".pdf" or case % PDF == 0]
+        (tmp_path / str(case)).mkdir()
+        try:
+            extremes.carried_through(tmp_path / str(case), data, formats)
+        except RtgaugeError as error:
+            assert error.message.isprintable()
+            assert error.remedy
+        else:
+            accepted += 1
+    assert accepted > CASES * 0.8
+
+
+def at_the_limits() -> Builder:
+    """Series with the largest times, values and counts that there are."""
+    stream = Builder()
+    stream.series(0, interval_ns=2**40).series(1, interval_ns=0, scale=2**29, histogram_only=True)
+    stream.series(2, interval_ns=0, histogram_only=True).series(3, interval_ns=0)
+    stream.samples(0, 0, [5, 6, -(2**31)], due_ns=-NUMBER_LIMIT)
+    stream.samples(0, 2**20 - 2, [2**31 - 1, 7, 8], due_ns=NUMBER_LIMIT - 2 * 2**40)
+    stream.event("wide", NUMBER_LIMIT, series=0, index=1, value=NUMBER_LIMIT)
+    stream.event("missed", 0, series=0, index=2, count=2**20 - 5)
+    stream.histogram(1, [-(2**31), 2**31])
+    stream.histogram(2, [-NUMBER_LIMIT, NUMBER_LIMIT], lost=COUNT_LIMIT, missed=COUNT_LIMIT)
+    # a snapshot from before the first sample that came
+    stream.event("withheld", 0, series=3, index=0, count=2)
+    stream.histogram(3, [1, 2, 3]).samples(3, 5, [9])
+    totals = {"count": COUNT_LIMIT, "first_due_ns": -NUMBER_LIMIT, "last_due_ns": NUMBER_LIMIT}
+    rows = [streams.totals(number, **totals) for number in range(4)]
+    return stream.trailer(duration_ns=NUMBER_LIMIT, series=rows)
+
+
+def test_the_limits_themselves_are_reported_in_every_format(tmp_path: Path) -> None:
+    extremes.carried_through(tmp_path, at_the_limits().data, list(report.FORMATS))
+
+
+def test_a_sample_after_the_last_snapshot_is_in_the_maximum(tmp_path: Path) -> None:
+    """The step of an agent that died: the last snapshot of its histogram is older."""
+    stream = Builder().series(0).samples(0, 0, [5]).event("withheld", 0, series=0, index=1, count=3)
+    stream.histogram(0, [5, 1, 2, 3]).samples(0, 9, [700])
+    with Store.open(str(tmp_path)) as store:
+        step = store.get(bundles.carry_out(store, data=stream.data)).steps[0]
+        (figures,) = gather.gather([(step.series[0], step)])
+        assert figures.max == 700
+        assert figures.counts.max == 5
+
+
+def wrong_histogram(**changes: Any) -> Builder:
+    return Builder().series(0, histogram_only=True).histogram(0, [1, 2, 3], **changes)
+
+
+WRONG: dict[str, tuple[Builder, str]] = {
+    "no buckets": (wrong_histogram(buckets=[]), "do not add up"),
+    "another count": (wrong_histogram(count=4), "do not add up"),
+    "another maximum": (wrong_histogram(max=4), "do not lie in"),
+    "a sum beyond": (wrong_histogram(sum=10), "'sum' is not one"),
+    "a value": (Builder().series(0).event("wide", 0, series=0, index=0, value=2**61), "'value' is"),
+    "a scale": (Builder().series(0, scale=2**30), "'scale' is"),
+    "a time": (Builder().series(0).samples(0, 0, [1], due_ns=2**61), "'due_ns' is"),
+    "an index": (Builder().series(0).samples(0, 2**53, [1], due_ns=0), "is beyond"),
+    "an end": (
+        Builder().series(0).trailer(series=[streams.totals(0, count=1, first_due_ns=9)]),
+        "it ends before it begins",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_from_an_agent_and_from_a_bundle_the_same_is_refused(tmp_path: Path, name: str) -> None:
+    stream, reason = WRONG[name]
+    with Store.open(str(tmp_path / "one")) as store:
+        run = store.get(bundles.carry_out(store, data=stream.data))
+        assert reason in run.steps[0].end.reason
+        extremes.follow(run, [".html"])
+        files = bundles.files_of(run.path)
+    # somebody put the record into the sealed stream
+    cut = b"".join(stream.parts[:-1])
+    assert files["steps/000/records.cbor"] == cut[: len(files["steps/000/records.cbor"])]
+    files["steps/000/records.cbor"] = stream.data
+    assert reason in refused(tmp_path, files)
+
+
+def refused(folder: Path, files: dict[str, bytes]) -> str:
+    (folder / "b.rtgauge").write_bytes(bundles.pack(files))
+    with Store.open(str(folder / "two")) as store:
+        with pytest.raises(StoreError) as found:
+            import_bundle(store, folder / "b.rtgauge")
+        assert not store.runs()
+    return found.value.message
+
+
+@pytest.mark.parametrize(
+    ("totals", "trailer"),
+    [
+        ({"count": COUNT_LIMIT + 1}, False),
+        ({"last_due_ns": 2**61}, False),
+        ({"first_due_ns": 1, "last_due_ns": 0}, False),
+        ({"count": 41}, True),
+        ({"overruns": 1}, True),
+    ],
+)
+def test_totals_of_a_seal_are_those_of_its_records(
+    tmp_path: Path, totals: dict[str, int], trailer: bool
+) -> None:
+    stream = Builder().series(0).samples(0, 0, streams.latencies(40))
+    if trailer:
+        stream.trailer(series=[streams.totals(0, count=40)])
+    with Store.open(str(tmp_path / "one")) as store:
+        files = bundles.files_of(store.path / bundles.carry_out(store, data=stream.data))
+
+    def change(seal: dict[str, Any]) -> None:
+        seal["series"][0]["totals"] |= totals
+
+    files = bundles.with_json(files, "steps/000/seal.json", change)
+    assert "series 0" in refused(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("index", COUNT_LIMIT + 1), ("due_ns", -NUMBER_LIMIT - 1), ("value", NUMBER_LIMIT + 1)],
+)
+def test_samples_of_a_bundle_have_the_limits_of_a_stream(
+    tmp_path: Path, column: str, value: int
+) -> None:
+    stream = (
+        Builder().series(0).samples(0, 0, [1, 2, 3]).event("wide", 0, series=0, index=2, value=4)
+    )
+    with Store.open(str(tmp_path / "one")) as store:
+        run = store.get(bundles.carry_out(store, data=stream.data))
+        path = run.steps[0].folder / "series-0.parquet"
+        table = pq.read_table(path)
+        numbers = table.column(column).to_numpy().copy()
+        numbers[-1] = value
+        at = table.column_names.index(column)
+        changed = table.set_column(at, table.schema.field(column), pa.array(numbers))
+        pq.write_table(changed, path, **_writer_options(3))
+        files = bundles.files_of(run.path)
+    assert "its samples are beyond what they can be" in refused(tmp_path, files)
+
+
+def test_any_64_bits_are_packed() -> None:
+    ends = np.array([0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)])
+    assert unpack_signed(pack_signed(ends)) == ends.tolist()
+    times = np.array([-NUMBER_LIMIT, NUMBER_LIMIT, -NUMBER_LIMIT, 0])
+    assert unpack_steps(pack_steps(times)) == times.tolist()
