@@ -164,6 +164,72 @@ def test_the_second_line_is_sized_and_timed() -> None:
     assert stats.second_line(times[:20], excess[:20]) is None
 
 
+def _on_grid(
+    random: np.random.Generator, seconds: float, interval_ns: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Wake-ups on a time grid: when each came, and its excess over the median."""
+    count = int(seconds * 1e9 / interval_ns)
+    latency = random.lognormal(np.log(5000), 0.25, count)
+    return np.arange(count, dtype=np.float64) * interval_ns, latency
+
+
+def _found(
+    grid: NDArray[np.float64], latency: NDArray[np.float64], interval_ns: int
+) -> stats.Line | None:
+    excess = latency - float(np.median(latency))
+    return stats.second_line(grid + latency, excess, (250,), interval_ns=interval_ns)
+
+
+@pytest.mark.parametrize(
+    ("interval_ns", "lengths"),
+    [
+        (MS, (4.0,)),  # one noisy episode
+        (MS, (0.3, 0.2)),  # bursts
+        (MS, (0.05,) * 4),
+        (10 * MS, (4.0,)),
+        (10 * MS, (2.0, 1.0)),
+    ],
+)
+def test_the_rhythm_of_the_grid_is_no_second_line(
+    interval_ns: int, lengths: tuple[float, ...]
+) -> None:
+    """Where the large samples come in episodes, the grid's own frequency stands out."""
+    wrong = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        grid, latency = _on_grid(random, 25.0, interval_ns)
+        for length in lengths:
+            begin = random.uniform(0, 25.0 - length) * 1e9
+            noisy = (grid >= begin) & (grid < begin + length * 1e9)
+            latency[noisy] *= random.lognormal(1.0, 0.5, int(noisy.sum()))
+        wrong += _found(grid, latency, interval_ns) is not None
+    assert wrong == 0
+
+
+@pytest.mark.parametrize(
+    ("interval_ns", "period_ns", "length_ns"),
+    [
+        (MS, 37_130_000, 1_200_000),
+        (MS, 14_370_000, 1_200_000),
+        (10 * MS, 150 * MS, 12 * MS),
+        (10 * MS, 377_700_000, 12 * MS),
+    ],
+)
+def test_a_true_period_is_found_on_a_grid(interval_ns: int, period_ns: int, length_ns: int) -> None:
+    """An event of that length holds up what would wake up within it, until it ends."""
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        grid, latency = _on_grid(random, 25.0, interval_ns)
+        events = np.arange(random.uniform(0, period_ns), 25e9 - 2 * interval_ns, period_ns)
+        at = np.searchsorted(grid, events)
+        held = events + length_ns - grid[at]
+        latency[at[held > 0]] += held[held > 0]
+        found = _found(grid, latency, interval_ns)
+        assert found is not None
+        # a tenth of what 25 s resolve
+        assert 1e9 / found.comb.period_ns == pytest.approx(1e9 / period_ns, abs=0.004)
+
+
 def test_the_rhythm_of_the_loops_is_no_second_line() -> None:
     """Of loops of 300 samples the hundredth is slow: periodic, but of the measurement's making."""
     random = np.random.default_rng(13)

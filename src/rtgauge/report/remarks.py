@@ -239,12 +239,16 @@ def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
     alone = [[at] for members in cpus.values() for at in members if len(members) > 1]
     found = []
     for members in sorted([*cpus.values(), *alone], key=largest, reverse=True)[:MOST]:
-        grid = all(quantity.series[at]["interval_ns"] for at in members)
+        intervals = {quantity.series[at]["interval_ns"] for at in members}
+        grid = all(intervals)
+        interval_ns = intervals.pop() if len(intervals) == 1 else 0
         for seamless in (False,) if grid else (False, True):
             parts = [_placed(quantity, at, seamless) for at in members]
             times, excess, place = (np.concatenate(rows) for rows in zip(*parts, strict=True))
             rates = [quantity.hz] if quantity.hz else TICKS_HZ
-            line = stats.second_line(times, excess, rates, None if grid else place)
+            line = stats.second_line(
+                times, excess, rates, None if grid else place, interval_ns=interval_ns
+            )
             # Of several series in turn any other rhythm may be that of their taking turns.
             if line is not None and (grid or len(members) == 1 or line.comb.near(rates)):
                 found.append((line, members))

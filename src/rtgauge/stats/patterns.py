@@ -137,7 +137,13 @@ class Comb:
         return any(abs(self.period_ns * rate / 1e9 - 1) < _SAME_RATE for rate in rates)
 
 
-def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) -> Comb | None:
+def comb(
+    hits: Float64,
+    exposure: Float64,
+    rates: Sequence[float] = TICKS_HZ,
+    *,
+    interval_ns: float = 0.0,
+) -> Comb | None:
     """Whether hits come at regular times; None if they do not, or there are too few to say.
 
     ``exposure``: the times of all samples, hits or not. Hits at random come more often where there
@@ -150,11 +156,17 @@ def comb(hits: Float64, exposure: Float64, rates: Sequence[float] = TICKS_HZ) ->
     37, 1919, with the window taken out). It must exceed 27 at any of up to 65 536 frequencies, or
     11 at one of the few ``rates`` (by default those for which kernels are built), and half of the
     hits be in phase.
+
+    ``interval_ns``: of the grid on which the samples were taken, if any. On it a frequency f looks
+    like its distance from each multiple of the sampling rate; hits must recur at that distance,
+    too. One noisy episode does not.
     """
-    return _comb(hits, _Exposure(exposure), rates) if len(exposure) else None
+    return _comb(hits, _Exposure(exposure), rates, interval_ns) if len(exposure) else None
 
 
-def _comb(hits: Float64, exposure: _Exposure, rates: Sequence[float]) -> Comb | None:
+def _comb(
+    hits: Float64, exposure: _Exposure, rates: Sequence[float], interval_ns: float
+) -> Comb | None:
     hits = np.sort(hits)
     if len(hits):
         hits = hits[np.diff(hits, prepend=-np.inf) > _APART_NS]
@@ -165,10 +177,15 @@ def _comb(hits: Float64, exposure: _Exposure, rates: Sequence[float]) -> Comb | 
     found = [_Peak(f, *_power(hits, exposure, f)) for f in _seen(rates, span)]
     found = [one for one in found if one.power >= _KNOWN]
     if len(hits) >= _ENOUGH:
-        found += _search(hits, exposure)
+        found += _search(hits, exposure, interval_ns)
     found = [_refined(hits, exposure, one) for one in found]
     found = [one for one in found if one.strength >= _CONCENTRATED]
-    found = [one for one in found if _recurs(hits, exposure, one, _known(one.hz, rates))]
+    found = [
+        one
+        for one in found
+        if _recurs(hits, exposure, one, _known(one.hz, rates))
+        and (not interval_ns or _beats(hits, exposure, one, 1e9 / interval_ns))
+    ]
     if not found:
         return None
     # A comb is as strong at each multiple of its rate: the lowest is its own.
@@ -255,14 +272,16 @@ def _statistic(total: complex, window: complex, number: int) -> tuple[float, flo
     return beyond**2 / (number * free), beyond / number
 
 
-def _search(hits: Float64, exposure: _Exposure) -> list[_Peak]:
-    """The frequencies at which the statistic stands out, of all up to half the bins' rate."""
+def _search(hits: Float64, exposure: _Exposure, interval_ns: float) -> list[_Peak]:
+    """The frequencies at which the statistic stands out, of all up to half the bins' rate, but for
+    those that the samples' grid cannot tell from fewer than 20 periods."""
     total, window = exposure.transformed(hits), exposure.spectrum
     free = 1 - np.abs(window) ** 2
     beyond = np.abs(total - len(hits) * window) ** 2
     power = np.where(free < _FREE, 0.0, beyond / (len(hits) * np.maximum(free, _FREE)))
     hz = np.arange(len(power)) * 1e9 / (exposure.size * exposure.bin_ns)
-    power[hz < _PERIODS * 1e9 / exposure.span] = 0.0
+    beat = np.abs(hz - np.round(hz * interval_ns / 1e9) * 1e9 / interval_ns) if interval_ns else hz
+    power[beat < _PERIODS * 1e9 / exposure.span] = 0.0
     # That hits keep 200 us apart is a rhythm by itself, of a few of these.
     power[hz > 1e9 / (4 * _APART_NS)] = 0.0
     top = float(power.max(initial=0.0))
@@ -301,6 +320,15 @@ def _recurs(hits: Float64, exposure: _Exposure, peak: _Peak, known: bool) -> boo
     return power >= (_KNOWN if known else _ANY)
 
 
+def _beats(hits: Float64, exposure: _Exposure, peak: _Peak, sampling_hz: float) -> bool:
+    """Whether hits recur also at the distance of a frequency from the nearest multiple of the
+    sampling rate, which on the grid of the samples is the same, with 20 periods seen."""
+    beat_hz = abs(peak.hz - round(peak.hz / sampling_hz) * sampling_hz)
+    if beat_hz * exposure.span < _PERIODS * 1e9:
+        return False
+    return _recurs(hits, exposure, _Peak(beat_hz, *_power(hits, exposure, beat_hz)), True)
+
+
 @dataclass(frozen=True)
 class Line:
     """A second line above the first: ``number`` samples that come back every ``comb.period_ns``,
@@ -318,6 +346,8 @@ def second_line(
     excess: Float64,
     rates: Sequence[float] = TICKS_HZ,
     place: Float64 | None = None,
+    *,
+    interval_ns: float = 0.0,
 ) -> Line | None:
     """Samples that are larger at regular times than the others, if there are such.
 
@@ -325,7 +355,7 @@ def second_line(
     its series. Looked at are the largest samples, in turn 12, 24, 48, … of them, as long as they
     are clear of the body: above twice its 90 % point. ``place``: where in its test loop each was
     taken, from 0 to 1; what comes at the same place of many loops is the rhythm of the loops, and
-    found only if it has one of the ``rates``.
+    found only if it has one of the ``rates``. ``interval_ns``: as in ``comb``.
     """
     if len(times) < 4 * _LEAST_HITS:
         return None
@@ -337,7 +367,7 @@ def second_line(
     number = _LEAST_HITS
     while number // 2 < min(clear, len(times) // 5):
         some = order[: min(number, clear, len(times) // 5)]
-        found = _comb(times[some], exposure, rates)
+        found = _comb(times[some], exposure, rates, interval_ns)
         if found is not None and place is not None and not found.near(rates):
             turns = np.exp(2j * np.pi * place[some])
             found = None if abs(turns.mean()) >= _SAME_PLACE else found
