@@ -380,6 +380,23 @@ def test_the_text_fits_and_has_the_figures(width: int) -> None:
     assert plain.isascii()
 
 
+@pytest.mark.parametrize(("lab", "ranked"), [("counted", False), ("", True)])
+def test_counted_maxima_have_no_ratio(lab: str, ranked: bool) -> None:
+    """Each is one sample of one deterministic boot: a ratio of two would rank them."""
+    document = compared(study(lab=lab)).document
+    ratios = [one["rows"][1]["ratio"] for one in document["quantities"]]
+    assert all((one["max"] is not None) == ranked for one in ratios)
+    assert all(one["50"] is not None for one in ratios)
+    compare.validate(document)
+    assert ("which paths are preemptible" in document["note"]) == (not ranked)
+    text = compare_text.terminal(document)
+    heads, row = (
+        next(line for line in text.splitlines() if word in line) for word in ("median", "B/A")
+    )
+    end = heads.index("max") + len("max")
+    assert row[:end].endswith("–") != ranked
+
+
 def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
     ways = [{"way": f"{word} " + "through the whole of the kernel " * 4} for word in ("up", "down")]
     runs = [kernel_run(1, "a", "6.1-rt"), kernel_run(2, "b", "6.1")]

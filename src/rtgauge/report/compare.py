@@ -211,6 +211,9 @@ def _common(runs: Sequence[Run], places: Iterable[int]) -> dict[str, set[str]]:
     return found
 
 
+_CLOCKS: Final = {"": "time", "plain": "time of the host", "counted": "instructions as time"}
+
+
 def _method(run: Run, step: Mapping[str, Any], one: Mapping[str, Any], known: set[str]) -> Method:
     """How a series was measured, as far as another way would give another quantity."""
     labels = sorted(one["labels"].items())
@@ -225,8 +228,7 @@ def _method(run: Run, step: Mapping[str, Any], one: Mapping[str, Any], known: se
         for name, value in sorted(step["parameters"].items())
         if name in known and name not in told and name != "interval"
     ]
-    clock = {"": "time", "plain": "time of the host", "counted": "instructions as time"}
-    facts.append(("clock", clock.get(_mode(run), "time")))
+    facts.append(("clock", _CLOCKS.get(_mode(run), "time")))
     return tuple(facts)
 
 
@@ -344,10 +346,12 @@ def _quantity(
         _row(analysis, number, members[number], table, tail)
         for number, table in zip(present, counts, strict=True)
     ]
+    facts = dict(method)
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
         row["ratio"] = None if first is None or row["set"] == 0 else _ratio(row["figures"], first)
-    facts = dict(method)
+        if row["ratio"] is not None and facts["clock"] == _CLOCKS["counted"]:
+            row["ratio"]["max"] = None  # one sample of one deterministic boot on either side
     return {
         **_describe(base),
         "method": {name: value for name, value in facts.items() if value},
@@ -630,9 +634,10 @@ def note(document: Mapping[str, Any]) -> str:
     )
     modes = {mode for one in document["sets"] for mode in one["emulated"]}
     emulated = {
-        "counted": " Emulated, counted mode: instructions as time, no cache model; no board's "
-        "figures. Boots of one image that are given the same orders are copies of each other: more "
-        "of them are no more evidence.",
+        "counted": " Emulated, counted mode: instructions as time (1 ns each), no cache model; no "
+        "board's figures. They show which paths are preemptible, not how long these take, and "
+        "maxima have no ratio: each is one sample of one boot. Boots of one image that are given "
+        "the same orders are copies of each other: more of them are no more evidence.",
         "plain": " Emulated in real time: the host decides how late things are; no board's "
         "figures.",
     }
