@@ -7,7 +7,7 @@ PYTHON_HERE = .venv/bin/python
 BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncontended.py \
           bench/thread_switch.py bench/handover.py bench/load_sched.py bench/loads.py \
           bench/report_scale.py bench/capture_import.py bench/kmod_irq_path.py bench/response_contexts.py \
-          bench/long_run.py \
+          bench/long_run.py bench/verdicts.py \
           bench/kills.py bench/soak.py
 
 .PHONY: setup build test check bench fuzz clean
