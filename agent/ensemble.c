@@ -171,6 +171,44 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what)
 	return false;
 }
 
+uint32_t ensemble_slept(uint32_t *preempted)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_THREAD, &usage);
+	if (preempted)
+		*preempted = (uint32_t)usage.ru_nivcsw;
+	return (uint32_t)usage.ru_nvcsw;
+}
+
+/* What the calling thread has slept and faulted since the counts that it has. */
+static void ensemble_count(struct ensemble_thread *thread)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_THREAD, &usage);
+	thread->slept = (uint32_t)usage.ru_nvcsw - thread->slept;
+	thread->faults = (uint32_t)(usage.ru_minflt + usage.ru_majflt) - thread->faults;
+}
+
+bool ensemble_disturbed(const struct ensemble_thread *thread)
+{
+	return thread->slept > (uint32_t)thread->waits && thread->faults;
+}
+
+int ensemble_move(struct ensemble_thread *thread, int cpu)
+{
+	struct cpulist one = { { 0 } };
+	int err;
+
+	cpulist_add(&one, cpu);
+	err = cpulist_apply(&one, 0);
+	/* to wait for the other CPU is part of it */
+	thread->slept = thread->faults = 0;
+	ensemble_count(thread);
+	return err;
+}
+
 static void *ensemble_main(void *arg)
 {
 	struct ensemble_thread *thread = arg;
@@ -179,7 +217,10 @@ static void *ensemble_main(void *arg)
 	/* so that a busy CPU leaves them their slices; whether it is permitted or not */
 	if (thread->ensemble->policy == SCHED_OTHER)
 		setpriority(PRIO_PROCESS, 0, -20);
+	thread->slept = thread->faults = 0;
+	ensemble_count(thread);
 	thread->body(thread);
+	ensemble_count(thread);
 	return NULL;
 }
 

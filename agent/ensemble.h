@@ -58,7 +58,7 @@ struct ensemble {
 	bool stuck; /* a thread did not end: its memory must stay */
 };
 
-/* A thread under test. Filled by the measurement but for the last three. */
+/* A thread under test. Filled by the measurement but for the last five. */
 struct ensemble_thread {
 	struct ensemble *ensemble;
 	void (*body)(struct ensemble_thread *thread);
@@ -66,9 +66,12 @@ struct ensemble_thread {
 	const char *name; /* in evidence */
 	int number;
 	int priority; /* of the ensemble's policy; 0: SCHED_OTHER */
+	int waits;    /* how often its body waits by itself, at most */
 	pthread_t thread;
 	pid_t tid;
 	bool created;
+	uint32_t slept;	 /* how often its body waited; valid when joined */
+	uint32_t faults; /* pages that it had to be given meanwhile; valid when joined */
 };
 
 /* --- in setup() --- */
@@ -112,6 +115,13 @@ bool ensemble_goes_on(struct ensemble *e);
 bool ensemble_start(struct ensemble_thread *thread);
 /* Join it within ENSEMBLE_PATIENCE_NS. False: it is stuck, and the step ends with an error. */
 bool ensemble_join(struct ensemble_thread *thread);
+/*
+ * Whether the machine has kept a joined thread waiting where it had nothing to wait for: the kernel
+ * was moving a page that it touched (compaction, huge pages), though memory is locked. Whoever moves
+ * it is an ordinary thread, so that others of the ensemble have run meanwhile, out of their order.
+ */
+bool ensemble_disturbed(const struct ensemble_thread *thread);
+#define ENSEMBLE_DISTURBED "a thread slept, as the kernel moved a page"
 /* Sleep until *@word is at least @value; false when that does not come in ENSEMBLE_PATIENCE_NS.
  * To miss it is no error of the step: a verdict may be made of it. */
 bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
@@ -123,6 +133,11 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what);
 
 /* --- in threads under test --- */
 
+/* Move the calling thread to another CPU than the ensemble's. 0 or -errno. */
+int ensemble_move(struct ensemble_thread *thread, int cpu);
+/* How often the calling thread has waited for something, and how often it was preempted (@preempted,
+ * unless NULL). */
+uint32_t ensemble_slept(uint32_t *preempted);
 /* Wait for a gate, without a limit; ensemble_open() opens it for all. */
 void ensemble_gate(uint32_t *gate);
 void ensemble_open(uint32_t *gate);

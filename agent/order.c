@@ -79,6 +79,51 @@ void order_verdict(struct run *run, const struct order *order, bool held, const 
 	run_verdict(run, order->rule, held ? "pass" : "fail", evidence, remedy);
 }
 
+bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
+		 const char *disturbed)
+{
+	const char *rule = rounds->order.rule;
+
+	if (!held && disturbed) {
+		rounds->disturbed = disturbed;
+		return ++rounds->repeated < ORDER_ROUNDS;
+	}
+	rounds->order = *now;
+	rounds->order.rule = rule;
+	rounds->held = held;
+	rounds->judged++;
+	return held && rounds->judged < ORDER_ROUNDS;
+}
+
+void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, const char *why,
+			  const char *remedy)
+{
+	bool decided = rounds->judged == ORDER_ROUNDS || (rounds->judged && !rounds->held);
+	char text[640]; /* more than there is to say */
+	int used;
+
+	if (!rounds->judged && !rounds->repeated) {
+		order_not_tried(run, rounds->order.rule);
+		return;
+	}
+	used = snprintf(text, sizeof(text), "%s%s", why, why[0] ? " " : "");
+	if (rounds->repeated)
+		used += snprintf(text + used, sizeof(text) - (size_t)used,
+				 "(%d disturbed and repeated: %s) ", rounds->repeated,
+				 rounds->disturbed);
+	if (rounds->held || !rounds->judged)
+		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s; the last",
+			 rounds->judged, rounds->judged == 1 ? "" : "s");
+	else
+		snprintf(text + used, sizeof(text) - (size_t)used, "in round %d", rounds->judged);
+	if (decided)
+		order_verdict(run, &rounds->order, rounds->held, text, remedy);
+	else
+		run_verdict(run, rounds->order.rule, "inconclusive", text,
+			    "run it again on a machine that does nothing else, with more time "
+			    "(--for)");
+}
+
 void order_not_tried(struct run *run, const char *rule)
 {
 	run_verdict(run, rule, "inconclusive", "not tried: the step ended before",

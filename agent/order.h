@@ -42,6 +42,26 @@ const char *order_text(const struct order *order, char *buf, size_t size);
 /* In finish(): the verdict pass or fail with the order as its evidence, after @why, if not "". */
 void order_verdict(struct run *run, const struct order *order, bool held, const char *why,
 		   const char *remedy);
+/*
+ * Rounds of one rule: once may be chance, and a kernel with a race keeps an order most times. A round
+ * that the machine disturbed can only have broken an order, and is repeated.
+ */
+#define ORDER_ROUNDS 10
+
+struct order_rounds {
+	struct order order; /* of the round that did not hold, else of the last; with the rule */
+	int judged;
+	bool held; /* all that were judged did */
+	int repeated;
+	const char *disturbed; /* why, of the last that is repeated */
+};
+
+/* Take in a round: whether another one is to follow. @disturbed: what disturbed it, or NULL. */
+bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
+		 const char *disturbed);
+/* In finish(): the verdict, with @why, the number of rounds and the order as its evidence. */
+void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, const char *why,
+			  const char *remedy);
 /* In finish(): @rule was not tried, as the step ended before; never silently. */
 void order_not_tried(struct run *run, const char *rule);
 /* In finish(): the table `order` (rule, time, thread, event) of several verdicts. */

@@ -129,15 +129,25 @@ def test_no_ceiling_where_its_priority_may_not_be_had(agent: str, tmp_path: Path
 # --- mutex-inversion ---
 
 
-def order_of(stream: Stream, protocol: str) -> list[tuple[object, object]]:
+def avoided(protocol: str, *, across: bool = False) -> str:
+    return f"priority inversion is avoided ({protocol}{ACROSS if across else ''})"
+
+
+def results_here(stream: Stream) -> dict[str, str]:
+    """The verdicts on one CPU, without those of an owner on another one."""
+    return {rule: result for rule, result in results(stream).items() if ACROSS not in rule}
+
+
+def order_of(stream: Stream, protocol: str, *, across: bool = False) -> list[tuple[object, object]]:
     """Thread and event, in the order of the table, whose times never go back."""
-    rule = f"priority inversion is avoided ({protocol})"
+    rule = avoided(protocol, across=across)
     found = [row for row in rows(stream, "order") if row[0] == rule]
     times = [row[1] for row in found]
     assert times == sorted(times)  # type: ignore[type-var]
     return [(row[2], row[3]) for row in found]
 
 
+ACROSS = ", owner on another CPU"
 INVERTED = [
     ("low", "has the mutex"),
     ("conductor", "lets all go"),
@@ -149,13 +159,16 @@ INVERTED = [
     ("high", "has the mutex"),
 ]
 AVOIDED = [*INVERTED[:3], *INVERTED[5:], *INVERTED[3:5]]
+needs_two_cpus = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="the owner needs a CPU of its own"
+)
 
 
 @needs_realtime
 def test_inversion_is_avoided_by_a_protocol_and_not_without_one(agent: str, tmp_path: Path) -> None:
     code, stream = measure(agent, tmp_path, "mutex-inversion", "--protocol", ",".join(PROTOCOLS))
     assert code == 3
-    assert results(stream) == {
+    assert results_here(stream) == {
         "priority inversion is avoided (none)": "fail",
         "priority inversion is avoided (inherit)": "pass",
         "priority inversion is avoided (protect)": "pass" if GLIBC else "skipped",
@@ -165,10 +178,46 @@ def test_inversion_is_avoided_by_a_protocol_and_not_without_one(agent: str, tmp_
     assert order_of(stream, "protect") == (AVOIDED if GLIBC else [])
     failed = verdicts(stream)["priority inversion is avoided (none)"]
     assert "middle runs at" in failed.evidence
+    assert "in round 1: " in failed.evidence
     assert "PTHREAD_PRIO_INHERIT" in failed.remedy
     code, stream = measure(agent, tmp_path, "mutex-inversion")
     assert code == 0
-    assert results(stream) == {"priority inversion is avoided (inherit)": "pass"}
+    assert results_here(stream) == {"priority inversion is avoided (inherit)": "pass"}
+    evidence = verdicts(stream)[avoided("inherit")].evidence
+    assert "in 10 rounds; the last: " in evidence
+
+
+@needs_realtime
+@needs_two_cpus
+def test_inversion_across_cpus(agent: str, tmp_path: Path) -> None:
+    """The owner and the middle thread are on another CPU than the thread that waits."""
+    _, stream = run(agent, tmp_path, "mutex-inversion", "--protocol", ",".join(PROTOCOLS))
+    found = {protocol: results(stream)[avoided(protocol, across=True)] for protocol in PROTOCOLS}
+    assert found == {
+        "none": "fail", "inherit": "pass", "protect": "pass" if GLIBC else "skipped",
+    }  # fmt: skip
+    for protocol, result in found.items():
+        order = order_of(stream, protocol, across=True)
+        if result == "skipped":
+            continue
+        waits, runs = order.index(("conductor", "sees it wait")), order.index(("middle", "runs"))
+        released = order.index(("low", "releases it"))
+        assert waits < min(runs, released)
+        assert (runs > released) == (result == "pass")
+    assert "in 10 rounds" in verdicts(stream)[avoided("inherit", across=True)].evidence
+
+
+@needs_realtime
+def test_inversion_across_cpus_needs_two(agent: str, tmp_path: Path) -> None:
+    code, stream = measure(agent, tmp_path, "mutex-inversion")
+    assert code == 0
+    assert results(stream) == {
+        avoided("inherit"): "pass",
+        avoided("inherit", across=True): "skipped",
+    }
+    skipped = verdicts(stream)[avoided("inherit", across=True)]
+    assert "no other CPU" in skipped.evidence
+    assert "--cpu 0,1" in skipped.remedy
 
 
 @needs_realtime
@@ -176,7 +225,7 @@ def test_without_priorities_there_is_nothing_to_inherit(agent: str, tmp_path: Pa
     code, stream = measure(
         agent, tmp_path, "mutex-inversion", "--policy", "other", "--protocol", "inherit,protect"
     )
-    assert results(stream) == {
+    assert results_here(stream) == {
         "priority inversion is avoided (inherit)": "fail",
         "priority inversion is avoided (protect)": "skipped",
     }

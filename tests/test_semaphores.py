@@ -185,6 +185,8 @@ def test_rules_hold_with_priorities(
     assert {verdict.result for verdict in verdicts(stream).values()} == {"pass"}
     for row in tables(stream)["order"].rows:
         assert row[0] in BEHAVIOUR[name]
+    judged = [rule for rule in BEHAVIOUR[name] if rule not in (INCREMENTS, MAXIMUM)]
+    assert all("in 10 rounds; the last: " in verdicts(stream)[rule].evidence for rule in judged)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,9 @@ def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) ->
         has = " ".join(str(row[2]).split()[1] for row in rows if row[3] == "has it")
         assert arrived in (None, waits)
         assert has == released
-        assert verdicts(stream)[rule].evidence.startswith(f"arrived {waits}, released {released}:")
+        assert verdicts(stream)[rule].evidence.startswith(
+            f"arrived {waits}, released {released} in 10 rounds; the last: "
+        )
 
 
 def test_lifecycle_has_every_kind_used_and_not(agent: str, tmp_path: Path) -> None:

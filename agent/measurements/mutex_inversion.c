@@ -2,14 +2,19 @@
 /*
  * Priority inversion [MUT-B-ARC]: a thread of low priority has a mutex, one of high priority wants
  * it, and one of middle priority, which has nothing to do with it, is ready to run. It must not
- * run before the high one has the mutex. docs/measurements/mutex-inversion.md
+ * run before the high one has the mutex. All three on one CPU, or low and middle on another one
+ * than high. docs/measurements/mutex-inversion.md
  */
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "cpulist.h"
 #include "ensemble.h"
 #include "order.h"
+#include "procstat.h"
 #include "mutex_kind.h"
 
 /* What the low thread does with the mutex, and the middle thread for itself. */
@@ -19,18 +24,28 @@
 
 enum inversion_role { INVERSION_LOW, INVERSION_MIDDLE, INVERSION_HIGH, INVERSION_THREADS };
 
+#define INVERSION_CONDUCTOR "conductor"
+#define INVERSION_GO "lets all go"
+#define INVERSION_WANTS "wants the mutex"
+#define INVERSION_WAITS "sees it wait"
+
 static const char *const inversion_names[INVERSION_THREADS] = { "low", "middle", "high" };
 
-/* One protocol. */
+enum inversion_place { INVERSION_ONE_CPU, INVERSION_TWO_CPUS, INVERSION_PLACES };
+
+/* One protocol in one place. */
 struct inversion {
 	enum mutex_protocol protocol;
+	enum inversion_place place;
+	int owner_cpu; /* of low and middle */
 	int64_t work_ns;
 	int refused;	  /* errno of what was refused, until low has the mutex */
 	int high_refused; /* the same of high */
-	bool ended;	  /* all threads did */
-	struct order order;
+	struct order now; /* the round that goes on */
+	struct order_rounds rounds;
 	struct ensemble_thread threads[INVERSION_THREADS];
 	pthread_mutex_t mutex;
+	uint32_t unmoved; /* errno of what kept a thread from the other CPU */
 	uint32_t ready;
 	uint32_t gates[INVERSION_THREADS];
 };
@@ -38,14 +53,16 @@ struct inversion {
 struct inversion_state {
 	struct ensemble ensemble;
 	int count;
-	struct inversion inversions[MUTEX_PROTOCOLS];
+	int other_cpu; /* -1: there is none */
+	struct inversion inversions[MUTEX_PROTOCOLS * INVERSION_PLACES];
 };
 
 #define INVERSION_RULE(protocol) "priority inversion is avoided (" protocol ")"
-static const char *const inversion_rules[MUTEX_PROTOCOLS] = {
-	[MUTEX_NONE] = INVERSION_RULE("none"),
-	[MUTEX_INHERIT] = INVERSION_RULE("inherit"),
-	[MUTEX_PROTECT] = INVERSION_RULE("protect"),
+#define INVERSION_ACROSS(protocol) INVERSION_RULE(protocol ", owner on another CPU")
+static const char *const inversion_rules[MUTEX_PROTOCOLS][INVERSION_PLACES] = {
+	[MUTEX_NONE] = { INVERSION_RULE("none"), INVERSION_ACROSS("none") },
+	[MUTEX_INHERIT] = { INVERSION_RULE("inherit"), INVERSION_ACROSS("inherit") },
+	[MUTEX_PROTECT] = { INVERSION_RULE("protect"), INVERSION_ACROSS("protect") },
 };
 
 static const char *const inversion_contexts[] = { "user", NULL };
@@ -70,6 +87,9 @@ static const struct catalogue_entry inversion_verdicts[] = {
 	{ INVERSION_RULE("none"), INVERSION_MEANING },
 	{ INVERSION_RULE("inherit"), INVERSION_MEANING },
 	{ INVERSION_RULE("protect"), INVERSION_MEANING },
+	{ INVERSION_ACROSS("none"), INVERSION_MEANING },
+	{ INVERSION_ACROSS("inherit"), INVERSION_MEANING },
+	{ INVERSION_ACROSS("protect"), INVERSION_MEANING },
 	{ NULL, NULL },
 };
 
@@ -82,7 +102,7 @@ static const struct catalogue_evaluate inversion_evaluate[] = {
 
 static void inversion_mark(struct inversion *inversion, int role, const char *what)
 {
-	order_mark(&inversion->order, inversion_names[role], what);
+	order_mark(&inversion->now, inversion_names[role], what);
 }
 
 static void inversion_ready(struct inversion *inversion, int role)
@@ -91,10 +111,21 @@ static void inversion_ready(struct inversion *inversion, int role)
 	ensemble_gate(&inversion->gates[role]);
 }
 
+static void inversion_move(struct inversion *inversion, struct ensemble_thread *thread)
+{
+	int err = 0;
+
+	if (inversion->place == INVERSION_TWO_CPUS)
+		err = ensemble_move(thread, inversion->owner_cpu);
+	if (err)
+		atomic_store_release(&inversion->unmoved, (uint32_t)-err);
+}
+
 static void inversion_low(struct ensemble_thread *thread)
 {
 	struct inversion *inversion = thread->state;
 
+	inversion_move(inversion, thread);
 	inversion->refused = pthread_mutex_lock(&inversion->mutex);
 	if (!inversion->refused)
 		inversion_mark(inversion, INVERSION_LOW, "has the mutex");
@@ -111,6 +142,7 @@ static void inversion_middle(struct ensemble_thread *thread)
 {
 	struct inversion *inversion = thread->state;
 
+	inversion_move(inversion, thread);
 	inversion_ready(inversion, INVERSION_MIDDLE);
 	if (inversion->refused)
 		return;
@@ -126,7 +158,7 @@ static void inversion_high(struct ensemble_thread *thread)
 	inversion_ready(inversion, INVERSION_HIGH);
 	if (inversion->refused)
 		return;
-	inversion_mark(inversion, INVERSION_HIGH, "wants the mutex");
+	inversion_mark(inversion, INVERSION_HIGH, INVERSION_WANTS);
 	inversion->high_refused = pthread_mutex_lock(&inversion->mutex);
 	if (inversion->high_refused)
 		return;
@@ -150,6 +182,7 @@ static bool inversion_start(struct ensemble *e, struct inversion *inversion, int
 		.state = inversion,
 		.name = inversion_names[role],
 		.number = role,
+		.waits = role == INVERSION_HIGH ? 2 : 1, /* at the gate, for the mutex */
 		.priority = e->priority - INVERSION_THREADS + role,
 	};
 	if (!ensemble_start(thread))
@@ -159,20 +192,91 @@ static bool inversion_start(struct ensemble *e, struct inversion *inversion, int
 	return true;
 }
 
-static void inversion_carry_out(struct ensemble *e, struct inversion *inversion)
+/* Until high is asleep behind its request: then only the mutex can be what it waits for. */
+static void inversion_await_high(struct ensemble *e, struct inversion *inversion)
 {
-	bool started = true;
+	const struct timespec look = { .tv_nsec = NSEC_PER_MSEC };
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+	struct procstat high;
 
-	for (int role = 0; role < INVERSION_THREADS && started; role++)
-		started = inversion_start(e, inversion, role);
-	/* all are made ready at once: the conductor, above them, keeps the CPU meanwhile */
-	order_mark(&inversion->order, "conductor", "lets all go");
+	while (!run_stopped(e->run) && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		nanosleep(&look, NULL);
+		if (procstat_read(inversion->threads[INVERSION_HIGH].tid, &high))
+			return;
+		if (high.state == 'S' &&
+		    order_find(&inversion->now, "high", INVERSION_WANTS) >= 0) {
+			order_mark(&inversion->now, INVERSION_CONDUCTOR, INVERSION_WAITS);
+			return;
+		}
+	}
+}
+
+/*
+ * One CPU: all are made ready at once, as the conductor, above them, keeps the CPU meanwhile. Two:
+ * high waits for the mutex before there is anything to do on low's and middle's CPU.
+ */
+static void inversion_let_go(struct ensemble *e, struct inversion *inversion)
+{
+	if (inversion->place == INVERSION_TWO_CPUS) {
+		ensemble_open(&inversion->gates[INVERSION_HIGH]);
+		inversion_await_high(e, inversion);
+		ensemble_open(&inversion->gates[INVERSION_LOW]);
+		ensemble_open(&inversion->gates[INVERSION_MIDDLE]);
+		order_mark(&inversion->now, INVERSION_CONDUCTOR, INVERSION_GO);
+		return;
+	}
+	order_mark(&inversion->now, INVERSION_CONDUCTOR, INVERSION_GO);
 	ensemble_open(&inversion->gates[INVERSION_HIGH]);
 	ensemble_open(&inversion->gates[INVERSION_MIDDLE]);
 	ensemble_open(&inversion->gates[INVERSION_LOW]);
-	inversion->ended = started;
+}
+
+/* One round. False: the step ends. */
+static bool inversion_round(struct ensemble *e, struct inversion *inversion)
+{
+	bool started = true, ended = true;
+
+	memset(&inversion->now, 0, sizeof(inversion->now));
+	inversion->ready = 0;
+	memset(inversion->gates, 0, sizeof(inversion->gates));
+	for (int role = 0; role < INVERSION_THREADS && started; role++)
+		started = inversion_start(e, inversion, role);
+	inversion_let_go(e, inversion);
 	for (int role = 0; role < INVERSION_THREADS; role++)
-		inversion->ended &= ensemble_join(&inversion->threads[role]);
+		ended &= ensemble_join(&inversion->threads[role]);
+	return started && ended;
+}
+
+/*
+ * Whether the middle thread ran only after the high one had the mutex; in @disturbed why that does
+ * not count, or NULL. On two CPUs after the low one released it, as both run at once then.
+ */
+static bool inversion_judge(const struct inversion *inversion, const char **disturbed)
+{
+	bool across = inversion->place == INVERSION_TWO_CPUS;
+	const struct order *order = &inversion->now;
+	int wanted = order_find(order, across ? INVERSION_CONDUCTOR : "high",
+				across ? INVERSION_WAITS : INVERSION_WANTS);
+	int had = order_find(order, "high", "has the mutex");
+	int middle = order_find(order, "middle", "runs");
+	int released = order_find(order, "low", "releases it");
+	int let_go = order_find(order, INVERSION_CONDUCTOR, INVERSION_GO);
+
+	*disturbed = NULL;
+	for (int role = 0; role < INVERSION_THREADS; role++)
+		if (ensemble_disturbed(&inversion->threads[role]))
+			*disturbed = ENSEMBLE_DISTURBED;
+	/* nothing could be inverted */
+	if (wanted < 0 || wanted > released)
+		*disturbed = "the high thread did not wait while the low one had the mutex";
+	else if (middle < wanted)
+		*disturbed = "the middle thread ran before the high one wanted the mutex";
+	else if (let_go > released)
+		*disturbed = "the middle thread was let go after the low one had released the "
+			     "mutex";
+	else
+		return middle > (across ? released : had);
+	return false;
 }
 
 static void inversion_loop(struct worker *worker)
@@ -180,91 +284,110 @@ static void inversion_loop(struct worker *worker)
 	struct inversion_state *state = worker->state;
 
 	for (int i = 0; i < state->count; i++) {
-		if (!ensemble_goes_on(&state->ensemble))
-			return;
-		if (!state->inversions[i].refused)
-			inversion_carry_out(&state->ensemble, &state->inversions[i]);
+		struct inversion *inversion = &state->inversions[i];
+		const char *disturbed;
+		bool more = true, held;
+
+		while (more && !inversion->refused && !inversion->high_refused &&
+		       !inversion->unmoved) {
+			if (!ensemble_goes_on(&state->ensemble) ||
+			    !inversion_round(&state->ensemble, inversion))
+				return;
+			held = inversion_judge(inversion, &disturbed);
+			more = order_round(&inversion->rounds, &inversion->now, held, disturbed);
+		}
 	}
 }
 
 /* --- setup and finish --- */
 
+static void inversion_add(struct inversion_state *state, enum mutex_protocol protocol,
+			  enum inversion_place place)
+{
+	struct inversion *inversion = &state->inversions[state->count++];
+	struct mutex_kind kind = { PTHREAD_MUTEX_NORMAL, protocol, 0 };
+	bool fair = state->ensemble.policy == SCHED_OTHER;
+
+	inversion->protocol = protocol;
+	inversion->place = place;
+	inversion->owner_cpu = state->other_cpu;
+	inversion->rounds.order.rule = inversion_rules[protocol][place];
+	inversion->work_ns = fair ? INVERSION_WORK_FAIR_NS : INVERSION_WORK_NS;
+	/* the ceiling is the priority of the highest that takes it */
+	inversion->refused =
+		mutex_kind_init(&inversion->mutex, &kind, state->ensemble.priority - 1);
+	/* what can be made may still not be locked: a ceiling is a real-time priority */
+	if (!inversion->refused && protocol == MUTEX_PROTECT && fair)
+		inversion->refused = EINVAL;
+	if (place == INVERSION_TWO_CPUS && state->other_cpu < 0)
+		inversion->unmoved = ENODEV;
+}
+
+/* High is on the last of the CPUs, low and middle, where they are on another, on the first. */
 static int inversion_setup(struct run *run)
 {
 	struct inversion_state *state = calloc(1, sizeof(*state));
 	enum mutex_protocol protocols[MUTEX_PROTOCOLS];
-	int err;
+	struct cpulist cpus;
+	char text[32];
+	int count, first, err;
 
 	run->state = state;
 	if (!state)
 		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	err = run_cpus(run, &cpus);
+	if (err)
+		return err;
+	first = cpulist_next(&cpus, 0);
 	err = ensemble_setup(run, &state->ensemble, inversion_loop, INVERSION_THREADS,
 			     INVERSION_THREADS);
 	if (err)
 		return err;
-	state->count = mutex_kind_protocols(run, protocols);
-	for (int i = 0; i < state->count; i++) {
-		struct inversion *inversion = &state->inversions[i];
-		struct mutex_kind kind = { PTHREAD_MUTEX_NORMAL, protocols[i], 0 };
-
-		inversion->protocol = protocols[i];
-		inversion->order.rule = inversion_rules[protocols[i]];
-		inversion->work_ns = state->ensemble.policy == SCHED_OTHER ?
-					     INVERSION_WORK_FAIR_NS :
-					     INVERSION_WORK_NS;
-		/* the ceiling is the priority of the highest that takes it */
-		inversion->refused =
-			mutex_kind_init(&inversion->mutex, &kind, state->ensemble.priority - 1);
-		/* what can be made may still not be locked: a ceiling is a real-time priority */
-		if (!inversion->refused && protocols[i] == MUTEX_PROTECT &&
-		    state->ensemble.policy == SCHED_OTHER)
-			inversion->refused = EINVAL;
-	}
-	return 0;
+	state->other_cpu = first == state->ensemble.cpu ? -1 : first;
+	count = mutex_kind_protocols(run, protocols);
+	for (int place = 0; place < INVERSION_PLACES; place++)
+		for (int i = 0; i < count; i++)
+			inversion_add(state, protocols[i], place);
+	if (state->other_cpu < 0)
+		return 0;
+	snprintf(text, sizeof(text), "%d,%d", first, state->ensemble.cpu);
+	return option_effective(&run->options, "cpu", text);
 }
 
-static void inversion_judge(struct run *run, const struct inversion *inversion)
+static void inversion_verdict(struct run *run, const struct inversion *inversion)
 {
-	const struct order *order = &inversion->order;
-	int wanted = order_find(order, "high", "wants the mutex");
-	int had = order_find(order, "high", "has the mutex");
-	int middle = order_find(order, "middle", "runs");
-	int released = order_find(order, "low", "releases it");
+	const char *rule = inversion->rounds.order.rule;
 	int refused = inversion->refused ?: inversion->high_refused;
-	char text[1024];
 
-	if (refused) {
-		mutex_kind_skipped(run, order->rule, mutex_protocol_names[inversion->protocol],
-				   refused);
-		return;
-	}
-	if (!inversion->ended) {
-		if (!order_count(order))
-			order_not_tried(run, order->rule);
-		return;
-	}
-	/* nothing could be inverted: the high thread came late */
-	if (wanted < 0 || wanted > released) {
-		run_verdict(run, order->rule, "inconclusive", order_text(order, text, sizeof(text)),
-			    "measure with real-time priorities, on a CPU of its own");
-		return;
-	}
-	order_verdict(run, order, middle > had,
-		      middle > had ?
-			      "the middle thread runs after the high one has the mutex" :
-			      "the middle thread runs while the high one waits for the low one",
-		      "make the mutex with PTHREAD_PRIO_INHERIT or PTHREAD_PRIO_PROTECT, and give "
-		      "the threads real-time priorities");
+	if (refused)
+		mutex_kind_skipped(run, rule, mutex_protocol_names[inversion->protocol], refused);
+	else if (inversion->owner_cpu < 0 && inversion->unmoved)
+		run_verdict(run, rule, "skipped", "there is no other CPU for the owner",
+			    "give two, as --cpu 0,1");
+	else if (inversion->unmoved)
+		run_verdict(run, rule, "skipped", "a thread may not run on the other CPU",
+			    "let the agent use both CPUs (taskset, cpusets)");
+	else
+		order_rounds_verdict(
+			run, &inversion->rounds,
+			inversion->rounds.held ?
+				"the middle thread runs after the high one has the mutex" :
+				"the middle thread runs while the high one waits for the low one",
+			"make the mutex with PTHREAD_PRIO_INHERIT or PTHREAD_PRIO_PROTECT, and "
+			"give the threads real-time priorities");
 }
 
 static int inversion_finish(struct run *run)
 {
 	struct inversion_state *state = run->state;
-	const struct order *orders[MUTEX_PROTOCOLS];
+	const struct order *orders[MUTEX_PROTOCOLS * INVERSION_PLACES];
 
 	for (int i = 0; i < state->count; i++) {
-		orders[i] = &state->inversions[i].order;
-		inversion_judge(run, &state->inversions[i]);
+		struct inversion *inversion = &state->inversions[i];
+
+		orders[i] = &inversion->rounds.order;
+		if (!state->ensemble.error || inversion->rounds.judged)
+			inversion_verdict(run, inversion);
 	}
 	order_table(run, orders, state->count);
 	return state->ensemble.error;

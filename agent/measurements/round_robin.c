@@ -132,22 +132,19 @@ static void robin_stop(struct robin_state *state, uint32_t complete, int gave_up
 	atomic_store_release(&state->gave_up, (uint32_t)gave_up);
 }
 
-/* How often the thread gave the CPU away to wait for something (@slept), and how often the kernel
- * took it for another thread. */
-static uint32_t robin_switches(uint32_t *slept)
+/* How often the kernel took the CPU from the thread for another one. */
+static uint32_t robin_switches(void)
 {
-	struct rusage usage = { .ru_nvcsw = 0 };
+	uint32_t preempted;
 
-	getrusage(RUSAGE_THREAD, &usage);
-	if (slept)
-		*slept = (uint32_t)usage.ru_nvcsw;
-	return (uint32_t)usage.ru_nivcsw;
+	ensemble_slept(&preempted);
+	return preempted;
 }
 
 /* After a gap in which another thread may have run. @switches: the count before it. */
 static void robin_account(struct robin_turn *turn, int64_t gap_ns, uint32_t *switches)
 {
-	uint32_t seen = robin_switches(NULL);
+	uint32_t seen = robin_switches();
 
 	if (gap_ns > ROBIN_GAP_NS && seen != *switches)
 		turn->others_ns += gap_ns;
@@ -182,7 +179,7 @@ static void robin_take_turns(struct robin_state *state, int thread)
 			turn = &state->turn[mine];
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 			*turn = (struct robin_turn){ .thread = thread, .start_ns = now_ns };
-			switches = robin_switches(NULL);
+			switches = robin_switches();
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		} else if (now_ns - turn->end_ns > switch_ns) {
 			robin_account(turn, now_ns - turn->end_ns, &switches);
@@ -198,7 +195,7 @@ static void robin_body(struct ensemble_thread *thread)
 {
 	struct robin_state *state = thread->state;
 	struct timespec quantum;
-	uint32_t slept, slept_before;
+	uint32_t slept;
 
 	/* in front of what else the CPU does */
 	if (thread->ensemble->policy == SCHED_OTHER)
@@ -207,10 +204,9 @@ static void robin_body(struct ensemble_thread *thread)
 		state->quantum_ns = clock_to_ns(&quantum);
 	atomic_add_release(&state->ready, 1);
 	ensemble_gate(&state->gate);
-	robin_switches(&slept_before);
+	slept = ensemble_slept(NULL);
 	robin_take_turns(state, thread->number);
-	robin_switches(&slept);
-	atomic_fetch_add(&state->slept, slept - slept_before);
+	atomic_fetch_add(&state->slept, ensemble_slept(NULL) - slept);
 }
 
 /* --- the conductor --- */
@@ -335,8 +331,7 @@ static void robin_judge(struct robin_state *state)
 		return;
 	}
 	if (state->slept) {
-		snprintf(state->disturbed, sizeof(state->disturbed),
-			 "a thread slept, as the kernel moved a page");
+		snprintf(state->disturbed, sizeof(state->disturbed), ENSEMBLE_DISTURBED);
 		return;
 	}
 	median = robin_median(state);

@@ -16,8 +16,6 @@
 
 /* The value from which P goes down to zero, and to which V goes up from it. */
 #define SEM_VALUE 3
-/* Time and again: without priorities the right order may come about by chance. */
-#define SEM_ROUNDS 10
 /* For so long high has the CPU before it waits: a fair scheduler then owes low some. */
 #define SEM_SPIN_NS (2 * NSEC_PER_MSEC)
 
@@ -39,9 +37,7 @@ struct sem_state {
 	uint32_t at_zero; /* high is about to wait at zero */
 	uint32_t ended;	  /* of both threads */
 	struct order now; /* the round that goes on */
-	struct order orders[SEM_SCENARIOS];
-	bool held[SEM_SCENARIOS];
-	int rounds[SEM_SCENARIOS];
+	struct order_rounds rounds[SEM_SCENARIOS];
 	bool complete;
 	bool incremented;
 	char increments[160];
@@ -155,18 +151,16 @@ static bool sem_reschedules(const struct order *order)
 /* Rounds until one does not hold, which is then the evidence. False: the step ends. */
 static bool sem_scenario(struct sem_state *state, enum sem_scenario scenario)
 {
-	struct order *order = &state->orders[scenario];
+	bool more = true;
 
-	state->held[scenario] = true;
-	while (state->held[scenario] && state->rounds[scenario] < SEM_ROUNDS) {
+	while (more) {
 		if (!ensemble_goes_on(&state->ensemble) ||
 		    !sem_round(state, scenario == SEM_BLOCKS ? SEM_VALUE : 0))
 			return false;
-		state->now.rule = order->rule;
-		*order = state->now;
-		state->held[scenario] = scenario == SEM_BLOCKS ? sem_blocks(order) :
-								 sem_reschedules(order);
-		state->rounds[scenario]++;
+		more = order_round(&state->rounds[scenario], &state->now,
+				   scenario == SEM_BLOCKS ? sem_blocks(&state->now) :
+							    sem_reschedules(&state->now),
+				   ensemble_disturbed(&state->high) ? ENSEMBLE_DISTURBED : NULL);
 	}
 	return true;
 }
@@ -238,14 +232,15 @@ static int sem_setup(struct run *run)
 		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
 	state->shared = (int)option_number(&run->options, "shared");
-	state->orders[SEM_BLOCKS].rule = SEM_BLOCKS_RULE;
-	state->orders[SEM_RESCHEDULES].rule = SEM_RESCHEDULES_RULE;
+	state->rounds[SEM_BLOCKS].order.rule = SEM_BLOCKS_RULE;
+	state->rounds[SEM_RESCHEDULES].order.rule = SEM_RESCHEDULES_RULE;
 	e->priority = (int)option_number(&run->options, "priority");
 	state->high = (struct ensemble_thread){
 		.ensemble = e,
 		.body = sem_high_body,
 		.state = state,
 		.name = "high",
+		.waits = 1,
 		.priority = e->priority - 1,
 	};
 	state->low = (struct ensemble_thread){
@@ -258,32 +253,22 @@ static int sem_setup(struct run *run)
 	return ensemble_setup(run, e, sem_loop, 2, 2);
 }
 
-static void sem_verdict(struct sem_state *state, enum sem_scenario scenario, const char *remedy)
-{
-	char why[64];
-
-	snprintf(why, sizeof(why), state->held[scenario] ? "in %d rounds; the last" : "in round %d",
-		 state->rounds[scenario]);
-	order_verdict(state->ensemble.run, &state->orders[scenario], state->held[scenario], why,
-		      remedy);
-}
-
 static int sem_finish(struct run *run)
 {
 	struct sem_state *state = run->state;
-	const struct order *const orders[] = { &state->orders[SEM_BLOCKS],
-					       &state->orders[SEM_RESCHEDULES] };
+	const struct order *const orders[] = { &state->rounds[SEM_BLOCKS].order,
+					       &state->rounds[SEM_RESCHEDULES].order };
 
 	if (!state->complete) {
 		for (int i = 0; sem_verdicts[i].name && !state->ensemble.error; i++)
 			order_not_tried(run, sem_verdicts[i].name);
 		return state->ensemble.error;
 	}
-	sem_verdict(state, SEM_BLOCKS, SEM_LIBRARY_REMEDY);
+	order_rounds_verdict(run, &state->rounds[SEM_BLOCKS], "", SEM_LIBRARY_REMEDY);
 	run_verdict(run, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
 		    state->increments, SEM_LIBRARY_REMEDY);
-	sem_verdict(state, SEM_RESCHEDULES,
-		    "give the threads that wait a real-time policy and a higher priority");
+	order_rounds_verdict(run, &state->rounds[SEM_RESCHEDULES], "",
+			     "give the threads that wait a real-time policy and a higher priority");
 	run_verdict(run, SEM_MAXIMUM_RULE, state->limited ? "pass" : "fail", state->limits,
 		    SEM_LIBRARY_REMEDY);
 	order_table(run, orders, SEM_SCENARIOS);

@@ -38,13 +38,11 @@ struct sem_state {
 	struct ensemble_thread keeper;
 	uint32_t arrived;
 	uint32_t released;
-	uint32_t ended; /* the keeper */
-	struct order *order;
-	bool single; /* each post released just one */
-	bool known[SEM_ARRIVALS];
-	bool held[SEM_ARRIVALS];
-	struct order orders[SEM_ARRIVALS];
-	char why[SEM_ARRIVALS][400];
+	uint32_t ended;	  /* the keeper */
+	struct order now; /* the round that goes on */
+	bool single;	  /* each post released just one */
+	struct order_rounds rounds[SEM_ARRIVALS];
+	char why[SEM_ARRIVALS][400]; /* of the round that is kept */
 };
 
 static const char *const sem_contexts[] = { "user", NULL };
@@ -86,10 +84,10 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 	struct sem_state *state = thread->state;
 
 	ensemble_gate(&state->waiters[thread->number].gate);
-	order_mark(state->order, thread->name, "waits");
+	order_mark(&state->now, thread->name, "waits");
 	atomic_add_release(&state->arrived, 1);
 	sem_wait(&state->sem);
-	order_mark(state->order, thread->name, "has it");
+	order_mark(&state->now, thread->name, "has it");
 	atomic_add_release(&state->released, 1);
 }
 
@@ -187,7 +185,7 @@ static bool sem_carry_out(struct sem_state *state)
 static bool sem_in_order(const struct sem_state *state, const char *what, const int *expected,
 			 char *why, size_t size)
 {
-	const struct order *order = state->order;
+	const struct order *order = &state->now;
 	bool held = true;
 	int count = 0;
 
@@ -205,7 +203,16 @@ static bool sem_in_order(const struct sem_state *state, const char *what, const 
 	return held && count == state->count;
 }
 
-static bool sem_scenario(struct sem_state *state, enum sem_arrival arrival)
+static const char *sem_disturbed(const struct sem_state *state)
+{
+	for (int i = 0; i < state->count; i++)
+		if (ensemble_disturbed(&state->waiters[i].thread))
+			return ENSEMBLE_DISTURBED;
+	return NULL;
+}
+
+/* One round. False: the step ends. */
+static bool sem_round(struct sem_state *state, enum sem_arrival arrival, bool *more)
 {
 	char *why = state->why[arrival];
 	size_t size = sizeof(state->why[arrival]);
@@ -214,8 +221,7 @@ static bool sem_scenario(struct sem_state *state, enum sem_arrival arrival)
 
 	if (!ensemble_goes_on(&state->ensemble))
 		return false;
-	state->order = &state->orders[arrival];
-	state->order->rule = sem_verdicts[arrival].name;
+	memset(&state->now, 0, sizeof(state->now));
 	state->arrived = state->released = state->ended = 0;
 	state->single = false;
 	for (int i = 0; i < state->count; i++) {
@@ -234,8 +240,8 @@ static bool sem_scenario(struct sem_state *state, enum sem_arrival arrival)
 				why, size);
 	if (!state->single)
 		snprintf(why + strlen(why), size - strlen(why), ", not one by each V");
-	state->held[arrival] = arrived && released && state->single;
-	state->known[arrival] = true;
+	*more = order_round(&state->rounds[arrival], &state->now,
+			    arrived && released && state->single, sem_disturbed(state));
 	return true;
 }
 
@@ -244,8 +250,9 @@ static void sem_loop(struct worker *worker)
 	struct sem_state *state = worker->state;
 
 	for (int i = 0; i < SEM_ARRIVALS; i++)
-		if (!sem_scenario(state, i))
-			return;
+		for (bool more = true; more;)
+			if (!sem_round(state, i, &more))
+				return;
 }
 
 /* --- the frame --- */
@@ -278,6 +285,7 @@ static int sem_setup(struct run *run)
 			.state = state,
 			.name = waiter->name,
 			.number = i,
+			.waits = 2, /* at the gate, for the semaphore */
 		};
 	}
 	return err;
@@ -289,13 +297,18 @@ static int sem_finish(struct run *run)
 	const struct order *orders[SEM_ARRIVALS];
 	int count = 0;
 
-	for (int i = 0; i < SEM_ARRIVALS && state->known[i]; i++) {
-		orders[count++] = &state->orders[i];
-		order_verdict(run, &state->orders[i], state->held[i], state->why[i],
-			      "give the waiters a real-time policy and priorities of their own");
+	for (int i = 0; i < SEM_ARRIVALS; i++) {
+		struct order_rounds *rounds = &state->rounds[i];
+
+		rounds->order.rule = sem_verdicts[i].name;
+		if (state->ensemble.error && !rounds->judged)
+			break;
+		if (rounds->judged)
+			orders[count++] = &rounds->order;
+		order_rounds_verdict(
+			run, rounds, state->why[i],
+			"give the waiters a real-time policy and priorities of their own");
 	}
-	for (int i = count; i < SEM_ARRIVALS && !state->ensemble.error; i++)
-		order_not_tried(run, sem_verdicts[i].name);
 	if (count)
 		order_table(run, orders, count);
 	return state->ensemble.error;

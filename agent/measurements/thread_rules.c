@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "ensemble.h"
@@ -40,8 +41,8 @@ struct rules_state {
 	struct ensemble_thread others[RULES_OTHERS];
 	const struct rules_case *test; /* under way */
 	int started;		       /* of the others */
-	struct order *order;	       /* of the test */
-	struct order *orders;
+	struct order now;	       /* of the round under way */
+	struct order_rounds *rounds;   /* of each test */
 };
 
 static const char *const rules_contexts[] = { "user", NULL };
@@ -82,9 +83,9 @@ static const struct catalogue_evaluate rules_evaluate[] = {
 
 static void rules_mark(const struct ensemble_thread *thread, const char *what)
 {
-	const struct rules_state *state = thread->state;
+	struct rules_state *state = thread->state;
 
-	order_mark(state->order, thread->name, what);
+	order_mark(&state->now, thread->name, what);
 }
 
 /* CPU time: on a busy CPU SCHED_OTHER may leave nothing of 20 ms to any of the threads. Less than a
@@ -240,17 +241,16 @@ static void rules_creator(struct ensemble_thread *thread)
 
 /* --- the conductor --- */
 
-static bool rules_carry_out(struct rules_state *state, const struct rules_case *test,
-			    struct order *order)
+/* A test once. False: the step ends. */
+static bool rules_once(struct rules_state *state, const struct rules_case *test)
 {
 	struct ensemble *e = &state->ensemble;
 	bool joined;
 
 	if (!ensemble_goes_on(e))
 		return false;
-	order->rule = test->rule;
+	memset(&state->now, 0, sizeof(state->now));
 	state->test = test;
-	state->order = order;
 	state->started = 0;
 	state->creator = (struct ensemble_thread){
 		.ensemble = e,
@@ -267,18 +267,45 @@ static bool rules_carry_out(struct rules_state *state, const struct rules_case *
 	return joined;
 }
 
+static const char *rules_disturbed(const struct rules_state *state)
+{
+	bool disturbed = ensemble_disturbed(&state->creator);
+
+	for (int i = 0; i < state->started; i++)
+		disturbed = disturbed || ensemble_disturbed(&state->others[i]);
+	return disturbed ? ENSEMBLE_DISTURBED : NULL;
+}
+
+/* Rounds of a rule, until one does not hold; where there is none to hold, one that nothing
+ * disturbed. False: the step ends. */
+static bool rules_carry_out(struct rules_state *state, const struct rules_case *test,
+			    struct order_rounds *rounds)
+{
+	bool rule = test->threads[0] != NULL, more = true;
+
+	rounds->order.rule = test->rule;
+	while (more) {
+		if (!rules_once(state, test))
+			return false;
+		more = order_round(rounds, &state->now,
+				   rule && order_is(&state->now, test->threads),
+				   rules_disturbed(state));
+	}
+	return true;
+}
+
 static void rules_loop(struct worker *worker)
 {
 	struct rules_state *state = worker->state;
 	int policy = state->ensemble.policy;
 
 	for (int i = 0; i < RULES_CASES; i++)
-		if (!rules_carry_out(state, &rules_cases[i], &state->orders[i]))
+		if (!rules_carry_out(state, &rules_cases[i], &state->rounds[i]))
 			return;
 	for (int i = 0; i < RULES_LOWERINGS; i++) {
 		state->ensemble.policy = rules_lowerings[i].policy;
 		if (!rules_carry_out(state, &rules_lowerings[i].test,
-				     &state->orders[RULES_CASES + i]))
+				     &state->rounds[RULES_CASES + i]))
 			return;
 	}
 	state->ensemble.policy = policy;
@@ -290,8 +317,8 @@ static int rules_setup(struct run *run)
 
 	run->state = state;
 	if (state)
-		state->orders = calloc(RULES_ALL, sizeof(*state->orders));
-	if (!state || !state->orders)
+		state->rounds = calloc(RULES_ALL, sizeof(*state->rounds));
+	if (!state || !state->rounds)
 		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
 	return ensemble_setup(run, &state->ensemble, rules_loop, RULES_LOW, RULES_OTHERS + 1);
 }
@@ -306,7 +333,7 @@ static void rules_table_lowered(struct run *run, const struct rules_state *state
 	struct cbor *c = run_table_begin(run, "lowered", columns, 3, RULES_LOWERINGS);
 
 	for (int i = 0; i < RULES_LOWERINGS; i++) {
-		const struct order *order = &state->orders[RULES_CASES + i];
+		const struct order *order = &state->rounds[RULES_CASES + i].order;
 		int lowered = order_find(order, rules_lowerings[i].lowered, "runs");
 		int waiting = order_find(order, "waiting", "runs");
 
@@ -328,14 +355,14 @@ static int rules_finish(struct run *run)
 
 	if (state->ensemble.error)
 		return state->ensemble.error;
-	while (carried_out < RULES_ALL && state->orders[carried_out].rule) {
-		orders[carried_out] = &state->orders[carried_out];
+	while (carried_out < RULES_ALL && state->rounds[carried_out].order.rule) {
+		orders[carried_out] = &state->rounds[carried_out].order;
 		carried_out++;
 	}
 	for (int i = 0; i < RULES_CASES && i < carried_out; i++)
-		order_verdict(run, orders[i], order_is(orders[i], rules_cases[i].threads), "",
-			      "only SCHED_FIFO and SCHED_RR have priorities; with them, look for "
-			      "the fault in the kernel or the C library");
+		order_rounds_verdict(run, &state->rounds[i], "",
+				     "only SCHED_FIFO and SCHED_RR have priorities; with them, "
+				     "look for the fault in the kernel or the C library");
 	for (int i = carried_out; i < RULES_CASES; i++)
 		order_not_tried(run, rules_cases[i].rule);
 	if (carried_out == RULES_ALL)
@@ -350,7 +377,7 @@ static void rules_cleanup(struct run *run)
 
 	if (state->ensemble.stuck)
 		return;
-	free(state->orders);
+	free(state->rounds);
 	free(state);
 }
 

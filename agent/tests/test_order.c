@@ -129,9 +129,44 @@ static void test_overtaken(void)
 	tap_check(&tap, !back, "%d times went back", back);
 }
 
+/* One rule is judged as often as it is to be, and not by what the machine broke. */
+static void test_rounds(void)
+{
+	struct order_rounds rounds = { .order = { .rule = "a rule" } };
+	struct order now = { .rule = NULL };
+	int more = 0;
+
+	order_mark(&now, "low", "runs");
+	while (order_round(&rounds, &now, true, "a disturbance"))
+		more++;
+	tap_check(&tap, more == ORDER_ROUNDS - 1 && rounds.judged == ORDER_ROUNDS && rounds.held,
+		  "%d rounds that hold", rounds.judged);
+	tap_check(&tap, !rounds.repeated, "what holds is not disturbed");
+	tap_check(&tap, !strcmp(rounds.order.rule, "a rule") && order_count(&rounds.order) == 1,
+		  "the last one is kept, with the rule");
+
+	memset(&rounds, 0, sizeof(rounds));
+	order_round(&rounds, &now, true, NULL);
+	order_mark(&now, "high", "runs");
+	tap_check(&tap, order_round(&rounds, &now, false, "a disturbance"), "goes on");
+	tap_check(&tap, rounds.judged == 1 && rounds.held && rounds.repeated == 1,
+		  "a disturbed round that does not hold is not judged");
+	tap_check(&tap, order_count(&rounds.order) == 1, "nor kept");
+	tap_check(&tap, !order_round(&rounds, &now, false, NULL), "ends");
+	tap_check(&tap, rounds.judged == 2 && !rounds.held && order_count(&rounds.order) == 2,
+		  "one that does not hold is kept");
+
+	memset(&rounds, 0, sizeof(rounds));
+	for (more = 1; order_round(&rounds, &now, false, "a disturbance"); more++)
+		;
+	tap_check(&tap, more == ORDER_ROUNDS && !rounds.judged && !rounds.held,
+		  "%d disturbed rounds are enough", more);
+}
+
 int main(void)
 {
 	test_marks();
+	test_rounds();
 	test_comparison();
 	test_text();
 	test_many();

@@ -148,7 +148,7 @@ static void test_account(void)
 
 	do {
 		turn.others_ns = turn.stolen_ns = 0;
-		switches = before = robin_switches(NULL);
+		switches = before = robin_switches();
 		robin_account(&turn, ROBIN_GAP_NS + 1, &switches);
 	} while (switches != before);
 	tap_check(&tap, turn.stolen_ns == ROBIN_GAP_NS + 1 && !turn.others_ns,
