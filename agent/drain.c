@@ -5,6 +5,7 @@
  */
 #include "drain.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -12,6 +13,7 @@
 
 #include "clock.h"
 #include "environment.h"
+#include "load.h"
 #include "run.h"
 #include "spool.h"
 #include "value.h"
@@ -172,6 +174,29 @@ static void drain_locked_memory(struct run *run)
 		drain_setting(run, &record);
 }
 
+static void drain_load_user(struct run *run)
+{
+	bool root = run->request->load_command_root;
+	struct setting_record record = {
+		.name = "load command's user",
+		.asked = root ? "root" : "caller",
+		.reason = "",
+	};
+	uid_t uid = geteuid();
+	char text[32];
+	gid_t gid;
+
+	if (!run->request->load_command)
+		return;
+	if (!root && load_caller(&uid, &gid)) {
+		record.reason = "SUDO_UID and SUDO_GID are not numbers";
+	} else {
+		snprintf(text, sizeof(text), "uid %u", (unsigned int)uid);
+		record.effective = text;
+	}
+	drain_setting(run, &record);
+}
+
 static void drain_series_record(struct run *run, const struct series *s)
 {
 	const struct series_info *info = &s->info;
@@ -260,6 +285,7 @@ void drain_header(struct run *run)
 	if (run->settings)
 		settings_each(run->settings, drain_setting, run);
 	drain_locked_memory(run);
+	drain_load_user(run);
 	for (int i = 0; i < run->series_count; i++)
 		drain_series_record(run, &run->series[i]);
 }

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -129,6 +130,42 @@ pid_t load_fork(void)
 	if (!pid)
 		die_with(parent);
 	return pid;
+}
+
+/* A number of sudo's, which are decimal and have no sign. */
+static int read_id(const char *name, unsigned int *id)
+{
+	const char *text = getenv(name);
+	int64_t value;
+
+	if (!text || option_parse_integer(text, &value) || value < 0 || value >= UINT32_MAX)
+		return -EINVAL;
+	*id = (unsigned int)value;
+	return 0;
+}
+
+int load_caller(uid_t *uid, gid_t *gid)
+{
+	*uid = geteuid();
+	*gid = getegid();
+	if (*uid || !getenv("SUDO_UID"))
+		return 0;
+	return read_id("SUDO_UID", uid) || read_id("SUDO_GID", gid) ? -EINVAL : 0;
+}
+
+int load_become_caller(pid_t parent)
+{
+	uid_t uid;
+	gid_t gid;
+	int err = load_caller(&uid, &gid);
+
+	if (err || uid == geteuid())
+		return err;
+	if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
+		return -errno;
+	/* the kernel forgets it when the user changes */
+	die_with(parent);
+	return 0;
 }
 
 /* How a child ended, as words; @status as of waitid(). */
@@ -400,11 +437,17 @@ int load_set_parse(struct load_set **result, const char *text, const struct load
 	return 0;
 }
 
-int load_set_add_command(struct load_set *set, const char *text, struct message *msg)
+int load_set_add_command(struct load_set *set, const char *text, bool as_root, struct message *msg)
 {
 	struct load_worker *worker = add_worker(set, &load_command, load_command.name);
+	int err;
 
-	return worker ? option_set_parse(&worker->options, "text", text, msg) : out_of_memory(msg);
+	if (!worker)
+		return out_of_memory(msg);
+	err = option_set_parse(&worker->options, "text", text, msg);
+	if (!err && as_root)
+		err = option_set_parse(&worker->options, "user", "root", msg);
+	return err;
 }
 
 /* ---- the leader ---- */

@@ -46,6 +46,12 @@ volatile uint32_t *load_counter(struct load_worker *worker, unsigned int number)
 const struct cpulist *load_cpus(const struct load_worker *worker);
 /* fork() for loads: the child is killed when its parent ends. Children end with _exit(errno). */
 pid_t load_fork(void);
+/* Whom a program that is no part of the agent runs as: the user who called sudo, else the agent's
+ * own. -EINVAL where the variables of sudo are not numbers. */
+int load_caller(uid_t *uid, gid_t *gid);
+/* In a child of load_fork(), before it executes such a program: give up all rights that the caller
+ * does not have, supplementary groups among them. 0 or -errno: then do not execute it. */
+int load_become_caller(pid_t parent);
 /* Call once when set up: the agent waits for it (10 s at most) before it starts to measure. */
 void load_ready(struct load_worker *worker);
 /* After load_ready(): waits until one of the caller's children has died, which none ever should,
@@ -64,7 +70,7 @@ struct load_set;
 int load_set_parse(struct load_set **set, const char *text, const struct load *const *loads,
 		   struct message *msg);
 /* One more load: @text for a shell, as load "command" with its CPU time as work. */
-int load_set_add_command(struct load_set *set, const char *text, struct message *msg);
+int load_set_add_command(struct load_set *set, const char *text, bool as_root, struct message *msg);
 /*
  * Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
  * each child first (to drop what it must not hold; all but stdin, stdout and stderr are closed

@@ -19,7 +19,8 @@
 
 static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
-	"                     [--load-cmd COMMAND] [--load-cpu LIST] [--output FILE]\n"
+	"                     [--load-cmd COMMAND [--load-cmd-root]] [--load-cpu LIST]\n"
+	"                     [--output FILE]\n"
 	"                     [--mark gpio:CHIP:LINE]\n"
 	"                     [--keep-settings | --prepare] [--histogram-only]\n"
 	"                     [--disturb KIND:LENGTH:PERIOD]\n"
@@ -53,7 +54,7 @@ static int main_usage_error(const char *text, const char *detail)
 #define MAIN_HOLD_NS (600 * NSEC_PER_SEC)
 
 /* Options of the run itself. */
-#define MAIN_FLAGS "allow-disturb control histogram-only keep-settings prepare"
+#define MAIN_FLAGS "allow-disturb control histogram-only keep-settings load-cmd-root prepare"
 #define MAIN_VALUES                                                                            \
 	"disturb disturb-module hold output run load load-cmd load-cpu mark spool spool-size " \
 	"step"
@@ -68,6 +69,8 @@ static bool main_is_flag(struct run_request *request, const char *name)
 		request->histogram_only = true;
 	else if (!strcmp(name, "keep-settings"))
 		request->keep_settings = true;
+	else if (!strcmp(name, "load-cmd-root"))
+		request->load_command_root = true;
 	else if (!strcmp(name, "prepare"))
 		request->prepare = true;
 	else

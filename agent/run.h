@@ -92,7 +92,8 @@ struct run_request {
 	bool histogram_only;
 	bool keep_settings;
 	bool prepare;
-	bool allow_disturb; /* the user's consent, where this is no machine of the lab */
+	bool load_command_root; /* it keeps the agent's rights */
+	bool allow_disturb;	/* the user's consent, where this is no machine of the lab */
 };
 
 /* In shared memory, like the series and the workers: measuring processes have it too. They read

@@ -30,7 +30,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
         path.write_text("#!/bin/sh\n" + textwrap.dedent(text))
         path.chmod(0o755)
         monkeypatch.setenv("RTGAUGE_AGENT", str(path))
-        monkeypatch.setattr(local, "_raise_words", list)
+        monkeypatch.setattr(local, "_raise_words", lambda _: [])
         return path
 
     return write
@@ -231,11 +231,32 @@ def test_without_rights_it_runs_without(script: Script, monkeypatch: pytest.Monk
     assert LocalTarget().environment() == b"plain\n"
 
 
+def test_sudo_that_allows_the_agent_alone(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `user ALL=(root) NOPASSWD: AGENT` in sudoers: any other command is refused."""
+    raise_words = local._raise_words
+    script('echo "$RAISED"; [ "$1" = run ] || exit 0; read -r stop; exit 4')
+    monkeypatch.setattr(local, "_raise_words", raise_words)
+    allowed = os.environ["RTGAUGE_AGENT"]
+    fake_sudo(
+        monkeypatch,
+        f'[ "$1 $2" = "-n {allowed}" ] || exit 1\nshift; RAISED=yes exec "$@"\n',
+    )
+    target = LocalTarget()
+    assert target.environment() == b"yes\n"
+    agent = target.start(["run"])
+    try:
+        assert agent.read(5.0) == b"yes\n"
+        agent.kill()  # refused too: the end of its input ends it
+        assert agent.wait(5.0) == 4
+    finally:
+        agent.close()
+
+
 def test_sudo_tells_of_signals_as_a_shell_does(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script("exit 137")
-    monkeypatch.setattr(local, "_raise_words", lambda: ["env"])
+    monkeypatch.setattr(local, "_raise_words", lambda _: ["env"])
     with running() as agent:
         assert everything(agent) == b""
         assert agent.wait(5.0) == -signal.SIGKILL

@@ -27,6 +27,8 @@
 
 static const struct option_info command_options[] = {
 	{ "text", OPTION_TEXT, "", 0, 0, NULL, "for sh -c" },
+	{ "user", OPTION_ENUM, "caller", 0, 0, "caller root",
+	  "whose rights it has: of whoever called sudo, or the agent's" },
 	{ 0 },
 };
 
@@ -212,8 +214,9 @@ static int watch(struct command *command, struct load_worker *worker, struct mes
 }
 
 /* The shell, in the group that the leader then leaves. */
-static int start_shell(struct command *command, const char *text, struct message *msg)
+static int start_shell(struct command *command, const char *text, bool as_root, struct message *msg)
 {
+	pid_t leader = getpid();
 	int ends[2];
 	sigset_t none;
 	int err = pipe2(ends, O_CLOEXEC | O_NONBLOCK) ? -errno : 0;
@@ -227,6 +230,8 @@ static int start_shell(struct command *command, const char *text, struct message
 		dup2(ends[1], STDERR_FILENO);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		if (!as_root && load_become_caller(leader))
+			_exit(EPERM);
 		execl("/bin/sh", "sh", "-c", text, NULL);
 		_exit(errno);
 	}
@@ -250,7 +255,8 @@ static int command_run(struct load_worker *worker, const struct option_set *opti
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	command.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	err = start_shell(&command, option_text(options, "text"), msg);
+	err = start_shell(&command, option_text(options, "text"),
+			  !strcmp(option_text(options, "user"), "root"), msg);
 	if (err)
 		return err;
 	prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -20,16 +20,19 @@ static const struct option_info list_options[] = {
 /* A bare target has no program but the agent. */
 static int list_once(const char *program, struct message *msg)
 {
+	pid_t leader = getpid();
 	pid_t pid = start_process(msg);
 	int status;
 
 	if (pid < 0)
 		return pid;
 	if (!pid) {
-		if (*program)
-			execl(program, program, NULL);
-		else
+		if (*program) {
+			if (!load_become_caller(leader))
+				execl(program, program, NULL);
+		} else {
 			execl("/proc/self/exe", "rtgauge-agent", "version", NULL);
+		}
 		_exit(NOT_STARTED);
 	}
 	if (waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&

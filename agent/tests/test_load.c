@@ -882,7 +882,7 @@ static struct load_set *start_command(const char *text, struct seen *seen, struc
 	memset(msg, 0, sizeof(*msg));
 	if (load_set_parse(&set, "idle", loads, msg))
 		return NULL;
-	if (!load_set_add_command(set, text, msg) &&
+	if (!load_set_add_command(set, text, false, msg) &&
 	    !load_set_start(set, NULL, NULL, see_started, seen, msg))
 		return set;
 	load_set_free(set);

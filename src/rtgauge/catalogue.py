@@ -68,6 +68,7 @@ _CYCLE: Final = ("cycle", "from", "until")
 _RESERVED: Final = frozenset(
     {
         "allow-disturb",
+        "allow-load-cmd",
         "as-json",
         "budget",
         "control",
@@ -82,6 +83,7 @@ _RESERVED: Final = frozenset(
         "label",
         "load",
         "load-cmd",
+        "load-cmd-root",
         "load-cpu",
         "mark",
         "measurement",

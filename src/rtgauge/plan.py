@@ -98,7 +98,8 @@ class PlannedStep:
     """One measurement with its parameters under one load.
 
     ``parameters`` holds the options that were given, in their shortest notation; the others stand
-    at the agent's defaults. ``load_command`` is a shell command that is a load of its own,
+    at the agent's defaults. ``load_command`` is a shell command that is a load of its own
+    (``load_command_root``: with the agent's rights, not with those of the user who called sudo),
     ``mark`` a line that shows the samples to an analyser, ``gpio:CHIP:LINE``,
     ``disturb`` a disturbance put in on purpose, ``KIND:LENGTH:PERIOD``.
     ``budget_ns`` and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of
@@ -111,6 +112,7 @@ class PlannedStep:
     load: str = "idle"
     load_cpu: str = ""
     load_command: str = ""
+    load_command_root: bool = False
     mark: str = ""
     disturb: str = ""
     budget_ns: int | None = None
@@ -141,6 +143,7 @@ class PlannedStep:
             words += ["--load-cpu", self.load_cpu]
         if self.load_command:
             words += ["--load-cmd", self.load_command]
+            words += ["--load-cmd-root"] if self.load_command_root else []
         if self.mark:
             words += ["--mark", self.mark]
         if self.disturb:
@@ -161,6 +164,7 @@ class PlannedStep:
             "load": self.load,
             "load_cpu": self.load_cpu,
             "load_command": self.load_command,
+            "load_command_root": self.load_command_root,
             "mark": self.mark,
             "disturb": self.disturb,
             "budget_ns": self.budget_ns,

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import os
 import platform
+import pwd
 import re
 import sys
 import textwrap
@@ -91,6 +92,18 @@ def _host_options() -> list[click.Option]:
             ["--load-cmd"],
             metavar="COMMAND",
             help="A shell command of the target as a load: 'stress-ng --vm 2'.",
+        ),
+        click.Option(
+            ["--load-cmd-root"],
+            is_flag=True,
+            help="Let the load command keep the agent's rights, instead of those of the user who "
+            "called sudo.",
+        ),
+        click.Option(
+            ["--allow-load-cmd"],
+            is_flag=True,
+            help="Let a plan run the programs that it names as loads, on targets that are no "
+            "machines of the lab.",
         ),
         click.Option(
             ["--mark"],
@@ -461,6 +474,7 @@ def _plan_command(
             repeat=given["repeat"] or plan.repeat,
         )
         _load_for_its_cpus(settings, changed.steps)
+        _consent(sized.steps, changed.steps, targets, given)
         return _carry_out(changed, targets, given)
 
     summary = plan_summary(path)
@@ -516,6 +530,53 @@ def _load_for_its_cpus(settings: Mapping[str, list[str]], steps: Sequence[Planne
         )
 
 
+def _programs(step: PlannedStep) -> list[str]:
+    """The programs that are no part of rtgauge and that a step runs as its loads."""
+    named = re.findall(r"(?:^|,)list:(?:[^,]*:)?program=([^,:]+)", step.load)
+    return [*([step.load_command] if step.load_command else []), *named]
+
+
+def _runs_as(target: Target, as_root: bool) -> str:
+    """The user whose rights such a program has there."""
+    if as_root:
+        return "the agent's user (root where it is raised)"
+    if target.name != "local":
+        return "the user of the connection"
+    try:
+        user = int(os.environ["SUDO_UID"]) if os.geteuid() == 0 else os.geteuid()
+    except (KeyError, ValueError):
+        user = os.geteuid()
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def _consent(
+    planned: Sequence[PlannedStep],
+    steps: Sequence[PlannedStep],
+    targets: Sequence[Target],
+    given: Mapping[str, Any],
+) -> None:
+    """Whoever runs a plan need not have written it: UsageError where it would run programs on a
+    target that is no machine of the lab, without consent; with it, say which, and as whom."""
+    theirs = {program for step in planned for program in _programs(step)}
+    places = [
+        f"on {target.name} as {_runs_as(target, given['load_cmd_root'])}"
+        for target in targets
+        if not getattr(target, "disturb_module", "")
+    ]
+    found = [program for step in steps for program in _programs(step) if program in theirs]
+    for program in dict.fromkeys(found) if places else ():
+        what = f"'{program}' {', '.join(places)}"
+        if not given["allow_load_cmd"]:
+            raise UsageError(
+                f"the plan would run {what}: not without consent",
+                "read the plan, then add --allow-load-cmd",
+            )
+        say(f"the plan runs {what}")
+
+
 def _combinations(settings: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
     """Every combination of the values given: an option given twice makes two steps."""
     for values in itertools.product(*settings.values()):
@@ -560,6 +621,9 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     """Carry out the plan, then show, print and write what was asked for; gives the exit code."""
     for path in given["report"]:
         _check_report(path)
+    if given["load_cmd_root"]:
+        steps = [replace(step, load_command_root=bool(step.load_command)) for step in plan.steps]
+        plan = replace(plan, steps=tuple(steps))
     with open_store(given["store_url"], given["data"]) as store:
         outcomes = _execute(
             plan,

@@ -414,6 +414,7 @@ class FakeTarget:
         given: dict[str, str] = {}
         flags = (
             "--allow-disturb", "--histogram-only", "--keep-settings", "--prepare", "--control",
+            "--load-cmd-root",
         )  # fmt: skip
         rest = [word for word in words[2:] if word not in flags]
         for name, value in zip(rest[::2], rest[1::2], strict=True):

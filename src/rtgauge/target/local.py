@@ -84,13 +84,16 @@ def _auxv() -> bytes:
         return b""
 
 
-def _raise_words() -> list[str]:
-    """What has to stand before a command so that it runs as root; nothing if that cannot be."""
+def _raise_words(agent: Path) -> list[str]:
+    """What has to stand before the agent so that it runs as root; nothing if that cannot be.
+
+    The agent itself is tried, not any other command: sudoers need allow no more than that one.
+    """
     if os.geteuid() == 0 or shutil.which("sudo") is None:
         return []
     try:
         asked = subprocess.run(
-            ["sudo", "-n", "true"],
+            ["sudo", "-n", str(agent), "version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SUDO_TIMEOUT_S,
@@ -195,7 +198,7 @@ class LocalTarget:
 
     def _raised(self) -> list[str]:
         if self._raise is None:
-            self._raise = _raise_words()
+            self._raise = _raise_words(self._agent)
         return self._raise
 
     def _query(self, arguments: list[str], *, raised: bool) -> bytes:
@@ -305,20 +308,24 @@ class LocalAgent:
             os.write(self._stdin.fileno(), b"stop\n")
 
     def kill(self) -> None:
-        """SIGKILL to the agent alone: its guardian lives on and puts the settings back."""
+        """SIGKILL to the agent alone: its guardian lives on and puts the settings back. Where sudo
+        refuses that, the end of its input ends it."""
         if self._process.poll() is not None:
             return
         if not self._raised:
             self._process.kill()
             return
+        killed = None
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
+            killed = subprocess.run(
                 [*self._raised, "kill", "-KILL", str(self._raised_process())],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=SUDO_TIMEOUT_S,
                 check=False,
             )
+        if killed is None or killed.returncode:  # sudo allows the agent alone
+            self._stdin.close()  # which ends it in order
 
     def _raised_process(self) -> int:
         """The process below sudo, which may have put one of its own in between."""
