@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from rtgauge.capture.edges import Schmitt, state_levels
 from rtgauge.capture.recording import EDGE_LIMIT, ROOM, Levels, Lines, Waves, refuse
 
-__all__ = ["CHUNK", "Floats", "levels_of", "of_voltages"]
+__all__ = ["CHUNK", "Floats", "levels_of", "limits", "of_voltages"]
 
 CHUNK: Final = 1 << 18
+VOLTS: Final = 1e9
 
 
 class Floats:
@@ -53,6 +54,16 @@ def pieces(wave: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
         yield wave[start : start + CHUNK]
 
 
+def limits(wave: NDArray[np.floating]) -> tuple[float, float]:
+    """The least and the largest sample that is a number; inf and -inf where none is."""
+    least, most = math.inf, -math.inf
+    for piece in pieces(wave):
+        finite = piece[np.isfinite(piece)]
+        if len(finite):
+            least, most = min(least, float(finite.min())), max(most, float(finite.max()))
+    return least, most
+
+
 def of_voltages(waves: Sequence[NDArray[np.floating]], rate: Fraction, levels: Levels) -> Lines:
     """Edges of lines that were sampled as voltages."""
     length = min(len(wave) for wave in waves)
@@ -84,13 +95,11 @@ def of_voltages(waves: Sequence[NDArray[np.floating]], rate: Fraction, levels: L
 def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]:
     """Threshold and hysteresis: as asked, else the middle between the line's two states and a fifth
     of their distance."""
-    least, most = math.inf, -math.inf
-    for piece in pieces(wave):
-        finite = piece[np.isfinite(piece)]
-        if len(finite):
-            least, most = min(least, float(finite.min())), max(most, float(finite.max()))
+    least, most = limits(wave)
     if not least <= most:
         refuse("a line has no samples that are numbers")
+    if max(-least, most) > VOLTS:
+        refuse(f"a line reaches {max(least, most, key=abs):.3g} V", "save it in V")
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
     low, high = state_levels(finite_pieces, least, most)
     threshold = (low + high) / 2 if levels.threshold is None else levels.threshold

@@ -23,16 +23,23 @@ from numpy.typing import NDArray
 from rtgauge.capture.edges import Edges
 from rtgauge.errors import UsageError, nearest
 
-__all__ = ["Levels", "Lines", "Recording", "Waves", "one_line", "opened", "refuse"]
+__all__ = ["Levels", "Lines", "Recording", "Waves", "check_rate", "one_line", "opened", "refuse"]
 
 FILE_LIMIT: Final = 1 << 36
 SAMPLE_LIMIT: Final = 1 << 34
 """So many samples of the lines are read: 3 h at 1.5 MHz."""
 EDGE_LIMIT: Final = 40_000_000
+RATE_MIN: Final = Fraction(1, 1000)
+RATE_MAX: Final = Fraction(10**12)
+"""Samples in a second: from one in 1000 s to four times as many as oscilloscopes take."""
+TIME_LIMIT: Final = 1 << 59
+"""The longest capture in ns, 18 years: sums of two such times fit a stream (docs/stream.md)."""
 HEAD: Final = 1 << 16
 ROOM: Final = 1 << 26
 """So many bytes stay free where temporary files are."""
 
+YEAR_S: Final = 365.25 * 86400
+CLOCK: Final = "look at the unit of its times, or give the true rate with --samplerate"
 REMEDY: Final = "name a capture that sigrok-cli, PulseView or an oscilloscope saved"
 
 
@@ -60,6 +67,11 @@ class Lines:
     threshold: tuple[float, float] | None = None
     hysteresis: tuple[float, float] | None = None
     waves: Waves | None = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+        if self.length * 10**9 > self.rate * TIME_LIMIT:
+            refuse(f"it lasts longer than {TIME_LIMIT / 1e9 / YEAR_S:.0f} years", CLOCK)
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,12 @@ class Recording:
 
 def refuse(why: str, remedy: str = REMEDY) -> NoReturn:
     raise UsageError(f"the capture is refused: {why}", remedy)
+
+
+def check_rate(rate: Fraction | float) -> None:
+    """UsageError when nothing is sampled so often, or so rarely."""
+    if not RATE_MIN <= rate <= RATE_MAX:
+        refuse(f"it was sampled at {float(rate):.3g} Hz; from 1 mHz to 1 THz are read", CLOCK)
 
 
 @contextlib.contextmanager

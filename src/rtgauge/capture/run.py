@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rtgauge import __version__
 from rtgauge.capture.edges import Answers, Edges, pair
 from rtgauge.capture.files import open_recording
-from rtgauge.capture.recording import Levels, Lines, Recording, opened
+from rtgauge.capture.recording import TIME_LIMIT, Levels, Lines, Recording, opened
 from rtgauge.capture.waveforms import waveforms
 from rtgauge.catalogue import format_duration
 from rtgauge.errors import StoreError, UsageError
@@ -40,6 +40,8 @@ BLOCK: Final = 4096
 """Samples in a record: with as many gaps it still fits."""
 INT32: Final = 2**31 - 1
 SUB_BITS: Final = 7
+LATEST_S: Final = float(2**33)
+"""The latest time of a file that is believed, in 2242: clocks of a stream are 64-bit ns."""
 TOLD: Final = 5
 """So many unanswered events are named in the verdict."""
 
@@ -164,7 +166,7 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
         found = find(lines, wanted)
         stream = _Stream()
         run = new_run_id()
-        when = os.stat(path).st_mtime
+        when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
         about = _about(path, recording, lines, digest, asked, (event, answer))
         parameters = _parameters(wanted, found, lines, (event, answer))
         document = _document(run, path, wanted, about, parameters, found, lines, when)
@@ -221,6 +223,11 @@ def find(lines: Lines, wanted: Wanted) -> Found:
             raise UsageError("the capture has a single event", "add --interval, such as 30ms")
         interval_ns = round((float(events.at[-1]) - float(events.at[0])) / len(spaces) * per_ns)
     interval_ns = max(interval_ns, 1)
+    if interval_ns * len(events) > TIME_LIMIT:
+        raise UsageError(
+            f"{len(events)} events with an interval of {interval_ns} ns take longer than 18 years",
+            "give the true --interval, such as 30ms",
+        )
 
     def paired() -> tuple[Answers, NDArray[np.bool_] | None]:
         expected = None

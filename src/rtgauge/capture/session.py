@@ -21,6 +21,8 @@ from rtgauge.capture.edges import logic_edges
 from rtgauge.capture.recording import (
     EDGE_LIMIT,
     HEAD,
+    RATE_MAX,
+    RATE_MIN,
     SAMPLE_LIMIT,
     Levels,
     Lines,
@@ -45,7 +47,7 @@ def parse_rate(text: str) -> Fraction:
     """Samples in a second, from text as '24 MHz' or '1000000'; ValueError."""
     found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt]?)(?:hz)?\s*", text, re.IGNORECASE)
     rate = Fraction(found[1]) * _UNITS[found[2].lower()] if found else Fraction(0)
-    if not 0 < rate <= 10**13:
+    if not RATE_MIN <= rate <= RATE_MAX:
         raise ValueError(text)
     return rate
 
@@ -60,6 +62,12 @@ def _directory(file: IO[bytes]) -> None:
         refuse("it is cut: the archive has no end", "save it again")
     members = int.from_bytes(tail[at + 10 : at + 12], "little")
     listed = int.from_bytes(tail[at + 12 : at + 16], "little")
+    if tail[max(at - 20, 0) : at].startswith(b"PK\x06\x07"):  # numbers of 64 bits before it
+        more = tail[max(at - 76, 0) : at - 20]
+        if len(more) < 56 or not more.startswith(b"PK\x06\x06"):
+            refuse("its end is damaged", "save it again")
+        members = max(members, int.from_bytes(more[32:40], "little"))
+        listed = int.from_bytes(more[40:48], "little")
     if members > MEMBER_LIMIT or listed > DIRECTORY_LIMIT:
         refuse(f"it lists {members} parts in {listed} bytes")
     file.seek(0)
@@ -71,6 +79,8 @@ def read_session(
     _directory(file)
     archive = zipfile.ZipFile(file)
     names = set(archive.namelist())
+    if len(archive.namelist()) > MEMBER_LIMIT:  # its end may say fewer
+        refuse(f"it lists {len(archive.namelist())} parts; at most {MEMBER_LIMIT} are read")
     if not {"version", "metadata"} <= names:
         refuse("it is an archive, but no session of sigrok")
     version = _member(archive, "version", 64).strip()

@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from rtgauge.capture.analogue import CHUNK, Floats, levels_of, of_voltages
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.recording import (
+    CLOCK,
     EDGE_LIMIT,
     HEAD,
+    RATE_MAX,
+    TIME_LIMIT,
     Levels,
     Lines,
     Recording,
@@ -104,9 +107,11 @@ def _names(preamble: Sequence[str], first: str, layout: _Layout) -> list[str]:
         chosen = [""] * (layout.columns - len(comment[0])) + comment[0]
     fields = (chosen or [])[: layout.columns] + [""] * layout.columns
     names: list[str] = []
+    taken: set[str] = set()
     for at in range(layout.columns):
         name = fields[at] or str(at + 1)
-        names.append(name if name not in names else f"{name} ({at + 1})")
+        names.append(name if name not in taken else f"{name} ({at + 1})")
+        taken.add(names[-1])
     return names
 
 
@@ -243,6 +248,8 @@ def _timed(
     if not (math.isfinite(length) and length > 0):
         refuse("its times do not rise")
     step = length / (many - 1)
+    if not many - 1 <= float(RATE_MAX) * length or not length * 1e9 <= TIME_LIMIT:
+        refuse(f"its times span {length:.3g} s in {many} rows", CLOCK)
     # Regular events give rows that keep to a grid in the long run, an answer close behind each.
     # Times that are rounded in print are a step apart, the same, or what they are rounded to.
     even, last = True, -math.inf

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.capture.analogue import limits
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.recording import Lines
 from rtgauge.report.packed import pack
@@ -31,6 +32,7 @@ EXTREMES: Final = 50
 FINE: Final = 8
 """Points on the line from one sample to the next: so fast edges are lines, not dots."""
 AT_ONCE: Final = 1 << 20
+"""Points in memory, and the most of one waveform: of very many samples they are further apart."""
 
 
 def waveforms(lines: Lines, events: Edges, delay: NDArray[np.float64]) -> Iterator[tuple[str, str]]:
@@ -60,7 +62,7 @@ def _laid_over(
     per_ns: float,
 ) -> str:
     width = (base.stop_ns - base.start_ns) / COLUMNS
-    within = max(1, math.ceil(width * per_ns * FINE))
+    within = min(max(1, math.ceil(width * per_ns * FINE)), AT_ONCE // COLUMNS)
     number = COLUMNS * within
     most = max(POINTS // number, 2 * EXTREMES)
     if len(order) > most:
@@ -68,7 +70,7 @@ def _laid_over(
         step = -(-len(middle) // max(most - 2 * EXTREMES, 1))
         order = np.concatenate((order[:EXTREMES], middle[::step], order[-EXTREMES:]))
     offsets = (base.start_ns + (np.arange(number) + 0.5) * width / within) * per_ns
-    low, high = float(np.nanmin(wave)), float(np.nanmax(wave))
+    low, high = limits(wave)
     room = (high - low) * 0.06 or 0.5
     low, high = low - room, high + room
     cells = np.zeros((COLUMNS, LEVELS), np.int64)
