@@ -182,9 +182,9 @@ static int tick_points(const struct tick_grid *grid, const struct tick_view *vie
 	return points;
 }
 
-static int tick_match(const struct tick_grid *grid, const struct tick_view *view)
+static void tick_match(const struct tick_grid *grid, const struct tick_view *view)
 {
-	int hits = 0, best = -1;
+	int best = -1;
 
 	for (int i = 0; i < view->event_count; i++) {
 		struct tick_event *event = &view->events[i];
@@ -197,11 +197,50 @@ static int tick_match(const struct tick_grid *grid, const struct tick_view *view
 			if (view->events[best].away_ns >= event->away_ns)
 				continue;
 			view->events[best].point = -1;
-		} else {
-			hits++;
 		}
 		event->point = point;
 		best = i;
+	}
+}
+
+/* Whether the CPU was away, since more than the tolerance, at a point near event @last. */
+static bool tick_hidden(const struct tick_grid *grid, const struct tick_view *view, int last,
+			int64_t at_ns, int64_t longest_ns)
+{
+	for (int i = last; i >= 0; i--) {
+		const struct tick_event *event = &view->events[i];
+
+		if (event->from_ns + longest_ns < at_ns)
+			return false;
+		if (at_ns > event->from_ns + event->window_ns + grid->tolerance_ns &&
+		    at_ns <= event->from_ns + event->away_ns)
+			return true;
+	}
+	return false;
+}
+
+/* How many events are at points that tick_points() counts. */
+static int tick_hits(const struct tick_grid *grid, const struct tick_view *view)
+{
+	int64_t longest_ns = 0, end_ns = INT64_MIN;
+	int hits = 0, span = 0;
+
+	for (int i = 0; i < view->event_count; i++) {
+		const struct tick_event *event = &view->events[i];
+		int64_t at_ns = grid->phase_ns + event->point * grid->period_ns;
+
+		if (event->away_ns > longest_ns)
+			longest_ns = event->away_ns;
+		if (event->from_ns + event->away_ns > end_ns)
+			end_ns = event->from_ns + event->away_ns;
+		if (event->point < 0)
+			continue;
+		while (span < view->span_count &&
+		       at_ns > view->spans[span].to_ns - grid->tolerance_ns)
+			span++;
+		if (span < view->span_count &&
+		    at_ns > view->spans[span].from_ns + grid->tolerance_ns)
+			hits += end_ns < at_ns || !tick_hidden(grid, view, i, at_ns, longest_ns);
 	}
 	return hits;
 }
@@ -221,7 +260,8 @@ static int tick_chance(const struct tick_grid *grid, const struct tick_view *vie
 static void tick_count(struct tick_grid *grid, const struct tick_view *view)
 {
 	grid->points = tick_points(grid, view);
-	grid->hits = tick_match(grid, view);
+	tick_match(grid, view);
+	grid->hits = tick_hits(grid, view);
 	grid->chance = tick_chance(grid, view);
 }
 

@@ -113,9 +113,15 @@ def test_what_disturbed_is_found() -> None:
     stolen = beside(record(0), record(1), record(11, steal_ns=(0, S // 10)))
     assert found(quiet, stolen) == {
         "steal-time": "a hypervisor took 0.91 % of the time of CPU 1 in timer (step 2), "
-        "up to 1 % of a second"
+        "up to 1 % between two readings"
     }
     assert found(quiet, stolen, cpus=(0,)) == {}
+    # booked late: more than the time since the reading before
+    late = beside(record(0), record(1, steal_ns=(S // 2, 0)), record(2, steal_ns=(3 * S, 0)))
+    assert found(late) == {
+        "steal-time": "a hypervisor took 75 % of the time of CPU 0 in timer (step 1), "
+        "up to 100 % between two readings"
+    }
     assert found(beside(record(0), record(1, smi=2)), beside(record(0), record(1, smi=1))) == {
         "smi": "2 system management interrupts in timer (step 1); 1 other step likewise"
     }

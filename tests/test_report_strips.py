@@ -71,6 +71,17 @@ def test_strips_say_what_was_recorded(points: int) -> None:
     assert found["Temperature"].y[0] == pytest.approx(hot)
 
 
+def test_no_more_time_is_stolen_than_there_was() -> None:
+    """The kernel books it late, more than the time since the reading before."""
+    step = made.step(0, [])
+    step.ambience = watched(40, 3)
+    step.ambience[7].steal_ns = [3 * S, S, 0]
+    for points in (40, 5):
+        stolen = found_in(step, points)["Stolen time"].y
+        assert max(value for row in stolen for value in row if value is not None) <= 100
+    assert found_in(step, 40)["Stolen time"].y[0][7] == 100
+
+
 def test_of_many_cpus_the_least_the_median_and_the_largest_are_drawn() -> None:
     step = made.step(0, [])
     step.ambience = watched(5, 64)

@@ -112,26 +112,31 @@ static void world_sort(struct world *w)
 	qsort(w->events, (size_t)w->view.event_count, sizeof(w->events[0]), by_time);
 }
 
+/* Whether the grid's point at @at_ns could be seen. */
+static bool brute_counts(const struct world *w, const struct tick_grid *grid, int64_t at_ns)
+{
+	bool seen = false;
+
+	for (int i = 0; i < w->view.span_count; i++)
+		seen |= at_ns > w->spans[i].from_ns + grid->tolerance_ns &&
+			at_ns <= w->spans[i].to_ns - grid->tolerance_ns;
+	for (int i = 0; i < w->view.event_count; i++) {
+		const struct tick_event *e = &w->events[i];
+
+		seen &= at_ns <= e->from_ns + e->window_ns + grid->tolerance_ns ||
+			at_ns > e->from_ns + e->away_ns;
+	}
+	return seen;
+}
+
 /* Points as their definition says, one after the other. */
 static int brute_points(const struct world *w, const struct tick_grid *grid)
 {
 	int64_t end_ns = w->spans[w->view.span_count - 1].to_ns;
 	int points = 0;
 
-	for (int64_t at_ns = grid->phase_ns; at_ns <= end_ns; at_ns += grid->period_ns) {
-		bool seen = false;
-
-		for (int i = 0; i < w->view.span_count; i++)
-			seen |= at_ns > w->spans[i].from_ns + grid->tolerance_ns &&
-				at_ns <= w->spans[i].to_ns - grid->tolerance_ns;
-		for (int i = 0; i < w->view.event_count; i++) {
-			const struct tick_event *e = &w->events[i];
-
-			seen &= at_ns <= e->from_ns + e->window_ns + grid->tolerance_ns ||
-				at_ns > e->from_ns + e->away_ns;
-		}
-		points += seen;
-	}
+	for (int64_t at_ns = grid->phase_ns; at_ns <= end_ns; at_ns += grid->period_ns)
+		points += brute_counts(w, grid, at_ns);
 	return points;
 }
 
@@ -216,7 +221,9 @@ static void test_lay(struct tap *tap, int hz, int64_t window_ns, int64_t rate, i
 			const struct tick_event *event = &w->events[i];
 
 			ticks += (event->point >= 0) != brute_is_tick(w, &grid, i);
-			marked += event->point >= 0;
+			marked += event->point >= 0 &&
+				  brute_counts(w, &grid,
+					       grid.phase_ns + event->point * grid.period_ns);
 			truly += event->tag;
 			lost += event->tag && event->point < 0;
 		}
@@ -374,6 +381,29 @@ static void test_longest(struct tap *tap)
 		  hits);
 }
 
+/* A tick at the very end of a span is at a point that does not count: no more hits than points. */
+static void test_edges(struct tap *tap)
+{
+	const int64_t period_ns = 4 * NSEC_PER_MSEC;
+	struct world *w = world_new(5);
+	struct tick_grid grid;
+	int hits = 0;
+
+	w->start_ns = 0;
+	world_spans(w, 25);
+	for (int i = 0; i < w->view.span_count; i++)
+		w->spans[i].to_ns = w->spans[i].from_ns + 36 * NSEC_PER_MSEC + 10000;
+	for (int64_t at_ns = 0; at_ns < w->spans[24].to_ns; at_ns += period_ns)
+		world_add(w, at_ns, 0, 5000, 1);
+	tick_lay(&grid, period_ns, &w->view, w->bins);
+	for (int i = 0; i < w->view.event_count; i++)
+		hits += w->events[i].point >= 0;
+	tap_check(tap, hits > grid.points, "%d ticks, %d at points that count", hits, grid.points);
+	tap_check(tap, grid.hits == grid.points && grid.points == brute_points(w, &grid),
+		  "%d hits at %d points", grid.hits, grid.points);
+	free(w);
+}
+
 static void test_empty(struct tap *tap)
 {
 	struct world *w = world_new(7);
@@ -401,6 +431,7 @@ int main(void)
 	tap_check(&tap, tick_period_ns(300) == 3333333 && tick_period_ns(1000) == 1000000,
 		  "periods are the kernel's");
 	test_median(&tap);
+	test_edges(&tap);
 	test_empty(&tap);
 	test_stolen(&tap);
 	test_two_grids(&tap);

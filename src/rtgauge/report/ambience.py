@@ -86,6 +86,15 @@ def _largest(one: int | None, other: int | None) -> int | None:
     return max((value for value in (one, other) if value is not None), default=None)
 
 
+def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
+    """Of each CPU the time that a hypervisor took in the ``span_ns`` before the record.
+
+    The kernel books it in steps of 10 ms and when the CPU runs again, so that it may report more
+    than the time between two readings. What is above belongs to the time before.
+    """
+    return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns]
+
+
 Key = tuple[str, int, str]
 """Name, CPU (-1: none) and zone (empty: none) of something watched."""
 
@@ -146,11 +155,12 @@ class Watched:
         """What was counted since the record before; the first of a step is only the reference."""
         seconds = span_ns / SECOND_NS
         self.seconds += seconds
-        for name, counts in (("interrupts", record.interrupts), ("steal", record.steal_ns)):
+        steal = stolen_ns(record, span_ns)
+        for name, counts in (("interrupts", record.interrupts), ("steal", steal)):
             for cpu, number in zip(record.cpus, counts, strict=True):
                 rate = round(number * SECOND_NS / span_ns)
                 self._extent(name, cpu).add(rate, seconds, number)
-        for cpu, stolen in zip(record.cpus, record.steal_ns, strict=True):
+        for cpu, stolen in zip(record.cpus, steal, strict=True):
             self.steal_ns[cpu] = self.steal_ns.get(cpu, 0) + stolen
         if record.smi is not None:
             self._extent("smi").add(record.smi)
@@ -256,7 +266,7 @@ def _steal(steps: _Steps) -> Document | None:
     return {
         "check": "steal-time",
         "found": f"a hypervisor took {_percent(share)} of the time of CPU {cpu} in {where}, "
-        f"up to {_percent(most / SECOND_NS)} of a second" + _others(len(worst)),
+        f"up to {_percent(most / SECOND_NS)} between two readings" + _others(len(worst)),
         "level": "warning",
         "why": "while a hypervisor runs something else the measured task stands still: its "
         "latencies are the hypervisor's, not this system's",

@@ -12,12 +12,14 @@ import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from rtgauge import stats
 from rtgauge.report import numbers
+from rtgauge.report.ambience import stolen_ns
 from rtgauge.report.gather import Figures
 from rtgauge.report.labels import group_series, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
@@ -560,8 +562,9 @@ def _ambience(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple[s
         return
     span_ns = records[-1].time_ns - records[0].time_ns
     stolen: dict[int, int] = {}
-    for record in records[1:]:
-        for cpu, ns in zip(record.cpus, record.steal_ns, strict=False):
+    for before, record in pairwise(records):
+        taken = stolen_ns(record, record.time_ns - before.time_ns)
+        for cpu, ns in zip(record.cpus, taken, strict=False):
             if cpu in cpus or -1 in cpus:
                 stolen[cpu] = stolen.get(cpu, 0) + ns
     if stolen and span_ns > 0:

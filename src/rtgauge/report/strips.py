@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rtgauge.report.ambience import stolen_ns
+
 if TYPE_CHECKING:
     from rtgauge.store import StoredStep
     from rtgauge.stream import Ambience, Work
@@ -105,14 +107,14 @@ class _Group:
         self.smi: int | None = None
         self.temperature_mc: dict[str, int] = {}
 
-    def add(self, record: Ambience) -> None:
+    def add(self, record: Ambience, span_ns: int) -> None:
         self.end_s = record.time_ns / 1e9
         for cpu, khz in zip(record.cpus, record.frequency_khz, strict=False):
             if khz is not None:
                 self.frequency_khz[cpu] = min(khz, self.frequency_khz.get(cpu, khz))
         for counted, sums in (
             (record.interrupts, self.interrupts),
-            (record.steal_ns, self.steal_ns),
+            (stolen_ns(record, span_ns), self.steal_ns),
         ):
             for cpu, number in zip(record.cpus, counted, strict=False):
                 sums[cpu] = sums.get(cpu, 0) + number
@@ -125,10 +127,12 @@ class _Group:
 def _groups(records: Collection[Ambience], points: int) -> list[_Group]:
     groups: list[_Group] = []
     size = _size(len(records), points)
+    before_ns = 0
     for number, record in enumerate(records):
         if number % size == 0:
             groups.append(_Group(groups[-1].end_s if groups else 0.0))
-        groups[-1].add(record)
+        groups[-1].add(record, record.time_ns - before_ns)
+        before_ns = record.time_ns
     return groups
 
 
