@@ -201,6 +201,43 @@ def test_answers_that_may_be_those_of_other_events_prevent_a_pass(
     assert ("longer interval" in verdict["remedy"]) == (result == "inconclusive")
 
 
+@pytest.mark.parametrize(
+    ("asked", "policy", "result"),
+    [
+        ("50", "fifo", "pass"),
+        ("50", "deadline", "pass"),
+        ("50", "other", "inconclusive"),
+        ("50", "batch", "inconclusive"),
+        ("0", "other", "pass"),  # an ordinary task was asked for
+        (None, "other", "pass"),
+    ],
+)
+def test_an_ordinary_task_passes_for_itself_alone(
+    asked: str | None, policy: str, result: str
+) -> None:
+    info = made.info(interval_ns=3600 * 10**9, policy=policy)
+    series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02)
+    assert step.header is not None
+    parameters = {name: one for name, one in step.header.parameters.items() if name != "priority"}
+    if asked is not None:
+        parameters["priority"] = stream.Parameter(asked, asked)
+    step.header = dataclasses.replace(step.header, parameters=parameters)
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert verdict["result"] == result
+    doubted = f"without the real-time priority asked for (SCHED_{policy.upper()})"
+    assert (doubted in verdict["evidence"]) == (result == "inconclusive")
+
+
+def test_a_budget_of_a_step_that_failed_is_inconclusive() -> None:
+    info = made.info(interval_ns=3600 * 10**9)
+    series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02, state="failed")
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert (verdict["result"], verdict["remedy"]) == ("inconclusive", "run the step again")
+    assert "the step failed" in verdict["evidence"]
+
+
 def test_a_dead_load_fails_its_step() -> None:
     simple = made.simple()
     fields = {"load": "sched", "message": "all senders ended"}

@@ -273,6 +273,19 @@ def test_one_group_is_one(values: np.ndarray) -> None:
     assert stats.valley(stats.Counts.from_arrays([values.astype(np.int64)])) is None
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "found"),
+    [(1000, 1540, True), (1000, 1530, False), (100, 199, False), (100, 200, True)],
+)
+def test_groups_of_one_value_each(low: int, high: int, found: bool) -> None:
+    """From the end of the bin of 1000, 1024, to the bin of 1540, which begins at 1536, is just
+    more than half an octave; the bin of 1530 begins at 1408. And 100 between the medians."""
+    for number in (500, 4000):
+        values = np.repeat([low, high], [number, 500])
+        valley = stats.valley(stats.Counts.from_arrays([values]))
+        assert valley == (stats.Valley(low, high, 500) if found else None)
+
+
 @given(st.lists(st.integers(0, 10**7), min_size=100, max_size=400))
 @settings(max_examples=60, deadline=None)
 def test_what_is_called_two_groups_are_two(values: list[int]) -> None:

@@ -588,3 +588,29 @@ def test_records_of_a_step_that_is_sealed_meanwhile(tmp_path: Path) -> None:
     found = step.ambience
     seal_step(step.folder, RUN, 0)
     assert [one.interrupts for one in found] == [(250, 250)]
+
+
+def test_records_that_lost_a_missed_period_do_not_replace_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads back well but says less than the stream is not taken for it."""
+    stream = Builder().series(0, interval_ns=1000).samples(0, 0, [5, 6], due_ns=500)
+    before = len(b"".join(stream.parts))
+    stream.event("missed", 1, series=0, index=1, count=3)
+    after = len(b"".join(stream.parts))
+    stream.samples(0, 5, [7], due_ns=5500)
+    step = step_with(tmp_path, stream.data)
+    kept = rtgauge.store.seal._kept
+
+    def without(*words: Any) -> Iterator[tuple[int, int] | bytes]:
+        parts = list(kept(*words))
+        assert (before, after) in parts
+        yield from (part for part in parts if part != (before, after))
+
+    monkeypatch.setattr(rtgauge.store.seal, "_kept", without)
+    with pytest.raises(StoreError, match="does not read back"):
+        seal_step(step.folder, RUN, 0)
+    assert (step.folder / STREAM).read_bytes() == stream.data
+    assert not (step.folder / RECORDS).exists()
+    after_it = StoredStep(tmp_path, 0, {})
+    assert not after_it.sealed and after_it.series[0].totals.missed == 3
