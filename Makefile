@@ -10,7 +10,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
           bench/long_run.py bench/verdicts.py \
           bench/kills.py bench/soak.py
 
-.PHONY: setup build test check bench fuzz clean
+.PHONY: setup build test check bench fuzz mutants clean
 
 # What running needs: Debian's packages, .venv, the agent. The same step as the first ./rtgauge.
 setup build:
@@ -38,6 +38,13 @@ fuzz:
 	@set -e; for program in tests/fuzz_bundle.py tests/fuzz_stream.py; do \
 		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
 			$(FUZZ_OPTIONS); done
+
+# Mutation testing: are there tests that notice when a line is wrong? A sample takes some minutes,
+# all mutants some hours: MUTANTS_OPTIONS="". The result is build/mutants.json.
+MUTANTS_OPTIONS = --sample 400 --seed $(shell date +%Y%m%d)
+mutants:
+	@tools/setup.sh --test
+	@$(PYTHON_HERE) tools/mutants.py $(MUTANTS_OPTIONS)
 
 clean:
 	rm -rf build dist src/rtgauge/agents .hypothesis .venv/rtgauge-stamp
