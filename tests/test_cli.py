@@ -750,3 +750,30 @@ def test_an_encoding_that_cannot_show_everything(spawn: Callable[..., Any]) -> N
         out, err = listing.communicate(timeout=60)
         assert (listing.returncode, err) == (0, "")
         assert "f?r ?s" in out
+
+
+def test_the_remedy_of_an_operation_decides_when_it_is_followed(rtgauge: Run) -> None:
+    """The next verdict is a pass or a failure, and not the same advice."""
+    words = ("run", "pendulum", "--target", "fake", "--json", "--budget")
+    first = rtgauge(*words, "1s", "--samples", "100").json()["runs"][0]
+    (remedy,) = {one["remedy"] for one in first["verdicts"] if one["result"] == "inconclusive"}
+    options = re.search(r"\((--.*)\)$", remedy)
+    assert options is not None
+    for budget, result in (("1s", "pass"), ("2us", "fail")):
+        run = rtgauge(*words, budget, *options[1].split()).json()["runs"][0]
+        found = {one["result"] for one in run["verdicts"] if one["series"] is not None}
+        assert found == {result}
+    refused = rtgauge(*words, "1s", "--rate", "1/h")
+    assert refused.code == 2 and "no rate per hour" in refused.err
+
+
+def test_events_that_a_target_does_not_answer(rtgauge: Run) -> None:
+    """Half of the events are not answered: no output shows a maximum without saying so."""
+    words = ("--samples", "600", "--interval", "10ms", "--budget", "9.9ms", "--rate", "4000/h")
+    done = rtgauge("run", "log-host", "--target", "fake:overloaded", *words)
+    assert done.code == 3
+    assert "\u2265 10 000" in done.out and "575 events were not answered" in done.out
+    assert "events not answered, largest answer" in done.err
+    assert "max \u2265 10000.0 us" in " ".join(rtgauge("runs").out.split())
+    shown = rtgauge("show", rtgauge("runs", "--json").json()["runs"][0]["id"]).out
+    assert "\u2265 10 000" in shown

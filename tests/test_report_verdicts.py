@@ -139,6 +139,30 @@ def test_every_output_shows_the_maximum_as_a_lower_limit() -> None:
     assert ">= 20 000" in terminal.text(document, 100, encoding="ascii")
 
 
+def test_percentiles_are_those_of_all_events() -> None:
+    """10 % without an answer: the 99th percentile of the events is not that of the answers."""
+    values = np.arange(1, 1001, dtype=np.int32)
+    lost = set(range(3, 1000, 10))
+    series = answers(lost, 1000)
+    series.value[:] = values[: len(series.value)]
+    analysis = model.analyse([made.run([log_host(series)])])  # type: ignore[list-item]
+    one = analysis.model["runs"][0]["series"][0]
+    assert one["percentiles"] == {"50": 500, "90": 900}
+    assert one["percentile_ci"]["50"] == [469, 532] and one["percentile_ci"]["90"][1] is None
+    found = compare.compare(analysis, [RunSet("one", (0,)), RunSet("two", (0,))])
+    (quantity,) = found.document["quantities"]
+    assert quantity["rows"][0]["figures"]["50"] == 500
+    assert (quantity["tail"], quantity["rows"][0]["figures"]["tail"]) == ("90", 900)
+
+
+def test_most_events_without_an_answer() -> None:
+    """Few answers say that events are not answered, and nothing better."""
+    document = model.build([made.run([log_host(answers(set(range(100, 600))))])])  # type: ignore[list-item]
+    assert document["runs"][0]["series"][0]["percentiles"] == {}
+    text = " ".join(terminal.text(document, 100).split())
+    assert "at most 86% of further events is not answered, or takes longer than 300 µs" in text
+
+
 def test_an_event_without_any_answer_has_a_maximum() -> None:
     series = answers(set(range(600)))
     step = log_host(series, budget_ns=5 * MS, rate_per_hour=1.0)

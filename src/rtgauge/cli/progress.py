@@ -59,6 +59,10 @@ def measured(live: LiveStep) -> list[str]:
             high,
         )
     ]
+    missed = sum(one.missed for one in same)
+    if name == "response" and missed:
+        answers = [f"largest answer {shown[2]} {unit}", f"mean {shown[1]}", f"min {shown[0]}"]
+        return [f"{missed} of {count + missed} events not answered", *answers]
     return [f"{name} max {shown[2]} {unit}", f"mean {shown[1]}", f"min {shown[0]}",
             f"{count} samples"]  # fmt: skip
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from rtgauge import stats
 from rtgauge.errors import UsageError
 from rtgauge.facts import printable
-from rtgauge.report import numbers
+from rtgauge.report import gather, numbers
 from rtgauge.report.labels import (
     LENGTHS,
     highest,
@@ -342,10 +342,7 @@ def _quantity(
     present = [number for number in range(len(sets)) if number in members]
     counts = tuple(_counts(analysis, members[number]) for number in present)
     tail = _tail(counts)
-    rows = [
-        _row(analysis, number, members[number], table, tail)
-        for number, table in zip(present, counts, strict=True)
-    ]
+    rows = [_row(analysis, number, members[number], tail) for number in present]
     facts = dict(method)
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
@@ -380,12 +377,12 @@ def _counts(analysis: Analysis, members: Sequence[_Member]) -> Counts:
     )
 
 
-def _figures(
-    counts: Counts, series: Sequence[Mapping[str, Any]], tail: str | None
-) -> dict[str, Any]:
-    """The figures of series together. Percentiles are those of the samples kept; the extremes know
-    of the lost ones too."""
-    shares = stats.percentile_table(counts)
+def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -> dict[str, Any]:
+    """The figures of series together. Percentiles are those of the samples kept, and of the events
+    without an answer; the extremes know of the lost ones too."""
+    series = [analysis.model["runs"][run]["series"][at] for run, at in members]
+    places = [(run, analysis.places[run][at]) for run, at in members]
+    shares = gather.percentiles([analysis.figures[run][place] for run, place in places])
     return {
         "min": min((one["min"] for one in series if one["min"] is not None), default=None),
         "50": shares.get("50"),
@@ -394,9 +391,7 @@ def _figures(
     }
 
 
-def _row(
-    analysis: Analysis, number: int, members: Sequence[_Member], table: Counts, tail: str | None
-) -> Document:
+def _row(analysis: Analysis, number: int, members: Sequence[_Member], tail: str | None) -> Document:
     runs = analysis.model["runs"]
     series = [runs[run]["series"][at] for run, at in members]
     each = []
@@ -407,14 +402,14 @@ def _row(
             {
                 "run": runs[run]["id"],
                 "count": sum(one["count"] for one in mine),
-                "figures": _figures(_counts(analysis, own), mine, tail),
+                "figures": _figures(analysis, own, tail),
             }
         )
     return {
         "set": number,
         "series": len(members),
         "count": sum(one["count"] for one in series),
-        "figures": _figures(table, series, tail),
+        "figures": _figures(analysis, members, tail),
         "missed": sum(one["missed"] for one in series),
         "lost": sum(one["lost"] for one in series),
         "ratio": None,

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtgauge import stats
-from rtgauge.report import beside, compare, compare_text, numbers, pictures, sketch
+from rtgauge.report import beside, compare, compare_text, gather, numbers, pictures, sketch
 from rtgauge.report.labels import added_text, capital, highest, realtime_text, target_name
 from rtgauge.report.model import Analysis, Document
 from rtgauge.report.persistence import (
@@ -375,7 +374,12 @@ def _across(
 ) -> Beside:
     rows, unit = table.rows, table.unit
     merged = [_counts(analysis, row) for row in rows]
-    shares = [stats.percentile_table(counts) for counts in merged]
+    shares = [
+        gather.percentiles(
+            [analysis.figures[row.run][analysis.places[row.run][at]] for at in row.places]
+        )
+        for row in rows
+    ]
     columns = [
         ("Series", [Cell(str(len(row.places))) for row in rows]),
         ("Samples", [Cell(numbers.count(row.count)) for row in rows]),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
     from rtgauge.stream import SeriesInfo
 
-__all__ = ["Figures", "Heat", "Lead", "TimeBins", "Window", "gather"]
+__all__ = ["Figures", "Heat", "Lead", "TimeBins", "Window", "gather", "intervals", "percentiles"]
 
 Int64 = NDArray[np.int64]
 
@@ -157,6 +157,30 @@ class Figures:
     longer than. None for other series."""
     halves: tuple[Counts, Counts] | None = None
     """Of answers to events: those to every other event, from the first and from the second on."""
+
+
+def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
+    """The percentiles of series together. Of answers to events they are those of all events, so
+    far as these were answered: one that lies among the others is left out."""
+    open_ = [one.unanswered for one in figures if one.unanswered and one.unanswered.count]
+    whole = Counts.merged([*(one.counts for one in figures), *open_])
+    limit = min((table.min for table in open_ if table.min is not None), default=None)
+    found = stats.percentile_table(whole)
+    return {name: value for name, value in found.items() if limit is None or value < limit}
+
+
+def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:
+    """The intervals of these percentiles; a side that lies among events without an answer is not
+    limited."""
+    open_ = figures.unanswered
+    if open_ is None or open_.min is None:
+        return stats.percentile_intervals(figures.counts, confidence)
+    limit, names = open_.min, percentiles([figures])
+    whole = Counts.merged((figures.counts, open_))
+    return {
+        name: (low, high if high is not None and high < limit else None)
+        for name, (low, high) in stats.percentile_intervals(whole, confidence, names).items()
+    }
 
 
 def gather(

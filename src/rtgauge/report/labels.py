@@ -351,15 +351,17 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
     bound = one["bound"]
     if not bound["samples"]:
         return ""
-    if bound["probability"] >= 0.5:
+    if bound["probability"] >= 0.5 and not one["unanswered"]:
         return "So few samples say almost nothing about further ones."
     text = (
         f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
         f"{numbers.probability(bound['probability'])} "
     )
     if one["unanswered"]:
-        text += f"further events{each} is not answered, or takes longer than "
-        text += f"{numbers.shown(one['max'], one['unit']).full}, if events are independent."
+        text += f"of further events{each} is not answered"
+        if one["max"] is not None:
+            text += f", or takes longer than {numbers.shown(one['max'], one['unit']).full}"
+        text += ", if events are independent."
     else:
         text += f"further samples{each} is larger, if samples are independent."
     if bound["period_s"]:

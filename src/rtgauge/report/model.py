@@ -473,10 +473,9 @@ def _series(
         "max": figures.max,
         "max_at_least": _at_least(figures),
         "unanswered": open_,
-        "percentiles": stats.percentile_table(counts),
+        "percentiles": gather.percentiles([figures]),
         "percentile_ci": {
-            name: list(interval)
-            for name, interval in stats.percentile_intervals(counts, CONFIDENCE).items()
+            name: list(interval) for name, interval in gather.intervals(figures, CONFIDENCE).items()
         },
         "spread": _spread(stored, figures),
         "rest": figures.rest,

@@ -173,6 +173,8 @@ def figures_table(
         caption += "; below each percentile its 95 % interval, for independent samples"
         if any(name not in one["percentiles"] for one in series for name in names):
             caption += "; –: too few samples for this percentile"
+            if any(one["unanswered"] for one in series):
+                caption += ", or events without an answer"
     return _grid("Results", "Series", labels, swatches, columns, caption + ".")
 
 

@@ -210,7 +210,10 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
             parts.append(Text())
             parts.extend(_step(run, step))
     if not whole and any(_lacking(run, step) for step in steps if step not in aside):
-        parts += [Text(), Text("–  too few samples for this percentile", "dim")]
+        words = "–  too few samples for this percentile"
+        if any(one["unanswered"] for one in run["series"]):
+            words += ", or events without an answer"
+        parts += [Text(), Text(words, "dim")]
     if aside:
         parts.append(Text())
     for step in aside:
