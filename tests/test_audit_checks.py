@@ -22,6 +22,24 @@ KSM = "/sys/kernel/mm/ksm/run"
 WORKQUEUES = "/sys/devices/virtual/workqueue/cpumask"
 FEATURES = "/sys/kernel/debug/sched/features"
 TASKS = "agent.realtime_tasks"
+NO_TURBO, BOOST = CPU + "intel_pstate/no_turbo", CPU + "cpufreq/boost"
+EPP = CPU + "cpu{0-3}/cpufreq/energy_performance_preference"
+EPB = CPU + "cpu{0-3}/power/energy_perf_bias"
+CPUINFO, NODES = "/proc/cpuinfo", "/sys/devices/system/node/online"
+CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+ADJUSTED = "flags : tsc constant_tsc nonstop_tsc tsc_adjust"
+FLAWS = CPU + "vulnerabilities"
+MCE = "/sys/devices/system/machinecheck/machinecheck0/check_interval"
+EDAC = "/sys/devices/system/edac/mc/mc0"
+EDAC_POLL = "/sys/module/edac_core/parameters/edac_mc_poll_msec"
+ASPM = "/sys/module/pcie_aspm/parameters/policy"
+USB = "/sys/module/usbcore/parameters/autosuspend"
+IOMMU = "/sys/kernel/iommu_groups/*/type"
+RESCTRL = "/sys/fs/resctrl"
+RPS = "/sys/class/net/*/queues/rx-0/rps_cpus"
+XPS = "/sys/class/net/*/queues/tx-0/xps_cpus"
+RCU = "/sys/kernel/rcu_normal"
+DAEMONS, PROFILE = "agent.daemons", "/etc/tuned/active_profile"
 ALLOWED = "/proc/irq/*/smp_affinity_list"
 EFFECTIVE = "/proc/irq/*/effective_affinity_list"
 SINGLE = {CPU + "online": "0", CPU + "isolated": "", CPU + "nohz_full": ""}
@@ -234,6 +252,118 @@ CASES = [
     Case("page-merging", "note", {KSM: "1"}, "on", "echo 2"),
     Case("page-merging", "ok", {KSM: "1"}, "during the run: off", run={KSM: "0"}),
     Case("page-merging", "ok", {KSM: None}, "not in this kernel"),
+    # settings that come with the third table
+    Case("turbo", "ok", {}, "off"),
+    Case("turbo", "note", {NO_TURBO: "0"}, "on", "echo 1 > " + NO_TURBO, "temperature"),
+    Case("turbo", "note", {NO_TURBO: None, BOOST: "1"}, "on", "echo 0 > " + BOOST),
+    Case("turbo", "ok", {NO_TURBO: None, BOOST: "0"}, "off"),
+    Case("turbo", "note", {NO_TURBO: None}, "not under", why="the firmware"),
+    Case("turbo", "note", {NO_TURBO: None, CPUINFO: "flags : hypervisor"}, "not under", why="host"),
+    Case("turbo", "ok", {NO_TURBO: None, "uname.machine": "armv7l"}, "none"),
+    Case("turbo", "note", {NO_TURBO: None, NO_TURBO + ".error": "Permission denied"}, "unknown",
+         why="Permission denied"),
+    Case("energy-preference", "ok", {}, "performance"),
+    Case("energy-preference", "note", {EPP: "balance_power"}, "balance_power",
+         "echo performance | tee"),
+    Case("energy-preference", "note", {EPP: None, EPB: "6"}, "6", "echo 0 | tee"),
+    Case("energy-preference", "ok", {EPP: None, EPB: "0"}, "0"),
+    Case("energy-preference", "ok", {EPP: None, EPB: None}, "none"),
+    Case("energy-preference", "note", {EPP: None, EPB: None, EPP + ".error": "Input/output error"},
+         "unknown", why="Input/output"),
+    Case("energy-preference", "note", {EPP: None, EPP.replace("{0-3}", "0"): "performance"},
+         "unknown", why="CPUs 1-3"),
+    Case("clock-watchdog", "ok", {}, "tsc=nowatchdog"),
+    Case("clock-watchdog", "note", {CMDLINE: "quiet"}, "watched", "tsc=nowatchdog", "HPET"),
+    Case("clock-watchdog", "ok", {CMDLINE: "quiet", CPUINFO: ADJUSTED}, "off for this TSC"),
+    Case("clock-watchdog", "note", {CMDLINE: "quiet", CPUINFO: ADJUSTED, NODES: "0-3"}, "watched"),
+    Case("clock-watchdog", "note", {CMDLINE: "quiet", CPUINFO: ADJUSTED, "uname.release": "5.10.1"},
+         "watched"),
+    Case("clock-watchdog", "ok", {CMDLINE: "quiet", CLOCKSOURCE: "hpet"}, "hpet is not"),
+    Case("clock-watchdog", "note", {CMDLINE: None}, "unknown"),
+    Case("clock-watchdog", "note", {CLOCKSOURCE: None}, "unknown"),
+    Case("skew-tick", "ok", {}, "skew_tick=1"),
+    Case("skew-tick", "note", {CMDLINE: "skew_tick=0"}, "together", "skew_tick=1"),
+    Case("skew-tick", "ok", {CMDLINE: "", **SINGLE}, "single"),
+    Case("skew-tick", "note", {CMDLINE: None}, "unknown"),
+    Case("mitigations", "ok", {}, "none here"),
+    Case("mitigations", "note", {FLAWS: "a=Mitigation: x\nb=Vulnerable\nc=Not affected"},
+         "1 active: a", "mitigations=off", "dearer"),
+    Case("mitigations", "ok", {FLAWS: "a=Vulnerable\nb=Not affected"}, "off, 1 flaws open"),
+    Case("mitigations", "ok", {FLAWS: None}, "not in this kernel"),
+    Case("mitigations", "note", {FLAWS: None, FLAWS + ".error": "Permission denied"}, "unknown"),
+    Case("split-locks", "ok", {}, "not detected"),
+    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect",
+                                 KERNEL + "split_lock_mitigate": "1"}, "slowed", "sysctl -w"),
+    Case("split-locks", "ok", {CPUINFO: "flags : bus_lock_detect",
+                               KERNEL + "split_lock_mitigate": "0"}, "not slowed"),
+    Case("split-locks", "ok", {CPUINFO: "flags : split_lock_detect",
+                               CMDLINE: "split_lock_detect=off"}, "split_lock_detect=off"),
+    Case("split-locks", "note", {CPUINFO: "flags : split_lock_detect"}, "unknown"),
+    Case("split-locks", "note", {CPUINFO: None}, "unknown"),
+    Case("split-locks", "ok", {CPUINFO: None, "uname.machine": "riscv64"}, "not on this arch"),
+    Case("error-polling", "ok", {}, "none"),
+    Case("error-polling", "note", {MCE: "300"}, "every 300 s", "echo 0 | tee"),
+    Case("error-polling", "ok", {MCE: "300", CMDLINE: "mce=ignore_ce"}, "none"),
+    Case("error-polling", "note", {EDAC: 1, EDAC_POLL: "1000"}, "EDAC every 1000 ms", "echo 0 >"),
+    Case("error-polling", "ok", {EDAC_POLL: "1000"}, "none"),  # no memory controller it knows
+    Case("error-polling", "note", {MCE: None, MCE + ".error": "Permission denied"}, "unknown",
+         why="Permission denied"),
+    Case("device-power", "ok", {}, "none is put"),
+    Case("device-power", "note", {ASPM: "[default] performance powersave"}, "links: default",
+         "echo performance >"),
+    Case("device-power", "ok", {ASPM: "[default] performance", CMDLINE: "pcie_aspm=off"}, "none"),
+    Case("device-power", "note", {USB: "2"}, "after 2 s", "usbcore.autosuspend=-1"),
+    Case("device-power", "ok", {ASPM: None, USB: None}, "none"),
+    Case("device-power", "note", {ASPM: "?"}, "unknown"),
+    Case("device-power", "note", {USB: None, USB + ".error": "Permission denied"}, "unknown"),
+    Case("iommu", "ok", {}, "identity"),
+    Case("iommu", "note", {IOMMU: "0=DMA\n1=DMA-FQ\n2=identity"}, "1 groups strict and 1 groups",
+         "iommu.passthrough=1", "waits for the flush"),
+    Case("iommu", "note", {IOMMU: "0=DMA-FQ"}, "1 groups lazy", why="10 ms"),
+    Case("iommu", "ok", {IOMMU: None}, "no device"),
+    Case("iommu", "note", {IOMMU: None, IOMMU + ".error": "Permission denied"}, "unknown"),
+    Case("cache-allocation", "ok", {}, "not on this system"),
+    Case("cache-allocation", "note", {RESCTRL: 1}, "not in use", "echo 2,3 > "),
+    Case("cache-allocation", "note", {RESCTRL: 1, RESCTRL + "/schemata": "L3:0=fff"},
+         "no group for CPUs 2-3", "mkdir"),
+    Case("cache-allocation", "ok", {RESCTRL: 1, RESCTRL + "/schemata": "L3:0=fff",
+                                    RESCTRL + "/*/cpus_list": "rt=2-3\nother=0"}, "CPUs 0,2-3"),
+    Case("cache-allocation", "note", {RESCTRL: 1, RESCTRL + "/schemata": None,
+                                      RESCTRL + "/schemata.error": "Permission denied"}, "unknown"),
+    Case("timer-threads", "ok", {}, "ktimers at 81"),
+    Case("timer-threads", "note", {TASKS: "1 99 2 0 migration/0\n1 1 2 0 ktimers/0"},
+         "ktimers at 1; measured at 80", "chrt -f -p 81", "setitimer"),
+    Case("timer-threads", "ok", {TASKS: "1 99 2 0 migration/0\n1 1 2 0 ktimers/0\n"
+                                 "1 90 2 2 ktimers/2"}, "ktimers at 90", cpus=(2,)),
+    Case("timer-threads", "note", {TASKS: "1 99 2 0 migration/0"}, "ksoftirqd, without"),
+    Case("timer-threads", "note", {TASKS: "1 99 2 0 migration/0\n1 2 2 0 ksoftirqd/0"},
+         "ksoftirqd at 2"),
+    Case("timer-threads", "note", {TASKS: ""}, "unknown"),
+    Case("timer-threads", "ok", {}, "none", why="in their interrupt", base="laptop"),
+    Case("packets", "ok", {}, "none handed on"),
+    Case("packets", "note", {RPS: "lo=0\neth0=c"}, "eth0 handed to CPUs 2-3 (RPS)", "echo 3 >"),
+    Case("packets", "ok", {RPS: "eth0=3"}, "none"),
+    Case("packets", "note", {XPS: "eth0=f"}, "a queue of eth0 shared with CPUs 2-3", "xps_cpus"),
+    Case("packets", "ok", {RPS: None}, "no interface"),
+    Case("packets", "note", {RPS: None, RPS + ".error": "Permission denied"}, "unknown"),
+    Case("rcu", "ok", {}, "normal"),
+    Case("rcu", "note", {RCU: "0"}, "may be hurried", "rcu_normal_after_boot=1", "every CPU"),
+    Case("rcu", "ok", {RCU: "0"}, "during the run: normal", run={RCU: "1"}),
+    Case("rcu", "warning", {CMDLINE: "rcutree.kthread_prio=90"},
+         "its threads at 90; measured at 80", "rcutree.kthread_prio=79"),
+    Case("rcu", "ok", {CMDLINE: "rcutree.kthread_prio=11"}, "its threads at 11"),
+    Case("rcu", "note", {RCU: None}, "unknown"),
+    Case("services", "ok", {}, "none known"),
+    Case("services", "note", {DAEMONS: "irqbalance"}, "irqbalance", "disable --now irqbalance"),
+    Case("services", "note", {DAEMONS: "tuned", PROFILE: "powersave"}, "tuned (powersave)",
+         "tuned-adm profile"),
+    Case("services", "note", {DAEMONS: "tuned"}, "tuned (profile not known)"),
+    Case("services", "ok", {DAEMONS: "tuned", PROFILE: "realtime-virtual-host"}, "tuned"),
+    Case("services", "note", {DAEMONS: "thermald\npower-profiles-"},
+         "thermald, power-profiles-daemon", "powerprofilesctl"),
+    Case("services", "note", {DAEMONS: None}, "unknown"),
+    Case("services", "note", {TASKS: ""}, "unknown", "outside of containers"),
+    Case("boot-parameters", "ok", {}, why="never sleeps"),
 ]  # fmt: skip
 
 
@@ -274,6 +404,19 @@ _NEVER_WORSE = {
     "scheduler-features",
     "watchdogs",
     "page-merging",
+    "turbo",
+    "energy-preference",
+    "clock-watchdog",
+    "skew-tick",
+    "mitigations",
+    "split-locks",
+    "error-polling",
+    "cache-allocation",
+    "device-power",
+    "iommu",
+    "timer-threads",
+    "packets",
+    "services",
 }
 
 

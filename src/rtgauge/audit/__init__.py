@@ -14,19 +14,46 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rtgauge.audit.case import DEFAULT_PRIORITY, Case, Finding, Level
-from rtgauge.audit.clocks import check_clock, check_tick, check_timers
+from rtgauge.audit.clocks import (
+    check_clock,
+    check_clock_watchdog,
+    check_skew,
+    check_tick,
+    check_timers,
+)
 from rtgauge.audit.debugging import check_debugging, check_tracing
-from rtgauge.audit.interrupts import check_interrupt_threads, check_interrupts, check_tasks
+from rtgauge.audit.hardware import (
+    check_cache_allocation,
+    check_device_power,
+    check_error_polling,
+    check_iommu,
+    check_mitigations,
+    check_split_locks,
+)
+from rtgauge.audit.interrupts import (
+    check_interrupt_threads,
+    check_interrupts,
+    check_packets,
+    check_tasks,
+    check_timer_threads,
+)
 from rtgauge.audit.isolation import check_boot_parameters, check_isolation, check_smt
 from rtgauge.audit.machine import check_smi, check_thermal, check_virtualisation
 from rtgauge.audit.memory import check_huge_pages, check_numa, check_page_merging, check_swap
-from rtgauge.audit.power import check_frequency, check_sleep
+from rtgauge.audit.power import (
+    check_energy_preference,
+    check_frequency,
+    check_sleep,
+    check_turbo,
+)
 from rtgauge.audit.preemption import check_preemption
 from rtgauge.audit.privileges import check_privileges
 from rtgauge.audit.throttling import check_control_groups, check_throttling
 from rtgauge.audit.upkeep import (
     check_kernel_work,
+    check_rcu,
     check_scheduler_features,
+    check_services,
     check_timer_migration,
     check_watchdogs,
 )
@@ -54,26 +81,41 @@ CHECKS: Mapping[str, Callable[[str, Case], Finding]] = {
     # time
     "timers": check_timers,
     "clock-source": check_clock,
+    "clock-watchdog": check_clock_watchdog,
     "tick": check_tick,
+    "skew-tick": check_skew,
     "timer-migration": check_timer_migration,
     # the processor
     "frequency": check_frequency,
+    "turbo": check_turbo,
+    "energy-preference": check_energy_preference,
     "sleep-states": check_sleep,
     "smt": check_smt,
     "thermal": check_thermal,
     "smi": check_smi,
     "virtualisation": check_virtualisation,
+    "mitigations": check_mitigations,
+    "split-locks": check_split_locks,
+    "error-polling": check_error_polling,
+    "cache-allocation": check_cache_allocation,
+    # devices
+    "device-power": check_device_power,
+    "iommu": check_iommu,
     # who runs when
     "throttling": check_throttling,
     "control-groups": check_control_groups,
     "scheduler-features": check_scheduler_features,
     "real-time-tasks": check_tasks,
     "interrupt-threads": check_interrupt_threads,
+    "timer-threads": check_timer_threads,
     # who runs where
     "isolation": check_isolation,
     "boot-parameters": check_boot_parameters,
     "interrupts": check_interrupts,
+    "packets": check_packets,
     "kernel-work": check_kernel_work,
+    "rcu": check_rcu,
+    "services": check_services,
     "watchdogs": check_watchdogs,
     # memory
     "swap": check_swap,

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
 from rtgauge.facts import CLOCK, CPU, parse_integer
+from rtgauge.interpret import online_cpus
 
-__all__ = ["check_clock", "check_tick", "check_timers"]
+__all__ = ["check_clock", "check_clock_watchdog", "check_skew", "check_tick", "check_timers"]
 
 
 def check_timers(name: str, case: Case) -> Finding:
@@ -160,7 +161,8 @@ def check_tick(name: str, case: Case) -> Finding:
             "note",
             found,
             f"{why}; timers do not get more exact by it (tick-cost measures what one takes)",
-            "a kernel built with CONFIG_HZ=250 or 100, or nohz_full= for the measured CPUs",
+            "a kernel built with CONFIG_HZ=250 or 100; nohz_full= only for a CPU whose one task"
+            " never sleeps (it makes every entry into the kernel dearer)",
         )
     if mode is None:
         return unknown(
@@ -170,3 +172,49 @@ def check_tick(name: str, case: Case) -> Finding:
             "zcat /proc/config.gz",
         )
     return finding(name, "ok", found, "timers of high resolution do not wait for it")
+
+
+def check_skew(name: str, case: Case) -> Finding:
+    # kernel-parameters, skew_tick; kernel/time/tick-sched.c
+    facts = case.facts
+    online = online_cpus(facts)
+    why = "the ticks of all CPUs come at the same moment and wait for the same locks"
+    if online is not None and len(online) == 1:
+        return finding(name, "ok", "a single CPU", "there is no other tick to meet")
+    if facts.parameters("skew_tick") is None or online is None:
+        missing = "the kernel's command line" if online is not None else "which CPUs are online"
+        return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
+    if parse_integer(facts.parameter("skew_tick")):
+        return finding(name, "ok", "skew_tick=1", "the ticks of the CPUs are spread")
+    return finding(name, "note", "the ticks of all CPUs together", why, "boot with skew_tick=1")
+
+
+def check_clock_watchdog(name: str, case: Case) -> Finding:
+    # kernel/time/clocksource.c; arch/x86/kernel/tsc.c, check_system_tsc_reliable: not watched are
+    # TSCs with TSC_ADJUST on one or two nodes, from 5.17 on
+    facts = case.facts
+    why = (
+        "twice a second a timer compares the TSC with the HPET, by turns on every CPU; when it is"
+        " delayed the kernel may fall back to the HPET, a microsecond or more for each time stamp"
+    )
+    remedy = "boot with tsc=nowatchdog, where the TSC is known to be stable"
+    current = facts.text(CLOCK + "current_clocksource")
+    if not current:
+        path = CLOCK + "current_clocksource"
+        return unknown(name, "the clock source could not be read", why, f"cat {path}")
+    if current != "tsc":
+        return finding(name, "ok", f"{current} is not watched", "only the TSC is compared")
+    option = facts.parameter("tsc")
+    if option in ("reliable", "nowatchdog"):
+        return finding(name, "ok", f"off (tsc={option})", "the TSC is trusted")
+    flags = (facts.lines("/proc/cpuinfo").get("flags") or "").split()
+    nodes = facts.cpus("/sys/devices/system/node/online")
+    if facts.release is None or not flags or facts.parameters("tsc") is None:
+        return unknown(name, "kernel, processor or command line could not be read", why, remedy)
+    trusted = {"constant_tsc", "nonstop_tsc", "tsc_adjust"} <= set(flags)
+    single = facts.absent("/sys/devices/system/node/online")  # a kernel without NUMA
+    if "tsc_reliable" in flags or (
+        trusted and facts.release >= (5, 17) and (single or (nodes and len(nodes) <= 2))
+    ):
+        return finding(name, "ok", "off for this TSC", "the kernel trusts it")
+    return finding(name, "note", "the TSC is watched", why, remedy)

@@ -7,10 +7,16 @@ import re
 from dataclasses import dataclass
 
 from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, unknown
-from rtgauge.facts import cpu_list, parse_cpus, parse_integer
+from rtgauge.facts import cpu_list, parse_cpus, parse_integer, parse_mask
 from rtgauge.interpret import online_cpus, preemption
 
-__all__ = ["check_interrupt_threads", "check_interrupts", "check_tasks"]
+__all__ = [
+    "check_interrupt_threads",
+    "check_interrupts",
+    "check_packets",
+    "check_tasks",
+    "check_timer_threads",
+]
 
 _ALLOWED = "/proc/irq/*/smp_affinity_list"
 _EFFECTIVE = "/proc/irq/*/effective_affinity_list"
@@ -224,3 +230,84 @@ def check_tasks(name: str, case: Case) -> Finding:
     else:
         found = f"{len(tasks)} threads, none at {case.priority} or above on the measured CPUs"
     return finding(name, "ok", found, "no other program comes before the measured tasks")
+
+
+def check_timer_threads(name: str, case: Case) -> Finding:
+    # On PREEMPT_RT, timers that are not those of a sleep (clock_nanosleep) expire in a soft
+    # interrupt: kernel/softirq.c, ktimers/N from 6.1 on (SCHED_FIFO 1), ksoftirqd/N before
+    facts = case.facts
+    why = (
+        "timerfd, timer_create and setitimer expire in these threads (the methods timerfd, timer"
+        " and itimer): they wait for every task of a higher priority"
+    )
+    model = preemption(facts).model
+    if model == "unknown":
+        return unknown(name, "the preemption model is not known", why, "uname -v")
+    if model != "preempt_rt":
+        return finding(name, "ok", "none", "timers expire in their interrupt")
+    remedy = (
+        f"for p in $(pgrep '^(ktimers|ksoftirqd)/'); do chrt -f -p {min(case.priority + 1, 99)}"
+        " $p; done # or sleep with clock_nanosleep, which needs no thread"
+    )
+    listing = facts.text(_TASKS)
+    tasks = _tasks(listing)
+    if listing is None or not _visible(tasks) or "agent.realtime_tasks.cut" in facts:
+        return unknown(name, "threads of the kernel could not be seen", why, remedy)
+    threads = [task for task in tasks if task.kernel and task.name.startswith("ktimers/")]
+    threads = threads or [t for t in tasks if t.kernel and t.name.startswith("ksoftirqd/")]
+    here = [t for t in threads if not t.cpus or not case.cpus or t.cpus & case.cpus]
+    if not here:
+        return finding(name, "note", "ksoftirqd, without real-time priority", why, remedy)
+    lowest = min(task.priority for task in here)
+    kind = here[0].name.partition("/")[0]
+    if lowest < case.priority:
+        return finding(
+            name, "note", f"{kind} at {lowest}; measured at {case.priority}", why, remedy
+        )
+    return finding(name, "ok", f"{kind} at {lowest}", "they come before the measured tasks")
+
+
+_RPS = "/sys/class/net/*/queues/rx-0/rps_cpus"
+_XPS = "/sys/class/net/*/queues/tx-0/xps_cpus"
+
+
+def check_packets(name: str, case: Case) -> Finding:
+    # networking/scaling: RPS hands received packets to other CPUs by an interrupt; XPS chooses the
+    # queue that a CPU sends through. The first queue of each interface is looked at.
+    facts = case.facts
+    why = "packets that others receive are worked on there, in a soft interrupt"
+    if facts.text(_RPS) is None:
+        if facts.absent(_RPS):
+            return finding(name, "ok", "no interface", "no packets come from outside")
+        return unknown(name, f"{_RPS} could not be read", why, f"grep . {_RPS}")
+    apart = case.apart() or frozenset(case.cpus if case.chosen else ())
+    steered = {
+        interface: parse_mask(text) or frozenset()
+        for interface, text in facts.lines(_RPS, "=").items()
+    }
+    here = sorted(one for one, cpus in steered.items() if cpus & (apart or case.cpus))
+    rest = (online_cpus(facts) or frozenset()) - apart
+    if here:
+        place = frozenset().union(*(steered[one] for one in here)) & (apart or case.cpus)
+        mask = f"{sum(1 << cpu for cpu in rest):x}" if apart and rest and max(rest) < 32 else "0"
+        return finding(
+            name,
+            "note",
+            f"those of {', '.join(here[:3])} handed to {cpus_text(place)} (RPS)",
+            why,
+            f"for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {mask} > $q; done",
+        )
+    shared = sorted(
+        interface
+        for interface, text in facts.lines(_XPS, "=").items()
+        if (cpus := parse_mask(text) or frozenset()) & apart and cpus - apart
+    )
+    if shared:
+        return finding(
+            name,
+            "note",
+            f"a queue of {', '.join(shared[:3])} shared with {cpus_text(apart)} (XPS)",
+            "who sends waits for the queue's lock, which other CPUs hold as well",
+            "a queue for these CPUs alone: xps_cpus in /sys/class/net/IFACE/queues/tx-N",
+        )
+    return finding(name, "ok", "none handed on", "they are worked on where they arrive")

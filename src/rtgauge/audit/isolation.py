@@ -14,8 +14,9 @@ def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     wanted = case.cpus if case.chosen and case.cpus < online else frozenset({max(online)})
     cpus, others = cpu_list(wanted), cpu_list(online - wanted)
     return (
-        f"boot with isolcpus=managed_irq,domain,{cpus} nohz_full={cpus} rcu_nocbs={cpus}"
-        f" irqaffinity={others}, and measure there"
+        f"boot with isolcpus=managed_irq,domain,{cpus} rcu_nocbs={cpus} irqaffinity={others}, and"
+        f" pin each thread by hand (taskset -c {cpus}, pthread_setaffinity_np): the scheduler"
+        " places none there"
     )
 
 
@@ -53,6 +54,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             else remedy,
         )
     gaps = _isolation_gaps(facts, measured)
+    pinned = "the scheduler places no tasks there: the application's have to be pinned by hand"
     found = f"{cpus_text(measured)} isolated"
     if gaps:
         return finding(
@@ -63,18 +65,11 @@ def check_isolation(name: str, case: Case) -> Finding:
             "; ".join(remedy for _, remedy in gaps),
         )
     extra = ": a load reaches them only through what is shared" if case.load_running else ""
-    return finding(name, "ok", found, f"the scheduler places no other tasks there{extra}")
+    return finding(name, "ok", found, f"{pinned}{extra}")
 
 
 def _isolation_gaps(facts: Facts, measured: frozenset[int]) -> list[tuple[str, str]]:
     gaps: list[tuple[str, str]] = []
-    text = cpu_list(measured)
-    full = facts.cpus(CPU + "nohz_full")
-    if full is None:
-        value = facts.parameter("nohz_full")
-        full = parse_cpus(value) if value else frozenset()
-    if measured - (full or frozenset()):
-        gaps.append(("but with a tick", f"boot with nohz_full={text} rcu_nocbs={text}"))
     affinity = parse_mask(facts.text("/proc/irq/default_smp_affinity") or "-")
     if affinity is None:
         gaps.append(("where interrupts go is unknown", "cat /proc/irq/default_smp_affinity"))
@@ -221,4 +216,10 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
             f"{found}: {why}",
             "; ".join(remedy for _, remedy in problems),
         )
-    return finding(name, "ok", found, "they fit each other")
+    why = "they fit each other"
+    if full:
+        why += (
+            "; nohz_full pays for a task that never sleeps (busy-polling) alone: it makes every"
+            " entry into the kernel dearer"
+        )
+    return finding(name, "ok", found, why)

@@ -6,15 +6,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rtgauge.audit.case import PREPARE, Case, Finding, by_value, cpus_text, finding, unknown
+from rtgauge.audit.case import (
+    PREPARE,
+    Case,
+    Finding,
+    by_value,
+    cpus_text,
+    finding,
+    reason,
+    unknown,
+)
 from rtgauge.facts import CPU, parse_integer
 from rtgauge.interpret import GOVERNOR, hypervisor
 
-__all__ = ["check_frequency", "check_sleep"]
+__all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_turbo"]
 
 
 _SET_GOVERNOR = (
-    f"echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; {PREPARE}"
+    f"echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor # {PREPARE}"
 )
 
 
@@ -106,6 +115,60 @@ def _no_frequency(name: str, case: Case, why: str) -> Finding:
             "choose maximum performance (no power saving) in the firmware's settings",
         )
     return finding(name, "ok", "fixed", "the kernel does not change the frequency")
+
+
+_NO_TURBO = CPU + "intel_pstate/no_turbo"
+_BOOST = CPU + "cpufreq/boost"
+
+
+def check_turbo(name: str, case: Case) -> Finding:
+    # admin-guide/pm/intel_pstate (no_turbo), admin-guide/pm/cpufreq (boost)
+    facts = case.facts
+    why = "how fast depends on the temperature and on what other CPUs do: times vary with them"
+    no_turbo, boost = case.integer(_NO_TURBO), case.integer(_BOOST)
+    if no_turbo is None and boost is None:
+        if not (facts.absent(_NO_TURBO) and facts.absent(_BOOST)):
+            error = facts.error(_NO_TURBO) or facts.error(_BOOST)
+            missing = "whether the processor boosts could not be read"
+            return unknown(name, f"{missing}{reason(error)}", why, f"cat {_NO_TURBO} {_BOOST}")
+        if hypervisor(facts) or facts.is_x86:
+            who = "the host of this virtual machine" if hypervisor(facts) else "the firmware"
+            found = "not under this kernel's control"
+            return finding(name, "note", found, f"{who} decides; {why}", f"switch it off in {who}")
+        return finding(name, "ok", "none", "no driver of this system boosts")
+    if no_turbo == 1 or (no_turbo is None and boost == 0):
+        return finding(name, "ok", "off", "the frequency does not depend on what others do")
+    switch = f"echo 1 > {_NO_TURBO}" if no_turbo is not None else f"echo 0 > {_BOOST}"
+    return finding(name, "note", "on", why, f"{switch} # lower, but steady")
+
+
+_EPP = CPU + "cpu#/cpufreq/energy_performance_preference"
+_EPB = CPU + "cpu#/power/energy_perf_bias"
+
+
+def check_energy_preference(name: str, case: Case) -> Finding:
+    # admin-guide/pm/intel_pstate and intel_epb, admin-guide/pm/amd-pstate
+    facts = case.facts
+    why = "the processor itself raises its frequency late, whatever the governor asks for"
+    for pattern, best in ((_EPP, ("performance", "0")), (_EPB, ("performance", "0"))):
+        values = case.values(pattern)
+        if not values:
+            continue
+        file = pattern.replace("#", "*")
+        wanted = "performance" if pattern == _EPP else "0"
+        remedy = f"echo {wanted} | tee {file}"
+        if any(value not in best for value in values.values()):
+            return finding(name, "note", by_value(values), why, remedy)
+        if not case.covers(values):
+            missing = cpus_text(case.cpus - values.keys())
+            return unknown(name, f"nothing is known of {missing}", why, remedy)
+        return finding(name, "ok", by_value(values), "the processor prefers speed")
+    if facts.per_cpu_absent(_EPP) and facts.per_cpu_absent(_EPB):
+        return finding(name, "ok", "none", "the processor has no preference of its own")
+    error = facts.per_cpu_error(_EPP) or facts.per_cpu_error(_EPB)
+    return unknown(
+        name, f"it could not be read{reason(error)}", why, f"grep . {_EPP.replace('#', '*')}"
+    )
 
 
 _SLEEP_OK_US = 2

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, reason, unknown
 from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
-from rtgauge.facts import CPU, parse_integer, parse_mask
+from rtgauge.facts import CPU, one_line, parse_integer, parse_mask
 from rtgauge.interpret import online_cpus
 
 __all__ = [
     "check_kernel_work",
+    "check_rcu",
     "check_scheduler_features",
+    "check_services",
     "check_timer_migration",
     "check_watchdogs",
 ]
@@ -26,7 +28,7 @@ def check_watchdogs(name: str, case: Case) -> Finding:
     # the hard lockup detector is a performance counter's interrupt that cannot be masked
     why = "each wakes on every CPU every few seconds, above every real-time priority"
     remedy = (
-        "sysctl -w kernel.soft_watchdog=0 kernel.nmi_watchdog=0, or boot with nowatchdog;"
+        "sysctl -w kernel.soft_watchdog=0 kernel.nmi_watchdog=0 # or boot with nowatchdog;"
         f" {PREPARE}"
     )
     soft, hard = _KERNEL + "soft_watchdog", _KERNEL + "nmi_watchdog"
@@ -58,7 +60,7 @@ def check_timer_migration(name: str, case: Case) -> Finding:
     # admin-guide/sysctl/kernel and kernel/time/timer_migration.c: timers of idle CPUs expire on one
     # that is awake
     why = "timers of CPUs that are idle expire on one that is busy, which the measured one often is"
-    remedy = f"sysctl -w kernel.timer_migration=0; {PREPARE}"
+    remedy = f"sysctl -w kernel.timer_migration=0 # {PREPARE}"
     online = online_cpus(case.facts)
     value = case.integer(_MIGRATION)
     if online is not None and len(online) == 1:
@@ -88,7 +90,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
     why = "work of the kernel that could run elsewhere takes time from the tasks of these CPUs"
     apart = case.apart()
     rest = (online_cpus(case.facts) or frozenset()) - apart
-    move = f"echo {_mask(rest)} > {_WORKQUEUES}; {PREPARE}" if apart else PREPARE
+    move = f"echo {_mask(rest)} > {_WORKQUEUES} # {PREPARE}" if apart else PREPARE
     found = case.prefix(_WORKQUEUES)
     if expedited is not None and expedited > 0:
         return finding(
@@ -96,7 +98,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
             "warning",
             f"{found}RCU's grace periods are hurried (rcu_expedited)",
             "each interrupts every CPU",
-            f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal; {PREPARE}",
+            f"echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal # {PREPARE}",
         )
     if mask is None or expedited is None:
         missing = _WORKQUEUES if mask is None else "/sys/kernel/rcu_expedited"
@@ -161,3 +163,67 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
             f"for f in {switch}; do echo $f > {_FEATURES}; done",
         )
     return finding(name, "ok", f"{len(words)} switches, none in the way", "as real time wants them")
+
+
+_NORMAL = "/sys/kernel/rcu_normal"
+_DAEMONS = "agent.daemons"
+_PROFILE = "/etc/tuned/active_profile"
+#: Profiles of tuned that leave the processor awake and at full speed.
+_STEADY = ("latency-performance", "network-latency", "cpu-partitioning", "realtime")
+
+
+def check_rcu(name: str, case: Case) -> Finding:
+    # kernel-parameters: rcupdate.rcu_normal_after_boot, rcutree.kthread_prio; RCU/stallwarn
+    why = "hurried grace periods interrupt every CPU, whichever asks for them"
+    remedy = f"echo 1 > {_NORMAL} # or boot with rcupdate.rcu_normal_after_boot=1; {PREPARE}"
+    normal = case.integer(_NORMAL)
+    if normal is None:
+        missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
+        return unknown(name, missing, why, remedy)
+    if not normal:
+        return finding(name, "note", "grace periods may be hurried", why, remedy)
+    priority = parse_integer(case.facts.parameter("rcutree.kthread_prio"))
+    if priority is not None and priority >= case.priority > 0:
+        return finding(
+            name,
+            "warning",
+            f"its threads at {priority}; measured at {case.priority}",
+            "callbacks, which may be many, run before the measured tasks",
+            f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}",
+        )
+    more = f", its threads at {priority}" if priority is not None else ""
+    why = "no CPU is interrupted for them; a task that never sleeps must leave RCU's threads time"
+    return finding(name, "ok", f"{case.prefix(_NORMAL)}normal{more}", why)
+
+
+def check_services(name: str, case: Case) -> Finding:
+    why = "they move interrupts and change frequencies while the application runs"
+    running = case.facts.text(_DAEMONS)
+    if running is None:
+        return unknown(name, "the list of programs could not be read", why, "ps -e -o comm")
+    found, remedies = [], []
+    for daemon in running.splitlines()[:8]:
+        if daemon == "irqbalance":
+            found.append(daemon)
+            remedies.append("systemctl disable --now irqbalance")
+        elif daemon == "tuned":
+            profile = case.facts.text(_PROFILE) or ""
+            if not profile.startswith(_STEADY):
+                found.append(f"tuned ({one_line(profile, 40) or 'profile not known'})")
+                remedies.append("tuned-adm profile latency-performance")
+        elif daemon == "power-profiles-":
+            found.append("power-profiles-daemon")
+            remedies.append("powerprofilesctl set performance")
+        elif daemon == "thermald":
+            found.append(daemon)
+            remedies.append("systemctl disable --now thermald")
+    if found:
+        return finding(name, "note", ", ".join(found), why, "; ".join(remedies))
+    if not running and "agent.realtime_tasks" in case.facts:
+        listing = case.facts.text("agent.realtime_tasks") or ""
+        if not any(line.split(" ", 3)[2:3] == ["2"] for line in listing.splitlines()):
+            return unknown(
+                name, "programs of the machine may be hidden", why, "check outside of containers"
+            )
+    shown = ", ".join(running.splitlines()) or "none known to do so"
+    return finding(name, "ok", shown, "nothing is known to change settings while it runs")

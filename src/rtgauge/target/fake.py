@@ -302,10 +302,29 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "/sys/kernel/mm/ksm/run": "0",
     "/sys/kernel/mm/transparent_hugepage/enabled": None,
     "/sys/kernel/rcu_expedited": "0",
+    "/sys/kernel/rcu_normal": "1",
+    _CPU + "intel_pstate/no_turbo": "1",
+    _CPU + "vulnerabilities": "l1tf=Not affected",
+    **{
+        name: None
+        for name in (
+            _CPU + "cpu0/cpufreq/energy_performance_preference",
+            _CPU + "cpu0/power/energy_perf_bias",
+            "/sys/class/net/*/queues/rx-0/rps_cpus",
+            "/sys/devices/system/edac/mc/mc0",
+            "/sys/devices/system/machinecheck/machinecheck0/check_interval",
+            "/sys/fs/resctrl",
+            "/sys/kernel/iommu_groups/*/type",
+            "/sys/module/edac_core/parameters/edac_mc_poll_msec",
+            "/sys/module/pcie_aspm/parameters/policy",
+            "/sys/module/usbcore/parameters/autosuspend",
+        )
+    },
+    "agent.daemons": "",
     "/sys/kernel/tracing/current_tracer": "nop",
     "/sys/kernel/tracing/events/enable": "0",
     "agent.realtime_tasks": "1 99 2 0 migration/0\n1 99 2 1 migration/1\n1 50 2 0-1 irq/9-acpi\n"
-    "1 50 2 irq/24-fake",
+    "1 50 2 0-1 irq/24-fake\n1 1 2 0 ktimers/0\n1 1 2 1 ktimers/1",
     "agent.smi_count": 0,
     "agent.clock_getres_ns": 1,
     "agent.clock_getres_coarse_ns": 4_000_000,
