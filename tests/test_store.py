@@ -579,6 +579,73 @@ def test_what_dead_processes_left_is_removed(store: Store) -> None:
     }
 
 
+def test_what_is_removed_stays_locked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a process that has just made the folder could lock it, and lose it all the same."""
+    new = store.path / f".{new_run_id()}.new"
+    new.parent.mkdir(exist_ok=True)
+    new.mkdir()
+    locks = []
+    remove = shutil.rmtree
+
+    def rmtree(path: Path, **options: Any) -> None:
+        locks.append(FolderLock.take(path))
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    store.runs()
+    assert locks == [None]
+    assert not new.exists()
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_folder_that_is_taken_for_left_behind_is_made_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """Between its making and its locking another process may remove it."""
+    take, taken = FolderLock.take, []
+
+    def slow(path: Path) -> FolderLock | None:
+        taken.append(path)
+        if len(taken) > 1:
+            return take(path)
+        other = take(path)
+        assert other is not None
+        found = take(path) if held else None
+        path.rmdir()
+        other.release()
+        return found if held else take(path)
+
+    monkeypatch.setattr(FolderLock, "take", slow)
+    with store.create(document()) as folder:
+        assert folder.path.is_dir()
+        assert len(set(taken)) == 1
+        assert [row.state for row in store.runs()] == ["running"]
+
+
+MAKER = """
+import sys
+from rtgauge.store import Store
+from test_store import document
+
+with Store.open(sys.argv[1]) as store:
+    for _ in range(40):
+        store.create(document(state="complete", steps=[])).close()
+        store.runs()
+"""
+
+
+def test_nobody_removes_what_others_make(tmp_path: Path) -> None:
+    """Six processes make runs and look for what was left behind, all at once."""
+    path = str(tmp_path / "store")
+    processes = [child(MAKER, path) for _ in range(6)]
+    for process in processes:
+        with process:
+            process.communicate(timeout=300)
+    assert [process.returncode for process in processes] == [0] * 6
+    with Store.open(path) as store:
+        assert len(store.runs()) == 240
+
+
 def test_an_id_that_is_taken_or_none(store: Store) -> None:
     run_id = finished(store)
     with pytest.raises(StoreError, match="such a run already"):

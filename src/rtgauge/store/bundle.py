@@ -295,7 +295,8 @@ def _new_folder(runs: Path, run: str) -> Iterator[Path]:
             try:
                 new.mkdir()
             except FileExistsError:
-                lock = FolderLock.take(new)
+                with suppress(FileNotFoundError):
+                    lock = FolderLock.take(new)
                 if lock is not None:  # left by a process that was killed
                     shutil.rmtree(new)
                     lock.release()

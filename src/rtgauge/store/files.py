@@ -161,14 +161,23 @@ class FolderLock:
 
     @classmethod
     def take(cls, path: Path) -> FolderLock | None:
-        """The lock, or None while somebody else holds it, or where it cannot be known."""
+        """The lock, or None while somebody else holds it, or where it cannot be known.
+        FileNotFoundError where the folder went, or became another, before it was locked."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             return None
-        return cls(descriptor)
+        lock = cls(descriptor)
+        try:
+            same = os.path.samestat(os.fstat(descriptor), os.stat(path))
+        except OSError:
+            same = False
+        if not same:
+            lock.release()
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return lock
 
     def release(self) -> None:
         if self._file is not None:

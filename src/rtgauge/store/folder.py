@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,8 @@ VERSION = 1
 DOCUMENT = "run.json"
 ENVIRONMENT = "environment.cbor"
 SYNC_INTERVAL_S = 0.5
+LOCK_TRIES = 50
+LOCK_PAUSE_S = 0.02
 
 _FINAL = ("complete", "interrupted", "failed", "skipped")
 
@@ -200,8 +203,9 @@ class RunFolder:
             if path.exists():
                 raise FileExistsError(errno.EEXIST, "there is such a run already", str(path))
             new.mkdir()
-            lock = FolderLock.take(new)
+            lock = _lock_new(new)
         if lock is None:
+            shutil.rmtree(new, ignore_errors=True)
             raise StoreError(f"cannot lock {new}", "keep the runs on a local disk (--store)")
         folder = cls(new, document, lock)
         try:
@@ -273,6 +277,20 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _lock_new(new: Path) -> FolderLock | None:
+    """The lock of a folder just made. Until it is taken another process may take the folder for one
+    that was left behind, and remove it: then it is made again."""
+    lock = None
+    for _ in range(LOCK_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            lock = FolderLock.take(new)
+        if lock is not None:
+            break
+        time.sleep(LOCK_PAUSE_S)
+        new.mkdir(exist_ok=True)
+    return lock
 
 
 def _left_streams(path: Path) -> Iterator[int]:

@@ -191,8 +191,8 @@ class Store:
                 stamp = _stamp(self._runs / name)
                 if stamp is not None:
                     there[name] = stamp
-            elif _is_leftover(name) and _is_free(self._runs / name):
-                shutil.rmtree(self._runs / name, ignore_errors=True)
+            elif _is_leftover(name):
+                _remove_leftover(self._runs / name)
         known = self._index.stamps()
         changed = [
             _row(self._runs / name, stamp)
@@ -251,6 +251,17 @@ def _stamp(path: Path) -> Stamp | None:
 def _is_leftover(name: str) -> bool:
     """Whether this is a folder that was being made or deleted when its process ended."""
     return name[:1] == "." and is_run_id(name[1:37]) and name[37:] in (".new", ".deleted")
+
+
+def _remove_leftover(path: Path) -> None:
+    """Remove such a folder, unless somebody is at work in it: its lock is held to the end."""
+    try:
+        lock = FolderLock.take(path)
+    except OSError:
+        return
+    if lock is not None:
+        shutil.rmtree(path, ignore_errors=True)
+        lock.release()
 
 
 def _is_free(path: Path) -> bool:
