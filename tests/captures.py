@@ -26,10 +26,12 @@ def samples(
 
 
 def regular(number: int, period: int, delays: Mapping[int, int] | None = None) -> NDArray[np.uint8]:
-    """Events ``period`` samples apart, answered after 30 to 46 samples, or as ``delays`` say."""
-    events = [1000 + k * period for k in range(number)]
+    """Events ``period`` samples apart, answered after 30 to 46 samples, or as ``delays`` say. More
+    than an interval passes before the first: no answer is that of an event before it."""
+    first = 1000 + period
+    events = [first + k * period for k in range(number)]
     answers = [at + (delays or {}).get(k, 30 + (k * 7) % 17) for k, at in enumerate(events)]
-    return samples(events, answers, 1000 + number * period)
+    return samples(events, answers, first + number * period)
 
 
 def session(

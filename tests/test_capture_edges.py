@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtgauge.capture.edges import Answers, Edges, Schmitt, logic_edges, pair, state_levels
+from rtgauge.capture.edges import Schmitt, logic_edges, state_levels
 
 
 def cut_up(data: np.ndarray, cuts: list[int]) -> list[np.ndarray]:
@@ -95,55 +95,3 @@ def test_state_levels_are_those_of_the_line_not_of_its_overshoot() -> None:
     low, high = state_levels(iter([wave]), float(wave.min()), float(wave.max()))
     assert low == pytest.approx(0.1, abs=0.05)
     assert high == pytest.approx(3.2, abs=0.05)
-
-
-def answers_by_hand(
-    events: list[tuple[int, bool]], answers: list[tuple[int, bool]], told_apart: bool
-) -> tuple[list[int | None], int, int, int]:
-    delay: list[int | None] = [None] * len(events)
-    first_seen = [True] * len(events)
-    late = double = before = 0
-    for at, level in answers:
-        k = sum(event <= at for event, _ in events) - 1
-        if k < 0:
-            before += 1
-            continue
-        first, first_seen[k] = first_seen[k], False
-        if (not told_apart or level == events[k][1]) and delay[k] is None:
-            delay[k] = at - events[k][0]
-        elif told_apart and first and k and delay[k - 1] is None and level == events[k - 1][1]:
-            late += 1
-        else:
-            double += 1
-    return delay, late, double, before
-
-
-TIMES = st.lists(st.integers(0, 50), unique=True, max_size=14).map(sorted)
-
-
-@given(TIMES, TIMES, st.booleans(), st.booleans(), st.booleans())
-def test_pairs(events: list[int], answers: list[int], up: bool, same: bool, apart: bool) -> None:
-    first = [(at, bool(k % 2) ^ up) for k, at in enumerate(events)]
-    second = [(at, bool(k % 2) ^ same) for k, at in enumerate(answers)]
-
-    def edges(line: list[tuple[int, bool]]) -> Edges:
-        at = np.array([at for at, _ in line], np.float64)
-        return Edges(at, np.array([level for _, level in line], np.bool_))
-
-    expected = np.array([level for _, level in first], np.bool_) if apart else None
-    found = pair(edges(first), edges(second), expected)
-    delay, late, double, before = answers_by_hand(first, second, apart)
-    assert [None if math.isnan(d) else d for d in found.delay.tolist()] == delay
-    assert (found.late, found.double, found.before) == (late, double, before)
-    # Every edge of the answering line is one of these, and every event answered or not.
-    assert found.answered + late + double + before == len(answers)
-
-
-def test_a_late_answer_is_told_from_the_next_ones() -> None:
-    events = Edges(np.array([0.0, 10.0, 20.0]), np.array([True, False, True]))
-    answers = Edges(np.array([1.0, 21.0, 22.0]), np.array([True, False, True]))
-    found = pair(events, answers, events.level)
-    assert isinstance(found, Answers)
-    assert found.delay.tolist()[::2] == [1.0, 2.0]
-    assert math.isnan(found.delay[1])
-    assert (found.late, found.double) == (1, 0)

@@ -8,8 +8,9 @@ that store, seal and report know no difference.
 
 from __future__ import annotations
 
-from rtgauge.capture.edges import Answers, Edges, pair
+from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import is_capture, open_recording
+from rtgauge.capture.pairing import Answers, pair
 from rtgauge.capture.recording import Recording
 from rtgauge.capture.run import Wanted, import_capture
 

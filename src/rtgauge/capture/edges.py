@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edges of recorded lines, and which edge of one line answers which of the other; pure functions.
+"""Edges of recorded lines; pure functions.
 
 A position counts samples from the beginning of the recording. A digital line's edge stands at the
 first sample with the new level, so it came up to one sample earlier; that of an analogue line is
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answers", "Edges", "Schmitt", "logic_edges", "pair", "state_levels"]
+__all__ = ["Edges", "Schmitt", "logic_edges", "state_levels"]
 
 Positions = NDArray[np.float64]
 Levels = NDArray[np.bool_]
@@ -34,23 +34,6 @@ class Edges:
         """The rising (True) or the falling ones."""
         kept = self.level == level
         return Edges(self.at[kept], self.level[kept])
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """What became of the events. ``delay[k]``: samples from event k to its answer, NaN where none
-    came before the next event. Every edge of the answering line is an answer, or ``late`` (it is
-    the answer to the event before, which the next one overtook), or ``double`` (it answers
-    nothing), or came ``before`` the first event."""
-
-    delay: Positions
-    late: int
-    double: int
-    before: int
-
-    @property
-    def answered(self) -> int:
-        return int(np.count_nonzero(~np.isnan(self.delay)))
 
 
 def logic_edges(chunks: Iterable[NDArray[np.uint8]], most: int) -> tuple[Edges, Edges, int]:
@@ -173,29 +156,3 @@ def state_levels(
     width = (high - low) / 256
     below, above = int(counts[:128].argmax()), 128 + int(counts[128:].argmax())
     return low + (below + 0.5) * width, low + (above + 0.5) * width
-
-
-def pair(events: Edges, answers: Edges, expected: Levels | None) -> Answers:
-    """Which edges answer which events.
-
-    ``expected``: the level that the answer to each event has; None: any edge answers. Of the edges
-    between an event and the next, the first of that level is its answer. The first edge there that
-    has the level of the event before, which is unanswered, is that one's, and late.
-    """
-    number = len(events)
-    window = np.searchsorted(events.at, answers.at, side="right") - 1
-    inside = window >= 0
-    at, level, window = answers.at[inside], answers.level[inside], window[inside]
-    fits = np.ones(len(at), np.bool_) if expected is None else level == expected[window]
-    fitting = np.flatnonzero(fits)
-    whose, first = np.unique(window[fitting], return_index=True)
-    delay = np.full(number, np.nan)
-    delay[whose] = at[fitting[first]] - events.at[whose]
-    late = 0
-    if expected is not None:
-        opened, first = np.unique(window, return_index=True)
-        wrong = (opened > 0) & ~fits[first]
-        missing = np.isnan(delay[opened - 1])
-        late = int(np.count_nonzero(wrong & missing & (expected[opened - 1] == level[first])))
-    double = len(at) - len(whose) - late
-    return Answers(delay, late, double, int(np.count_nonzero(~inside)))

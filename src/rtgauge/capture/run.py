@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import __version__
-from rtgauge.capture.edges import Answers, Edges, pair
+from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import open_recording
+from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
 from rtgauge.capture.recording import TIME_LIMIT, Levels, Lines, Recording, opened
 from rtgauge.capture.waveforms import waveforms
 from rtgauge.catalogue import format_duration
@@ -83,12 +84,13 @@ CATALOGUE: Final[dict[str, Any]] = {
                  "from": "grid point", "to": "the event's edge", "stages": ["event"]},
             ],
             "tables": [
-                {"name": "answers", "meaning": "what became of the events: unanswered when the "
-                 "next one came; late: answered after that; double: edges that answer nothing"},
+                {"name": "answers", "meaning": "what became of the events; late: answered after "
+                 "the next one came; double: edges that answer nothing; ambiguous: answers that "
+                 "may be those of other events"},
             ],
             "verdicts": [
-                {"rule": "every-event-answered", "meaning": "no event was unanswered when the next "
-                 "one came"},
+                {"rule": "every-event-answered", "meaning": "each event was answered before the "
+                 "next one came"},
             ],
         }
     ],
@@ -99,6 +101,7 @@ CATALOGUE: Final[dict[str, Any]] = {
 @dataclass(frozen=True)
 class Wanted:
     """What a capture is asked. ``interval_ns``: from one event to the next; None: as recorded.
+    ``longest_ns``: no answer takes longer, as far as the user knows.
 
     ``answer_edge`` ``same``: the answer's line follows the event's; ``any``: each of its edges
     answers. ``context``: who answered, where that is known. What is told of the system under test
@@ -113,6 +116,7 @@ class Wanted:
     hysteresis: float | None = None
     samplerate: Fraction | None = None
     interval_ns: int | None = None
+    longest_ns: int | None = None
     context: str = ""
     label: str = ""
     name: str = ""
@@ -142,8 +146,8 @@ class Found:
     delay: NDArray[np.float64]
     interval_ns: int
     offset: Int64
-    cut: bool
-    """The last event is left out: the capture ends before its answer was due."""
+    cut: int
+    """The last events that are left out: the capture may end before their answers."""
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
@@ -183,7 +187,8 @@ def _digest(path: Path) -> str:
 def _asked(wanted: Wanted) -> str:
     """What decides how the capture is read, as text that two imports share."""
     parts = (wanted.event, wanted.answer, wanted.edge, wanted.answer_edge, wanted.threshold,
-             wanted.hysteresis, wanted.samplerate, wanted.interval_ns, wanted.context)  # fmt: skip
+             wanted.hysteresis, wanted.samplerate, wanted.interval_ns, wanted.context,
+             wanted.longest_ns)  # fmt: skip
     return " ".join("-" if part in (None, "") else str(part) for part in parts)
 
 
@@ -229,21 +234,16 @@ def find(lines: Lines, wanted: Wanted) -> Found:
             "give the true --interval, such as 30ms",
         )
 
-    def paired() -> tuple[Answers, NDArray[np.bool_] | None]:
-        expected = None
-        if kind in ("same", "inverted"):
-            expected = events.level == (kind == "same")
-        return pair(events, answers, expected), expected
-
-    result, expected = paired()
-    rest = float((lines.length - events.at[-1]) * per_ns)
-    cut = bool(np.isnan(result.delay[-1])) and rest < interval_ns and len(events) > 1
+    expected = events.level == (kind == "same") if kind in ("same", "inverted") else None
+    longest = wanted.longest_ns and float(wanted.longest_ns / per_ns)
+    # A few pauses move the mean, and not the median.
+    interval = float(np.median(spaces)) if len(spaces) else float(interval_ns / per_ns)
+    result = pair(events, answers, expected, Recorded(float(lines.length), interval, longest))
+    cut = result.cut
     if cut:
-        end = events.at[-1]
-        events = Edges(events.at[:-1], events.level[:-1])
-        before = answers.at < end
-        answers = Edges(answers.at[before], answers.level[before])
-        result, expected = paired()
+        events = Edges(events.at[:-cut], events.level[:-cut])
+        expected = None if expected is None else expected[:-cut]
+        result = replace(result, delay=result.delay[:-cut])
     scale = float(per_ns)
     grid = np.arange(len(events), dtype=np.float64) * interval_ns
     offset = np.rint((events.at - events.at[0]) * scale - grid).astype(np.int64)
@@ -444,18 +444,27 @@ def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> I
     if recording.note:
         yield f"The capture was {recording.note}"
     if found.cut:
-        yield "The capture ends before the answer to its last event was due: that event is left out"
+        events = "event is" if found.cut == 1 else f"{found.cut} events are"
+        yield f"The capture ends before the last answers were due: the last {events} left out"
     if found.answers.before:
-        yield f"{found.answers.before} edges of the answering line came before the first event"
+        yield (
+            f"{found.answers.before} edges of the answering line came before the first event, or "
+            "answer events before the capture"
+        )
+    if found.answers.ambiguous:
+        yield (
+            "The answers may be late ones, each to an event before: the capture begins and ends "
+            "between events, and the delays fit as well"
+        )
     if apart:
         yield "The events are too far from a regular grid: the times shown for them are nominal"
 
 
 def _answers_table(found: Found) -> dict[str, Any]:
-    names = ("raised", "answered", "unanswered", "late", "double", "lost")
+    names = ("raised", "answered", "unanswered", "late", "double", "lost", "ambiguous")
     answered = found.answers.answered
     row = [len(found.events), answered, len(found.events) - answered, found.answers.late,
-           found.answers.double, 0]  # fmt: skip
+           found.answers.double, 0, found.answers.ambiguous]  # fmt: skip
     return {
         "name": "answers",
         "columns": [{"name": name, "unit": "count"} for name in names],
@@ -465,16 +474,25 @@ def _answers_table(found: Found) -> dict[str, Any]:
 
 def _verdict(found: Found) -> dict[str, Any]:
     missing = np.flatnonzero(np.isnan(found.delay))
-    events = len(found.events)
-    if not len(missing):
+    events, late = len(found.events), found.answers.late
+    if not len(missing) and not late and found.answers.ambiguous:
+        evidence = f"{events} events, each answered before the next, or each one after it"
+        remedy = (
+            "record from before the first event until after the last answer, or tell the longest "
+            "delay that there can be with --longest"
+        )
+    elif not len(missing) and not late:
         evidence, remedy = f"{events} events, each answered before the next", ""
+    elif not len(missing):
+        evidence = f"{late} of {events} events were answered after the next one came"
+        remedy = "see what held the target up, or raise events at a longer interval"
     else:
         named = ", ".join(map(str, missing[:TOLD].tolist())) + (
             ", …" if len(missing) > TOLD else ""
         )
         evidence = (
-            f"{len(missing)} of {events} events were unanswered when the next one came "
-            f"(numbers {named}); {found.answers.late} of them were answered later"
+            f"{len(missing)} of {events} events were not answered within {LONGEST} intervals "
+            f"(numbers {named}); {late} others were answered after the next one came"
         )
         remedy = "find out what kept the answer: measure timer or irq-latency under the same load"
         rising = found.events.level
@@ -488,7 +506,9 @@ def _verdict(found: Found) -> dict[str, Any]:
                 )
     return {
         "rule": "every-event-answered",
-        "result": "fail" if len(missing) else "pass",
+        "result": "fail"
+        if len(missing) or late
+        else ("inconclusive" if found.answers.ambiguous else "pass"),
         "evidence": evidence,
         "remedy": remedy,
     }

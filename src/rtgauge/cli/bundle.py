@@ -82,6 +82,11 @@ def export(
 @click.option("--samplerate", metavar="RATE", help="Where the file does not say, such as 24MHz.")
 @click.option("--interval", metavar="TIME", help="From event to event (default: as recorded).")
 @click.option(
+    "--longest",
+    metavar="TIME",
+    help="No answer takes longer, as you know: settles captures that begin in mid-run.",
+)
+@click.option(
     "--answered-by", type=click.Choice(("irq", "kernel", "user")), help="Who answered, if known."
 )
 @click.option("--label", default="", metavar="TEXT", help="A word of yours for the run.")
@@ -154,7 +159,7 @@ def _import_capture(
         return
     where = "in the store now" if found.new else "in the store already; nothing has changed"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
-    say(f"{found.events} events, {found.answered} answered before the next")
+    say(f"{found.events} events, {found.answered} answered")
 
 
 def _wanted(options: Mapping[str, Any]) -> Wanted:
@@ -163,7 +168,8 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
     from rtgauge.capture.session import parse_rate  # noqa: PLC0415
     from rtgauge.catalogue import parse_duration  # noqa: PLC0415
 
-    rate = interval = None
+    rate = None
+    times: dict[str, int | None] = {"interval": None, "longest": None}
     if options["samplerate"]:
         try:
             rate = parse_rate(options["samplerate"])
@@ -171,13 +177,15 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
             raise UsageError(
                 f"'{options['samplerate']}' is no sample rate", "write it so: 24MHz"
             ) from None
-    if options["interval"]:
+    for name in times:
+        if not options[name]:
+            continue
         try:
-            interval = parse_duration(options["interval"])
+            times[name] = time_ns = parse_duration(options[name])
         except ValueError as error:
-            raise UsageError(f"option --interval: {error}", "write it so: 30ms") from None
-        if interval <= 0:
-            raise UsageError("option --interval: it must be longer than 0", "write it so: 30ms")
+            raise UsageError(f"option --{name}: {error}", "write it so: 30ms") from None
+        if time_ns <= 0:
+            raise UsageError(f"option --{name}: it must be longer than 0", "write it so: 30ms")
     for name in ("threshold", "hysteresis"):
         value = options[name]
         if value is not None and not (math.isfinite(value) and abs(value) < VOLTS):
@@ -188,7 +196,8 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
             "board", "kernel", "load")  # fmt: skip
     return Wanted(
         samplerate=rate,
-        interval_ns=interval,
+        interval_ns=times["interval"],
+        longest_ns=times["longest"],
         context=options["answered_by"] or "",
         realtime=options["realtime"] or "unknown",
         **{name: options[name] for name in same},

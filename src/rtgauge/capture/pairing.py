@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which edge of one recorded line answers which edge of the other; pure functions.
+
+Events and answers keep their order. The time between an event and the next is a window; pauses,
+and the time before the first and after the last event, are divided into windows as long. With a
+shift of s the answers in a window belong to the event s windows before, so a constant delay has
+one shift. A window without an answer whose event is answered in a later window, together with that
+window's own, is a delay that grew and shrank again: the answers between are matched in order. What
+is left over on one side is an event without an answer, on the other an edge that answers nothing.
+
+The shift that leaves over least is right. A recording that begins and ends between events can
+leave over as little with several: the same edges are quick answers, or late ones to the events
+before, of which the first came before the recording. The spread of the delays decides then, where
+events are irregular enough, or nothing does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.capture.edges import Edges, Levels, Positions
+
+__all__ = ["LONGEST", "Answers", "Recorded", "pair"]
+
+Counts = NDArray[np.int64]
+
+LONGEST: Final = 10
+"""Intervals after which an answer is not taken for that of an event."""
+_LATER: Final = 2
+"""By how many leftovers less a shift has to be better than no shift, to be right for certain: an
+event lost at the beginning and one double edge at the end look like a shift."""
+_SPREAD: Final = 2.0
+"""By which factor the delays of a wrong shift have to be spread wider, to be wrong for certain."""
+_ENOUGH: Final = 20
+"""Number of delays of which the spread tells something."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recording, in samples: its ``length``, and the ``interval`` from event to event.
+    ``longest``: no answer takes longer, as far as the user knows; None: not known."""
+
+    length: float
+    interval: float
+    longest: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What became of the events. ``delay[k]``: samples from event k to its answer, NaN where none
+    is its. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
+    came ``before`` (it answers an event before the recording). ``late``: answers that came after
+    the next event. ``ambiguous``: events whose answers may be those of others. ``cut``: of the last
+    events, those whose answers may have come after the recording."""
+
+    delay: Positions
+    late: int
+    double: int
+    before: int
+    ambiguous: int = 0
+    cut: int = 0
+
+    @property
+    def answered(self) -> int:
+        return int(np.count_nonzero(~np.isnan(self.delay)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Match:
+    """The pairs of one shift, as places of events and of answers, and what is left over."""
+
+    event: Counts
+    answer: Counts
+    before: int
+    flying: Levels
+    cost: tuple[int, int]
+    """Events and answers left over, and those taken to be answered by or to answer something
+    outside the recording."""
+    doubtful: int
+    """Events near the ends of the recording of which an answer beyond it would change the pairs."""
+
+
+class _Windows:
+    """The windows of a recording, and the answers in them."""
+
+    def __init__(
+        self, events: Edges, answers: Edges, expected: Levels | None, recorded: Recorded
+    ) -> None:
+        self.events, self.answers, self.expected = events, answers, expected
+        self.length = recorded.length
+        self.step = step = recorded.interval
+        more = LONGEST + 1
+        spaces = np.diff(events.at, append=events.at[-1:] + (more + 1) * step)
+        pauses = np.clip(np.rint(spaces / step) - 1, 0, more).astype(np.int64)
+        self.place: Counts = more + np.arange(len(events)) + np.cumsum(pauses) - pauses
+        count = more + len(events) + int(pauses.sum())
+        whose = np.repeat(np.arange(len(events)), pauses + 1)
+        since = np.arange(more, count) - self.place[whose]
+        self.begin: Positions = np.concatenate(
+            (events.at[0] - step * np.arange(more, 0, -1), events.at[whose] + since * step)
+        )
+        self.event = np.full(count + LONGEST, -1, np.int64)
+        self.event[self.place] = np.arange(len(events))
+        self.window: Counts = np.searchsorted(self.begin, answers.at, side="right") - 1
+        self.count: Counts = np.bincount(
+            np.maximum(self.window, 0), self.window >= 0, count + LONGEST
+        ).astype(np.int64)
+        self.end: Positions = np.concatenate(
+            (self.begin[1:], self.begin[-1] + step * np.arange(1, LONGEST + 2))
+        )
+
+    def match(self, shift: int) -> _Match:
+        """The pairs where an answer belongs to the event ``shift`` windows before."""
+        owner = np.full(len(self.count), -1, np.int64)
+        owner[shift:] = self.event[: len(owner) - shift]
+        wanted = owner >= 0
+        flying = wanted & (self.count == 0) & (self.end > self.length)
+        # Answers to events before the recording.
+        first = self.place[0] + shift
+        old = np.zeros(len(self.count), np.bool_)
+        old[:first] = self.begin[0] + self._back(first, shift) < 0
+        excess = np.where(old, 0, self.count - (wanted & ~flying))
+        missing = np.flatnonzero(excess < 0)
+        surplus = np.flatnonzero(excess > 0)
+        closed, used = _closed(missing, surplus, excess[surplus], LONGEST - shift, shift)
+        kept_events = np.delete(
+            owner[wanted & ~flying], self._order(owner, wanted & ~flying, missing[~closed])
+        )
+        kept_answers = self._kept(owner, old, surplus, excess[surplus] - used, used)
+        causal = self.answers.at[kept_answers] >= self.events.at[kept_events]
+        kept_events, kept_answers = kept_events[causal], kept_answers[causal]
+        if self.expected is not None:
+            good = self.answers.level[kept_answers] == self.expected[kept_events]
+            kept_events, kept_answers = kept_events[good], kept_answers[good]
+        early = int(np.count_nonzero(self.window < 0))
+        allowed = early + int(self.count[old].sum())
+        old[: self.place[0]] = True
+        before = early + int(self.count[old].sum())
+        lost = len(self.events) - len(kept_events) - int(np.count_nonzero(flying))
+        double = len(self.answers) - len(kept_answers) - allowed
+        flew = np.zeros(len(self.events), np.bool_)
+        flew[owner[flying]] = True
+        reach = (LONGEST - shift) * self.step
+        gaps = missing[~closed]
+        gaps = gaps[self.end[gaps] + reach > self.length]
+        extra = surplus[used < excess[surplus]]
+        extra = extra[self.begin[np.minimum(extra, len(self.begin) - 1)] < reach]
+        near = np.zeros(len(self.events), np.bool_)
+        if len(gaps):
+            near[owner[gaps[0]] :] = True
+        if len(extra):
+            near |= self.place + shift <= extra[-1]
+        doubtful = int(np.count_nonzero(near))
+        cost = lost + double, allowed - early + int(np.count_nonzero(flying))
+        return _Match(kept_events, kept_answers, before, flew, cost, doubtful)
+
+    def delays(self, match: _Match) -> Positions:
+        delays: Positions = self.answers.at[match.answer] - self.events.at[match.event]
+        return delays
+
+    def _back(self, first: int, shift: int) -> Positions:
+        """When the events of the first windows would have been, from the first window on."""
+        back: Positions = (np.arange(first, dtype=np.float64) - shift) * self.step
+        return back
+
+    @staticmethod
+    def _order(owner: Counts, wanted: Levels, windows: Counts) -> Counts:
+        """The places of these windows among those that want an answer."""
+        rank = np.cumsum(wanted) - 1
+        places: Counts = rank[windows]
+        return places
+
+    def _kept(
+        self, owner: Counts, old: Levels, surplus: Counts, dropped: Counts, used: Counts
+    ) -> Counts:
+        """The answers that belong to events: all but the old ones, and in a window with too many
+        the first ones; of one that has a single event, the first of the right level."""
+        kept = self.window >= 0
+        kept[kept] = ~old[self.window[kept]]
+        begin = np.searchsorted(self.window, surplus, side="left")
+        room = self.count[surplus] - dropped
+        few = dropped > 0
+        for window, start, left, alone in zip(
+            surplus[few].tolist(), begin[few].tolist(), room[few].tolist(),
+            (used[few] == 0).tolist(), strict=True,
+        ):  # fmt: skip
+            end = start + int(self.count[window])
+            chosen = start
+            if self.expected is not None and alone and left == 1:
+                fits = self.answers.level[start:end] == self.expected[owner[window]]
+                chosen = start + int(fits.argmax())
+            kept[start:end] = False
+            kept[chosen : chosen + left] = True
+        found: Counts = np.flatnonzero(kept)
+        return found
+
+
+def _closed(
+    missing: Counts, surplus: Counts, excess: Counts, reach: int, back: int
+) -> tuple[Levels, Counts]:
+    """Which windows without an answer have it in another one: in a later one, at most ``reach``
+    windows on, or in one at most ``back`` windows before. Each takes the nearest that is open.
+    Gives that, and how many of each surplus are used."""
+    closed = np.zeros(len(missing), np.bool_)
+    used = np.zeros(len(surplus), np.int64)
+    tokens = sorted(
+        [(window, -1, number) for number, window in enumerate(missing.tolist())]
+        + [
+            (window, 1, number)
+            for number, (window, many) in enumerate(
+                zip(surplus.tolist(), excess.tolist(), strict=True)
+            )
+            for _ in range(min(many, LONGEST))
+        ]
+    )
+    open_: list[tuple[int, int, int]] = []
+    for token in tokens:
+        window, sign, number = token
+        near = reach if sign > 0 else back
+        if open_ and open_[-1][1] != sign and window - open_[-1][0] <= near:
+            other = open_.pop()[2]
+            closed[other if sign > 0 else number] = True
+            used[number if sign > 0 else other] += 1
+        else:
+            if open_ and open_[-1][1] != sign:
+                open_.clear()
+            open_.append(token)
+    return closed, used
+
+
+def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recorded) -> Answers:
+    """Which edges answer which events.
+
+    ``expected``: the level that the answer to each event has; None: any edge answers.
+    """
+    windows = _Windows(events, answers, expected, recorded)
+    costs = [windows.match(shift).cost for shift in range(LONGEST)]
+    # Whoever puts answers before the recording, or after it, explains what is left over away.
+    whole = [left + outside for left, outside in costs]
+    shift = whole.index(min(whole)) if whole[0] - min(whole) >= _LATER else 0
+    rivals = [
+        other for other, (left, _) in enumerate(costs)
+        if other != shift and (left <= costs[shift][0] or whole[other] <= whole[shift])
+    ]  # fmt: skip
+    fewest = min(left for left, _ in costs)
+    best = windows.match(shift)
+    sure, settled = True, costs[shift][0] == fewest
+    for other in rivals:
+        match = windows.match(other)
+        if _same(best, match) or _too_long(windows, match, recorded.longest):
+            continue
+        one, two = (_spread(windows.delays(each)) for each in (best, match))
+        few = min(len(best.event), len(match.event)) < _ENOUGH
+        # A position is a whole number of samples: that alone spreads delays by one.
+        if not few and costs[other][0] == fewest and two * _SPREAD < one - 1:
+            best, sure, settled = match, True, True
+        elif few or not settled or one * _SPREAD >= two - 1:
+            sure = False
+    return _answers(windows, best, sure)
+
+
+def _same(one: _Match, two: _Match) -> bool:
+    return np.array_equal(one.event, two.event) and np.array_equal(one.answer, two.answer)
+
+
+def _too_long(windows: _Windows, match: _Match, longest: float | None) -> bool:
+    delays = windows.delays(match)
+    return longest is not None and bool(len(delays)) and float(delays.max()) > longest
+
+
+def _spread(delays: Positions) -> float:
+    if not len(delays):
+        return 0.0
+    low, high = np.percentile(delays, (10, 90))
+    return float(high - low)
+
+
+def _answers(windows: _Windows, match: _Match, sure: bool) -> Answers:
+    events, answers = windows.events, windows.answers
+    delay = np.full(len(events), np.nan)
+    delay[match.event] = windows.delays(match)
+    after = np.append(events.at[1:], np.inf)
+    late = int(np.count_nonzero(answers.at[match.answer] >= after[match.event]))
+    double = len(answers) - len(match.answer) - match.before
+    landed = np.flatnonzero(~match.flying)
+    cut = len(events) - 1 - int(landed[-1]) if len(landed) else 0
+    ambiguous = match.doubtful if sure else len(match.event)
+    return Answers(delay, late, double, match.before, ambiguous, cut)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers and their events in a recording, against a made-up board whose every answer is known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtgauge.capture.edges import Edges
+from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
+
+STEP = 1000  # samples from event to event: a sample is 10 us of 10 ms
+EVENTS = 200
+Delay = Callable[[int], float | None]
+
+
+@dataclass(frozen=True)
+class Board:
+    """Events, edges of the answering line, and for each event the delay of its answer or None."""
+
+    events: Edges
+    answers: Edges
+    truth: list[float | None]
+    both: bool
+    length: float
+
+    def found(self, longest: float | None = None) -> Answers:
+        expected = self.events.level if self.both else None
+        return pair(self.events, self.answers, expected, Recorded(self.length, STEP, longest))
+
+
+def board(
+    delay: Delay,
+    both: bool,
+    *,
+    messages: bool = False,
+    whole: bool = True,
+    shake: Callable[[int], float] = lambda _: 0.0,
+) -> Board:
+    """What is recorded of a board that answers event k after ``delay(k)`` samples. ``both``: the
+    answer has the level of the event, and an edge is seen where the level changes, or with
+    ``messages`` at each answer. ``whole``: from before the first event until after the last
+    answer; else from the middle of a window to the middle of another."""
+    at = [20 * STEP + k * STEP + shake(k) for k in range(EVENTS)]
+    level = [k % 2 == 0 for k in range(EVENTS)]
+    seen: list[tuple[float, bool]] = []
+    truth: list[float | None] = []
+    output = False
+    for k in range(EVENTS):
+        late = delay(k)
+        target = level[k] if both else not output
+        if late is None or (both and not messages and target == output):
+            truth.append(None)
+            continue
+        output = target
+        seen.append((at[k] + late, target))
+        truth.append(late)
+    begin, end = 0.0, at[-1] + 20 * STEP
+    if not whole:
+        begin, end = at[50] - 0.5 * STEP, at[150] + 0.5 * STEP
+    kept = [k for k in range(EVENTS) if begin <= at[k] < end]
+    seen = [(one - begin, way) for one, way in sorted(seen) if begin <= one < end]
+    return Board(
+        Edges(np.array([at[k] - begin for k in kept]), np.array([level[k] for k in kept])),
+        Edges(np.array([one for one, _ in seen]), np.array([way for _, way in seen], np.bool_)),
+        [truth[k] for k in kept],
+        both,
+        end - begin,
+    )
+
+
+def constant(delay: float) -> Delay:
+    return lambda _: delay
+
+
+def right(one: Board, found: Answers) -> bool:
+    """Whether each delay is that of its event, and each event without one has none. Of the last
+    events that are cut nothing is known."""
+    counted = len(one.truth) - found.cut
+    return all(
+        (truth is None) == bool(np.isnan(got)) and (truth is None or truth == pytest.approx(got))
+        for truth, got in zip(one.truth[:counted], found.delay[:counted].tolist(), strict=True)
+    )
+
+
+def accounted(one: Board, found: Answers) -> bool:
+    return found.answered + found.double + found.before == len(one.answers)
+
+
+EITHER = pytest.mark.parametrize("both", [True, False])
+
+
+@EITHER
+@pytest.mark.parametrize("messages", [True, False])
+def test_any_constant_delay_of_a_whole_recording(both: bool, messages: bool) -> None:
+    for ms in range(1, 96):
+        one = board(constant(100.0 * ms - 37), both, messages=messages)
+        found = one.found()
+        assert right(one, found), ms
+        assert (found.ambiguous, found.double, found.before, found.cut) == (0, 0, 0, 0), ms
+        assert found.late == (EVENTS - 1 if ms > 10 else 0), ms
+
+
+@EITHER
+def test_a_recording_in_mid_run_says_that_it_cannot_tell(both: bool) -> None:
+    for ms in range(1, 46):
+        one = board(constant(100.0 * ms - 37), both, whole=False)
+        found = one.found()
+        assert found.ambiguous == found.answered > 90, ms
+        assert accounted(one, found), ms
+
+
+def test_what_the_user_knows_settles_it() -> None:
+    one = board(lambda _: 300.0, False, whole=False)
+    found = one.found(longest=STEP)
+    assert (found.ambiguous, found.late) == (0, 0)
+    assert right(one, found)
+
+
+@EITHER
+def test_irregular_events_tell_where_their_answers_are(both: bool) -> None:
+    rng = random.Random(1)
+    shakes = [rng.uniform(-300, 300) for _ in range(EVENTS)]
+    for ms in range(1, 46):
+        delays = [100.0 * ms + rng.uniform(-10, 10) for _ in range(EVENTS)]
+        one = board(delays.__getitem__, both, messages=True, whole=False, shake=shakes.__getitem__)
+        found = one.found()
+        assert found.ambiguous or right(one, found), ms
+
+
+@EITHER
+@pytest.mark.parametrize("ms", [1, 3, 13, 23, 37])
+def test_dropped_answers_shift_no_other(both: bool, ms: int) -> None:
+    told = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        delays = [
+            None if rng.random() < 0.1 else 100.0 * ms + rng.uniform(0, 40) for _ in range(EVENTS)
+        ]
+        one = board(delays.__getitem__, both, messages=True)
+        found = one.found()
+        assert accounted(one, found)
+        assert found.ambiguous or right(one, found), seed
+        told += not found.ambiguous
+    # a drop among the last answers, and one more edge at the end, look like late answers
+    assert told >= (28 if both or ms < 10 else 3)
+
+
+@EITHER
+@pytest.mark.parametrize("share", [0.0, 0.02])
+def test_a_stall_delays_all_answers_in_it(both: bool, share: float) -> None:
+    """A board that takes events in turn, and is held up now and then for some intervals."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        free = 0.0
+        delays: list[float] = []
+        for k in range(EVENTS):
+            # not at the end of the recording, and no two in close succession
+            stall = 2400.0 if k % 40 == 20 else 0.0
+            free = max(free, k * STEP) + 60 + rng.uniform(0, 20) + stall
+            if rng.random() < share:
+                free += 900
+            delays.append(free - k * STEP)
+        one = board(delays.__getitem__, both)
+        found = one.found()
+        assert accounted(one, found)
+        assert right(one, found), seed
+        assert (found.ambiguous, found.double) == (0, 0)
+        assert found.late >= 5
+
+
+@EITHER
+def test_delays_about_a_whole_number_of_intervals(both: bool) -> None:
+    for ms in (10, 20, 30):
+        rng = random.Random(ms)
+        delays = [100.0 * ms + rng.uniform(-40, 40) for _ in range(EVENTS)]
+        one = board(delays.__getitem__, both, messages=True)
+        found = one.found()
+        assert right(one, found), ms
+        assert found.ambiguous == 0
+
+
+@EITHER
+def test_a_pause_between_bursts_of_events(both: bool) -> None:
+    """Each burst ends with answers after its last event."""
+    for ms in (3, 13, 23):
+        one = board(constant(100.0 * ms), both, shake=lambda k: k // 20 * 30.0 * STEP)
+        found = one.found()
+        assert right(one, found), ms
+        assert (found.ambiguous, found.double) == (0, 0)
+
+
+def test_edges_that_answer_nothing() -> None:
+    one = board(lambda _: 300.0, False)
+    extra = Edges(np.array([50 * STEP + 700.0, 90 * STEP + 800.0]), np.array([True, False]))
+    order = np.argsort(np.concatenate((one.answers.at, extra.at)))
+    answers = Edges(
+        np.concatenate((one.answers.at, extra.at))[order],
+        np.concatenate((one.answers.level, extra.level))[order],
+    )
+    found = pair(one.events, answers, None, Recorded(one.length, STEP))
+    assert right(one, found)
+    assert (found.double, found.ambiguous) == (2, 0)
+
+
+TIMES = st.lists(st.integers(0, 50), unique=True, min_size=1, max_size=14).map(sorted)
+
+
+@given(TIMES, TIMES, st.booleans(), st.booleans(), st.booleans(), st.integers(1, 9))
+def test_any_edges(
+    events: list[int], answers: list[int], up: bool, same: bool, apart: bool, step: int
+) -> None:
+    def edges(line: list[int], way: bool) -> Edges:
+        at = np.array(line, np.float64)
+        return Edges(at, np.array([bool(k % 2) ^ way for k in range(len(line))], np.bool_))
+
+    first, second = edges(events, up), edges(answers, same)
+    found = pair(first, second, first.level if apart else None, Recorded(51.0, step))
+    # Every edge of the answering line is one of these, and every event answered or not.
+    assert found.answered + found.double + found.before == len(answers)
+    there = np.flatnonzero(~np.isnan(found.delay))
+    at = first.at[there] + found.delay[there]
+    assert np.isin(at, second.at).all()
+    assert (found.delay[there] >= 0).all()
+    assert (np.diff(at) > 0).all()
+    if apart:
+        levels = dict(zip(second.at.tolist(), second.level.tolist(), strict=True))
+        assert [levels[one] for one in at.tolist()] == first.level[there].tolist()
+    assert found.late <= found.answered
+    assert 0 <= found.ambiguous <= len(events)
+    assert 0 <= found.cut < len(events)
+    assert np.isnan(found.delay[len(events) - found.cut :]).all()
+
+
+def test_how_far_it_looks() -> None:
+    one = board(lambda _: (LONGEST + 5.0) * STEP, False)
+    assert not np.nanmax(one.found().delay, initial=0.0) > (LONGEST + 1) * STEP
