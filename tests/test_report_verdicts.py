@@ -360,6 +360,9 @@ def test_a_stored_rate_does_not_judge_operations() -> None:
         found = judged(sem(operations(5000, slow), budget_ns=10 * US, rate_per_hour=1.0))
         assert found["result"] == "inconclusive"
         assert "not on a time grid" in found["evidence"] and "--rate" in found["remedy"]
+        assert "--samples" not in found["remedy"]
+    short = judged(sem(operations(1000), budget_ns=10 * US, rate_per_hour=1.0))
+    assert short["remedy"].startswith("leave --rate out") and "--samples 5990" in short["remedy"]
 
 
 def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:

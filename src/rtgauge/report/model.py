@@ -556,8 +556,9 @@ def _budget_verdict(
         waited = stats.time_text(missing.max)
         number = f"{missing.count} events were" if missing.count > 1 else "1 event was"
         evidence = f"{evidence}; {number} not answered within {waited}"
-    if judged.needed_samples is not None and remedy.endswith(")"):
-        remedy = _more_samples(step, judged.count, judged.needed_samples)
+    if judged.needed_samples is not None:
+        wanted = f"--samples {judged.needed_samples}"
+        remedy = remedy.replace(wanted, _more_samples(step, judged.count, judged.needed_samples))
     for doubt, help_ in _doubts(step, stored):
         result = "inconclusive" if result == "pass" else result
         evidence, remedy = f"{evidence}; {doubt}", help_
@@ -583,7 +584,7 @@ def _more_samples(step: StoredStep, count: int, needed: int) -> str:
     text = f"--samples {option}"
     if limit is not None and limit.effective not in ("", "0"):
         text += " --for 0"
-    return f"measure at least {stats.number_text(needed)} samples ({text})"
+    return text
 
 
 def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:

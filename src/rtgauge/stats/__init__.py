@@ -48,7 +48,7 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
-from .text import duration_text, number_text, time_text
+from .text import duration_text, time_text
 from .timebase import Base, bases, division
 from .timeline import BINS, HeatMap, Timeline, TimelineBuilder, bins_for
 from .verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
@@ -97,7 +97,6 @@ __all__ = [
     "histogram_points",
     "interval_ranks",
     "missed_values",
-    "number_text",
     "pace",
     "percentile_interval",
     "percentile_intervals",

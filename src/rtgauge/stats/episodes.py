@@ -70,5 +70,7 @@ def _ordered(first: Integers, last: Integers) -> tuple[Int64, Int64]:
     begin, end = np.asarray(first, dtype=np.int64), np.asarray(last, dtype=np.int64)
     if len(begin) != len(end) or np.any(end < begin):
         raise ValueError("each run of exceedances ends where it begins, or later")
-    order = np.argsort(begin, kind="stable")
-    return begin[order], end[order]
+    if np.any(begin[1:] < begin[:-1]):
+        order = np.argsort(begin, kind="stable")
+        return begin[order], end[order]
+    return begin, end

@@ -263,6 +263,9 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         result = "inconclusive"
         evidence = f"{text}; a rate per hour cannot be judged: the samples are not on a time grid"
         remedy = "leave --rate out: the budget is then judged per operation"
+        if not seen.exceedances and bound > DEFAULT_PROBABILITY:
+            needed = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
+            remedy += f", of at least {number_text(needed)} samples (--samples {needed})"
     elif seen.exceedances:
         result = "fail"
         evidence = f"{text}; allowed: never"
