@@ -151,6 +151,76 @@ def test_each_check(tmp_path: Path, check: str, level: str, line: str, wanted: s
     assert found.remedy
 
 
+AT91 = (
+    RT.replace("Linux/x86 6.12.48", "Linux/arm 3.0.10")
+    .replace("CONFIG_ARCH_SUPPORTS_RT=y\n", "")
+    .replace("CONFIG_SMP=y", "CONFIG_ARCH_AT91=y\nCONFIG_ARCH_AT91SAM9G20=y")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "wanted"),
+    [
+        (AT91, "error", {"CONFIG_ATMEL_TCB_CLKSRC=y", "CONFIG_ATMEL_TCLIB=y"}),
+        (AT91.replace("3.0.10", "6.1.0"), "error", {"CONFIG_ATMEL_TCB_CLKSRC=y"}),
+        (AT91 + "CONFIG_ATMEL_TCLIB=y\nCONFIG_ATMEL_TCB_CLKSRC=y\n", "ok", set()),
+        (AT91 + "CONFIG_MICROCHIP_PIT64B=y\n", "ok", set()),
+        (AT91.replace("AT91", "OMAP2PLUS") + "CONFIG_OMAP_32K_TIMER=y\n", "warning",
+         {"# CONFIG_OMAP_32K_TIMER is not set"}),
+        (AT91.replace("AT91", "PXA"), "note", set()),
+        (AT91.replace("AT91", "VIRT") + "CONFIG_ARM_ARCH_TIMER=y\n", "ok", set()),
+    ],
+)  # fmt: skip
+def test_clock_sources_of_boards(tmp_path: Path, text: str, level: str, wanted: set[str]) -> None:
+    config = parse(tmp_path, text)
+    audited = audit_config(config)
+    assert levels(audited)["clock-source"] == level
+    assert (
+        set(audited.fragment.splitlines())
+        & {line for line in audited.fragment.splitlines() if "ATMEL" in line or "OMAP" in line}
+        == wanted
+    )
+    if wanted:
+        assert levels(audit_config(merged(config, audited.fragment)))["clock-source"] == "ok" or (
+            level == "warning"
+        )
+
+
+@pytest.mark.parametrize(
+    ("option", "model", "words"),
+    [
+        ("XENOMAI", "cobalt", "Cobalt"), ("EVL", "evl", "EVL"),
+        ("IPIPE", "voluntary", "I-pipe"), ("DOVETAIL", "voluntary", "Dovetail"),
+    ],
+)  # fmt: skip
+def test_a_core_beside_linux_is_not_judged_as_linux(
+    tmp_path: Path, option: str, model: str, words: str
+) -> None:
+    """A study of Xenomai switched PREEMPT, high resolution and NO_HZ off, and was right to."""
+    text = STOCK.replace("CONFIG_HIGH_RES_TIMERS=y\n", "") + f"CONFIG_{option}=y\n"
+    audited = audit_config(parse(tmp_path, text))
+    first = audited.findings[0]
+    assert (first.check, first.level) == ("preemption", "note")
+    assert words in first.found
+    assert levels(audited)["timers"] == "note"
+    assert audited.model == model
+    assert not [one for one in audited.findings if one.level == "error"]
+    assert "PREEMPT" not in audited.fragment
+    assert "\nCONFIG_HIGH_RES_TIMERS" not in audited.fragment
+    module = audit_config(parse(tmp_path, STOCK + f"# CONFIG_{option} is not set\n"))
+    assert levels(module)["preemption"] == "error"
+
+
+def test_nohz_full_is_not_asked_for(tmp_path: Path) -> None:
+    text = RT.replace("CONFIG_NO_HZ_FULL=y\nCONFIG_RCU_NOCB_CPU=y\n", "CONFIG_NO_HZ_IDLE=y\n")
+    audited = audit_config(parse(tmp_path, text))
+    assert levels(audited)["isolation"] == "note"
+    assert {"#? CONFIG_RCU_NOCB_CPU=y", "#? CONFIG_RCU_EXPERT=y"} <= set(
+        audited.fragment.splitlines()
+    )
+    assert "NO_HZ" not in audited.fragment
+
+
 def test_huge_pages_only_without_preempt_rt(tmp_path: Path) -> None:
     always = "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS=y\n"
     assert levels(audit_config(parse(tmp_path, RT + always)))["huge-pages"] == "ok"

@@ -58,6 +58,19 @@ class KernelConfig:
         # until 5.2, with the patches, it was called PREEMPT_RT_FULL
         return self.on("PREEMPT_RT", "PREEMPT_RT_FULL")
 
+    @property
+    def core(self) -> str:
+        """A real-time core beside Linux, or the interrupt pipeline for one; empty: neither."""
+        for option, core in (
+            ("XENOMAI", "Xenomai's Cobalt"),
+            ("EVL", "EVL"),
+            ("DOVETAIL", "Dovetail, the pipeline for Cobalt or EVL"),
+            ("IPIPE", "I-pipe, the pipeline for Xenomai"),
+        ):
+            if self.on(option):
+                return core
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigAudit:
@@ -148,6 +161,8 @@ def _model(config: KernelConfig) -> Model:
     if config.realtime:
         return "preempt_rt"
     for option, model in (
+        ("XENOMAI", "cobalt"),
+        ("EVL", "evl"),
         ("PREEMPT_LAZY", "lazy"),
         ("PREEMPT_VOLUNTARY", "voluntary"),
         ("PREEMPT_NONE", "none"),
@@ -162,6 +177,15 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
     model = _model(config)
     if model == "preempt_rt":
         return _fine(name, "PREEMPT_RT", "handlers and locks of the kernel can be preempted")
+    if config.core:
+        found = config.core
+        why = (
+            "real-time tasks run on a core that comes before Linux, whatever Linux's preemption;"
+            " tasks of Linux alone would need PREEMPT_RT"
+        )
+        return finding(
+            name, "note", found, why, "measure on the core, with its own tool (latency, latmus)"
+        ), {}
     dynamic = config.on("PREEMPT_DYNAMIC")
     why = "spinlocks, softirqs and interrupt handlers delay every task without a bound"
     found = model + (", to be chosen at boot (preempt=)" if dynamic else "")
@@ -202,7 +226,47 @@ def _timers(name: str, config: KernelConfig) -> _Result:
         return _fine(name, "of high resolution", "they expire when due, not at the next tick")
     changes = {"HIGH_RES_TIMERS": "y"}
     why = "a sleeping task wakes at the next tick only"
+    if config.core:
+        why = (
+            f"a sleeping task of Linux wakes at the next tick only; {config.core} has timers itself"
+        )
+        return finding(name, "note", "of the tick's resolution", why, _shown(changes)), changes
     return finding(name, "error", "of the tick's resolution", why, _shown(changes)), changes
+
+
+def _clock(name: str, config: KernelConfig) -> _Result:
+    # drivers/clocksource/Kconfig, arch/arm/mach-at91/Kconfig, arch/arm/plat-omap/Kconfig
+    at91 = any(
+        re.match("(ARCH_AT91|SOC_AT91|SOC_SAM)", option) and config.on(option)
+        for option in config.options
+    )
+    if at91 and not config.on("ATMEL_TCB_CLKSRC", "MICROCHIP_PIT64B"):
+        changes = {"ATMEL_TCB_CLKSRC": "y"}
+        if config.version is None or config.version < (5, 8):
+            changes["ATMEL_TCLIB"] = "y"  # the driver of its timers was apart until then
+        why = "the PIT alone knows no single shots: timers of high resolution stay off, and a read"
+        why += " of the clock steps by the PIT's rate"
+        return finding(name, "error", "AT91 without its timer counters", why, _shown(changes)), (
+            changes
+        )
+    if at91:
+        return _fine(name, "timer counters of the AT91", "a fine clock, and timers that shoot once")
+    if config.on("OMAP_32K_TIMER"):
+        changes = {"OMAP_32K_TIMER": "n"}
+        why = "the clock of 32 kHz steps by 31 us: time stamps and timers are no finer"
+        return finding(name, "warning", "OMAP's timer of 32 kHz", why, _shown(changes)), changes
+    known = ("X86", "ARM64", "ARM_ARCH_TIMER", "RISCV", "PPC", "S390", "LOONGARCH")
+    if config.architecture in ("x86", "arm64", "riscv", "powerpc", "s390", "loongarch") or (
+        config.on(*known)
+    ):
+        return _fine(name, "the processor's own counter", "it is part of the architecture")
+    return finding(
+        name,
+        "note",
+        "a timer of the board, not known here",
+        "some have a coarse clock, or cannot shoot once: then timers wait for the tick",
+        "boot it, and look at timers and clock-source in rtgauge check",
+    ), {}
 
 
 def _tick(name: str, config: KernelConfig) -> _Result:
@@ -264,14 +328,15 @@ def _frequency(name: str, config: KernelConfig) -> _Result:
 
 
 def _isolation(name: str, config: KernelConfig) -> _Result:
-    wanted = ("CPU_ISOLATION", "CPUSETS", "NO_HZ_FULL", "RCU_NOCB_CPU")
+    # NO_HZ_FULL is of use only to a task that never sleeps
+    wanted = ("CPU_ISOLATION", "CPUSETS", "RCU_NOCB_CPU")
     if not config.on("SMP"):
         return _fine(name, "a single CPU", "there is none to set apart")
     changes = {option: "y" for option in wanted if not config.on(option)}
-    if "NO_HZ_FULL" in changes:
-        changes.update({o: "n" for o in ("NO_HZ_IDLE", "HZ_PERIODIC") if config.on(o)})
+    if "RCU_NOCB_CPU" in changes and not config.on("NO_HZ_FULL", "RCU_EXPERT"):
+        changes["RCU_EXPERT"] = "y"  # else it is not offered
     if not changes:
-        return _fine(name, "CPUs can be set apart", "isolcpus, nohz_full and rcu_nocbs work")
+        return _fine(name, "CPUs can be set apart", "isolcpus and rcu_nocbs work")
     return finding(
         name,
         "note",
@@ -315,6 +380,7 @@ CONFIG_CHECKS: Mapping[str, Callable[[str, KernelConfig], _Result]] = {
     "debugging": _debugging,
     "tracers": _explaining,
     "timers": _timers,
+    "clock-source": _clock,
     "tick": _tick,
     "frequency": _frequency,
     "control-groups": _groups,
