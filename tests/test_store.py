@@ -802,21 +802,105 @@ def test_an_index_of_a_newer_version(store: Store) -> None:
     database.close()
     with pytest.raises(StoreError, match=r"newer version \(9999\)") as caught:
         Store.open(str(store.path.parent))
-    assert "delete the index" in caught.value.remedy
+    assert "delete" not in caught.value.remedy
 
 
 def test_a_damaged_index(store: Store) -> None:
+    """In the folder of a store it is made again, and what was there is kept beside it."""
     run_id = finished(store)
     store.close()
-    for path in store.path.parent.glob("index.db*"):
-        path.unlink()
-    (store.path.parent / "index.db").write_bytes(b"no database at all" * 1000)
-    with pytest.raises(StoreError, match="cannot use the index") as caught:
-        Store.open(str(store.path.parent))
-    assert "delete" in caught.value.remedy
-    (store.path.parent / "index.db").unlink()
+    file = store.path.parent / "index.db"
+    whole = file.read_bytes()
+    for damaged in (b"no database at all" * 1000, whole[:5000], b"\0" * 100):
+        file.write_bytes(damaged)
+        with Store.open(str(store.path.parent)) as again:
+            assert [row.id for row in again.runs()] == [run_id]
+        assert file.with_name("index.db.damaged").read_bytes() == damaged
+        for path in store.path.parent.glob("index.db*"):
+            path.unlink()
+
+
+def test_a_damaged_index_of_a_read_only_store(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = finished(store)
+    store.close()
+    file = store.path.parent / "index.db"
+    file.write_bytes(b"no database at all")
+    monkeypatch.setattr(index, "_writable", lambda _file: False)
     with Store.open(str(store.path.parent)) as again:
         assert [row.id for row in again.runs()] == [run_id]
+    assert file.read_bytes() == b"no database at all"
+
+
+VERSION = ("CREATE TABLE alembic_version (version_num TEXT)",)
+COLUMNS = ", ".join(f"{column.name} {column.type}" for column in index.runs.columns)
+VIEW = ", ".join(f"1 AS {column.name}" for column in index.runs.columns)
+AS_IT_WAS = "INSERT INTO runs SELECT " + ", ".join(
+    f"old.{column.name}" for column in index.runs.columns
+)
+
+
+def change(file: Path, *words: str) -> None:
+    database = sqlite3.connect(file)
+    for one in words:
+        database.execute(one)
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("INSERT INTO alembic_version VALUES ('0001')",),
+        ("DROP TABLE alembic_version", *VERSION, "INSERT INTO alembic_version VALUES (NULL)"),
+        ("UPDATE alembic_version SET version_num = x'00ff'",),
+        ("UPDATE alembic_version SET version_num = 5",),
+        ("DELETE FROM alembic_version",),
+        ("DROP TABLE runs",),
+        ("DROP TABLE runs", f"CREATE VIEW runs AS SELECT {VIEW}"),
+        ("DROP TABLE runs", "CREATE TABLE runs (x INTEGER)"),
+        (
+            "DROP TABLE runs",
+            f"CREATE TABLE runs ({COLUMNS})",
+            "INSERT INTO runs (id) VALUES ('x')",
+        ),
+        (f"CREATE TRIGGER again AFTER DELETE ON runs BEGIN {AS_IT_WAS}; END",),
+        ("CREATE TRIGGER none BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'no'); END",),
+        ("UPDATE runs SET label = x'ff', started = x'ff', target = x'ff', id = x'ff'",),
+        ("UPDATE runs SET duration_s = 'abc', steps = 'def'",),
+        ("UPDATE runs SET changed_ns = 1e300, size = x'00'",),
+    ],
+)
+def test_an_index_that_somebody_changed_is_made_again(store: Store, words: tuple[str, ...]) -> None:
+    run_id = finished(store)
+    before = store.runs()
+    store.close()
+    change(store.path.parent / "index.db", *words)
+    with Store.open(str(store.path.parent)) as again:
+        assert again.runs() == before
+        assert again.get(run_id).id == run_id
+        again.delete(run_id)
+        assert again.runs() == []
+
+
+def test_files_of_others_are_neither_used_nor_to_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, other, more = tmp_path / "text", tmp_path / "other.db", tmp_path / "more.db"
+    text.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    change(other, "CREATE TABLE places (x INTEGER)")
+    version = [*VERSION, "INSERT INTO alembic_version VALUES ('0001')"]
+    change(more, *version, "CREATE TABLE runs (x INTEGER)", "CREATE TABLE experiments (x INTEGER)")
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("text", "other.db", "more.db", "fifo", "/dev/zero"):
+        file = tmp_path / name
+        before = file.read_bytes() if file.is_file() else b""
+        with pytest.raises(StoreError, match="is not an index of rtgauge") as caught:
+            Store.open(f"sqlite:///{file}", tmp_path / "data")
+        assert "delete" not in caught.value.remedy
+        assert not file.is_file() or file.read_bytes() == before
+    assert not list(tmp_path.glob("*.damaged"))
 
 
 # --- where the store is ---------------------------------------------------------------------------

@@ -7,19 +7,24 @@ migrations only (``migrations/``, Alembic), which run when the index is opened.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool, StaticPool
 
 from rtgauge.errors import StoreError
+from rtgauge.store.files import store_errors
 
 __all__ = ["MIGRATION", "Index", "Stamp"]
 
@@ -49,16 +54,38 @@ runs = sa.Table(
 )
 
 
+_SQLITE_TYPES = {sa.Float: ("real", "integer"), sa.Integer: ("integer",)}
+
+
+def _wrong_types() -> str:
+    """What is true of a row that this program cannot have written, in SQLite's SQL."""
+    parts = []
+    for column in runs.columns:
+        kinds = next(
+            (kinds for kind, kinds in _SQLITE_TYPES.items() if isinstance(column.type, kind)),
+            ("text",),
+        )
+        listed = ", ".join(f"'{kind}'" for kind in kinds)
+        parts.append(f"typeof({column.name}) NOT IN ({listed})")
+    return " OR ".join(parts)
+
+
+_WRONG_TYPES = _wrong_types()
+
+
 class Index:
     """The open index, for any thread, one transaction at a time. A SQLite file that cannot be
     written (a read-only store) is replaced by one in memory, made from the folders."""
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, *, own: bool = False) -> None:
+        """``own``: the file is in the folder of a store, so whatever it holds is rtgauge's."""
         self._lock = threading.Lock()
         self._name = url.render_as_string(hide_password=True)
         self._file = _sqlite_file(url)
         if self._file is not None:
             self._name = str(self._file)
+            if not self._examine(self._file, own):
+                url = sa.make_url("sqlite://")
         try:
             self._engine = self._open(url)
         except sa.exc.OperationalError as error:
@@ -72,6 +99,29 @@ class Index:
                 f"cannot use the database {self._name}: {error}",
                 "for PostgreSQL install psycopg; a URL is sqlite:///FILE or postgresql://…",
             ) from error
+
+    def _examine(self, file: Path, own: bool) -> bool:
+        """Set a damaged index aside: it is made again. False where it cannot be, in a read-only
+        store. Raises StoreError for a file that is not an index."""
+        try:
+            before = file.stat()
+        except OSError:  # there is none yet, or opening it says why not
+            return True
+        if stat.S_ISDIR(before.st_mode):
+            return True
+        if stat.S_ISREG(before.st_mode):
+            found = _examined(file)
+            if found == "ours":
+                return True
+            if found == "damaged" or own:
+                if not _writable(file):
+                    return False
+                _set_aside(file, before)
+                return True
+        raise StoreError(
+            f"{file} is not an index of rtgauge",
+            "name the folder of a store, or another file, with --store",
+        )
 
     def _open(self, url: sa.URL) -> sa.Engine:
         options: dict[str, Any] = {}
@@ -95,13 +145,15 @@ class Index:
         if sa.inspect(connection).has_table("alembic_version"):
             found = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
         if found == MIGRATION:
+            if self._file is not None:  # SQLite takes any type in any column
+                connection.execute(sa.text(f"DELETE FROM runs WHERE {_WRONG_TYPES}"))
             return
         from rtgauge.store import migrations  # noqa: PLC0415 (Alembic is slow to import)
 
         if found is not None and found not in migrations.known():
             raise StoreError(
                 f"the index {self._name} is of a newer version ({found}) than this rtgauge",
-                "use the newer rtgauge; or delete the index: it is made again from the runs",
+                "use the newer rtgauge, or another store with --store",
             )
         migrations.upgrade(connection)
 
@@ -154,6 +206,55 @@ def _sqlite_file(url: sa.URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         return None
     return Path(str(url.database))
+
+
+def _examined(file: Path) -> str:
+    """What a regular file is: ``ours`` (one that is empty, or cannot be looked at now, too),
+    ``damaged``: an index of ours that was damaged or changed, ``foreign``. It is only read."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(16)
+        if head and head != b"SQLite format 3\0":
+            return "foreign"
+        address = f"file:{quote(str(file.absolute()))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as database:
+            return _schema(database)
+    except (OSError, sqlite3.OperationalError):
+        return "ours"
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return "foreign"
+
+
+def _schema(database: sqlite3.Connection) -> str:
+    """The same of a SQLite database, by its tables and all else that has a name in it."""
+    named = database.execute("SELECT type, name FROM sqlite_master").fetchall()
+    named = [(kind, name) for kind, name in named if not str(name).startswith("sqlite_")]
+    if not named:
+        return "ours"
+    tables = {name for kind, name in named if kind == "table"}
+    if "alembic_version" not in tables:
+        return "foreign"
+    versions = [str(row[0]) for row in database.execute("SELECT version_num FROM alembic_version")]
+    known = len(versions) == 1 and re.fullmatch(r"[0-9]{4}", versions[0]) is not None
+    if known and versions[0] > MIGRATION:
+        return "ours"  # of a newer version
+    if tables - {"alembic_version", "runs"}:
+        return "foreign"
+    whole = sorted(named) == [("table", "alembic_version"), ("table", "runs")]
+    columns = database.execute("PRAGMA table_info(runs)").fetchall()
+    found = [(column[1], bool(column[3])) for column in columns]
+    wanted = [(column.name, True) for column in runs.columns]
+    return "ours" if whole and known and found == wanted else "damaged"
+
+
+def _set_aside(file: Path, before: os.stat_result) -> None:
+    """Rename a damaged index, unless another process has made it again already."""
+    with store_errors("set aside", file), contextlib.suppress(FileNotFoundError):
+        if not os.path.samestat(file.stat(), before):
+            return
+        os.replace(file, file.with_name(f"{file.name}.damaged"))
+        for suffix in ("-wal", "-shm"):
+            file.with_name(file.name + suffix).unlink(missing_ok=True)
 
 
 def _writable(file: Path) -> bool:

@@ -78,7 +78,7 @@ class Store:
         except StoreError:
             if not (data / "runs").is_dir():
                 raise
-        return cls(Index(address), data / "runs")
+        return cls(Index(address, own="://" not in _given(url)), data / "runs")
 
     def __enter__(self) -> Store:
         return self
@@ -204,8 +204,12 @@ class Store:
             self._index.write(changed, gone)
 
 
+def _given(url: str | None) -> str:
+    return url or os.environ.get(ENVIRONMENT_VARIABLE) or str(_default_folder())
+
+
 def _locate(url: str | None, data: Path | None) -> tuple[sa.URL, Path]:
-    url = url or os.environ.get(ENVIRONMENT_VARIABLE) or str(_default_folder())
+    url = _given(url)
     if "://" not in url:
         folder = Path(url).expanduser().absolute()
         return sa.URL.create("sqlite", database=str(folder / "index.db")), data or folder
