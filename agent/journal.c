@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,47 +24,73 @@
 
 /* The state folder */
 
-static int open_folder(const char *path)
+#define STATE_REMEDY "set RTGAUGE_STATE to a folder that only you can use: mkdir -m 700 FOLDER"
+
+/* Who may open a folder may lock it: so nobody else may, not even to read. */
+static int open_folder(const char *path, struct message *msg)
 {
 	struct stat st;
-	int fd;
+	int fd, err = 0;
 
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return -errno;
+		return message_set(msg, -errno, "set RTGAUGE_STATE to a folder that can be written",
+				   "state folder %s cannot be made: %s", path, strerror(errno));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+		return message_set(msg, -EPERM, STATE_REMEDY, "state folder %s is not a folder",
+				   path);
+	if ((fd < 0 && errno == EACCES) || (fd >= 0 && !fstat(fd, &st) && st.st_uid != geteuid()))
+		err = message_set(msg, -EPERM, STATE_REMEDY,
+				  "state folder %s belongs to another user", path);
+	else if (fd < 0)
+		return message_set(msg, -errno, "set RTGAUGE_STATE to a folder that can be written",
+				   "state folder %s cannot be opened: %s", path, strerror(errno));
+	else if (st.st_mode & (S_IRWXG | S_IRWXO))
+		err = message_set(msg, -EPERM,
+				  "keep others out of it (chmod 700), or set RTGAUGE_STATE to "
+				  "another folder",
+				  "state folder %s is open to other users, who could lock it",
+				  path);
+	if (!err)
+		return fd;
+	if (fd >= 0)
 		close(fd);
-		return -EPERM;
-	}
-	return fd;
+	return err;
+}
+
+/* The folder for what a user's programs keep until the next start, where there is one. */
+static bool runtime_folder(char *path, size_t size)
+{
+	const char *given = getenv("XDG_RUNTIME_DIR");
+	char own[64];
+	struct stat st;
+
+	snprintf(own, sizeof(own), "/run/user/%u", (unsigned int)geteuid());
+	if (!given || given[0] != '/')
+		given = own;
+	if (stat(given, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return false;
+	return (size_t)snprintf(path, size, "%s/rtgauge", given) < size;
 }
 
 int journal_folder(struct message *msg)
 {
 	const char *path = getenv("RTGAUGE_STATE");
-	char own[64];
+	char own[PATH_MAX];
 	int fd;
 
-	if (!path || !path[0]) {
-		if (geteuid() == 0) {
-			fd = open_folder("/run/rtgauge");
-			if (fd >= 0)
-				return fd;
-		}
-		snprintf(own, sizeof(own), "/tmp/rtgauge-%u", (unsigned int)geteuid());
-		path = own;
+	if (path && path[0])
+		return open_folder(path, msg);
+	if (geteuid() == 0) {
+		fd = open_folder("/run/rtgauge", msg);
+		if (fd >= 0)
+			return fd;
+	} else if (runtime_folder(own, sizeof(own))) {
+		return open_folder(own, msg);
 	}
-	fd = open_folder(path);
-	if (fd == -EPERM || fd == -ELOOP || fd == -ENOTDIR)
-		return message_set(msg, fd,
-				   "set RTGAUGE_STATE to a folder that only you can write to",
-				   "state folder %s is not a folder of this user alone", path);
-	if (fd < 0)
-		return message_set(msg, fd, "set RTGAUGE_STATE to a folder that can be written",
-				   "state folder %s cannot be used: %s", path, strerror(-fd));
-	return fd;
+	snprintf(own, sizeof(own), "/tmp/rtgauge-%u", (unsigned int)geteuid());
+	return open_folder(own, msg);
 }
 
 int journal_each(int folder, int (*found)(void *arg, int folder, const char *name), void *arg)

@@ -193,6 +193,22 @@ static void spool_detach(struct spool *spool, const int32_t *code)
 	spool->away_ns = clock_now_ns(CLOCK_MONOTONIC);
 }
 
+/* All that came with a message, whatever it is: the kernel has opened them here. */
+static void spool_close_taken(struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		int fd;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			close(fd);
+		}
+	}
+}
+
 static int spool_take_files(int socket, struct spool_hello *hello, int *files)
 {
 	char room[CMSG_SPACE(SPOOL_FILES * sizeof(int))] __attribute__((aligned(8)));
@@ -207,14 +223,13 @@ static int spool_take_files(int socket, struct spool_hello *hello, int *files)
 	setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
 	control = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (!control || control->cmsg_type != SCM_RIGHTS ||
-	    control->cmsg_len != CMSG_LEN(SPOOL_FILES * sizeof(int)))
-		return -EINVAL;
-	memcpy(files, CMSG_DATA(control), SPOOL_FILES * sizeof(int));
-	if (got == (ssize_t)sizeof(*hello))
+	if (got == (ssize_t)sizeof(*hello) && control && control->cmsg_type == SCM_RIGHTS &&
+	    control->cmsg_len == CMSG_LEN(SPOOL_FILES * sizeof(int))) {
+		memcpy(files, CMSG_DATA(control), SPOOL_FILES * sizeof(int));
 		return 0;
-	for (int i = 0; i < SPOOL_FILES; i++)
-		close(files[i]);
+	}
+	if (got >= 0)
+		spool_close_taken(&msg);
 	return -EINVAL;
 }
 

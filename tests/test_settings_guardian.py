@@ -27,6 +27,7 @@ from typing import Any, Final
 import pytest
 
 from drivers import compile_driver
+from rtgauge.target.local import find_agent
 
 SOURCES: Final = (
     *("settings", "prepare", "guardian", "undo", "journal", "value", "cpulist", "procstat"),
@@ -492,6 +493,56 @@ def test_a_journal_that_cannot_be_written_changes_nothing(bench: Bench) -> None:
     assert bench.values() == bench.before
     holder.wait()
     bench.check_clean(holder)
+
+
+def restore(user: int, agent: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Look for journals, as a user."""
+    who: dict[str, Any] = {"user": user, "group": user, "extra_groups": []} if IS_ROOT else {}
+    return subprocess.run(
+        [agent, "restore"],
+        capture_output=True, text=True, timeout=60, check=False, env=variables, **who,
+    )  # fmt: skip
+
+
+def test_a_state_folder_that_others_could_lock_is_refused(tmp_path: Path) -> None:
+    """To read a folder is enough to open and lock it."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    done = restore(os.geteuid(), find_agent(), RTGAUGE_STATE=str(state))
+    assert done.returncode != 0
+    assert f"state folder {state} is open to other users" in done.stderr
+    assert "chmod 700" in done.stderr
+    state.chmod(0o700)
+    assert restore(os.geteuid(), find_agent(), RTGAUGE_STATE=str(state)).returncode == 0
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can be another user")
+def test_a_folder_that_another_user_took_is_named_and_not_needed() -> None:
+    """Any user may make /tmp/rtgauge-UID; the user's own runtime folder is nobody else's."""
+    user = 62_000 + os.getpid() % 3000
+    taken = Path(f"/tmp/rtgauge-{user}")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        agent = Path(shutil.copy(find_agent(), folder / "agent"))
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        taken.mkdir(mode=0o755)
+        try:
+            done = restore(user, agent)
+            assert done.returncode != 0
+            assert f"state folder {taken} belongs to another user" in done.stderr
+            assert "RTGAUGE_STATE" in done.stderr
+            # nor is a runtime folder taken that is another user's
+            done = restore(user, agent, XDG_RUNTIME_DIR=str(runtime))
+            assert f"state folder {taken} belongs to another user" in done.stderr
+            os.chown(runtime, user, user)
+            assert restore(user, agent, XDG_RUNTIME_DIR=str(runtime)).returncode == 0
+        finally:
+            taken.rmdir()
+        made = (runtime / "rtgauge").stat()
+        assert (made.st_uid, made.st_mode & 0o777) == (user, 0o700)
 
 
 def test_without_privilege_it_works_and_says_why(driver: Path) -> None:

@@ -9,6 +9,7 @@ import random
 import re
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -336,6 +337,45 @@ def test_a_spool_that_is_killed_ends_its_agent(spooled: Spooled) -> None:
     os.kill(spooled.process_named("rtgauge-spool"), signal.SIGKILL)
     assert spooled.ended() == DETACHED
     until(lambda: spooled.processes() == [])
+
+
+def test_malformed_greetings_leave_no_descriptor(
+    spooled: Spooled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of too few, too many, or with too few bytes: what came with them is closed."""
+    spooled.start("--for", "60s")
+    until(spooled.socket.exists)
+    given = f"\0{spooled.socket}\0".encode()
+    spools = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if given in (process / "cmdline").read_bytes():
+                spools.append(process)
+    assert spools
+    before = {spool: len(open_files(spool)) for spool in spools}
+    # the whole name may be longer than an address
+    monkeypatch.chdir(spooled.socket.parent)
+    with open(os.devnull, "rb") as file:
+        for turn in range(300):
+            size, files = [(8, 1), (8, 2), (7, 3), (8, 4), (3, 0)][turn % 5]
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
+                stranger.connect(spooled.socket.name)
+                socket.send_fds(stranger, [bytes(size)], [file.fileno()] * files)
+                stranger.settimeout(PATIENCE_S)
+                # it hangs up
+                with contextlib.suppress(ConnectionResetError):
+                    assert stranger.recv(1) == b""
+    after = {spool: len(open_files(spool)) for spool in spools}
+    assert all(after[spool] <= before[spool] + 2 for spool in spools), (before, after)
+
+
+def open_files(process: Path) -> list[str]:
+    found = []
+    with contextlib.suppress(OSError):
+        for link in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(link))
+    return found
 
 
 def test_nothing_to_attach_to(spooled: Spooled) -> None:
