@@ -92,7 +92,8 @@ def test_beyond_the_timeout_nobody_knows() -> None:
         ("4ms", 4 * MS, "fail"),
         ("4ms", 4 * MS + 1, "inconclusive"),
         ("0", 10 * MS, "fail"),
-        ("20ms", 10 * MS + 1, "inconclusive"),  # the next event ends the wait
+        ("20ms", 20 * MS, "fail"),  # the next event was held back
+        ("20ms", 20 * MS + 1, "inconclusive"),
     ):
         found = judged(log_host(answers(EACH_TENTH), timeout, budget_ns=budget))
         assert found["result"] == result, (timeout, budget)
@@ -194,6 +195,17 @@ def test_a_late_answer_larger_than_the_timeout_is_the_least_maximum() -> None:
     series.value[7] = 35 * MS
     one = only(made.run([log_host(series)]))["series"][0]
     assert one["max"] == one["max_at_least"] == 35 * MS
+
+
+def test_events_that_were_held_back_take_their_time() -> None:
+    """Each unanswered one was waited for for 100 ms: the rate is one of the time that passed."""
+    step = log_host(answers(EACH_TENTH), "100ms")
+    step.trailer = stream.Trailer(9, "complete", "", "", 12 * S, 9, (), 0)
+    one = only(made.run([step]))["series"][0]
+    assert (one["bound"]["duration_s"], one["max_at_least"]) == (12.0, 100 * MS)
+    all_answered = log_host(answers(set()), "100ms")
+    all_answered.trailer = step.trailer
+    assert only(made.run([all_answered]))["series"][0]["bound"]["duration_s"] == 6.0
 
 
 # --- episodes ------------------------------------------------------------------------------------

@@ -166,6 +166,7 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
         ("400us", 399_999, "over 399.999 us: max ≥ 400.0 us (log-host)"),
         ("400us", 400_000, "over 400 us: max ≥ 400.0 us (log-host)"),
         ("400us", 400_001, "max ≥ 400.0 us (log-host)"),
+        ("10ms", 10**7, "over 10000 us: max ≥ 10000.0 us (log-host)"),
         ("nonsense", None, "max ≥ 1000.0 us (log-host)"),
     ],
 )
@@ -173,9 +174,9 @@ def test_headline_of_an_event_without_an_answer(
     store: Store, timeout: str | None, budget: int | None, headline: str
 ) -> None:
     step: dict[str, Any] = {"step": 0, "measurement": "log-host", "budget_ns": budget}
-    step["parameters"] = {} if timeout is None else {"timeout": timeout}
+    told = {} if timeout is None else {"timeout": {"asked": None, "effective": timeout}}
     with store.create(document(steps=[step])) as folder:
-        made = Builder().series(0, name="response", interval_ns=1_000_000)
+        made = Builder(parameters=told).series(0, name="response", interval_ns=1_000_000)
         made.samples(0, 0, [13_000, 12_000])
         made.add(
             RecordType.EVENT,

@@ -448,6 +448,14 @@ def _duration_s(series: StoredSeries, step: StoredStep) -> float:
     span = totals.last_due_ns - totals.first_due_ns
     if totals.count == 0 and totals.missed == 0:
         return 0.0
+    if (
+        info.interval_ns > 0
+        and is_response(info.name, info.unit)
+        and totals.missed
+        and step.trailer
+    ):
+        # events may have been held back while one had no answer
+        return max(step.trailer.duration_ns, span + info.interval_ns) / 1e9
     if info.interval_ns > 0:
         return (span + info.interval_ns) / 1e9
     if step.trailer is not None:
@@ -469,22 +477,24 @@ class _Unanswered:
 
 
 def _timeout_ns(step: StoredStep, interval_ns: int) -> int:
-    """How long an answer is waited for: until the next event, or for the step's own time."""
+    """How long an answer is waited for: for the step's own time, or until the next event. A timeout
+    above the interval holds the next event back."""
     asked = step.header.parameters.get("timeout") if step.header is not None else None
     try:
         timeout_ns = 0 if asked is None else parse_duration(asked.effective)
     except ValueError:
         timeout_ns = 0
-    return min(timeout_ns or interval_ns, interval_ns)
+    return timeout_ns or interval_ns
 
 
 def _unanswered(series: StoredSeries, step: StoredStep, missed: int) -> _Unanswered:
-    """An event is waited for until the next one is raised: with dither (or a source of events
-    that is not exact) for an interval of its own, which the companion series knows."""
+    """Where no timeout holds the next event back, an event is waited for until that is raised: with
+    dither (or a source of events that is not exact) for an interval of its own, which the companion
+    series knows."""
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
     interval_ns = series.info.interval_ns
     timeout_ns = _timeout_ns(step, interval_ns)
-    if series.companion is None or not len(gap_index):
+    if series.companion is None or not len(gap_index) or timeout_ns > interval_ns:
         limits = np.array([timeout_ns] if missed else [], np.int64)
         whole = Counts.of_table(limits, np.array([missed] if missed else [], np.int64))
         return _Unanswered(whole, np.full(len(gap_index), timeout_ns, np.int64))

@@ -325,17 +325,18 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     if document.get("state") in ("failed", "skipped"):
         return str(document.get("reason") or "")
     found = [
-        (one.unit == "ns", max((one.max or 0) * one.scale, _waited_ns(one, step)), one, step)
+        (one.unit == "ns", max((one.max or 0) * one.scale, waited), waited, one, step)
         for step in document.get("steps", [])
         if step.get("role", "measurement") == "measurement"
         for one in _sealed(step_path(path, step["step"]))
-        if one.companion is None and (one.max is not None or _waited_ns(one, step))
+        for waited in (_waited_ns(one, step_path(path, step["step"])),)
+        if one.companion is None and (one.max is not None or waited)
     ]
     if not found:
         return _judged(path, document)
-    in_time, value, worst, step = max(found, key=lambda entry: entry[:2])
+    in_time, value, waited, worst, step = max(found, key=lambda entry: entry[:3])
     shown = f"{value / 1000:.1f} us" if in_time else f"{value} {worst.unit}".strip()
-    if in_time and _waited_ns(worst, step) == value:
+    if waited:
         shown = f"≥ {shown}"
     load = step.get("load") or "idle"
     if step.get("load_command"):
@@ -346,31 +347,27 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     text += ")" if load == "idle" else f", {load.replace(',', ', ')})"
     over = [
         step["budget_ns"]
-        for is_time, value, one, step in found
+        for is_time, value, waited, _, step in found
         if is_time
         and isinstance(step.get("budget_ns"), int)
-        and (value > step["budget_ns"] or _waited_ns(one, step) >= step["budget_ns"] > 0)
+        and (value > step["budget_ns"] or waited >= step["budget_ns"] > 0)
     ]
     if not over:
         return text
     return f"over {min(over) / 1000:g} us: {text}"
 
 
-def _waited_ns(one: SealedSeries, step: Mapping[str, Any]) -> int:
-    """How long an event without an answer was waited for, at most an interval; 0 if each has one.
-
-    With dither the waits differ, and the report knows the longest.
-    """
+def _waited_ns(one: SealedSeries, folder: Path) -> int:
+    """How long an event without an answer was waited for, the timeout or an interval; 0 if each has
+    one. With dither the waits differ, and the report knows the longest."""
     due = one.totals.count + one.totals.missed
     if one.name != "response" or one.unit != "ns" or not one.totals.missed or due < 2:
         return 0
-    interval_ns = (one.totals.last_due_ns - one.totals.first_due_ns) // (due - 1)
-    asked = (step.get("parameters") or {}).get("timeout")
-    try:
-        timeout_ns = parse_duration(asked) if isinstance(asked, str) else 0
-    except ValueError:
-        timeout_ns = 0
-    return min(timeout_ns or interval_ns, interval_ns)
+    timeout_ns = 0
+    with contextlib.suppress(RtgaugeError, ValueError, KeyError):
+        header = scan_stream(folder / RECORDS, sealed=True).header
+        timeout_ns = parse_duration(header.parameters["timeout"].effective) if header else 0
+    return timeout_ns or (one.totals.last_due_ns - one.totals.first_due_ns) // (due - 1)
 
 
 def _judged(path: Path, document: dict[str, Any]) -> str:
