@@ -141,6 +141,26 @@ def natural_time(value: Any) -> bool:
     return type(value) is int and 0 <= value <= 2**60
 
 
+def name(value: Any) -> bool:
+    return type(value) is str and len(value) <= 1000
+
+
+def labels(value: Any) -> bool:
+    return (
+        type(value) is dict
+        and len(value) <= 32
+        and all(name(key) and name(one) for key, one in value.items())
+    )
+
+
+def columns(value: Any) -> bool:
+    return array_of(shape_of(name=name, unit=name))(value) and 1 <= len(value) <= 64
+
+
+def rows(value: Any) -> bool:
+    return array_of(array_of(lambda one: type(one) in (int, str)))(value) and len(value) <= 10000
+
+
 def scale(value: Any) -> bool:
     return type(value) is int and 1 <= value <= 2**29
 
@@ -244,14 +264,14 @@ SHAPES: dict[int, dict[str, Any]] = {
     },
     3: {
         "series": natural,
-        "name": text,
-        "context": text,
+        "name": name,
+        "context": name,
         "cpu": from_minus_1,
         "thread": from_minus_1,
-        "policy": text,
+        "policy": name,
         "priority": integer,
-        "labels": map_of(text),
-        "unit": text,
+        "labels": labels,
+        "unit": name,
         "interval_ns": natural_time,
         "histogram_only": boolean,
     },
@@ -277,9 +297,9 @@ SHAPES: dict[int, dict[str, Any]] = {
     7: CLOCKS,
     8: {"load": text, "unit": text, "count": natural, "from_ns": time, "to_ns": time},
     9: {
-        "name": text,
-        "columns": array_of(shape_of(name=text, unit=text)),
-        "rows": array_of(array_of(lambda value: type(value) in (int, str))),
+        "name": name,
+        "columns": columns,
+        "rows": rows,
     },
     10: {
         "rule": text,
@@ -338,6 +358,7 @@ class Reader:
     def __init__(self) -> None:
         self.declared: dict[int, int] = {}  # series → its interval
         self.scales: dict[int, int] = {}
+        self.bytes = self.cells = self.tables = self.verdicts = 0
         self.ends: dict[int, int] = {}  # series → index after its last block
 
     def record(self, kind: int, data: bytes) -> dict[str, Any]:
@@ -366,6 +387,17 @@ class Reader:
                 raise Wrong("a series that is no number")
         self.relations(kind, found)
         return found
+
+    def keep(self, kind: int, found: dict[str, Any], size: int) -> None:
+        """What of a stream has to be kept in memory is limited."""
+        if kind in (1, 2, TABLE, 10):
+            self.bytes += size
+        if kind == TABLE:
+            self.tables += 1
+            self.cells += len(found["rows"]) * len(found["columns"])
+        self.verdicts += kind == 10
+        if self.bytes > 2**24 or self.cells > 10**5 or self.tables > 1000 or self.verdicts > 10**4:
+            raise Wrong("too much to keep")
 
     def missed(self, series: int, gaps: Int32Array, last: int) -> int:
         """The periods missed in a block, its sample number ``last`` the last one."""
@@ -508,7 +540,10 @@ def read(data: bytes, sealed: bool = False) -> dict[str, Any]:
                 raise Wrong("the header is first and only there")
             if sequence < expected:
                 raise Wrong("the sequence does not grow")
-            records.append((kind, sequence, reader.record(kind, body) if kind in SHAPES else None))
+            found = reader.record(kind, body) if kind in SHAPES else None
+            if found is not None:
+                reader.keep(kind, found, end - at)
+            records.append((kind, sequence, found))
         except (Wrong, EOFError):
             break
         except Refused:

@@ -100,13 +100,13 @@ def quantity_name(
 
 def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:
     """A short distinct name for each series of a group: what tells it from its neighbours."""
-    cpus = [one["cpu"] for one in series]
+    several = len({one["cpu"] for one in series}) > 1
     keys = list(dict.fromkeys(key for one in series for key in one["labels"]))
     varying = [key for key in keys if len({one["labels"].get(key) for one in series}) > 1]
     labels = []
     for one in series:
         words = []
-        if one["cpu"] >= 0 and (len(set(cpus)) > 1 or not varying):
+        if one["cpu"] >= 0 and (several or not varying):
             words.append(f"CPU {one['cpu']}")
         words += [f"{key} {one['labels'].get(key, '–')}" for key in varying]
         labels.append(", ".join(words) or one["name"])

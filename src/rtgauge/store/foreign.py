@@ -49,8 +49,8 @@ DEPTH_LIMIT = 32
 _INT64 = 1 << 63
 _ENDED = ("complete", "interrupted", "failed", "skipped")
 _NONE = type(None)
-KEPT_LIMIT = 1 << 28
-"""The most bytes of records that a reader keeps in memory: tables, settings, facts."""
+KEPT_LIMIT = 1 << 27
+"""The most bytes of records of a run that a reader keeps in memory: tables, settings, facts."""
 _PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
 """Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
@@ -138,8 +138,9 @@ def check_run(path: Path, run_id: str, refuse: Callable[[str], NoReturn]) -> Non
     """
     try:
         document = _document(path / DOCUMENT, run_id)
+        kept = _Kept()
         for step in StoredRun(path, document).steps:
-            _step(step)
+            _step(step, kept)
     except (_Wrong, ValueError) as error:
         refuse(str(error).splitlines()[0] if str(error) else "it is damaged")
     except RtgaugeError:
@@ -295,7 +296,7 @@ def _steps(steps: list[Any], run: Path) -> None:
 # --- a step ---------------------------------------------------------------------------------------
 
 
-def _step(step: StoredStep) -> None:
+def _step(step: StoredStep, kept: _Kept) -> None:
     folder = step.folder
     if not folder.exists():
         return
@@ -306,7 +307,7 @@ def _step(step: StoredStep) -> None:
     _seal_document(_load(folder / SEAL), name)
     seal = read_seal(folder)
     assert seal is not None
-    scan = scan_stream(folder / RECORDS, sealed=True, sink=_Kept())
+    scan = scan_stream(folder / RECORDS, sealed=True, sink=kept)
     if scan.end.dropped_bytes:
         raise _Wrong(f"the records of {name} are damaged: {scan.end.reason}")
     if scan.end.complete != seal.end.complete or (scan.trailer is None) != (seal.trailer is None):

@@ -114,9 +114,7 @@ class StoredSeries:
     @property
     def companion(self) -> StoredSeries | None:
         """The series that holds the offsets of this one's due times from their grid, if any."""
-        return next(
-            (one for one in self._step.series if one.info.companion == self.info.series), None
-        )
+        return self._step.companions.get(self.info.series)
 
     def chunks(self) -> Iterator[Chunk]:
         """All samples in order, about a million at a time.
@@ -304,6 +302,12 @@ class StoredStep:
             totals = one.totals if one else scan.totals(self._scan.trailer)
             found.append(StoredSeries(self, scan, rows, totals))
         return found
+
+    @cached_property
+    def companions(self) -> dict[int, StoredSeries]:
+        """Series -> the one that holds the offsets of its due times, the first of several."""
+        serving = [(s.info.companion, s) for s in self.series if s.info.companion is not None]
+        return dict(reversed(serving))
 
     def events(self) -> Iterator[Event]:
         """All events, in order, each read when it is asked for: there may be millions of

@@ -45,6 +45,17 @@ that differences, sums of two and products by 2 fit 64 bits; in ns it is 36 year
 COUNT_LIMIT = 1 << 53
 """The largest index or count, which a double holds exactly."""
 SCALE_LIMIT = NUMBER_LIMIT >> 31
+NAME_LIMIT = 1000
+"""The longest text in characters that a series is told from others by."""
+LABELS_LIMIT = 32
+COLUMNS_LIMIT = 64
+ROWS_LIMIT = 10_000
+CELLS_LIMIT = 100_000
+"""Values of all tables of a stream."""
+TABLES_LIMIT = 1000
+VERDICTS_LIMIT = 10_000
+KEPT_LIMIT = 1 << 24
+"""Bytes of the records of a stream whose content a reader keeps: facts, settings, tables, rules."""
 UNKNOWN = INT64_MIN
 """The largest of lost samples where nobody knows it."""
 
@@ -91,6 +102,12 @@ class Body:
         value = self.pairs.get(key)
         if type(value) is not str:
             raise self._bad(key, "text")
+        return value
+
+    def name(self, key: str) -> str:
+        value = self.text(key)
+        if len(value) > NAME_LIMIT:
+            raise Bad(f"'{self.what}{key}' has {len(value)} characters, more than {NAME_LIMIT}")
         return value
 
     def text_or_null(self, key: str) -> str | None:
@@ -237,17 +254,23 @@ def _series_info(sequence: int, body: Body, series: DeclaredSeries) -> SeriesInf
     labels = body.map("labels")
     if any(type(value) is not str for value in labels.values()):
         raise Bad("a label is not text")
+    if len(labels) > LABELS_LIMIT or any(
+        len(text) > NAME_LIMIT
+        for label in labels.items()
+        for text in cast("tuple[str, str]", label)
+    ):
+        raise Bad(f"there are more than {LABELS_LIMIT} labels, or {NAME_LIMIT} characters in one")
     info = SeriesInfo(
         sequence=sequence,
         series=number,
-        name=body.text("name"),
-        context=body.text("context"),
+        name=body.name("name"),
+        context=body.name("context"),
         cpu=body.integer("cpu", -1),
         thread=body.integer("thread", -1),
-        policy=body.text("policy"),
+        policy=body.name("policy"),
         priority=body.integer("priority"),
         labels=MappingProxyType(cast("dict[str, str]", labels)),
-        unit=body.text("unit"),
+        unit=body.name("unit"),
         scale=body.integer("scale", 1, SCALE_LIMIT) if "scale" in body.pairs else 1,
         interval_ns=body.time("interval_ns", 0),
         companion=body.integer("companion", 0) if "companion" in body.pairs else None,
@@ -401,7 +424,11 @@ def _ambience(sequence: int, body: Body, _series: DeclaredSeries) -> Ambience:
 
 
 def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
-    columns = tuple(Column(c.text("name"), c.text("unit")) for c in body.bodies("columns"))
+    columns = tuple(Column(c.name("name"), c.name("unit")) for c in body.bodies("columns"))
+    if not 1 <= len(columns) <= COLUMNS_LIMIT:
+        raise Bad(f"a table has {len(columns)} columns, not 1 to {COLUMNS_LIMIT}")
+    if len(body.array("rows")) > ROWS_LIMIT:
+        raise Bad(f"a table has more than {ROWS_LIMIT} rows")
     rows = []
     for row in body.array("rows"):
         if type(row) is not list or len(row) != len(columns):
@@ -409,7 +436,7 @@ def _table(sequence: int, body: Body, _series: DeclaredSeries) -> Table:
         if not set(map(type, row)) <= {int, str}:
             raise Bad("a value of a row is not an integer or text")
         rows.append(tuple(cast("list[int | str]", row)))
-    return Table(sequence, body.text("name"), columns, tuple(rows))
+    return Table(sequence, body.name("name"), columns, tuple(rows))
 
 
 def _verdict(sequence: int, body: Body, _series: DeclaredSeries) -> Verdict:
@@ -463,6 +490,33 @@ def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
         series=totals,
         cpu_ns=body.time("cpu_ns", 0),
     )
+
+
+class Kept:
+    """Adds up what a reader keeps of a stream; Bad at the first record that is too much."""
+
+    __slots__ = ("_bytes", "_cells", "_tables", "_verdicts")
+
+    def __init__(self) -> None:
+        self._bytes = self._cells = self._tables = self._verdicts = 0
+
+    def add(self, record: Record, size: int) -> None:
+        """A record of ``size`` bytes."""
+        if not isinstance(record, Environment | Setting | Table | Verdict):
+            return
+        self._bytes += size
+        if isinstance(record, Table):
+            self._tables += 1
+            self._cells += len(record.rows) * len(record.columns)
+        self._verdicts += isinstance(record, Verdict)
+        for name, number, most in (
+            ("bytes of facts, settings, tables and rules", self._bytes, KEPT_LIMIT),
+            ("values in its tables", self._cells, CELLS_LIMIT),
+            ("tables", self._tables, TABLES_LIMIT),
+            ("rules", self._verdicts, VERDICTS_LIMIT),
+        ):
+            if number > most:
+                raise Bad(f"the stream has more than {most} {name}")
 
 
 RECORDS: dict[int, Callable[[int, Body, DeclaredSeries], Record]] = {

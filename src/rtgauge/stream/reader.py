@@ -25,6 +25,7 @@ from rtgauge.stream.bodies import (
     RECORDS,
     Body,
     DeclaredSeries,
+    Kept,
     check_version,
     declared,
 )
@@ -152,6 +153,7 @@ class StreamReader:
         self._need = 1
         self._position = 0  # of the first byte not accepted yet
         self._series: DeclaredSeries = {}
+        self._kept = Kept()
         self._next = 0
         self._records = 0
         self._lost = 0
@@ -352,7 +354,9 @@ class StreamReader:
         body = Body(decode_body(data, envelope.body_start, envelope.body_stop))
         if kind == RecordType.HEADER:
             check_version(body)
-        return make(envelope.sequence, body, self._series)
+        record = make(envelope.sequence, body, self._series)
+        self._kept.add(record, envelope.stop - at)
+        return record
 
     def _wanted(self, kind: int) -> bool:
         needed = (RecordType.HEADER, RecordType.SERIES)  # others are checked against these

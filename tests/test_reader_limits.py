@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a board, a bundle or an agent can make a reader keep is limited: n bytes cost at most 100 n
+bytes of memory and a constant, from the stream to the reports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bundles
+import rtgauge.stream.bodies
+import streams
+from rtgauge.errors import StoreError
+from rtgauge.report.labels import series_labels
+from rtgauge.store import Store
+from rtgauge.store.bundle import import_bundle
+from rtgauge.stream import RecordType, StreamReader
+from streams import Builder
+
+CONSTANT = 512 << 20
+"""Bytes for the interpreter's threads and for tables of fixed size."""
+FACTOR = 100
+
+
+def table(rows: int, columns: int = 1, **changes: Any) -> dict[str, Any]:
+    names = [{"name": str(number), "unit": ""} for number in range(columns)]
+    return {"name": "t", "columns": names, "rows": [[0] * columns] * rows} | changes
+
+
+def ended(stream: Builder) -> str:
+    reader = StreamReader()
+    reader.feed(stream.data)
+    return reader.finish().reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "reason"),
+    [
+        (RecordType.TABLE, table(65_000, 0), "a table has 0 columns, not 1 to 64"),
+        (RecordType.TABLE, table(0, 0), "a table has 0 columns, not 1 to 64"),
+        (RecordType.TABLE, table(1, 65), "a table has 65 columns, not 1 to 64"),
+        (RecordType.TABLE, table(10_001), "a table has more than 10000 rows"),
+        (RecordType.TABLE, table(1, name="x" * 1001), "'name' has 1001 characters"),
+        (RecordType.SERIES, streams.series_body(name="x" * 1001), "'name' has 1001 characters"),
+        (RecordType.SERIES, streams.series_body(unit="x" * 1001), "'unit' has 1001 characters"),
+        (RecordType.SERIES, streams.series_body(labels={"a": "x" * 1001}), "1000 characters in"),
+        (
+            RecordType.SERIES,
+            streams.series_body(labels=dict.fromkeys(map(str, range(33)), "")),
+            "there are more than 32 labels",
+        ),
+    ],
+)
+def test_records_that_are_too_large(kind: int, body: dict[str, Any], reason: str) -> None:
+    assert reason in ended(Builder().add(kind, body))
+
+
+def test_records_at_the_limits() -> None:
+    stream = Builder().add(RecordType.TABLE, table(10_000)).add(RecordType.TABLE, table(1, 64))
+    texts = {"name": "x" * 1000, "unit": "x" * 1000, "policy": "é" * 1000}
+    stream.series(0, labels=dict.fromkeys(map(str, range(32)), "x" * 1000), **texts)
+    assert ended(stream.trailer()) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "kind", "body", "reason"),
+    [
+        ("CELLS_LIMIT", 50, RecordType.TABLE, table(10), "more than 50 values in its tables"),
+        ("TABLES_LIMIT", 5, RecordType.TABLE, table(1), "more than 5 tables"),
+        (
+            "VERDICTS_LIMIT", 5, RecordType.VERDICT,
+            {"rule": "", "result": "pass", "evidence": "", "remedy": ""}, "more than 5 rules",
+        ),
+        ("KEPT_LIMIT", 100, RecordType.ENVIRONMENT, {"facts": {}}, "more than 100 bytes of facts"),
+    ],
+)  # fmt: skip
+def test_what_a_stream_makes_a_reader_keep(
+    monkeypatch: pytest.MonkeyPatch, name: str, most: int, kind: int, body: Any, reason: str
+) -> None:
+    monkeypatch.setattr(rtgauge.stream.bodies, name, most)
+    stream = Builder()
+    for _ in range(5):
+        stream.add(kind, body)
+    assert "no trailer" in ended(stream)
+    for _ in range(5):
+        stream.add(kind, body)
+    assert reason in ended(stream)
+
+
+def test_a_bundle_with_tables_without_columns_is_refused(tmp_path: Path) -> None:
+    stream = Builder().series(0)
+    with Store.open(str(tmp_path / "one")) as store:
+        files = bundles.files_of(store.path / bundles.carry_out(store, data=stream.data))
+    for _ in range(16):
+        stream.add(RecordType.TABLE, table(65_000, 0))
+    files["steps/000/records.cbor"] = stream.data
+    (tmp_path / "b.rtgauge").write_bytes(bundles.pack(files))
+    with Store.open(str(tmp_path / "two")) as store, pytest.raises(StoreError, match="0 columns"):
+        import_bundle(store, tmp_path / "b.rtgauge")
+
+
+def many(kind: str) -> Builder:
+    """As many small records as fit the limits, or some hundred thousand bytes."""
+    stream = Builder().series(0)
+    for number in range(10_000):
+        match kind:
+            case "tables" if number < 10:
+                stream.add(RecordType.TABLE, table(10_000))
+            case "empty tables" if number < 1000:
+                stream.add(RecordType.TABLE, table(0))
+            case "rules":
+                rule = {"rule": "", "result": "pass", "evidence": "", "remedy": ""}
+                stream.add(RecordType.VERDICT, rule)
+            case "facts" if number < 200:
+                names = (f"{one:x}" for one in range(number * 1000, (number + 1) * 1000))
+                stream.add(RecordType.ENVIRONMENT, {"facts": dict.fromkeys(names)})
+            case "settings":
+                one = dict.fromkeys(("name", "asked", "reason"), "")
+                stream.add(RecordType.SETTING, one | {"before": None, "effective": None})
+            case "series" if 0 < number < 4000:
+                stream.series(number, labels={})
+            case "events":
+                stream.event(f"{number % 500:x}", 0)
+            case "messages":
+                stream.event("message", 0, **{f"{one:x}": 0 for one in range(100)}, text="")
+    return stream.trailer()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["tables", "empty tables", "rules", "facts", "settings", "series", "events", "messages"],
+)
+def test_n_bytes_cost_at_most_100_n_of_memory(tmp_path: Path, kind: str) -> None:
+    """All formats but PDF, which another program makes."""
+    data = many(kind).data
+    (tmp_path / "stream").write_bytes(data)
+    program = (
+        "import resource, sys; from pathlib import Path\n"
+        "import bundles, extremes, numpy, pyarrow.parquet, sqlalchemy, jsonschema\n"
+        "from rtgauge import report\n"
+        "from rtgauge.store import Store\n"
+        "formats = [one for one in report.FORMATS if one != '.pdf']\n"
+        "size = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, (size + {CONSTANT + FACTOR * len(data)},) * 2)\n"
+        "with Store.open('store') as store:\n"
+        "    run = bundles.carry_out(store, data=Path('stream').read_bytes())\n"
+        "    assert store.get(run).steps[0].end.complete, store.get(run).steps[0].end\n"
+        "    extremes.follow(store.get(run), formats)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=500, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_labels_of_many_series_are_found_in_one_pass() -> None:
+    """The CPU of each series is looked at so often, however many there are."""
+    looks = 0
+
+    class Cpu(int):
+        def __hash__(self) -> int:
+            nonlocal looks
+            looks += 1
+            return super().__hash__()
+
+    series = [{"cpu": Cpu(at), "labels": {}, "name": "x", "thread": -1} for at in range(3000)]
+    assert series_labels(series) == [f"CPU {at}" for at in range(3000)]
+    assert looks <= 4 * len(series)
