@@ -33,14 +33,19 @@ EVENTS: Final = 8
 Answers = Callable[[int, int], list[bytes]]
 
 
+RUN_NUMBER: Final = bytearray(8)
+"""Of the log host that asked last; of ours, when we ask."""
+
+
 def datagram(level: int) -> bytes:
     """The notation of docs/lines.md."""
-    return b"RTGL\x01" + bytes([level, 0, 0])
+    return b"RTGL\x02" + bytes([level, 0, 0]) + RUN_NUMBER
 
 
 def level_of(data: bytes) -> int:
-    assert data[:5] == b"RTGL\x01"
-    assert data[6:] == b"\0\0"
+    assert data[:5] == b"RTGL\x02"
+    assert data[6:8] == b"\0\0"
+    RUN_NUMBER[:] = data[8:16]
     return data[5]
 
 
@@ -217,7 +222,8 @@ def test_a_storm_is_bounded_and_counted(agent: str, tmp_path: Path) -> None:
 
 
 def test_foreign_datagrams_are_no_answers(agent: str, tmp_path: Path) -> None:
-    with target(lambda n, level: [b"hello", b"RTGL\x02\1\0\0", datagram(level)]) as port:
+    other = b"RTGL\x02\1\0\0another1"
+    with target(lambda n, level: [b"hello", other, datagram(level)]) as port:
         code, stream = log_host(agent, tmp_path, port)
     assert (code, answers_of(stream)) == (0, (EVENTS, EVENTS, 0, 0, 0, 0))
     assert f"{2 * EVENTS} times something came on the line" in messages(stream)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line over UDP: every edge is a datagram with the level, and the answer is one like it. Who answers
- * sends to whoever asked last; so any service that echoes datagrams answers as well.
+ * A line over UDP: every edge is a datagram with the level, and the answer is one like it, with the
+ * number that whoever asks has drawn for its run; so any service that echoes datagrams answers as
+ * well. Who answers listens to the first that asks, and to another one when that was silent for long.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,9 +19,13 @@
 #include "line.h"
 
 #define NET_LEVEL 5
+#define NET_RUN 8
+#define NET_RUN_SIZE 8
+#define NET_SIZE (NET_RUN + NET_RUN_SIZE)
+#define NET_SILENT_NS (10 * NSEC_PER_SEC)
 
-/* A mark, the format's version, the level, two bytes that are 0. */
-static const uint8_t net_datagram[8] = { 'R', 'T', 'G', 'L', 1, 0, 0, 0 };
+/* A mark, the format's version, the level, two bytes that are 0; then the number of the run. */
+static const uint8_t net_datagram[NET_SIZE] = { 'R', 'T', 'G', 'L', 2, 0, 0, 0 };
 
 union net_address {
 	struct sockaddr any;
@@ -33,6 +39,8 @@ struct net {
 	socklen_t here_size;
 	union net_address peer; /* who asked last */
 	socklen_t peer_size;	/* 0: nobody has, or it is connected */
+	uint8_t run[NET_RUN_SIZE];
+	int64_t heard_ns; /* when the peer asked last */
 	bool connected;
 };
 
@@ -40,8 +48,10 @@ static int net_wrong(const struct line *line, struct message *why)
 {
 	return message_set(
 		why, -EINVAL,
-		line->how.asks ? "give the address as numbers, and the port: net:192.168.7.2:7007" :
-				 "give the port to be asked at: net:7007, or net:192.168.7.2:7007",
+		line->how.asks ?
+			"give the address as numbers, and the port: net:192.168.7.2:7007" :
+			"give the port to be asked at: net:7007 from this machine, "
+			"net:192.168.7.2:7007 at that address of it, net:0.0.0.0:7007 at all",
 		"'net:%.80s' names no address and port", line->text);
 }
 
@@ -50,7 +60,7 @@ static int net_parse_address(const struct line *line, struct net *net)
 {
 	const char *colon = strrchr(line->text, ':');
 	const char *digits = colon ? colon + 1 : line->text;
-	char address[INET6_ADDRSTRLEN + 2] = "0.0.0.0", *start = address;
+	char address[INET6_ADDRSTRLEN + 2] = "127.0.0.1", *start = address;
 	size_t size = colon ? (size_t)(colon - line->text) : 0;
 	int64_t port;
 
@@ -111,7 +121,22 @@ static int net_open(struct line *line, struct message *why)
 			"cannot %s net:%s: %s", line->how.asks ? "ask at" : "listen at", line->text,
 			strerror(errno));
 	net->connected = line->how.asks;
+	if (line->how.asks && getrandom(net->run, sizeof(net->run), 0) != sizeof(net->run))
+		return message_set(why, -EIO, "choose another kind of line",
+				   "no random number for the run: %s", strerror(errno));
 	return 0;
+}
+
+/* Whether it is of this run, and whoever answers may listen to it. */
+static bool net_is_own(struct net *net, const uint8_t *datagram, int64_t now_ns)
+{
+	if (!memcmp(net->run, datagram + NET_RUN, NET_RUN_SIZE) &&
+	    (net->connected || net->peer_size))
+		return true;
+	if (net->connected || (net->peer_size && now_ns - net->heard_ns < NET_SILENT_NS))
+		return false;
+	memcpy(net->run, datagram + NET_RUN, NET_RUN_SIZE);
+	return true;
 }
 
 /* Into @event, or it is foreign. */
@@ -121,7 +146,7 @@ static int net_take(struct line *line, const uint8_t *datagram, ssize_t got,
 	int level = datagram[NET_LEVEL];
 
 	if (got != (ssize_t)sizeof(net_datagram) || memcmp(datagram, net_datagram, NET_LEVEL) ||
-	    level > 1) {
+	    level > 1 || !net_is_own(line->state, datagram, event->seen_ns)) {
 		line->foreign++;
 		return 0;
 	}
@@ -159,6 +184,7 @@ static int net_wait(struct line *line, int64_t until_ns, struct line_event *even
 	if (!net->connected && got) {
 		memcpy(&net->peer, &from, from_size);
 		net->peer_size = from_size;
+		net->heard_ns = event->seen_ns;
 	}
 	return (int)got;
 }
@@ -171,6 +197,7 @@ static int net_drive(struct line *line, int level)
 
 	memcpy(datagram, net_datagram, sizeof(datagram));
 	datagram[NET_LEVEL] = level != 0;
+	memcpy(datagram + NET_RUN, net->run, NET_RUN_SIZE);
 	if (!net->connected && !net->peer_size)
 		return -ENOTCONN;
 	do {

@@ -149,9 +149,9 @@ static void test_net_edges(struct tap *tap)
 
 static void test_net_foreign(struct tap *tap)
 {
-	static const char *const wrong[] = { "7", "RTGL", "RTGL\1\2\0", "RTGL\1\1\0\0\0",
-					     "other...." };
-	static const size_t sizes[] = { 0, 4, 8, 9, 8 };
+	static const char *const wrong[] = { "7", "RTGL", "RTGL\2\2\0\0number of",
+					     "RTGL\2\1\0\0number of.", "RTGL\1\1\0\0number of" };
+	static const size_t sizes[] = { 0, 4, 16, 17, 16 };
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
 	struct line_event event = { 0 };
@@ -171,6 +171,52 @@ static void test_net_foreign(struct tap *tap)
 	tap_check(tap, line_drive(&pair.board, 1) == -ENOTCONN, "nor are they answered");
 	close(fd);
 	close_pair(&pair);
+}
+
+/* Datagrams of the right form, from somebody else than the one who asked first. */
+static void test_net_stranger(struct tap *tap)
+{
+	struct line_how how = { .asks = true };
+	struct line_event event = { 0 };
+	struct line second;
+	struct message why;
+	struct pair pair;
+	bool good = open_pair(&pair, LINE_BOTH);
+
+	good &= !line_parse(&second, pair.text, how, &why) && !line_open(&second, &why);
+	good &= !line_drive(&pair.host, 1) && line_wait(&pair.board, soon(), &event) == 1;
+	for (int i = 0; i < 100; i++) {
+		good &= !line_drive(&second, i & 1);
+		good &= line_wait(&pair.board, soon(), &event) == 0;
+	}
+	tap_check(tap, good && pair.board.foreign == 100, "a stranger's %lld are foreign",
+		  (long long)pair.board.foreign);
+	good = !line_drive(&pair.board, 1) && line_wait(&pair.host, soon(), &event) == 1 &&
+	       line_wait(&second, clock_now_ns(CLOCK_MONOTONIC), &event) == 0;
+	tap_check(tap, good, "and it is not the one who is answered");
+	line_close(&second);
+	close_pair(&pair);
+}
+
+/* Without an address, this machine alone may ask. */
+static void test_net_loopback(struct tap *tap)
+{
+	struct sockaddr_in other = { .sin_family = AF_INET };
+	struct line_how how = { 0 };
+	struct line line;
+	struct message why;
+	char text[32];
+	int port = free_port(), fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	snprintf(text, sizeof(text), "net:%d", port);
+	tap_check(tap, !line_parse(&line, text, how, &why) && !line_open(&line, &why), "%s", text);
+	/* another address with that port is free: not all of them were taken */
+	inet_pton(AF_INET, "127.0.0.2", &other.sin_addr);
+	other.sin_port = htons((uint16_t)port);
+	tap_check(tap, !bind(fd, (struct sockaddr *)&other, sizeof(other)),
+		  "is asked at 127.0.0.1 alone");
+	close(fd);
+	line_close(&line);
 }
 
 static void test_net_faults(struct tap *tap)
@@ -446,6 +492,8 @@ int main(void)
 	test_net(&tap);
 	test_net_edges(&tap);
 	test_net_foreign(&tap);
+	test_net_stranger(&tap);
+	test_net_loopback(&tap);
 	test_net_faults(&tap);
 	test_serial(&tap);
 	test_serial_refused(&tap);
