@@ -218,7 +218,7 @@ def test_wrong_plans_name_file_step_and_key(
 def test_unreadable_plans(catalogue: Catalogue) -> None:
     with pytest.raises(UsageError, match=r"none\.toml cannot be read: No such file"):
         read_plan(Path("none.toml"), catalogue)
-    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+    with pytest.raises(UsageError, match="is not a plan: not a regular file"):
         read_plan(Path(), catalogue)
     Path("binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="not UTF-8"):

@@ -9,7 +9,9 @@ catalogue of the target before anything is started there.
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -85,6 +87,8 @@ RESPONSE: Final = "response"
 LOG_HOST: Final = "log-host"
 LOG_HOST_KEYS: Final = ("log-host", "log-line", "log-set")
 REPEAT_MAX: Final = 10_000
+# One of 100 000 steps has 5 MB.
+PLAN_BYTES_MAX: Final = 16 << 20
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
 RATING_MAX: Final = 10
@@ -420,9 +424,25 @@ def _targets(head: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     return tuple(stripped)
 
 
+def _plan_bytes(path: Path) -> bytes:
+    # without waiting: a FIFO has no end until somebody writes to it
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        why = "" if stat.S_ISREG(os.fstat(descriptor).st_mode) else "not a regular file"
+        if not why:
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(PLAN_BYTES_MAX + 1)
+            why = "" if len(data) <= PLAN_BYTES_MAX else f"more than {PLAN_BYTES_MAX >> 20} MiB"
+    finally:
+        os.close(descriptor)
+    if why:
+        raise UsageError(f"{path} is not a plan: {why}", "a plan is a TOML file: see docs/plans.md")
+    return data
+
+
 def _document(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_bytes().decode()
+        text = _plan_bytes(path).decode()
     except OSError as error:
         raise UsageError(f"plan {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -7,6 +7,7 @@ Subcommands are imported when they are called, so that ``rtgauge --help`` is the
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +19,9 @@ from rtgauge.cli.output import print_error
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 
 __all__ = ["main"]
+
+# What the largest report takes, in bytes.
+ADDRESS_SPACE = 1 << 30
 
 # Name → module, attribute, and the line that `rtgauge --help` shows; in the order shown there.
 COMMANDS = {
@@ -47,6 +51,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        _check_memory()
         module, attribute, _ = COMMANDS[cmd_name]
         command = getattr(import_module(f"rtgauge.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
@@ -83,6 +88,33 @@ def cli() -> None:
     """
 
 
+def _check_memory() -> None:
+    """Refuse to begin with little address space: NumPy and SciPy hang or abort without it."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread of it takes a lot
+    if limit < ADDRESS_SPACE:
+        raise RtgaugeError(
+            f"the limit of address space is {limit >> 20} MiB; rtgauge needs "
+            f"{ADDRESS_SPACE >> 20} MiB",
+            f"raise it: ulimit -v {ADDRESS_SPACE >> 10}",
+        )
+
+
+def _open_standard_files() -> None:
+    """Put /dev/null where a standard file is closed: else the next file opened takes its place, and
+    what is printed goes there."""
+    for number, mode in enumerate(("r", "w", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            name = ("stdin", "stdout", "stderr")[number]
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+
+
 def _explain(error: click.ClickException) -> UsageError:
     """A complaint of click's as an error of ours, in our words."""
     ctx = getattr(error, "ctx", None)
@@ -99,6 +131,7 @@ def _explain(error: click.ClickException) -> UsageError:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
+    _open_standard_files()
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         # Not click's own main(): that would turn a closed pipe into a failure.

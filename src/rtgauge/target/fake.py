@@ -498,7 +498,7 @@ class _Writer:
 
 def _clocks(clock: Clock) -> dict[str, int]:
     passed = int(clock.monotonic() * NS)
-    realtime = int(clock.now().timestamp() * NS)
+    realtime = min(int(clock.now().timestamp() * NS), 2**63 - 1)
     return {"monotonic_ns": passed, "boottime_ns": passed, "realtime_ns": realtime}
 
 
