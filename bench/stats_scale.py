@@ -105,7 +105,6 @@ def main() -> int:
     timeline.quantile(0.5)
     timeline.quantile(0.99)
     timeline.heat()
-    timeline.clustering()
     seconds_figures = time.perf_counter() - start
 
     json.dump(

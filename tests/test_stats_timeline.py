@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rtgauge.stats import (
     Counts,
+    ExcursionsBuilder,
     TimelineBuilder,
     bins_for,
     ccdf_points,
@@ -172,7 +173,7 @@ def test_empty_timeline() -> None:
     line = builder.timeline()
     assert line.count.tolist() == [0] * 10 and line.quantile(0.5).tolist() == [0] * 10
     assert len(line.record) == len(line.excursion) == len(line.heat().low) == 0
-    assert line.clustering() is None and builder.counts().count == 0
+    assert ExcursionsBuilder().clustering() is None and builder.counts().count == 0
 
 
 def test_impossible_arguments() -> None:
@@ -296,9 +297,17 @@ def test_timeline_says_when_large_values_come_in_groups(burst: int, clustered: b
     begins = random.choice(100_000 - burst, 1000 // burst, replace=False)
     for k in range(burst):
         values[begins + k] = random.integers(50_000, 90_000, len(begins))
-    builder = TimelineBuilder(0, 99_999_000, interval_ns=1000)
-    builder.add(range(0, 100_000_000, 1000), values)
-    found = builder.timeline().clustering()
+    parts = [ExcursionsBuilder() for _ in range(3)]
+    for start in range(0, 100_000, 12_500):  # in any order, on several threads
+        part = slice(start, start + 12_500)
+        parts[start // 12_500 % 3].add(np.arange(100_000)[part], values[part])
+    builder = parts[2]
+    builder.merge(parts[0])
+    builder.merge(parts[1])
+    found = builder.clustering()
     assert found is not None and found.clustered == clustered
-    assert ("too narrow" in found.statement) == clustered
-    assert clustering(np.arange(50), 3) is None
+    assert ("in groups" in found.statement) == clustered
+    if clustered:
+        assert found.group == pytest.approx(burst, rel=0.3)
+        assert found.lower < found.index
+    assert clustering(np.arange(15), 3) is None

@@ -210,6 +210,8 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
         "unanswered": 0,
         "percentiles": {},
         "percentile_ci": {},
+        "effective_samples": None,
+        "clustering": None,
         "spread": None,
         "rest": extent.rest,
         "missed": 0,
@@ -218,6 +220,7 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
         "corrected": None,
         "bound": {
             "samples": 0,
+            "effective_samples": 0,
             "duration_s": 0.0,
             "confidence": confidence,
             "probability": 1.0,

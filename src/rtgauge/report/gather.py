@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -155,6 +155,9 @@ class Figures:
     unanswered: Counts | None = None
     """Of answers to events: those without one, each at the time that its answer certainly took
     longer than. None for other series."""
+    clustering: stats.Clustering | None = None
+    effective: Mapping[str, int | None] | None = None
+    """The effective number of samples around each percentile (``stats.effective_sizes``)."""
     halves: tuple[Counts, Counts] | None = None
     """Of answers to events: those to every other event, from the first and from the second on."""
 
@@ -172,14 +175,17 @@ def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
 def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:
     """The intervals of these percentiles; a side that lies among events without an answer is not
     limited."""
-    open_ = figures.unanswered
+    open_, sizes = figures.unanswered, dict(figures.effective or {})
     if open_ is None or open_.min is None:
-        return stats.percentile_intervals(figures.counts, confidence)
+        return stats.percentile_intervals(figures.counts, confidence, effective=sizes)
     limit, names = open_.min, percentiles([figures])
     whole = Counts.merged((figures.counts, open_))
+    for name, size in sizes.items():
+        sizes[name] = size and max(size * whole.count // figures.counts.count, 1)
+    found = stats.percentile_intervals(whole, confidence, names, sizes)
     return {
         name: (low, high if high is not None and high < limit else None)
-        for name, (low, high) in stats.percentile_intervals(whole, confidence, names).items()
+        for name, (low, high) in found.items()
     }
 
 
@@ -196,7 +202,7 @@ def gather(
         rhythms = _rhythms(series, list(pool.map(lambda pair: _loops(pair[0], lead), series)))
 
         def one(pair: tuple[StoredSeries, StoredStep], rhythm: _Rhythm) -> Figures:
-            figures = _figures(*pair, len(series) if pictures else 0, share, lead, rhythm)
+            figures = _figures(*pair, len(series), pictures, share, lead, rhythm)
             pace = rhythm.pace
             return (
                 figures if pace is None else _in_loop(replace(figures, starts=rhythm.starts), pace)
@@ -314,13 +320,14 @@ def _scaled(counts: Counts, scale: int) -> Counts:
 def _figures(
     series: StoredSeries,
     step: StoredStep,
-    pictures: int,
+    number: int,
+    pictures: bool,
     share: int,
     lead: int,
     rhythm: _Rhythm,
 ) -> Figures:
-    """``pictures``: how many series are drawn in all; 0 without pictures. ``lead``: so many of the
-    first samples are kept."""
+    """``number``: of all series that are gathered. ``lead``: so many of the first samples are
+    kept."""
     info, totals = series.info, series.totals
     losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
@@ -329,7 +336,8 @@ def _figures(
     )
     timeline: TimeBins | None = None
     heat: Heat | None = None
-    around = begin = kept_max = None
+    around = begin = kept_max = clustering = None
+    effective: dict[str, int | None] | None = None
     leading: Lead | None = None
     # of a series that has all of its values in the histogram alone, samples tell when, no more
     partial = bool(series.withheld and series.histogram)
@@ -346,7 +354,7 @@ def _figures(
         known = np.zeros(len(gap_index), np.bool_)
         before = np.zeros(len(gap_index), np.int64)
     else:
-        bins = _bins(step, pictures, rhythm.until_ns) if pictures else None
+        bins = _bins(step, number, rhythm.until_ns)
         scan = _Pass(series, gap_index, bins, lead, rhythm.pace, over)
         scan.run(share)
         leading = scan.lead
@@ -354,7 +362,11 @@ def _figures(
         kept_max = counts.max
         if partial and (whole := _from_histogram(series)).count > counts.count:
             counts = whole
-        if bins is not None and (line := scan.timeline()) is not None:
+        clustering = scan.clustering()
+        line = scan.timeline()
+        if line is not None and not partial:
+            effective = stats.effective_sizes(counts, line)
+        if line is not None and pictures:
             timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
             heat = _heat(line, info.scale)
             around, begin = scan.around(), scan.begin()
@@ -399,6 +411,8 @@ def _figures(
         around=around,
         begin=begin,
         lead=leading,
+        clustering=clustering,
+        effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
         unanswered=None if unanswered is None else unanswered.limits,
         halves=_halves(series) if answers and not info.histogram_only else None,
@@ -608,7 +622,7 @@ class _Bins:
 def _bins(step: StoredStep, most: int, until_ns: int) -> _Bins | None:
     """The bins that all series of a step share, so that their lines stand below each other.
 
-    ``most``: the number of series that are drawn in all. ``until_ns``: when the test loops ended.
+    ``most``: the number of all series that are gathered. ``until_ns``: when the test loops ended.
     """
     drawn = [s for s in step.series if s.info.companion is None and not s.info.histogram_only]
     filled = [s for s in drawn if s.totals.count]
@@ -647,6 +661,7 @@ class _Pass:
         self._peak = _Peak(LOOP if series.info.interval_ns == 0 else REACH) if bins else None
         self._taken = 0
         self._line: stats.TimelineBuilder | None = None
+        self._large: list[stats.ExcursionsBuilder] = []
         self.before: Int64 = np.zeros(len(wanted), np.int64)
         self.known = np.zeros(len(wanted), np.bool_)
         self.first: int | None = None
@@ -695,11 +710,13 @@ class _Pass:
                 table.add(taken[1].value)
                 self._pick(taken[1])
             return table
-        line = self._bins.builder()
+        line, large = self._bins.builder(), stats.ExcursionsBuilder()
+        self._large.append(large)
         assert self._peak is not None
         while (taken := self._next()) is not None:
             number, chunk = taken
             line.add(self._due(chunk), chunk.value)
+            large.add(chunk.index, chunk.value)
             self._pick(chunk)
             self._peak.add(number, chunk)
         return line
@@ -729,6 +746,13 @@ class _Pass:
             self.known[gaps] = known
         if self._over is not None:
             self._over.add(chunk, gaps, self.before[gaps], self.known[gaps])
+
+    def clustering(self) -> stats.Clustering | None:
+        """Whether the largest samples come in groups."""
+        whole = stats.ExcursionsBuilder()
+        for one in self._large:
+            whole.merge(one)
+        return whole.clustering()
 
     def timeline(self) -> stats.Timeline | None:
         """The time bins, once: the builder, which is large, is let go."""

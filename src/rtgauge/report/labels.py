@@ -343,6 +343,18 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     return text
 
 
+def groups(one: Mapping[str, Any]) -> str:
+    """That large values come in groups, and what that means for the bound; empty if they do not."""
+    found, bound = one["clustering"], one["bound"]
+    if not found or not found["clustered"]:
+        return ""
+    return (
+        f"large values come in groups of about {found['group']:.2g}, so that the "
+        f"{numbers.count(bound['samples'])} samples count as "
+        f"{numbers.count(bound['effective_samples'])} independent ones"
+    )
+
+
 def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
     """What may be claimed of a series' maximum, for any distribution; empty without samples.
 
@@ -363,7 +375,8 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
             text += f", or takes longer than {numbers.shown(one['max'], one['unit']).full}"
         text += ", if events are independent."
     else:
-        text += f"further samples{each} is larger, if samples are independent."
+        text += f"further samples{each} is larger"
+        text += f"; {grouped}." if (grouped := groups(one)) else ", if samples are independent."
     if bound["period_s"]:
         answers = is_response(one["name"], one["unit"])
         what = "answers" if answers else "wake-ups of this task"

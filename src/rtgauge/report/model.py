@@ -444,8 +444,15 @@ def _series(
 ) -> Document:
     info, counts = stored.info, figures.counts
     open_ = 0 if figures.unanswered is None else figures.unanswered.count
+    samples = figures.kept + open_
+    effective = samples if open_ else stats.effective_of_maximum(samples, figures.clustering)
     bound = stats.bound_of_run(
-        figures.kept + open_, figures.duration_s, CONFIDENCE, exceedances=open_, timed=timed
+        samples,
+        figures.duration_s,
+        CONFIDENCE,
+        exceedances=open_,
+        timed=timed,
+        effective=effective,
     )
     corrected = None
     if figures.corrected is not None:
@@ -477,6 +484,8 @@ def _series(
         "percentile_ci": {
             name: list(interval) for name, interval in gather.intervals(figures, CONFIDENCE).items()
         },
+        "effective_samples": None if figures.effective is None else dict(figures.effective),
+        "clustering": _clustering(figures.clustering),
         "spread": _spread(stored, figures),
         "rest": figures.rest,
         "missed": figures.missed,
@@ -485,6 +494,7 @@ def _series(
         "corrected": corrected,
         "bound": {
             "samples": bound.count,
+            "effective_samples": effective,
             "duration_s": bound.duration_s,
             "confidence": bound.confidence,
             "probability": bound.probability,
@@ -493,6 +503,17 @@ def _series(
         },
         "source": "samples" if counts.exact else "histogram",
         "histogram": sketch_of(counts),
+    }
+
+
+def _clustering(found: stats.Clustering | None) -> Document | None:
+    if found is None:
+        return None
+    return {
+        "extremal_index": found.index,
+        "group": found.group if found.clustered else 1.0,
+        "exceedances": found.exceedances,
+        "clustered": found.clustered,
     }
 
 

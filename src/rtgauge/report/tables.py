@@ -72,6 +72,8 @@ class Named:
     note: str = ""
 
 
+NO_INTERVAL: Final = "no interval"
+
 _PERCENTILE_NAMES: Final = {"50": "Median"}
 
 
@@ -87,6 +89,8 @@ def _interval(one: Document, name: str, unit: str) -> str:
     ends = one["percentile_ci"].get(name)
     if ends is None:
         return ""
+    if ends[0] is None and ends[1] is None:
+        return NO_INTERVAL
     low, high = (numbers.shown(end, unit).text for end in ends)
     if low == high:
         return f"±{numbers.GAP}0"
@@ -170,7 +174,9 @@ def figures_table(
     shown_unit = numbers.unit_name(unit)
     caption = (f"In {shown_unit}" if shown_unit else "Values") + which
     if names:
-        caption += "; below each percentile its 95 % interval, for independent samples"
+        caption += "; below each percentile its 95 % interval, from the effective number of samples"
+        if any(_interval(one, name, unit) == NO_INTERVAL for one in series for name in names):
+            caption += f"; {NO_INTERVAL}: too few stretches of the time are independent"
         if any(name not in one["percentiles"] for one in series for name in names):
             caption += "; –: too few samples for this percentile"
             if any(one["unanswered"] for one in series):

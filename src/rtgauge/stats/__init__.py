@@ -25,6 +25,7 @@ from .counts import (
     bucket_of,
     fraction_of,
 )
+from .effective import effective_of_maximum, effective_size, effective_sizes
 from .episodes import NEAR, EpisodesBuilder
 from .independence import Clustering, clustering, extremal_index
 from .patterns import (
@@ -50,7 +51,7 @@ from .percentiles import (
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
 from .text import duration_text, time_text
 from .timebase import Base, bases, division
-from .timeline import BINS, HeatMap, Timeline, TimelineBuilder, bins_for
+from .timeline import BINS, ExcursionsBuilder, HeatMap, Timeline, TimelineBuilder, bins_for
 from .verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "Counts",
     "CountsBuilder",
     "EpisodesBuilder",
+    "ExcursionsBuilder",
     "GapOffsets",
     "HeatMap",
     "Histogram",
@@ -91,6 +93,9 @@ __all__ = [
     "division",
     "duration_needed_s",
     "duration_text",
+    "effective_of_maximum",
+    "effective_size",
+    "effective_sizes",
     "exceedance_bound",
     "extremal_index",
     "fraction_of",

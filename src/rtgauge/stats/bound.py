@@ -155,19 +155,21 @@ def bound_of_run(
     *,
     exceedances: int = 0,
     timed: bool = True,
+    effective: int | None = None,
 ) -> Bound:
     """The bound that stands beside the observed maximum of a series.
 
     ``exceedances``: how many of the ``count`` are known to be larger, or not known (events without
     an answer). ``timed``: whether the samples watch all of the duration, as on a time grid; only
-    then there are bounds over time.
+    then there are bounds over time. ``effective``: the number of independent samples that they are
+    worth; all if not given.
     """
     timed = timed and duration_s > 0
     return Bound(
         count,
         duration_s,
         confidence,
-        exceedance_bound(count, confidence, exceedances),
+        exceedance_bound(count if effective is None else effective, confidence, exceedances),
         rate_bound(duration_s, confidence, exceedances) if timed else None,
         shortest_period_s(duration_s, confidence) if timed else None,
     )

@@ -13,12 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from .counts import Integers
 
 __all__ = ["Clustering", "clustering", "extremal_index"]
 
-_FEWEST = 100
+_FEWEST = 20
+_MANY = 100
+_BELOW = 0.8
+_BELOW_OF_FEW = 0.5
 
 
 def extremal_index(positions: Integers) -> float | None:
@@ -45,25 +49,40 @@ class Clustering:
     clustered: bool
 
     @property
-    def statement(self) -> str:
-        """What it means for the intervals."""
+    def lower(self) -> float:
+        """The lower limit (90 %) of the index where large values are clustered, the number of
+        clusters taken for a Poisson number; else 1."""
         if not self.clustered:
-            return "Large values come one by one, as the intervals assume."
+            return 1.0
+        clusters = max(self.index * self.exceedances, 1.0)
+        return float(special.gammaincinv(clusters, 0.1)) / self.exceedances
+
+    @property
+    def group(self) -> float:
+        """The mean number of large values in a group."""
+        return 1 / max(self.index, 1 / self.exceedances)
+
+    @property
+    def statement(self) -> str:
+        """What it means for the bound."""
+        if not self.clustered:
+            return "Large values come one by one, as the bound assumes."
         return (
-            f"Large values come in groups (about {1 / max(self.index, 1e-9):.3g} at a time): "
-            f"intervals and bounds, which assume independent samples, are too narrow."
+            f"Large values come in groups of about {self.group:.2g}: the bound on a larger value "
+            f"uses the effective number of samples."
         )
 
 
 def clustering(positions: Integers, threshold: int) -> Clustering | None:
-    """Judges the exceedances of a threshold; None for fewer than 100: a guess.
+    """Judges the exceedances of a threshold; None for fewer than 20: a guess.
 
-    It calls them clustered below an index of 0.8: independent samples estimate lower than that
-    in about one case in a hundred with 100 exceedances, and hardly ever with more.
+    It calls them clustered below an index of 0.8, or of 0.5 where there are fewer than 100:
+    independent samples estimate lower than that in about one case in a hundred.
     """
     if len(positions) < _FEWEST:
         return None
     index = extremal_index(positions)
     if index is None:
         return None
-    return Clustering(len(positions), threshold, index, index < 0.8)
+    below = _BELOW if len(positions) >= _MANY else _BELOW_OF_FEW
+    return Clustering(len(positions), threshold, index, index < below)

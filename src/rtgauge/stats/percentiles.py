@@ -9,7 +9,7 @@ and assume independent samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from scipy import special
 
@@ -81,13 +81,21 @@ def interval_ranks(
 
 
 def percentile_interval(
-    counts: Counts, percent: Percent, confidence: float = 0.95
+    counts: Counts,
+    percent: Percent,
+    confidence: float = 0.95,
+    effective: int | None = None,
 ) -> tuple[int | None, int | None]:
     """The percentile's interval in values; None on a side that the samples do not limit.
 
-    From a histogram it is widened by the buckets at its ends.
+    From a histogram it is widened by the buckets at its ends. ``effective``: the number of
+    independent samples that the series is worth there; all if not given.
     """
-    lower, upper = interval_ranks(counts.count, percent, confidence)
+    size = counts.count if effective is None else effective
+    lower, upper = interval_ranks(size, percent, confidence)
+    if size < counts.count:  # the ranks of so many samples, among all
+        lower = None if lower is None else max(lower * counts.count // size, 1)
+        upper = None if upper is None else min(-(-upper * counts.count // size), counts.count)
     return (
         None if lower is None else counts.value_at_rank(lower, low=True),
         None if upper is None else counts.value_at_rank(upper),
@@ -95,8 +103,19 @@ def percentile_interval(
 
 
 def percentile_intervals(
-    counts: Counts, confidence: float = 0.95, names: Iterable[Percent] | None = None
+    counts: Counts,
+    confidence: float = 0.95,
+    names: Iterable[Percent] | None = None,
+    effective: Mapping[str, int | None] | None = None,
 ) -> dict[str, tuple[int | None, int | None]]:
-    """The interval of each percentile of ``percentile_table`` (or of those named)."""
+    """The interval of each percentile of ``percentile_table`` (or of those named).
+
+    ``effective``: the effective number of samples of each; None refuses its interval.
+    """
     chosen = percentile_names(counts.count) if names is None else names
-    return {str(name): percentile_interval(counts, name, confidence) for name in chosen}
+    found: dict[str, tuple[int | None, int | None]] = {}
+    for name in map(str, chosen):
+        size = counts.count if effective is None else effective.get(name, counts.count)
+        limits = (None, None) if size is None else None
+        found[name] = limits or percentile_interval(counts, name, confidence, size)
+    return found

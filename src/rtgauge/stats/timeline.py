@@ -31,7 +31,7 @@ from .counts import (
 )
 from .independence import Clustering, clustering
 
-__all__ = ["BINS", "HeatMap", "Timeline", "TimelineBuilder", "bins_for"]
+__all__ = ["BINS", "ExcursionsBuilder", "HeatMap", "Timeline", "TimelineBuilder", "bins_for"]
 
 BINS = 1200
 EXCURSIONS = 4096
@@ -118,20 +118,12 @@ class Timeline:
         order = np.lexsort((self.excursion_ns, -self.excursion))[:limit]
         return self.excursion_ns[order], self.excursion[order]
 
-    def clustering(self) -> Clustering | None:
-        """Whether the largest values (1 % of all, 4096 at most) come in groups.
-
-        None where there are too few to tell, or too many equal ones to choose from.
-        """
-        total = int(self.count.sum())
-        limit = min(len(self.excursion), total // 100)
-        if limit < 1:
-            return None
-        threshold = int(np.sort(self.excursion)[-limit])
-        times = self.excursion_ns[self.excursion > threshold]
-        spacing = (int(self.edges_ns[-1]) - int(self.edges_ns[0])) / total
-        positions = np.round((times - self.edges_ns[0]) / spacing).astype(np.int64)
-        return clustering(positions, threshold)
+    def above(self, value: int) -> tuple[Int64, Int64]:
+        """Of each bin the number of samples above a value, and that of those not below it; to the
+        bucket that holds the value."""
+        column = int(bucket_of(value)) - self._first_bucket
+        upper = self._histogram[:, max(column + 1, 0) :].sum(axis=1)
+        return upper, self._histogram[:, max(column, 0) :].sum(axis=1)
 
     def heat(self, columns: int = 300, rows: int = 120) -> HeatMap:
         """The counts over time and latency on at most ``columns`` x ``rows`` cells."""
@@ -190,6 +182,47 @@ class _Largest:
             self.above = max(*marks, marks[0] if self.above is None else self.above)
             keep = self.values >= self.above
             self.times, self.values = self.times[keep], self.values[keep]
+
+
+class ExcursionsBuilder:
+    """Keeps the largest samples (1 % of all, 4096 at most) with their indices, to see whether they
+    come in groups. Parts come in any order."""
+
+    def __init__(self, limit: int = EXCURSIONS) -> None:
+        self._largest = _Largest(limit)
+        self._samples = 0
+
+    def add(self, index: Int64, values: Integers) -> None:
+        """Adds samples with their indices: numbers of samples, or of periods on a grid."""
+        self._samples += len(values)
+        for start in range(0, len(values), _PIECE):
+            piece, above = values[start : start + _PIECE], self._largest.above
+            at = np.arange(len(piece)) if above is None else np.flatnonzero(piece > above)
+            if len(at):
+                self._largest.add(index[start + at], piece[at].astype(np.int64))
+
+    def merge(self, other: ExcursionsBuilder) -> None:
+        """Adds what another builder has taken."""
+        self._samples += other._samples
+        self._largest.merge(other._largest)
+
+    def clustering(self) -> Clustering | None:
+        """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
+        may show among the very largest alone. None where there are too few to tell, or too many
+        equal ones to choose from."""
+        self._largest.shrink()
+        order = np.argsort(-self._largest.values, kind="stable")
+        values, positions = self._largest.values[order], self._largest.times[order]
+        number = min(len(values), self._samples // 100)
+        best: Clustering | None = None
+        while number > 1:
+            threshold = int(values[number - 1])
+            some = positions[: int(np.searchsorted(-values, -threshold))]
+            found = clustering(np.sort(some), threshold)
+            if found is not None and (best is None or found.lower < best.lower):
+                best = found
+            number //= 2
+        return best
 
 
 class TimelineBuilder:

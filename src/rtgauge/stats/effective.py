@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many independent samples a series is worth where its samples depend on each other.
+
+Around a percentile: each sample is above it or not, and the part above varies from batch to batch
+of the time more than that of independent samples would. The design effect is the ratio of the two
+variances (batch means: C. Alexopoulos, A. F. Seila, in Handbook of Simulation, 1998). The interval
+is that of a percentile by the inverted interval of the part above (R. S. Woodruff, JASA 47, 1952),
+with the number of samples divided by the design effect and by the square of Student's quantile over
+the normal one, because the effect is estimated itself (E. L. Korn, B. I. Graubard, Survey
+Methodology 24, 1998).
+
+For the largest value: clusters of large values are the independent events. Their number among the
+exceedances of a threshold comes from the extremal index, and is taken at its lower limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from .counts import Counts, Int64
+from .independence import Clustering
+from .percentiles import percentile_names
+from .timeline import Timeline
+
+__all__ = ["effective_of_maximum", "effective_size", "effective_sizes"]
+
+BATCHES: Final = 30
+FEWEST: Final = 10
+_FOUND: Final = 0.9
+"""Independent samples have a design effect that counts as dependence in one case of ten."""
+_APART: Final = 2.0
+"""By as many standard errors batches may go with their neighbours."""
+
+
+def effective_size(above: Int64, count: Int64) -> int | None:
+    """The number of independent samples that say as much of the part ``above`` a value.
+
+    Of each bin of time the samples above the value, and all. At most all samples, which is also the
+    answer where no dependence is found or there are fewer than 10 batches to look for it. None
+    where neighbouring batches depend on each other: then there are too few independent stretches.
+    """
+    filled = np.flatnonzero(count)
+    number, total = min(len(filled), BATCHES), int(count.sum())
+    if number < FEWEST or not 0 < int(above.sum()) < total:
+        return total
+    starts = -(-np.arange(number) * len(filled) // number)
+    batch, size = (np.add.reduceat(row[filled], starts).astype(float) for row in (above, count))
+    part = batch.sum() / total
+    beyond = batch - part * size
+    spread = float((beyond**2).sum())
+    effect = number / (number - 1) * spread / (total * part * (1 - part))
+    if effect <= special.chdtri(number - 1, 1 - _FOUND) / (number - 1):
+        return total
+    if float((beyond[1:] * beyond[:-1]).sum()) > _APART * spread / np.sqrt(number):
+        return None
+    student = special.ndtri(0.975) / special.stdtrit(number - 1, 0.975)
+    return max(int(total / max(effect, 1.0) * student**2), 1)
+
+
+def effective_sizes(counts: Counts, line: Timeline) -> dict[str, int | None]:
+    """The effective number of samples around each percentile of a series; None as above.
+
+    Samples beyond a far percentile lie in few batches, which tell little of how they depend on each
+    other: none has more than the percentile before it.
+    """
+    sizes: dict[str, int | None] = {}
+    most = counts.count
+    for name in percentile_names(counts.count):
+        found = [effective_size(above, line.count) for above in line.above(counts.percentile(name))]
+        known = [one for one in found if one is not None]
+        most = min([most, *known])
+        sizes[name] = most if len(known) == len(found) else None
+    return sizes
+
+
+def effective_of_maximum(count: int, found: Clustering | None) -> int:
+    """The number of independent samples that say as much of the largest value as ``count`` do: the
+    samples times the lower limit of the extremal index, where large values come in clusters."""
+    return count if found is None else max(int(count * found.lower), min(count, 1))

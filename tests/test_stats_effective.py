@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals and bounds of samples that depend on each other: they hold as often as they claim.
+
+``bench/verdicts.py`` does the same with more repetitions; docs/statistics.md has its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import signal, special
+
+import report_runs as made
+from rtgauge import stats
+from rtgauge.report import labels, model, tables
+from rtgauge.stats import ExcursionsBuilder, TimelineBuilder
+
+MS = 1_000_000
+COUNT = 60_000
+Float64 = NDArray[np.float64]
+Series = Callable[[np.random.Generator], Float64]
+
+
+def independent(random: np.random.Generator) -> Float64:
+    return random.standard_normal(COUNT)
+
+
+def autoregressive(random: np.random.Generator) -> Float64:
+    noise = random.standard_normal(COUNT + 500) * np.sqrt(1 - 0.95**2)
+    values = np.asarray(signal.lfilter([1], [1, -0.95], noise), np.float64)
+    return values[500:]
+
+
+def in_blocks(random: np.random.Generator) -> Float64:
+    """Noise whose level changes every 0.5 s."""
+    level = np.repeat(random.standard_normal(COUNT // 500 + 1), 500)
+    start = int(random.integers(500))
+    return (level[start : start + COUNT] + random.standard_normal(COUNT)) / 2**0.5
+
+
+def nanoseconds(values: Float64) -> NDArray[np.int32]:
+    return np.round(100_000 + 10_000 * values).astype(np.int32)
+
+
+def line_of(values: NDArray[np.int32]) -> tuple[stats.Counts, stats.Timeline]:
+    builder = TimelineBuilder(0, (COUNT - 1) * MS, bins=600, interval_ns=MS)
+    builder.add(range(0, COUNT * MS, MS), values)
+    return builder.counts(), builder.timeline()
+
+
+@pytest.mark.parametrize("series", [independent, autoregressive, in_blocks])
+def test_intervals_of_percentiles_hold(series: Series) -> None:
+    random = np.random.default_rng(7)
+    repetitions = 200
+    held: dict[str, int] = {}
+    plain: dict[str, int] = {}
+    refused = 0
+    for _ in range(repetitions):
+        counts, line = line_of(nanoseconds(series(random)))
+        sizes = stats.effective_sizes(counts, line)
+        for found, by in ((held, sizes), (plain, None)):
+            for name, (low, high) in stats.percentile_intervals(counts, effective=by).items():
+                truth = 100_000 + 10_000 * special.ndtri(float(name) / 100)
+                lowest, highest = low or 0, high or 10**9
+                found[name] = found.get(name, 0) + (lowest - 1 <= truth <= highest + 1)
+        refused += sum(size is None for size in sizes.values())
+    # 93 % and, of 200, three standard errors
+    assert min(held.values()) >= repetitions * (0.93 - 0.055)
+    assert refused <= 0.05 * repetitions * len(held)
+    if series is not independent:
+        assert plain["50"] < repetitions * 0.5
+
+
+def test_slow_drifts_have_no_interval() -> None:
+    random = np.random.default_rng(3)
+    drift = np.cumsum(random.standard_normal(COUNT)) / 100
+    counts, line = line_of(nanoseconds(drift / 4))
+    sizes = stats.effective_sizes(counts, line)
+    assert sizes["50"] is None
+    assert stats.percentile_intervals(counts, effective=sizes)["50"] == (None, None)
+
+
+def test_effective_sizes_of_few_bins_are_those_of_independent_samples() -> None:
+    count = np.full(9, 100)
+    assert stats.effective_size(np.arange(9), count) == 900
+    assert stats.effective_size(np.zeros(40, np.int64), np.full(40, 10)) == 400
+    # all that is above is in one batch of 40: worth next to nothing
+    above = np.zeros(40, np.int64)
+    above[7] = 10
+    size = stats.effective_size(above, np.full(40, 10))
+    assert size is not None and size < 60
+    # bins without samples are no batches
+    sparse = np.zeros(400, np.int64)
+    sparse[::10] = above
+    filled = np.zeros(400, np.int64)
+    filled[::10] = 10
+    assert stats.effective_size(sparse, filled) == size
+
+
+@pytest.mark.parametrize("burst", [1, 10, 50])
+def test_the_bound_holds_where_large_values_come_in_groups(burst: int) -> None:
+    random = np.random.default_rng(burst)
+    repetitions = 300
+    held = plain = 0
+    for _ in range(repetitions):
+        values = np.repeat(random.integers(0, 10**9, COUNT // burst), burst).astype(np.int32)
+        truth = 1 - (int(values.max()) + 1) / 10**9
+        builder = ExcursionsBuilder()
+        builder.add(np.arange(COUNT), values)
+        size = stats.effective_of_maximum(COUNT, builder.clustering())
+        held += truth <= stats.exceedance_bound(size)
+        plain += truth <= stats.exceedance_bound(COUNT)
+    assert held >= repetitions * (0.95 - 0.038)
+    if burst > 1:
+        assert plain < repetitions * 0.4
+
+
+def test_the_report_says_that_large_values_come_in_groups() -> None:
+    random = np.random.default_rng(2)
+    values = np.repeat(random.integers(1000, 90_000, 3000), 10).astype(np.int32)
+    step = made.step(0, [made.FakeSeries(made.info(), np.arange(30_000), values)])
+    run = made.run([step])
+    for one in (
+        model.build([run])["runs"][0]["series"][0],  # type: ignore[list-item]
+        model.analyse([run]).model["runs"][0]["series"][0],  # type: ignore[list-item]
+    ):
+        assert one["clustering"]["clustered"]
+        assert 8 < one["clustering"]["group"] < 15
+        assert one["bound"]["samples"] == 30_000
+        assert 900 < one["bound"]["effective_samples"] < 3500
+        assert one["bound"]["probability"] == pytest.approx(
+            stats.exceedance_bound(one["bound"]["effective_samples"])
+        )
+        assert 2000 < one["effective_samples"]["50"] < 6000
+        said = labels.bound_sentence(one)
+        assert "large values come in groups of about" in said
+        assert "if samples are independent" not in said
+    one["percentile_ci"]["50"] = [None, None]
+    table = tables.figures_table([one], ["all"], [""], "ns")
+    assert tables.NO_INTERVAL in str(table)
+    assert "too few stretches of the time are independent" in str(table)
