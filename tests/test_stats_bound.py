@@ -294,6 +294,12 @@ def test_impossible_counts() -> None:
         (2.5, "2.5 s", "3s"),
         (59.2, "1 min", "60s"),
         (61, "1 min 1 s", "61s"),
+        (9.5, "9.5 s", "10s"),
+        (10.5, "11 s", "11s"),
+        (119, "1 min 59 s", "119s"),
+        (600, "10 min", "600s"),
+        (600.5, "10 min 1 s", "11m"),
+        (86400, "1 d", "1440m"),
         (9660, "2 h 41 min", "161m"),
         (7199.5, "2 h", "120m"),
         (3601, "1 h 1 min", "61m"),
@@ -320,4 +326,5 @@ def test_other_figures() -> None:
     assert rate_text(0.99991) == "1 an hour" and rate_text(2.9957) == "3 an hour"
     assert rate_text(2.9957, down=True) == "2.99 an hour"
     assert rate_text(0.012345) == "0.0124 an hour" and rate_text(0) == "0 an hour"
+    assert rate_text(1) == "1 an hour" and rate_text(123.4) == "124 an hour"
     assert number_text(3_600_000) == "3\N{NO-BREAK SPACE}600\N{NO-BREAK SPACE}000"

@@ -263,3 +263,75 @@ def test_values_at_equals_a_dictionary(have: list[int], want: list[int], size: i
     table = dict(zip(index.tolist(), value.tolist(), strict=True))
     assert known.tolist() == [k in table for k in wanted.tolist()]
     assert values[known].tolist() == [table[k] for k in wanted.tolist() if k in table]
+
+
+def test_chunks_without_samples_end_nothing() -> None:
+    none, index = np.empty(0, np.int64), np.arange(6)
+    chunks = [(index[:2], index[:2] * 10), (none, none), (index[2:], index[2:] * 10)]
+    values, known = values_at(chunks, np.array([1, 4, 5, 6]))
+    assert (values.tolist(), known.tolist()) == ([10, 40, 50, 0], [True, True, True, False])
+    offsets = GapOffsets(chunks, np.array([0, 3]), np.array([2, 2]))
+    assert offsets.of(np.array([0, 0, 1, 1]), np.array([0, 2, 0, 2])).tolist() == [0, 20, 30, 50]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 40])
+def test_offsets_come_from_chunks_of_any_size(size: int) -> None:
+    """Gaps that touch, that begin and that end at the border of a chunk."""
+    grid = np.arange(40)
+    chunks = [(grid[at : at + size], grid[at : at + size] + 100) for at in range(0, 40, size)]
+    begin, count = np.array([0, 2, 8, 9, 30, 36]), np.array([1, 5, 0, 6, 4, 3])
+    offsets = GapOffsets(chunks, begin, count)
+    for gap, (first, number) in enumerate(zip(begin.tolist(), count.tolist(), strict=True)):
+        for step in range(number + 1):
+            assert offsets.of(np.array([gap]), np.array([step])).tolist() == [first + step + 100]
+
+
+@pytest.mark.parametrize(
+    ("index", "count"),
+    [([5], [-1]), ([0, 10, 12], [2, 5, 1]), ([0, 10, 20], [10, 2, 2]), ([9, 3], [1, 1])],
+)
+def test_gaps_that_overlap(index: list[int], count: list[int]) -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        GapOffsets([], np.array(index), np.array(count))
+
+
+def test_a_grid_of_a_nanosecond_is_one() -> None:
+    found = corrected(Counts.from_arrays([]), np.array([9]), np.array([3]), 1)
+    assert found.counts.values.tolist() == [6, 7, 8]
+    with pytest.raises(ValueError, match="negative"):
+        corrected(Counts.from_arrays([]), np.array([9, 9]), np.array([3, -1]), 1)
+
+
+@pytest.mark.parametrize(("number", "exact"), [(1 << 22, True), ((1 << 22) + 1, False)])
+def test_four_million_points_are_exact(number: int, exact: bool) -> None:
+    """And beyond, gaps of up to 4096 points."""
+    found = corrected(Counts.from_arrays([]), np.array([5]), np.array([number]), 100)
+    assert found.counts.exact == exact
+    assert found.counts.count == found.added == number
+    assert found.counts.resolution <= (0 if exact else 1 / 1024)
+
+
+@pytest.mark.parametrize(("points", "exact"), [(4096, True), (4097, False)])
+def test_gaps_of_4096_points_are_exact_beside_any_number(points: int, exact: bool) -> None:
+    gaps = (1 << 22) // points + 1
+    many = np.full(gaps, points)
+    found = corrected(Counts.from_arrays([]), np.zeros(gaps, np.int64), many, 1000)
+    assert found.counts.exact == exact
+    assert found.counts.sum == gaps * 1000 * (points * (points - 1) // 2)
+
+
+def test_what_cannot_be_corrected_is_counted_by_gaps_that_have_points() -> None:
+    known = np.array([False, False, True, False])
+    found = corrected(
+        Counts.from_arrays([]), np.zeros(4, np.int64), np.array([0, 7, 0, 1]), 100, known=known
+    )
+    assert (found.uncorrectable_gaps, found.uncorrectable, found.added) == (2, 8, 0)
+
+
+@pytest.mark.parametrize(("latency", "added"), [(1 << 62, 1), ((1 << 62) + 1, 0)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_latencies_beyond_reach(latency: int, added: int, sign: int) -> None:
+    found = corrected(Counts.from_arrays([]), np.array([sign * latency]), np.array([1]), 10)
+    assert (found.added, found.uncorrectable) == (added, 1 - added)
+    furthest = corrected(Counts.from_arrays([]), np.array([0]), np.array([(1 << 60) + added]), 4)
+    assert furthest.added == ((1 << 60) if not added else 0)

@@ -229,3 +229,121 @@ def test_what_is_written_as_percentage_counts() -> None:
     for wrong in (-1, 101, "100.1", "x", float("nan"), float("inf")):
         with pytest.raises(ValueError):
             fraction_of(wrong)
+
+
+# --- borders -----------------------------------------------------------------------------------
+
+
+class Narrow(CountsBuilder):
+    """A builder that leaves its window, its pieces and its batches after some values."""
+
+    LOW = -8
+    HIGH = 16
+    _PIECE = 4
+    _BATCH = 8
+
+
+@given(st.lists(st.lists(st.integers(-20, 30), max_size=14), max_size=12), st.booleans())
+def test_a_narrow_window_counts_as_well(parts: list[list[int]], between: bool) -> None:
+    builder, other = Narrow(), Narrow()
+    for number, part in enumerate(parts):
+        (other if number % 5 == 4 else builder).add(np.array(part, np.int32))
+        if between:
+            builder.build()
+    builder.merge(other)
+    expected = sorted(Counter(value for part in parts for value in part).items())
+    found = builder.build()
+    assert list(zip(found.values.tolist(), found.counts.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("value", [-9, -8, -7, -1, 0, 1, 15, 16, 17])
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 8, 9, 40])
+def test_the_borders_of_window_piece_and_batch(value: int, number: int) -> None:
+    builder = Narrow()
+    for size in (number, number):
+        builder.add(np.full(size, value, np.int64))
+    found = builder.build()
+    assert (found.values.tolist(), found.counts.tolist()) == ([value], [2 * number])
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        ([1 << 62], [2]),
+        ([-(1 << 62), 5], [3, 1]),
+        ([5, 1 << 62], [1, 3]),
+        ([-(1 << 63), (1 << 63) - 1], [2, 3]),
+        ([(1 << 63) - 1], [1]),
+        ([-3, 2], [1 << 40, 1 << 41]),
+    ],
+)
+def test_sums_at_the_border_of_64_bits(values: list[int], counts: list[int]) -> None:
+    table = Counts.of_table(np.array(values, np.int64), np.array(counts, np.int64))
+    assert table.sum == sum(value * count for value, count in zip(values, counts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("buckets", "low", "high"),
+    [
+        ([(5, 1), (5, 1)], 5, 5),  # the same bucket twice
+        ([(5, 1), (7, 1), (6, 1)], 5, 6),
+        ([(5, 2), (6, 1)], 6, 6),  # the minimum in the second bucket
+        ([(5, 2), (6, 1)], 5, 5),
+        ([(5, 2), (6, 1)], 4, 6),
+        ([(5, 2), (6, 1)], 5, 7),
+        ([(int(bucket_of(1000)), 2)], 1003, 1000),  # above the maximum
+    ],
+)
+def test_histograms_whose_ends_do_not_agree(
+    buckets: list[tuple[int, int]], low: int, high: int
+) -> None:
+    count = sum(one[1] for one in buckets)
+    with pytest.raises(ValueError):
+        Counts.from_log_linear(buckets, count=count, min=low, max=high, sum=0)
+
+
+def test_a_histogram_as_an_array() -> None:
+    pairs = [(5, 1), (int(bucket_of(1000)), 3), (int(bucket_of(5000)), 2)]
+    words: dict[str, int] = dict(count=6, min=5, max=5001, sum=13_006)
+    found = Counts.from_log_linear(np.array(pairs, np.int64), **words)
+    assert found == Counts.from_log_linear(pairs, **words)
+    assert found.counts.tolist() == [1, 3, 2]
+    assert found.values.tolist() == [5, 1003, 5001]
+
+
+def test_of_two_histograms_the_coarser_counts() -> None:
+    fine = Counts.from_log_linear([(5, 2)], count=2, min=5, max=5, sum=10)
+    coarse = Counts.from_log_linear([(6, 1)], count=1, min=6, max=6, sum=6, sub_bits=5)
+    assert fine.resolution == Fraction(1, 128) and coarse.resolution == Fraction(1, 32)
+    assert fine.merge(coarse).sub_bits == coarse.merge(fine).sub_bits == 5
+    assert table_of([1]).merge(fine).resolution == Fraction(1, 128)
+
+
+def test_tables_that_differ_in_one_thing_are_not_equal() -> None:
+    one = Counts(np.array([1, 4]), np.array([2, 3]), 14, 1, 4, 7)
+    assert one == Counts(np.array([1, 4]), np.array([2, 3]), 14, 1, 4, 7)
+    for other in (
+        Counts(np.array([1, 5]), np.array([2, 3]), 14, 1, 4, 7),
+        Counts(np.array([1, 4]), np.array([2, 2]), 14, 1, 4, 7),
+        Counts(np.array([1, 4]), np.array([2, 3]), 15, 1, 4, 7),
+        Counts(np.array([1, 4]), np.array([2, 3]), 14, 0, 4, 7),
+        Counts(np.array([1, 4]), np.array([2, 3]), 14, 1, 5, 7),
+        Counts(np.array([1, 4]), np.array([2, 3]), 14, 1, 4, None),
+        "a table",
+    ):
+        assert one != other
+
+
+@pytest.mark.parametrize("rank", [-1, 0, 4, 5])
+def test_ranks_that_no_sample_has(rank: int) -> None:
+    with pytest.raises(ValueError, match=f"no sample of rank {rank} among 3"):
+        table_of([1, 2, 2]).value_at_rank(rank)
+
+
+@given(st.lists(st.integers(-(1 << 40), 1 << 40), min_size=1, max_size=40))
+def test_the_lower_end_is_no_further_than_two_buckets(values: list[int]) -> None:
+    counts = histogram_of(values)
+    for rank, true in enumerate(sorted(values), 1):
+        low = counts.value_at_rank(rank, low=True)
+        assert true - abs(true) * Fraction(2, 127) - 1 <= low <= true
+        assert low >= min(values)

@@ -149,3 +149,28 @@ def test_interval_from_a_histogram_is_wider_by_its_buckets() -> None:
         [(1024, 1000)], count=1000, min=16_400, max=16_500, sum=16_450_000
     )
     assert percentile_interval(coarse, 50) == (16_400, 16_500)
+
+
+def test_an_interval_whose_chance_is_exactly_the_confidence_holds() -> None:
+    """Of two samples each lies above the median with 1/2, both with exactly 1/4."""
+    assert interval_ranks(2, 50, 0.5) == (1, 2)
+    assert interval_ranks(2, 50, 0.500001) == (None, None)
+
+
+@pytest.mark.parametrize("confidence", [-0.5, 0, 1, 1.5])
+def test_impossible_confidences(confidence: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        interval_ranks(100, 50, confidence)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000])
+@pytest.mark.parametrize("percent", [0, 100])
+def test_the_ends_of_a_distribution_have_no_interval(count: int, percent: int) -> None:
+    assert interval_ranks(count, percent) == (None, None)
+
+
+def test_intervals_hold_at_95_percent_unless_told() -> None:
+    counts = Counts.from_arrays([np.arange(1000)])
+    assert percentile_intervals(counts) == percentile_intervals(counts, 0.95)
+    assert percentile_interval(counts, 50) == percentile_interval(counts, 50, 0.95)
+    assert interval_ranks(1000, 50) == interval_ranks(1000, 50, 0.95)

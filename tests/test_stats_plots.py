@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rtgauge.stats import Counts, ccdf_points
+from rtgauge.stats import Counts, ccdf_points, histogram_points
 
 NORMAL = np.random.default_rng(3).normal(0, 10_000, 5000)
 SHAPES = {
@@ -69,3 +69,63 @@ def test_a_curve_that_fits_is_whole(number: int) -> None:
     curve = ccdf_points(Counts.from_arrays([array]), 60, 5)
     assert (len(curve.value) == number) == (number <= 60)
     assert len(curve.value) <= 60
+
+
+# --- bins --------------------------------------------------------------------------------------
+
+Bins = list[tuple[int, int]]
+
+
+def tiles(low: int, high: int, number: int, grain: int) -> Bins:
+    """Bins from low to high >= 0, whole grains, their starts a geometric progression."""
+    start, stop = max(low, grain) / grain, (high + grain) / grain
+    steps = (start * (stop / start) ** (k / number) for k in range(number + 1))
+    starts = sorted({low} | {s for s in (round(one) * grain for one in steps) if low < s <= high})
+    return [(one, after - 1) for one, after in itertools.pairwise([*starts, high + grain])]
+
+
+def expected_bins(values: list[int], bins: int) -> list[tuple[int, int, int]]:
+    """The bins that are not empty; each side of 0 has its share by the logarithm of its end."""
+    low, high = min(values), max(values)
+    grain = max(math.gcd(*values), 1)
+    above = math.log(max(high, 1)) - math.log(max(low, 1)) if high >= 0 else 0.0
+    below = math.log(max(-low, 1)) - math.log(max(-high, 1)) if low < 0 else 0.0
+    total = above + below
+    share = [max(int(bins * part / total), 1) if total else 1 for part in (below, above)]
+    found: Bins = []
+    if low < 0:
+        mirrored = tiles(max(-high, 1), -low, share[0], grain)
+        mirrored[-1] = mirrored[-1][0], -low
+        found += [(-one[1], -one[0]) for one in reversed(mirrored)]
+        found[-1] = found[-1][0], -1 if high >= 0 else high
+    if high >= 0:
+        found += tiles(max(low, 0), high, share[1], grain)
+    counted = [(a, b, sum(a <= value <= b for value in values)) for a, b in found]
+    return [one for one in counted if one[2]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "ends",
+    [(1000, 90_000), (0, 5000), (1, 3), (-90_000, -1000), (-5000, -1), (-300, 90_000),
+     (-90_000, 300), (-7, 7), (-5000, 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("grain", [1, 40])
+def test_bins_are_a_geometric_progression(seed: int, ends: tuple[int, int], grain: int) -> None:
+    random = np.random.default_rng(seed)
+    inside = random.integers(ends[0], ends[1], 300, endpoint=True)
+    values = (np.concatenate([ends, inside]) * grain).tolist()
+    for bins in (1, 7, 60, 400):
+        points = histogram_points(Counts.from_arrays([np.array(values)]), bins)
+        rows = list(
+            zip(points.low.tolist(), points.high.tolist(), points.count.tolist(), strict=True)
+        )
+        assert rows == expected_bins(values, bins)
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 5, -5, 40])
+def test_one_value_is_one_bin(value: int) -> None:
+    points = histogram_points(Counts.from_arrays([np.full(3, value)]), 60)
+    assert len(points.low) == 1
+    assert points.low[0] <= value <= points.high[0] and points.count.tolist() == [3]
+    assert histogram_points(Counts.from_arrays([]), 60).count.tolist() == []

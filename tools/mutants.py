@@ -168,7 +168,7 @@ def _constants(node: ast.Constant) -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"{value!r} -> {other!r}", _setter(node, "value", other)
 
 
-def _of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:  # noqa: PLR0912
+def _of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
     """The changes of one node, each with what carries it out."""
     match node:
         case ast.Compare():
@@ -203,16 +203,18 @@ def _of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:  # noqa: PLR
         or (isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not))
     ):
         yield "condition negated", _setter(node, "test", _negated(node.test))
-    for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-        if not isinstance(body, list):
-            continue
-        for at, one in enumerate(body):
-            for old, new in ((ast.Break, ast.Continue), (ast.Continue, ast.Break)):
-                if isinstance(one, old):
-                    change = f"{_sign(old).lower()} -> {_sign(new).lower()}"
-                    yield change, _putter(body, at, ast.copy_location(new(), one))
-            if isinstance(one, ast.Raise):
-                yield "raise removed", _putter(body, at, ast.copy_location(ast.Pass(), one))
+
+
+def _replaced(node: ast.stmt) -> tuple[str, ast.stmt] | None:
+    """The statement in place of one of those that end a block."""
+    match node:
+        case ast.Break():
+            return "break -> continue", ast.copy_location(ast.Continue(), node)
+        case ast.Continue():
+            return "continue -> break", ast.copy_location(ast.Break(), node)
+        case ast.Raise():
+            return "raise removed", ast.copy_location(ast.Pass(), node)
+    return None
 
 
 def _is_left_out(node: ast.AST) -> bool:
@@ -246,12 +248,15 @@ def _places(
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "op", "ops", "ctx"):
             continue
-        for child in value if isinstance(value, list) else [value]:
+        within = function
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and name == "body":
+            within = function or ".".join(inner)
+        for at, child in enumerate(value if isinstance(value, list) else [value]):
             if not isinstance(child, ast.AST):
                 continue
-            within = function
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and name == "body":
-                within = function or ".".join(inner)
+            if isinstance(child, ast.stmt) and (other := _replaced(child)) is not None:
+                put = _putter(value, at, other[1])
+                yield _Place(child, other[0], put, within, _header(child))
             yield from _places(child, within, inner, lines)
 
 
