@@ -197,6 +197,15 @@ def test_a_late_answer_larger_than_the_timeout_is_the_least_maximum() -> None:
     assert one["max"] == one["max_at_least"] == 35 * MS
 
 
+def test_a_short_circuit_has_no_corrected_figures() -> None:
+    """A log host's own edge that did not come back says nothing of how late it would have been."""
+    series = answers({5})
+    series.info = dataclasses.replace(series.info, name="own-error")
+    one = only(made.run([log_host(series)]))["series"][0]
+    assert one["corrected"] is None
+    assert (one["max_at_least"], one["unanswered"]) == (10 * MS, 1)
+
+
 def test_events_that_were_held_back_take_their_time() -> None:
     """Each unanswered one was waited for for 100 ms: the rate is one of the time that passed."""
     step = log_host(answers(EACH_TENTH), "100ms")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rtgauge import stats
 from rtgauge.catalogue import parse_duration
-from rtgauge.report.persistence import is_response
+from rtgauge.report.persistence import is_response, waits_for_answers
 from rtgauge.stats import Counts
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _figures(
     # of a series that has all of its values in the histogram alone, samples tell when, no more
     partial = bool(series.withheld and series.histogram)
     # An event without an answer says nothing of how late one would have been.
-    answers = is_response(info.name, info.unit)
+    answers = waits_for_answers(info.name, info.unit)
     missed = max(totals.missed, int(gap_count.sum()))
     unanswered = _unanswered(series, step, missed) if answers else None
     over = None
@@ -415,7 +415,9 @@ def _figures(
         effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
         unanswered=None if unanswered is None else unanswered.limits,
-        halves=_halves(series) if answers and not info.histogram_only else None,
+        halves=_halves(series)
+        if is_response(info.name, info.unit) and not info.histogram_only
+        else None,
     )
 
 
@@ -464,7 +466,7 @@ def _duration_s(series: StoredSeries, step: StoredStep) -> float:
         return 0.0
     if (
         info.interval_ns > 0
-        and is_response(info.name, info.unit)
+        and waits_for_answers(info.name, info.unit)
         and totals.missed
         and step.trailer
     ):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge.report import numbers
-from rtgauge.report.persistence import is_response
+from rtgauge.report.persistence import waits_for_answers
 
 __all__ = [
     "LENGTHS",
@@ -378,7 +378,7 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
         text += f"further samples{each} is larger"
         text += f"; {grouped}." if (grouped := groups(one)) else ", if samples are independent."
     if bound["period_s"]:
-        answers = is_response(one["name"], one["unit"])
+        answers = waits_for_answers(one["name"], one["unit"])
         what = "answers" if answers else "wake-ups of this task"
         text += (
             f" The run shows late {what} more frequent than once in "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtgauge import stats
 from rtgauge.report import ambience, gather
 from rtgauge.report.labels import ORDINARY, carried_out
-from rtgauge.report.persistence import is_response
+from rtgauge.report.persistence import is_response, waits_for_answers
 from rtgauge.report.published import places as published_places
 from rtgauge.report.published import published
 from rtgauge.report.ratings import ratings
@@ -521,7 +521,7 @@ def _spread(stored: StoredSeries, figures: gather.Figures) -> float | None:
     """The 99.9 % value over the median, corrected where periods were skipped. None where either is
     not known or not positive, and where events were not answered."""
     info = stored.info
-    if info.unit != "ns" or (figures.missed and is_response(info.name, info.unit)):
+    if info.unit != "ns" or (figures.missed and waits_for_answers(info.name, info.unit)):
         return None
     table = stats.percentile_table(figures.corrected or figures.counts)
     median, high = table.get("50"), table.get("99.9")

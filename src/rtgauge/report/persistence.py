@@ -34,6 +34,7 @@ __all__ = [
     "persistence",
     "trace_of",
     "traces",
+    "waits_for_answers",
     "waveforms",
 ]
 
@@ -41,6 +42,12 @@ Int64 = NDArray[np.int64]
 
 NAME: Final = "response"
 BINS: Final = 600
+
+
+def waits_for_answers(name: str, unit: str) -> bool:
+    """Whether a missed period of the series is an event without an answer: responses, and what a
+    log host measures of its own output wired to its input."""
+    return name in (NAME, "own-error") and unit == "ns"
 
 
 def is_response(name: str, unit: str) -> bool:

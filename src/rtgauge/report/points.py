@@ -19,7 +19,7 @@ from rtgauge.report.labels import (
     step_name,
     step_number,
 )
-from rtgauge.report.persistence import is_response
+from rtgauge.report.persistence import is_response, waits_for_answers
 
 __all__ = ["Point", "negative_points", "positive_points", "prepared", "verdict_of_run"]
 
@@ -238,7 +238,7 @@ def negative_points(run: Run) -> list[Point]:
         stream = step["stream"]
         if missed:
             due = missed + sum(one["count"] for one in members)
-            answers = all(is_response(o["name"], o["unit"]) for o in members if o["missed"])
+            answers = all(waits_for_answers(o["name"], o["unit"]) for o in members if o["missed"])
             text = (
                 f"{_plural(missed, 'event', 'events')} of {numbers.count(due)} without an answer"
                 if answers

@@ -27,7 +27,15 @@ from rtgauge.report.labels import (
     work_text,
 )
 from rtgauge.report.model import Analysis, Document
-from rtgauge.report.persistence import Base, captions, is_response, persistence, trace_of, waveforms
+from rtgauge.report.persistence import (
+    Base,
+    captions,
+    is_response,
+    persistence,
+    trace_of,
+    waits_for_answers,
+    waveforms,
+)
 from rtgauge.report.points import Point
 from rtgauge.report.published import place_text
 from rtgauge.report.sequences import is_sequence, sequences
@@ -247,7 +255,7 @@ def _remarks(run: Document, step: Document) -> list[Point]:
         remarks.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
     members = [one for one in run["series"] if one["step"] == step["step"]]
     missed = [one for one in members if one["missed"]]
-    answers = [one for one in missed if is_response(one["name"], one["unit"])]
+    answers = [one for one in missed if waits_for_answers(one["name"], one["unit"])]
     periods = [one for one in missed if one not in answers]
     if answers:
         count = sum(one["missed"] for one in answers)

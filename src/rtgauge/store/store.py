@@ -361,7 +361,12 @@ def _waited_ns(one: SealedSeries, folder: Path) -> int:
     """How long an event without an answer was waited for, the timeout or an interval; 0 if each has
     one. With dither the waits differ, and the report knows the longest."""
     due = one.totals.count + one.totals.missed
-    if one.name != "response" or one.unit != "ns" or not one.totals.missed or due < 2:
+    if (
+        one.name not in ("response", "own-error")
+        or one.unit != "ns"
+        or not one.totals.missed
+        or due < 2
+    ):
         return 0
     timeout_ns = 0
     with contextlib.suppress(RtgaugeError, ValueError, KeyError):
