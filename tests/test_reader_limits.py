@@ -17,9 +17,11 @@ import rtgauge.stream.bodies
 import streams
 from rtgauge.errors import StoreError
 from rtgauge.report.labels import series_labels
-from rtgauge.store import Store
+from rtgauge.store import Store, StreamFile
 from rtgauge.store.bundle import import_bundle
+from rtgauge.store.folder import FLOOR
 from rtgauge.stream import RecordType, StreamReader
+from rtgauge.target.ssh import MESSAGES_MAX, _Messages
 from streams import Builder
 
 CONSTANT = 512 << 20
@@ -173,3 +175,47 @@ def test_labels_of_many_series_are_found_in_one_pass() -> None:
     series = [{"cpu": Cpu(at), "labels": {}, "name": "x", "thread": -1} for at in range(3000)]
     assert series_labels(series) == [f"CPU {at}" for at in range(3000)]
     assert looks <= 4 * len(series)
+
+
+def test_a_stream_leaves_space_on_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with a reason and its remedy; what was written before stays."""
+    free = FLOOR + 100
+    true = os.fstatvfs
+
+    def shrinking(file: int) -> os.statvfs_result:
+        size = os.fstat(file).st_size
+        fields = list(true(file)[:10])
+        fields[1], fields[4] = 1, free - size  # f_frsize, f_bavail
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr(os, "fstatvfs", shrinking)
+    with StreamFile(tmp_path / "stream") as stream:
+        stream.write(b"x" * 60)
+        with pytest.raises(StoreError, match="less than 64 MiB would stay free") as found:
+            stream.write(b"x" * 60)
+        assert "free some space there" in found.value.remedy
+        stream.write(b"x" * 40)
+    assert (tmp_path / "stream").read_bytes() == b"x" * 100
+
+
+def test_what_ssh_writes_is_kept_at_its_ends_alone() -> None:
+    messages = _Messages()
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os\nos.write(2, b'first\\n')\nfor _ in range(3000): os.write(2, b'x' * 10000)\n"
+            "os.write(2, b'\\nlast\\n')",
+        ],
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    assert process.stderr is not None
+    messages.follow(process.stderr)
+    assert process.wait(60) == 0
+    messages.wait(60)
+    text = messages.text()
+    assert text.startswith("first\nxxx")
+    assert text.endswith("xxx\nlast\n")
+    assert f"({30_000_012 - 2 * MESSAGES_MAX} bytes left out)" in text
+    assert len(text) < 2 * MESSAGES_MAX + 100

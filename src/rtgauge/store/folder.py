@@ -53,6 +53,8 @@ VERSION = 1
 DOCUMENT = "run.json"
 ENVIRONMENT = "environment.cbor"
 SYNC_INTERVAL_S = 0.5
+FLOOR = 1 << 26
+"""Bytes that a stream leaves free on its disk: other programs need some, and so does sealing."""
 LOCK_TRIES = 50
 LOCK_PAUSE_S = 0.02
 
@@ -122,6 +124,13 @@ class StreamFile:
         self._check()
         view = memoryview(data)
         try:
+            disk = os.fstatvfs(self._file)
+            if disk.f_bavail * disk.f_frsize - len(view) < FLOOR:
+                raise StoreError(
+                    f"stopped writing {self.path}: "
+                    f"less than {FLOOR >> 20} MiB would stay free there",
+                    "free some space there, or keep the runs elsewhere with --store",
+                )
             while view:
                 view = view[os.write(self._file, view) :]
         except OSError as error:

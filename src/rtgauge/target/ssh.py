@@ -67,6 +67,8 @@ PATIENCE_S: Final = 2.0
 READ_BYTES: Final = 64 * 1024
 ANSWER_MAX: Final = 4 * 1024 * 1024
 MESSAGES_MAX: Final = 64 * 1024
+LAST_WORDS_S: Final = 1.0
+"""Time for what ssh wrote before it ended; a program that it started may hold the pipe open."""
 #: A socket's path has 108 bytes, of which ssh wants 17 for itself.
 SOCKET_PATH_MAX: Final = 80
 RECONNECT_S: Final = 600.0
@@ -256,6 +258,49 @@ def _script(text: str, *arguments: str) -> str:
     return "exec " + shlex.join(["sh", "-c", text, "rtgauge", *arguments])
 
 
+class _Messages:
+    """What ssh writes as errors: the first and the last ``MESSAGES_MAX`` bytes. A board may write
+    without end: what lies between is counted, no more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._head, self._tail = bytearray(), bytearray()
+        self._left_out = 0
+        self._reader: threading.Thread | None = None
+
+    def follow(self, stream: IO[bytes]) -> None:
+        """Take all of ``stream`` until it ends."""
+        self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._reader.start()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with stream, contextlib.suppress(OSError, ValueError):
+            while data := stream.read(READ_BYTES):
+                self.add(data)
+
+    def add(self, data: bytes) -> None:
+        """Take some bytes."""
+        with self._lock:
+            room = MESSAGES_MAX - len(self._head)
+            self._head += data[:room]
+            self._tail += data[room:]
+            many = max(len(self._tail) - MESSAGES_MAX, 0)
+            del self._tail[:many]
+            self._left_out += many
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all that a process which ended has written is there, at most so long."""
+        if self._reader is not None:
+            self._reader.join(seconds)
+
+    def text(self) -> str:
+        """What is kept, with a line in place of what is not."""
+        with self._lock:
+            gap = f"\n({self._left_out} bytes left out)\n" if self._left_out else ""
+            head, tail = self._head.decode(errors="replace"), self._tail.decode(errors="replace")
+        return head + gap + tail
+
+
 class _Connection:
     """One connection with its sessions, and the folder there."""
 
@@ -274,7 +319,7 @@ class _Connection:
         if len(str(self._private)) > SOCKET_PATH_MAX:
             self._private.rmdir()
             self._private = Path(tempfile.mkdtemp(prefix="rtgauge-ssh-", dir="/tmp"))
-        self._errors = open(self._private / "errors", "w+b")  # noqa: SIM115
+        self._errors = _Messages()
         self._keeper: subprocess.Popen[bytes] | None = None
         self.who = self.folders = ""
         self.machine = self.boot_id = ""
@@ -307,10 +352,11 @@ class _Connection:
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.PIPE,
             start_new_session=True,
             bufsize=0,
         )
+        self._errors.follow(cast(IO[bytes], self._keeper.stderr))
         told = self._first_words(self._keeper).split(READY + "\n")
         if len(told) == TOLD and not told[0]:
             _, who, self.folders, _ = told
@@ -348,7 +394,7 @@ class _Connection:
             while said.count(mark) < TOLD - 1 and len(said) < MESSAGES_MAX:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    self._errors.write(b"no answer\n")
+                    self._errors.add(b"no answer\n")
                     break
                 if not selector.select(left):
                     continue
@@ -362,15 +408,18 @@ class _Connection:
 
     def _said(self) -> str:
         """ssh's last words; none once this is closed."""
-        if self._errors.closed:
-            return ""
-        self._errors.flush()
-        text = (self._private / "errors").read_bytes()[-MESSAGES_MAX:].decode(errors="replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in self._messages().splitlines() if line.strip()]
         return lines[-1] if lines else ""
 
     def _key_has_changed(self) -> bool:
-        return b"IDENTIFICATION HAS CHANGED" in (self._private / "errors").read_bytes()
+        return "IDENTIFICATION HAS CHANGED" in self._messages()
+
+    def _messages(self) -> str:
+        if self._keeper is None:
+            return ""
+        if self._keeper.poll() is not None:
+            self._errors.wait(LAST_WORDS_S)
+        return self._errors.text()
 
     def _by_hand(self) -> str:
         return shlex.join(["ssh", "-o", "BatchMode=yes", *self._address.words()[:-2]]) + (
@@ -406,7 +455,7 @@ class _Connection:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     keeper.wait(CLOSE_S)
             cast(IO[bytes], keeper.stdout).close()
-        self._errors.close()
+            self._errors.wait(LAST_WORDS_S)
         shutil.rmtree(self._private, ignore_errors=True)
 
     # --- its sessions ---
