@@ -202,6 +202,16 @@ def test_an_operation_is_judged_without_time() -> None:
     )
 
 
+def test_operations_in_groups_are_worth_fewer() -> None:
+    """A third as much: three times the samples decide."""
+    found = verdict(150_000, 0, 6000, None, effective=2000)
+    assert found.result == "inconclusive" and found.needed_samples == 3 * 2995
+    assert "worth 2\N{NO-BREAK SPACE}000" in found.evidence
+    assert verdict(150_000, 0, 8985, None, effective=2995).result == "pass"
+    assert verdict(150_000, 1, 8985, None, effective=2995).result == "fail"
+    assert verdict(150_000, 0, 8985, 1.0, effective=2995) == verdict(150_000, 0, 8985, 1.0)
+
+
 def test_an_operation_has_no_rate_per_hour() -> None:
     for exceedances in (0, 5):
         found = verdict(150_000, exceedances, 10**6, None, rate_per_hour=1.0)

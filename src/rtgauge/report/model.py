@@ -571,6 +571,7 @@ def _budget_verdict(
         unknown=unknown,
         counted="samples" if not figures.missed else "periods due" if missing is None else "events",
         episodes=episodes,
+        effective=stats.effective_of_maximum(counts.count, figures.clustering),
     )
     result, evidence, remedy = judged.result, judged.evidence, judged.remedy
     if missing is not None and missing.max is not None:

@@ -102,6 +102,7 @@ class _Seen:
     unknown: int
     counted: str
     episodes: tuple[int, int]
+    effective: int
 
     @property
     def budget(self) -> str:
@@ -173,6 +174,7 @@ def verdict(  # noqa: PLR0913
     unknown: int = 0,
     counted: str = "samples",
     episodes: tuple[int, int] | None = None,
+    effective: int | None = None,
 ) -> BudgetVerdict:
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
@@ -181,8 +183,9 @@ def verdict(  # noqa: PLR0913
     knows (lost, or skipped without a known wake-up): they can prevent a pass, each as if it had
     exceeded, but cause no failure. ``counted`` is what ``count`` counts, for the sentences.
     ``episodes`` are at least and at most as many as the exceedances came in; None where their times
-    are not known: then as many as exceedances for a pass, and one for a failure. ValueError for
-    negative numbers.
+    are not known: then as many as exceedances for a pass, and one for a failure. ``effective``: the
+    number of independent samples that ``count`` is worth, for what is judged per operation; all if
+    not given. ValueError for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
@@ -192,7 +195,15 @@ def verdict(  # noqa: PLR0913
     if not min(exceedances, 1) <= low <= high <= exceedances:
         raise ValueError("episodes lie between 1 and the number of exceedances")
     seen = _Seen(
-        budget_ns, exceedances, count, duration_s, confidence, unknown, counted, (low, high)
+        budget_ns,
+        exceedances,
+        count,
+        duration_s,
+        confidence,
+        unknown,
+        counted,
+        (low, high),
+        count if effective is None else effective,
     )
     if duration_s is None:
         return _per_operation(seen, rate_per_hour)
@@ -253,10 +264,15 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
 def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     """Of a series without a time grid."""
     suspected = seen.exceedances + seen.unknown
-    bound = exceedance_bound(seen.count + seen.unknown, seen.confidence, suspected)
+    bound = exceedance_bound(seen.effective + seen.unknown, seen.confidence, suspected)
     sure = f"with {seen.confidence * 100:.6g} % confidence"
+    decisive = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
+    if seen.effective:
+        decisive = max(decisive, -(-decisive * seen.count // seen.effective))
     claimed = f"1 in {number_text(round(1 / DEFAULT_PROBABILITY))}"
     text = seen.text(False)
+    if seen.effective < seen.count:
+        text += f" (which come in groups, and are worth {number_text(seen.effective)})"
     needed: int | None = None
     result: Result
     if rate_per_hour is not None:
@@ -264,7 +280,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         evidence = f"{text}; a rate per hour cannot be judged: the samples are not on a time grid"
         remedy = "leave --rate out: the budget is then judged per operation"
         if not seen.exceedances and bound > DEFAULT_PROBABILITY:
-            needed = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
+            needed = decisive
             remedy += f", of at least {number_text(needed)} samples (--samples {needed})"
     elif seen.exceedances:
         result = "fail"
@@ -279,7 +295,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         evidence = f"{text}: at most 1 in {at_most} exceeds it {sure}, not more than {claimed}"
     else:
         result = "inconclusive"
-        needed = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
+        needed = decisive
         evidence = f"{text}: too few to show {sure} that at most {claimed} exceeds it"
         remedy = f"measure at least {number_text(needed)} samples (--samples {needed})"
     return seen.judged(
