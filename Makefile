@@ -35,7 +35,8 @@ bench:
 FUZZ_EXECUTIONS = 10000000
 fuzz:
 	@tools/setup.sh --test
-	@set -e; for program in tests/fuzz_bundle.py tests/fuzz_stream.py; do \
+	@set -e; for program in tests/fuzz_bundle.py tests/fuzz_stream.py \
+		tests/fuzz_extremes.py tests/fuzz_capture.py; do \
 		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
 			$(FUZZ_OPTIONS); done
 

@@ -124,8 +124,10 @@ def _say(total: Tally, seconds: float, file: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = peak.ru_utime + peak.ru_stime
     text = (
-        f"{total.executions} executions, {len(total.outcomes)} outcomes, {total.thorough} followed "
-        f"to the end, {seconds:.0f} s"
+        f"{total.executions} executions, {len(total.outcomes)} outcomes, "
+        f"{sum(n for name, n in total.outcomes.items() if name.startswith('accepted'))} accepted, "
+        f"{total.thorough} followed to the end, {int(bool(total.how))} crashes, {seconds:.0f} s, "
+        f"{total.executions / max(seconds, 1e-9):.1f} in a second"
     )
     if used:
         text += f", {used / max(total.executions, 1) * 1e6:.0f} us of CPU time each"

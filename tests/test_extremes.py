@@ -4,7 +4,6 @@ line, from a running agent and from a bundle alike."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,11 @@ import pytest
 
 import bundles
 import extremes
+import fuzz_capture
+import fuzz_extremes
 import streams
 from rtgauge import report
-from rtgauge.errors import RtgaugeError, StoreError
+from rtgauge.errors import StoreError
 from rtgauge.report import gather
 from rtgauge.report.packed import pack_signed, pack_steps, unpack_signed, unpack_steps
 from rtgauge.store import Store
@@ -26,28 +27,19 @@ from rtgauge.store.seal import _writer_options
 from rtgauge.stream import COUNT_LIMIT, NUMBER_LIMIT
 from streams import Builder
 
-CASES = 120
-PDF = 10
+
+def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
+    tally = fuzz_extremes.fuzz(20, 0, 80, tmp_path)
+    assert not tally.how, tally.how
+    assert tally.executions == 80
+    assert tally.thorough > 60
 
 
-def test_streams_of_extreme_values_are_reported_in_every_format(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PDF for one in ten."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    accepted = 0
-    for case in range(CASES):
-        data = extremes.Extremes(random.Random(f"short {case}")).make()
-        formats = [one for one in report.FORMATS if one != ".pdf" or case % PDF == 0]
-        (tmp_path / str(case)).mkdir()
-        try:
-            extremes.carried_through(tmp_path / str(case), data, formats)
-        except RtgaugeError as error:
-            assert error.message.isprintable()
-            assert error.remedy
-        else:
-            accepted += 1
-    assert accepted > CASES * 0.8
+def test_a_short_run_of_the_fuzzer_of_captures(tmp_path: Path) -> None:
+    tally = fuzz_capture.fuzz(20, 0, 60, tmp_path)
+    assert not tally.how, tally.how
+    assert tally.executions == 60
+    assert tally.thorough > 6
 
 
 def at_the_limits() -> Builder:

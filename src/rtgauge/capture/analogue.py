@@ -38,7 +38,7 @@ class Floats:
             free = os.statvfs(self._path)
             if free.f_bavail * free.f_frsize < ROOM:
                 raise OSError("the disk for temporary files is full")
-        with open(self._path, "ab", buffering=0) as file:
+        with open(self._path, "ab", buffering=0) as file, np.errstate(over="ignore"):
             view = memoryview(np.ascontiguousarray(values, self._kind).tobytes())
             while view:
                 view = view[file.write(view) :]

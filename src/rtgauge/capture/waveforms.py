@@ -82,7 +82,8 @@ def _laid_over(
         first = np.clip(place.astype(np.int64), 0, len(wave) - 2)
         part = place - first
         before, after = wave[first], wave[first + 1]
-        value = before + (after - before) * part
+        with np.errstate(invalid="ignore"):  # samples that are no numbers are left out below
+            value = before + (after - before) * part
         inside &= np.isfinite(value)
         level = ((np.where(inside, value, low) - low) / (high - low) * LEVELS).astype(np.int64)
         which = np.broadcast_to(column, place.shape) * LEVELS + np.clip(level, 0, LEVELS - 1)

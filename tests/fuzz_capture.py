@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzing the import of captures: true tables and sessions with some of their numbers changed.
+
+    PYTHONPATH=src python tests/fuzz_capture.py --executions 10000000 --jobs 2 --seed 1
+
+What is accepted becomes a run that is reported in every format (PDF for one in ``PDF``); what is
+refused is refused with one line and leaves no run. The capture that fails is written to ``--keep``.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+from pathlib import Path
+from unittest import mock
+
+import captures
+import extremes
+import fuzz_bundle
+import fuzzing
+import streams
+from fuzzing import Tally
+from rtgauge import report
+from rtgauge.capture import Wanted, import_capture
+from rtgauge.errors import RtgaugeError
+from rtgauge.store import Store
+
+BLOCK = 200
+PDF = 20
+NUMBERS = (
+    "0", "1", "-1", "1e-300", "1e300", "1e12", "3e14", "1e-15", "nan", "inf", "1e309", "", "x",
+    "9" * 40, "0.5", "1e-6", "-1e9", "3.3", "5", "1 THz", "2.4e7",
+)  # fmt: skip
+
+
+def table(rng: random.Random) -> bytes:
+    """A table of two lines: with times of its own or a rate."""
+    step = 10.0 ** rng.randrange(-9, 3)
+    timed = rng.random() < 0.6
+    head = ["time,A,B"] if timed else [f"sample rate,{1 / step:.6g}", "A,B"]
+    rows = []
+    for number in range(rng.choice((20, 200, 800))):
+        levels = [str(3.3 * (number // 10 % 2)), str(3.3 * ((number - 3) // 10 % 2))]
+        rows.append(",".join([f"{number * step:.9g}", *levels] if timed else levels))
+    lines = [*head, *rows]
+    for _ in range(rng.choice((0, 1, 1, 2, 5))):
+        at = rng.choice((0, rng.randrange(len(lines))))
+        fields = lines[at].split(",")
+        fields[rng.randrange(len(fields))] = rng.choice(NUMBERS)
+        lines[at] = ",".join(fields)
+    return "\n".join(lines).encode() + b"\n"
+
+
+def session(rng: random.Random, path: Path) -> bytes:
+    """A session of sigrok with other rates, sizes and names, some of its bytes changed."""
+    unit = rng.choice(("1", "1", "1", "2", "0", "x", "129"))
+    rate = rng.choice(("1 MHz", "1 MHz", "24 MHz", "1", "0.001", *NUMBERS))
+    metadata = (
+        "[global]\nsigrok version=0.5.2\n\n[device 1]\ncapturefile=logic-1\n"
+        f"samplerate={rate}\nprobe1=A\nprobe2=B\nunitsize={unit}\n"
+    )
+    logic = captures.regular(rng.choice((1, 5, 50)), rng.choice((60, 1000)))
+    data = captures.session(path, logic, metadata=metadata).read_bytes()
+    return streams.mutate(data, rng, [data]) if rng.random() < 0.3 else data
+
+
+def fuzz(seed: int, first: int, count: int, folder: Path) -> Tally:
+    rng = random.Random(f"{seed} {first}")
+    tally = Tally()
+    place = folder / "capture"
+    with mock.patch("os.fsync"):
+        for number in range(first, first + count):
+            place.mkdir()
+            path = place / "capture"
+            data = table(rng) if rng.random() < 0.6 else session(rng, path)
+            path.write_bytes(data)
+            edge = rng.choice(("both", "rising", "falling"))
+            interval_ns = rng.choice((None, None, 1, 10**6, 2**62))
+            wanted = Wanted("A", "B", edge=edge, interval_ns=interval_ns)
+            try:
+                found = _outcome(place, path, wanted, with_pdf=number % PDF == 0)
+            except Exception as error:
+                tally.failed, tally.how = data, f"execution {number}: {error!r}"
+                return tally
+            finally:
+                shutil.rmtree(place)
+            tally.executions += 1
+            tally.outcomes[found] += 1
+            tally.thorough += found == "accepted"
+    return tally
+
+
+def _outcome(place: Path, path: Path, wanted: Wanted, *, with_pdf: bool) -> str:
+    with Store.open(str(place / "store")) as store:
+        try:
+            run = import_capture(store, path, wanted).run
+        except RtgaugeError as error:
+            assert error.message.isprintable(), ascii(error.message)
+            assert error.remedy
+            assert not store.runs()
+            return fuzz_bundle.plain(error.message.removeprefix("the capture is refused: "))
+        stored = store.get(run)
+        assert stored.steps[0].end.complete, stored.steps[0].end.reason
+        extremes.follow(stored, [one for one in report.FORMATS if one != ".pdf" or with_pdf])
+    return "accepted"
+
+
+if __name__ == "__main__":
+    sys.exit(fuzzing.run("capture", fuzz, 10_000, __file__, BLOCK))
