@@ -147,7 +147,9 @@ def test_percentiles_are_those_of_all_events() -> None:
     analysis = model.analyse([made.run([log_host(series)])])  # type: ignore[list-item]
     one = analysis.model["runs"][0]["series"][0]
     assert one["percentiles"] == {"50": 500, "90": 900}
-    assert one["percentile_ci"]["50"] == [469, 532] and one["percentile_ci"]["90"][1] is None
+    low, high = one["percentile_ci"]["50"]  # 469 to 532 for samples that are surely independent
+    assert 440 < low <= 469 and 532 <= high < 560
+    assert one["percentile_ci"]["90"][1] is None
     found = compare.compare(analysis, [RunSet("one", (0,)), RunSet("two", (0,))])
     (quantity,) = found.document["quantities"]
     assert quantity["rows"][0]["figures"]["50"] == 500
