@@ -37,6 +37,7 @@
 #define POLL_NS NSEC_PER_MSEC
 #define POLLS_TO_SEARCH 100 /* so often before those that do not end are looked for in /proc */
 #define CHILDREN_MAX 256
+#define SWEEPS_MAX 1000
 #define SCHEDULE_MAX_NS (366 * 86400 * NSEC_PER_SEC)
 #define TIMER_SLACK_NS 50000UL /* the kernel's default */
 #define MORE_PROCESSES "raise the limit of processes (ulimit -u)"
@@ -255,6 +256,59 @@ int load_end_children(void)
 			kill_children(NULL, 0);
 		sleep_ns(POLL_NS);
 	}
+}
+
+/* Whether @entry stands in the environment with which a process was executed. */
+static bool has_variable(pid_t pid, const char *entry, size_t size)
+{
+	char path[32], text[8192];
+	size_t kept = 0;
+	bool found = false;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (!found && (got = read(fd, text + kept, sizeof(text) - kept)) > 0) {
+		size_t length = kept + (size_t)got;
+
+		found = memmem(text, length, entry, size);
+		kept = length < size - 1 ? length : size - 1;
+		memmove(text, text + length - kept, kept);
+	}
+	close(fd);
+	return found;
+}
+
+int load_sweep(const char *run_id)
+{
+	char entry[256];
+	int length = snprintf(entry, sizeof(entry), LOAD_RUN_VARIABLE "=%s", run_id);
+	int killed = 0, found = 1;
+
+	if (!run_id[0] || length < 0 || (size_t)length >= sizeof(entry))
+		return 0;
+	/* again, as long as there are any: they may fork meanwhile */
+	for (int pass = 0; found && pass < SWEEPS_MAX; pass++) {
+		DIR *dir = opendir("/proc");
+		struct procstat stat;
+		pid_t pid;
+
+		found = 0;
+		/* with the NUL behind it, so that no other run's id is meant */
+		while (dir && (pid = procstat_next(dir, &stat)))
+			if (pid != getpid() && stat.state != 'Z' &&
+			    has_variable(pid, entry, (size_t)length + 1) && !kill(pid, SIGKILL))
+				found++;
+		if (dir)
+			closedir(dir);
+		killed = found > killed ? found : killed;
+		if (found)
+			sleep_ns(POLL_NS);
+	}
+	return killed;
 }
 
 /* ---- parsing ---- */

@@ -62,6 +62,13 @@ int load_watch(struct message *msg);
  * end. The caller is a subreaper. 0, or -ETIMEDOUT after 5 s. */
 int load_end_children(void);
 
+/* The variable by which a program that a load started is known, with the run's id. */
+#define LOAD_RUN_VARIABLE "RTGAUGE_RUN"
+
+/* Kill all processes that loads of the run @run_id started and nobody else ended: those whose
+ * environment, as it was when they were executed, has LOAD_RUN_VARIABLE. Their number. */
+int load_sweep(const char *run_id);
+
 /* For run.c: the running loads of a step. */
 struct load_set;
 

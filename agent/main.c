@@ -269,6 +269,8 @@ static int main_run(int argc, char **argv)
 		option_set_free(&options);
 		return main_error(&msg);
 	}
+	if (request.run_id[0])
+		setenv(LOAD_RUN_VARIABLE, request.run_id, 1);
 	code = main_execute(&request, &options);
 	option_set_free(&options);
 	return code;
@@ -276,12 +278,13 @@ static int main_run(int argc, char **argv)
 
 static int main_restore(int argc, char **argv)
 {
-	bool json = argc == 1 && !strcmp(argv[0], "--json");
+	bool json = argc && !strcmp(argv[0], "--json");
+	const char *run_id = argc == 3 && json && !strcmp(argv[1], "--run") ? argv[2] : "";
 	struct message msg = { { 0 }, { 0 } };
 	int undone;
 
-	if (argc && !json)
-		return main_usage_error("restore takes --json alone, not ", argv[0]);
+	if (argc && !(json && (argc == 1 || run_id[0])))
+		return main_usage_error("restore takes --json [--run ID]", "");
 	undone = settings_undo(&msg);
 	if (undone < 0) {
 		main_error(&msg);
@@ -289,7 +292,10 @@ static int main_restore(int argc, char **argv)
 	}
 	if (msg.text[0])
 		main_error(&msg);
-	printf(json ? "{\"put_back\": %d}\n" : "%d settings put back\n", undone);
+	if (json)
+		printf("{\"put_back\": %d, \"killed\": %d}\n", undone, load_sweep(run_id));
+	else
+		printf("%d settings put back\n", undone);
 	return EXITCODE_DONE;
 }
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,15 +90,45 @@ def test_settings_come_back_without_another_start(
     assert "the agent was killed from outside (SIGKILL)" in err
 
 
-@pytest.mark.parametrize("answer", [b"", b"3 settings put back\n", b"[]", b'{"put_back": null}'])
+def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_them(
+    spawn: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agent, guardian and the load's leader are killed at once; a process of another run stays."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    monkeypatch.setenv("RTGAUGE_STATE", str(state))
+    left = tmp_path / "left"
+    command = f"setsid sh -c 'echo $$ >{left}.new; mv {left}.new {left}; exec sleep 500' & wait"
+    other = subprocess.Popen(["sleep", "500"], env={**os.environ, "RTGAUGE_RUN": "other"})
+    try:
+        with spawn("run", "timer", "--for", "50s", "--cpu", "0", "--load-cmd", command) as host:
+            agent, guardian = wait_for(lambda: measuring(host.pid), "the step")
+            sleeping = int(wait_for(lambda: left.exists() and left.read_text(), "the load"))
+            leaders = [pid for pid in below(agent) if sleeping in below(pid)]
+            for pid in (agent, guardian, *leaders):
+                os.kill(pid, signal.SIGSTOP)
+            for pid in (guardian, agent, *leaders):
+                os.kill(pid, signal.SIGKILL)
+            _, err = host.communicate(timeout=TIMEOUT_S)
+        wait_until_gone(sleeping)
+        assert re.search(r"local: \d+ processes of its loads were left, and killed", err)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"3 settings put back\n", b"[]", b'{"put_back": 1, "killed": null}']
+)
 def test_an_agent_that_does_not_say_how_many(answer: bytes) -> None:
     with pytest.raises(TargetError, match="gave no number of settings"):
         put_back(answer)
 
 
 def test_nothing_to_put_back() -> None:
-    assert put_back(b'{"put_back": 0}\n') == 0
-    assert LocalTarget().restore() == 0
+    assert put_back(b'{"put_back": 0, "killed": 2}\n') == (0, 2)
+    assert LocalTarget().restore("01980000-0000-7000-8000-000000000000") == (0, 0)
 
 
 def test_a_target_whose_settings_cannot_be_looked_at(

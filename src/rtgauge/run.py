@@ -904,6 +904,7 @@ class _Watch:
 
     def begin(self, folder: RunFolder, index: int) -> None:
         """Before the first turn."""
+        self._run_id = folder.id
         stream = folder.append_stream(index)
         self._cleaner.callback(stream.close)
         self._write = stream.write
@@ -1097,7 +1098,7 @@ class _Watch:
     def _restore(self) -> None:
         """After an agent that a signal ended: its guardian may have been killed with it."""
         try:
-            number = restore(self._target)
+            number, processes = restore(self._target, self._run_id)
         except TargetError as error:
             self._progress.message(
                 f"{self._target.name}: it is not known whether the killed agent left settings "
@@ -1108,6 +1109,10 @@ class _Watch:
             self._progress.message(
                 f"{self._target.name}: the agent and its guardian were killed; "
                 f"{number} settings that they left changed were put back"
+            )
+        if processes:
+            self._progress.message(
+                f"{self._target.name}: {processes} processes of its loads were left, and killed"
             )
 
     def _said(self) -> tuple[str, str]:

@@ -17,7 +17,8 @@ have more attributes than the protocol asks for:
     lost            why it cannot be reached any more; empty while it can (``lost_of``)
     reconnect_s     for so long a target that is lost is tried to be reached again
     regain(stop)    does that between two steps; ``stop()`` says whether to give up. Why not, or ""
-    restore()       puts back what a killed agent left changed; how many settings (``restore``)
+    restore(run)    puts back what a killed agent left changed, and ends what its loads left
+                    running; how many settings and processes (``restore``)
     disturb_module  where its module for disturbances is (``rtgauge.disturb``)
 """
 
@@ -148,11 +149,14 @@ def lost_of(target: Target) -> str:
     return str(getattr(target, "lost", ""))
 
 
-def restore(target: Target) -> int:
-    """Put back what a killed agent and its killed guardian left changed on a target; the number of
-    settings, 0 for a target that has nothing to put back. Raises TargetError."""
+def restore(target: Target, run: str) -> tuple[int, int]:
+    """Put back what a killed agent and its killed guardian left changed on a target, and end what
+    the loads of that run left there; how many settings and processes. Raises TargetError."""
     put_back = getattr(target, "restore", None)
-    return 0 if put_back is None else int(put_back())
+    if put_back is None:
+        return 0, 0
+    settings, processes = put_back(run)
+    return int(settings), int(processes)
 
 
 def away_of(agent: RunningAgent) -> str:

@@ -115,10 +115,12 @@ def _start_error(agent: Path, error: OSError) -> TargetError:
     )
 
 
-def put_back(answer: bytes) -> int:
-    """What the agent's ``restore --json`` says. Raises TargetError if that is not its answer."""
+def put_back(answer: bytes) -> tuple[int, int]:
+    """What the agent's ``restore --json`` says: how many settings it put back, and how many
+    processes it killed. Raises TargetError if that is not its answer."""
     try:
-        return int(json.loads(answer)["put_back"])
+        found = json.loads(answer)
+        return int(found["put_back"]), int(found["killed"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise TargetError(
             "the agent's 'restore' gave no number of settings", "use the agent of this rtgauge"
@@ -172,10 +174,10 @@ class LocalTarget:
         """The records header and environment of this machine."""
         return self._query(["environment"], raised=True)
 
-    def restore(self) -> int:
-        """Put back what a killed agent left changed, once its guardian is done; the number of
-        settings that the guardian did not put back."""
-        return put_back(self._query(["restore", "--json"], raised=True))
+    def restore(self, run: str) -> tuple[int, int]:
+        """Put back what a killed agent left changed, once its guardian is done, and end what its
+        loads left running; how many settings and processes that were."""
+        return put_back(self._query(["restore", "--json", "--run", run], raised=True))
 
     def start(self, arguments: Sequence[str]) -> LocalAgent:
         """Start the agent in a session of its own, so that Ctrl-C reaches the host alone."""

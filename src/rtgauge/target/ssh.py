@@ -652,11 +652,11 @@ class SshTarget:
             self._prepare_there()
         return self._ask_agent("environment", self._raise)
 
-    def restore(self) -> int:
+    def restore(self, run: str) -> tuple[int, int]:
         """As that of this machine, on the board if it can still be reached."""
         if self.lost:
-            return 0
-        return put_back(self._ask_agent("restore", self._raise, "--json"))
+            return 0, 0
+        return put_back(self._ask_agent("restore", self._raise, "--json", "--run", run))
 
     def start(self, arguments: Sequence[str]) -> SshAgent:
         """Start the agent there; its input is the control. It ends with the connection, or goes on
