@@ -6,7 +6,8 @@ PYTHON_HERE = .venv/bin/python
 # Programs of `make bench`, in this order; each writes to bench/results/.
 BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncontended.py \
           bench/thread_switch.py bench/handover.py bench/load_sched.py bench/loads.py \
-          bench/report_scale.py bench/capture_import.py bench/kmod_irq_path.py bench/response_contexts.py \
+          bench/report_scale.py bench/capture_import.py bench/kmod_irq_path.py \
+          bench/response_contexts.py bench/delays.py \
           bench/long_run.py bench/verdicts.py \
           bench/kills.py bench/soak.py
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Response to an external event on one board alone, its output wired to its input: one thread raises
- * the events, another of higher priority waits for them. Step 2 of the path of a sample.
+ * the events, another of higher priority waits for them. The next event is held back until the last
+ * one has come back, or its timeout is over. Step 2 of the path of a sample.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "answers.h"
 #include "clock.h"
 #include "drain.h"
 #include "response.h"
@@ -15,6 +17,8 @@
 
 /* Events whose time is kept: one may be answered so many later. */
 #define LOOPBACK_EVENTS 64
+/* After that number of events on a line from which nothing has come, none is waited for. */
+#define LOOPBACK_SILENT 8
 
 struct loopback {
 	struct response *response;
@@ -26,11 +30,17 @@ struct loopback {
 	int64_t raised_ns[LOOPBACK_EVENTS]; /* written before `raised` says so */
 
 	/* of the thread that waits */
-	int64_t next; /* the event that is due to come back */
+	int64_t next;	   /* the event that is due to come back */
+	uint32_t came;	   /* that number, modulo 2^32, for the thread that raises */
+	int64_t late;	   /* came back after the next was due */
+	int64_t ambiguous; /* edges of the last event, or of one before it */
 
 	/* of the thread that raises; valid once it has ended */
 	int64_t events;
 	int64_t held_up;
+	int64_t held_back;
+	struct answers limits; /* its timeouts */
+	bool expired;	       /* an event has not come back, and may still do so */
 	int error;
 };
 
@@ -55,6 +65,40 @@ static bool loopback_raise(struct run *run, struct loopback *l, int64_t index, i
 	return run_sleep_until(run, due_ns + r->interval_ns / 2) && loopback_drive(l, !level);
 }
 
+static bool loopback_hold(struct run *run, struct loopback *l, int64_t *grid_ns, int64_t offset_ns)
+{
+	*grid_ns += l->response->interval_ns;
+	l->held_back++;
+	return run_sleep_until(run, *grid_ns + offset_ns);
+}
+
+/* Before event @index: until the one before has come back, or its timeout is over; the first that
+ * comes back after a timeout is followed by a quiet line. false: the loop is to end. */
+static bool loopback_await(struct run *run, struct loopback *l, int64_t index, int64_t *grid_ns,
+			   int64_t offset_ns)
+{
+	int64_t until_ns = index ? l->raised_ns[(index - 1) % LOOPBACK_EVENTS] : 0;
+
+	until_ns += l->limits.timeout_ns;
+	while (atomic_load_acquire(&l->came) != (uint32_t)index) {
+		if (index >= LOOPBACK_SILENT && !atomic_load_acquire(&l->came))
+			return true;
+		if (*grid_ns + offset_ns >= until_ns) {
+			l->expired = true;
+			return true;
+		}
+		if (!loopback_hold(run, l, grid_ns, offset_ns))
+			return false;
+	}
+	until_ns = *grid_ns + offset_ns + l->limits.quiet_ns;
+	while (l->expired && *grid_ns + offset_ns < until_ns) {
+		if (!loopback_hold(run, l, grid_ns, offset_ns))
+			return false;
+	}
+	l->expired = false;
+	return true;
+}
+
 static void loopback_raise_loop(struct worker *worker)
 {
 	struct loopback *l = worker->state;
@@ -75,7 +119,8 @@ static void loopback_raise_loop(struct worker *worker)
 			grid_ns += late_ns;
 			l->held_up++;
 		}
-		if (!run_sleep_until(run, grid_ns + offset_ns))
+		if (!run_sleep_until(run, grid_ns + offset_ns) ||
+		    !loopback_await(run, l, index, &grid_ns, offset_ns))
 			break;
 		if (l->dither >= 0)
 			series_put(&run->series[l->dither], offset_ns);
@@ -83,7 +128,8 @@ static void loopback_raise_loop(struct worker *worker)
 			break;
 	}
 	l->events = (uint32_t)index;
-	run_sleep_until(run, grid_ns + r->interval_ns);
+	if (run_sleep_until(run, grid_ns + r->interval_ns))
+		loopback_await(run, l, index, &grid_ns, 0);
 	atomic_store_release(&run->stop, RUN_STOP);
 }
 
@@ -100,12 +146,36 @@ static int64_t loopback_event(struct loopback *l, int level)
 	return index < l->next || (uint32_t)raised - (uint32_t)index > LOOPBACK_EVENTS ? -1 : index;
 }
 
+/* The sample of event @index, or that there is none. */
+static void loopback_came(struct run *run, struct loopback *l, int64_t index,
+			  const struct line_event *event)
+{
+	struct series *response = &run->series[l->series];
+	int64_t delay_ns = event->seen_ns - l->raised_ns[index % LOOPBACK_EVENTS];
+	int64_t open = index - l->next;
+
+	if (open)
+		series_missed(response, open);
+	/* the level tells an event from the one before it, and no more */
+	if (open > !l->response->toggles) {
+		l->ambiguous++;
+		series_lost(response, 1);
+	} else {
+		l->late += delay_ns > l->response->interval_ns;
+		l->response->answered++;
+		series_put(response, delay_ns);
+	}
+	if (l->wake >= 0)
+		series_put(&run->series[l->wake], event->seen_ns - event->stamp_ns);
+	l->next = index + 1;
+	atomic_store_release(&l->came, (uint32_t)l->next);
+}
+
 static void loopback_wait_loop(struct worker *worker)
 {
 	struct loopback *l = worker->state;
 	struct response *r = l->response;
 	struct run *run = worker->run;
-	struct series *response = &run->series[l->series];
 
 	while (!run_stopped(run)) {
 		struct line_event event;
@@ -126,13 +196,7 @@ static void loopback_wait_loop(struct worker *worker)
 			r->repeated++;
 			continue;
 		}
-		if (index > l->next)
-			series_missed(response, index - l->next);
-		series_put(response, event.seen_ns - l->raised_ns[index % LOOPBACK_EVENTS]);
-		if (l->wake >= 0)
-			series_put(&run->series[l->wake], event.seen_ns - event.stamp_ns);
-		l->next = index + 1;
-		r->answered++;
+		loopback_came(run, l, index, &event);
 	}
 }
 
@@ -170,6 +234,7 @@ static int loopback_setup(struct run *run, struct response *r)
 	l->run = run;
 	l->series = -1;
 	l->wake = l->dither = -1;
+	answers_begin(&l->limits, r->interval_ns, 0, !r->toggles);
 	if (r->samples == INT64_MAX && r->for_ns == INT64_MAX) {
 		r->samples = RESPONSE_DEFAULT_EVENTS;
 		snprintf(text, sizeof(text), "%d", RESPONSE_DEFAULT_EVENTS);
@@ -186,7 +251,7 @@ static int loopback_setup(struct run *run, struct response *r)
 static int loopback_finish(struct run *run, struct response *r)
 {
 	const struct loopback *l = r->state;
-	int64_t missed = l->events - r->answered;
+	int64_t missed = l->events - r->answered - l->ambiguous;
 	char evidence[160];
 
 	if (l->error) {
@@ -199,15 +264,31 @@ static int loopback_finish(struct run *run, struct response *r)
 			evidence, sizeof(evidence),
 			"%lld of %lld events did not come back, %lld of them after the last that did",
 			(long long)missed, (long long)l->events, (long long)(l->events - l->next));
+	else if (l->late)
+		snprintf(evidence, sizeof(evidence),
+			 "%lld of %lld events came back after the next was due", (long long)l->late,
+			 (long long)l->events);
 	else
 		snprintf(evidence, sizeof(evidence), "all of %lld events came back",
 			 (long long)l->events);
 	run_verdict(run, "every-event-answered",
-		    missed > 0 ? "fail" :
-		    l->events  ? "pass" :
-				 "inconclusive",
+		    missed > 0 || l->late      ? "fail" :
+		    l->events && !l->ambiguous ? "pass" :
+						 "inconclusive",
 		    evidence,
 		    "see that the output is wired to the input, and raise events less often");
+	if (l->ambiguous) {
+		snprintf(evidence, sizeof(evidence),
+			 "%lld events without a sample: what came back may be one before",
+			 (long long)l->ambiguous);
+		drain_message(run, run->duration_ns, evidence);
+	}
+	if (l->held_back) {
+		snprintf(evidence, sizeof(evidence),
+			 "%lld intervals without an event: the one before had not come back",
+			 (long long)l->held_back);
+		drain_message(run, run->duration_ns, evidence);
+	}
 	if (!l->held_up)
 		return 0;
 	snprintf(

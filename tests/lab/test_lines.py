@@ -70,6 +70,12 @@ ORDERS: Final = (
     *pair_orders("pair", f"--samples {EVENTS} --interval 500us"),
     *pair_orders("delayed", f"--samples {EVENTS} --interval 8ms", "--delay 5ms --delay-every 1000"),
     *pair_orders("rising", "--samples 500 --interval 2ms --edge rising", "--edge rising"),
+    *pair_orders("late", "--samples 100 --interval 10ms", "--delay 13ms --delay-every 1"),
+    *pair_orders(
+        "late.rising",
+        "--samples 100 --interval 10ms --edge rising",
+        "--edge rising --delay 23ms --delay-every 1",
+    ),
     ("unplugged", _alone("log-host", f"gpio:{CHIP}:4:5", "--samples", "50", "--interval", "1ms")),
     ("mark", _alone("log-host", f"gpio:{CHIP}:0:3:1", "--samples", "50", "--interval", "1ms")),
     ("circuit", _alone("log-host", f"gpio:{CHIP}:0:1", "--short-circuit", "1000")),
@@ -174,6 +180,22 @@ def test_one_edge_alone(booted: list[Booted], board: str) -> None:
     ours, theirs = (_records(booted[0], f"rising.{side}") for side in ("host", "board"))
     assert _row(ours) == (500, 500, 0, 0, 0, 0, 0), board
     assert _row(theirs) == (500, 500, 0, 0)
+
+
+@each_board
+@pytest.mark.parametrize(("name", "delay_ms"), [("late", 13), ("late.rising", 23)])
+def test_a_late_answer_is_that_of_its_event(
+    booted: list[Booted], board: str, name: str, delay_ms: int
+) -> None:
+    """Each answer comes one or two intervals after the next event is due."""
+    step = booted[0].steps[name]
+    assert _codes(step) == ["3", "0"], (board, step.said)
+    ours = _records(booted[0], f"{name}.host")
+    assert _row(ours) == (100, 100, 0, 100, 0, 0, 0)
+    values = _values(ours, "response")
+    assert bool((values >= delay_ms * 1_000_000).all())
+    assert bool((values < (delay_ms + 5) * 1_000_000).all())
+    assert _verdict(ours).result == "fail"
 
 
 @each_board
