@@ -18,7 +18,7 @@ import fuzz_capture
 import fuzz_extremes
 import streams
 from rtgauge import report
-from rtgauge.errors import StoreError
+from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.report import gather
 from rtgauge.report.packed import pack_signed, pack_steps, unpack_signed, unpack_steps
 from rtgauge.store import Store
@@ -174,3 +174,17 @@ def test_any_64_bits_are_packed() -> None:
     assert unpack_signed(pack_signed(ends)) == ends.tolist()
     times = np.array([-NUMBER_LIMIT, NUMBER_LIMIT, -NUMBER_LIMIT, 0])
     assert unpack_steps(pack_steps(times)) == times.tolist()
+
+
+def test_a_fault_of_a_renderer_is_one_line_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_: report.Source) -> bytes:
+        raise IndexError("index 3 is out of bounds")
+
+    monkeypatch.setattr(report, "FORMATS", {**report.FORMATS, ".md": faulty})
+    with Store.open(str(tmp_path / "store")) as store:
+        run = store.get(bundles.carry_out(store))
+        with pytest.raises(RtgaugeError, match=r"^a\.md could not be made of the run: IndexError"):
+            report.write([run], tmp_path / "a.md")
+    assert not (tmp_path / "a.md").exists()

@@ -67,11 +67,12 @@ def width() -> int:
 
 def print_results(document: Mapping[str, Any], *, across: bool = True) -> None:
     """The summary of a results model on stdout; ``across``: its runs side by side, too."""
-    from rtgauge.report import terminal  # noqa: PLC0415
+    from rtgauge.report import faults_as_errors, terminal  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
-    text = terminal.text(document, width(), color=color, encoding=encoding, across=across)
+    with faults_as_errors("the summary"):
+        text = terminal.text(document, width(), color=color, encoding=encoding, across=across)
     click.echo(text, nl=False)
 
 

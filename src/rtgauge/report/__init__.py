@@ -13,7 +13,7 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "Source",
+    "faults_as_errors",
     "format_of",
     "html",
     "junit",
@@ -140,13 +141,29 @@ def format_of(path: Path) -> str:
     return suffix
 
 
+@contextlib.contextmanager
+def faults_as_errors(name: str) -> Iterator[None]:
+    """A fault of a renderer on a run that was accepted becomes one line: the run may come from
+    anybody. ``name``: what was made."""
+    try:
+        yield
+    except RtgaugeError:
+        raise
+    except Exception as error:
+        raise RtgaugeError(
+            f"{name} could not be made of the run: {type(error).__name__} in rtgauge",
+            "try another format, and report this fault with the run that `rtgauge export` writes",
+        ) from error
+
+
 def write(source: Source | Sequence[StoredRun], path: Path) -> None:
     """Write the report on the runs to a file whose suffix names the format.
 
     The file is complete or not there: it is written under another name and renamed.
     """
     make = FORMATS[format_of(path)]
-    made = make(source if isinstance(source, Source) else Source(source))
+    with faults_as_errors(path.name):
+        made = make(source if isinstance(source, Source) else Source(source))
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
