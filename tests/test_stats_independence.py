@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from rtgauge.stats import clustering, extremal_index
 
@@ -27,7 +28,7 @@ def test_gaps_of_two_are_one_cluster_and_gaps_of_three_are_not() -> None:
 
 @pytest.mark.parametrize(
     ("near", "far", "index", "size"),
-    [(88, 12, 0.3, "about 3.33 at a time"), (76, 24, 0.6, "about 1.67 at a time")],
+    [(88, 12, 0.3, "groups of about 3.3:"), (76, 24, 0.6, "groups of about 1.7:")],
 )
 def test_the_report_names_the_size_of_the_groups(
     near: int, far: int, index: float, size: str
@@ -36,7 +37,11 @@ def test_the_report_names_the_size_of_the_groups(
     assert found is not None and found.clustered
     assert (found.exceedances, found.threshold) == (101, 5)
     assert found.index == pytest.approx(index)
+    assert found.group == pytest.approx(1 / index)
     assert size in found.statement
+    # the lower limit of a Poisson number, here from the quantiles of chi-squared
+    clusters = chi2.ppf(0.1, 2 * index * 101) / 2
+    assert found.lower == pytest.approx(clusters / 101)
 
 
 def test_an_index_of_eight_tenths_is_independent_enough() -> None:
@@ -47,7 +52,14 @@ def test_an_index_of_eight_tenths_is_independent_enough() -> None:
     assert "one by one" in found.statement
 
 
-def test_a_hundred_exceedances_are_needed() -> None:
-    assert clustering(positions(49, 49, 9), 5) is None
-    found = clustering(positions(50, 49, 9), 5)
-    assert found is not None and found.exceedances == 100
+def test_twenty_exceedances_are_needed() -> None:
+    assert clustering(positions(9, 9, 9), 5) is None
+    found = clustering(positions(10, 9, 9), 5)
+    assert found is not None and found.exceedances == 20
+
+
+def test_fewer_than_a_hundred_exceedances_are_clustered_below_a_half() -> None:
+    found = [clustering(positions(*one, 6), 5) for one in ((41, 9), (40, 10), (74, 24), (75, 24))]
+    assert [one and round(one.index, 2) for one in found] == [0.45, 0.5, 0.61, 0.61]
+    assert [one and one.exceedances for one in found] == [51, 51, 99, 100]
+    assert [one and one.clustered for one in found] == [True, False, False, True]
