@@ -158,3 +158,15 @@ def test_the_directory_of_an_archive_is_limited_however_it_is_told(tmp_path: Pat
     assert "it lists" in said(imported(tmp_path / "a.sr", *lines))
     long_directory(archive(), 10, ends_of_64_bits)
     assert imported(tmp_path / "a.sr", *lines).returncode == 0
+
+
+def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> None:
+    """The limits for sigrok-cli are not above those that this process has itself."""
+    (tmp_path / "a.vcd").write_text("$timescale 1 us $end\n$enddefinitions $end\n#0\n")
+    (tmp_path / "sigrok-cli").write_text("#!/bin/sh\necho no capture >&2\nexit 1\n")
+    (tmp_path / "sigrok-cli").chmod(0o755)
+    path = os.environ["PATH"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}:{path}")
+        done = imported(tmp_path / "a.vcd", *LINES)
+    assert "sigrok-cli cannot read it: no capture" in said(done)

@@ -188,3 +188,12 @@ def test_a_fault_of_a_renderer_is_one_line_and_leaves_no_file(
         with pytest.raises(RtgaugeError, match=r"^a\.md could not be made of the run: IndexError"):
             report.write([run], tmp_path / "a.md")
     assert not (tmp_path / "a.md").exists()
+
+
+def test_gaps_of_a_dithered_series_that_overlap_are_reported(tmp_path: Path) -> None:
+    stream = Builder().series(0).series(1, name="offset", companion=0)
+    stream.samples(0, 0, [5, 6]).samples(1, 0, [1, 2])
+    stream.event("missed", 0, series=0, index=100, count=50)
+    stream.event("missed", 0, series=0, index=120, count=9)
+    stream.event("missed", 0, series=0, index=1, count=300).samples(0, 400, [7])
+    extremes.carried_through(tmp_path, stream.trailer().data, [".html"])

@@ -61,9 +61,14 @@ def converted(
     room = max(min(free.f_bavail * free.f_frsize - ROOM, 1 << 33), 1 << 20)
 
     def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
-        resource.setrlimit(resource.RLIMIT_CPU, (int(CONVERT_S), int(CONVERT_S)))
+        for which, most in (
+            (resource.RLIMIT_FSIZE, room),
+            (resource.RLIMIT_AS, 1 << 32),
+            (resource.RLIMIT_CPU, int(CONVERT_S)),
+        ):
+            _, hard = resource.getrlimit(which)
+            limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(which, (limit, limit))
 
     try:
         done = subprocess.run(

@@ -873,15 +873,20 @@ def _dithered(
         return *windows, None
     values = np.zeros(len(wanted), np.int64)
     chunks = _watched(companion, wanted, values)
-    gaps = stats.GapOffsets(chunks, index, count) if len(index) else None
+    gaps = stats.GapOffsets(chunks, index, count) if _apart(index, count) else None
     for at, _ in chunks:
-        if len(at) and at[-1] >= wanted[-1]:
+        if not len(wanted) or (len(at) and at[-1] >= wanted[-1]):
             break
     around, begin = (
         one and replace(one, due_ns=one.due_ns + values[np.searchsorted(wanted, one.index)])
         for one in windows
     )
     return around, begin, gaps
+
+
+def _apart(index: Int64, count: Int64) -> bool:
+    """Whether there are gaps, in order and apart; those of a hostile stream need not be."""
+    return len(index) > 0 and bool((index[1:] > index[:-1] + count[:-1]).all())
 
 
 def _watched(
