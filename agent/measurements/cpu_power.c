@@ -28,38 +28,49 @@
 #define POWER_EVICTED "the walk evicts all caches"
 
 /*
- * Code that can be made here: the result register is set to 0, a step adds 1 to it. In units of the
- * machine's instruction stream, which has the order of bytes that data has, or code is not measured.
+ * Code that can be made here: the result register is set to 0, a step adds 1 to it and sets three
+ * others, which depends on nothing. So a step takes what fetching its instructions takes, and not a
+ * cycle for each of a chain. In units of the machine's instruction stream, which has the order of
+ * bytes that data has, or code is not measured.
  */
 #if defined(__x86_64__) || defined(__i386__)
 typedef uint8_t power_unit;
-#define POWER_ZERO 0x31, 0xc0	    /* xor %eax, %eax */
-#define POWER_STEP 0x05, 1, 0, 0, 0 /* add $1, %eax */
+#define POWER_ZERO 0x31, 0xc0 /* xor %eax, %eax */
+#define POWER_STEP                                   \
+	0x05, 1, 0, 0, 0,	  /* add $1, %eax */ \
+		0xb9, 1, 0, 0, 0, /* mov $1, %ecx */ \
+		0xba, 1, 0, 0, 0, /* mov $1, %edx */ \
+		0xb9, 2, 0, 0, 0  /* mov $2, %ecx */
 #define POWER_RETURN 0xc3
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0x52800000 /* mov w0, #0 */
-#define POWER_STEP 0x11000400 /* add w0, w0, #1 */
+/* add w0, w0, #1; mov w1, #1; mov w2, #1; mov w3, #1 */
+#define POWER_STEP 0x11000400, 0x52800021, 0x52800022, 0x52800023
 #define POWER_RETURN 0xd65f03c0
 #elif defined(__arm__) && !defined(__ARMEB__)
 typedef uint32_t power_unit;
-#define POWER_ZERO 0xe3a00000	/* mov r0, #0 */
-#define POWER_STEP 0xe2800001	/* add r0, r0, #1 */
+#define POWER_ZERO 0xe3a00000 /* mov r0, #0 */
+/* add r0, r0, #1; mov r1, #1; mov r2, #1; mov r3, #1 */
+#define POWER_STEP 0xe2800001, 0xe3a01001, 0xe3a02001, 0xe3a03001
 #define POWER_RETURN 0xe12fff1e /* bx lr */
 #elif defined(__riscv)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0x00000513 /* li a0, 0 */
-#define POWER_STEP 0x00150513 /* addi a0, a0, 1 */
+/* addi a0, a0, 1; li a1, 1; li a2, 1; li a3, 1 */
+#define POWER_STEP 0x00150513, 0x00100593, 0x00100613, 0x00100693
 #define POWER_RETURN 0x00008067
 #elif defined(__powerpc__) && (!defined(__powerpc64__) || _CALL_ELF == 2)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0x38600000 /* li r3, 0 */
-#define POWER_STEP 0x38630001 /* addi r3, r3, 1 */
+/* addi r3, r3, 1; li r4, 1; li r5, 1; li r6, 1 */
+#define POWER_STEP 0x38630001, 0x38800001, 0x38a00001, 0x38c00001
 #define POWER_RETURN 0x4e800020
 #elif defined(__mips__) && !defined(__mips16) && !defined(__mips_micromips)
 typedef uint32_t power_unit;
-#define POWER_ZERO 0x00001021	   /* addu $v0, $0, $0 */
-#define POWER_STEP 0x24420001	   /* addiu $v0, $v0, 1 */
+#define POWER_ZERO 0x00001021 /* addu $v0, $0, $0 */
+/* addiu $v0, $v0, 1; addiu $v1, $0, 1; addiu $a0, $0, 1; addiu $a1, $0, 1 */
+#define POWER_STEP 0x24420001, 0x24030001, 0x24040001, 0x24050001
 #define POWER_RETURN 0x03e00009, 0 /* jalr $0, $ra; nop */
 #else
 #define POWER_NO_CODE
