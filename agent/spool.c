@@ -193,19 +193,19 @@ static void spool_detach(struct spool *spool, const int32_t *code)
 	spool->away_ns = clock_now_ns(CLOCK_MONOTONIC);
 }
 
-/* All that came with a message, whatever it is: the kernel has opened them here. */
+/* What came with a message, however many: the kernel has opened them here. There is room for one
+ * header alone. */
 static void spool_close_taken(struct msghdr *msg)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		int fd;
+	struct cmsghdr *control = CMSG_FIRSTHDR(msg);
+	size_t count = control ? (control->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+	int fd;
 
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			close(fd);
-		}
+	if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&fd, CMSG_DATA(control) + i * sizeof(fd), sizeof(fd));
+		close(fd);
 	}
 }
 
