@@ -31,11 +31,22 @@ TIMEOUT_S: Final = 1800.0
 ELF_64: Final = 2
 ELF_LITTLE: Final = 1
 LINK: Final = ("-Os", "-s", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+# Hardened as the agent's own build is (agent/meson.build).
+HARDEN: Final = ("-pie", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 # What the agent's own build adds. zig makes its C library once for all that is linked alike: so
 # meson's trial of the compiler has these, too, and the guest program is compiled and linked in two
 # steps.
-ALIKE: Final = ("-static", "-Wl,--gc-sections", "-fomit-frame-pointer", "-pthread")
-COMPILE: Final = ("-std=gnu11", "-Os", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE")
+ALIKE: Final = ("-static", *HARDEN, "-Wl,--gc-sections", "-fomit-frame-pointer", "-pthread")
+COMPILE: Final = (
+    "-std=gnu11",
+    "-Os",
+    "-fPIE",
+    "-fstack-protector-strong",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-D_GNU_SOURCE",
+)
 
 
 @functools.cache
