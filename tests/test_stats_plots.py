@@ -129,3 +129,13 @@ def test_one_value_is_one_bin(value: int) -> None:
     assert len(points.low) == 1
     assert points.low[0] <= value <= points.high[0] and points.count.tolist() == [3]
     assert histogram_points(Counts.from_arrays([]), 60).count.tolist() == []
+
+
+def test_bins_of_a_histogram_are_those_of_its_values() -> None:
+    values, counts = np.arange(1001, 9001, 8), np.arange(1, 1001)
+    coarse = Counts(values, counts, 0, 1001, 8993, 7)
+    exact = Counts.of_table(values, counts)
+    one, other = histogram_points(coarse, 50), histogram_points(exact, 50)
+    assert one.low.tolist() == other.low.tolist()
+    assert one.high.tolist() == other.high.tolist()
+    assert one.count.tolist() == other.count.tolist()
