@@ -997,7 +997,7 @@ CASES = [
         "isolation",
         "note",
         {CPU + "isolated": ""},
-        remedy="rcu_nocbs=1 irqaffinity=0,2-3, and pin each thread",
+        remedy="rcu_nocbs=1 irqaffinity=0,2-3. The scheduler",
         cpus=(1,),
     ),
     Case(
@@ -1009,7 +1009,7 @@ CASES = [
         cpus=(2, 3),
     ),
     # a tick is no gap: nohz_full costs a task that sleeps more than it gives
-    Case("isolation", "ok", {CPU + "nohz_full": " (null)"}, why="pinned by hand", cpus=(2, 3)),
+    Case("isolation", "ok", {CPU + "nohz_full": " (null)"}, why="by hand", cpus=(2, 3)),
     Case("isolation", "ok", {CPU + "isolated": None}, cpus=(2, 3)),  # from the command line
     Case("isolation", "note", {CPU + "isolated": None, "/proc/cmdline": None}, "unknown"),
     Case("isolation", "note", {CPU + "online": "0"}, "a single CPU"),

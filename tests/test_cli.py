@@ -814,7 +814,7 @@ def test_a_closed_output_is_no_place_for_a_file(rtgauge: Run) -> None:
 def test_little_address_space_is_said_before_anything_else() -> None:
     done = shell("ulimit -v 400000; rtgauge runs")
     assert done.returncode == 1
-    assert done.stderr.startswith("rtgauge: the limit of address space is 390 MiB")
+    assert done.stderr.startswith("rtgauge: the address space is limited to 390 MiB")
     assert len(done.stderr.splitlines()) == 2
     assert shell("ulimit -v 1048576; rtgauge run timer --target fake --for 1s").returncode == 0
 

@@ -85,7 +85,7 @@ def test_settings_come_back_without_another_start(
         _, err = host.communicate(timeout=TIMEOUT_S)
     assert RT_RUNTIME.read_text() == before
     assert host.returncode == 4
-    said = re.findall(r"the agent and its guardian were killed; \d+ settings", err)
+    said = re.findall(r"the agent and its guardian were killed. rtgauge put back \d+ settings", err)
     assert len(said) == int(both)
     assert "the agent was killed from outside (SIGKILL)" in err
 
@@ -111,7 +111,7 @@ def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_th
                 os.kill(pid, signal.SIGKILL)
             _, err = host.communicate(timeout=TIMEOUT_S)
         wait_until_gone(sleeping)
-        assert re.search(r"local: \d+ processes of its loads were left, and killed", err)
+        assert re.search(r"local: killed \d+ processes that its loads had left running", err)
         assert other.poll() is None
     finally:
         other.kill()
@@ -122,7 +122,7 @@ def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_th
     "answer", [b"", b"3 settings put back\n", b"[]", b'{"put_back": 1, "killed": null}']
 )
 def test_an_agent_that_does_not_say_how_many(answer: bytes) -> None:
-    with pytest.raises(TargetError, match="gave no number of settings"):
+    with pytest.raises(TargetError, match="did not report what it put back"):
         put_back(answer)
 
 

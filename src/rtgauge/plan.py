@@ -87,7 +87,7 @@ RESPONSE: Final = "response"
 LOG_HOST: Final = "log-host"
 LOG_HOST_KEYS: Final = ("log-host", "log-line", "log-set")
 REPEAT_MAX: Final = 10_000
-# One of 100 000 steps has 5 MB.
+# A plan of 100 000 steps takes 5 MB.
 PLAN_BYTES_MAX: Final = 16 << 20
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
@@ -186,7 +186,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Rating:
-    """What the evaluator gives to something that no program can judge: 0 to 10, or ``N.A.``."""
+    """The evaluator's rating of something that no program can judge: 0 to 10, or ``N.A.``."""
 
     subject: str
     rating: float | str
@@ -220,8 +220,8 @@ class Plan:
 
 
 def check_texts(plan: Plan) -> None:
-    """Raises UsageError where a text of the plan has bytes that are not UTF-8: neither the store
-    nor a report can hold them."""
+    """Raises UsageError if a text of the plan is not UTF-8, which neither the store nor a
+    report can hold."""
 
     def walk(where: str, value: object) -> None:
         if isinstance(value, str):
@@ -275,9 +275,8 @@ def planned_step(
             )
         if common.get("rate_per_hour") is not None and not entry.has("interval"):
             raise UsageError(
-                f"measurement '{measurement}' repeats an operation: it has no rate per hour",
-                "leave the rate out; the budget is then judged per operation, and allows no "
-                "exceedance",
+                f"measurement '{measurement}' repeats an operation and has no rate per hour",
+                "omit the rate; the budget is then judged per operation and allows no exceedance",
             )
     if common.get("prepare") and common.get("keep_settings"):
         raise UsageError(
@@ -425,7 +424,7 @@ def _targets(head: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _plan_bytes(path: Path) -> bytes:
-    # without waiting: a FIFO has no end until somebody writes to it
+    # without waiting: opening a FIFO blocks until somebody writes to it
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         why = "" if stat.S_ISREG(os.fstat(descriptor).st_mode) else "not a regular file"

@@ -1096,23 +1096,23 @@ class _Watch:
         return code
 
     def _restore(self) -> None:
-        """After an agent that a signal ended: its guardian may have been killed with it."""
+        """Put settings back after a signal ended the agent, perhaps with its guardian."""
         try:
             number, processes = restore(self._target, self._run_id)
         except TargetError as error:
             self._progress.message(
-                f"{self._target.name}: it is not known whether the killed agent left settings "
-                f"changed: {error.message}; run 'rtgauge-agent restore' there"
+                f"{self._target.name}: cannot tell whether the killed agent left settings "
+                f"changed ({error.message}). Run 'rtgauge-agent restore' there"
             )
             return
         if number:
             self._progress.message(
-                f"{self._target.name}: the agent and its guardian were killed; "
-                f"{number} settings that they left changed were put back"
+                f"{self._target.name}: the agent and its guardian were killed. "
+                f"rtgauge put back {number} settings that they had changed"
             )
         if processes:
             self._progress.message(
-                f"{self._target.name}: {processes} processes of its loads were left, and killed"
+                f"{self._target.name}: killed {processes} processes that its loads had left running"
             )
 
     def _said(self) -> tuple[str, str]:

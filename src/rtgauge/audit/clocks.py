@@ -161,8 +161,8 @@ def check_tick(name: str, case: Case) -> Finding:
             "note",
             found,
             f"{why}; timers do not get more exact by it (tick-cost measures what one takes)",
-            "a kernel built with CONFIG_HZ=250 or 100; nohz_full= only for a CPU whose one task"
-            " never sleeps (it makes every entry into the kernel dearer)",
+            "build the kernel with CONFIG_HZ=250 or 100. nohz_full= suits only a CPU whose"
+            " single task never sleeps: it slows every kernel entry",
         )
     if mode is None:
         return unknown(
@@ -178,32 +178,32 @@ def check_skew(name: str, case: Case) -> Finding:
     # kernel-parameters, skew_tick; kernel/time/tick-sched.c
     facts = case.facts
     online = online_cpus(facts)
-    why = "the ticks of all CPUs come at the same moment and wait for the same locks"
+    why = "the ticks of all CPUs fire at the same time and contend for the same locks"
     if online is not None and len(online) == 1:
-        return finding(name, "ok", "a single CPU", "there is no other tick to meet")
+        return finding(name, "ok", "a single CPU", "no other CPU's tick contends with its own")
     if facts.parameters("skew_tick") is None or online is None:
         missing = "the kernel's command line" if online is not None else "which CPUs are online"
         return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
     if parse_integer(facts.parameter("skew_tick")):
-        return finding(name, "ok", "skew_tick=1", "the ticks of the CPUs are spread")
-    return finding(name, "note", "the ticks of all CPUs together", why, "boot with skew_tick=1")
+        return finding(name, "ok", "skew_tick=1", "the ticks of the CPUs are staggered")
+    return finding(name, "note", "the ticks of all CPUs coincide", why, "boot with skew_tick=1")
 
 
 def check_clock_watchdog(name: str, case: Case) -> Finding:
-    # kernel/time/clocksource.c; arch/x86/kernel/tsc.c, check_system_tsc_reliable: not watched are
-    # TSCs with TSC_ADJUST on one or two nodes, from 5.17 on
+    # kernel/time/clocksource.c; arch/x86/kernel/tsc.c, check_system_tsc_reliable: from 5.17 on, the
+    # watchdog leaves out TSCs with TSC_ADJUST on one or two nodes
     facts = case.facts
     why = (
-        "twice a second a timer compares the TSC with the HPET, by turns on every CPU; when it is"
-        " delayed the kernel may fall back to the HPET, a microsecond or more for each time stamp"
+        "twice a second, a timer on one CPU after another compares the TSC with the HPET. If it is"
+        " late, the kernel may fall back to the HPET, and a time stamp then takes 1 us or more"
     )
-    remedy = "boot with tsc=nowatchdog, where the TSC is known to be stable"
+    remedy = "boot with tsc=nowatchdog if the TSC is known to be stable"
     current = facts.text(CLOCK + "current_clocksource")
     if not current:
         path = CLOCK + "current_clocksource"
         return unknown(name, "the clock source could not be read", why, f"cat {path}")
     if current != "tsc":
-        return finding(name, "ok", f"{current} is not watched", "only the TSC is compared")
+        return finding(name, "ok", f"{current} is not watched", "the watchdog checks only the TSC")
     option = facts.parameter("tsc")
     if option in ("reliable", "nowatchdog"):
         return finding(name, "ok", f"off (tsc={option})", "the TSC is trusted")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processor and its devices do beside the program: saving energy, looking for errors,
-guarding against attacks, sharing caches."""
+"""Features of the processor and its devices that cost latency: power saving, error polling,
+mitigations and cache sharing."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ _SPLIT = "/proc/sys/kernel/split_lock_mitigate"
 
 def check_mitigations(name: str, case: Case) -> Finding:
     # admin-guide/hw-vuln: most of them act on the entries into the kernel and on switches
-    why = "each makes entries into the kernel and switches between processes dearer"
+    why = "each slows kernel entries and process switches"
     flaws = case.facts.lines(CPU + "vulnerabilities", "=")
     if not flaws:
         if case.facts.absent(CPU + "vulnerabilities"):
-            return finding(name, "ok", "not in this kernel", "it has no mitigations")
+            return finding(name, "ok", "not in this kernel", "the kernel has no mitigations")
         missing = f"{CPU}vulnerabilities could not be read"
         return unknown(name, missing, why, f"grep . {CPU}vulnerabilities/*")
     active = sorted(flaw for flaw, text in flaws.items() if text.startswith("Mitigation"))
     if not active:
         open_ = sum(text.startswith("Vulnerable") for text in flaws.values())
         found = f"off, {open_} flaws open" if open_ else f"{len(flaws)} flaws, none here"
-        return finding(name, "ok", found, "entries into the kernel cost what the hardware takes")
+        return finding(name, "ok", found, "kernel entries have no extra cost")
     more = f" and {len(active) - 3} more" if len(active) > 3 else ""
     return finding(
         name,
         "note",
         f"{len(active)} active: {', '.join(active[:3])}{more}",
         why,
-        "boot with mitigations=off, only where no program and no input is untrusted",
+        "boot with mitigations=off, but only if every program and input is trusted",
     )
 
 
 def check_split_locks(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/bus_lock.c, admin-guide/sysctl/kernel (split_lock_mitigate)
     facts = case.facts
-    why = "a locked access across two cache lines stops all CPUs, and its task is made to sleep"
+    why = "a locked access across two cache lines stalls all CPUs, and the kernel delays its task"
     remedy = "sysctl -w kernel.split_lock_mitigate=0 # or boot with split_lock_detect=off"
     flags = facts.lines("/proc/cpuinfo").get("flags")
     if facts.machine and not facts.is_x86:
@@ -68,7 +68,7 @@ def check_split_locks(name: str, case: Case) -> Finding:
     if facts.parameter("split_lock_detect") == "off":
         return finding(name, "ok", "split_lock_detect=off", "no task is slowed down")
     if case.integer(_SPLIT) == 0:
-        return finding(name, "ok", "warned of, not slowed down", "a task goes on at once")
+        return finding(name, "ok", "warned of, not slowed down", "the task continues at once")
     if facts.parameters("split_lock_detect") is None or case.integer(_SPLIT) is None:
         missing = f"{_SPLIT} could not be read{reason(facts.error(_SPLIT))}"
         return unknown(name, missing, why, remedy)
@@ -77,30 +77,32 @@ def check_split_locks(name: str, case: Case) -> Finding:
 
 def check_iommu(name: str, case: Case) -> Finding:
     # drivers/iommu/iommu.c: DMA is strict, DMA-FQ puts the flushes off (to a timer of 10 ms)
-    why = "the driver of such a device maps and unmaps every transfer, and waits for the flush"
+    why = "the driver maps and unmaps every transfer and waits for the IOMMU to flush"
     kinds = case.facts.lines(_GROUPS, "=")
     if not kinds:
         if case.facts.absent(_GROUPS):
-            return finding(name, "ok", "no device behind one", "transfers go to memory directly")
-        return unknown(name, "the groups could not be read", why, f"grep . {_GROUPS}")
+            return finding(
+                name, "ok", "no device behind an IOMMU", "devices access memory directly"
+            )
+        return unknown(name, "the IOMMU groups could not be read", why, f"grep . {_GROUPS}")
     strict = sum(kind == "DMA" for kind in kinds.values())
     lazy = sum(kind == "DMA-FQ" for kind in kinds.values())
     if not strict and not lazy:
-        return finding(name, "ok", "identity", "transfers go to memory directly")
+        return finding(name, "ok", "identity", "devices access memory directly")
     parts = [f"{strict} groups strict"] * bool(strict) + [f"{lazy} groups lazy"] * bool(lazy)
     return finding(
         name,
         "note",
         " and ".join(parts),
-        why if strict else "a timer flushes what was unmapped, every 10 ms while devices work",
-        "boot with iommu.passthrough=1 (x86: iommu=pt), where the devices can be trusted",
+        why if strict else "while devices are active, a timer flushes the IOMMU every 10 ms",
+        "boot with iommu.passthrough=1 (x86: iommu=pt) if the devices can be trusted",
     )
 
 
 def check_error_polling(name: str, case: Case) -> Finding:
     # arch/x86/kernel/cpu/mce/core.c: a timer on each CPU; drivers/edac/edac_mc.c: a work queue
     facts = case.facts
-    why = "each CPU reads its error registers by a timer; EDAC reads the memory controller's"
+    why = "a timer on each CPU reads error registers, and EDAC polls the memory controller"
     interval, poll = case.integer(_MCE), case.integer(_EDAC_POLL)
     memory = case.integer(_EDAC)
     if (interval is None and not facts.absent(_MCE)) or (
@@ -117,7 +119,7 @@ def check_error_polling(name: str, case: Case) -> Finding:
         found.append(f"EDAC every {poll} ms")
         remedies.append(f"echo 0 > {_EDAC_POLL}")
     if not found:
-        return finding(name, "ok", "none", "no timer looks for errors")
+        return finding(name, "ok", "none", "no timer polls for errors")
     return finding(
         name,
         "note",
@@ -130,7 +132,7 @@ def check_error_polling(name: str, case: Case) -> Finding:
 def check_device_power(name: str, case: Case) -> Finding:
     # PCI Express ASPM: a link that sleeps takes up to some 10 us to wake (L1); usb/power-management
     facts = case.facts
-    why = "a device that sleeps answers late: a PCI Express link by microseconds, USB by more"
+    why = "a suspended device answers late: a PCI Express link by microseconds, USB by more"
     text, usb = facts.text(_ASPM), case.integer(_USB)
     chosen = re.search(r"\[(\w+)\]", text or "")
     off = facts.parameter("pcie_aspm") == "off" or facts.absent(_ASPM)
@@ -149,24 +151,24 @@ def check_device_power(name: str, case: Case) -> Finding:
             " # and boot with usbcore.autosuspend=-1"
         )
     if not found:
-        return finding(name, "ok", "none is put to sleep", "devices answer at once")
+        return finding(name, "ok", "no device is suspended", "devices answer at once")
     return finding(name, "note", "; ".join(found), why, "; ".join(remedies))
 
 
 def check_cache_allocation(name: str, case: Case) -> Finding:
-    # arch/x86/resctrl: the mount point is there only where the processor can do it
+    # arch/x86/resctrl: the mount point exists only if the processor supports it
     facts = case.facts
-    why = "what others read and write drives the task's data out of the shared cache"
+    why = "other tasks evict this task's data from the shared cache"
     if case.integer(_RESCTRL) is None:
         if facts.absent(_RESCTRL):
-            return finding(name, "ok", "not on this system", "the cache cannot be shared out")
-        return unknown(name, f"{_RESCTRL} was not looked for", why, f"ls {_RESCTRL}")
+            return finding(name, "ok", "not on this system", "the cache cannot be partitioned")
+        return unknown(name, f"{_RESCTRL} was not checked", why, f"ls {_RESCTRL}")
     mount = f"mount -t resctrl resctrl {_RESCTRL}"
     if facts.text(_RESCTRL + "/schemata") is None:
         error = facts.error(_RESCTRL + "/schemata")
         if error:
             return unknown(name, f"{_RESCTRL}/schemata: {error}", why, "run the check as root")
-        return finding(name, "note", "there, but not in use", why, _share(mount, case))
+        return finding(name, "note", "available, but not in use", why, _share(mount, case))
     groups = facts.lines(_RESCTRL + "/*/cpus_list", "=")
     held = frozenset[int]().union(*(parse_cpus(text) or frozenset() for text in groups.values()))
     apart = case.apart()
@@ -174,7 +176,7 @@ def check_cache_allocation(name: str, case: Case) -> Finding:
         found = f"no group for {cpus_text(apart - held)}"
         return finding(name, "note", found, why, _share("", case))
     found = f"in use, {cpus_text(held)} in groups" if held else "mounted, without a group of CPUs"
-    return finding(name, "ok", found, "shares are those of its schemata")
+    return finding(name, "ok", found, "its schemata define the shares")
 
 
 def _share(mount: str, case: Case) -> str:
@@ -184,6 +186,6 @@ def _share(mount: str, case: Case) -> str:
         mount,
         f"mkdir {_RESCTRL}/rt",
         f"echo {text} > {_RESCTRL}/rt/cpus_list",
-        f"cat {_RESCTRL}/schemata # then shares that do not overlap, into both schemata",
+        f"cat {_RESCTRL}/schemata # then write shares that do not overlap to both schemata",
     ]
     return " && ".join(step for step in steps if step)

@@ -138,7 +138,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
     if listing is None or not _visible(tasks):
         return unknown(
             name,
-            "threads of the kernel could not be seen",
+            "kernel threads are not visible",
             why,
             "ps -eLo rtprio,comm | grep irq/",
         )
@@ -189,7 +189,7 @@ def check_interrupt_threads(name: str, case: Case) -> Finding:
 
 def check_tasks(name: str, case: Case) -> Finding:
     # sched(7): a task of a higher priority comes first, SCHED_DEADLINE before all of them
-    why = "they come before the measured tasks, or at the same priority not after them"
+    why = "they run before the measured tasks, or at the same priority not after them"
     listing = case.facts.text(_TASKS)
     if listing is None:
         return unknown(name, "no list of tasks", why, "ps -eLo class,rtprio,tid,comm")
@@ -211,8 +211,8 @@ def check_tasks(name: str, case: Case) -> Finding:
             "warning",
             ", ".join(words[:4]) + more,
             why,
-            "end them, keep them on other CPUs (taskset -cp LIST TID), or lower them:"
-            " chrt -f -p PRIORITY TID; ps -eLo class,rtprio,tid,psr,comm lists them",
+            "end them, move them to other CPUs (taskset -cp LIST TID), or lower their priority"
+            " (chrt -f -p PRIORITY TID). ps -eLo class,rtprio,tid,psr,comm lists them",
         )
     if not _visible(_tasks(listing)):
         return unknown(
@@ -222,9 +222,11 @@ def check_tasks(name: str, case: Case) -> Finding:
             "check as root, outside of containers",
         )
     if "agent.realtime_tasks.cut" in case.facts:
-        return unknown(name, "the list of tasks was cut", why, "ps -eLo class,rtprio,tid,comm")
+        return unknown(
+            name, "the list of tasks is incomplete", why, "ps -eLo class,rtprio,tid,comm"
+        )
     if not tasks:
-        found = "none but the kernel's"
+        found = "only kernel threads"
     elif len(tasks) == 1:
         found = tasks[0].text
     else:
@@ -237,14 +239,14 @@ def check_timer_threads(name: str, case: Case) -> Finding:
     # interrupt: kernel/softirq.c, ktimers/N from 6.1 on (SCHED_FIFO 1), ksoftirqd/N before
     facts = case.facts
     why = (
-        "timerfd, timer_create and setitimer expire in these threads (the methods timerfd, timer"
-        " and itimer): they wait for every task of a higher priority"
+        "timers of timerfd, timer_create and setitimer (methods timerfd, timer and itimer) expire"
+        " in these threads, which wait for every task of higher priority"
     )
     model = preemption(facts).model
     if model == "unknown":
         return unknown(name, "the preemption model is not known", why, "uname -v")
     if model != "preempt_rt":
-        return finding(name, "ok", "none", "timers expire in their interrupt")
+        return finding(name, "ok", "none", "timers expire in the timer interrupt")
     remedy = (
         f"for p in $(pgrep '^(ktimers|ksoftirqd)/'); do chrt -f -p {min(case.priority + 1, 99)}"
         " $p; done # or sleep with clock_nanosleep, which needs no thread"
@@ -252,7 +254,7 @@ def check_timer_threads(name: str, case: Case) -> Finding:
     listing = facts.text(_TASKS)
     tasks = _tasks(listing)
     if listing is None or not _visible(tasks) or "agent.realtime_tasks.cut" in facts:
-        return unknown(name, "threads of the kernel could not be seen", why, remedy)
+        return unknown(name, "kernel threads are not visible", why, remedy)
     threads = [task for task in tasks if task.kernel and task.name.startswith("ktimers/")]
     threads = threads or [t for t in tasks if t.kernel and t.name.startswith("ksoftirqd/")]
     here = [t for t in threads if not t.cpus or not case.cpus or t.cpus & case.cpus]
@@ -264,7 +266,7 @@ def check_timer_threads(name: str, case: Case) -> Finding:
         return finding(
             name, "note", f"{kind} at {lowest}; measured at {case.priority}", why, remedy
         )
-    return finding(name, "ok", f"{kind} at {lowest}", "they come before the measured tasks")
+    return finding(name, "ok", f"{kind} at {lowest}", "they run before the measured tasks")
 
 
 _RPS = "/sys/class/net/*/queues/rx-0/rps_cpus"
@@ -273,12 +275,12 @@ _XPS = "/sys/class/net/*/queues/tx-0/xps_cpus"
 
 def check_packets(name: str, case: Case) -> Finding:
     # networking/scaling: RPS hands received packets to other CPUs by an interrupt; XPS chooses the
-    # queue that a CPU sends through. The first queue of each interface is looked at.
+    # queue that a CPU sends through. Only the first queue is checked.
     facts = case.facts
-    why = "packets that others receive are worked on there, in a soft interrupt"
+    why = "packets received on other CPUs are processed there, in a soft interrupt"
     if facts.text(_RPS) is None:
         if facts.absent(_RPS):
-            return finding(name, "ok", "no interface", "no packets come from outside")
+            return finding(name, "ok", "no interface", "no packets arrive")
         return unknown(name, f"{_RPS} could not be read", why, f"grep . {_RPS}")
     apart = case.apart() or frozenset(case.cpus if case.chosen else ())
     steered = {
@@ -293,7 +295,7 @@ def check_packets(name: str, case: Case) -> Finding:
         return finding(
             name,
             "note",
-            f"those of {', '.join(here[:3])} handed to {cpus_text(place)} (RPS)",
+            f"packets of {', '.join(here[:3])} handed to {cpus_text(place)} (RPS)",
             why,
             f"for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {mask} > $q; done",
         )
@@ -307,7 +309,7 @@ def check_packets(name: str, case: Case) -> Finding:
             name,
             "note",
             f"a queue of {', '.join(shared[:3])} shared with {cpus_text(apart)} (XPS)",
-            "who sends waits for the queue's lock, which other CPUs hold as well",
-            "a queue for these CPUs alone: xps_cpus in /sys/class/net/IFACE/queues/tx-N",
+            "a sender waits for the queue's lock, which other CPUs also take",
+            "give these CPUs their own queue: xps_cpus in /sys/class/net/IFACE/queues/tx-N",
         )
-    return finding(name, "ok", "none handed on", "they are worked on where they arrive")
+    return finding(name, "ok", "none handed on", "each packet stays on the CPU that received it")

@@ -14,9 +14,9 @@ def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     wanted = case.cpus if case.chosen and case.cpus < online else frozenset({max(online)})
     cpus, others = cpu_list(wanted), cpu_list(online - wanted)
     return (
-        f"boot with isolcpus=managed_irq,domain,{cpus} rcu_nocbs={cpus} irqaffinity={others}, and"
-        f" pin each thread by hand (taskset -c {cpus}, pthread_setaffinity_np): the scheduler"
-        " places none there"
+        f"boot with isolcpus=managed_irq,domain,{cpus} rcu_nocbs={cpus} irqaffinity={others}."
+        f" The scheduler places no threads there, so pin each one by hand (taskset -c {cpus},"
+        " pthread_setaffinity_np)"
     )
 
 
@@ -54,7 +54,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             else remedy,
         )
     gaps = _isolation_gaps(facts, measured)
-    pinned = "the scheduler places no tasks there: the application's have to be pinned by hand"
+    pinned = "the scheduler places no tasks there, so pin the application's by hand"
     found = f"{cpus_text(measured)} isolated"
     if gaps:
         return finding(
@@ -216,10 +216,10 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
             f"{found}: {why}",
             "; ".join(remedy for _, remedy in problems),
         )
-    why = "they fit each other"
+    why = "the settings agree"
     if full:
         why += (
-            "; nohz_full pays for a task that never sleeps (busy-polling) alone: it makes every"
-            " entry into the kernel dearer"
+            ". nohz_full helps only a task that never sleeps (busy polling), and slows every kernel"
+            " entry"
         )
     return finding(name, "ok", found, why)

@@ -60,7 +60,7 @@ class KernelConfig:
 
     @property
     def core(self) -> str:
-        """A real-time core beside Linux, or the interrupt pipeline for one; empty: neither."""
+        """The real-time core next to Linux, or the interrupt pipeline for one; empty if neither."""
         for option, core in (
             ("XENOMAI", "Xenomai's Cobalt"),
             ("EVL", "EVL"),
@@ -180,8 +180,8 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
     if config.core:
         found = config.core
         why = (
-            "real-time tasks run on a core that comes before Linux, whatever Linux's preemption;"
-            " tasks of Linux alone would need PREEMPT_RT"
+            "real-time tasks run on a core with precedence over Linux, whatever Linux's preemption."
+            " Only real-time tasks of Linux itself need PREEMPT_RT"
         )
         return finding(
             name, "note", found, why, "measure on the core, with its own tool (latency, latmus)"
@@ -227,9 +227,7 @@ def _timers(name: str, config: KernelConfig) -> _Result:
     changes = {"HIGH_RES_TIMERS": "y"}
     why = "a sleeping task wakes at the next tick only"
     if config.core:
-        why = (
-            f"a sleeping task of Linux wakes at the next tick only; {config.core} has timers itself"
-        )
+        why = f"a sleeping Linux task wakes only at the next tick. Own timers: {config.core}"
         return finding(name, "note", "of the tick's resolution", why, _shown(changes)), changes
     return finding(name, "error", "of the tick's resolution", why, _shown(changes)), changes
 
@@ -243,18 +241,22 @@ def _clock(name: str, config: KernelConfig) -> _Result:
     if at91 and not config.on("ATMEL_TCB_CLKSRC", "MICROCHIP_PIT64B"):
         changes = {"ATMEL_TCB_CLKSRC": "y"}
         if config.version is None or config.version < (5, 8):
-            changes["ATMEL_TCLIB"] = "y"  # the driver of its timers was apart until then
-        why = "the PIT alone knows no single shots: timers of high resolution stay off, and a read"
-        why += " of the clock steps by the PIT's rate"
+            changes["ATMEL_TCLIB"] = "y"  # until then its timers had a driver of their own
+        why = (
+            "the PIT has no one-shot mode: high-resolution timers stay off, and the clock advances"
+        )
+        why += " in steps of the PIT"
         return finding(name, "error", "AT91 without its timer counters", why, _shown(changes)), (
             changes
         )
     if at91:
-        return _fine(name, "timer counters of the AT91", "a fine clock, and timers that shoot once")
+        return _fine(
+            name, "timer counters of the AT91", "a high-resolution clock and one-shot timers"
+        )
     if config.on("OMAP_32K_TIMER"):
         changes = {"OMAP_32K_TIMER": "n"}
-        why = "the clock of 32 kHz steps by 31 us: time stamps and timers are no finer"
-        return finding(name, "warning", "OMAP's timer of 32 kHz", why, _shown(changes)), changes
+        why = "the 32 kHz clock advances in steps of 31 us, which limits time stamps and timers"
+        return finding(name, "warning", "OMAP's 32 kHz timer", why, _shown(changes)), changes
     known = ("X86", "ARM64", "ARM_ARCH_TIMER", "RISCV", "PPC", "S390", "LOONGARCH")
     if config.architecture in ("x86", "arm64", "riscv", "powerpc", "s390", "loongarch") or (
         config.on(*known)
@@ -263,9 +265,9 @@ def _clock(name: str, config: KernelConfig) -> _Result:
     return finding(
         name,
         "note",
-        "a timer of the board, not known here",
-        "some have a coarse clock, or cannot shoot once: then timers wait for the tick",
-        "boot it, and look at timers and clock-source in rtgauge check",
+        "a board timer that rtgauge does not know",
+        "some have a coarse clock, or no one-shot mode, so that timers wait for the tick",
+        "boot it, and read timers and clock-source in rtgauge check",
     ), {}
 
 
@@ -328,15 +330,15 @@ def _frequency(name: str, config: KernelConfig) -> _Result:
 
 
 def _isolation(name: str, config: KernelConfig) -> _Result:
-    # NO_HZ_FULL is of use only to a task that never sleeps
+    # NO_HZ_FULL helps only a task that never sleeps
     wanted = ("CPU_ISOLATION", "CPUSETS", "RCU_NOCB_CPU")
     if not config.on("SMP"):
         return _fine(name, "a single CPU", "there is none to set apart")
     changes = {option: "y" for option in wanted if not config.on(option)}
     if "RCU_NOCB_CPU" in changes and not config.on("NO_HZ_FULL", "RCU_EXPERT"):
-        changes["RCU_EXPERT"] = "y"  # else it is not offered
+        changes["RCU_EXPERT"] = "y"  # otherwise Kconfig does not offer it
     if not changes:
-        return _fine(name, "CPUs can be set apart", "isolcpus and rcu_nocbs work")
+        return _fine(name, "CPUs can be isolated", "isolcpus and rcu_nocbs work")
     return finding(
         name,
         "note",

@@ -124,7 +124,7 @@ _BOOST = CPU + "cpufreq/boost"
 def check_turbo(name: str, case: Case) -> Finding:
     # admin-guide/pm/intel_pstate (no_turbo), admin-guide/pm/cpufreq (boost)
     facts = case.facts
-    why = "how fast depends on the temperature and on what other CPUs do: times vary with them"
+    why = "the frequency, and so execution times, vary with temperature and other CPUs"
     no_turbo, boost = case.integer(_NO_TURBO), case.integer(_BOOST)
     if no_turbo is None and boost is None:
         if not (facts.absent(_NO_TURBO) and facts.absent(_BOOST)):
@@ -134,10 +134,10 @@ def check_turbo(name: str, case: Case) -> Finding:
         if hypervisor(facts) or facts.is_x86:
             who = "the host of this virtual machine" if hypervisor(facts) else "the firmware"
             found = "not under this kernel's control"
-            return finding(name, "note", found, f"{who} decides; {why}", f"switch it off in {who}")
+            return finding(name, "note", found, f"{who} decides: {why}", f"disable it in {who}")
         return finding(name, "ok", "none", "no driver of this system boosts")
     if no_turbo == 1 or (no_turbo is None and boost == 0):
-        return finding(name, "ok", "off", "the frequency does not depend on what others do")
+        return finding(name, "ok", "off", "the frequency does not depend on other CPUs")
     switch = f"echo 1 > {_NO_TURBO}" if no_turbo is not None else f"echo 0 > {_BOOST}"
     return finding(name, "note", "on", why, f"{switch} # lower, but steady")
 
@@ -149,7 +149,7 @@ _EPB = CPU + "cpu#/power/energy_perf_bias"
 def check_energy_preference(name: str, case: Case) -> Finding:
     # admin-guide/pm/intel_pstate and intel_epb, admin-guide/pm/amd-pstate
     facts = case.facts
-    why = "the processor itself raises its frequency late, whatever the governor asks for"
+    why = "the processor raises its frequency late, whatever the governor requests"
     for pattern, best in ((_EPP, ("performance", "0")), (_EPB, ("performance", "0"))):
         values = case.values(pattern)
         if not values:
@@ -161,13 +161,16 @@ def check_energy_preference(name: str, case: Case) -> Finding:
             return finding(name, "note", by_value(values), why, remedy)
         if not case.covers(values):
             missing = cpus_text(case.cpus - values.keys())
-            return unknown(name, f"nothing is known of {missing}", why, remedy)
+            return unknown(name, f"the preference of {missing} is not known", why, remedy)
         return finding(name, "ok", by_value(values), "the processor prefers speed")
     if facts.per_cpu_absent(_EPP) and facts.per_cpu_absent(_EPB):
-        return finding(name, "ok", "none", "the processor has no preference of its own")
+        return finding(name, "ok", "none", "the processor has no such setting")
     error = facts.per_cpu_error(_EPP) or facts.per_cpu_error(_EPB)
     return unknown(
-        name, f"it could not be read{reason(error)}", why, f"grep . {_EPP.replace('#', '*')}"
+        name,
+        f"the preference could not be read{reason(error)}",
+        why,
+        f"grep . {_EPP.replace('#', '*')}",
     )
 
 
@@ -207,7 +210,7 @@ def check_sleep(name: str, case: Case) -> Finding:
     if deepest[1] <= _SLEEP_OK_US:
         if not case.covers(states):
             missing = cpus_text(case.cpus - states.keys())
-            return unknown(name, f"nothing is known of {missing}", why, remedy)
+            return unknown(name, f"the preference of {missing} is not known", why, remedy)
         if deepest[1] > 0 and hypervisor(facts):
             return finding(name, "note", f"deepest: {deepest[0]}", _WHY_HALT, _HALT_REMEDY)
         return finding(name, "ok", f"deepest: {deepest[0]}", "waking takes next to no time")

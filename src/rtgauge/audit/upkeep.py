@@ -168,31 +168,31 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
 _NORMAL = "/sys/kernel/rcu_normal"
 _DAEMONS = "agent.daemons"
 _PROFILE = "/etc/tuned/active_profile"
-#: Profiles of tuned that leave the processor awake and at full speed.
+#: Profiles of tuned that keep the processor awake and at full speed.
 _STEADY = ("latency-performance", "network-latency", "cpu-partitioning", "realtime")
 
 
 def check_rcu(name: str, case: Case) -> Finding:
     # kernel-parameters: rcupdate.rcu_normal_after_boot, rcutree.kthread_prio; RCU/stallwarn
-    why = "hurried grace periods interrupt every CPU, whichever asks for them"
+    why = "an expedited grace period interrupts every CPU, whichever requests it"
     remedy = f"echo 1 > {_NORMAL} # or boot with rcupdate.rcu_normal_after_boot=1; {PREPARE}"
     normal = case.integer(_NORMAL)
     if normal is None:
         missing = f"{_NORMAL} could not be read{reason(case.facts.error(_NORMAL))}"
         return unknown(name, missing, why, remedy)
     if not normal:
-        return finding(name, "note", "grace periods may be hurried", why, remedy)
+        return finding(name, "note", "grace periods may be expedited", why, remedy)
     priority = parse_integer(case.facts.parameter("rcutree.kthread_prio"))
     if priority is not None and priority >= case.priority > 0:
         return finding(
             name,
             "warning",
             f"its threads at {priority}; measured at {case.priority}",
-            "callbacks, which may be many, run before the measured tasks",
+            "callbacks, sometimes many, run before the measured tasks",
             f"boot with rcutree.kthread_prio={max(case.priority - 1, 1)}",
         )
     more = f", its threads at {priority}" if priority is not None else ""
-    why = "no CPU is interrupted for them; a task that never sleeps must leave RCU's threads time"
+    why = "they interrupt no CPU. A task that never sleeps must leave CPU time to RCU's threads"
     return finding(name, "ok", f"{case.prefix(_NORMAL)}normal{more}", why)
 
 
@@ -223,7 +223,10 @@ def check_services(name: str, case: Case) -> Finding:
         listing = case.facts.text("agent.realtime_tasks") or ""
         if not any(line.split(" ", 3)[2:3] == ["2"] for line in listing.splitlines()):
             return unknown(
-                name, "programs of the machine may be hidden", why, "check outside of containers"
+                name,
+                "programs of the host may be hidden",
+                why,
+                "check outside of containers",
             )
-    shown = ", ".join(running.splitlines()) or "none known to do so"
-    return finding(name, "ok", shown, "nothing is known to change settings while it runs")
+    shown = ", ".join(running.splitlines()) or "none known to interfere"
+    return finding(name, "ok", shown, "no known service changes settings while it runs")

@@ -55,7 +55,7 @@ def pieces(wave: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
 
 
 def limits(wave: NDArray[np.floating]) -> tuple[float, float]:
-    """The least and the largest sample that is a number; inf and -inf where none is."""
+    """The minimum and maximum of the finite samples; inf and -inf if there are none."""
     least, most = math.inf, -math.inf
     for piece in pieces(wave):
         finite = piece[np.isfinite(piece)]
@@ -99,7 +99,7 @@ def levels_of(wave: NDArray[np.floating], levels: Levels) -> tuple[float, float]
     if not least <= most:
         refuse("a line has no samples that are numbers")
     if max(-least, most) > VOLTS:
-        refuse(f"a line reaches {max(least, most, key=abs):.3g} V", "save it in V")
+        refuse(f"a line reaches {max(least, most, key=abs):.3g} V", "save it in volts")
     finite_pieces = (piece[np.isfinite(piece)] for piece in pieces(wave))
     low, high = state_levels(finite_pieces, least, most)
     threshold = (low + high) / 2 if levels.threshold is None else levels.threshold

@@ -5,13 +5,13 @@ Events and answers keep their order. The time between an event and the next is a
 and the time before the first and after the last event, are divided into windows as long. With a
 shift of s the answers in a window belong to the event s windows before, so a constant delay has
 one shift. A window without an answer whose event is answered in a later window, together with that
-window's own, is a delay that grew and shrank again: the answers between are matched in order. What
-is left over on one side is an event without an answer, on the other an edge that answers nothing.
+window's own, is a delay that grew and shrank again: the answers between are matched in order. An
+event left over has no answer, and an answer left over is an edge that answers nothing.
 
-The shift that leaves over least is right. A recording that begins and ends between events can
-leave over as little with several: the same edges are quick answers, or late ones to the events
-before, of which the first came before the recording. The spread of the delays decides then, where
-events are irregular enough, or nothing does.
+The shift with the fewest leftovers is right. In a recording that begins and ends between events,
+several shifts can have as few: the same edges are quick answers, or late answers to earlier events,
+the first of which came before the recording. If the events are irregular enough, the spread of the
+delays then decides. Otherwise the answers are ambiguous.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = ["LONGEST", "Answers", "Recorded", "pair"]
 Counts = NDArray[np.int64]
 
 LONGEST: Final = 10
-"""Intervals after which an answer is not taken for that of an event."""
+"""Number of intervals after which an edge no longer counts as the answer to an event."""
 _LATER: Final = 2
-"""By how many leftovers less a shift has to be better than no shift, to be right for certain: an
-event lost at the beginning and one double edge at the end look like a shift."""
+"""How many fewer leftovers than no shift a shift needs to be certain. An event lost at the
+beginning and a double edge at the end look like a shift."""
 _SPREAD: Final = 2.0
-"""By which factor the delays of a wrong shift have to be spread wider, to be wrong for certain."""
+"""Factor by which the delays of a shift must spread wider for it to be ruled out."""
 _ENOUGH: Final = 20
-"""Number of delays of which the spread tells something."""
+"""Number of delays whose spread is meaningful."""
 
 
 @dataclass(frozen=True)
 class Recorded:
     """The recording, in samples: its ``length``, and the ``interval`` from event to event.
-    ``longest``: no answer takes longer, as far as the user knows; None: not known."""
+    ``longest``: the longest delay possible, given by the user; None if not known."""
 
     length: float
     interval: float
@@ -51,11 +51,11 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What became of the events. ``delay[k]``: samples from event k to its answer, NaN where none
-    is its. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
+    """What became of the events. ``delay[k]``: samples from event k to its answer, NaN if it has
+    none. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
     came ``before`` (it answers an event before the recording). ``late``: answers that came after
-    the next event. ``ambiguous``: events whose answers may be those of others. ``cut``: of the last
-    events, those whose answers may have come after the recording."""
+    the next event. ``ambiguous``: events whose answers may belong to other events.
+    ``cut``: last events whose answers may have come after the recording."""
 
     delay: Positions
     late: int
@@ -78,10 +78,10 @@ class _Match:
     before: int
     flying: Levels
     cost: tuple[int, int]
-    """Events and answers left over, and those taken to be answered by or to answer something
+    """Number of events and answers left over, and of those whose counterpart is taken to lie
     outside the recording."""
     doubtful: int
-    """Events near the ends of the recording of which an answer beyond it would change the pairs."""
+    """Number of events near the ends whose pairs an answer outside the recording would change."""
 
 
 class _Windows:
@@ -163,13 +163,13 @@ class _Windows:
         return delays
 
     def _back(self, first: int, shift: int) -> Positions:
-        """When the events of the first windows would have been, from the first window on."""
+        """Times of the events that the first windows would have had, from the first window on."""
         back: Positions = (np.arange(first, dtype=np.float64) - shift) * self.step
         return back
 
     @staticmethod
     def _order(owner: Counts, wanted: Levels, windows: Counts) -> Counts:
-        """The places of these windows among those that want an answer."""
+        """The places of these windows among those that need an answer."""
         rank = np.cumsum(wanted) - 1
         places: Counts = rank[windows]
         return places
@@ -177,8 +177,8 @@ class _Windows:
     def _kept(
         self, owner: Counts, old: Levels, surplus: Counts, dropped: Counts, used: Counts
     ) -> Counts:
-        """The answers that belong to events: all but the old ones, and in a window with too many
-        the first ones; of one that has a single event, the first of the right level."""
+        """The answers that belong to events: all but the old ones. A window with too many keeps the
+        first ones; a window with a single event keeps the first of the right level."""
         kept = self.window >= 0
         kept[kept] = ~old[self.window[kept]]
         begin = np.searchsorted(self.window, surplus, side="left")
@@ -202,9 +202,9 @@ class _Windows:
 def _closed(
     missing: Counts, surplus: Counts, excess: Counts, reach: int, back: int
 ) -> tuple[Levels, Counts]:
-    """Which windows without an answer have it in another one: in a later one, at most ``reach``
-    windows on, or in one at most ``back`` windows before. Each takes the nearest that is open.
-    Gives that, and how many of each surplus are used."""
+    """Which windows without an answer have it in another window, at most ``reach`` later or
+    ``back`` earlier. Each takes the nearest one still open. Also returns how many of each surplus
+    are used."""
     closed = np.zeros(len(missing), np.bool_)
     used = np.zeros(len(surplus), np.int64)
     tokens = sorted(
@@ -239,7 +239,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     """
     windows = _Windows(events, answers, expected, recorded)
     costs = [windows.match(shift).cost for shift in range(LONGEST)]
-    # Whoever puts answers before the recording, or after it, explains what is left over away.
+    # A shift that moves answers outside the recording hides its leftovers, so those count, too.
     whole = [left + outside for left, outside in costs]
     shift = whole.index(min(whole)) if whole[0] - min(whole) >= _LATER else 0
     rivals = [
@@ -255,7 +255,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
             continue
         one, two = (_spread(windows.delays(each)) for each in (best, match))
         few = min(len(best.event), len(match.event)) < _ENOUGH
-        # A position is a whole number of samples: that alone spreads delays by one.
+        # Rounding positions to whole samples alone spreads delays by one.
         if not few and costs[other][0] == fewest and two * _SPREAD < one - 1:
             best, sure, settled = match, True, True
         elif few or not settled or one * _SPREAD >= two - 1:

@@ -39,7 +39,7 @@ ROOM: Final = 1 << 26
 """So many bytes stay free where temporary files are."""
 
 YEAR_S: Final = 365.25 * 86400
-CLOCK: Final = "look at the unit of its times, or give the true rate with --samplerate"
+CLOCK: Final = "check the unit of its times, or give the true rate with --samplerate"
 REMEDY: Final = "name a capture that sigrok-cli, PulseView or an oscilloscope saved"
 
 
@@ -117,9 +117,9 @@ def refuse(why: str, remedy: str = REMEDY) -> NoReturn:
 
 
 def check_rate(rate: Fraction | float) -> None:
-    """UsageError when nothing is sampled so often, or so rarely."""
+    """UsageError for a rate outside 1 mHz to 1 THz."""
     if not RATE_MIN <= rate <= RATE_MAX:
-        refuse(f"it was sampled at {float(rate):.3g} Hz; from 1 mHz to 1 THz are read", CLOCK)
+        refuse(f"it was sampled at {float(rate):.3g} Hz; supported: 1 mHz to 1 THz", CLOCK)
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ BLOCK: Final = 4096
 INT32: Final = 2**31 - 1
 SUB_BITS: Final = 7
 LATEST_S: Final = float(2**33)
-"""The latest time of a file that is believed, in 2242: clocks of a stream are 64-bit ns."""
+"""The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
 TOLD: Final = 5
 """So many unanswered events are named in the verdict."""
 
@@ -86,7 +86,7 @@ CATALOGUE: Final[dict[str, Any]] = {
             "tables": [
                 {"name": "answers", "meaning": "what became of the events; late: answered after "
                  "the next one came; double: edges that answer nothing; ambiguous: answers that "
-                 "may be those of other events"},
+                 "may belong to other events"},
             ],
             "verdicts": [
                 {"rule": "every-event-answered", "meaning": "each event was answered before the "
@@ -101,7 +101,7 @@ CATALOGUE: Final[dict[str, Any]] = {
 @dataclass(frozen=True)
 class Wanted:
     """What a capture is asked. ``interval_ns``: from one event to the next; None: as recorded.
-    ``longest_ns``: no answer takes longer, as far as the user knows.
+    ``longest_ns``: the longest delay possible, given by the user.
 
     ``answer_edge`` ``same``: the answer's line follows the event's; ``any``: each of its edges
     answers. ``context``: who answered, where that is known. What is told of the system under test
@@ -147,7 +147,7 @@ class Found:
     interval_ns: int
     offset: Int64
     cut: int
-    """The last events that are left out: the capture may end before their answers."""
+    """Number of last events left out, because the capture may end before their answers."""
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
@@ -236,7 +236,7 @@ def find(lines: Lines, wanted: Wanted) -> Found:
 
     expected = events.level == (kind == "same") if kind in ("same", "inverted") else None
     longest = wanted.longest_ns and float(wanted.longest_ns / per_ns)
-    # A few pauses move the mean, and not the median.
+    # A few pauses move the mean, but not the median.
     interval = float(np.median(spaces)) if len(spaces) else float(interval_ns / per_ns)
     result = pair(events, answers, expected, Recorded(float(lines.length), interval, longest))
     cut = result.cut
@@ -448,13 +448,13 @@ def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> I
         yield f"The capture ends before the last answers were due: the last {events} left out"
     if found.answers.before:
         yield (
-            f"{found.answers.before} edges of the answering line came before the first event, or "
+            f"{found.answers.before} edges of the answering line came before the first event or "
             "answer events before the capture"
         )
     if found.answers.ambiguous:
         yield (
-            "The answers may be late ones, each to an event before: the capture begins and ends "
-            "between events, and the delays fit as well"
+            "The answers may be late answers to earlier events: the capture begins and ends "
+            "between events, and the longer delays fit as well"
         )
     if apart:
         yield "The events are too far from a regular grid: the times shown for them are nominal"
@@ -476,23 +476,23 @@ def _verdict(found: Found) -> dict[str, Any]:
     missing = np.flatnonzero(np.isnan(found.delay))
     events, late = len(found.events), found.answers.late
     if not len(missing) and not late and found.answers.ambiguous:
-        evidence = f"{events} events, each answered before the next, or each one after it"
+        evidence = f"{events} events, each answered either before the next one or after it"
         remedy = (
-            "record from before the first event until after the last answer, or tell the longest "
-            "delay that there can be with --longest"
+            "record from before the first event until after the last answer, or give the longest "
+            "possible delay with --longest"
         )
     elif not len(missing) and not late:
         evidence, remedy = f"{events} events, each answered before the next", ""
     elif not len(missing):
         evidence = f"{late} of {events} events were answered after the next one came"
-        remedy = "see what held the target up, or raise events at a longer interval"
+        remedy = "find out what delayed the target, or raise events at a longer interval"
     else:
         named = ", ".join(map(str, missing[:TOLD].tolist())) + (
             ", …" if len(missing) > TOLD else ""
         )
         evidence = (
             f"{len(missing)} of {events} events were not answered within {LONGEST} intervals "
-            f"(numbers {named}); {late} others were answered after the next one came"
+            f"(numbers {named}), and {late} others only after the next one came"
         )
         remedy = "find out what kept the answer: measure timer or irq-latency under the same load"
         rising = found.events.level

@@ -62,7 +62,7 @@ def _directory(file: IO[bytes]) -> None:
         refuse("it is cut: the archive has no end", "save it again")
     members = int.from_bytes(tail[at + 10 : at + 12], "little")
     listed = int.from_bytes(tail[at + 12 : at + 16], "little")
-    if tail[max(at - 20, 0) : at].startswith(b"PK\x06\x07"):  # numbers of 64 bits before it
+    if tail[max(at - 20, 0) : at].startswith(b"PK\x06\x07"):  # preceded by 64-bit numbers
         more = tail[max(at - 76, 0) : at - 20]
         if len(more) < 56 or not more.startswith(b"PK\x06\x06"):
             refuse("its end is damaged", "save it again")
@@ -79,7 +79,7 @@ def read_session(
     _directory(file)
     archive = zipfile.ZipFile(file)
     names = set(archive.namelist())
-    if len(archive.namelist()) > MEMBER_LIMIT:  # its end may say fewer
+    if len(archive.namelist()) > MEMBER_LIMIT:  # the end record may claim fewer
         refuse(f"it lists {len(archive.namelist())} parts; at most {MEMBER_LIMIT} are read")
     if not {"version", "metadata"} <= names:
         refuse("it is an archive, but no session of sigrok")

@@ -213,7 +213,7 @@ def _columns(path: Path, layout: _Layout, wanted: Sequence[int], folder: Path) -
     with path.open("rb") as file:
         try:
             reader = csv.open_csv(
-                file,  # not its name, which pyarrow takes in UTF-8 alone
+                file,  # not its name: pyarrow accepts only UTF-8
                 read_options=csv.ReadOptions(
                     skip_rows=layout.skip, column_names=names, block_size=1 << 22
                 ),
@@ -230,7 +230,9 @@ def _columns(path: Path, layout: _Layout, wanted: Sequence[int], folder: Path) -
                 for store, at in zip(stores, wanted, strict=True):
                     store.add(batch.column(names[at]).to_numpy(zero_copy_only=False))
         except pa.ArrowInvalid as error:
-            refuse(f"a row is not of numbers ({one_line(error)})", "save it again")
+            refuse(
+                f"a row contains something other than numbers ({one_line(error)})", "save it again"
+            )
     return stores
 
 

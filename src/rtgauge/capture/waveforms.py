@@ -32,7 +32,7 @@ EXTREMES: Final = 50
 FINE: Final = 8
 """Points on the line from one sample to the next: so fast edges are lines, not dots."""
 AT_ONCE: Final = 1 << 20
-"""Points in memory, and the most of one waveform: of very many samples they are further apart."""
+"""Points in memory, and the limit of one waveform; more samples are thinned out."""
 
 
 def waveforms(lines: Lines, events: Edges, delay: NDArray[np.float64]) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,7 @@ def _laid_over(
         first = np.clip(place.astype(np.int64), 0, len(wave) - 2)
         part = place - first
         before, after = wave[first], wave[first + 1]
-        with np.errstate(invalid="ignore"):  # samples that are no numbers are left out below
+        with np.errstate(invalid="ignore"):  # NaN samples are left out below
             value = before + (after - before) * part
         inside &= np.isfinite(value)
         level = ((np.where(inside, value, low) - low) / (high - low) * LEVELS).astype(np.int64)

@@ -84,7 +84,7 @@ def export(
 @click.option(
     "--longest",
     metavar="TIME",
-    help="No answer takes longer, as you know: settles captures that begin in mid-run.",
+    help="Longest possible delay of an answer. Resolves captures that begin in mid-run.",
 )
 @click.option(
     "--answered-by", type=click.Choice(("irq", "kernel", "user")), help="Who answered, if known."
@@ -183,9 +183,9 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
         try:
             times[name] = time_ns = parse_duration(options[name])
         except ValueError as error:
-            raise UsageError(f"option --{name}: {error}", "write it so: 30ms") from None
+            raise UsageError(f"option --{name}: {error}", "write it like 30ms") from None
         if time_ns <= 0:
-            raise UsageError(f"option --{name}: it must be longer than 0", "write it so: 30ms")
+            raise UsageError(f"option --{name}: it must be longer than 0", "write it like 30ms")
     for name in ("threshold", "hysteresis"):
         value = options[name]
         if value is not None and not (math.isfinite(value) and abs(value) < VOLTS):

@@ -20,7 +20,7 @@ from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 
 __all__ = ["main"]
 
-# What the largest report takes, in bytes.
+# Address space that the largest report needs, in bytes.
 ADDRESS_SPACE = 1 << 30
 
 # Name → module, attribute, and the line that `rtgauge --help` shows; in the order shown there.
@@ -89,22 +89,22 @@ def cli() -> None:
 
 
 def _check_memory() -> None:
-    """Refuse to begin with little address space: NumPy and SciPy hang or abort without it."""
+    """Refuse to start with little address space, where NumPy and SciPy hang or abort."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread of it takes a lot
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of its threads takes a lot
     if limit < ADDRESS_SPACE:
         raise RtgaugeError(
-            f"the limit of address space is {limit >> 20} MiB; rtgauge needs "
+            f"the address space is limited to {limit >> 20} MiB; rtgauge needs "
             f"{ADDRESS_SPACE >> 20} MiB",
             f"raise it: ulimit -v {ADDRESS_SPACE >> 10}",
         )
 
 
 def _open_standard_files() -> None:
-    """Put /dev/null where a standard file is closed: else the next file opened takes its place, and
-    what is printed goes there."""
+    """Open /dev/null for each closed standard file. Otherwise the next file opened takes its number
+    and receives what is printed."""
     for number, mode in enumerate(("r", "w", "w")):
         try:
             os.fstat(number)

@@ -35,7 +35,7 @@ def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout."""
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(document, ensure_ascii=ascii_only, allow_nan=False, indent=1)
-    # JSON leaves these as they are; a terminal obeys them, and no encoding has half a pair.
+    # JSON leaves these unescaped. A terminal obeys them, and no encoding has half a pair.
     obeyed = "[\ud800-\udfff\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
     click.echo(re.sub(obeyed, lambda found: f"\\u{ord(found[0]):04x}", text))
 

@@ -96,13 +96,13 @@ def _host_options() -> list[click.Option]:
         click.Option(
             ["--load-cmd-root"],
             is_flag=True,
-            help="Let the load command keep the agent's rights, instead of those of the user who "
+            help="Run the load command with the agent's rights instead of those of the user who "
             "called sudo.",
         ),
         click.Option(
             ["--allow-load-cmd"],
             is_flag=True,
-            help="Let a plan run the programs that it names as loads, on targets that are no "
+            help="Let a plan run the programs that it names as loads on targets other than "
             "machines of the lab.",
         ),
         click.Option(
@@ -531,13 +531,13 @@ def _load_for_its_cpus(settings: Mapping[str, list[str]], steps: Sequence[Planne
 
 
 def _programs(step: PlannedStep) -> list[str]:
-    """The programs that are no part of rtgauge and that a step runs as its loads."""
+    """The programs outside rtgauge that a step runs as its loads."""
     named = re.findall(r"(?:^|,)list:(?:[^,]*:)?program=([^,:]+)", step.load)
     return [*([step.load_command] if step.load_command else []), *named]
 
 
 def _runs_as(target: Target, as_root: bool) -> str:
-    """The user whose rights such a program has there."""
+    """The user with whose rights such a program runs there."""
     if as_root:
         return "the agent's user (root where it is raised)"
     if target.name != "local":
@@ -558,8 +558,8 @@ def _consent(
     targets: Sequence[Target],
     given: Mapping[str, Any],
 ) -> None:
-    """Whoever runs a plan need not have written it: UsageError where it would run programs on a
-    target that is no machine of the lab, without consent; with it, say which, and as whom."""
+    """The user of a plan may not be its author. UsageError if it runs programs on a target other
+    than a machine of the lab without consent; with consent, prints each program and its user."""
     theirs = {program for step in planned for program in _programs(step)}
     places = [
         f"on {target.name} as {_runs_as(target, given['load_cmd_root'])}"
@@ -571,7 +571,7 @@ def _consent(
         what = f"'{program}' {', '.join(places)}"
         if not given["allow_load_cmd"]:
             raise UsageError(
-                f"the plan would run {what}: not without consent",
+                f"the plan would run {what}: this needs your consent",
                 "read the plan, then add --allow-load-cmd",
             )
         say(f"the plan runs {what}")

@@ -55,7 +55,7 @@ class Line:
     pieces: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, text: str, style: str = "") -> Line:
-        """Append a piece; nothing in it that a terminal would obey."""
+        """Append a piece, without control characters."""
         self.pieces.append((printable(text), style))
         return self
 

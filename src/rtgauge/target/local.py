@@ -123,7 +123,7 @@ def put_back(answer: bytes) -> tuple[int, int]:
         return int(found["put_back"]), int(found["killed"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise TargetError(
-            "the agent's 'restore' gave no number of settings", "use the agent of this rtgauge"
+            "the agent's 'restore' did not report what it put back", "use the agent of this rtgauge"
         ) from None
 
 
