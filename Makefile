@@ -11,7 +11,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
           bench/long_run.py bench/verdicts.py \
           bench/kills.py bench/soak.py
 
-.PHONY: setup build test check bench fuzz mutants clean
+.PHONY: setup build test check bench fuzz mutants lock clean
 
 # What running needs: Debian's packages, .venv, the agent. The same step as the first ./rtgauge.
 setup build:
@@ -47,6 +47,11 @@ MUTANTS_OPTIONS = --sample 400 --seed $(shell date +%Y%m%d)
 mutants:
 	@tools/setup.sh --test
 	@$(PYTHON_HERE) tools/mutants.py $(MUTANTS_OPTIONS)
+
+# The newest Python packages that pyproject.toml allows, with their hashes.
+lock:
+	@tools/setup.sh
+	@$(PYTHON_HERE) tools/lock.py
 
 clean:
 	rm -rf build dist src/rtgauge/agents .hypothesis .venv/rtgauge-stamp

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from check import Counts, Stage, StageFailedError, count_junit, count_results
 from check_tree import tree_faults
-from requirements import requirements
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from requirements import SECTIONS, locked, requirements
 from static_programs import shared_library
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,6 +176,39 @@ def test_requirements_are_those_of_the_project() -> None:
     assert any(line.startswith("pytest") for line in requirements(ROOT, ["test"]))
 
 
+def pins(extras: list[str]) -> dict[str, str]:
+    """Name -> version of what the lock file installs."""
+    entries = re.split(r"^(?=[A-Za-z0-9])", locked(ROOT, extras), flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
+    found = [re.match(r"([a-z0-9-]+)==([^ ;\\]+)", entry) for entry in entries]
+    assert all(found)
+    return {one[1]: one[2] for one in found if one}
+
+
+@pytest.mark.parametrize("extras", [[], ["lab"], ["test"], list(SECTIONS[1:])])
+def test_every_package_is_pinned_to_a_version_that_is_asked_for(extras: list[str]) -> None:
+    """`pip install --require-hashes` ends where one is missing."""
+    installed = pins(extras)
+    for text in requirements(ROOT, extras):
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(installed[canonicalize_name(wanted.name)]), text
+
+
+def test_the_environment_of_the_tests_is_what_the_lock_file_says() -> None:
+    """Also what packages need in turn."""
+    for name, version in pins(["test"]).items():
+        if name != "typst":  # not for every machine
+            assert metadata.version(name) == version
+        for text in metadata.requires(name) or ():
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(needed.name) in pins(["lab", "test"]), f"{name}: {text}"
+
+
+def test_the_lock_file_names_no_place() -> None:
+    assert "://" not in locked(ROOT, list(SECTIONS[1:]))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with the real launcher and a set-up that only notes that it was called."""
@@ -179,7 +216,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("rtgauge", "tools/stamp.sh"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    for name in ("pyproject.toml", "meson.build", "meson.options", "agent/meson.build"):
+    empty = ("pyproject.toml", "meson.build", "meson.options", "agent/meson.build")
+    for name in (*empty, "tools/requirements.lock"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("")
     (folder / "src/rtgauge").mkdir(parents=True)

@@ -241,7 +241,7 @@ python_packages() {
 	# shellcheck disable=SC2086
 	.venv/bin/python tools/requirements.py $extras >.venv/rtgauge-requirements
 	logged .venv/bin/python -m pip install --disable-pip-version-check --no-input \
-		--progress-bar off --requirement .venv/rtgauge-requirements ||
+		--progress-bar off --require-hashes --requirement .venv/rtgauge-requirements ||
 		fail "the Python packages could not be installed" \
 			"check the connection to the package index, then start again; the log is $PWD/$log"
 	install_checkout

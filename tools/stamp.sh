@@ -5,11 +5,11 @@
 
 # What .venv was made from: where it is (scripts in it hold that path) and which packages.
 stamp_packages() {
-	{ pwd -P && cat pyproject.toml tools/setup.sh; } | cksum
+	{ pwd -P && cat pyproject.toml tools/requirements.lock tools/setup.sh; } | cksum
 }
 
 # What the agent was built from, besides.
 stamp_all() {
-	{ pwd -P && cat pyproject.toml tools/setup.sh meson.build meson.options agent/meson.build \
-		src/rtgauge/__init__.py agent/*.[ch] agent/*/*.[ch]; } 2>/dev/null | cksum
+	{ pwd -P && cat pyproject.toml tools/requirements.lock tools/setup.sh meson.build meson.options \
+		agent/meson.build src/rtgauge/__init__.py agent/*.[ch] agent/*/*.[ch]; } 2>/dev/null | cksum
 }
