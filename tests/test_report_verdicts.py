@@ -268,6 +268,9 @@ def test_episodes_are_those_of_plain_arithmetic(
     evidence = judged(step)["evidence"]
     if not points:
         assert "never exceeded" in evidence
+    elif episodes < len(points) and len(points) * stats.NEAR > at:
+        times = "once" if len(points) == 1 else f"{len(points)} times"
+        assert f"exceeded {times} in {at} " in evidence and "too often" in evidence
     else:
         s = "" if episodes == 1 else "s"
         assert f"exceeded in {episodes} episode{s} ({len(points)} of {at} " in evidence

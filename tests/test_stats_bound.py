@@ -174,6 +174,18 @@ def test_without_times_an_exceedance_is_an_episode_for_a_pass_and_none_for_a_fai
     assert often.result == "fail"  # one for certain, where 0.05 are allowed
 
 
+@pytest.mark.parametrize("every", [1, 2, 9])
+def test_what_is_always_late_is_no_single_episode(every: int) -> None:
+    """Exceedances without a pause are one episode, and still far above 10 an hour."""
+    count = 3_600_000
+    for episodes in ((1, 1), None):
+        found = verdict(150_000, count // every, count, HOUR, rate_per_hour=10.0, episodes=episodes)
+        assert found.result == "fail" and found.episodes == (count // every, count // every)
+        assert "too often to tell episodes apart: at least" in found.evidence
+    rare = verdict(150_000, count // 11, count, HOUR, rate_per_hour=10.0, episodes=(1, 1))
+    assert rare.result == "pass" and "in 1 episode (" in rare.evidence
+
+
 def test_impossible_episodes() -> None:
     for exceedances, episodes in ((3, (0, 2)), (3, (2, 1)), (3, (1, 4)), (0, (1, 1))):
         with pytest.raises(ValueError, match="episodes"):

@@ -11,6 +11,8 @@ given confidence, by the distribution-free bounds on the rate of a Poisson proce
 - pass: the upper bound lies below it.
 - inconclusive: everything else, with the length of the run that would decide.
 
+Where more than one period in ``NEAR`` exceeds, nothing parts episodes: each exceedance counts then.
+
 Without an allowed rate (None), or with 0, the budget is hard: a single exceedance fails. That
 nothing can happen is beyond any measurement, so without a rate a pass claims what the default
 says, fewer than one episode an hour; with an explicit 0 there is no pass, only no failure.
@@ -32,6 +34,7 @@ from .bound import (
     rate_lower_bound,
     samples_needed,
 )
+from .episodes import NEAR
 from .text import duration_text, number_text, option_text, rate_text, time_text
 
 __all__ = ["DEFAULT_PROBABILITY", "DEFAULT_RATE_PER_HOUR", "BudgetVerdict", "verdict"]
@@ -103,6 +106,8 @@ class _Seen:
     counted: str
     episodes: tuple[int, int]
     effective: int
+    dense: bool
+    """Each exceedance counts as an episode."""
 
     @property
     def budget(self) -> str:
@@ -115,8 +120,9 @@ class _Seen:
         over = "" if self.duration_s is None else f" over {duration_text(self.duration_s)}"
         if not self.exceedances:
             seen = f"{self.budget} never exceeded in {many}{over}"
-        elif not by_episodes:
+        elif not by_episodes or self.dense:
             seen = f"{self.budget} exceeded {_times(self.exceedances)} in {many}{over}"
+            seen += ", too often to tell episodes apart" if by_episodes else ""
         else:
             share = f"{number_text(self.exceedances)} of {many}"
             number = number_text(high) if low == high else f"{number_text(low)} to "
@@ -183,9 +189,10 @@ def verdict(  # noqa: PLR0913
     knows (lost, or skipped without a known wake-up): they can prevent a pass, each as if it had
     exceeded, but cause no failure. ``counted`` is what ``count`` counts, for the sentences.
     ``episodes`` are at least and at most as many as the exceedances came in; None where their times
-    are not known: then as many as exceedances for a pass, and one for a failure. ``effective``: the
-    number of independent samples that ``count`` is worth, for what is judged per operation; all if
-    not given. ValueError for negative numbers.
+    are not known: then as many as exceedances for a pass, and one for a failure. They are not
+    heeded where more than one period in ``NEAR`` exceeds. ``effective``: the number of independent
+    samples that ``count`` is worth, for what is judged per operation; all if not given. ValueError
+    for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")
@@ -194,6 +201,9 @@ def verdict(  # noqa: PLR0913
     low, high = (min(exceedances, 1), exceedances) if episodes is None else episodes
     if not min(exceedances, 1) <= low <= high <= exceedances:
         raise ValueError("episodes lie between 1 and the number of exceedances")
+    dense = low < exceedances and exceedances * NEAR > count
+    if dense:
+        low = high = exceedances
     seen = _Seen(
         budget_ns,
         exceedances,
@@ -204,6 +214,7 @@ def verdict(  # noqa: PLR0913
         counted,
         (low, high),
         count if effective is None else effective,
+        dense,
     )
     if duration_s is None:
         return _per_operation(seen, rate_per_hour)
