@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import report_runs as made
 from captures import analogue, regular, samples, session
 from conftest import Result
 from rtgauge.capture import Wanted, import_capture
@@ -140,6 +141,24 @@ def test_rising_and_falling_are_told_apart(tmp_path: Path) -> None:
     )
     only = trace_of(one, {**parameters, "edge": "falling"})
     assert (only.rising.count, only.falling.count) == (0, one.counts.count)
+
+
+def test_an_event_without_a_sample_is_not_an_unanswered_one() -> None:
+    """Event 3 and events 10 and 11 had no answer; that of event 8 may be another one's."""
+    index = np.array([at for at in range(20) if at not in (3, 8, 10, 11)], np.int64)
+    series = made.FakeSeries(
+        made.info(name="response", interval_ns=10**7),
+        index,
+        np.full(len(index), 300_000, np.int32),
+        gaps=((2, 1), (9, 2)),
+        lost=((8, 1, -(2**63)),),
+    )
+    step = made.step(0, [series], "log-host", header=made.header(0, "log-host"))
+    found = analyse([made.run([step])])  # type: ignore[list-item]
+    (one,) = found.figures[0].values()
+    assert (one.missed, one.lost) == (3, 1)
+    assert trace_of(one, {"edge": "both"}).open == (1, 2)
+    assert trace_of(one, {"edge": "rising"}).open == (3, 0)
 
 
 def test_what_is_not_answered_is_not_corrected(tmp_path: Path) -> None:

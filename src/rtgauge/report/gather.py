@@ -160,6 +160,8 @@ class Figures:
     """The effective number of samples around each percentile (``stats.effective_sizes``)."""
     halves: tuple[Counts, Counts] | None = None
     """Of answers to events: those to every other event, from the first and from the second on."""
+    missed_halves: tuple[int, int] = (0, 0)
+    """The events of both halves that have no answer."""
 
 
 def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
@@ -418,6 +420,7 @@ def _figures(
         halves=_halves(series)
         if is_response(info.name, info.unit) and not info.histogram_only
         else None,
+        missed_halves=_missed_halves(gap_index, gap_count, missed),
     )
 
 
@@ -428,6 +431,13 @@ def _halves(series: StoredSeries) -> tuple[Counts, Counts]:
         for half, builder in enumerate(builders):
             builder.add(chunk.value[chunk.index % 2 == half])
     return builders[0].build(), builders[1].build()
+
+
+def _missed_halves(index: Int64, count: Int64, missed: int) -> tuple[int, int]:
+    """Of the grid points missed, those of even and of odd index; gaps follow the points of
+    ``index``."""
+    even = int(((index + count + 2) // 2 - (index + 2) // 2).sum())
+    return even, missed - even
 
 
 def _from_histogram(series: StoredSeries) -> Counts:

@@ -78,9 +78,7 @@ def trace_of(figures: Figures, parameters: Mapping[str, str]) -> Trace:
         missed = (figures.missed, 0)
     else:
         rising, falling = figures.halves
-        events = figures.taken + figures.missed
-        # Every other event rises, the first one first.
-        missed = (max((events + 1) // 2 - rising.count, 0), max(events // 2 - falling.count, 0))
+        missed = figures.missed_halves  # every other event rises, the first one first
     turned = parameters.get("first-edge") == "falling" if edge == "both" else edge == "falling"
     if turned:
         rising, falling, missed = falling, rising, missed[::-1]
