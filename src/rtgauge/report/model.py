@@ -648,9 +648,15 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
     if ambiguous:
         events = "event" if ambiguous == 1 else "events"
         return f"but the answers to {ambiguous} {events} may be those of others", remedy
-    # Without the column, the run is of a version that credited late answers to the next event.
-    old = "ambiguous" not in told and bool(told.get("late"))
-    if told.get("unanswered") and (told.get("double") or old):
+    # Without the column, the run is of a version that credited late answers to the next event. With
+    # a constant delay nothing but the first events had no answer.
+    if "ambiguous" not in told and told.get("unanswered"):
+        return (
+            "but some events had no answer, and the version of rtgauge that measured them credited "
+            "late answers to the wrong events",
+            remedy,
+        )
+    if told.get("unanswered") and told.get("double"):
         return (
             "but some events had no answer while other edges answered nothing: late answers may "
             "be credited to the wrong events",
