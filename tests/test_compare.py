@@ -313,8 +313,8 @@ def test_boots_of_the_lab_are_told_apart_by_the_name_that_the_host_gave_them() -
         run.document["environment"]["lab"]["boot"] = boot
     document = compared(runs).document
     assert [one["boots"] for one in document["sets"]] == [1, 2]
-    assert "copies of each other" in document["note"]
-    assert "copies of each other" not in compared(study()).document["note"]
+    assert "identical and add no evidence" in document["note"]
+    assert "identical and add no evidence" not in compared(study()).document["note"]
 
 
 def test_sets_of_which_every_step_was_skipped_say_why() -> None:

@@ -185,7 +185,7 @@ def test_a_fault_of_a_renderer_is_one_line_and_leaves_no_file(
     monkeypatch.setattr(report, "FORMATS", {**report.FORMATS, ".md": faulty})
     with Store.open(str(tmp_path / "store")) as store:
         run = store.get(bundles.carry_out(store))
-        with pytest.raises(RtgaugeError, match=r"^a\.md could not be made of the run: IndexError"):
+        with pytest.raises(RtgaugeError, match=r"^cannot make a\.md from the run: IndexError"):
             report.write([run], tmp_path / "a.md")
     assert not (tmp_path / "a.md").exists()
 

@@ -143,15 +143,15 @@ def format_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def faults_as_errors(name: str) -> Iterator[None]:
-    """A fault of a renderer on a run that was accepted becomes one line: the run may come from
-    anybody. ``name``: what was made."""
+    """Turn a renderer's fault on an accepted run into one line, as the run may come from anybody.
+    ``name``: the report or text."""
     try:
         yield
     except RtgaugeError:
         raise
     except Exception as error:
         raise RtgaugeError(
-            f"{name} could not be made of the run: {type(error).__name__} in rtgauge",
+            f"cannot make {name} from the run: {type(error).__name__} in rtgauge",
             "try another format, and report this fault with the run that `rtgauge export` writes",
         ) from error
 

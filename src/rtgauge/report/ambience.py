@@ -87,10 +87,10 @@ def _largest(one: int | None, other: int | None) -> int | None:
 
 
 def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
-    """Of each CPU the time that a hypervisor took in the ``span_ns`` before the record.
+    """For each CPU, the time that a hypervisor took in the ``span_ns`` before the record.
 
-    The kernel books it in steps of 10 ms and when the CPU runs again, so that it may report more
-    than the time between two readings. What is above belongs to the time before.
+    The kernel books it in steps of 10 ms when the CPU runs again, and may report more than the
+    time between two readings. The excess belongs to the time before.
     """
     return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns]
 

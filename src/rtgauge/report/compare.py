@@ -629,10 +629,10 @@ def note(document: Mapping[str, Any]) -> str:
     )
     modes = {mode for one in document["sets"] for mode in one["emulated"]}
     emulated = {
-        "counted": " Emulated, counted mode: instructions as time (1 ns each), no cache model; no "
-        "board's figures. They show which paths are preemptible, not how long these take, and "
-        "maxima have no ratio: each is one sample of one boot. Boots of one image that are given "
-        "the same orders are copies of each other: more of them are no more evidence.",
+        "counted": " Emulated, counted mode: instructions as time (1 ns each), no cache model, not "
+        "the figures of a board. They show which paths are preemptible, not how long these take. "
+        "Maxima have no ratio, because each is one sample of one boot. Repeated boots of one image "
+        "with the same commands are identical and add no evidence.",
         "plain": " Emulated in real time: the host decides how late things are; no board's "
         "figures.",
     }

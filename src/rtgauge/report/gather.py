@@ -150,11 +150,11 @@ class Figures:
     starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """When the test loops of the step began, those of its other series too."""
     episodes: tuple[int, int] | None = None
-    """At least and at most as many as the exceedances of the budget are, missed periods included;
-    None where the times of exceedances are not known, or without a budget."""
+    """Lower and upper limit of the number of episodes, missed periods included. None where the
+    times of exceedances are not known, or without a budget."""
     unanswered: Counts | None = None
-    """Of answers to events: those without one, each at the time that its answer certainly took
-    longer than. None for other series."""
+    """For answers to events: the events without one, each at a lower limit of its answer time. None
+    for other series."""
     clustering: stats.Clustering | None = None
     effective: Mapping[str, int | None] | None = None
     """The effective number of samples around each percentile (``stats.effective_sizes``)."""
@@ -165,8 +165,8 @@ class Figures:
 
 
 def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
-    """The percentiles of series together. Of answers to events they are those of all events, so
-    far as these were answered: one that lies among the others is left out."""
+    """The percentiles of series together. For answers to events they cover all events; a percentile
+    that lies among unanswered events is left out."""
     open_ = [one.unanswered for one in figures if one.unanswered and one.unanswered.count]
     whole = Counts.merged([*(one.counts for one in figures), *open_])
     limit = min((table.min for table in open_ if table.min is not None), default=None)
@@ -175,8 +175,7 @@ def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
 
 
 def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:
-    """The intervals of these percentiles; a side that lies among events without an answer is not
-    limited."""
+    """The intervals of these percentiles; a limit among events without an answer is left open."""
     open_, sizes = figures.unanswered, dict(figures.effective or {})
     if open_ is None or open_.min is None:
         return stats.percentile_intervals(figures.counts, confidence, effective=sizes)
@@ -215,8 +214,8 @@ def gather(
 
 @dataclass(frozen=True)
 class _Rhythm:
-    """Of a series: the pace of its test loops, None if it has a time grid; when all test loops of
-    its step began; and until when at least the samples of the step last."""
+    """Of a series: the pace of its test loops, None on a time grid; the start times of all test
+    loops of its step; and a lower limit of the time at which the samples of the step end."""
 
     pace: stats.Pace | None
     starts: Int64
@@ -496,15 +495,15 @@ _FURTHEST: Final = 1 << 62
 
 @dataclass(frozen=True)
 class _Unanswered:
-    """Events without an answer: how long each was waited for, and the longest wait of each gap."""
+    """Events without an answer: the wait for each, and the longest wait of each gap."""
 
     limits: Counts
     longest: Int64
 
 
 def _timeout_ns(step: StoredStep, interval_ns: int) -> int:
-    """How long an answer is waited for: for the step's own time, or until the next event. A timeout
-    above the interval holds the next event back."""
+    """How long the step waits for an answer: its timeout, or until the next event. A timeout above
+    the interval holds the next event back."""
     asked = step.header.parameters.get("timeout") if step.header is not None else None
     try:
         timeout_ns = 0 if asked is None else parse_duration(asked.effective)
@@ -546,10 +545,10 @@ def _unanswered(series: StoredSeries, step: StoredStep, missed: int) -> _Unanswe
         near = np.diff(index) == 1
         wait(index[:-1][near], offset[:-1][near], offset[1:][near])
         last = (int(index[-1]), int(offset[-1]))
-    if last is not None:  # after the last event an interval is waited for at most
+    if last is not None:  # the wait after the last event is at most an interval
         wait(*(np.array([one], np.int64) for one in (*last, min(last[1], 0))))
     known = table.build()
-    rest = missed - known.count  # waited for nobody knows how long
+    rest = missed - known.count  # with an unknown wait
     zero = Counts.of_table(*(np.array([n] if rest > 0 else [], np.int64) for n in (0, rest)))
     return _Unanswered(Counts.merged((known, zero)), longest)
 
@@ -601,7 +600,7 @@ class _Exceeding:
         return np.where(known, reach, 0)
 
     def episodes(self, lost_runs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """At least, and at most, as many; ``lost_runs``: number and largest of lost samples."""
+        """Lower and upper limit; ``lost_runs``: number and maximum of lost samples."""
         if self._waited is not None:
             left = ~self._done & (self._waited >= self.limit)
             begin = self._gap_index[left] + 1

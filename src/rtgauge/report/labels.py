@@ -289,13 +289,13 @@ def work_text(load: Mapping[str, Any]) -> str:
 
 
 def peak(one: Mapping[str, Any]) -> int | None:
-    """The maximum of a series; where events were not answered, what it is at least."""
+    """The maximum of a series, or its lower limit where events were not answered."""
     least = one["max_at_least"]
     return one["max"] if least is None else numbers.AtLeast(least)
 
 
 def highest(values: Iterable[int | None]) -> int | None:
-    """The largest of maxima; at least as large where one of them is."""
+    """The largest of maxima; a lower limit if one of them is a lower limit."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -305,8 +305,8 @@ def highest(values: Iterable[int | None]) -> int | None:
 
 
 def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
-    """The place of the series with the highest maximum, first of those that are at least as high;
-    None if none has a sample."""
+    """The place of the series with the highest maximum, lower limits first; None if no series has a
+    sample."""
     peaks = [(peak(one), place) for place, one in enumerate(series)]
     filled = [
         (value, isinstance(value, numbers.AtLeast), -place)
@@ -344,7 +344,7 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
 
 
 def groups(one: Mapping[str, Any]) -> str:
-    """That large values come in groups, and what that means for the bound; empty if they do not."""
+    """Says that large values come in groups, and the effect on the bound; empty if they do not."""
     found, bound = one["clustering"], one["bound"]
     if not found or not found["clustered"]:
         return ""
@@ -385,7 +385,9 @@ def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
             f"{numbers.duration(bound['period_s'])}"
         )
         if one["interval_ns"] > 0 and not answers:
-            text += "; a disturbance of length L < interval must come (interval/L) times more often"
+            text += (
+                "; a disturbance of length L < interval must occur (interval/L) times more often"
+            )
         text += "."
     return text
 

@@ -36,7 +36,7 @@ MINUS = "\u2212"
 
 
 class AtLeast(int):
-    """A value that the true one is not below: it is shown with ≥."""
+    """A lower limit of the true value, shown with ≥."""
 
 
 @dataclass(frozen=True)

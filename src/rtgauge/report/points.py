@@ -248,8 +248,8 @@ def negative_points(run: Run) -> list[Point]:
         if lost:
             responses = all(is_response(o["name"], o["unit"]) for o in members if o["lost"])
             text = (
-                f"{_plural(lost, 'event', 'events')} without a sample: which answer is theirs is "
-                "not known, or it was lost"
+                f"{_plural(lost, 'event', 'events')} without a sample: their answers are "
+                "ambiguous or were lost"
                 if responses
                 else f"{_plural(lost, 'sample', 'samples')} lost after they were taken"
             )

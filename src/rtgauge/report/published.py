@@ -26,7 +26,7 @@ _ANSWERS: Final = ("log-host", "response")
 """What the published figures call the time from an event to its answer."""
 
 ENOUGH: Final = 3
-"""A maximum has a place among this many published ones or more; fewer say nothing."""
+"""Number of published maxima from which on a maximum has a place among them."""
 
 Series = Mapping[str, Any]
 
@@ -56,10 +56,10 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
     """Where the maxima of a step stand among the published ones of the same quantity.
 
     Compared with rows of the same series, context and label or method, measured under load if the
-    step was, and idle if it was. A published maximum of which only a lower bound is known
-    (``max_bound``) counts where that is larger already. Series without real-time priority, and
-    those with unanswered events, have no place. Of series that differ in their CPU alone: the
-    largest.
+    step was, and idle if it was. A published maximum known only by a lower bound
+    (``max_bound``) counts if that bound is already larger. Series without real-time priority or
+    with unanswered events have no place. Of series that differ only in their CPU, the largest has
+    one.
     """
     if step["load"].get("disturb") or run["environment"].get("lab") or step["state"] == "failed":
         return []

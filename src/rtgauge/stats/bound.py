@@ -6,8 +6,8 @@ larger one is at most 1 - (1-c)**(1/n) with confidence c, about 3/n at 95 % (the
 Hanley & Lippman-Hand 1983; for k exceedances Clopper & Pearson 1934). Over time, k events in T
 bound the rate of a Poisson process (Garwood 1936), about 3/T for none: a run of length T shows late
 wake-ups of this task that are more frequent than once in T/3. A disturbance of the machine that
-lasts L, less than the interval, is met with chance L/interval: it has to come (interval/L) times
-more often to be seen.
+lasts L, less than the interval, is hit with probability L/interval, so it must occur (interval/L)
+times more often to be seen.
 
 All bounds are one-sided: with the given confidence the truth is not above them.
 """
@@ -159,10 +159,10 @@ def bound_of_run(
 ) -> Bound:
     """The bound that stands beside the observed maximum of a series.
 
-    ``exceedances``: how many of the ``count`` are known to be larger, or not known (events without
-    an answer). ``timed``: whether the samples watch all of the duration, as on a time grid; only
-    then there are bounds over time. ``effective``: the number of independent samples that they are
-    worth; all if not given.
+    ``exceedances``: number of the ``count`` that are larger or unknown (events without an answer).
+    ``timed``: whether the samples cover all of the duration, as on a time grid; only then does the
+    series have bounds over time. ``effective``: the equivalent number of independent samples; all
+    if not given.
     """
     timed = timed and duration_s > 0
     return Bound(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many independent samples a series is worth where its samples depend on each other.
+"""The effective number of samples of a series whose samples depend on each other.
 
 Around a percentile: each sample is above it or not, and the part above varies from batch to batch
 of the time more than that of independent samples would. The design effect is the ratio of the two
@@ -32,7 +32,7 @@ FEWEST: Final = 10
 _FOUND: Final = 0.9
 """Independent samples have a design effect that counts as dependence in one case of ten."""
 _APART: Final = 2.0
-"""By as many standard errors batches may go with their neighbours."""
+"""Number of standard errors up to which batches may correlate with their neighbours."""
 
 
 def effective_size(above: Int64, count: Int64) -> int | None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many disturbances the exceedances of a budget are: those close to each other are one episode.
+"""Number of disturbances behind the exceedances of a budget: those close together are one episode.
 
 On the path of a sample: sealed samples -> here (in the pass of ``report.gather``) -> verdict.
 
 A task that is held up for 50 ms at 1 ms exceeds its budget about 50 times, because of one event.
-An allowed rate is one of events, so it is held against episodes. Runs declustering: exceedances
+An allowed rate counts events, so it is compared with episodes. Runs declustering: exceedances
 fewer than ``NEAR`` intervals apart belong to one cluster (S. Coles, An Introduction to Statistical
 Modeling of Extreme Values, 2001, section 5.3.2).
 """
@@ -26,9 +26,9 @@ NEAR: Final = 10
 class EpisodesBuilder:
     """Counts the episodes of a series whose parts arrive in any order.
 
-    Positions are numbers of periods on the time grid. What is kept of a part is where its first
-    exceedance and its last one are, and the number of its episodes: memory does not grow with the
-    number of exceedances.
+    Positions are numbers of periods on the time grid. Of each part, the builder keeps the
+    positions of its first and last exceedance and the number of its episodes, so memory does not
+    grow with the number of exceedances.
     """
 
     def __init__(self, near: int = NEAR) -> None:
