@@ -144,4 +144,4 @@ def test_a_target_whose_settings_cannot_be_looked_at(
     monkeypatch.setenv("RTGAUGE_AGENT", str(script))
     result = rtgauge("run", "timer", "--for", "1s")
     assert result.code == 4
-    assert "run 'rtgauge-agent restore' there" in result.err
+    assert "Run 'rtgauge-agent restore' there" in result.err
