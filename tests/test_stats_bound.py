@@ -218,7 +218,7 @@ def test_operations_in_groups_are_worth_fewer() -> None:
     """A third as much: three times the samples decide."""
     found = verdict(150_000, 0, 6000, None, effective=2000)
     assert found.result == "inconclusive" and found.needed_samples == 3 * 2995
-    assert "worth 2\N{NO-BREAK SPACE}000" in found.evidence
+    assert "equivalent to 2\N{NO-BREAK SPACE}000" in found.evidence
     assert verdict(150_000, 0, 8985, None, effective=2995).result == "pass"
     assert verdict(150_000, 1, 8985, None, effective=2995).result == "fail"
     assert verdict(150_000, 0, 8985, 1.0, effective=2995) == verdict(150_000, 0, 8985, 1.0)
