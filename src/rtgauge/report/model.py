@@ -199,8 +199,8 @@ def _chapters(catalogue: Any) -> dict[str, str]:
 
 
 def _rhythms(catalogue: Any) -> set[str]:
-    """Measurements whose task sleeps for a time and works, on a grid or not: they watch all of the
-    time that they last. Others without a grid repeat an operation, in turns with others."""
+    """Measurements whose task sleeps and wakes, on a grid or not, and so covers the whole duration.
+    Others without a grid repeat an operation, in turns with other series."""
     return {
         str(one.get("name"))
         for one in (catalogue or {}).get("measurements") or ()
@@ -529,7 +529,7 @@ def _spread(stored: StoredSeries, figures: gather.Figures) -> float | None:
 
 
 def _at_least(figures: gather.Figures) -> int | None:
-    """What the largest value certainly is, where an event was not answered; else None."""
+    """Lower limit of the maximum where an event was not answered; else None."""
     if figures.unanswered is None or figures.unanswered.max is None:
         return None
     return max(
@@ -595,8 +595,8 @@ def _budget_verdict(
 
 
 def _more_samples(step: StoredStep, count: int, needed: int) -> str:
-    """What to ask for, so that the series gets as many samples as are needed: it may get a part
-    only of those that its step is asked for, and a limit of time must not end the step before."""
+    """The options that give the series the samples needed. It may get only part of the samples of
+    its step, and a time limit must not end the step earlier."""
     parameters = {} if step.header is None else step.header.parameters
     asked = parameters.get("samples")
     option = needed
@@ -631,8 +631,8 @@ def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
 
 
 def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
-    """The doubt whether answers belong to the events that they are credited to, from the table
-    ``answers`` of log hosts and captures."""
+    """The doubt that answers are credited to the right events, from the table ``answers`` of log
+    hosts and captures."""
     told: dict[str, int] = {}
     for table in step.tables:
         for row in table.rows if table.name == "answers" else ():
@@ -647,7 +647,7 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
     )
     if ambiguous:
         events = "event" if ambiguous == 1 else "events"
-        return f"but the answers to {ambiguous} {events} may be those of others", remedy
+        return f"but the answers to {ambiguous} {events} may belong to other events", remedy
     # Without the column, the run is of a version that credited late answers to the next event. With
     # a constant delay nothing but the first events had no answer.
     if "ambiguous" not in told and told.get("unanswered"):
@@ -658,7 +658,7 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
         )
     if told.get("unanswered") and told.get("double"):
         return (
-            "but some events had no answer while other edges answered nothing: late answers may "
+            "but some events had no answer and some edges answered no event: late answers may "
             "be credited to the wrong events",
             remedy,
         )

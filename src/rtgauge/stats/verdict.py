@@ -42,7 +42,7 @@ __all__ = ["DEFAULT_PROBABILITY", "DEFAULT_RATE_PER_HOUR", "BudgetVerdict", "ver
 Result = Literal["pass", "fail", "inconclusive"]
 
 DEFAULT_RATE_PER_HOUR = 1.0
-"""What a pass claims where no allowed rate was given: fewer episodes than this an hour."""
+"""What a pass claims if no allowed rate was given: fewer episodes per hour than this."""
 
 DEFAULT_PROBABILITY = 0.001
 """What a pass claims without a time grid: at most this share of operations exceeds the budget."""
@@ -61,7 +61,7 @@ class BudgetVerdict:
     """None without a time grid."""
     exceedances: int
     episodes: tuple[int, int]
-    """At least, and at most, this many; the same where the times of all exceedances are known."""
+    """Lower and upper limit; equal where the times of all exceedances are known."""
     count: int
     duration_s: float | None
     confidence: float
@@ -130,7 +130,7 @@ class _Seen:
             seen = f"{self.budget} exceeded in {number} episode{'' if high == 1 else 's'}"
             seen += f" ({share}){over}"
             if low < high:
-                seen += ", of which the times are not known"
+                seen += ", because their times are not known"
         if self.unknown:
             seen += f", {number_text(self.unknown)} more of unknown value"
         return seen
@@ -283,7 +283,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     claimed = f"1 in {number_text(round(1 / DEFAULT_PROBABILITY))}"
     text = seen.text(False)
     if seen.effective < seen.count:
-        text += f" (which come in groups, and are worth {number_text(seen.effective)})"
+        text += f" (in groups, equivalent to {number_text(seen.effective)} independent ones)"
     needed: int | None = None
     result: Result
     if rate_per_hour is not None:
