@@ -291,6 +291,13 @@ def _step(**changes: Any) -> Callable[[Files], bytes]:
     )
 
 
+def _totals(**changes: Any) -> Callable[[Files], bytes]:
+    def change(document: dict[str, Any]) -> None:
+        document["series"][0]["totals"].update(changes)
+
+    return lambda files: pack(with_json(files, "steps/000/seal.json", change))
+
+
 def _sealed(**changes: Any) -> Callable[[Files], bytes]:
     return lambda files: pack(
         with_json(
@@ -481,6 +488,14 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "text for a number": (_sealed(rows="40"), "'rows'"),
     "a name of another series": (_sealed(name="x"), "do not agree on series 0"),
     "another series": (_sealed(series=9), "different series"),
+    "another maximum": (_sealed(max=1), "another maximum of series 0"),
+    "no maximum": (_sealed(max=None), "another maximum of series 0"),
+    "a series that serves another": (_sealed(companion=0), "do not agree on series 0"),
+    "a longer time": (_totals(last_due_ns=10**15), "other times of series 0"),
+    "another state at the end": (
+        _json("steps/000/seal.json", trailer={"state": "failed", "reason": "", "remedy": ""}),
+        "do not agree",
+    ),
     "no seal": (_dropped("steps/000/seal.json"), "step 0 is not sealed"),
     "no records": (_dropped("steps/000/records.cbor"), "step 0 is not sealed"),
     "no samples": (_dropped(SERIES), "not all there"),

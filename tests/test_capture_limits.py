@@ -170,3 +170,9 @@ def test_a_lower_limit_of_memory_does_not_end_the_conversion(tmp_path: Path) -> 
         patch.setenv("PATH", f"{tmp_path}:{path}")
         done = imported(tmp_path / "a.vcd", *LINES)
     assert "sigrok-cli cannot read it: no capture" in said(done)
+
+
+def test_the_channels_of_a_wide_table_are_not_all_listed(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(("0," * 30000 + "0\n") * 2)
+    assert len(said(imported(path, *LINES))) < 500

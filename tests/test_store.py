@@ -795,6 +795,27 @@ def test_migrations_make_the_table_that_the_program_uses(store: Store) -> None:
     assert max(migrations.known()) == index.MIGRATION
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "headline = CAST(x'6dff6e' AS TEXT)",
+        "id = CAST(x'ff' AS TEXT)",
+        "duration_s = 9e999",
+        "duration_s = -9e999",
+    ],
+)
+def test_a_row_of_the_index_that_nobody_can_have_written(store: Store, change: str) -> None:
+    """Nobody but who damaged the index: it is made again from the run."""
+    run = finished(store)
+    before = store.runs()
+    with sqlite3.connect(store.path.parent / "index.db") as database:
+        database.execute(f"UPDATE runs SET {change}")
+    database.close()
+    with Store.open(str(store.path.parent)) as again:
+        assert again.runs() == before
+        assert again.get(run[:8]).id == run
+
+
 def test_an_index_of_a_newer_version(store: Store) -> None:
     store.close()
     database = sqlite3.connect(store.path.parent / "index.db")

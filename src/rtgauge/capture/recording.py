@@ -109,7 +109,10 @@ class Recording:
         folded = [one for one in self.channels if one.casefold() == name.casefold()]
         if len(folded) == 1:
             return folded[0]
-        raise UsageError(f"the capture has no channel '{name}'", nearest(name, self.channels))
+        remedy = nearest(name, self.channels)
+        if not remedy.startswith("did you mean"):
+            remedy = f"known are: {listed}"
+        raise UsageError(f"the capture has no channel '{name}'", remedy)
 
 
 def refuse(why: str, remedy: str = REMEDY) -> NoReturn:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +24,14 @@ from rtgauge.store.folder import DOCUMENT, FORMAT, VERSION, step_path
 from rtgauge.store.pages import check_parquet
 from rtgauge.store.samples import StoredRun, StoredStep
 from rtgauge.store.scan import SeriesScan, scan_stream
-from rtgauge.store.seal import RECORDS, SEAL, SealedSeries, parquet_name, read_seal
+from rtgauge.store.seal import (
+    RECORDS,
+    SEAL,
+    SealedSeries,
+    parquet_name,
+    read_seal,
+    trailer_state,
+)
 from rtgauge.stream import (
     COUNT_LIMIT,
     NUMBER_LIMIT,
@@ -310,7 +318,7 @@ def _step(step: StoredStep, kept: _Kept) -> None:
     scan = scan_stream(folder / RECORDS, sealed=True, sink=kept)
     if scan.end.dropped_bytes:
         raise _Wrong(f"the records of {name} are damaged: {scan.end.reason}")
-    if scan.end.complete != seal.end.complete or (scan.trailer is None) != (seal.trailer is None):
+    if scan.end.complete != seal.end.complete or trailer_state(scan.trailer) != seal.trailer:
         raise _Wrong(f"records and seal of {name} do not agree")
     if [one.series for one in seal.series] != list(scan.series):
         raise _Wrong(f"records and seal of {name} have different series")
@@ -320,10 +328,11 @@ def _step(step: StoredStep, kept: _Kept) -> None:
     told = {one.series: one for one in (scan.trailer.series if scan.trailer else ())}
     for one in seal.series:
         _series(folder, one, scan.series[one.series], told.get(one.series), name)
-    for series in step.series:
+    for one, series in zip(seal.series, step.series, strict=True):
         if reason := wrong_totals(series.totals):
             raise _Wrong(f"series {series.info.series} of {name}: {reason}")
-        _samples(series.info, series.chunks(), name)
+        found = _samples(series.info, series.chunks(), name)
+        _same(one, scan.series[one.series], told.get(one.series), found, name)
 
 
 class _Kept:
@@ -360,7 +369,7 @@ def _series(
 ) -> None:
     info, where = scan.info, f"series {sealed.series} of {name}"
     same = (sealed.name, sealed.unit, sealed.scale) == (info.name, info.unit, info.scale)
-    same = same and sealed.totals.series == sealed.series
+    same = same and sealed.totals.series == sealed.series and sealed.companion == info.companion
     if not same or (told is not None and _counts(told) != _counts(sealed.totals)):
         raise _Wrong(f"records and seal of {name} do not agree on series {sealed.series}")
     if sealed.max is not None and not abs(sealed.max) * info.scale <= NUMBER_LIMIT:
@@ -372,15 +381,45 @@ def _series(
             raise _Wrong(f"{where}: {error}") from error
 
 
+def _same(
+    sealed: SealedSeries,
+    scan: SeriesScan,
+    told: SeriesTotals | None,
+    found: _Found | None,
+    name: str,
+) -> None:
+    """What the seal says of a series is what sealing makes of its records and samples."""
+    largest = found.largest if found else None
+    if scan.histogram is not None and scan.histogram.count:
+        largest = max(scan.histogram.max, scan.histogram.max if largest is None else largest)
+    if sealed.max != largest:
+        raise _Wrong(f"the seal of {name} has another maximum of series {sealed.series}")
+    times = (sealed.totals.first_due_ns, sealed.totals.last_due_ns)
+    known = {(told.first_due_ns, told.last_due_ns)} if told else set()
+    if found and not scan.info.interval_ns:
+        known.add(found.due_ns)
+    if known and times not in known:
+        raise _Wrong(f"the seal of {name} has other times of series {sealed.series}")
+
+
 def _counts(totals: SeriesTotals) -> tuple[int, ...]:
     return totals.count, totals.missed, totals.lost, totals.overruns
 
 
-def _samples(info: SeriesInfo, chunks: Any, name: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the samples of a series are: the largest, and the least and the largest time."""
+
+    largest: int
+    due_ns: tuple[int, int]
+
+
+def _samples(info: SeriesInfo, chunks: Any, name: str) -> _Found | None:
     """Read all samples; StoreError where they cannot be. They must rise and lie within the limits
-    of a stream (docs/stream.md)."""
+    of a stream (docs/stream.md). None where there are no samples."""
     where = f"series {info.series} of {name}"
     last = -1
+    found = None
     for chunk in chunks:
         if not len(chunk.index):
             continue
@@ -390,6 +429,13 @@ def _samples(info: SeriesInfo, chunks: Any, name: str) -> None:
         largest = max(last * info.interval_ns, _size(chunk.due_ns), _size(chunk.value) * info.scale)
         if last > COUNT_LIMIT or largest > NUMBER_LIMIT:
             raise _Wrong(f"{where}: its samples are beyond what they can be")
+        highest = int(chunk.value.max())
+        times = int(chunk.due_ns.min()), int(chunk.due_ns.max())
+        if found is not None:
+            highest = max(highest, found.largest)
+            times = min(times[0], found.due_ns[0]), max(times[1], found.due_ns[1])
+        found = _Found(highest, times)
+    return found
 
 
 def _size(numbers: Any) -> int:

@@ -67,7 +67,18 @@ def _wrong_types() -> str:
         )
         listed = ", ".join(f"'{kind}'" for kind in kinds)
         parts.append(f"typeof({column.name}) NOT IN ({listed})")
-    return " OR ".join(parts)
+        if isinstance(column.type, sa.Float):
+            parts.append(f"abs({column.name}) = 9e999")  # infinite
+    texts = [f"CAST({c.name} AS BLOB)" for c in runs.columns if isinstance(c.type, sa.String)]
+    return " OR ".join([*parts, f"NOT is_utf8({', '.join(texts)})"])
+
+
+def _is_utf8(*texts: bytes) -> bool:
+    try:
+        b"".join(texts).decode()
+    except (TypeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 _WRONG_TYPES = _wrong_types()
@@ -145,7 +156,7 @@ class Index:
         if sa.inspect(connection).has_table("alembic_version"):
             found = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
         if found == MIGRATION:
-            if self._file is not None:  # SQLite takes any type in any column
+            if self._file is not None:  # SQLite takes any type, and any bytes, in any column
                 connection.execute(sa.text(f"DELETE FROM runs WHERE {_WRONG_TYPES}"))
             return
         from rtgauge.store import migrations  # noqa: PLC0415 (Alembic is slow to import)
@@ -266,6 +277,7 @@ def _connected(connection: Any, _record: Any) -> None:
     # Transactions are begun by _begin, at once for writing: two processes then wait for each
     # other instead of failing half-way.
     connection.isolation_level = None
+    connection.create_function("is_utf8", -1, _is_utf8, deterministic=True)
     try:
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
     except sqlite3.OperationalError as error:

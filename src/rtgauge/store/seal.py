@@ -56,6 +56,7 @@ __all__ = [
     "parquet_name",
     "read_seal",
     "seal_step",
+    "trailer_state",
 ]
 
 STREAM = "stream.cbor"
@@ -144,7 +145,7 @@ def seal_step(folder: Path, run: str, step: int) -> Seal:
                 companion=info.companion,
             )
         )
-    seal = Seal(scan.end, _trailer_state(scan.trailer), sealed)
+    seal = Seal(scan.end, trailer_state(scan.trailer), sealed)
     write_json(folder / SEAL, _document(seal))
     with store_errors("write", folder / DROPPED):
         _keep_dropped(folder, stream, scan)
@@ -183,7 +184,8 @@ def _document(seal: Seal) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, **dataclasses.asdict(seal)}
 
 
-def _trailer_state(trailer: Trailer | None) -> dict[str, str] | None:
+def trailer_state(trailer: Trailer | None) -> dict[str, str] | None:
+    """How a seal says what a trailer says."""
     if trailer is None:
         return None
     return {"state": trailer.state, "reason": trailer.reason, "remedy": trailer.remedy}
