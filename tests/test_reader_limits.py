@@ -94,6 +94,24 @@ def test_what_a_stream_makes_a_reader_keep(
     assert reason in ended(stream)
 
 
+@pytest.mark.parametrize(
+    ("most", "names", "reason"),
+    [
+        (256, lambda one: {"temperature_mc": {str(one): 1}}, "256 sensors of temperature"),
+        (4096, lambda one: {"cpus": [one]}, "4096 CPUs"),
+    ],
+)
+def test_what_is_watched_beside_is_limited(most: int, names: Any, reason: str) -> None:
+    """Reports have an entry for each, however short the names are."""
+    stream = Builder()
+    for one in range(most):
+        stream.add(RecordType.AMBIENCE, streams.ambience_body(**names(one)))
+        stream.add(RecordType.AMBIENCE, streams.ambience_body(**names(0)))
+    assert "no trailer" in ended(stream)
+    stream.add(RecordType.AMBIENCE, streams.ambience_body(**names(most)))
+    assert f"the stream has more than {reason}" in ended(stream)
+
+
 def test_a_bundle_with_tables_without_columns_is_refused(tmp_path: Path) -> None:
     stream = Builder().series(0)
     with Store.open(str(tmp_path / "one")) as store:

@@ -54,6 +54,10 @@ CELLS_LIMIT = 100_000
 """Values of all tables of a stream."""
 TABLES_LIMIT = 1000
 VERDICTS_LIMIT = 10_000
+SENSORS_LIMIT = 256
+CPUS_LIMIT = 4096
+"""Sensors of temperature and CPUs that the records ``ambience`` of a stream name: reports have an
+entry for each."""
 KEPT_LIMIT = 1 << 24
 """Bytes of the records of a stream whose content a reader keeps: facts, settings, tables, rules."""
 UNKNOWN = INT64_MIN
@@ -495,13 +499,21 @@ def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
 class Kept:
     """Adds up what a reader keeps of a stream; Bad at the first record that is too much."""
 
-    __slots__ = ("_bytes", "_cells", "_tables", "_verdicts")
+    __slots__ = ("_bytes", "_cells", "_cpus", "_sensors", "_tables", "_verdicts")
 
     def __init__(self) -> None:
         self._bytes = self._cells = self._tables = self._verdicts = 0
+        self._cpus: set[int] = set()
+        self._sensors: set[str] = set()
 
     def add(self, record: Record, size: int) -> None:
         """A record of ``size`` bytes."""
+        if isinstance(record, Ambience):
+            self._cpus.update(record.cpus)
+            self._sensors.update(record.temperature_mc)
+            _check_most("sensors of temperature", len(self._sensors), SENSORS_LIMIT)
+            _check_most("CPUs", len(self._cpus), CPUS_LIMIT)
+            return
         if not isinstance(record, Environment | Setting | Table | Verdict):
             return
         self._bytes += size
@@ -515,8 +527,12 @@ class Kept:
             ("tables", self._tables, TABLES_LIMIT),
             ("rules", self._verdicts, VERDICTS_LIMIT),
         ):
-            if number > most:
-                raise Bad(f"the stream has more than {most} {name}")
+            _check_most(name, number, most)
+
+
+def _check_most(name: str, number: int, most: int) -> None:
+    if number > most:
+        raise Bad(f"the stream has more than {most} {name}")
 
 
 RECORDS: dict[int, Callable[[int, Body, DeclaredSeries], Record]] = {
