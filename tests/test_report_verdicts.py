@@ -217,6 +217,27 @@ def test_events_that_were_held_back_take_their_time() -> None:
     assert only(made.run([all_answered]))["series"][0]["bound"]["duration_s"] == 6.0
 
 
+def test_events_after_late_answers_were_held_back() -> None:
+    """Each answer took longer than the interval, and held the next event back for another one."""
+    series = answers(set())
+    series.value[:] = 13 * MS
+    series.value[300] = 16 * MS
+    step = log_host(series, "100ms", budget_ns=15 * MS, rate_per_hour=50.0)
+    step.trailer = stream.Trailer(9, "complete", "", "", 12 * S, 9, (), 0)
+    assert only(made.run([step]))["series"][0]["bound"]["duration_s"] == 12.0
+
+
+def test_a_capture_holds_no_event_back() -> None:
+    """How long the capture goes on after the last event says nothing of the events."""
+    step = log_host(answers({77}), budget_ns=10 * MS, rate_per_hour=10.0)
+    assert step.header is not None
+    step.header = dataclasses.replace(step.header, machine="")
+    step.trailer = stream.Trailer(9, "complete", "", "", 3600 * S, 9, (), 0)
+    run = only(made.run([step]))
+    assert run["series"][0]["bound"]["duration_s"] == 6.0
+    assert run["verdicts"][0]["result"] != "pass"
+
+
 # --- episodes ------------------------------------------------------------------------------------
 
 

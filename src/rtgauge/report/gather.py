@@ -393,6 +393,7 @@ def _figures(
     # The last snapshot may be older than the last samples.
     maxima += [kept_max * info.scale] if kept_max is not None else []
     maxima += [counts.max] if counts.max is not None else []
+    longest = max(maxima, default=None)
     return Figures(
         counts=counts,
         corrected=corrected,
@@ -404,9 +405,9 @@ def _figures(
         lost_runs=lost_runs,
         overruns=totals.overruns,
         first=first,
-        max=max(maxima, default=None),
+        max=longest,
         rest=_rest(counts, first),
-        duration_s=_duration_s(series, step),
+        duration_s=_duration_s(series, step, longest),
         timeline=timeline,
         heat=heat,
         around=around,
@@ -467,8 +468,12 @@ def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
     }
 
 
-def _duration_s(series: StoredSeries, step: StoredStep) -> float:
-    """The time for which the series speaks: on a grid all its periods, else the step's length."""
+def _duration_s(series: StoredSeries, step: StoredStep, longest: int | None) -> float:
+    """The time for which the series speaks: on a grid all its periods, else the step's length.
+
+    ``longest``: the largest value. While an event has no answer the next may be held back, so that
+    its periods come later than due. In a capture, which no machine's agent made, none is held back.
+    """
     totals, info = series.totals, series.info
     span = totals.last_due_ns - totals.first_due_ns
     if totals.count == 0 and totals.missed == 0:
@@ -476,10 +481,11 @@ def _duration_s(series: StoredSeries, step: StoredStep) -> float:
     if (
         info.interval_ns > 0
         and waits_for_answers(info.name, info.unit)
-        and totals.missed
+        and (totals.missed or (longest or 0) > info.interval_ns)
+        and step.header is not None
+        and step.header.machine
         and step.trailer
     ):
-        # events may have been held back while one had no answer
         return max(step.trailer.duration_ns, span + info.interval_ns) / 1e9
     if info.interval_ns > 0:
         return (span + info.interval_ns) / 1e9
