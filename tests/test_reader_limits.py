@@ -15,13 +15,13 @@ import pytest
 import bundles
 import rtgauge.stream.bodies
 import streams
-from rtgauge.errors import StoreError
+from rtgauge.errors import StoreError, TargetError
 from rtgauge.report.labels import series_labels
 from rtgauge.store import Store, StreamFile
 from rtgauge.store.bundle import import_bundle
 from rtgauge.store.folder import FLOOR
 from rtgauge.stream import RecordType, StreamReader
-from rtgauge.target.ssh import MESSAGES_MAX, _Messages
+from rtgauge.target.ssh import MESSAGES_MAX, SshTarget, _Messages
 from streams import Builder
 
 CONSTANT = 512 << 20
@@ -237,3 +237,15 @@ def test_what_ssh_writes_is_kept_at_its_ends_alone() -> None:
     assert text.endswith("xxx\nlast\n")
     assert f"({30_000_012 - 2 * MESSAGES_MAX} bytes left out)" in text
     assert len(text) < 2 * MESSAGES_MAX + 100
+
+
+def test_what_an_error_repeats_of_ssh_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nprintf '%030000d' 0 >&2\nexit 255\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(TargetError, match="cannot be reached: 000") as caught:
+        SshTarget("//board")
+    assert len(caught.value.message) < 600

@@ -41,7 +41,7 @@ from typing import IO, Any, Final, cast
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError
-from rtgauge.facts import printable
+from rtgauge.facts import one_line, printable
 from rtgauge.lab.programs import static_agent
 from rtgauge.link import bandwidth_text
 from rtgauge.target.local import LocalAgent, put_back
@@ -67,6 +67,8 @@ PATIENCE_S: Final = 2.0
 READ_BYTES: Final = 64 * 1024
 ANSWER_MAX: Final = 4 * 1024 * 1024
 MESSAGES_MAX: Final = 64 * 1024
+SAID_MAX: Final = 500
+"""Characters of ssh's last line that an error repeats."""
 LAST_WORDS_S: Final = 1.0
 """Time for what ssh wrote before it ended; a program that it started may hold the pipe open."""
 #: A socket's path has 108 bytes, of which ssh wants 17 for itself.
@@ -409,7 +411,7 @@ class _Connection:
     def _said(self) -> str:
         """ssh's last words; none once this is closed."""
         lines = [line.strip() for line in self._messages().splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+        return one_line(lines[-1], SAID_MAX) if lines else ""
 
     def _key_has_changed(self) -> bool:
         return "IDENTIFICATION HAS CHANGED" in self._messages()
