@@ -112,6 +112,28 @@ def test_what_is_watched_beside_is_limited(most: int, names: Any, reason: str) -
     assert f"the stream has more than {reason}" in ended(stream)
 
 
+def test_sensors_of_all_steps_of_a_bundle_are_limited(tmp_path: Path) -> None:
+    """Each step within the limit of a stream, with other names."""
+    with Store.open(str(tmp_path / "one")) as store:
+        data = Builder().series(0).trailer().data
+        files = bundles.files_of(store.path / bundles.carry_out(store, data=data))
+
+    def five_steps(document: dict[str, Any]) -> None:
+        first = document["steps"][0]
+        document["steps"] = [first | {"step": n, "folder": f"steps/{n:03}"} for n in range(5)]
+
+    files = bundles.with_json(files, "run.json", five_steps)
+    for step in range(5):
+        names = {str(one): 1 for one in range(256 * step, 256 * step + 256)}
+        stream = Builder().series(0)
+        stream.add(RecordType.AMBIENCE, streams.ambience_body(temperature_mc=names))
+        files[f"steps/{step:03}/records.cbor"] = stream.trailer().data
+        files[f"steps/{step:03}/seal.json"] = files["steps/000/seal.json"]
+    (tmp_path / "b.rtgauge").write_bytes(bundles.pack(files))
+    with Store.open(str(tmp_path / "two")) as store, pytest.raises(StoreError, match="1024 sens"):
+        import_bundle(store, tmp_path / "b.rtgauge")
+
+
 def test_a_bundle_with_tables_without_columns_is_refused(tmp_path: Path) -> None:
     stream = Builder().series(0)
     with Store.open(str(tmp_path / "one")) as store:

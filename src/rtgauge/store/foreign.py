@@ -59,6 +59,8 @@ _ENDED = ("complete", "interrupted", "failed", "skipped")
 _NONE = type(None)
 KEPT_LIMIT = 1 << 27
 """The most bytes of records of a run that a reader keeps in memory: tables, settings, facts."""
+RUN_SENSORS_LIMIT = 1024
+"""Of all steps of a run; a stream has its own limit (docs/stream.md)."""
 _PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
 """Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
@@ -340,10 +342,15 @@ class _Kept:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self.sensors: set[str] = set()
 
     def __call__(self, span: Span) -> None:
         if isinstance(span.record, Samples):
             raise _Wrong("its records hold samples")
+        if isinstance(span.record, Ambience):
+            self.sensors.update(span.record.temperature_mc)
+            if len(self.sensors) > RUN_SENSORS_LIMIT:
+                raise _Wrong(f"it has more than {RUN_SENSORS_LIMIT} sensors of temperature")
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:
