@@ -403,7 +403,7 @@ def _same(
         raise _Wrong(f"the seal of {name} has another maximum of series {sealed.series}")
     times = (sealed.totals.first_due_ns, sealed.totals.last_due_ns)
     known = {(told.first_due_ns, told.last_due_ns)} if told else set()
-    if found and not scan.info.interval_ns:
+    if known and found and not scan.info.interval_ns:
         known.add(found.due_ns)
     if known and times not in known:
         raise _Wrong(f"the seal of {name} has other times of series {sealed.series}")
