@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Answers and their events; before step 2 of the path of a sample. */
+/* Matches answers to events, before step 2 of the path of a sample. */
 #include "answers.h"
 
 #include "clock.h"
@@ -7,15 +7,14 @@
 #define ANSWERS_TIMEOUT_INTERVALS 10
 #define ANSWERS_TIMEOUT_MIN_NS (100 * NSEC_PER_MSEC)
 #define ANSWERS_TIMEOUT_MAX_NS NSEC_PER_SEC
-/* With a constant delay two answers are as far apart as their events: a timeout and less than an
- * interval. The rest is for delays that vary. */
+/* With a constant delay, two answers are as far apart as their events: a timeout and less than an
+ * interval. The other intervals allow for delays that vary. */
 #define ANSWERS_QUIET_INTERVALS 4
-/* A line that is never quiet is given up after this multiple of that time. */
+/* The wait for a quiet line ends after this multiple of that time. */
 #define ANSWERS_QUIET_MAX 10
-/* Number of events after which a responder is known not to mirror the line. */
+/* Number of events that show whether a responder mirrors the line. */
 #define ANSWERS_LEARNT 4
-/* After that number of events on a line from which nothing has ever come, none is waited for longer
- * than an interval. */
+/* Number of events without any edge after which the wait for an answer is cut to one interval. */
 #define ANSWERS_SILENT 8
 
 void answers_begin(struct answers *a, int64_t interval_ns, int64_t timeout_ns, bool levels)
@@ -50,7 +49,7 @@ void answers_put_back(struct answers *a, int64_t at_ns)
 	a->back_ns = at_ns;
 }
 
-/* Who mirrors the line follows it back, too: that edge is not a second answer. */
+/* A responder that mirrors the line follows it back to rest: that edge is not a second answer. */
 static bool answers_mirrored(const struct answers *a, int64_t at_ns, int level)
 {
 	return a->back_ns && a->answer_ns <= a->back_ns && at_ns >= a->back_ns &&
@@ -79,8 +78,8 @@ void answers_edge(struct answers *a, int64_t at_ns, int level)
 		a->doubtful = true;
 }
 
-/* The line rests before the next event; and what mirrors it answers that, too, after about the time
- * that it took for the event. */
+/* The line rests before the next event. A responder that mirrors it answers the return to rest, too,
+ * after about the delay of its answer. */
 static int64_t answers_rested_ns(const struct answers *a)
 {
 	int64_t rest_ns = a->interval_ns / 4;
@@ -120,7 +119,7 @@ enum answers_fate answers_close(struct answers *a, int64_t next_ns)
 		a->owed++;
 		return ANSWERS_UNANSWERED;
 	}
-	/* quiet since: nothing more is owed */
+	/* the line was quiet: no earlier answer is outstanding */
 	a->owed = 0;
 	if (a->doubtful) {
 		a->ambiguous++;

@@ -531,7 +531,7 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 	for (int i = 0; i < run->series_count; i++) {
 		const struct series *s = &run->series[i];
 		int64_t interval_ns = s->info.interval_ns;
-		/* of a grid without any period one before its first: so the periods due are 0 */
+		/* for a grid without any period, one before its first, so that 0 periods are due */
 		int64_t last_ns = s->info.first_due_ns + (s->next_index - 1) * interval_ns;
 
 		cbor_map(c, 7);

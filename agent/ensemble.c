@@ -181,7 +181,7 @@ uint32_t ensemble_slept(uint32_t *preempted)
 	return (uint32_t)usage.ru_nvcsw;
 }
 
-/* What the calling thread has slept and faulted since the counts that it has. */
+/* Sleeps and page faults of the calling thread since the counts stored in @thread. */
 static void ensemble_count(struct ensemble_thread *thread)
 {
 	struct rusage usage = { .ru_nvcsw = 0 };
@@ -203,7 +203,7 @@ int ensemble_move(struct ensemble_thread *thread, int cpu)
 
 	cpulist_add(&one, cpu);
 	err = cpulist_apply(&one, 0);
-	/* to wait for the other CPU is part of it */
+	/* the wait for the other CPU belongs to the move */
 	thread->slept = thread->faults = 0;
 	ensemble_count(thread);
 	return err;

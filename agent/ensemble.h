@@ -66,12 +66,12 @@ struct ensemble_thread {
 	const char *name; /* in evidence */
 	int number;
 	int priority; /* of the ensemble's policy; 0: SCHED_OTHER */
-	int waits;    /* how often its body waits by itself, at most */
+	int waits;    /* how often its body waits of its own accord, at most */
 	pthread_t thread;
 	pid_t tid;
 	bool created;
 	uint32_t slept;	 /* how often its body waited; valid when joined */
-	uint32_t faults; /* pages that it had to be given meanwhile; valid when joined */
+	uint32_t faults; /* page faults in its body; valid when joined */
 };
 
 /* --- in setup() --- */
@@ -91,8 +91,8 @@ int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct work
 int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
 		    int64_t samples, bool net);
 
-/* What @series (an error: nothing) measures is done by threads under test, @level below the
- * conductor: it is labelled with their policy and priority, not with the conductor's. */
+/* Threads under test, @level below the conductor, carry out what @series measures: label it with their
+ * policy and priority instead of the conductor's. A negative @series (an error) is ignored. */
 void ensemble_tested(struct ensemble *e, int series, int level);
 
 /* --- in the loop --- */
@@ -116,12 +116,12 @@ bool ensemble_start(struct ensemble_thread *thread);
 /* Join it within ENSEMBLE_PATIENCE_NS. False: it is stuck, and the step ends with an error. */
 bool ensemble_join(struct ensemble_thread *thread);
 /*
- * Whether the machine has kept a joined thread waiting where it had nothing to wait for: the kernel
- * was moving a page that it touched (compaction, huge pages), though memory is locked. Whoever moves
- * it is an ordinary thread, so that others of the ensemble have run meanwhile, out of their order.
+ * Whether the machine made a joined thread wait although its body had nothing to wait for: the kernel
+ * was moving a page that the thread touched (compaction, huge pages), though memory is locked. An
+ * ordinary thread moves it, so other threads of the ensemble run in that time, out of their order.
  */
 bool ensemble_disturbed(const struct ensemble_thread *thread);
-#define ENSEMBLE_DISTURBED "a thread slept, as the kernel moved a page"
+#define ENSEMBLE_DISTURBED "a thread slept because the kernel moved a page"
 /* Sleep until *@word is at least @value; false when that does not come in ENSEMBLE_PATIENCE_NS.
  * To miss it is no error of the step: a verdict may be made of it. */
 bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
@@ -133,7 +133,7 @@ bool ensemble_fail(struct ensemble *e, int err, const char *what);
 
 /* --- in threads under test --- */
 
-/* Move the calling thread to another CPU than the ensemble's. 0 or -errno. */
+/* Move the calling thread to @cpu, which is not the ensemble's. 0 or -errno. */
 int ensemble_move(struct ensemble_thread *thread, int cpu);
 /* How often the calling thread has waited for something, and how often it was preempted (@preempted,
  * unless NULL). */

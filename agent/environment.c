@@ -771,7 +771,7 @@ static int cgroup_word(struct collector *c)
 	return result;
 }
 
-/* What proc(5) says of a task: fields of its stat. */
+/* Fields of a task's stat, numbered as in proc(5). */
 enum { PARENT = 4, THREADS = 20, PRIORITY = 40, POLICY = 41 };
 
 struct task {
@@ -802,7 +802,7 @@ static bool read_task(const struct collector *c, const char *folder, struct task
 	return true;
 }
 
-/* A line about a task whose policy is not SCHED_OTHER's kind. */
+/* A line about a task with a real-time policy. */
 static void put_realtime(struct collector *c, ssize_t *used, const char *folder,
 			 const struct task *task)
 {

@@ -26,15 +26,15 @@
 
 #define STATE_REMEDY "set RTGAUGE_STATE to a folder that only you can use: mkdir -m 700 FOLDER"
 
-/* Who may open a folder may lock it: so nobody else may, not even to read. */
+/* Anyone who can open a folder can lock it, so no other user has access, not even to read. */
 static int open_folder(const char *path, struct message *msg)
 {
 	struct stat st;
 	int fd, err = 0;
 
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return message_set(msg, -errno, "set RTGAUGE_STATE to a folder that can be written",
-				   "state folder %s cannot be made: %s", path, strerror(errno));
+		return message_set(msg, -errno, "set RTGAUGE_STATE to a writable folder",
+				   "cannot create the state folder %s: %s", path, strerror(errno));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
 		return message_set(msg, -EPERM, STATE_REMEDY, "state folder %s is not a folder",
@@ -43,14 +43,12 @@ static int open_folder(const char *path, struct message *msg)
 		err = message_set(msg, -EPERM, STATE_REMEDY,
 				  "state folder %s belongs to another user", path);
 	else if (fd < 0)
-		return message_set(msg, -errno, "set RTGAUGE_STATE to a folder that can be written",
-				   "state folder %s cannot be opened: %s", path, strerror(errno));
+		return message_set(msg, -errno, "set RTGAUGE_STATE to a writable folder",
+				   "cannot open the state folder %s: %s", path, strerror(errno));
 	else if (st.st_mode & (S_IRWXG | S_IRWXO))
-		err = message_set(msg, -EPERM,
-				  "keep others out of it (chmod 700), or set RTGAUGE_STATE to "
-				  "another folder",
-				  "state folder %s is open to other users, who could lock it",
-				  path);
+		err = message_set(
+			msg, -EPERM, "run chmod 700 on it, or set RTGAUGE_STATE to another folder",
+			"state folder %s is open to other users, who could lock it", path);
 	if (!err)
 		return fd;
 	if (fd >= 0)
@@ -58,7 +56,7 @@ static int open_folder(const char *path, struct message *msg)
 	return err;
 }
 
-/* The folder for what a user's programs keep until the next start, where there is one. */
+/* The user's runtime folder, which lasts until the next boot, if it exists. */
 static bool runtime_folder(char *path, size_t size)
 {
 	const char *given = getenv("XDG_RUNTIME_DIR");

@@ -68,7 +68,7 @@ struct line_kind {
 	const char *notation; /* behind the name and a colon, for messages */
 	bool stamps;	      /* the kernel stamps edges */
 	bool loops;	      /* output and input are wired to each other */
-	bool messages;	      /* an edge is a message: there is no line to be put back to rest */
+	bool messages;	      /* an edge is a message: the line has no level to return to rest */
 	/* Read line->text, without touching the lines. 0, or -errno as of open(). */
 	int (*parse)(struct line *line, struct message *why);
 	/*

@@ -133,7 +133,7 @@ pid_t load_fork(void)
 	return pid;
 }
 
-/* A number of sudo's, which are decimal and have no sign. */
+/* An id from a variable of sudo: decimal, without a sign. */
 static int read_id(const char *name, unsigned int *id)
 {
 	const char *text = getenv(name);
@@ -164,7 +164,7 @@ int load_become_caller(pid_t parent)
 		return err;
 	if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		return -errno;
-	/* the kernel forgets it when the user changes */
+	/* the kernel clears the parent-death signal when the user changes */
 	die_with(parent);
 	return 0;
 }
@@ -258,7 +258,7 @@ int load_end_children(void)
 	}
 }
 
-/* Whether @entry stands in the environment with which a process was executed. */
+/* Whether the environment with which a process was executed contains @entry. */
 static bool has_variable(pid_t pid, const char *entry, size_t size)
 {
 	char path[32], text[8192];
@@ -290,14 +290,14 @@ int load_sweep(const char *run_id)
 
 	if (!run_id[0] || length < 0 || (size_t)length >= sizeof(entry))
 		return 0;
-	/* again, as long as there are any: they may fork meanwhile */
+	/* repeat until none is left: they may fork during a pass */
 	for (int pass = 0; found && pass < SWEEPS_MAX; pass++) {
 		DIR *dir = opendir("/proc");
 		struct procstat stat;
 		pid_t pid;
 
 		found = 0;
-		/* with the NUL behind it, so that no other run's id is meant */
+		/* including the NUL, so that a longer run id does not match */
 		while (dir && (pid = procstat_next(dir, &stat)))
 			if (pid != getpid() && stat.state != 'Z' &&
 			    has_variable(pid, entry, (size_t)length + 1) && !kill(pid, SIGKILL))

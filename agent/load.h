@@ -46,11 +46,11 @@ volatile uint32_t *load_counter(struct load_worker *worker, unsigned int number)
 const struct cpulist *load_cpus(const struct load_worker *worker);
 /* fork() for loads: the child is killed when its parent ends. Children end with _exit(errno). */
 pid_t load_fork(void);
-/* Whom a program that is no part of the agent runs as: the user who called sudo, else the agent's
- * own. -EINVAL where the variables of sudo are not numbers. */
+/* The user that a foreign program runs as: the one who called sudo, else the agent's own. -EINVAL if
+ * the variables of sudo are not numbers. */
 int load_caller(uid_t *uid, gid_t *gid);
-/* In a child of load_fork(), before it executes such a program: give up all rights that the caller
- * does not have, supplementary groups among them. 0 or -errno: then do not execute it. */
+/* In a child of load_fork(), before it executes such a program: drop all rights that the caller does
+ * not have, including supplementary groups. 0 or -errno; on an error do not execute the program. */
 int load_become_caller(pid_t parent);
 /* Call once when set up: the agent waits for it (10 s at most) before it starts to measure. */
 void load_ready(struct load_worker *worker);
@@ -62,11 +62,11 @@ int load_watch(struct message *msg);
  * end. The caller is a subreaper. 0, or -ETIMEDOUT after 5 s. */
 int load_end_children(void);
 
-/* The variable by which a program that a load started is known, with the run's id. */
+/* Environment variable that marks programs started by a load with the run's id. */
 #define LOAD_RUN_VARIABLE "RTGAUGE_RUN"
 
-/* Kill all processes that loads of the run @run_id started and nobody else ended: those whose
- * environment, as it was when they were executed, has LOAD_RUN_VARIABLE. Their number. */
+/* Kill all processes that loads of the run @run_id left: those executed with LOAD_RUN_VARIABLE in
+ * their environment. Returns their number. */
 int load_sweep(const char *run_id);
 
 /* For run.c: the running loads of a step. */

@@ -99,7 +99,7 @@ void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, co
 			  const char *remedy)
 {
 	bool decided = rounds->judged == ORDER_ROUNDS || (rounds->judged && !rounds->held);
-	char text[640]; /* more than there is to say */
+	char text[640]; /* more than the longest text */
 	int used;
 
 	if (!rounds->judged && !rounds->repeated) {
@@ -120,8 +120,7 @@ void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, co
 		order_verdict(run, &rounds->order, rounds->held, text, remedy);
 	else
 		run_verdict(run, rounds->order.rule, "inconclusive", text,
-			    "run it again on a machine that does nothing else, with more time "
-			    "(--for)");
+			    "re-run on an idle machine, with more time (--for)");
 }
 
 void order_not_tried(struct run *run, const char *rule)

@@ -43,20 +43,20 @@ const char *order_text(const struct order *order, char *buf, size_t size);
 void order_verdict(struct run *run, const struct order *order, bool held, const char *why,
 		   const char *remedy);
 /*
- * Rounds of one rule: once may be chance, and a kernel with a race keeps an order most times. A round
- * that the machine disturbed can only have broken an order, and is repeated.
+ * Rounds of one rule. A single round may hold by chance, and a kernel with a race keeps the order most
+ * times. A disturbance can only break an order, so a disturbed round that does not hold is repeated.
  */
 #define ORDER_ROUNDS 10
 
 struct order_rounds {
-	struct order order; /* of the round that did not hold, else of the last; with the rule */
+	struct order order; /* of the first round that did not hold, else of the last */
 	int judged;
-	bool held; /* all that were judged did */
+	bool held; /* in all judged rounds */
 	int repeated;
-	const char *disturbed; /* why, of the last that is repeated */
+	const char *disturbed; /* why, for the last repeated round */
 };
 
-/* Take in a round: whether another one is to follow. @disturbed: what disturbed it, or NULL. */
+/* Record a round. Returns whether another one follows. @disturbed: what disturbed it, or NULL. */
 bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
 		 const char *disturbed);
 /* In finish(): the verdict, with @why, the number of rounds and the order as its evidence. */

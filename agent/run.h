@@ -93,7 +93,7 @@ struct run_request {
 	bool keep_settings;
 	bool prepare;
 	bool load_command_root; /* it keeps the agent's rights */
-	bool allow_disturb;	/* the user's consent, where this is no machine of the lab */
+	bool allow_disturb;	/* the user's consent, required outside the lab */
 };
 
 /* In shared memory, like the series and the workers: measuring processes have it too. They read
@@ -117,7 +117,7 @@ struct run {
 	struct worker *workers;
 	int worker_count;
 	size_t stacks;	  /* memory for the stacks of threads that workers start */
-	int64_t spin_ns;  /* after which a thread that does not sleep is ended; 0: a second */
+	int64_t spin_ns;  /* after which a thread that does not sleep is killed; 0: a second */
 	int64_t start_ns; /* CLOCK_MONOTONIC at due time 0 */
 	int64_t gate_ns; /* when the gate opens, as a due time; the first period is due a little later */
 	uint32_t stop;	     /* RUN_STOP: workers end at once */

@@ -23,7 +23,7 @@
 #define SERIES_ESCAPE INT32_MIN
 /* The largest of those lost, where nobody knows it. */
 #define SERIES_UNKNOWN INT64_MIN
-/* The longest that one call puts into the ring: a loss, missed periods, a time, a wide sample. */
+/* Maximum that one call puts into the ring: a loss, missed periods, a time, a wide sample. */
 #define SERIES_WORDS_MAX 20
 
 struct series_label {
@@ -38,7 +38,7 @@ struct series_info {
 	const char *unit;
 	int cpu;
 	int thread;
-	bool tested; /* by threads that `thread` conducts: policy and priority are theirs */
+	bool tested; /* by threads that `thread` conducts; policy and priority are theirs */
 	const char *policy;
 	int priority;
 	int64_t interval_ns;  /* 0: no time grid */
@@ -71,15 +71,15 @@ struct series {
 	int64_t lost_open; /* lost, and not yet said in the ring */
 	int64_t lost_open_max;
 	int64_t missed_open;
-	int64_t time_open_ns; /* of the samples from here on; SERIES_UNKNOWN: said */
-	struct mark *mark;    /* a pulse on it for each sample, or NULL */
+	int64_t time_open_ns; /* of the samples from here on; SERIES_UNKNOWN: written */
+	struct mark *mark;    /* pulsed for each sample, or NULL */
 
 	/* written by the draining thread */
 	uint32_t tail __attribute__((aligned(64)));
 	int number;
 	struct series_info info;
 	int64_t next_index;
-	int64_t time_ns;      /* of the next block, where there is no grid */
+	int64_t time_ns;      /* of the next block, without a grid */
 	int64_t last_time_ns; /* of the last block so far */
 	int64_t missed;
 	int64_t lost;

@@ -193,8 +193,8 @@ static void spool_detach(struct spool *spool, const int32_t *code)
 	spool->away_ns = clock_now_ns(CLOCK_MONOTONIC);
 }
 
-/* What came with a message, however many: the kernel has opened them here. There is room for one
- * header alone. */
+/* Close all descriptors that arrived with a message: the kernel has opened them here. The buffer holds
+ * a single header. */
 static void spool_close_taken(struct msghdr *msg)
 {
 	struct cmsghdr *control = CMSG_FIRSTHDR(msg);

@@ -203,7 +203,7 @@ static void tick_match(const struct tick_grid *grid, const struct tick_view *vie
 	}
 }
 
-/* Whether the CPU was away, since more than the tolerance, at a point near event @last. */
+/* Whether the CPU had been away for more than the tolerance at a point near event @last. */
 static bool tick_hidden(const struct tick_grid *grid, const struct tick_view *view, int last,
 			int64_t at_ns, int64_t longest_ns)
 {
@@ -219,7 +219,7 @@ static bool tick_hidden(const struct tick_grid *grid, const struct tick_view *vi
 	return false;
 }
 
-/* How many events are at points that tick_points() counts. */
+/* Number of events at points that tick_points() counts. */
 static int tick_hits(const struct tick_grid *grid, const struct tick_view *view)
 {
 	int64_t longest_ns = 0, end_ns = INT64_MIN;

@@ -216,7 +216,7 @@ def test_inversion_across_cpus_needs_two(agent: str, tmp_path: Path) -> None:
         avoided("inherit", across=True): "skipped",
     }
     skipped = verdicts(stream)[avoided("inherit", across=True)]
-    assert "no other CPU" in skipped.evidence
+    assert "second CPU" in skipped.evidence
     assert "--cpu 0,1" in skipped.remedy
 
 

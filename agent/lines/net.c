@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line over UDP: every edge is a datagram with the level, and the answer is one like it, with the
- * number that whoever asks has drawn for its run; so any service that echoes datagrams answers as
- * well. Who answers listens to the first that asks, and to another one when that was silent for long.
+ * A line over UDP: every edge is a datagram with the level and a random number of the asking side's
+ * run. The answer has the same format and number, so any service that echoes datagrams can answer.
+ * The answering side listens to the first peer, and to another one once the first has been silent
+ * for NET_SILENT_NS.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define NET_SIZE (NET_RUN + NET_RUN_SIZE)
 #define NET_SILENT_NS (10 * NSEC_PER_SEC)
 
-/* A mark, the format's version, the level, two bytes that are 0; then the number of the run. */
+/* A mark, the format's version, the level, two zero bytes, the number of the run. */
 static const uint8_t net_datagram[NET_SIZE] = { 'R', 'T', 'G', 'L', 2, 0, 0, 0 };
 
 union net_address {
@@ -40,7 +41,7 @@ struct net {
 	union net_address peer; /* who asked last */
 	socklen_t peer_size;	/* 0: nobody has, or it is connected */
 	uint8_t run[NET_RUN_SIZE];
-	int64_t heard_ns; /* when the peer asked last */
+	int64_t heard_ns; /* time of the peer's last datagram */
 	bool connected;
 };
 
@@ -49,9 +50,9 @@ static int net_wrong(const struct line *line, struct message *why)
 	return message_set(
 		why, -EINVAL,
 		line->how.asks ?
-			"give the address as numbers, and the port: net:192.168.7.2:7007" :
-			"give the port to be asked at: net:7007 from this machine, "
-			"net:192.168.7.2:7007 at that address of it, net:0.0.0.0:7007 at all",
+			"give a numeric address and a port: net:192.168.7.2:7007" :
+			"give the port to listen on: net:7007 for this machine alone, "
+			"net:192.168.7.2:7007 for one local address, net:0.0.0.0:7007 for all",
 		"'net:%.80s' names no address and port", line->text);
 }
 
@@ -123,11 +124,11 @@ static int net_open(struct line *line, struct message *why)
 	net->connected = line->how.asks;
 	if (line->how.asks && getrandom(net->run, sizeof(net->run), 0) != sizeof(net->run))
 		return message_set(why, -EIO, "choose another kind of line",
-				   "no random number for the run: %s", strerror(errno));
+				   "cannot draw a random number for the run: %s", strerror(errno));
 	return 0;
 }
 
-/* Whether it is of this run, and whoever answers may listen to it. */
+/* Whether the datagram belongs to this run, or to a new one that the answering side accepts. */
 static bool net_is_own(struct net *net, const uint8_t *datagram, int64_t now_ns)
 {
 	if (!memcmp(net->run, datagram + NET_RUN, NET_RUN_SIZE) &&

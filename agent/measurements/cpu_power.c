@@ -28,10 +28,10 @@
 #define POWER_EVICTED "the walk evicts all caches"
 
 /*
- * Code that can be made here: the result register is set to 0, a step adds 1 to it and sets three
- * others, which depends on nothing. So a step takes what fetching its instructions takes, and not a
- * cycle for each of a chain. In units of the machine's instruction stream, which has the order of
- * bytes that data has, or code is not measured.
+ * Code generated here: it sets the result register to 0. Each step adds 1 to it and sets three others
+ * to constants. So a step takes the time to fetch its instructions, not a cycle
+ * for each instruction of a chain. In units of the machine's instruction stream, if that has the byte
+ * order of data; otherwise code is not measured.
  */
 #if defined(__x86_64__) || defined(__i386__)
 typedef uint8_t power_unit;

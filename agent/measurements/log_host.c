@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The log host: raises events on a line and times the answers of another machine to them. Every event
- * is accounted for: answered, unanswered, or answered by an edge that may belong to another one
+ * is counted: answered, unanswered, or answered by an edge that may belong to another event
  * (answers.h). docs/measurements/log-host.md says what exactly is timed. Step 2 of the path of a
  * sample.
  */
@@ -41,8 +41,8 @@ static const struct option_info log_host_options[] = {
 	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
 	  "from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
-	  "an event without an answer after that time is unanswered; until then the next is held "
-	  "back. 0: ten intervals, at least 100 ms, at most 1 s" },
+	  "how long to wait for an answer, and to hold the next event back. 0: ten intervals, at "
+	  "least 100 ms, at most 1 s" },
 	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
 	  "spread events evenly over their intervals" },
 	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq kernel user",
@@ -67,8 +67,8 @@ static const struct catalogue_series log_host_series[] = {
 
 static const struct catalogue_entry log_host_tables[] = {
 	{ "answers",
-	  "events raised, answered, unanswered and ambiguous; answers that came late, that were more "
-	  "than events, and that the log host itself lost" },
+	  "number of events raised, answered, unanswered and ambiguous; number of late answers, of "
+	  "edges that answer nothing, and of answers that the log host itself lost" },
 	{ NULL, NULL },
 };
 
@@ -92,13 +92,13 @@ struct log_host {
 
 	struct answers answers;
 	int64_t mark_ns; /* stamp of MARK for the open event; 0: not yet */
-	int edges;	 /* since it was raised */
+	int edges;	 /* since the event was raised */
 
 	int64_t lost;
 	int64_t unasked; /* edges before the first event */
 	int64_t unmarked;
 	int64_t held_up;
-	int64_t held_back; /* events that waited for the answer to the one before */
+	int64_t held_back; /* events that waited for the answer to the previous one */
 	int64_t storms;
 	int64_t named[LOG_HOST_NAMED];
 	int error;
@@ -123,7 +123,7 @@ static void log_host_answer(struct log_host *h, const struct line_event *event)
 	}
 }
 
-/* Take the next edge, if one comes until @until_ns: 1, or 0; -1: the loop is to end. */
+/* Take the next edge that comes before @until_ns. 1: taken, 0: none came, -1: end the loop. */
 static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
 {
 	struct line_event event;
@@ -138,7 +138,7 @@ static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
 	if (got == 1)
 		log_host_answer(h, &event);
 	else if (got == 0 && clock_now_ns(CLOCK_MONOTONIC) < until_ns)
-		h->edges++; /* what is no event has its limit, too */
+		h->edges++; /* foreign input counts towards the limit, too */
 	if (got < 0 && got != -EINTR) {
 		h->error = -got;
 		h->failing = "waited on";
@@ -160,8 +160,8 @@ static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_n
 	}
 }
 
-/* Take all edges until @until_ns, and on while the open event has no answer; false: the loop is to
- * end. */
+/* Take all edges until @until_ns, and longer while the open event has no answer. False: end the
+ * loop. */
 static bool log_host_await(struct run *run, struct log_host *h, int64_t until_ns)
 {
 	int got;
@@ -174,8 +174,8 @@ static bool log_host_await(struct run *run, struct log_host *h, int64_t until_ns
 	return true;
 }
 
-/* Take all edges until the next event may be raised at @next_ns, which is moved on by whole intervals
- * while the open one has no answer; false: the loop is to end. */
+/* Take all edges until the next event may be raised at @next_ns, which moves on by whole intervals
+ * while the open one has no answer. False: end the loop. */
 static bool log_host_settle(struct run *run, struct log_host *h, int64_t *next_ns)
 {
 	bool held = false;
@@ -198,7 +198,7 @@ static bool log_host_settle(struct run *run, struct log_host *h, int64_t *next_n
 	}
 }
 
-/* The open event's sample, or that there is none. */
+/* Record the open event's sample, or that it has none. */
 static void log_host_close_event(struct run *run, struct log_host *h, int64_t next_ns)
 {
 	struct series *series = &run->series[h->series];
@@ -243,7 +243,7 @@ static bool log_host_put_back(struct run *run, struct log_host *h, int level, in
 	return log_host_drive(h, level);
 }
 
-/* One event, and all that comes until the next may be raised at @next_ns; false: the loop is to end. */
+/* One event, and all edges until the next may be raised at @next_ns. False: end the loop. */
 static bool log_host_event(struct run *run, struct log_host *h, int64_t index, int64_t due_ns,
 			   int64_t *next_ns)
 {
@@ -289,7 +289,7 @@ static void log_host_loop(struct worker *worker)
 		}
 		due_next_ns = next_ns = grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1);
 		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i), &next_ns)) {
-			/* raised, but nobody can say what would have come of it */
+			/* raised, but the loop ended before its outcome was known */
 			h->answers.raised--;
 			return;
 		}
@@ -438,18 +438,18 @@ static void log_host_message(struct run *run, int64_t count, const char *thing, 
 	drain_message(run, run->duration_ns, line);
 }
 
-/* What is to be done about answers that did not come in time. */
+/* Remedy for answers that did not come in time. */
 static const char *log_host_remedy(const struct answers *a, char *text, size_t size)
 {
 	char longest[32];
 
 	if (!a->answered && !a->ambiguous)
-		return "see that both lines are wired, and that the target measures response on "
-		       "them";
+		return "check the wiring of both lines, and run the response measurement on the "
+		       "target";
 	if (!a->late_max_ns)
-		return "see what held the target up, or ask at a longer interval";
+		return "find out what delayed the target, or raise --interval";
 	snprintf(text, size,
-		 "see what held the target up, or ask at a longer interval: an answer took %s",
+		 "find out what delayed the target, or raise --interval: an answer took %s",
 		 option_format_duration(a->late_max_ns / NSEC_PER_USEC * NSEC_PER_USEC, longest,
 					sizeof(longest)));
 	return text;
@@ -503,9 +503,9 @@ static int log_host_finish(struct run *run)
 	log_host_message(run, h->held_up, "event",
 			 "held up by an interval or more: what followed came later, too");
 	log_host_message(run, h->held_back, "event",
-			 "held back until the one before was answered or its timeout was over");
+			 "held back until the previous one was answered or timed out");
 	log_host_message(run, h->answers.ambiguous, "event",
-			 "without a sample: the answer may be that of another event");
+			 "without a sample: the answer may belong to another event");
 	log_host_message(run, h->storms, "interval",
 			 "with so many edges that the rest of it was not listened to");
 	log_host_message(run, h->line.merged, "edge",

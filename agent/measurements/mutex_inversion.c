@@ -2,8 +2,8 @@
 /*
  * Priority inversion [MUT-B-ARC]: a thread of low priority has a mutex, one of high priority wants
  * it, and one of middle priority, which has nothing to do with it, is ready to run. It must not
- * run before the high one has the mutex. All three on one CPU, or low and middle on another one
- * than high. docs/measurements/mutex-inversion.md
+ * run before the high one has the mutex. All three are on one CPU, or low and middle are on another
+ * CPU than high. docs/measurements/mutex-inversion.md
  */
 #include <errno.h>
 #include <sched.h>
@@ -41,11 +41,11 @@ struct inversion {
 	int64_t work_ns;
 	int refused;	  /* errno of what was refused, until low has the mutex */
 	int high_refused; /* the same of high */
-	struct order now; /* the round that goes on */
+	struct order now; /* the current round */
 	struct order_rounds rounds;
 	struct ensemble_thread threads[INVERSION_THREADS];
 	pthread_mutex_t mutex;
-	uint32_t unmoved; /* errno of what kept a thread from the other CPU */
+	uint32_t unmoved; /* errno that kept a thread from the other CPU */
 	uint32_t ready;
 	uint32_t gates[INVERSION_THREADS];
 };
@@ -53,7 +53,7 @@ struct inversion {
 struct inversion_state {
 	struct ensemble ensemble;
 	int count;
-	int other_cpu; /* -1: there is none */
+	int other_cpu; /* -1: none */
 	struct inversion inversions[MUTEX_PROTOCOLS * INVERSION_PLACES];
 };
 
@@ -192,7 +192,7 @@ static bool inversion_start(struct ensemble *e, struct inversion *inversion, int
 	return true;
 }
 
-/* Until high is asleep behind its request: then only the mutex can be what it waits for. */
+/* Wait until high sleeps after its request: then it can wait only for the mutex. */
 static void inversion_await_high(struct ensemble *e, struct inversion *inversion)
 {
 	const struct timespec look = { .tv_nsec = NSEC_PER_MSEC };
@@ -212,8 +212,8 @@ static void inversion_await_high(struct ensemble *e, struct inversion *inversion
 }
 
 /*
- * One CPU: all are made ready at once, as the conductor, above them, keeps the CPU meanwhile. Two:
- * high waits for the mutex before there is anything to do on low's and middle's CPU.
+ * One CPU: all become ready at once, because the conductor has a higher priority and keeps the CPU until
+ * it sleeps. Two CPUs: high waits for the mutex before low and middle have anything to do on theirs.
  */
 static void inversion_let_go(struct ensemble *e, struct inversion *inversion)
 {
@@ -248,8 +248,9 @@ static bool inversion_round(struct ensemble *e, struct inversion *inversion)
 }
 
 /*
- * Whether the middle thread ran only after the high one had the mutex; in @disturbed why that does
- * not count, or NULL. On two CPUs after the low one released it, as both run at once then.
+ * Whether the middle thread ran only after the high one had the mutex. On two CPUs: only after the low
+ * one released it, because middle and high then run at once. @disturbed: why the round does not count,
+ * or NULL.
  */
 static bool inversion_judge(const struct inversion *inversion, const char **disturbed)
 {
@@ -266,7 +267,7 @@ static bool inversion_judge(const struct inversion *inversion, const char **dist
 	for (int role = 0; role < INVERSION_THREADS; role++)
 		if (ensemble_disturbed(&inversion->threads[role]))
 			*disturbed = ENSEMBLE_DISTURBED;
-	/* nothing could be inverted */
+	/* no inversion was possible */
 	if (wanted < 0 || wanted > released)
 		*disturbed = "the high thread did not wait while the low one had the mutex";
 	else if (middle < wanted)
@@ -313,17 +314,17 @@ static void inversion_add(struct inversion_state *state, enum mutex_protocol pro
 	inversion->owner_cpu = state->other_cpu;
 	inversion->rounds.order.rule = inversion_rules[protocol][place];
 	inversion->work_ns = fair ? INVERSION_WORK_FAIR_NS : INVERSION_WORK_NS;
-	/* the ceiling is the priority of the highest that takes it */
+	/* the ceiling is the highest priority of the threads that lock the mutex */
 	inversion->refused =
 		mutex_kind_init(&inversion->mutex, &kind, state->ensemble.priority - 1);
-	/* what can be made may still not be locked: a ceiling is a real-time priority */
+	/* a mutex that was created may refuse a lock: a ceiling is a real-time priority */
 	if (!inversion->refused && protocol == MUTEX_PROTECT && fair)
 		inversion->refused = EINVAL;
 	if (place == INVERSION_TWO_CPUS && state->other_cpu < 0)
 		inversion->unmoved = ENODEV;
 }
 
-/* High is on the last of the CPUs, low and middle, where they are on another, on the first. */
+/* High is on the last of the CPUs. Low and middle, if on another CPU, are on the first. */
 static int inversion_setup(struct run *run)
 {
 	struct inversion_state *state = calloc(1, sizeof(*state));
@@ -362,18 +363,18 @@ static void inversion_verdict(struct run *run, const struct inversion *inversion
 	if (refused)
 		mutex_kind_skipped(run, rule, mutex_protocol_names[inversion->protocol], refused);
 	else if (inversion->owner_cpu < 0 && inversion->unmoved)
-		run_verdict(run, rule, "skipped", "there is no other CPU for the owner",
-			    "give two, as --cpu 0,1");
+		run_verdict(run, rule, "skipped", "the owner needs a second CPU",
+			    "give two CPUs: --cpu 0,1");
 	else if (inversion->unmoved)
 		run_verdict(run, rule, "skipped", "a thread may not run on the other CPU",
-			    "let the agent use both CPUs (taskset, cpusets)");
+			    "allow the agent to use both CPUs (taskset, cpusets)");
 	else
 		order_rounds_verdict(
 			run, &inversion->rounds,
 			inversion->rounds.held ?
 				"the middle thread runs after the high one has the mutex" :
 				"the middle thread runs while the high one waits for the low one",
-			"make the mutex with PTHREAD_PRIO_INHERIT or PTHREAD_PRIO_PROTECT, and "
+			"create the mutex with PTHREAD_PRIO_INHERIT or PTHREAD_PRIO_PROTECT, and "
 			"give the threads real-time priorities");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Response to an external event on one board alone, its output wired to its input: one thread raises
- * the events, another of higher priority waits for them. The next event is held back until the last
- * one has come back, or its timeout is over. Step 2 of the path of a sample.
+ * Response to an external event on a single board, its output wired to its input: one thread raises the
+ * events, another of higher priority waits for them. The next event is held back until the last one
+ * has come back or timed out. Step 2 of the path of a sample.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 /* Events whose time is kept: one may be answered so many later. */
 #define LOOPBACK_EVENTS 64
-/* After that number of events on a line from which nothing has come, none is waited for. */
+/* Number of events on a silent line after which the agent stops waiting for an answer. */
 #define LOOPBACK_SILENT 8
 
 struct loopback {
@@ -30,17 +30,17 @@ struct loopback {
 	int64_t raised_ns[LOOPBACK_EVENTS]; /* written before `raised` says so */
 
 	/* of the thread that waits */
-	int64_t next;	   /* the event that is due to come back */
-	uint32_t came;	   /* that number, modulo 2^32, for the thread that raises */
+	int64_t next;	   /* the event expected to come back */
+	uint32_t came;	   /* the same, modulo 2^32, for the thread that raises events */
 	int64_t late;	   /* came back after the next was due */
-	int64_t ambiguous; /* edges of the last event, or of one before it */
+	int64_t ambiguous; /* edges of the last event or of an earlier one */
 
 	/* of the thread that raises; valid once it has ended */
 	int64_t events;
 	int64_t held_up;
 	int64_t held_back;
-	struct answers limits; /* its timeouts */
-	bool expired;	       /* an event has not come back, and may still do so */
+	struct answers limits; /* the timeouts */
+	bool expired;	       /* an event timed out, but may still come back */
 	int error;
 };
 
@@ -72,8 +72,8 @@ static bool loopback_hold(struct run *run, struct loopback *l, int64_t *grid_ns,
 	return run_sleep_until(run, *grid_ns + offset_ns);
 }
 
-/* Before event @index: until the one before has come back, or its timeout is over; the first that
- * comes back after a timeout is followed by a quiet line. false: the loop is to end. */
+/* Before event @index: wait until the previous one has come back or timed out. After a timeout the
+ * next event that comes back is followed by a quiet line. False: end the loop. */
 static bool loopback_await(struct run *run, struct loopback *l, int64_t index, int64_t *grid_ns,
 			   int64_t offset_ns)
 {
@@ -129,7 +129,7 @@ static void loopback_raise_loop(struct worker *worker)
 	}
 	if (run_sleep_until(run, grid_ns + r->interval_ns))
 		loopback_await(run, l, index, &grid_ns, 0);
-	/* raised, but nobody can say what would have come of it */
+	/* raised, but the loop ended before its outcome was known */
 	if (index && run_stopped(run) && atomic_load_acquire(&l->came) != (uint32_t)index)
 		index--;
 	l->events = index;
@@ -149,7 +149,7 @@ static int64_t loopback_event(struct loopback *l, int level)
 	return index < l->next || (uint32_t)raised - (uint32_t)index > LOOPBACK_EVENTS ? -1 : index;
 }
 
-/* The sample of event @index, or that there is none. */
+/* Record the sample of event @index, or that it has none. */
 static void loopback_came(struct run *run, struct loopback *l, int64_t index,
 			  const struct line_event *event)
 {
@@ -159,7 +159,7 @@ static void loopback_came(struct run *run, struct loopback *l, int64_t index,
 
 	if (open)
 		series_missed(response, open);
-	/* the level tells an event from the one before it, and no more */
+	/* the level tells an event only from the previous one */
 	if (open > !l->response->toggles) {
 		l->ambiguous++;
 		series_lost(response, 1);
@@ -279,16 +279,16 @@ static int loopback_finish(struct run *run, struct response *r)
 		    l->events && !l->ambiguous ? "pass" :
 						 "inconclusive",
 		    evidence,
-		    "see that the output is wired to the input, and raise events less often");
+		    "check the wiring from the output to the input, and raise --interval");
 	if (l->ambiguous) {
 		snprintf(evidence, sizeof(evidence),
-			 "%lld events without a sample: what came back may be one before",
+			 "%lld events without a sample: the edge may belong to an earlier event",
 			 (long long)l->ambiguous);
 		drain_message(run, run->duration_ns, evidence);
 	}
 	if (l->held_back) {
 		snprintf(evidence, sizeof(evidence),
-			 "%lld intervals without an event: the one before had not come back",
+			 "%lld intervals without an event: the previous event had not come back",
 			 (long long)l->held_back);
 		drain_message(run, run->duration_ns, evidence);
 	}
@@ -308,7 +308,7 @@ static void loopback_stop(struct response *r)
 	struct loopback *l = r->state;
 	struct run *run = l->run;
 
-	/* the last one came back after all */
+	/* the last event came back after all */
 	if (l->events < l->next)
 		l->events = l->next;
 	if (l->series >= 0 && l->events > l->next)

@@ -18,15 +18,15 @@
 /* Until there is one in which no thread slept. */
 #define ROBIN_TESTS 3
 #define ROBIN_TURNS_MAX (ROBIN_THREADS_MAX * ROBIN_ROUNDS)
-/* The longest slice that is measured. A thread with a turn a quarter longer gives up. */
+/* The longest slice measured. A thread whose turn is a quarter longer gives up. */
 #define ROBIN_SLICE_MAX_MS 2000
 #define ROBIN_LIMIT_NS (2500 * NSEC_PER_MSEC)
-/* With longer slices two rounds have to do. */
+/* With longer slices a test has two rounds. */
 #define ROBIN_SLICE_ROUNDS_MS 266
-/* A gap between two readings of the clock that is longer is accounted for: the CPU was another
- * thread's, or the kernel counted a context switch in none of it: interrupts, a hypervisor. */
+/* Longer gaps between two readings of the clock are counted: as other threads' time, or, if the kernel
+ * counted no context switch, as stolen (interrupts, a hypervisor). */
 #define ROBIN_GAP_NS (100 * NSEC_PER_USEC)
-/* No switch to another thread and back is shorter. */
+/* Minimum time for a switch to another thread and back. */
 #define ROBIN_SWITCH_NS NSEC_PER_USEC
 #define ROBIN_LOOK_NS (20 * NSEC_PER_MSEC)
 #define ROBIN_TIMESLICE "/proc/sys/kernel/sched_rr_timeslice_ms"
@@ -38,8 +38,8 @@ struct robin_turn {
 	int thread;
 	int64_t start_ns; /* CLOCK_MONOTONIC, as read by the thread */
 	int64_t end_ns;
-	int64_t others_ns; /* in between: threads that are not of the round, not part of the slice */
-	int64_t stolen_ns; /* in between, without a switch: part of the slice for the kernel, or not */
+	int64_t others_ns; /* in between: threads outside the round; not part of the slice */
+	int64_t stolen_ns; /* in between, without a switch; the kernel may count it as part of the slice */
 };
 
 struct robin_state {
@@ -72,7 +72,7 @@ struct robin_state {
 	int64_t least_ns;
 	int64_t most_ns;
 	char unfair[160];
-	char disturbed[160];			  /* why a test was not judged: of the last one */
+	char disturbed[160];			  /* why the last such test was not judged */
 	struct robin_turn shown[ROBIN_TURNS_MAX]; /* of the last test, or of an unfair one */
 	int shown_count;
 };
@@ -257,14 +257,14 @@ static int robin_compare(const void *a, const void *b)
 	return difference < 0 ? -1 : difference > 0;
 }
 
-/* How long a slice was for the kernel: in the least, and at most. */
+/* Limits of a slice's length as the kernel counts it. */
 struct robin_range {
 	int64_t least_ns;
 	int64_t most_ns;
 };
 
-/* A gap beside a turn that is longer than a switch may have been the slice's, before its thread
- * came to its first reading of the clock or after the last. */
+/* A gap next to a turn, if longer than a switch, may belong to the slice: before the thread's first
+ * reading of the clock or after its last. */
 static int64_t robin_beside(int64_t gap_ns)
 {
 	return gap_ns > ROBIN_GAP_NS ? gap_ns : 0;
@@ -283,7 +283,7 @@ static struct robin_range robin_range(const struct robin_state *state, int i)
 	};
 }
 
-/* Of the later rounds: what is to be compared with are no first slices. */
+/* Of the later rounds, because first slices can differ from the others. */
 static struct robin_range robin_median(const struct robin_state *state)
 {
 	int64_t least[ROBIN_TURNS_MAX], most[ROBIN_TURNS_MAX];
@@ -313,10 +313,10 @@ static bool robin_in_order(const struct robin_state *state, int i)
 }
 
 /*
- * What is not fair in a test, to state->unfair; or why that cannot be said, to state->disturbed.
- * Not of a test in which a thread slept, though there is nothing to sleep for in its turns: the
- * kernel was moving a page that it touched, and whoever does that waits behind the threads under
- * test. Nor of a slice that is fair or not by what the kernel made of time that was stolen from it.
+ * Writes what is unfair in a test to state->unfair, or why the test cannot be judged to
+ * state->disturbed. A test is not judged if a thread slept: its turns have nothing to sleep for, so the
+ * kernel was moving a page that it touched, and the thread that moves it waits behind those under
+ * test. Nor if the verdict depends on whether the kernel counted stolen time as part of a slice.
  */
 static void robin_judge(struct robin_state *state)
 {
@@ -347,7 +347,7 @@ static void robin_judge(struct robin_state *state)
 		if (in_order && range.most_ns >= median.least_ns * 3 / 4 - state->tick_ns &&
 		    range.least_ns <= median.most_ns * 5 / 4 + state->tick_ns) {
 			snprintf(state->disturbed, sizeof(state->disturbed),
-				 "round %d: interrupts or a hypervisor took %lld.%02lld ms of or "
+				 "round %d: interrupts or a hypervisor took %lld.%02lld ms in or "
 				 "next to the slice of thread %d",
 				 i / state->threads + 1,
 				 (long long)((range.most_ns - range.least_ns) / NSEC_PER_MSEC),
@@ -420,7 +420,7 @@ static int robin_choose_rounds(struct robin_state *state)
 	run->spin_ns = (state->rounds + 1) * ROBIN_LIMIT_NS;
 	if (state->timeslice_ms <= ROBIN_SLICE_MAX_MS)
 		return 0;
-	snprintf(reason, sizeof(reason), "a slice of %lld ms is too long to be measured",
+	snprintf(reason, sizeof(reason), "a slice of %lld ms is too long to measure",
 		 (long long)state->timeslice_ms);
 	return run_skip(run, reason, "set kernel.sched_rr_timeslice_ms to 100");
 }
@@ -519,9 +519,8 @@ static int robin_finish(struct run *run)
 	else
 		run_verdict(run, ROBIN_FAIR, "inconclusive",
 			    state->slices ? evidence : "no test was carried out",
-			    "run it again on a machine that does nothing else; keep the kernel "
-			    "from moving pages (khugepaged, compaction), and give a virtual CPU a "
-			    "real one of its own");
+			    "re-run on an idle machine, keep the kernel from moving pages "
+			    "(khugepaged, compaction), and give each virtual CPU its own real one");
 	robin_tables_put(run, state);
 	return 0;
 }

@@ -60,8 +60,8 @@ struct sem_state {
 	sem_t sem;
 	uint32_t stop;
 	struct ensemble_thread keeper;
-	int64_t loop_ns; /* when the keeper began, from the start of the step */
-	int loop_rounds; /* of one keeper: to do, then done */
+	int64_t loop_ns; /* when the keeper began, relative to the start of the step */
+	int loop_rounds; /* of one keeper: planned, then completed */
 	char broken[96]; /* what did not happen at once, or "" */
 	struct sem_waiter waiters[SEM_WAITERS_MAX]; /* in the order of arrival */
 	struct sem_waiter *ranks[SEM_WAITERS_MAX];  /* in that of priority, the highest first */

@@ -36,7 +36,7 @@ struct sem_state {
 	int value;	  /* with which the semaphore begins */
 	uint32_t at_zero; /* high is about to wait at zero */
 	uint32_t ended;	  /* of both threads */
-	struct order now; /* the round that goes on */
+	struct order now; /* the current round */
 	struct order_rounds rounds[SEM_SCENARIOS];
 	bool complete;
 	bool incremented;
@@ -268,7 +268,7 @@ static int sem_finish(struct run *run)
 	run_verdict(run, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
 		    state->increments, SEM_LIBRARY_REMEDY);
 	order_rounds_verdict(run, &state->rounds[SEM_RESCHEDULES], "",
-			     "give the threads that wait a real-time policy and a higher priority");
+			     "give the waiting threads a real-time policy and a higher priority");
 	run_verdict(run, SEM_MAXIMUM_RULE, state->limited ? "pass" : "fail", state->limits,
 		    SEM_LIBRARY_REMEDY);
 	order_table(run, orders, SEM_SCENARIOS);

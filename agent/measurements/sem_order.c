@@ -39,10 +39,10 @@ struct sem_state {
 	uint32_t arrived;
 	uint32_t released;
 	uint32_t ended;	  /* the keeper */
-	struct order now; /* the round that goes on */
-	bool single;	  /* each post released just one */
+	struct order now; /* the current round */
+	bool single;	  /* each post released exactly one waiter */
 	struct order_rounds rounds[SEM_ARRIVALS];
-	char why[SEM_ARRIVALS][400]; /* of the round that is kept */
+	char why[SEM_ARRIVALS][400]; /* of the recorded round */
 };
 
 static const char *const sem_contexts[] = { "user", NULL };
@@ -305,9 +305,8 @@ static int sem_finish(struct run *run)
 			break;
 		if (rounds->judged)
 			orders[count++] = &rounds->order;
-		order_rounds_verdict(
-			run, rounds, state->why[i],
-			"give the waiters a real-time policy and priorities of their own");
+		order_rounds_verdict(run, rounds, state->why[i],
+				     "give each waiter a real-time policy and its own priority");
 	}
 	if (count)
 		order_table(run, orders, count);

@@ -41,7 +41,7 @@ struct rules_state {
 	struct ensemble_thread others[RULES_OTHERS];
 	const struct rules_case *test; /* under way */
 	int started;		       /* of the others */
-	struct order now;	       /* of the round under way */
+	struct order now;	       /* of the current round */
 	struct order_rounds *rounds;   /* of each test */
 };
 
@@ -241,7 +241,7 @@ static void rules_creator(struct ensemble_thread *thread)
 
 /* --- the conductor --- */
 
-/* A test once. False: the step ends. */
+/* One round of a test. False: the step ends. */
 static bool rules_once(struct rules_state *state, const struct rules_case *test)
 {
 	struct ensemble *e = &state->ensemble;
@@ -276,8 +276,8 @@ static const char *rules_disturbed(const struct rules_state *state)
 	return disturbed ? ENSEMBLE_DISTURBED : NULL;
 }
 
-/* Rounds of a rule, until one does not hold; where there is none to hold, one that nothing
- * disturbed. False: the step ends. */
+/* Rounds of a rule, until one does not hold. A test without a rule: until one round is undisturbed.
+ * False: the step ends. */
 static bool rules_carry_out(struct rules_state *state, const struct rules_case *test,
 			    struct order_rounds *rounds)
 {
@@ -360,9 +360,10 @@ static int rules_finish(struct run *run)
 		carried_out++;
 	}
 	for (int i = 0; i < RULES_CASES && i < carried_out; i++)
-		order_rounds_verdict(run, &state->rounds[i], "",
-				     "only SCHED_FIFO and SCHED_RR have priorities; with them, "
-				     "look for the fault in the kernel or the C library");
+		order_rounds_verdict(
+			run, &state->rounds[i], "",
+			"use SCHED_FIFO or SCHED_RR, which have priorities; with these, "
+			"look for the fault in the kernel or the C library");
 	for (int i = carried_out; i < RULES_CASES; i++)
 		order_not_tried(run, rules_cases[i].rule);
 	if (carried_out == RULES_ALL)

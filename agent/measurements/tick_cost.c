@@ -30,9 +30,9 @@
 #define TICK_COST_SPANS 32
 #define TICK_COST_EVENTS (4 * TICK_COST_TURN)
 #define TICK_COST_RING (1 << 18)
-/* Disturbed loops have times as close as this. */
+/* Minimum time between the recorded times of disturbed loops. */
 #define TICK_COST_TIMES_NS NSEC_PER_MSEC
-/* Words that these take in a ring, in all turns between two searches for ticks. */
+/* Words that these times take in a ring, over all turns between two searches for ticks. */
 #define TICK_COST_TIMES_ROOM \
 	(2 * TICK_COST_SPANS * (int)(TICK_COST_TURN_NS / TICK_COST_TIMES_NS + 1) * 4)
 #define TICK_COST_SEEN "the tick is seen"

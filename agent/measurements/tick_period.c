@@ -16,7 +16,7 @@
 #define TICK_PERIOD_LOOP_NS (40 * NSEC_PER_MSEC)
 #define TICK_PERIOD_SPANS 1024
 #define TICK_PERIOD_FOR_MAX_NS (40 * NSEC_PER_SEC)
-/* Samples have times as close as this; words that these take in a ring. */
+/* Minimum time between the recorded times of samples, and words that these take in a ring. */
 #define TICK_PERIOD_TIMES_NS (10 * NSEC_PER_MSEC)
 #define TICK_PERIOD_TIMES_ROOM (4 * TICK_PERIOD_FOR_MAX_NS / TICK_PERIOD_TIMES_NS)
 /* Grids that are looked for: the tick, and other timers. */
