@@ -166,7 +166,7 @@ def test_samples_of_a_bundle_have_the_limits_of_a_stream(
         changed = table.set_column(at, table.schema.field(column), pa.array(numbers))
         pq.write_table(changed, path, **_writer_options(3))
         files = bundles.files_of(run.path)
-    assert "its samples are beyond what they can be" in refused(tmp_path, files)
+    assert "its samples are beyond the limits of a stream" in refused(tmp_path, files)
 
 
 def test_any_64_bits_are_packed() -> None:

@@ -97,7 +97,7 @@ def test_what_a_stream_makes_a_reader_keep(
 @pytest.mark.parametrize(
     ("most", "names", "reason"),
     [
-        (256, lambda one: {"temperature_mc": {str(one): 1}}, "256 sensors of temperature"),
+        (256, lambda one: {"temperature_mc": {str(one): 1}}, "256 temperature sensors"),
         (4096, lambda one: {"cpus": [one]}, "4096 CPUs"),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_stream_leaves_space_on_its_disk(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fstatvfs", shrinking)
     with StreamFile(tmp_path / "stream") as stream:
         stream.write(b"x" * 60)
-        with pytest.raises(StoreError, match="less than 64 MiB would stay free") as found:
+        with pytest.raises(StoreError, match="less than 64 MiB would remain free") as found:
             stream.write(b"x" * 60)
         assert "free some space there" in found.value.remedy
         stream.write(b"x" * 40)

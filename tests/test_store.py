@@ -918,7 +918,7 @@ def test_files_of_others_are_neither_used_nor_to_be_deleted(
     for name in ("text", "other.db", "more.db", "fifo", "/dev/zero"):
         file = tmp_path / name
         before = file.read_bytes() if file.is_file() else b""
-        with pytest.raises(StoreError, match="is not an index of rtgauge") as caught:
+        with pytest.raises(StoreError, match="is not an rtgauge index") as caught:
             Store.open(f"sqlite:///{file}", tmp_path / "data")
         assert "delete" not in caught.value.remedy
         assert not file.is_file() or file.read_bytes() == before

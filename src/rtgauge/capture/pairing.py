@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which edge of one recorded line answers which edge of the other; pure functions.
+"""Matches the edges of one recorded line to the edges of another that they answer; pure functions.
 
 Events and answers keep their order. The time between an event and the next is a window; pauses,
 and the time before the first and after the last event, are divided into windows as long. With a
@@ -239,7 +239,7 @@ def pair(events: Edges, answers: Edges, expected: Levels | None, recorded: Recor
     """
     windows = _Windows(events, answers, expected, recorded)
     costs = [windows.match(shift).cost for shift in range(LONGEST)]
-    # A shift that moves answers outside the recording hides its leftovers, so those count, too.
+    # A shift that moves answers outside the recording hides its leftovers, so count them, too.
     whole = [left + outside for left, outside in costs]
     shift = whole.index(min(whole)) if whole[0] - min(whole) >= _LATER else 0
     rivals = [

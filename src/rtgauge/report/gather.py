@@ -259,7 +259,7 @@ def _rhythms(
 
 
 def _durations(info: SeriesInfo, value: Int64) -> Int64:
-    """How many ns each sample took, as far as the samples tell."""
+    """Duration of each sample in ns; 0 for other units."""
     return value * info.scale if info.unit == "ns" else np.zeros(len(value), np.int64)
 
 
@@ -327,8 +327,7 @@ def _figures(
     lead: int,
     rhythm: _Rhythm,
 ) -> Figures:
-    """``number``: of all series that are gathered. ``lead``: so many of the first samples are
-    kept."""
+    """``number``: number of series gathered. ``lead``: number of first samples to keep."""
     info, totals = series.info, series.totals
     losses = _losses(series)
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
@@ -469,10 +468,10 @@ def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
 
 
 def _duration_s(series: StoredSeries, step: StoredStep, longest: int | None) -> float:
-    """The time for which the series speaks: on a grid all its periods, else the step's length.
+    """The time that the series covers: all its periods on a grid, else the step's length.
 
-    ``longest``: the largest value. While an event has no answer the next may be held back, so that
-    its periods come later than due. In a capture, which no machine's agent made, none is held back.
+    ``longest``: the largest value. While an event has no answer, the next may be held back, so
+    periods come later than due. In a capture no event is held back.
     """
     totals, info = series.totals, series.info
     span = totals.last_due_ns - totals.first_due_ns
@@ -519,9 +518,9 @@ def _timeout_ns(step: StoredStep, interval_ns: int) -> int:
 
 
 def _unanswered(series: StoredSeries, step: StoredStep, missed: int) -> _Unanswered:
-    """Where no timeout holds the next event back, an event is waited for until that is raised: with
-    dither (or a source of events that is not exact) for an interval of its own, which the companion
-    series knows."""
+    """The waits of unanswered events. If no timeout holds the next event back, the wait ends when
+    that is raised. With dither (or an inexact source of events) each wait has its own length, which
+    follows from the companion series."""
     gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
     interval_ns = series.info.interval_ns
     timeout_ns = _timeout_ns(step, interval_ns)
@@ -595,8 +594,8 @@ class _Exceeding:
         self._done[gaps] = True
 
     def _reach(self, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> Int64:
-        """How many of the periods of each gap exceed: those that were due first. Dither can move
-        the last of them by one, which parts or joins no episodes."""
+        """How many of the periods of each gap exceed the budget: those due first. Dither can move
+        the last of them by one, which neither separates nor joins episodes."""
         count = self._gap_count[gaps]
         if self._waited is not None:
             return np.where(self._waited[gaps] >= self.limit, count, 0)
@@ -900,7 +899,7 @@ def _dithered(
 
 
 def _apart(index: Int64, count: Int64) -> bool:
-    """Whether there are gaps, in order and apart; those of a hostile stream need not be."""
+    """Whether there are gaps, and they are in order and disjoint; a hostile stream may differ."""
     return len(index) > 0 and bool((index[1:] > index[:-1] + count[:-1]).all())
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The effective number of samples of a series whose samples depend on each other.
 
-Around a percentile: each sample is above it or not, and the part above varies from batch to batch
-of the time more than that of independent samples would. The design effect is the ratio of the two
-variances (batch means: C. Alexopoulos, A. F. Seila, in Handbook of Simulation, 1998). The interval
-is that of a percentile by the inverted interval of the part above (R. S. Woodruff, JASA 47, 1952),
-with the number of samples divided by the design effect and by the square of Student's quantile over
-the normal one, because the effect is estimated itself (E. L. Korn, B. I. Graubard, Survey
-Methodology 24, 1998).
+Around a percentile: each sample is above it or not, and the share above it varies more between
+batches of time than for independent samples. The design effect is the ratio of the two variances
+(batch means: C. Alexopoulos, A. F. Seila, in Handbook of Simulation, 1998). The interval of the
+percentile inverts the interval of the share (R. S. Woodruff, JASA 47, 1952). Its number of samples
+is divided by the design effect, and by the square of Student's quantile over the normal one,
+because the design effect is an estimate (E. L. Korn, B. I. Graubard, Survey Methodology 24, 1998).
 
 For the largest value: clusters of large values are the independent events. Their number among the
 exceedances of a threshold comes from the extremal index, and is taken at its lower limit.
@@ -30,17 +29,18 @@ __all__ = ["effective_of_maximum", "effective_size", "effective_sizes"]
 BATCHES: Final = 30
 FEWEST: Final = 10
 _FOUND: Final = 0.9
-"""Independent samples have a design effect that counts as dependence in one case of ten."""
+"""Quantile of the design effect of independent samples above which samples count as dependent."""
 _APART: Final = 2.0
 """Number of standard errors up to which batches may correlate with their neighbours."""
 
 
 def effective_size(above: Int64, count: Int64) -> int | None:
-    """The number of independent samples that say as much of the part ``above`` a value.
+    """The number of independent samples that determine the share above a value equally well.
 
-    Of each bin of time the samples above the value, and all. At most all samples, which is also the
-    answer where no dependence is found or there are fewer than 10 batches to look for it. None
-    where neighbouring batches depend on each other: then there are too few independent stretches.
+    ``above`` and ``count``: for each bin of time, the samples above the value and all samples.
+    Returns at most the number of all samples, and that number if no dependence is found or there
+    are fewer than 10 batches. None if neighbouring batches depend on each other: the independent
+    stretches are then too few.
     """
     filled = np.flatnonzero(count)
     number, total = min(len(filled), BATCHES), int(count.sum())
@@ -63,8 +63,8 @@ def effective_size(above: Int64, count: Int64) -> int | None:
 def effective_sizes(counts: Counts, line: Timeline) -> dict[str, int | None]:
     """The effective number of samples around each percentile of a series; None as above.
 
-    Samples beyond a far percentile lie in few batches, which tell little of how they depend on each
-    other: none has more than the percentile before it.
+    Samples beyond a far percentile lie in few batches, which show little of their dependence. So no
+    percentile has a larger size than the one before it.
     """
     sizes: dict[str, int | None] = {}
     most = counts.count
@@ -77,6 +77,6 @@ def effective_sizes(counts: Counts, line: Timeline) -> dict[str, int | None]:
 
 
 def effective_of_maximum(count: int, found: Clustering | None) -> int:
-    """The number of independent samples that say as much of the largest value as ``count`` do: the
-    samples times the lower limit of the extremal index, where large values come in clusters."""
+    """The number of independent samples that determine the largest value as well as ``count`` do:
+    ``count`` times the lower limit of the extremal index, if large values come in clusters."""
     return count if found is None else max(int(count * found.lower), min(count, 1))

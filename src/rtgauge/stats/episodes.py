@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number of disturbances behind the exceedances of a budget: those close together are one episode.
+"""Counts disturbances behind the exceedances of a budget: close exceedances are one episode.
 
 On the path of a sample: sealed samples -> here (in the pass of ``report.gather``) -> verdict.
 
@@ -61,7 +61,7 @@ class EpisodesBuilder:
         return self._episodes(begin[order], end[order], number[order])
 
     def _episodes(self, begin: Int64, end: Int64, number: Int64) -> int:
-        """Of runs by rising beginning, in each of which there are ``number`` episodes."""
+        """The number of episodes of runs in rising order, each with ``number`` episodes."""
         joined = begin[1:] - np.maximum.accumulate(end)[:-1] < self._near
         return int(number.sum()) - int(np.count_nonzero(joined))
 

@@ -11,7 +11,7 @@ given confidence, by the distribution-free bounds on the rate of a Poisson proce
 - pass: the upper bound lies below it.
 - inconclusive: everything else, with the length of the run that would decide.
 
-Where more than one period in ``NEAR`` exceeds, nothing parts episodes: each exceedance counts then.
+If more than one period in ``NEAR`` exceeds, episodes cannot be separated: each exceedance counts.
 
 Without an allowed rate (None), or with 0, the budget is hard: a single exceedance fails. That
 nothing can happen is beyond any measurement, so without a rate a pass claims what the default
@@ -185,13 +185,13 @@ def verdict(  # noqa: PLR0913
     """Judges a series by the samples of its corrected distribution that exceed the budget.
 
     ``count`` is the number of samples of that distribution, ``duration_s`` the time observed; None
-    without a time grid. ``unknown`` is the number of samples that were due but whose value nobody
-    knows (lost, or skipped without a known wake-up): they can prevent a pass, each as if it had
-    exceeded, but cause no failure. ``counted`` is what ``count`` counts, for the sentences.
-    ``episodes`` are at least and at most as many as the exceedances came in; None where their times
-    are not known: then as many as exceedances for a pass, and one for a failure. They are not
-    heeded where more than one period in ``NEAR`` exceeds. ``effective``: the number of independent
-    samples that ``count`` is worth, for what is judged per operation; all if not given. ValueError
+    without a time grid. ``unknown`` is the number of samples that were due but whose value is not
+    known (lost, or skipped without a known wake-up): each can prevent a pass as if it had exceeded,
+    but causes no failure. ``counted`` is what ``count`` counts, for the sentences.
+    ``episodes`` is the lower and upper limit of their number. None if the times of exceedances are
+    not known: a pass then counts each exceedance, a failure counts one episode. ``episodes`` is
+    ignored if more than one period in ``NEAR`` exceeds. ``effective``: the effective number of
+    samples for verdicts per operation; ``count`` if not given. ValueError
     for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:

@@ -31,7 +31,7 @@ __all__ = [
 TEMPORARY = ".tmp"
 """The suffix of a file that is being written; what is left of one may be removed."""
 
-# Halves of pairs: what Python makes of bytes that are not UTF-8. No encoding can write them.
+# Surrogate halves, which Python decodes from bytes that are not UTF-8. No encoding can write them.
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -99,15 +99,15 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON document, indented so that people and diffs can read it. U+FFFD stands in place
-    of bytes that were not UTF-8."""
+    """Write a JSON document, indented so that people and diffs can read it. U+FFFD
+    replaces bytes that were not UTF-8."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     write_file(path, _SURROGATES.sub("\ufffd", text).encode() + b"\n")
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """Read a JSON object; ``what`` names it in the error. Its texts can be encoded: U+FFFD stands
-    in place of half surrogate pairs, which earlier versions wrote."""
+    """Read a JSON object; ``what`` names it in the error. U+FFFD replaces
+    half surrogate pairs, which earlier versions wrote."""
     try:
         data = path.read_bytes()
         document = json.loads(data.decode("utf-8", "replace"))
@@ -161,8 +161,8 @@ class FolderLock:
 
     @classmethod
     def take(cls, path: Path) -> FolderLock | None:
-        """The lock, or None while somebody else holds it, or where it cannot be known.
-        FileNotFoundError where the folder went, or became another, before it was locked."""
+        """The lock, or None if another process holds it or its state is unknown.
+        FileNotFoundError if the folder was removed or replaced before it was locked."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -54,7 +54,7 @@ DOCUMENT = "run.json"
 ENVIRONMENT = "environment.cbor"
 SYNC_INTERVAL_S = 0.5
 FLOOR = 1 << 26
-"""Bytes that a stream leaves free on its disk: other programs need some, and so does sealing."""
+"""Bytes that a stream leaves free on its disk, for other programs and for sealing."""
 LOCK_TRIES = 50
 LOCK_PAUSE_S = 0.02
 
@@ -128,7 +128,7 @@ class StreamFile:
             if disk.f_bavail * disk.f_frsize - len(view) < FLOOR:
                 raise StoreError(
                     f"stopped writing {self.path}: "
-                    f"less than {FLOOR >> 20} MiB would stay free there",
+                    f"less than {FLOOR >> 20} MiB would remain free there",
                     "free some space there, or keep the runs elsewhere with --store",
                 )
             while view:
@@ -289,8 +289,8 @@ class RunFolder:
 
 
 def _lock_new(new: Path) -> FolderLock | None:
-    """The lock of a folder just made. Until it is taken another process may take the folder for one
-    that was left behind, and remove it: then it is made again."""
+    """The lock of a folder just created. Before it is locked, another process may consider the
+    folder abandoned and remove it. The folder is then created again."""
     lock = None
     for _ in range(LOCK_TRIES):
         with contextlib.suppress(FileNotFoundError):

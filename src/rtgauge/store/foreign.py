@@ -58,7 +58,7 @@ _INT64 = 1 << 63
 _ENDED = ("complete", "interrupted", "failed", "skipped")
 _NONE = type(None)
 KEPT_LIMIT = 1 << 27
-"""The most bytes of records of a run that a reader keeps in memory: tables, settings, facts."""
+"""Maximum bytes of a run's records that a reader keeps in memory: tables, settings, facts."""
 RUN_SENSORS_LIMIT = 1024
 """Of all steps of a run; a stream has its own limit (docs/stream.md)."""
 _PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
@@ -350,7 +350,7 @@ class _Kept:
         if isinstance(span.record, Ambience):
             self.sensors.update(span.record.temperature_mc)
             if len(self.sensors) > RUN_SENSORS_LIMIT:
-                raise _Wrong(f"it has more than {RUN_SENSORS_LIMIT} sensors of temperature")
+                raise _Wrong(f"it has more than {RUN_SENSORS_LIMIT} temperature sensors")
         if not isinstance(span.record, _PASSING):
             self.bytes += span.stop - span.start
             if self.bytes > KEPT_LIMIT:
@@ -395,7 +395,7 @@ def _same(
     found: _Found | None,
     name: str,
 ) -> None:
-    """What the seal says of a series is what sealing makes of its records and samples."""
+    """Check that sealing the records and samples of a series gives what the seal contains."""
     largest = found.largest if found else None
     if scan.histogram is not None and scan.histogram.count:
         largest = max(scan.histogram.max, scan.histogram.max if largest is None else largest)
@@ -415,15 +415,15 @@ def _counts(totals: SeriesTotals) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the samples of a series are: the largest, and the least and the largest time."""
+    """Of the samples of a series: the largest value, the earliest and the latest time."""
 
     largest: int
     due_ns: tuple[int, int]
 
 
 def _samples(info: SeriesInfo, chunks: Any, name: str) -> _Found | None:
-    """Read all samples; StoreError where they cannot be. They must rise and lie within the limits
-    of a stream (docs/stream.md). None where there are no samples."""
+    """Read all samples. Their indices must rise and lie within the limits of a stream
+    (docs/stream.md). None without samples. StoreError if they cannot be read."""
     where = f"series {info.series} of {name}"
     last = -1
     found = None
@@ -435,7 +435,7 @@ def _samples(info: SeriesInfo, chunks: Any, name: str) -> _Found | None:
         last = int(chunk.index[-1])
         largest = max(last * info.interval_ns, _size(chunk.due_ns), _size(chunk.value) * info.scale)
         if last > COUNT_LIMIT or largest > NUMBER_LIMIT:
-            raise _Wrong(f"{where}: its samples are beyond what they can be")
+            raise _Wrong(f"{where}: its samples are beyond the limits of a stream")
         highest = int(chunk.value.max())
         times = int(chunk.due_ns.min()), int(chunk.due_ns.max())
         if found is not None:

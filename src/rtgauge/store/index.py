@@ -58,7 +58,7 @@ _SQLITE_TYPES = {sa.Float: ("real", "integer"), sa.Integer: ("integer",)}
 
 
 def _wrong_types() -> str:
-    """What is true of a row that this program cannot have written, in SQLite's SQL."""
+    """SQLite condition for a row that this program cannot have written."""
     parts = []
     for column in runs.columns:
         kinds = next(
@@ -112,8 +112,8 @@ class Index:
             ) from error
 
     def _examine(self, file: Path, own: bool) -> bool:
-        """Set a damaged index aside: it is made again. False where it cannot be, in a read-only
-        store. Raises StoreError for a file that is not an index."""
+        """Rename a damaged index, so that it is rebuilt. False if the store is read-only. Raises
+        StoreError for a file that is not an index."""
         try:
             before = file.stat()
         except OSError:  # there is none yet, or opening it says why not
@@ -130,7 +130,7 @@ class Index:
                 _set_aside(file, before)
                 return True
         raise StoreError(
-            f"{file} is not an index of rtgauge",
+            f"{file} is not an rtgauge index",
             "name the folder of a store, or another file, with --store",
         )
 
@@ -259,7 +259,7 @@ def _schema(database: sqlite3.Connection) -> str:
 
 
 def _set_aside(file: Path, before: os.stat_result) -> None:
-    """Rename a damaged index, unless another process has made it again already."""
+    """Rename a damaged index, unless another process has already rebuilt it."""
     with store_errors("set aside", file), contextlib.suppress(FileNotFoundError):
         if not os.path.samestat(file.stat(), before):
             return

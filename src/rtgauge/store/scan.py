@@ -117,7 +117,7 @@ class SeriesScan:
         return index, table[first, 1]
 
     def _timed(self, totals: SeriesTotals) -> SeriesTotals:
-        """Without a grid the times of the samples: older agents wrote none into the trailer."""
+        """Without a grid, the times of the samples, which older agents did not write."""
         if self.info.interval_ns or not self.rows:
             return totals
         due_ns = self.block_table()[:, 1]

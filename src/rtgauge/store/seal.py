@@ -185,7 +185,7 @@ def _document(seal: Seal) -> dict[str, Any]:
 
 
 def trailer_state(trailer: Trailer | None) -> dict[str, str] | None:
-    """How a seal says what a trailer says."""
+    """The trailer's state as a seal stores it."""
     if trailer is None:
         return None
     return {"state": trailer.state, "reason": trailer.reason, "remedy": trailer.remedy}

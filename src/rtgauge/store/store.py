@@ -258,7 +258,7 @@ def _is_leftover(name: str) -> bool:
 
 
 def _remove_leftover(path: Path) -> None:
-    """Remove such a folder, unless somebody is at work in it: its lock is held to the end."""
+    """Remove such a folder, unless another process uses it. Holds its lock to the end."""
     try:
         lock = FolderLock.take(path)
     except OSError:
@@ -300,7 +300,7 @@ def _row(path: Path, stamp: Stamp) -> dict[str, Any]:
         found = row | {"headline": error.message}
     except Exception as error:  # whatever a folder holds: one run must not end every command
         found = row | {"headline": f"run {path.name} is damaged: {type(error).__name__}: {error}"}
-    # PostgreSQL takes no NUL in a text.
+    # PostgreSQL does not accept NUL in a text.
     return {
         name: value.replace("\0", "\ufffd") if isinstance(value, str) else value
         for name, value in found.items()
@@ -358,8 +358,8 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
 
 
 def _waited_ns(one: SealedSeries, folder: Path) -> int:
-    """How long an event without an answer was waited for, the timeout or an interval; 0 if each has
-    one. With dither the waits differ, and the report knows the longest."""
+    """The wait for an event without an answer: the timeout or an interval; 0 if all are answered.
+    With dither the waits differ, and the report gives the longest."""
     due = one.totals.count + one.totals.missed
     if (
         one.name not in ("response", "own-error")

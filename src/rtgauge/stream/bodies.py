@@ -46,22 +46,22 @@ COUNT_LIMIT = 1 << 53
 """The largest index or count, which a double holds exactly."""
 SCALE_LIMIT = NUMBER_LIMIT >> 31
 NAME_LIMIT = 1000
-"""The longest text in characters that a series is told from others by."""
+"""Maximum number of characters of a text that identifies a series."""
 LABELS_LIMIT = 32
 COLUMNS_LIMIT = 64
 ROWS_LIMIT = 10_000
 CELLS_LIMIT = 100_000
-"""Values of all tables of a stream."""
+"""Maximum number of values in all tables of a stream."""
 TABLES_LIMIT = 1000
 VERDICTS_LIMIT = 10_000
 SENSORS_LIMIT = 256
 CPUS_LIMIT = 4096
-"""Sensors of temperature and CPUs that the records ``ambience`` of a stream name: reports have an
-entry for each."""
+"""Maximum number of temperature sensors and CPUs in the ``ambience`` records of a stream. Reports
+have an entry for each."""
 KEPT_LIMIT = 1 << 24
 """Bytes of the records of a stream whose content a reader keeps: facts, settings, tables, rules."""
 UNKNOWN = INT64_MIN
-"""The largest of lost samples where nobody knows it."""
+"""The largest lost sample if it is not known."""
 
 # The highest bucket is that of the largest 64-bit value: its highest set bit is 62.
 _BUCKET_MAX = (62 - SUB_BITS) * (1 << SUB_BITS) + (1 << (SUB_BITS + 1)) - 1
@@ -166,7 +166,7 @@ class Declared:
         self.last_value = NUMBER_LIMIT // scale
 
     def check_index(self, last: int) -> None:
-        """Bad when a sample or a grid point of this index is beyond the limits."""
+        """Bad if a sample or a grid point with this index is beyond the limits."""
         if last > self.last_index:
             raise Bad(f"the index {last} is beyond {self.last_index}, the last of its series")
 
@@ -454,7 +454,7 @@ def _verdict(sequence: int, body: Body, _series: DeclaredSeries) -> Verdict:
 
 
 def wrong_totals(totals: SeriesTotals) -> str:
-    """What of a series' totals cannot be, in words; empty when nothing is wrong."""
+    """What is impossible about a series' totals, in words; empty if nothing is."""
     counts = (totals.count, totals.missed, totals.lost, totals.overruns)
     if min(counts) < 0 or max(counts) > COUNT_LIMIT:
         return f"its totals have a count that is not from 0 to {COUNT_LIMIT}"
@@ -497,7 +497,7 @@ def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
 
 
 class Kept:
-    """Adds up what a reader keeps of a stream; Bad at the first record that is too much."""
+    """Counts what a reader keeps of a stream; Bad at the first record above a limit."""
 
     __slots__ = ("_bytes", "_cells", "_cpus", "_sensors", "_tables", "_verdicts")
 
@@ -511,7 +511,7 @@ class Kept:
         if isinstance(record, Ambience):
             self._cpus.update(record.cpus)
             self._sensors.update(record.temperature_mc)
-            _check_most("sensors of temperature", len(self._sensors), SENSORS_LIMIT)
+            _check_most("temperature sensors", len(self._sensors), SENSORS_LIMIT)
             _check_most("CPUs", len(self._cpus), CPUS_LIMIT)
             return
         if not isinstance(record, Environment | Setting | Table | Verdict):

@@ -70,7 +70,7 @@ MESSAGES_MAX: Final = 64 * 1024
 SAID_MAX: Final = 500
 """Characters of ssh's last line that an error repeats."""
 LAST_WORDS_S: Final = 1.0
-"""Time for what ssh wrote before it ended; a program that it started may hold the pipe open."""
+"""Time to read what ssh wrote before it ended; a program that it started may keep the pipe open."""
 #: A socket's path has 108 bytes, of which ssh wants 17 for itself.
 SOCKET_PATH_MAX: Final = 80
 RECONNECT_S: Final = 600.0
@@ -261,8 +261,8 @@ def _script(text: str, *arguments: str) -> str:
 
 
 class _Messages:
-    """What ssh writes as errors: the first and the last ``MESSAGES_MAX`` bytes. A board may write
-    without end: what lies between is counted, no more."""
+    """The error output of ssh: its first and last ``MESSAGES_MAX`` bytes. A board may write without
+    end, so the bytes between are only counted."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -291,12 +291,12 @@ class _Messages:
             self._left_out += many
 
     def wait(self, seconds: float) -> None:
-        """Wait until all that a process which ended has written is there, at most so long."""
+        """Wait, up to a limit, for all output of a process that has ended."""
         if self._reader is not None:
             self._reader.join(seconds)
 
     def text(self) -> str:
-        """What is kept, with a line in place of what is not."""
+        """The bytes kept, with a line in place of the others."""
         with self._lock:
             gap = f"\n({self._left_out} bytes left out)\n" if self._left_out else ""
             head, tail = self._head.decode(errors="replace"), self._tail.decode(errors="replace")
