@@ -263,7 +263,7 @@ static void calls_stream(unsigned int source, unsigned int kind, unsigned int co
 		 contexts, flags);
 	CHECK(!!setup.thread == !!(contexts & RTGAUGE_CONTEXT_KERNEL) &&
 		      (!setup.thread ||
-		       !sched_setscheduler((pid_t)setup.thread, SCHED_FIFO, &high)),
+		       !syscall(SYS_sched_setscheduler, (pid_t)setup.thread, SCHED_FIFO, &high)),
 	      "the kernel thread's priority is set by its id");
 	CHECK(!ioctl(fd, RTGAUGE_START, &start), name);
 	while (contexts & RTGAUGE_CONTEXT_USER) {
