@@ -130,7 +130,7 @@ def test_sensors_of_all_steps_of_a_bundle_are_limited(tmp_path: Path) -> None:
         files[f"steps/{step:03}/records.cbor"] = stream.trailer().data
         files[f"steps/{step:03}/seal.json"] = files["steps/000/seal.json"]
     (tmp_path / "b.rtgauge").write_bytes(bundles.pack(files))
-    with Store.open(str(tmp_path / "two")) as store, pytest.raises(StoreError, match="1024 sens"):
+    with Store.open(str(tmp_path / "two")) as store, pytest.raises(StoreError, match="1024 temp"):
         import_bundle(store, tmp_path / "b.rtgauge")
 
 
