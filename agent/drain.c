@@ -11,9 +11,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "caller.h"
 #include "clock.h"
 #include "environment.h"
-#include "load.h"
 #include "run.h"
 #include "spool.h"
 #include "value.h"
@@ -188,7 +188,7 @@ static void drain_load_user(struct run *run)
 
 	if (!run->request->load_command)
 		return;
-	if (!root && load_caller(&uid, &gid)) {
+	if (!root && caller_ids(&uid, &gid)) {
 		record.reason = "SUDO_UID and SUDO_GID are not numbers";
 	} else {
 		snprintf(text, sizeof(text), "uid %u", (unsigned int)uid);

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "caller.h"
 #include "clock.h"
 #include "procstat.h"
 
@@ -133,32 +134,11 @@ pid_t load_fork(void)
 	return pid;
 }
 
-/* An id from a variable of sudo: decimal, without a sign. */
-static int read_id(const char *name, unsigned int *id)
-{
-	const char *text = getenv(name);
-	int64_t value;
-
-	if (!text || option_parse_integer(text, &value) || value < 0 || value >= UINT32_MAX)
-		return -EINVAL;
-	*id = (unsigned int)value;
-	return 0;
-}
-
-int load_caller(uid_t *uid, gid_t *gid)
-{
-	*uid = geteuid();
-	*gid = getegid();
-	if (*uid || !getenv("SUDO_UID"))
-		return 0;
-	return read_id("SUDO_UID", uid) || read_id("SUDO_GID", gid) ? -EINVAL : 0;
-}
-
 int load_become_caller(pid_t parent)
 {
 	uid_t uid;
 	gid_t gid;
-	int err = load_caller(&uid, &gid);
+	int err = caller_ids(&uid, &gid);
 
 	if (err || uid == geteuid())
 		return err;

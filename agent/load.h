@@ -46,11 +46,8 @@ volatile uint32_t *load_counter(struct load_worker *worker, unsigned int number)
 const struct cpulist *load_cpus(const struct load_worker *worker);
 /* fork() for loads: the child is killed when its parent ends. Children end with _exit(errno). */
 pid_t load_fork(void);
-/* The user that a foreign program runs as: the one who called sudo, else the agent's own. -EINVAL if
- * the variables of sudo are not numbers. */
-int load_caller(uid_t *uid, gid_t *gid);
-/* In a child of load_fork(), before it executes such a program: drop all rights that the caller does
- * not have, including supplementary groups. 0 or -errno; on an error do not execute the program. */
+/* In a child of load_fork(), before it executes a foreign program: drop all rights that the caller
+ * (caller.h) does not have, including supplementary groups. 0 or -errno; on an error do not execute the program. */
 int load_become_caller(pid_t parent);
 /* Call once when set up: the agent waits for it (10 s at most) before it starts to measure. */
 void load_ready(struct load_worker *worker);

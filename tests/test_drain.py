@@ -23,7 +23,7 @@ from streams import Builder
 SOURCES: Final = (
     *("drain", "stream", "series", "cbor", "clock", "environment", "settings", "shared", "value"),
     *("version", "message", "cpulist", "procstat", "journal", "json", "guardian", "undo"),
-    *("prepare", "tick"),
+    *("prepare", "tick", "caller", "option"),
 )
 BLOCK: Final = 16_000  # samples and gaps that a block has room for
 INTERVAL_NS: Final = 20_000
