@@ -2,6 +2,9 @@
 /* The agent's commands. Everything that exits does so here. */
 #include <errno.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,6 +410,9 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "stamp"))
 		main_stamp(argv[2]);
 	main_open_standard_files();
+#ifdef __GLIBC__
+	mallopt(M_TOP_PAD, 0); /* the heap will be locked: no 128 KiB in reserve */
+#endif
 	signal(SIGCHLD, SIG_DFL); /* ignored it would hide how children ended */
 	code = main_command(argc, argv);
 	if (fflush(stdout) || ferror(stdout)) {
