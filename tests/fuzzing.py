@@ -8,8 +8,11 @@ can be done again, and a run that was stopped goes on where it was (``--from``).
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -20,8 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rtgauge.cli import main
+
 MEMORY_LIMIT = 3 << 30
 REPORT_S = 60.0
+# What a terminal obeys, or what changes the order of what it shows.
+OBEYED = re.compile("[\0-\t\v-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 @dataclass
@@ -44,6 +51,34 @@ class Tally:
 
 Fuzz = Callable[[int, int, int, Path], Tally]
 """``fuzz(seed, first, count, folder)``: the executions ``first`` to ``first + count`` of a seed."""
+
+
+def command(*words: object) -> tuple[int, str, str]:
+    """``rtgauge WORDS…`` in this process: exit code, standard output and standard error, neither
+    of which may have anything that a terminal obeys."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(word) for word in words])
+    texts = []
+    for stream in (out, err):
+        assert isinstance(stream.buffer, io.BytesIO)
+        texts.append(stream.buffer.getvalue().decode())
+        check_text(texts[-1])
+    return code, texts[0], texts[1]
+
+
+def check_text(text: str) -> None:
+    """AssertionError where a terminal obeys something of a text."""
+    found = OBEYED.search(text)
+    assert found is None, ascii(text[max(found.start() - 60, 0) :][:120])
+
+
+def check_refusal(code: int, errors: str) -> None:
+    """AssertionError unless this is how an expected error ends: a line, and a line of remedy."""
+    lines = errors.splitlines()
+    assert code in (1, 2), (code, errors)
+    assert len(lines) == 2, errors
+    assert lines[0].startswith("rtgauge: ") and lines[1].startswith("  "), errors
 
 
 def _parser(name: str, executions: int) -> argparse.ArgumentParser:

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+import fuzz_index
 import rtgauge
 import rtgauge.store.store
 import streams
@@ -857,6 +858,7 @@ def test_a_damaged_index_of_a_read_only_store(
 
 VERSION = ("CREATE TABLE alembic_version (version_num TEXT)",)
 COLUMNS = ", ".join(f"{column.name} {column.type}" for column in index.runs.columns)
+NOT_NULL = ", ".join(f"{column.name} {column.type} NOT NULL" for column in index.runs.columns)
 VIEW = ", ".join(f"1 AS {column.name}" for column in index.runs.columns)
 AS_IT_WAS = "INSERT INTO runs SELECT " + ", ".join(
     f"old.{column.name}" for column in index.runs.columns
@@ -878,10 +880,19 @@ def change(file: Path, *words: str) -> None:
         ("DROP TABLE alembic_version", *VERSION, "INSERT INTO alembic_version VALUES (NULL)"),
         ("UPDATE alembic_version SET version_num = x'00ff'",),
         ("UPDATE alembic_version SET version_num = 5",),
+        ("UPDATE alembic_version SET version_num = '0000'",),
         ("DELETE FROM alembic_version",),
         ("DROP TABLE runs",),
         ("DROP TABLE runs", f"CREATE VIEW runs AS SELECT {VIEW}"),
+        ("DROP TABLE runs", "CREATE VIEW runs AS SELECT * FROM runs"),
         ("DROP TABLE runs", "CREATE TABLE runs (x INTEGER)"),
+        ("ALTER TABLE runs ADD COLUMN g AS (abs(-9223372036854775808))",),
+        (
+            "ALTER TABLE runs RENAME TO old",
+            f"CREATE TABLE runs ({NOT_NULL})",
+            *["INSERT INTO runs SELECT * FROM old"] * 2,
+            "DROP TABLE old",
+        ),
         (
             "DROP TABLE runs",
             f"CREATE TABLE runs ({COLUMNS})",
@@ -904,6 +915,43 @@ def test_an_index_that_somebody_changed_is_made_again(store: Store, words: tuple
         assert again.get(run_id).id == run_id
         again.delete(run_id)
         assert again.runs() == []
+
+
+def test_an_index_with_a_damaged_page_is_made_again(store: Store) -> None:
+    """Its tables are read without an error, and cannot be written."""
+    run_id = finished(store)
+    before = store.runs()
+    store.close()
+    file = store.path.parent / "index.db"
+    change(file, "PRAGMA journal_mode = DELETE")
+    with sqlite3.connect(file) as database:
+        (page,) = database.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_runs_1'"
+        ).fetchone()
+    database.close()
+    data = bytearray(file.read_bytes())
+    data[4096 * (page - 1) : 4096 * page] = bytes(4096)
+    file.write_bytes(data)
+    with Store.open(str(store.path.parent)) as again:
+        assert again.runs() == before
+        again.delete(run_id)
+        assert again.runs() == []
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+def test_sqlite_does_not_wait_for_the_writer_of_a_fifo(store: Store, suffix: str) -> None:
+    store.close()
+    os.mkfifo(store.path.parent / f"index.db{suffix}")
+    with pytest.raises(StoreError, match=rf"index\.db{suffix} is not a regular file") as caught:
+        Store.open(str(store.path.parent))
+    assert caught.value.remedy.startswith("remove ")
+
+
+def test_a_short_run_of_the_fuzzer_of_the_index(tmp_path: Path) -> None:
+    tally = fuzz_index.fuzz(20, 0, 40, tmp_path)
+    assert not tally.how, tally.how
+    assert tally.executions == 40
+    assert tally.thorough > 30
 
 
 def test_files_of_others_are_neither_used_nor_to_be_deleted(

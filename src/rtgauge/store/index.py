@@ -114,6 +114,7 @@ class Index:
     def _examine(self, file: Path, own: bool) -> bool:
         """Rename a damaged index, so that it is rebuilt. False if the store is read-only. Raises
         StoreError for a file that is not an index."""
+        _check_companions(file)
         try:
             before = file.stat()
         except OSError:  # there is none yet, or opening it says why not
@@ -219,6 +220,17 @@ def _sqlite_file(url: sa.URL) -> Path | None:
     return Path(str(url.database))
 
 
+def _check_companions(file: Path) -> None:
+    """StoreError where SQLite would wait for somebody who writes to a FIFO."""
+    for suffix in ("-journal", "-wal", "-shm"):
+        path = file.with_name(file.name + suffix)
+        with contextlib.suppress(OSError):
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise StoreError(
+                    f"cannot use the index {file}: {path} is not a regular file", f"remove {path}"
+                )
+
+
 def _examined(file: Path) -> str:
     """What a regular file is: ``ours`` (one that is empty, or cannot be looked at now, too),
     ``damaged``: an index of ours that was damaged or changed, ``foreign``. It is only read."""
@@ -230,8 +242,11 @@ def _examined(file: Path) -> str:
         address = f"file:{quote(str(file.absolute()))}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as database:
             return _schema(database)
-    except (OSError, sqlite3.OperationalError):
+    except OSError:
         return "ours"
+    except sqlite3.OperationalError as error:  # busy, for one; else of the tables themselves
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)  # none: not UTF-8
+        return "foreign" if code == sqlite3.SQLITE_ERROR else "ours"
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         return "foreign"
 
@@ -246,16 +261,21 @@ def _schema(database: sqlite3.Connection) -> str:
     if "alembic_version" not in tables:
         return "foreign"
     versions = [str(row[0]) for row in database.execute("SELECT version_num FROM alembic_version")]
-    known = len(versions) == 1 and re.fullmatch(r"[0-9]{4}", versions[0]) is not None
+    known = len(versions) == 1 and re.fullmatch(r"(?!0000)[0-9]{4}", versions[0]) is not None
     if known and versions[0] > MIGRATION:
         return "ours"  # of a newer version
     if tables - {"alembic_version", "runs"}:
         return "foreign"
     whole = sorted(named) == [("table", "alembic_version"), ("table", "runs")]
-    columns = database.execute("PRAGMA table_info(runs)").fetchall()
-    found = [(column[1], bool(column[3])) for column in columns]
-    wanted = [(column.name, True) for column in runs.columns]
-    return "ours" if whole and known and found == wanted else "damaged"
+    if not (whole and known):
+        return "damaged"
+    columns = database.execute("PRAGMA table_xinfo(runs)").fetchall()
+    found = [(column[1], bool(column[3]), bool(column[5])) for column in columns]
+    wanted = [(column.name, True, column.primary_key) for column in runs.columns]
+    if found != wanted:
+        return "damaged"
+    intact = database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
+    return "ours" if intact else "damaged"
 
 
 def _set_aside(file: Path, before: os.stat_result) -> None:
