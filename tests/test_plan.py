@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fuzz_plan
 from rtgauge.catalogue import Catalogue, parse_duration
 from rtgauge.errors import UsageError
 from rtgauge.plan import (
@@ -213,6 +215,46 @@ def test_wrong_plans_name_file_step_and_key(
     assert "plan.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("[plan", "docs/plans.md"),
+        ("[plan]\nname = 5\n" + STEP, 'name = "..."'),
+        ("[plan]\nrepeat = 0\n" + STEP, "repeat = 3"),
+        ("[plan]\nhours = 0\n" + STEP, "hours = 8"),
+        (HOURS + STEP + "share = 0", "share = 1"),
+        (STEP + "priority = {}", 'priority = "..."'),
+        (STEP + 'dither = "?"', "dither"),
+        (STEP + 'prepare = "?"', "true or false"),
+        (STEP + 'load = "sched:groups=2:groups=3"', "leave one of them out"),
+        (STEP + '[[rating]]\nsubject = "a"\nreason = "b"\nrating = 11', '"N.A."'),
+    ],
+)
+def test_a_refusal_says_what_to_write(catalogue: Catalogue, text: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_plan(write(text), catalogue)
+    assert remedy in caught.value.remedy
+
+
+def test_the_fuzzer_writes_every_key_of_the_page() -> None:
+    page = (PLANS.parent / "docs" / "plans.md").read_text()
+    head, _, rest = page.partition("## Keys of a `[[step]]`")
+    tables = {"[plan]": head, "[[step]]": rest.partition("##")[0]}
+    known = {"[plan]": {*fuzz_plan.PLAN_VALUES}, "[[step]]": {*fuzz_plan.VALUES, "measurement"}}
+    for name, text in tables.items():
+        cells = re.findall(r"^\| ([a-z, -]+) \|", text, re.MULTILINE)
+        keys = {key.strip() for cell in cells for key in cell.split(",")}
+        assert keys - {"key", "---", "anything else"} <= known[name]
+
+
+def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
+    tally = fuzz_plan.fuzz(20, 0, 300, tmp_path)
+    assert not tally.how, tally.how
+    assert tally.executions == 300
+    assert tally.outcomes["accepted"] + tally.thorough > 30
+    assert tally.thorough > 5
 
 
 def test_unreadable_plans(catalogue: Catalogue) -> None:

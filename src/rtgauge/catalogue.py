@@ -456,7 +456,9 @@ class Catalogue:
                     f"write it as {name}:OPTION=VALUE",
                 )
             if option in given:
-                raise UsageError(f"load '{text}': '{option}' is given twice for {name}")
+                raise UsageError(
+                    f"load '{text}': '{option}' is given twice for {name}", "leave one of them out"
+                )
             given[option] = load.normalise(option, value)
         self._check_cycle(text, name, given)
         return ":".join([name, *(f"{option}={value}" for option, value in given.items())])

@@ -169,7 +169,7 @@ def _own(text: str) -> dict[str, str]:
                 f"log-set: '{word}' is not NAME=VALUE", "write cpu=1, or 'cpu=1 priority=90'"
             )
         if name in found:
-            raise UsageError(f"log-set: '{name}' is given twice")
+            raise UsageError(f"log-set: '{name}' is given twice", "leave one of them out")
         found[name] = value
     return found
 

@@ -318,7 +318,9 @@ def _common_setting(
             return {field_name: value(read, remedy)}
         case "histogram-only" | "keep-settings" | "prepare":
             if text not in ("yes", "no"):
-                raise UsageError(f"'{name}': '{text}' is neither yes nor no")
+                raise UsageError(
+                    f"'{name}': '{text}' is neither yes nor no", "write true or false in a plan"
+                )
             return {name.replace("-", "_"): text == "yes"}
         case "log-host" | "log-line" | "log-set":
             if entry.name != RESPONSE:
@@ -327,7 +329,7 @@ def _common_setting(
                     f"leave '{name}' out; what does is '{RESPONSE}'",
                 )
             return {name.replace("-", "_"): text.strip()}
-    raise UsageError(f"measurement '{entry.name}' is given twice", "")
+    raise UsageError(f"measurement '{entry.name}' is given twice", "leave one of them out")
 
 
 def _mark(text: str) -> str:
@@ -443,7 +445,9 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         text = _plan_bytes(path).decode()
     except OSError as error:
-        raise UsageError(f"plan {path} cannot be read: {error.strerror}") from None
+        raise UsageError(
+            f"plan {path} cannot be read: {error.strerror}", "check the path and its permissions"
+        ) from None
     except UnicodeDecodeError:
         raise UsageError(f"plan {path} is not UTF-8 text", "a plan is a TOML file") from None
     try:
@@ -453,7 +457,9 @@ def _document(path: Path) -> dict[str, Any]:
             raise UsageError(
                 f"{path} is not a plan", "a plan is a TOML file: see docs/plans.md"
             ) from None
-        raise UsageError(f"plan {path} is not TOML: {error}") from None
+        raise UsageError(
+            f"plan {path} is not TOML: {error}", "correct the plan; docs/plans.md has examples"
+        ) from None
 
 
 def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan:
@@ -464,17 +470,22 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
     _known_keys(head, _PLAN_KEYS, f"{path}, [plan]")
     for key in ("name", "summary", "label", *LOG_HOST_KEYS):
         if not isinstance(head.get(key, ""), str):
-            raise UsageError(f"{path}, [plan], key '{key}': {_shown(head[key])} is not a text")
+            raise UsageError(
+                f"{path}, [plan], key '{key}': {_shown(head[key])} is not a text",
+                f'write {key} = "..."',
+            )
     repeat = head.get("repeat", 1)
     if type(repeat) is not int or not 1 <= repeat <= REPEAT_MAX:
         raise UsageError(
             f"{path}, [plan], key 'repeat': {_shown(repeat)} is not a whole number "
-            f"from 1 to {REPEAT_MAX}"
+            f"from 1 to {REPEAT_MAX}",
+            "write repeat = 3",
         )
     hours = head.get("hours")
     if hours is not None and not _positive(hours, HOURS_MAX):
         raise UsageError(
-            f"{path}, [plan], key 'hours': {_shown(hours)} is not a number up to {HOURS_MAX:.0f}"
+            f"{path}, [plan], key 'hours': {_shown(hours)} is not a number up to {HOURS_MAX:.0f}",
+            "write hours = 8, or hours = 0.5",
         )
     entries = document.get("step", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -522,15 +533,19 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
                 )
         subject, reason = (" ".join(text.split()) for text in texts.values())
         if len(subject) > SUBJECT_LETTERS_MAX:
-            raise UsageError(f"{where}: the subject is longer than {SUBJECT_LETTERS_MAX} letters")
+            raise UsageError(
+                f"{where}: the subject is longer than {SUBJECT_LETTERS_MAX} letters",
+                "shorten it, and write the details in the reason",
+            )
         if subject in [rating.subject for rating in ratings]:
-            raise UsageError(f"{where}: '{subject}' is rated twice")
+            raise UsageError(f"{where}: '{subject}' is rated twice", "leave one of the ratings out")
         value = entry.get("rating")
         rated = type(value) in (int, float) and 0 <= value <= RATING_MAX  # nan is not within
         if not rated and value != NOT_APPLICABLE:
             raise UsageError(
                 f"{where}: key 'rating': {_shown(value)} is not a number from 0 to {RATING_MAX} "
-                f'or "{NOT_APPLICABLE}"'
+                f'or "{NOT_APPLICABLE}"',
+                f'write rating = 8, or rating = "{NOT_APPLICABLE}"',
             )
         ratings.append(Rating(subject, value, reason))
     return tuple(ratings)
@@ -570,7 +585,10 @@ def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
         left = exact - milliseconds
         length = format_duration(milliseconds * 10**6)
         if milliseconds == 0:
-            raise UsageError(f"{hours:g} hours leave nothing for {step.measurement}")
+            raise UsageError(
+                f"{hours:g} hours leave nothing for {step.measurement}",
+                "raise hours, or the step's share",
+            )
         entry = catalogue.measurement(step.measurement)
         lasting = {**step.parameters, "for": entry.normalise("for", length)}
         steps.append(replace(step, parameters=MappingProxyType(lasting)))
@@ -620,7 +638,8 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
     share = entry.get("share")
     if share is not None and not _positive(share, SHARE_MAX):
         raise UsageError(
-            f"{where}, key 'share': {_shown(share)} is not a number above 0, up to 1e9"
+            f"{where}, key 'share': {_shown(share)} is not a number above 0, up to 1e9",
+            "write share = 1",
         )
     if share is not None and "for" in entry:
         raise UsageError(
@@ -636,7 +655,7 @@ def _file_step(entry: Mapping[str, Any], where: str, catalogue: Catalogue) -> Pl
             if key != "rate":  # a rate is checked together with its budget
                 planned_step(catalogue, name, {key: settings[key]})
         except (UsageError, ValueError) as error:
-            remedy = error.remedy if isinstance(error, UsageError) else ""
+            remedy = error.remedy if isinstance(error, UsageError) else f'write {key} = "..."'
             raise UsageError(f"{where}, key '{key}': {error}", remedy) from None
     try:
         step = planned_step(catalogue, name, settings)
