@@ -37,7 +37,8 @@ FUZZ_EXECUTIONS = 10000000
 fuzz:
 	@tools/setup.sh --test
 	@set -e; for program in tests/fuzz_bundle.py tests/fuzz_stream.py \
-		tests/fuzz_extremes.py tests/fuzz_capture.py; do \
+		tests/fuzz_extremes.py tests/fuzz_capture.py \
+		tests/fuzz_plan.py tests/fuzz_index.py; do \
 		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
 			$(FUZZ_OPTIONS); done
 
