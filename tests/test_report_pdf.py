@@ -250,7 +250,7 @@ def test_wide_tables_stand_in_parts() -> None:
 
 
 def test_chapters_ratings_orders_and_labels() -> None:
-    """What an evaluation has besides: chapters, ratings, orders of events, a label's axis."""
+    """More parts of an evaluation: chapters, ratings, orders of events, a label's axis."""
     order = stream.Table(
         0, "order",
         (stream.Column("rule", ""), stream.Column("time", "ns"),

@@ -806,7 +806,7 @@ def test_migrations_make_the_table_that_the_program_uses(store: Store) -> None:
     ],
 )
 def test_a_row_of_the_index_that_nobody_can_have_written(store: Store, change: str) -> None:
-    """Nobody but who damaged the index: it is made again from the run."""
+    """A damaged index costs nothing else: it is rebuilt from the run."""
     run = finished(store)
     before = store.runs()
     with sqlite3.connect(store.path.parent / "index.db") as database:
@@ -829,7 +829,7 @@ def test_an_index_of_a_newer_version(store: Store) -> None:
 
 
 def test_a_damaged_index(store: Store) -> None:
-    """In the folder of a store it is made again, and what was there is kept beside it."""
+    """In a store's folder the index is rebuilt, and the old file is kept next to it."""
     run_id = finished(store)
     store.close()
     file = store.path.parent / "index.db"

@@ -55,7 +55,7 @@ def pieces(wave: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
 
 
 def limits(wave: NDArray[np.floating]) -> tuple[float, float]:
-    """The minimum and maximum of the finite samples; inf and -inf if there are none."""
+    """The minimum and maximum of the finite samples; inf and -inf without any."""
     least, most = math.inf, -math.inf
     for piece in pieces(wave):
         finite = piece[np.isfinite(piece)]

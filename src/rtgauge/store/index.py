@@ -117,7 +117,7 @@ class Index:
         _check_companions(file)
         try:
             before = file.stat()
-        except OSError:  # there is none yet, or opening it says why not
+        except OSError:  # not made yet, or opening it gives the reason
             return True
         if stat.S_ISDIR(before.st_mode):
             return True
