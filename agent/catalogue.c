@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json.h"
-#include "load.h"
-#include "version.h"
+#include "base/json.h"
+#include "base/version.h"
+#include "loads/load.h"
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;

@@ -6,7 +6,7 @@
 #ifndef RTGAUGE_CATALOGUE_H
 #define RTGAUGE_CATALOGUE_H
 
-#include "option.h"
+#include "base/option.h"
 
 struct run;
 struct worker;

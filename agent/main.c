@@ -11,14 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/exitcode.h"
+#include "base/version.h"
 #include "catalogue.h"
-#include "clock.h"
-#include "disturb.h"
-#include "exitcode.h"
-#include "load.h"
-#include "run.h"
-#include "spool.h"
-#include "version.h"
+#include "loads/load.h"
+#include "run/run.h"
+#include "stream/spool.h"
+#include "system/disturb.h"
 
 static const char usage[] =
 	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"

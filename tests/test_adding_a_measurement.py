@@ -35,11 +35,7 @@ def build_agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert catalogue.count(TABLE) == 1
     (sources / "catalogue.c").write_text(catalogue.replace(TABLE, declaration + TABLE + line))
     agent = folder / "rtgauge-agent"
-    files = [
-        path
-        for part in (".", "measurements", "loads", "lines")
-        for path in (sources / part).glob("*.c")
-    ]
+    files = [path for path in sources.rglob("*.c") if path.parent.name != "tests"]
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread",
          f"-I{sources}", f"-I{ROOT / 'kmod'}", "-o", agent, *files],

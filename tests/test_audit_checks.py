@@ -422,7 +422,7 @@ _NEVER_WORSE = {
 
 def test_the_agent_collects_the_options_that_are_looked_at() -> None:
     """Of a configuration that is not compressed it sends the lines that it is told to."""
-    source = (ROOT / "agent" / "environment.c").read_text("utf-8")
+    source = (ROOT / "agent" / "system" / "environment.c").read_text("utf-8")
     start = source.index("char options[] =")
     words = "".join(re.findall(r'"([^"]*)"', source[start : source.index(";", start)])).split("|")
     looked_at = set(DEBUGGING)

@@ -33,7 +33,7 @@ def _leaves(tree: str) -> list[str]:
 
 def _collected() -> list[str]:
     """The names that the agent gives its facts, with # and @ as in its tree."""
-    source = (ROOT / "agent" / "environment.c").read_text("utf-8")
+    source = (ROOT / "agent" / "system" / "environment.c").read_text("utf-8")
     start = source.index("char tree[] =")
     table = re.sub(r"/\* .*? \*/", "", source[start : source.index('";', start) + 1], flags=re.S)
     names = _leaves("".join(re.findall(r'"([^"]*)"', table)))

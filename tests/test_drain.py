@@ -21,9 +21,27 @@ from rtgauge.stream import Event, Gaps, Record, Samples, StreamReader
 from streams import Builder
 
 SOURCES: Final = (
-    *("drain", "stream", "series", "cbor", "clock", "environment", "settings", "shared", "value"),
-    *("version", "message", "cpulist", "procstat", "journal", "json", "guardian", "undo"),
-    *("prepare", "tick", "caller", "option"),
+    "base/caller",
+    "base/cbor",
+    "base/clock",
+    "base/cpulist",
+    "base/json",
+    "base/message",
+    "base/option",
+    "base/procstat",
+    "base/shared",
+    "base/value",
+    "base/version",
+    "methods/tick",
+    "run/drain",
+    "stream/series",
+    "stream/stream",
+    "system/environment",
+    "system/guardian",
+    "system/journal",
+    "system/prepare",
+    "system/settings",
+    "system/undo",
 )
 BLOCK: Final = 16_000  # samples and gaps that a block has room for
 INTERVAL_NS: Final = 20_000

@@ -30,8 +30,15 @@ from drivers import compile_driver
 from rtgauge.target.local import find_agent
 
 SOURCES: Final = (
-    *("settings", "prepare", "guardian", "undo", "journal", "value", "cpulist", "procstat"),
-    "message",
+    "base/cpulist",
+    "base/message",
+    "base/procstat",
+    "base/value",
+    "system/guardian",
+    "system/journal",
+    "system/prepare",
+    "system/settings",
+    "system/undo",
 )
 WRAPPED: Final = ("write", "fdatasync", "ftruncate", "unlinkat", "fsync")
 TIMEOUT_S: Final = 60

@@ -11,5 +11,6 @@ stamp_packages() {
 # What the agent was built from, besides.
 stamp_all() {
 	{ pwd -P && cat pyproject.toml tools/requirements.lock tools/setup.sh meson.build meson.options \
-		agent/meson.build src/rtgauge/__init__.py agent/*.[ch] agent/*/*.[ch]; } 2>/dev/null | cksum
+		agent/meson.build src/rtgauge/__init__.py agent/*.[ch] \
+		agent/*/*.[ch] agent/*/*/*.[ch]; } 2>/dev/null | cksum
 }

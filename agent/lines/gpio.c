@@ -15,8 +15,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "gpio.h"
+#include "base/clock.h"
+#include "lines/gpio.h"
 
 #define GPIO_FOLDER "/dev"
 #define GPIO_CONSUMER "rtgauge"

@@ -3,7 +3,7 @@
 #ifndef RTGAUGE_LINES_GPIO_H
 #define RTGAUGE_LINES_GPIO_H
 
-#include "line.h"
+#include "lines/line.h"
 
 #define GPIO_SYSFS "/sys/class/gpio"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "gpio.h"
-#include "value.h"
+#include "base/clock.h"
+#include "base/value.h"
+#include "lines/gpio.h"
 
 #define SYSFS_PATH 192
 

@@ -16,8 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "line.h"
+#include "base/clock.h"
+#include "lines/line.h"
 
 #define NET_LEVEL 5
 #define NET_RUN 8

@@ -12,8 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "serial.h"
+#include "base/clock.h"
+#include "lines/serial.h"
 
 struct serial {
 	struct serial_port port; /* blocks */

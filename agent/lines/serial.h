@@ -5,7 +5,7 @@
 
 #include <termios.h>
 
-#include "line.h"
+#include "lines/line.h"
 
 #define SERIAL_PATH 64
 

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "serial.h"
-#include "worker.h"
+#include "base/clock.h"
+#include "lines/serial.h"
+#include "run/worker.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid

@@ -16,8 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "virtual.h"
+#include "base/clock.h"
+#include "lines/virtual.h"
 
 #define VIRTUAL_LINES 256
 #define VIRTUAL_BYTES 4096

@@ -4,7 +4,7 @@
 #ifndef RTGAUGE_LINES_VIRTUAL_H
 #define RTGAUGE_LINES_VIRTUAL_H
 
-#include "line.h"
+#include "lines/line.h"
 
 /* QEMU, or what speaks for it, is to answer in that time. */
 #define VIRTUAL_ANSWER_NS 5000000000LL

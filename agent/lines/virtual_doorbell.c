@@ -21,10 +21,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "atomic.h"
-#include "clock.h"
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "doorbell.h"
-#include "virtual.h"
+#include "lines/virtual.h"
 
 #define DOORBELL_PROTOCOL 0
 #define DOORBELL_SHARED (-1)

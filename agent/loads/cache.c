@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include "base/value.h"
 #include "loads/start.h"
-#include "value.h"
 
 #define LINE_SIZE 64
 #define STRIDE 65 /* lines: into another page each time, so that nothing is fetched ahead */

@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "load.h"
-#include "procstat.h"
+#include "base/clock.h"
+#include "base/procstat.h"
+#include "loads/load.h"
 
 #define READY_NS (200 * NSEC_PER_MSEC) /* a command that cannot run has ended by then */
 

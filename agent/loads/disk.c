@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "load.h"
+#include "loads/load.h"
 
 #define BLOCK_SIZE (64 * 1024)
 

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "atomic.h"
+#include "base/atomic.h"
 #include "loads/start.h"
 
 #define BATCH 1000 /* barriers, then another process may send */

@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "loads/start.h"
 
 #define BLOCK_SIZE (64 * 1024)

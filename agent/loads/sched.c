@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "load.h"
+#include "loads/load.h"
 
 #define STACK_SIZE (128 * 1024) /* of a thread; it needs little more than one message */
 #define SPARE_FILES 16

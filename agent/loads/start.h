@@ -3,7 +3,7 @@
 #ifndef RTGAUGE_START_H
 #define RTGAUGE_START_H
 
-#include "load.h"
+#include "loads/load.h"
 
 /* For the table of a load that calls start_on_each(). */
 #define START_PER_CPU(count)                                                           \

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/prctl.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "loads/start.h"
 
 static const struct option_info timer_options[] = {

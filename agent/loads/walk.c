@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "load.h"
+#include "loads/load.h"
 
 static const struct option_info walk_options[] = {
 	{ "path", OPTION_TEXT, "/", 0, 0, NULL, "where the tree begins" },

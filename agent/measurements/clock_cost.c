@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "run.h"
+#include "base/clock.h"
+#include "run/run.h"
 
 /* The mean is that of batches: one reading may be shorter than what the clock resolves. */
 #define CLOCK_COST_BATCH 1000

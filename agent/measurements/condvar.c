@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 #define CONDVAR_REMEDY \
 	"use a condition variable that keeps to priorities (librtpi), or one for each waiter"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "cpupair.h"
+#include "base/clock.h"
+#include "methods/cpupair.h"
 
 /* Samples of a test loop; after each others get the CPU for a moment. */
 #define MIGRATION_LOOP 100

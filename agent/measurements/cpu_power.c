@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ensemble.h"
-#include "value.h"
+#include "base/value.h"
+#include "methods/ensemble.h"
 
 /* Where the kernel does not tell the sizes. */
 #define POWER_LEVEL1 (32 * 1024)

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "cpupair.h"
+#include "base/clock.h"
+#include "methods/cpupair.h"
 
 /* Samples of a test loop. */
 #define WAKEUP_LOOP 100

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 struct eventfd_object {
 	int fds[HANDOVER_WAYS];

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 /* A word each, in lines of their own. */
 struct futex_object {

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "interrupt.h"
+#include "base/clock.h"
+#include "methods/interrupt.h"
 
 /* The thread is awake so long before an interrupt is due, half of a shorter interval. */
 #define IRQ_DISPATCH_LEAD_NS (100 * NSEC_PER_USEC)

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "interrupt.h"
+#include "methods/interrupt.h"
 
 #define IRQ_GRID_HANDLER 0
 #define IRQ_GRID_ACKNOWLEDGED 1

@@ -10,9 +10,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "interrupt.h"
-#include "sustain.h"
+#include "base/clock.h"
+#include "methods/interrupt.h"
+#include "methods/sustain.h"
 
 #define IRQ_SUSTAINED_FOUND "a period is found at which no interrupt is lost"
 #define IRQ_SUSTAINED_LONGEST_NS (100 * NSEC_PER_MSEC)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
-#include "clock.h"
-#include "interrupt.h"
+#include "base/clock.h"
+#include "methods/interrupt.h"
 
 static const char *const irq_to_thread_contexts[] = { "user", NULL };
 static const char *const irq_to_thread_wake_stages[] = { "wake-up", "switch", "return to user",

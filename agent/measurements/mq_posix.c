@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 #define MQ_SIZE 8
 #define MQ_MESSAGES 4

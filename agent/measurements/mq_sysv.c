@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/msg.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 #define MQ_TEXT 8
 #define MQ_MESSAGES 4

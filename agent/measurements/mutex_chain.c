@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mutex_links.h"
-#include "value.h"
+#include "base/value.h"
+#include "methods/mutex_links.h"
 
 #define CHAIN_RULE "priority is inherited through the whole chain"
 #define CHAIN_TABLE "chain"

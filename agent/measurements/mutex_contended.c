@@ -4,7 +4,7 @@
  * priority: the time until the low one runs, and from its release until the high one has it.
  * docs/measurements/mutex-contended.md
  */
-#include "mutex_links.h"
+#include "methods/mutex_links.h"
 
 #define CONTENDED_RULE(protocol) "the middle thread does not run in between (" protocol ")"
 static const char *const contended_rules[MUTEX_PROTOCOLS] = {

@@ -6,7 +6,7 @@
  */
 #include <pthread.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 #define MUTEX_COUNT 3
 

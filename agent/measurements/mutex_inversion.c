@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpulist.h"
-#include "ensemble.h"
-#include "order.h"
-#include "procstat.h"
-#include "mutex_kind.h"
+#include "base/cpulist.h"
+#include "base/procstat.h"
+#include "methods/ensemble.h"
+#include "methods/mutex_kind.h"
+#include "methods/order.h"
 
 /* What the low thread does with the mutex, and the middle thread for itself. */
 #define INVERSION_WORK_NS (5 * NSEC_PER_MSEC)

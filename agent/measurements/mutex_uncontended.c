@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ensemble.h"
-#include "mutex_kind.h"
-#include "worker.h"
+#include "methods/ensemble.h"
+#include "methods/mutex_kind.h"
+#include "run/worker.h"
 
 /* Mutexes in an array: they stay in the first-level cache, and none waits for its neighbour. */
 #define MUTEX_BATCH 64

@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "ensemble.h"
-#include "value.h"
+#include "base/value.h"
+#include "methods/ensemble.h"
 
 /* Pages of a test loop. */
 #define FAULT_LOOP 64

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 struct pipe_object {
 	int fds[HANDOVER_WAYS][2];

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ensemble.h"
-#include "shared.h"
+#include "base/shared.h"
+#include "methods/ensemble.h"
 
 /* Children of a test loop. */
 #define PROCESS_LOOP 10

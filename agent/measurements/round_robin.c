@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "ensemble.h"
-#include "value.h"
+#include "base/value.h"
+#include "methods/ensemble.h"
 
 #define ROBIN_THREADS_MAX 20
 #define ROBIN_ROUNDS 3

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ensemble.h"
+#include "methods/ensemble.h"
 
 #define SEM_WAITERS_MAX 90
 /* Rounds of a test loop: one keeper carries them out, for so long at most. */

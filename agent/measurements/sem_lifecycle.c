@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ensemble.h"
+#include "methods/ensemble.h"
 
 /* Semaphores of a batch, in an array; a power of two that stays in the first-level cache. */
 #define SEM_BATCH 64

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ensemble.h"
-#include "order.h"
+#include "methods/ensemble.h"
+#include "methods/order.h"
 
 /* The value from which P goes down to zero, and to which V goes up from it. */
 #define SEM_VALUE 3

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ensemble.h"
-#include "order.h"
+#include "methods/ensemble.h"
+#include "methods/order.h"
 
 /* Each makes two marks. */
 #define SEM_WAITERS_MAX 60

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/sem.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 struct sem_object {
 	int set;

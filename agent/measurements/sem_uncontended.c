@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ensemble.h"
+#include "methods/ensemble.h"
 
 /* Samples of a test loop, and operations of a batch. */
 #define SEM_LOOP 500

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "handover.h"
+#include "methods/handover.h"
 
 #define SIGNAL_ORDER "queued real-time signals come by number, those of one in the order sent"
 #define SIGNAL_REMEDY "send signals of different numbers"

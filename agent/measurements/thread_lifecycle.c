@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ensemble.h"
-#include "worker.h"
+#include "methods/ensemble.h"
+#include "run/worker.h"
 
 /* Threads of a test loop; fewer where that takes too long. */
 #define LIFECYCLE_LOOP 100

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "ensemble.h"
-#include "order.h"
+#include "methods/ensemble.h"
+#include "methods/order.h"
 
 /* So long a thread uses the CPU for another one to come in between, if the kernel lets it: several
  * slices of SCHED_OTHER. */

@@ -15,9 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ensemble.h"
-#include "value.h"
-#include "worker.h"
+#include "base/value.h"
+#include "methods/ensemble.h"
+#include "run/worker.h"
 
 #define SWITCH_COUNTS "2 10 128 1000"
 #define SWITCH_GROUPS 4

@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ensemble.h"
-#include "tick.h"
-#include "worker.h"
+#include "methods/ensemble.h"
+#include "methods/tick.h"
+#include "run/worker.h"
 
 /* A turn: so many loops at most, and so long. */
 #define TICK_COST_TURN 4096

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ensemble.h"
-#include "tick.h"
+#include "methods/ensemble.h"
+#include "methods/tick.h"
 
 /* A gap is longer than this, and than twice a reading of the clock. */
 #define TICK_PERIOD_GAP_NS 500

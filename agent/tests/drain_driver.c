@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "drain.h"
-#include "run.h"
-#include "series.h"
+#include "run/drain.h"
+#include "run/run.h"
+#include "stream/series.h"
 
 /* Nothing is marked here; with the whole agent linked its own takes this one's place. */
 __attribute__((weak)) void mark_drive(struct mark *mark, int level)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "catalogue.h"
-#include "clock.h"
-#include "load.h"
+#include "loads/load.h"
 
 #define LOADS_MAX 8
 

@@ -26,8 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "prepare.h"
-#include "settings.h"
+#include "system/prepare.h"
+#include "system/settings.h"
 
 #define FILES_MAX 64
 

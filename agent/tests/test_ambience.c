@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ambience.h"
-#include "cbor.h"
+#include "base/cbor.h"
+#include "system/ambience.h"
 #include "tap.h"
 
 static int file_of(const char *text)

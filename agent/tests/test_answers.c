@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answers.h"
-#include "clock.h"
+#include "base/clock.h"
+#include "methods/answers.h"
 #include "tap.h"
 
 #define MS NSEC_PER_MSEC

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backlog.h"
+#include "stream/backlog.h"
 #include "tap.h"
 
 #define BYTES (5 * BACKLOG_PIECE)

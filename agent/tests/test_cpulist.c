@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpulist.h"
+#include "base/cpulist.h"
 #include "tap.h"
 
 static struct tap tap;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../disturb.h"
+#include "system/disturb.h"
 #include "tap.h"
 
 static bool refused(const char *text, const char *why, const char *remedy)

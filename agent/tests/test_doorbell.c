@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "doorbell.h"
-#include "line.h"
+#include "lines/line.h"
 #include "tap.h"
 
 #define AMPLE_NS (10 * NSEC_PER_SEC)

@@ -2,8 +2,8 @@
 /* Tests of ensemble.c: a sleep on a word lasts as long as it is told to. Prints TAP. */
 #include <stdint.h>
 
-#include "clock.h"
-#include "ensemble.h"
+#include "base/clock.h"
+#include "methods/ensemble.h"
 #include "tap.h"
 
 #define SLEEP_NS (20 * NSEC_PER_MSEC)

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "environment.h"
+#include "system/environment.h"
 #include "tap.h"
 
 #define FACTS_MAX 20000

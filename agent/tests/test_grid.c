@@ -2,8 +2,8 @@
 /* Tests of grid.c: every grid point is accounted for, as a sample, missed or lost. Prints TAP. */
 #include <stdlib.h>
 
-#include "grid.h"
-#include "run.h"
+#include "methods/grid.h"
+#include "run/run.h"
 #include "tap.h"
 
 struct seen {

@@ -12,9 +12,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "line.h"
+#include "base/clock.h"
 #include "lines/gpio.h"
+#include "lines/line.h"
 #include "lines/serial.h"
 #include "tap.h"
 

@@ -3,7 +3,7 @@
  * Tests of load.c with loads that do exactly what a test asks of them, and of the loads themselves
  * by what the kernel says of their processes. Prints TAP.
  */
-#include "load.h"
+#include "loads/load.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "atomic.h"
-#include "clock.h"
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

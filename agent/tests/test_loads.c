@@ -21,10 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "atomic.h"
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "catalogue.h"
-#include "clock.h"
-#include "load.h"
+#include "loads/load.h"
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of the end of response_loopback.c, on a line that is made up here. Prints TAP. */
-#include "../measurements/response_loopback.c"
+#include "measurements/response/response_loopback.c"
 
 #include <string.h>
 

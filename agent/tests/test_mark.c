@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "mark.h"
-#include "run.h"
-#include "series.h"
+#include "run/mark.h"
+#include "run/run.h"
+#include "stream/series.h"
 #include "tap.h"
 
 #define EDGES_MAX 10000

@@ -3,7 +3,7 @@
  * Tests of option.c. Durations are compared with 128-bit rational arithmetic, the nearest name
  * with the recursive definition of the edit distance. Prints TAP.
  */
-#include "option.h"
+#include "base/option.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "atomic.h"
-#include "order.h"
+#include "base/atomic.h"
+#include "methods/order.h"
 #include "tap.h"
 
 static struct tap tap;

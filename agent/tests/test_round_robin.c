@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tests of the verdict of round_robin.c, on turns that are made up here. Prints TAP. */
-#include "../measurements/round_robin.c"
+#include "measurements/round_robin.c"
 
 #include "tap.h"
 

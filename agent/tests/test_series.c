@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "series.h"
+#include "stream/series.h"
 #include "tap.h"
 
 static const struct series_info grid_info = { .name = "test", .interval_ns = 10, .companion = -1 };

@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "journal.h"
-#include "procstat.h"
-#include "settings.h"
+#include "base/procstat.h"
+#include "base/value.h"
+#include "system/journal.h"
+#include "system/settings.h"
+#include "system/undo.h"
 #include "tap.h"
-#include "undo.h"
-#include "value.h"
 
 static struct tap tap;
 static char folder[64];

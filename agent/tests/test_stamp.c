@@ -2,7 +2,7 @@
 /* Tests of stamp.c: what a batch's times come to, and the cost of a time stamp. Prints TAP. */
 #include <stdio.h>
 
-#include "stamp.h"
+#include "methods/stamp.h"
 #include "tap.h"
 
 static struct tap tap;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stream.h"
+#include "stream/stream.h"
 #include "tap.h"
 
 static bool bytes_are(const struct cbor *c, const char *hex)

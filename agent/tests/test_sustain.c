@@ -3,8 +3,8 @@
  * two lines of a GPIO chip. Prints TAP. */
 #include <string.h>
 
-#include "events.h"
-#include "sustain.h"
+#include "methods/events.h"
+#include "methods/sustain.h"
 #include "tap.h"
 
 #define SHORTEST 2000

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "methods/tick.h"
 #include "tap.h"
-#include "tick.h"
 
 #define EVENTS 100000
 #define SPANS 200

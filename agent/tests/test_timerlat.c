@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "methods/timerlat.h"
 #include "tap.h"
-#include "timerlat.h"
 
 struct golden {
 	const char *line;

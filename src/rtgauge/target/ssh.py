@@ -13,8 +13,9 @@ target, was killed, or cannot be reached any more. All else are further sessions
 What is used there: sh, mkdir, cat, chmod, rm, sleep, uname; sudo if it is there.
 
 A connection that breaks in the middle of a step is taken up again: the agent there goes on behind
-its spool (agent/spool.h), which keeps what has not come here, and another connection begins with
-the byte that comes next. ``_Return`` does that, in a thread of its own, because it takes its time.
+its spool (agent/stream/spool.h), which keeps what has not come here, and another connection begins
+with the byte that comes next. ``_Return`` does that, in a thread of its own, because it takes its
+time.
 """
 
 from __future__ import annotations

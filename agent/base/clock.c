@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The frequency of the cycle counter. */
+#include "base/clock.h"
+
+#include <string.h>
+
+int64_t clock_counter_hz(void)
+{
+	struct timespec pause = { .tv_nsec = 20 * NSEC_PER_MSEC };
+	int64_t from_ns, to_ns;
+	uint64_t from, to;
+
+	if (!strcmp(clock_counter_name(), "none"))
+		return 0;
+	from_ns = clock_now_ns(CLOCK_MONOTONIC);
+	from = clock_counter();
+	nanosleep(&pause, NULL);
+	to_ns = clock_now_ns(CLOCK_MONOTONIC);
+	to = clock_counter();
+	if (to_ns <= from_ns || to <= from)
+		return 0;
+	/* the pause may have become a long one, whose cycles times 10^9 would leave 64 bits */
+	return (int64_t)((double)(to - from) * NSEC_PER_SEC / (double)(to_ns - from_ns));
+}

@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The log host: raises events on a line and times the answers of another machine to them. Every event
+ * is counted: answered, unanswered, or answered by an edge that may belong to another event
+ * (answers.h). docs/measurements/log-host.md says what exactly is timed. Step 2 of the path of a
+ * sample.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cbor.h"
+#include "base/clock.h"
+#include "lines/line.h"
+#include "measurements/timer/timer_method.h"
+#include "methods/answers.h"
+#include "run/drain.h"
+#include "run/run.h"
+
+#define LOG_HOST_ANSWERED "every-event-answered"
+#define LOG_HOST_DEFAULT_EVENTS 1000
+#define LOG_HOST_INTERVAL_MIN (50 * NSEC_PER_USEC)
+#define LOG_HOST_RING 16384
+/* Numbers of events that are named as evidence. */
+#define LOG_HOST_NAMED 8
+/* More edges than that in one interval are a storm: the rest of it is not listened to. */
+#define LOG_HOST_STORM 1000
+
+static const char *const log_host_contexts[] = { "irq", "kernel", "user", NULL };
+static const char *const log_host_stages[] = { "line",	 "interrupt", "handler",
+					       "answer", "line",      NULL };
+
+static const struct option_info log_host_options[] = {
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "how long; 0: until the samples are there" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "events; 0: until the time is up, or 1000 where none is given" },
+	LINE_OPTIONS("edges that are raised as events; with one of them alone the line is put back "
+		     "after half an interval, and every answer changes the input"),
+	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
+	  "from one event to the next" },
+	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
+	  "how long to wait for an answer, and to hold the next event back. 0: ten intervals, at "
+	  "least 100 ms, at most 1 s" },
+	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
+	  "spread events evenly over their intervals" },
+	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq kernel user",
+	  "the context in which the other machine answers" },
+	{ "short-circuit", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "measure the own error with so many events, the output wired to the input" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that raises events: the first of these" },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series log_host_series[] = {
+	{ "response", "ns", "from the event raised until the answer has come",
+	  "the kernel stamps the line MARK, or just before the output is driven",
+	  "the kernel stamps the input, or the thread that waits for it runs", log_host_stages },
+	{ "own-error", "ns", "what the log host measures of its own output wired to its input",
+	  "as response", "as response", NULL },
+	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry log_host_tables[] = {
+	{ "answers",
+	  "number of events raised, answered, unanswered and ambiguous; number of late answers, of "
+	  "edges that answer nothing, and of answers that the log host itself lost" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry log_host_verdicts[] = {
+	{ LOG_HOST_ANSWERED,
+	  "each event was answered before the next was due, or in the time given" },
+	{ NULL, NULL },
+};
+
+struct log_host {
+	struct line line;
+	char edge[16];
+	enum line_edge raises; /* edges that are events; answers are edges in both directions */
+	int cpu;
+	int64_t interval_ns;
+	int64_t events;
+	int64_t for_ns;
+	bool dithered;
+	int series; /* numbers */
+	int dither; /* -1: none */
+
+	struct answers answers;
+	int64_t mark_ns; /* stamp of MARK for the open event; 0: not yet */
+	int edges;	 /* since the event was raised */
+
+	int64_t lost;
+	int64_t unasked; /* edges before the first event */
+	int64_t unmarked;
+	int64_t held_up;
+	int64_t held_back; /* events that waited for the answer to the previous one */
+	int64_t storms;
+	int64_t named[LOG_HOST_NAMED];
+	int error;
+	const char *failing;
+};
+
+/* --- the measuring loop --- */
+
+static void log_host_answer(struct log_host *h, const struct line_event *event)
+{
+	int64_t answer_ns = event->stamp_ns ? event->stamp_ns : event->seen_ns;
+
+	h->lost += event->lost;
+	h->edges++;
+	if (event->mark) {
+		if (answer_ns >= h->answers.raised_ns && !h->mark_ns)
+			h->mark_ns = answer_ns;
+	} else if (!h->answers.raised) {
+		h->unasked++;
+	} else {
+		answers_edge(&h->answers, answer_ns, event->level);
+	}
+}
+
+/* Take the next edge that comes before @until_ns. 1: taken, 0: none came, -1: end the loop. */
+static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
+{
+	struct line_event event;
+	int got;
+
+	if (h->edges >= LOG_HOST_STORM) {
+		h->storms += h->edges == LOG_HOST_STORM;
+		h->edges = LOG_HOST_STORM + 1;
+		return run_sleep_until(run, until_ns) ? 0 : -1;
+	}
+	got = line_wait(&h->line, until_ns, &event);
+	if (got == 1)
+		log_host_answer(h, &event);
+	else if (got == 0 && clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+		h->edges++; /* foreign input counts towards the limit, too */
+	if (got < 0 && got != -EINTR) {
+		h->error = -got;
+		h->failing = "waited on";
+		return -1;
+	}
+	return run_stopped(run) ? -1 : got == 1;
+}
+
+/* Take all edges until @until_ns; false: the loop is to end. */
+static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_ns)
+{
+	for (;;) {
+		int got = log_host_take(run, h, until_ns);
+
+		if (got < 0)
+			return false;
+		if (!got && clock_now_ns(CLOCK_MONOTONIC) >= until_ns)
+			return true;
+	}
+}
+
+/* Take all edges until @until_ns, and longer while the open event has no answer. False: end the
+ * loop. */
+static bool log_host_await(struct run *run, struct log_host *h, int64_t until_ns)
+{
+	int got;
+
+	do {
+		got = log_host_take(run, h, answers_until_ns(&h->answers, until_ns));
+		if (got < 0)
+			return false;
+	} while (got || clock_now_ns(CLOCK_MONOTONIC) < answers_until_ns(&h->answers, until_ns));
+	return true;
+}
+
+/* Take all edges until the next event may be raised at @next_ns, which moves on by whole intervals
+ * while the open one has no answer. False: end the loop. */
+static bool log_host_settle(struct run *run, struct log_host *h, int64_t *next_ns)
+{
+	bool held = false;
+
+	for (;;) {
+		int64_t until_ns = answers_until_ns(&h->answers, *next_ns);
+		int got = log_host_take(run, h, until_ns);
+		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+		if (got < 0)
+			return false;
+		held |= until_ns > *next_ns && now_ns >= *next_ns;
+		if (got || now_ns < until_ns)
+			continue;
+		if (!held)
+			return true;
+		*next_ns += ((now_ns - *next_ns) / h->interval_ns + 1) * h->interval_ns;
+		h->held_back++;
+		held = false;
+	}
+}
+
+/* Record the open event's sample, or that it has none. */
+static void log_host_close_event(struct run *run, struct log_host *h, int64_t next_ns)
+{
+	struct series *series = &run->series[h->series];
+
+	switch (answers_close(&h->answers, next_ns)) {
+	case ANSWERS_UNANSWERED:
+		if (h->answers.unanswered <= LOG_HOST_NAMED)
+			h->named[h->answers.unanswered - 1] = h->answers.raised - 1;
+		series_missed(series, 1);
+		break;
+	case ANSWERS_AMBIGUOUS:
+		series_lost(series, 1);
+		break;
+	case ANSWERS_ANSWERED:
+		h->unmarked += h->line.pins.marked && !h->mark_ns;
+		series_put(series,
+			   h->answers.answer_ns - (h->mark_ns ? h->mark_ns : h->answers.raised_ns));
+		break;
+	}
+}
+
+static bool log_host_drive(struct log_host *h, int level)
+{
+	h->error = -line_drive(&h->line, level);
+	h->failing = "driven";
+	return !h->error;
+}
+
+static bool log_host_raise(struct log_host *h, int level)
+{
+	h->mark_ns = 0;
+	h->edges = 0;
+	answers_raise(&h->answers, clock_now_ns(CLOCK_MONOTONIC), level);
+	return log_host_drive(h, level);
+}
+
+static bool log_host_put_back(struct run *run, struct log_host *h, int level, int64_t at_ns)
+{
+	if (!log_host_await(run, h, at_ns))
+		return false;
+	answers_put_back(&h->answers, clock_now_ns(CLOCK_MONOTONIC));
+	return log_host_drive(h, level);
+}
+
+/* One event, and all edges until the next may be raised at @next_ns. False: end the loop. */
+static bool log_host_event(struct run *run, struct log_host *h, int64_t index, int64_t due_ns,
+			   int64_t *next_ns)
+{
+	bool pulse = h->raises != LINE_BOTH;
+	int level = pulse ? h->raises == LINE_RISING : !(index & 1);
+	int64_t due_next_ns = *next_ns;
+
+	if (!log_host_raise(h, level))
+		return false;
+	if (pulse && !h->line.kind->messages &&
+	    !log_host_put_back(run, h, !level, due_ns + h->interval_ns / 2))
+		return false;
+	if (!log_host_settle(run, h, next_ns))
+		return false;
+	log_host_close_event(run, h, due_next_ns);
+	return true;
+}
+
+static int64_t log_host_offset_ns(const struct log_host *h, int64_t index)
+{
+	return h->dithered ? timer_dither_ns(index, h->interval_ns) : 0;
+}
+
+static void log_host_loop(struct worker *worker)
+{
+	struct log_host *h = worker->state;
+	struct run *run = worker->run;
+	int64_t grid_ns = run->start_ns + run->series[h->series].info.first_due_ns;
+	int64_t end_ns = h->for_ns == INT64_MAX ? INT64_MAX : grid_ns + h->for_ns;
+
+	if (h->raises == LINE_FALLING && !h->line.kind->messages && !log_host_drive(h, 1))
+		return;
+	if (!log_host_listen(run, h, grid_ns + log_host_offset_ns(h, 0)))
+		return;
+	for (int64_t i = 0; i < h->events && grid_ns < end_ns; i++, grid_ns += h->interval_ns) {
+		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - h->interval_ns;
+		int64_t due_next_ns, next_ns;
+
+		/* never faster than was asked for: those that are left come later */
+		if (late_ns > 0) {
+			grid_ns += late_ns;
+			h->held_up++;
+		}
+		due_next_ns = next_ns = grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1);
+		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i), &next_ns)) {
+			/* raised, but the loop ended before its outcome was known */
+			h->answers.raised--;
+			return;
+		}
+		grid_ns += next_ns - due_next_ns;
+		if (h->dither >= 0)
+			series_put(&run->series[h->dither], log_host_offset_ns(h, i));
+	}
+	/* an answer after its timeout shows that another event may have been credited with it */
+	if (h->answers.unanswered && h->answers.answered)
+		log_host_listen(run, h, clock_now_ns(CLOCK_MONOTONIC) + h->answers.timeout_ns);
+}
+
+/* --- set-up --- */
+
+static int log_host_choose_cpu(struct run *run, struct log_host *h)
+{
+	struct cpulist cpus;
+	char text[16];
+	int err = run_cpus(run, &cpus);
+
+	if (err)
+		return err;
+	h->cpu = cpulist_next(&cpus, 0);
+	snprintf(text, sizeof(text), "%d", h->cpu);
+	return option_effective(&run->options, "cpu", text);
+}
+
+static int log_host_read(struct run *run, struct log_host *h)
+{
+	const struct option_set *options = &run->options;
+	int64_t samples = option_number(options, "samples");
+	int64_t for_ns = option_number(options, "for");
+	int64_t circuit = option_number(options, "short-circuit");
+	int64_t timeout_ns = option_number(options, "timeout");
+	char text[32];
+
+	h->interval_ns = option_number(options, "interval");
+	h->for_ns = for_ns ? for_ns : INT64_MAX;
+	if (!samples && !for_ns && !circuit)
+		samples = LOG_HOST_DEFAULT_EVENTS;
+	if (circuit)
+		samples = circuit;
+	h->events = samples ? samples : INT64_MAX;
+	h->dithered = option_number(options, "dither") != 0;
+	snprintf(h->edge, sizeof(h->edge), "%s", option_text(options, "edge"));
+	answers_begin(&h->answers, h->interval_ns, timeout_ns, h->raises == LINE_BOTH);
+	snprintf(text, sizeof(text), "%lld", (long long)samples);
+	return option_effective(&run->options, "samples", text) ?:
+								  option_effective(
+									  &run->options, "timeout",
+									  option_format_duration(h->answers.timeout_ns, text, sizeof(text)));
+}
+
+static int log_host_add_series(struct run *run, struct log_host *h, int worker)
+{
+	const char *by = option_text(&run->options, "answered-by");
+	bool circuit = option_number(&run->options, "short-circuit") != 0;
+	struct series_info info = {
+		.name = circuit ? "own-error" : "response",
+		.context = circuit		 ? "user" :
+			   strcmp(by, "unknown") ? by :
+						   "",
+		.unit = "ns",
+		.cpu = h->cpu,
+		.thread = worker,
+		.interval_ns = h->interval_ns,
+		.companion = -1,
+		.labels = { { "line", h->line.kind->name }, { "edge", h->edge } },
+	};
+
+	h->dither = -1;
+	h->series = run_add_series(run, &info, LOG_HOST_RING);
+	if (h->series < 0 || !h->dithered)
+		return h->series < 0 ? h->series : 0;
+	info.name = "dither";
+	info.companion = h->series;
+	h->dither = run_add_series(run, &info, LOG_HOST_RING);
+	return h->dither < 0 ? h->dither : 0;
+}
+
+static int log_host_setup_state(struct run *run, struct log_host *h)
+{
+	struct line_how how = line_how(&run->options, true);
+	int worker, err;
+
+	h->raises = how.edge;
+	how.edge = LINE_BOTH;
+	err = line_parse(&h->line, option_text(&run->options, "line"), how, &run->msg);
+	if (!err && h->line.kind->loops)
+		return message_set(
+			&run->msg, -EINVAL,
+			"measure response with it, or --short-circuit with the line itself",
+			"a loopback has no other machine to be asked");
+	if (!err)
+		err = log_host_read(run, h);
+	if (!err)
+		err = log_host_choose_cpu(run, h);
+	if (!err)
+		err = line_open(&h->line, &run->msg);
+	if (err)
+		return err == -ENODEV ? RUN_SKIPPED : err;
+	worker = run_add_worker(run, log_host_loop, h, h->cpu,
+				(int)option_number(&run->options, "priority"));
+	return worker < 0 ? worker : log_host_add_series(run, h, worker);
+}
+
+static int log_host_setup(struct run *run)
+{
+	run->state = calloc(1, sizeof(struct log_host));
+	return run->state ? log_host_setup_state(run, run->state) :
+			    message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+}
+
+/* --- after --- */
+
+static void log_host_table(struct run *run, const struct log_host *h)
+{
+	static const struct run_column columns[] = {
+		{ "raised", "count" },	  { "answered", "count" }, { "unanswered", "count" },
+		{ "late", "count" },	  { "double", "count" },   { "lost", "count" },
+		{ "ambiguous", "count" },
+	};
+	const struct answers *a = &h->answers;
+	struct cbor *c = run_table_begin(run, "answers", columns, 7, 1);
+
+	cbor_array(c, 7);
+	cbor_int(c, a->raised);
+	cbor_int(c, a->answered);
+	cbor_int(c, a->unanswered);
+	cbor_int(c, a->late);
+	cbor_int(c, a->doubled);
+	cbor_int(c, h->lost);
+	cbor_int(c, a->ambiguous);
+	run_table_end(run);
+}
+
+/* "COUNT THINGS TEXT". */
+static void log_host_message(struct run *run, int64_t count, const char *thing, const char *text)
+{
+	char line[200];
+
+	if (!count)
+		return;
+	snprintf(line, sizeof(line), "%lld %s%s %s", (long long)count, thing, count == 1 ? "" : "s",
+		 text);
+	drain_message(run, run->duration_ns, line);
+}
+
+/* Remedy for answers that did not come in time. */
+static const char *log_host_remedy(const struct answers *a, char *text, size_t size)
+{
+	char longest[32];
+
+	if (!a->answered && !a->ambiguous)
+		return "check the wiring of both lines, and run the response measurement on the "
+		       "target";
+	if (!a->late_max_ns)
+		return "find out what delayed the target, or raise --interval";
+	snprintf(text, size,
+		 "find out what delayed the target, or raise --interval: an answer took %s",
+		 option_format_duration(a->late_max_ns / NSEC_PER_USEC * NSEC_PER_USEC, longest,
+					sizeof(longest)));
+	return text;
+}
+
+static const char *log_host_result(const struct log_host *h)
+{
+	const struct answers *a = &h->answers;
+	int64_t behind = a->unanswered + a->late;
+
+	if (!a->raised || (behind && h->lost >= behind))
+		return "inconclusive";
+	return behind ? "fail" : a->ambiguous ? "inconclusive" : "pass";
+}
+
+static void log_host_verdict(struct run *run, const struct log_host *h)
+{
+	const struct answers *a = &h->answers;
+	char evidence[400], remedy[160];
+	int64_t named = a->unanswered < LOG_HOST_NAMED ? a->unanswered : LOG_HOST_NAMED;
+	size_t used = (size_t)snprintf(evidence, sizeof(evidence), "%lld of %lld events answered",
+				       (long long)a->answered, (long long)a->raised);
+
+	for (int64_t i = 0; i < named; i++)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "%s%lld",
+					 i ? ", " : "; not: number ", (long long)h->named[i]);
+	if (named < a->unanswered)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, ", ...");
+	if (a->late)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used, "; late: %lld",
+					 (long long)a->late);
+	if (a->ambiguous)
+		used += (size_t)snprintf(evidence + used, sizeof(evidence) - used,
+					 "; attributable to several events: %lld",
+					 (long long)a->ambiguous);
+	if ((a->unanswered || a->late) && h->lost)
+		snprintf(evidence + used, sizeof(evidence) - used,
+			 "; the log host lost %lld edges itself", (long long)h->lost);
+	run_verdict(run, LOG_HOST_ANSWERED, log_host_result(h), evidence,
+		    log_host_remedy(a, remedy, sizeof(remedy)));
+}
+
+static int log_host_finish(struct run *run)
+{
+	const struct log_host *h = run->state;
+
+	log_host_table(run, h);
+	log_host_message(run, h->unasked, "edge", "before the first event");
+	log_host_message(run, h->unmarked, "event",
+			 "not stamped by MARK: the time before driving stands for it");
+	log_host_message(run, h->held_up, "event",
+			 "held up by an interval or more: what followed came later, too");
+	log_host_message(run, h->held_back, "event",
+			 "held back until the previous one was answered or timed out");
+	log_host_message(run, h->answers.ambiguous, "event",
+			 "without a sample: the answer may belong to another event");
+	log_host_message(run, h->storms, "interval",
+			 "with so many edges that the rest of it was not listened to");
+	log_host_message(run, h->line.merged, "edge",
+			 "seen by the board together with the one after it, as one");
+	log_host_message(run, h->line.foreign, "time", "something came on the line, and no event");
+	if (h->error)
+		return message_set(&run->msg, -h->error, "see what has become of the line",
+				   "the line failed while it was %s: %s", h->failing,
+				   strerror(h->error));
+	log_host_verdict(run, h);
+	return 0;
+}
+
+static void log_host_cleanup(struct run *run)
+{
+	struct log_host *h = run->state;
+
+	line_close(&h->line);
+	free(h);
+}
+
+const struct measurement log_host_measurement = {
+	.name = "log-host",
+	.code = "",
+	.summary = "another machine's answers to events that this one raises and times",
+	.role = "measurement",
+	.chapter = CHAPTER_RESPONSE,
+	.contexts = log_host_contexts,
+	.options = log_host_options,
+	.series = log_host_series,
+	.tables = log_host_tables,
+	.verdicts = log_host_verdicts,
+	.setup = log_host_setup,
+	.finish = log_host_finish,
+	.cleanup = log_host_cleanup,
+};

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Response to an external event: one comes in on a line, the answer goes out on another. Here is
+ * what is measured, and by which way; docs/measurements/response.md says what exactly is timed.
+ */
+#include "measurements/response/response.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cbor.h"
+#include "base/clock.h"
+#include "run/drain.h"
+
+#define RESPONSE_RING 16384
+#define RESPONSE_INTERVAL_MIN (50 * NSEC_PER_USEC)
+
+static const char *const response_contexts[] = { "user", "kernel", "irq", NULL };
+
+static const char *const response_wake_stages[] = { "handler", "wake-up", "switch",
+						    "return to user", NULL };
+static const char *const response_stages[] = { "interrupt", "handler",	      "wake-up",
+					       "switch",    "return to user", NULL };
+
+static const char *const response_irq_stages[] = { "handler", NULL };
+static const char *const response_kernel_stages[] = { "handler", "wake-up", "switch", NULL };
+static const char *const response_loop_irq_stages[] = { "interrupt", NULL };
+static const char *const response_loop_kernel_stages[] = { "interrupt", "handler", "wake-up",
+							   "switch", NULL };
+
+static const struct catalogue_way response_ways[] = {
+	{ "answer", "irq", response_irq_stages },
+	{ "answer", "kernel", response_kernel_stages },
+	{ "wake-up", "kernel", response_kernel_stages },
+	{ "response", "irq", response_loop_irq_stages },
+	{ "response", "kernel", response_loop_kernel_stages },
+	{ NULL, NULL, NULL },
+};
+
+static const struct option_info response_options[] = {
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL,
+	  "how long; 0: until the samples are there, or it is stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "events; 0: until the time is up, or it is stopped" },
+	LINE_OPTIONS("edges of the input that are events; with one of them alone every answer "
+		     "changes the output"),
+	{ "context", OPTION_ENUMS, "user", 0, 0, "user kernel irq",
+	  "who answers, one in a step: a thread, the kernel's thread, the interrupt handler" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that answers: the first of these" },
+	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
+	{ "delay", OPTION_DURATION, "0", 0, 10 * NSEC_PER_SEC, NULL,
+	  "answer so much later now and then, to try the instruments; 0: never" },
+	{ "delay-every", OPTION_INTEGER, "1000", 1, INT64_MAX, NULL,
+	  "of so many answers one is delayed" },
+	{ "interval", OPTION_DURATION, "1ms", RESPONSE_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
+	  "loopback: from one event to the next" },
+	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
+	  "loopback: spread events evenly over their intervals" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series response_series[] = {
+	{ "wake-up", "ns", "from the edge until who answers it runs",
+	  "the kernel stamps the edge, in its handler", "it reads the clock, first thing",
+	  response_wake_stages },
+	{ "answer", "ns", "from the edge until the answer is out",
+	  "the kernel stamps the edge, in its handler", "the output was driven",
+	  response_wake_stages },
+	{ "turn-around", "ns", "where no edge is stamped: from running until the answer is out",
+	  "who answers reads the clock, first thing", "the output was driven", NULL },
+	{ "response", "ns", "loopback: from an event raised until who answers it runs",
+	  "just before the output is driven", "it reads the clock, first thing", response_stages },
+	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry response_tables[] = {
+	{ "events",
+	  "edges seen, answered, lost before they were seen, and to the same level again" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_entry response_verdicts[] = {
+	{ "every-event-answered", "loopback: each event that was raised came back in time" },
+	{ NULL, NULL },
+};
+
+int response_add_series(struct run *run, const struct response *r, const char *name, int thread,
+			int64_t interval_ns)
+{
+	struct series_info info = {
+		.name = name,
+		.context = r->context,
+		.unit = "ns",
+		.cpu = r->cpu,
+		.thread = thread,
+		.interval_ns = interval_ns,
+		.companion = -1,
+		.labels = { { "line", r->line.kind->name },
+			    { "edge", r->edge },
+			    { r->delayed[0] ? "delayed" : NULL, r->delayed } },
+	};
+
+	return run_add_series(run, &info, RESPONSE_RING);
+}
+
+void response_end_in_time(struct run *run, const struct response *r)
+{
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
+
+	if (r->for_ns != INT64_MAX && now_ns - run->gate_ns >= r->for_ns)
+		atomic_store_release(&run->stop, RUN_STOP);
+}
+
+/* --- set-up --- */
+
+static int response_choose_context(struct run *run, struct response *r)
+{
+	if (option_number(&run->options, "context") != 1)
+		return message_set(&run->msg, -EINVAL,
+				   "measure one context after the other, each in a step of its own",
+				   "a line is answered once: not in contexts %s together",
+				   option_text(&run->options, "context"));
+	r->context = option_text(&run->options, "context");
+	if (strcmp(r->context, "user"))
+		r->way = &response_module;
+	else
+		r->way = r->line.kind->loops ? &response_loopback : &response_user;
+	return 0;
+}
+
+static int response_choose_cpu(struct run *run, struct response *r)
+{
+	struct cpulist cpus;
+	char text[16];
+	int err = run_cpus(run, &cpus);
+
+	if (err)
+		return err;
+	r->cpu = cpulist_next(&cpus, 0);
+	snprintf(text, sizeof(text), "%d", r->cpu);
+	return option_effective(&run->options, "cpu", text);
+}
+
+/* What has no meaning on this line. */
+static int response_check(struct run *run, const struct response *r)
+{
+	const struct option_set *options = &run->options;
+
+	if (!r->line.kind->loops &&
+	    (option_get(options, "interval")->given || option_get(options, "dither")->given))
+		return message_set(&run->msg, -EINVAL, "give the interval to the log host",
+				   "events come from outside: --interval and --dither are for "
+				   "--line loopback alone");
+	if (r->line.kind->loops && r->delay_ns)
+		return message_set(&run->msg, -EINVAL, "leave --delay out",
+				   "nothing is answered on a loopback: no answer can be delayed");
+	if (!r->delay_ns && option_get(options, "delay-every")->given)
+		return message_set(&run->msg, -EINVAL, "give --delay 5ms as well",
+				   "--delay-every says how often answers are delayed, not by how "
+				   "much");
+	return 0;
+}
+
+static void response_read(const struct run *run, struct response *r)
+{
+	const struct option_set *options = &run->options;
+	int64_t samples = option_number(options, "samples");
+	int64_t for_ns = option_number(options, "for");
+	char delay[32];
+
+	r->priority = (int)option_number(options, "priority");
+	r->samples = samples ? samples : INT64_MAX;
+	r->for_ns = for_ns ? for_ns : INT64_MAX;
+	r->interval_ns = option_number(options, "interval");
+	r->dither = option_number(options, "dither") != 0;
+	r->delay_ns = option_number(options, "delay");
+	r->delay_every = r->delay_ns ? option_number(options, "delay-every") : 0;
+	r->toggles = r->line.how.edge != LINE_BOTH;
+	snprintf(r->edge, sizeof(r->edge), "%s", option_text(options, "edge"));
+	if (r->delay_every)
+		snprintf(r->delayed, sizeof(r->delayed), "%s, 1 of %lld",
+			 option_format_duration(r->delay_ns, delay, sizeof(delay)),
+			 (long long)r->delay_every);
+}
+
+static int response_setup_state(struct run *run, struct response *r)
+{
+	int err = line_parse(&r->line, option_text(&run->options, "line"),
+			     line_how(&run->options, false), &run->msg);
+
+	if (err)
+		return err == -ENODEV ? RUN_SKIPPED : err;
+	response_read(run, r);
+	err = response_check(run, r);
+	/* what has no say here is not told as if it had */
+	if (!err && !r->line.kind->loops)
+		err = option_effective(&run->options, "interval", "");
+	if (!err && !r->delay_ns)
+		err = option_effective(&run->options, "delay-every", "");
+	if (!err)
+		err = response_choose_context(run, r);
+	if (!err)
+		err = response_choose_cpu(run, r);
+	return err ? err : r->way->setup(run, r);
+}
+
+static int response_setup(struct run *run)
+{
+	run->state = calloc(1, sizeof(struct response));
+	return run->state ? response_setup_state(run, run->state) :
+			    message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+}
+
+/* --- the frame's functions --- */
+
+static int response_start(struct run *run)
+{
+	struct response *r = run->state;
+	char text[160];
+
+	if (r->delayed[0]) {
+		snprintf(text, sizeof(text),
+			 "answers are delayed on purpose: by %s; these are no results", r->delayed);
+		drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
+	}
+	return r->way->start ? r->way->start(run, r) : 0;
+}
+
+static void response_collect(struct run *run)
+{
+	struct response *r = run->state;
+
+	if (r->way->collect)
+		r->way->collect(run, r);
+}
+
+static void response_stop(struct run *run)
+{
+	struct response *r = run->state;
+
+	if (r->way->stop)
+		r->way->stop(r);
+}
+
+static void response_table(struct run *run, const struct response *r)
+{
+	static const struct run_column columns[] = {
+		{ "seen", "count" },
+		{ "answered", "count" },
+		{ "lost", "count" },
+		{ "repeated", "count" },
+	};
+	struct cbor *c = run_table_begin(run, "events", columns, 4, 1);
+
+	cbor_array(c, 4);
+	cbor_int(c, r->seen);
+	cbor_int(c, r->answered);
+	cbor_int(c, r->lost);
+	cbor_int(c, r->repeated);
+	run_table_end(run);
+}
+
+static int response_finish(struct run *run)
+{
+	struct response *r = run->state;
+	int err = r->way->finish ? r->way->finish(run, r) : 0;
+
+	response_table(run, r);
+	if (err)
+		return err;
+	if (r->error)
+		return message_set(&run->msg, -r->error, "see what has become of the line",
+				   "the line failed while it was %s: %s", r->failing,
+				   strerror(r->error));
+	/* where no other end was asked for, it is in order that somebody ends it */
+	if (r->samples == INT64_MAX && r->for_ns == INT64_MAX)
+		run_stop_is_end(run);
+	return 0;
+}
+
+static void response_cleanup(struct run *run)
+{
+	struct response *r = run->state;
+
+	if (r->way && r->way->cleanup)
+		r->way->cleanup(r);
+	line_close(&r->line);
+	free(r);
+}
+
+const struct measurement response_measurement = {
+	.name = "response",
+	.code = "",
+	.summary = "answer to an event from outside: edge on a line until the answer on another",
+	.role = "measurement",
+	.chapter = CHAPTER_RESPONSE,
+	.contexts = response_contexts,
+	.options = response_options,
+	.series = response_series,
+	.ways = response_ways,
+	.tables = response_tables,
+	.verdicts = response_verdicts,
+	.setup = response_setup,
+	.start = response_start,
+	.collect = response_collect,
+	.stop = response_stop,
+	.finish = response_finish,
+	.cleanup = response_cleanup,
+};

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Response to an external event by the kernel module: by the handler of the line's interrupt, or by
+ * the kernel thread that it wakes. Step 1 of the path of a sample is kmod/source_external.c; this puts
+ * its records into series. On a loopback the module raises the events as well, by its source gpio.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "measurements/response/response.h"
+#include "measurements/timer/timer_method.h"
+#include "methods/events.h"
+#include "run/drain.h"
+
+/* Records for more than a second of the wildest line that the module takes. */
+#define MODULE_ROOM 32768
+/* So long a series' block may have one time. */
+#define MODULE_BLOCK_NS (10 * NSEC_PER_MSEC)
+/* The rest between two events of a loopback that its source needs. */
+#define MODULE_INTERVAL_MIN_NS (100 * NSEC_PER_USEC)
+
+/* Grids of a loopback. */
+#define MODULE_RESPONSE 0
+#define MODULE_WAKE 1
+
+struct module {
+	struct events_session session;
+	struct response *response;
+	bool in_thread;
+	int wake; /* numbers of the series; -1: not measured */
+	int answer;
+	int64_t block_ns;
+	struct rtgauge_status status; /* at the end */
+	bool ended;
+};
+
+/* --- what can be had --- */
+
+static int module_refuses(struct run *run, const char *text, const char *remedy)
+{
+	return message_set(&run->msg, -EINVAL, remedy, "%s", text);
+}
+
+/* What the module cannot do on any line. */
+static int module_check(struct run *run, const struct response *r, bool in_thread)
+{
+	int64_t delay_max_ns = in_thread ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
+
+	if (!r->line.pins.label[0])
+		return module_refuses(run,
+				      "the kernel's contexts answer on lines of a GPIO chip alone",
+				      "choose --line gpio:CHIP:OUT:IN, or --context user");
+	if (strlen(r->line.pins.label) >= sizeof(((struct rtgauge_setup *)NULL)->gpio_chip))
+		return run_skip(run, "the chip's label is too long for the kernel module",
+				"choose another chip, or --context user");
+	if (r->delay_ns > delay_max_ns)
+		return module_refuses(
+			run,
+			in_thread ? "the kernel's thread can be delayed by 4 s at most" :
+				    "the handler can be delayed by 10 ms at most: the CPU waits "
+				    "with it",
+			"choose a shorter --delay");
+	if (r->delay_every > UINT32_MAX)
+		return module_refuses(run, "the module counts answers with 32 bits",
+				      "choose a smaller --delay-every");
+	return 0;
+}
+
+/* A module that is older than this agent knows of no such sessions, and would call them wrong. */
+static int module_look(struct run *run)
+{
+	struct message why = { { 0 }, { 0 } };
+	struct rtgauge_info info;
+	int fd = events_open(&why);
+
+	if (fd < 0)
+		return run_skip(run, why.text, why.remedy);
+	memset(&info, 0, sizeof(info));
+	ioctl(fd, RTGAUGE_INFO, &info);
+	close(fd);
+	if (info.sources < RTGAUGE_SOURCE_EXTERNAL)
+		return run_skip(run, "the kernel module is too old to answer events from outside",
+				"build and load the module that came with this agent");
+	return 0;
+}
+
+/* --- events from outside --- */
+
+static uint32_t module_flags(const struct response *r, bool in_thread)
+{
+	static const uint32_t edges[] = {
+		[LINE_BOTH] = RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING,
+		[LINE_RISING] = RTGAUGE_SETUP_RISING,
+		[LINE_FALLING] = RTGAUGE_SETUP_FALLING,
+	};
+	static const uint32_t biases[] = {
+		[LINE_BIAS_AS_IS] = 0,
+		[LINE_BIAS_DISABLED] = RTGAUGE_SETUP_PULL_NONE,
+		[LINE_BIAS_UP] = RTGAUGE_SETUP_PULL_UP,
+		[LINE_BIAS_DOWN] = RTGAUGE_SETUP_PULL_DOWN,
+	};
+
+	return edges[r->line.how.edge] | biases[r->line.how.bias] |
+	       (r->line.how.active_low ? RTGAUGE_SETUP_ACTIVE_LOW : 0U) |
+	       (r->toggles ? RTGAUGE_SETUP_TOGGLE : 0U) |
+	       (r->delay_every && in_thread ? RTGAUGE_SETUP_DELAY_SLEEP : 0U);
+}
+
+static void module_record(struct run *run, struct events_session *s,
+			  const struct rtgauge_record *record)
+{
+	struct module *m = s->state;
+	int64_t entry_ns = (int64_t)record->entry_ns;
+
+	/* the session ended before it was answered */
+	if (!record->end_ns)
+		return;
+	m->response->answered++;
+	if (entry_ns - m->block_ns >= MODULE_BLOCK_NS) {
+		m->block_ns = entry_ns;
+		if (m->wake >= 0)
+			series_time(&run->series[m->wake], entry_ns - run->start_ns);
+		series_time(&run->series[m->answer], entry_ns - run->start_ns);
+	}
+	if (m->wake >= 0)
+		series_put(&run->series[m->wake], (int64_t)record->thread_ns - entry_ns);
+	series_put(&run->series[m->answer], (int64_t)record->end_ns - entry_ns);
+}
+
+/* The module hears the line from here on, so that whoever reads the stream's header may raise
+ * events. */
+static int module_listen(struct run *run, const struct module *m)
+{
+	struct rtgauge_start start = { 0 };
+	struct sched_param fifo = { .sched_priority = m->response->priority };
+
+	/* not by the C library: musl refuses it, as POSIX means the process */
+	if (m->in_thread && syscall(SYS_sched_setscheduler, (pid_t)m->session.setup.thread,
+				    fifo.sched_priority ? SCHED_FIFO : SCHED_OTHER, &fifo))
+		return message_set(&run->msg, -errno, "run as root",
+				   "the kernel's thread cannot have priority %d: %s",
+				   fifo.sched_priority, strerror(errno));
+	if (ioctl(m->session.fd, RTGAUGE_START, &start))
+		return run_skip(run,
+				errno == EBUSY ? "the line's interrupt is in use" :
+						 "the kernel module could not start to listen",
+				"choose another line, and keep the CPUs online");
+	return 0;
+}
+
+static int module_setup_outside(struct run *run, struct response *r, struct module *m)
+{
+	struct rtgauge_setup *setup = &m->session.setup;
+	int err;
+
+	*setup = (struct rtgauge_setup){
+		.kind = RTGAUGE_KIND_RESPONSE,
+		.source = RTGAUGE_SOURCE_EXTERNAL,
+		.cpu = (uint32_t)r->cpu,
+		.contexts = m->in_thread ? RTGAUGE_CONTEXT_KERNEL : RTGAUGE_CONTEXT_IRQ,
+		.flags = module_flags(r, m->in_thread),
+		.room = MODULE_ROOM,
+		.events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples,
+		.gpio_output = r->line.pins.output,
+		.gpio_input = r->line.pins.input,
+		.debounce_us = (uint32_t)((r->line.how.debounce_ns + 999) / 1000),
+		.delay_ns = (uint32_t)r->delay_ns,
+		.delay_every = (uint32_t)r->delay_every,
+	};
+	memcpy(setup->gpio_chip, r->line.pins.label, strlen(r->line.pins.label));
+	m->session.record = module_record;
+	m->session.state = m;
+	err = events_add(run, &m->session, r->priority);
+	if (err)
+		return err;
+	if (m->in_thread)
+		m->wake = response_add_series(run, r, "wake-up", m->session.worker, 0);
+	m->answer = response_add_series(run, r, "answer", m->session.worker, 0);
+	if (m->answer < 0 || (m->in_thread && m->wake < 0))
+		return -ENOMEM;
+	return module_listen(run, m);
+}
+
+/* --- a loopback --- */
+
+static int64_t module_raised_to_handler(const struct rtgauge_record *record)
+{
+	return (int64_t)(record->entry_ns - record->raised_ns);
+}
+
+static int64_t module_raised_to_thread(const struct rtgauge_record *record)
+{
+	return record->thread_ns ? (int64_t)(record->thread_ns - record->raised_ns) : INT64_MIN;
+}
+
+static int64_t module_handler_to_thread(const struct rtgauge_record *record)
+{
+	return record->thread_ns ? (int64_t)(record->thread_ns - record->entry_ns) : INT64_MIN;
+}
+
+/* It raises the line, and lets it fall half an interval later. */
+static int module_check_loopback(struct run *run, struct response *r)
+{
+	if (r->line.how.edge != LINE_RISING && option_get(&run->options, "edge")->given)
+		return module_refuses(run, "the kernel module raises the line: its edge is rising",
+				      "leave --edge out, or choose --context user");
+	if (r->line.how.active_low || r->line.how.bias || r->line.how.debounce_ns)
+		return module_refuses(run,
+				      "on a loopback the kernel module takes the line as it is",
+				      "leave --active-low, --bias and --debounce out, or choose "
+				      "--context user");
+	if (r->interval_ns < MODULE_INTERVAL_MIN_NS)
+		return module_refuses(run, "the kernel module raises a line every 100 us at most",
+				      "choose a longer --interval");
+	snprintf(r->edge, sizeof(r->edge), "rising");
+	return option_effective(&run->options, "edge", "rising");
+}
+
+static int module_default_samples(struct run *run, struct response *r)
+{
+	char text[16];
+
+	if (r->samples != INT64_MAX || r->for_ns != INT64_MAX)
+		return 0;
+	r->samples = RESPONSE_DEFAULT_EVENTS;
+	snprintf(text, sizeof(text), "%d", RESPONSE_DEFAULT_EVENTS);
+	return option_effective(&run->options, "samples", text);
+}
+
+static struct grid module_grid(const struct response *r, int series, int dither)
+{
+	return (struct grid){
+		.series = series,
+		.dither = dither,
+		.interval_ns = r->interval_ns,
+		.limit_ns = INT64_MAX,
+		.offset = timer_dither_ns,
+	};
+}
+
+static int module_add_loopback(struct run *run, struct response *r, struct module *m)
+{
+	struct events_session *s = &m->session;
+	int dither = -1;
+
+	m->answer = response_add_series(run, r, "response", s->worker, r->interval_ns);
+	if (m->answer >= 0 && r->dither)
+		dither = response_add_series(run, r, "dither", s->worker, r->interval_ns);
+	if (m->answer >= 0 && m->in_thread)
+		m->wake = response_add_series(run, r, "wake-up", s->worker, r->interval_ns);
+	if (m->answer < 0 || (r->dither && dither < 0) || (m->in_thread && m->wake < 0))
+		return -ENOMEM;
+	if (dither >= 0)
+		run->series[dither].info.companion = m->answer;
+	s->grid[MODULE_RESPONSE] = module_grid(r, m->answer, dither);
+	s->grid[MODULE_WAKE] = module_grid(r, m->wake, -1);
+	s->value[MODULE_RESPONSE] = m->in_thread ? module_raised_to_thread :
+						   module_raised_to_handler;
+	s->value[MODULE_WAKE] = module_handler_to_thread;
+	return 0;
+}
+
+static int module_setup_loopback(struct run *run, struct response *r, struct module *m)
+{
+	struct rtgauge_setup *setup = &m->session.setup;
+	int err = module_check_loopback(run, r);
+
+	if (!err)
+		err = module_default_samples(run, r);
+	if (err)
+		return err;
+	*setup = (struct rtgauge_setup){
+		.kind = m->in_thread ? RTGAUGE_KIND_IRQ_TO_THREAD : RTGAUGE_KIND_IRQ_LATENCY,
+		.source = RTGAUGE_SOURCE_GPIO,
+		.cpu = (uint32_t)r->cpu,
+		.contexts = m->in_thread ? RTGAUGE_CONTEXT_KERNEL : RTGAUGE_CONTEXT_IRQ,
+		.flags = r->dither ? RTGAUGE_SETUP_DITHER : 0,
+		.room = events_room(r->interval_ns),
+		.interval_ns = (uint64_t)r->interval_ns,
+		.events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples,
+		.periods = r->for_ns == INT64_MAX ? 0 : (uint64_t)(r->for_ns / r->interval_ns),
+		.gpio_output = r->line.pins.output,
+		.gpio_input = r->line.pins.input,
+	};
+	memcpy(setup->gpio_chip, r->line.pins.label, strlen(r->line.pins.label));
+	err = events_add(run, &m->session, r->priority);
+	return err ? err : module_add_loopback(run, r, m);
+}
+
+/* --- the way's functions --- */
+
+static int module_setup(struct run *run, struct response *r)
+{
+	struct module *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	r->state = m;
+	m->response = r;
+	m->in_thread = !strcmp(r->context, "kernel");
+	m->wake = m->answer = -1;
+	m->session.fd = -1;
+	for (int i = 0; i < EVENTS_GRIDS; i++)
+		m->session.grid[i].series = m->session.grid[i].dither = -1;
+	err = module_check(run, r, m->in_thread);
+	if (!err)
+		err = module_look(run);
+	if (err)
+		return err;
+	return r->line.kind->loops ? module_setup_loopback(run, r, m) :
+				     module_setup_outside(run, r, m);
+}
+
+static int module_start(struct run *run, struct response *r)
+{
+	struct module *m = r->state;
+
+	return r->line.kind->loops ? events_start(run, &m->session, run_first_due_ns(run)) : 0;
+}
+
+static void module_collect(struct run *run, struct response *r)
+{
+	struct module *m = r->state;
+
+	if (!r->line.kind->loops)
+		response_end_in_time(run, r);
+	events_collect(run, &m->session, 1);
+}
+
+static void module_stop(struct response *r)
+{
+	struct module *m = r->state;
+
+	if (m->session.fd >= 0)
+		m->ended = !ioctl(m->session.fd, RTGAUGE_STOP) &&
+			   !ioctl(m->session.fd, RTGAUGE_STATUS, &m->status);
+}
+
+static void module_finish_loopback(struct run *run, struct response *r, const struct module *m)
+{
+	int64_t came = m->session.grid[MODULE_RESPONSE].count;
+	int64_t open = r->seen + (int64_t)m->status.missed - came;
+	char evidence[160];
+
+	r->answered = came;
+	if (open > 0)
+		snprintf(evidence, sizeof(evidence),
+			 "%lld of %lld events did not come back in time", (long long)open,
+			 (long long)(came + open));
+	else
+		snprintf(evidence, sizeof(evidence), "all of %lld events came back",
+			 (long long)came);
+	run_verdict(run, "every-event-answered",
+		    open > 0 ? "fail" :
+		    came     ? "pass" :
+			       "inconclusive",
+		    evidence,
+		    "see that the output is wired to the input, and raise events less often");
+}
+
+static int module_finish(struct run *run, struct response *r)
+{
+	struct module *m = r->state;
+	char text[160];
+
+	if (!m->ended)
+		return 0;
+	r->seen = (int64_t)m->status.events;
+	r->lost = (int64_t)m->status.lost;
+	if (r->line.kind->loops) {
+		module_finish_loopback(run, r, m);
+		return 0;
+	}
+	r->repeated = (int64_t)m->status.missed;
+	/* the handler answers what it has no record for */
+	if (!m->in_thread)
+		r->answered = r->seen;
+	if (!m->status.thread_missed)
+		return 0;
+	snprintf(text, sizeof(text), "%llu events came before the one before was answered",
+		 (unsigned long long)m->status.thread_missed);
+	drain_message(run, run->duration_ns, text);
+	return 0;
+}
+
+static void module_cleanup(struct response *r)
+{
+	struct module *m = r->state;
+
+	if (!m)
+		return;
+	events_close(&m->session);
+	free(m);
+}
+
+const struct response_way response_module = {
+	.setup = module_setup,
+	.start = module_start,
+	.collect = module_collect,
+	.stop = module_stop,
+	.finish = module_finish,
+	.cleanup = module_cleanup,
+};

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Response to an external event by a thread of user space: step 2 of the path of a sample. The line
+ * is open before the stream's header is written, so that whoever reads that may raise events.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "measurements/response/response.h"
+#include "run/drain.h"
+
+/* Events that follow the last answer so closely, and so many of them, leave nobody else any time: then
+ * the thread pauses, and what the kernel has no room for meanwhile is counted as lost. */
+#define RESPONSE_CLOSE_NS (50 * NSEC_PER_USEC)
+#define RESPONSE_CLOSE_MAX 1000
+#define RESPONSE_PAUSE_NS NSEC_PER_MSEC
+/* So long a series' block may have one time. */
+#define RESPONSE_BLOCK_NS (10 * NSEC_PER_MSEC)
+
+struct response_thread {
+	struct response *response;
+	int wake;   /* numbers of the series; -1: not measured */
+	int answer; /* or turn-around */
+	int64_t pauses;
+};
+
+/* The measuring loop; each variant is a function of its own, with nothing to be chosen in it. */
+static inline __attribute__((always_inline)) void response_answer(struct worker *worker,
+								  bool stamped, bool delays)
+{
+	struct response_thread *t = worker->state;
+	struct response *r = t->response;
+	struct run *run = worker->run;
+	struct series *wake = stamped ? &run->series[t->wake] : NULL;
+	struct series *answer = &run->series[t->answer];
+	int64_t before_ns = 0, block_ns = 0, until_delay = r->delay_every;
+	int output = 0, last = -1, close = 0;
+
+	while (!run_stopped(run)) {
+		struct line_event event;
+		int64_t after_ns;
+		int got = line_wait(&r->line, LINE_FOREVER, &event);
+
+		if (got == 0 || got == -EINTR)
+			continue;
+		if (got < 0) {
+			r->error = -got;
+			r->failing = "waited on";
+			return;
+		}
+		if (delays && --until_delay == 0) {
+			run_sleep_until(run, clock_now_ns(CLOCK_MONOTONIC) + r->delay_ns);
+			until_delay = r->delay_every;
+		}
+		output = r->toggles ? !output : event.level;
+		got = line_drive(&r->line, output);
+		after_ns = clock_now_ns(CLOCK_MONOTONIC);
+		r->seen++;
+		r->lost += event.lost;
+		r->repeated += !r->toggles && event.level == last;
+		last = event.level;
+		if (got) {
+			r->error = -got;
+			r->failing = "driven";
+			return;
+		}
+		r->answered++;
+		if (event.seen_ns - block_ns >= RESPONSE_BLOCK_NS) {
+			block_ns = event.seen_ns;
+			if (stamped)
+				series_time(wake, block_ns - run->start_ns);
+			series_time(answer, block_ns - run->start_ns);
+		}
+		if (stamped) {
+			series_put(wake, event.seen_ns - event.stamp_ns);
+			series_put(answer, after_ns - event.stamp_ns);
+		} else {
+			series_put(answer, after_ns - event.seen_ns);
+		}
+		close = event.seen_ns - before_ns < RESPONSE_CLOSE_NS ? close + 1 : 0;
+		before_ns = after_ns;
+		if (__builtin_expect(close == RESPONSE_CLOSE_MAX, 0)) {
+			run_sleep_until(run, clock_now_ns(CLOCK_MONOTONIC) + RESPONSE_PAUSE_NS);
+			t->pauses++;
+			close = 0;
+		}
+		if (r->seen == r->samples)
+			return;
+	}
+}
+
+static void response_loop(struct worker *worker)
+{
+	response_answer(worker, true, false);
+}
+
+static void response_loop_delayed(struct worker *worker)
+{
+	response_answer(worker, true, true);
+}
+
+static void response_loop_unstamped(struct worker *worker)
+{
+	response_answer(worker, false, false);
+}
+
+static void response_loop_unstamped_delayed(struct worker *worker)
+{
+	response_answer(worker, false, true);
+}
+
+static int response_user_setup(struct run *run, struct response *r)
+{
+	bool stamped = r->line.kind->stamps;
+	struct response_thread *t = calloc(1, sizeof(*t));
+	int worker, err;
+
+	if (!t)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	r->state = t;
+	t->response = r;
+	t->wake = -1;
+	err = line_open(&r->line, &run->msg);
+	if (err)
+		return err == -ENODEV ? RUN_SKIPPED : err;
+	if (stamped)
+		worker = run_add_worker(run, r->delay_every ? response_loop_delayed : response_loop,
+					t, r->cpu, r->priority);
+	else
+		worker = run_add_worker(run,
+					r->delay_every ? response_loop_unstamped_delayed :
+							 response_loop_unstamped,
+					t, r->cpu, r->priority);
+	if (worker < 0)
+		return worker;
+	if (stamped)
+		t->wake = response_add_series(run, r, "wake-up", worker, 0);
+	if (stamped && t->wake < 0)
+		return t->wake;
+	t->answer = response_add_series(run, r, stamped ? "answer" : "turn-around", worker, 0);
+	return t->answer < 0 ? t->answer : 0;
+}
+
+static void response_user_collect(struct run *run, struct response *r)
+{
+	response_end_in_time(run, r);
+}
+
+static int response_user_finish(struct run *run, struct response *r)
+{
+	const struct response_thread *t = r->state;
+	char text[160];
+
+	if (t->pauses) {
+		snprintf(text, sizeof(text),
+			 "events came faster than they can be answered: %lld pauses of 1 ms were "
+			 "made",
+			 (long long)t->pauses);
+		drain_message(run, run->duration_ns, text);
+	}
+	if (r->line.foreign) {
+		snprintf(text, sizeof(text),
+			 "%lld times something came on the line that was no event",
+			 (long long)r->line.foreign);
+		drain_message(run, run->duration_ns, text);
+	}
+	return 0;
+}
+
+static void response_user_cleanup(struct response *r)
+{
+	free(r->state);
+}
+
+const struct response_way response_user = {
+	.setup = response_user_setup,
+	.collect = response_user_collect,
+	.finish = response_user_finish,
+	.cleanup = response_user_cleanup,
+};

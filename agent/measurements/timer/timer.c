@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Timer latency: a periodic task sleeps until a due time; latency = time it runs - due time.
+ *
+ * What is measured by which method, and on which grid. Steps 1 and 2 of the path of a sample are
+ * the loops of timer_method.h, and the ways of waiting in timer_sleep.c and its neighbours.
+ * docs/measurements/timer.md says what exactly is timed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measurements/timer/timer_method.h"
+
+#define TIMER_PRIORITY_DEFAULT "80"
+/* So many seconds of samples fit into a ring, within these limits. */
+#define TIMER_RING_SECONDS 4
+#define TIMER_RING_MAX (1 << 17)
+/* The golden section's part of 2^32 over 32, made odd: the sweep crosses the period in 26 steps,
+ * and never settles into a pattern with another period. */
+#define TIMER_DITHER_STEP 0x04f1bbcdU
+#define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
+/* What the kernel takes as the period of a reservation at least, and what setitimer() resolves. */
+#define TIMER_DEADLINE_MIN_NS (100 * NSEC_PER_USEC)
+#define TIMER_ITIMER_STEP_NS NSEC_PER_USEC
+#define TIMER_ALL_MEASURED "every method asked for is measured"
+
+#define TIMER_ALL_CONTEXTS "every context asked for is measured"
+
+static const char *const timer_contexts[] = { "irq", "kernel", "user", NULL };
+
+static const char *const timer_stages[] = { "timer interrupt", "handler",	 "wake-up",
+					    "switch",	       "return to user", NULL };
+static const char *const timer_irq_stages[] = { "timer interrupt", "handler", NULL };
+static const char *const timer_kernel_stages[] = { "timer interrupt", "handler", "wake-up",
+						   "switch", NULL };
+
+static const struct catalogue_way timer_ways[] = {
+	{ "latency", "irq", timer_irq_stages },
+	{ "latency", "kernel", timer_kernel_stages },
+	{ NULL, NULL, NULL },
+};
+
+static const struct option_info timer_options[] = {
+	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
+	  "how long; 0: until the samples are there, or it is stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "samples of each series; 0: until the time is up" },
+	{ "interval", OPTION_DURATION, "1ms", 20 * NSEC_PER_USEC, 3600 * NSEC_PER_SEC, NULL,
+	  "period of the task" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on, threads pinned to each" },
+	{ "threads", OPTION_INTEGER, "1", 1, 64, NULL, "measuring threads on each CPU" },
+	{ "priority", OPTION_INTEGER, TIMER_PRIORITY_DEFAULT, 0, 99, NULL,
+	  "SCHED_FIFO priority; 0: SCHED_OTHER" },
+	{ "context", OPTION_ENUMS, "user", 0, 0, "irq kernel user",
+	  "where the time is taken: in the handler, in a thread of the kernel, in one of user space; "
+	  "several: side by side on one timer" },
+	{ "method", OPTION_ENUMS, "clock_nanosleep", 0, 0,
+	  "clock_nanosleep nanosleep timer itimer timerfd deadline",
+	  "how the task waits for its due time; several: side by side" },
+	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
+	  "spread due times evenly over their periods; auto: in runs over a minute" },
+	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
+	  "end at the first latency above this; 0: never" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const struct catalogue_series timer_series[] = {
+	{ "latency", "ns", "how late handler or task run after the due time", "due time",
+	  "it reads the clock, first thing", timer_stages },
+	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct catalogue_entry timer_verdicts[] = {
+	{ TIMER_ALL_MEASURED,
+	  "a method that the kernel refuses is skipped; the others are measured" },
+	{ TIMER_ALL_CONTEXTS,
+	  "a context that cannot be measured here is skipped; the others are measured" },
+	{ NULL, NULL },
+};
+
+static const struct catalogue_evaluate timer_evaluate[] = {
+	{ "idle", "for=25s", "for=10m" },
+	{ "sched:groups=4,cpu", "for=35s", "for=20m" },
+	{ NULL, NULL, NULL },
+};
+
+/* In the order of the option's values. */
+static const struct timer_method timer_methods[] = {
+	{ .name = "clock_nanosleep", .loop = timer_sleep_loop, .dithered = timer_sleep_dithered },
+	{ .name = "nanosleep", .loop = timer_relative_loop, .relative = true },
+	{ .name = "timer",
+	  .loop = timer_signal_loop,
+	  .dithered = timer_signal_dithered,
+	  .prepare = timer_signal_prepare,
+	  .refusal = "a POSIX timer",
+	  .remedy = "raise the limit of pending signals (ulimit -i)" },
+	{ .name = "itimer",
+	  .loop = timer_itimer_loop,
+	  .prepare = timer_itimer_prepare,
+	  .refusal = "to block a signal",
+	  .process = true },
+	{ .name = "timerfd",
+	  .loop = timer_fd_loop,
+	  .dithered = timer_fd_dithered,
+	  .prepare = timer_fd_prepare,
+	  .refusal = "a timerfd",
+	  .remedy = "raise the limit of open files (ulimit -n)" },
+	{ .name = "deadline",
+	  .loop = timer_sleep_loop,
+	  .dithered = timer_sleep_dithered,
+	  .prepare = timer_reserve,
+	  .refusal = "a SCHED_DEADLINE reservation",
+	  .remedy = "run as root, outside cpusets and taskset, with few threads",
+	  .unpinned = true },
+};
+
+#define TIMER_METHODS (sizeof(timer_methods) / sizeof(timer_methods[0]))
+
+struct timer_state {
+	struct timer_thread common;
+	struct timer_kernel kernel; /* without a backend: no context of the kernel is measured */
+	struct message no_kernel;   /* why not, though it was asked for */
+	struct timer_thread *threads;
+	int count;
+	const struct timer_method *methods[TIMER_METHODS]; /* those asked for, in order */
+	int method_count;
+	struct message refused[TIMER_METHODS]; /* without a text: it is measured */
+};
+
+/* --- loops --- */
+
+int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
+		     int64_t samples, const struct timespec *now)
+{
+	/* those beyond the end are not due any more */
+	if (samples == 1 || missed < 0)
+		missed = 0;
+	if (missed > periods)
+		missed = periods;
+	if (missed)
+		series_missed(latency, missed);
+	return run_starved(run, clock_to_ns(now)) ? -1 : missed;
+}
+
+/*
+ * The offset of a grid point, from its number alone: a triangle wave that sweeps the period up and
+ * down, and a little chance on top (Murmur3's finaliser), together within [0, interval). So every
+ * phase of the period is met equally often, whatever period a disturbance has, and two due times
+ * in turn are never closer together than 94 % of the interval. 32-bit arithmetic: it runs per sample.
+ */
+int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
+{
+	uint32_t phase = (uint32_t)index * TIMER_DITHER_STEP;
+	uint32_t sweep = phase < 1U << 31 ? 2 * phase : 2 * (UINT32_MAX - phase);
+	uint32_t chance = (uint32_t)index;
+	uint64_t part;
+
+	chance = (chance ^ chance >> 16) * 0x85ebca6b;
+	chance = (chance ^ chance >> 13) * 0xc2b2ae35;
+	chance ^= chance >> 16;
+	/* 63/64 by the sweep, 1/64 by chance; as a part of 2^32 */
+	part = (uint64_t)sweep - (sweep >> 6) + (chance >> 6);
+	/* intervals are below 2^42 ns: take the part in two halves that fit 64 bits */
+	return (int64_t)(((uint64_t)interval_ns >> 16) * part >> 16) +
+	       (int64_t)((((uint64_t)interval_ns & 0xffff) * part) >> 32);
+}
+
+/* --- methods --- */
+
+/* What is left of the methods asked for, as the option's value in effect. 0 or -errno. */
+static int timer_methods_effective(struct run *run, const struct timer_state *state)
+{
+	char text[128] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? "," : "", state->methods[i]->name);
+	return option_effective(&run->options, "method", text);
+}
+
+/* Go on without a method, if others are left; else the measurement is skipped. */
+static int timer_skip(struct run *run, int number, const char *remedy, const char *reason)
+{
+	struct timer_state *state = run->state;
+	int left = 0;
+
+	message_set(&state->refused[number], 0, remedy, "%s: %s", state->methods[number]->name,
+		    reason);
+	for (int i = 0; i < state->method_count; i++)
+		left += !state->refused[i].text[0];
+	if (!left)
+		return run_skip(run, state->refused[number].text, state->refused[number].remedy);
+	return timer_methods_effective(run, state);
+}
+
+/* The intervals that a method cannot have. */
+static int timer_check_interval(struct run *run, int number, int64_t interval_ns)
+{
+	const struct timer_state *state = run->state;
+	const char *name = state->methods[number]->name;
+	int64_t per_cpu = option_number(&run->options, "threads");
+
+	if (!strcmp(name, "deadline") && interval_ns < TIMER_DEADLINE_MIN_NS)
+		return timer_skip(run, number, "give an interval of 100us or more",
+				  "the kernel's shortest period of a reservation is 100 us");
+	if (!strcmp(name, "deadline") &&
+	    timer_reserved_ns(interval_ns, per_cpu) < TIMER_RESERVED_MIN_NS)
+		return timer_skip(run, number, "give a longer interval, or fewer threads",
+				  "below a share of 40 us its threads would hold themselves up");
+	if (!strcmp(name, "itimer") && interval_ns % TIMER_ITIMER_STEP_NS)
+		return timer_skip(run, number, "give an interval of whole microseconds",
+				  "setitimer() knows whole microseconds only");
+	return 0;
+}
+
+static int timer_choose_methods(struct run *run, struct timer_state *state)
+{
+	int64_t interval_ns = option_number(&run->options, "interval");
+	const char *text = option_text(&run->options, "method");
+	const char *values = option_get(&run->options, "method")->info->values;
+	int err = 0;
+
+	state->method_count = (int)option_number(&run->options, "method");
+	for (int i = 0; i < state->method_count; i++) {
+		size_t size = strcspn(text, ",");
+
+		state->methods[i] = &timer_methods[option_value_number(values, text, size)];
+		text += size + 1;
+	}
+	for (int i = 0; i < state->method_count && !err; i++)
+		err = timer_check_interval(run, i, interval_ns);
+	return err;
+}
+
+/* What a worker's prepare() was refused; the method goes, also where it was granted elsewhere. */
+static int timer_refused(struct run *run, const struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	struct timer_state *state = run->state;
+	char reason[128];
+	int number = 0;
+
+	while (state->methods[number] != t->method)
+		number++;
+	snprintf(reason, sizeof(reason), "the kernel refuses %s: %s", t->method->refusal,
+		 strerror(-worker->refused));
+	for (int i = 0; i < state->count; i++)
+		if (state->threads[i].method == t->method)
+			run->workers[i].refused = worker->refused;
+	return timer_skip(run, number, t->method->remedy, reason);
+}
+
+/* --- set-up --- */
+
+int timer_add_series(struct run *run, const char *context, const char *method, int cpu, int thread,
+		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
+		     int *dither)
+{
+	int64_t words = TIMER_RING_MAX;
+	bool dithered = common->dither >= 0; /* @dither may be that very field */
+	struct series_info info = {
+		.name = "latency",
+		.context = context,
+		.unit = "ns",
+		.cpu = cpu,
+		.thread = thread,
+		.interval_ns = common->interval_ns,
+		.first_due_ns = first_due_ns,
+		.companion = -1,
+		.labels = { { "method", method } },
+	};
+
+	if (common->method && common->method->relative)
+		info.interval_ns = 0;
+	if (TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64 < words)
+		words = TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64;
+	*dither = -1;
+	*latency = run_add_series(run, &info, (size_t)words);
+	if (*latency < 0 || !dithered)
+		return *latency < 0 ? *latency : 0;
+	info.name = "dither";
+	info.companion = *latency;
+	*dither = run_add_series(run, &info, (size_t)words);
+	return *dither < 0 ? *dither : 0;
+}
+
+static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
+{
+	const struct timer_method *method = t->method;
+	int worker, err;
+
+	cpu = method->unpinned ? -1 : cpu;
+	worker = run_add_worker(run, t->dither >= 0 ? method->dithered : method->loop, t, cpu,
+				method->unpinned ? 0 :
+						   (int)option_number(&run->options, "priority"));
+	if (worker < 0)
+		return worker;
+	run->workers[worker].prepare = method->prepare;
+	run->workers[worker].process = method->process;
+	/* threads are due one after the other, evenly over the period */
+	err = timer_add_series(run, "user", method->name, cpu, worker, t,
+			       t->interval_ns / all * number, &t->latency, &t->dither);
+	return err;
+}
+
+/* Whether it is wanted; which methods it is done with is their own affair. */
+static int timer_wants_dither(struct run *run, const struct timer_state *state, bool *dithered)
+{
+	const char *asked = option_text(&run->options, "dither");
+	int64_t for_ns = option_number(&run->options, "for");
+	int64_t samples = option_number(&run->options, "samples");
+	/* so many periods are longer than that, whatever else ends the run */
+	int64_t many = TIMER_DITHER_AUTO_NS / option_number(&run->options, "interval");
+	bool is_long = (!for_ns || for_ns > TIMER_DITHER_AUTO_NS) && (!samples || samples > many);
+	bool possible = false;
+
+	for (int i = 0; i < state->method_count; i++) {
+		if (state->methods[i]->dithered)
+			possible = true;
+		else if (!strcmp(asked, "yes"))
+			return message_set(&run->msg, -EINVAL,
+					   "leave it at auto: it is used where it can be",
+					   "the due times of %s cannot be moved by dither",
+					   state->methods[i]->name);
+	}
+	*dithered = possible && (!strcmp(asked, "yes") || (!strcmp(asked, "auto") && is_long));
+	return option_effective(&run->options, "dither", *dithered ? "yes" : "no");
+}
+
+/* One method's threads on all CPUs. */
+static int timer_add_method(struct run *run, const struct timer_method *method,
+			    const struct cpulist *cpus, const struct timer_thread *common, int all)
+{
+	struct timer_state *state = run->state;
+
+	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
+		for (int i = 0; i < common->per_cpu; i++) {
+			int number = state->count++;
+			struct timer_thread *t = &state->threads[number];
+			int err;
+
+			*t = *common;
+			t->method = method;
+			t->dither = common->dither >= 0 && method->dithered ? 0 : -1;
+			err = timer_add_thread(run, t, cpu, number, all);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+/* --- contexts --- */
+
+static const char *const timer_context_words = "irq kernel user";
+
+/* Those asked for, as a mask. */
+static unsigned int timer_contexts_asked(const struct run *run)
+{
+	const char *text = option_text(&run->options, "context");
+	unsigned int mask = 0;
+
+	while (*text) {
+		size_t size = strcspn(text, ",");
+
+		mask |= 1U << option_value_number(timer_context_words, text, size);
+		text += size + (text[size] == ',');
+	}
+	return mask;
+}
+
+static int timer_contexts_effective(struct run *run, unsigned int mask, const char *method)
+{
+	char text[64] = "";
+	size_t used = 0;
+	int err;
+
+	for (int i = 0; timer_contexts[i]; i++)
+		if (mask & 1U << i)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? "," : "", timer_contexts[i]);
+	err = option_effective(&run->options, "context", text);
+	if (err || !method)
+		return err;
+	snprintf(text, sizeof(text), "%s%s%s", method, mask & TIMER_USER ? "," : "",
+		 mask & TIMER_USER ? option_text(&run->options, "method") : "");
+	return option_effective(&run->options, "method", text);
+}
+
+/* What the contexts of the kernel do not have. */
+static int timer_check_kernel(struct run *run)
+{
+	if (option_get(&run->options, "method")->given)
+		return message_set(&run->msg, -EINVAL,
+				   "leave --method out, or measure --context user alone",
+				   "--method is how a thread of user space waits by itself; beside "
+				   "contexts irq and kernel it has no say");
+	if (option_number(&run->options, "threads") > 1)
+		return message_set(&run->msg, -EINVAL,
+				   "leave --threads out, or measure --context user alone",
+				   "contexts irq and kernel have one timer on each CPU");
+	return 0;
+}
+
+/* The module, else the tracer, else none: RUN_SKIPPED if nothing is left to be measured. */
+static int timer_choose_backend(struct run *run, struct timer_state *state, unsigned int contexts)
+{
+	static const struct timer_backend *const backends[] = { &timer_module, &timer_tracer };
+	struct timer_kernel *kernel = &state->kernel;
+	const struct option_value *dither = option_get(&run->options, "dither");
+	bool dithered = dither->given && !strcmp(dither->asked, "yes");
+	struct message why[2] = { 0 };
+
+	for (int i = 0; i < 2 && !kernel->backend; i++)
+		if (!backends[i]->look(&state->common, dithered, &why[i]))
+			kernel->backend = backends[i];
+	if (kernel->backend) {
+		kernel->contexts = contexts &
+				   (kernel->backend->user ? ~0U : ~(unsigned int)TIMER_USER);
+		kernel->common = &state->common;
+		/* only the user's own methods have it beside the tracer */
+		if (!kernel->backend->user && !(contexts & TIMER_USER))
+			return option_effective(&run->options, "dither", "no");
+		return 0;
+	}
+	message_set(&state->no_kernel, 0, why[0].remedy, "contexts irq and kernel: %s; %s",
+		    why[0].text, why[1].text);
+	if (!(contexts & TIMER_USER))
+		return run_skip(run, state->no_kernel.text, state->no_kernel.remedy);
+	return timer_contexts_effective(run, TIMER_USER, NULL);
+}
+
+/* The contexts of the kernel, and the user's that shares the module's timer. */
+static int timer_add_kernel(struct run *run, struct timer_state *state, unsigned int contexts,
+			    const struct cpulist *cpus, int all)
+{
+	const struct timer_backend *backend = state->kernel.backend;
+	const char *method = backend->name;
+	int err;
+
+	state->kernel.cpus = cpus;
+	state->kernel.all = all;
+	err = backend->setup(run, &state->kernel);
+	if (err)
+		return err;
+	if (backend->user)
+		err = option_effective(&run->options, "method", method);
+	return err ?: timer_contexts_effective(run, contexts, backend->user ? NULL : method);
+}
+
+/* --- the frame's functions --- */
+
+/* The user's threads, each waiting by itself. */
+static int timer_add_methods(struct run *run, struct timer_state *state, const struct cpulist *cpus,
+			     int all)
+{
+	int err = 0;
+
+	state->threads = calloc((size_t)all, sizeof(*state->threads));
+	if (!state->threads)
+		return -ENOMEM;
+	for (int i = 0; !err && i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			err = timer_add_method(run, state->methods[i], cpus, &state->common, all);
+	return err;
+}
+
+static void timer_read_common(const struct run *run, struct timer_thread *common)
+{
+	const struct option_set *options = &run->options;
+	int64_t samples = option_number(options, "samples");
+	int64_t limit_ns = option_number(options, "stop-above");
+
+	common->per_cpu = (int)option_number(options, "threads");
+	common->interval_ns = option_number(options, "interval");
+	common->for_ns = option_number(options, "for");
+	common->periods = common->for_ns ? common->for_ns / common->interval_ns : INT64_MAX;
+	common->samples = samples ? samples : INT64_MAX;
+	common->limit_ns = limit_ns ? limit_ns : INT64_MAX;
+}
+
+/* How many threads or timers are due one after the other over the period. */
+static int timer_count(const struct timer_state *state, const struct cpulist *cpus,
+		       unsigned int contexts)
+{
+	int all = state->kernel.backend ? 1 : 0;
+
+	for (int i = 0;
+	     (contexts & TIMER_USER & ~state->kernel.contexts) && i < state->method_count; i++)
+		if (!state->refused[i].text[0])
+			all += state->common.per_cpu;
+	return all * cpulist_count(cpus);
+}
+
+static int timer_setup_state(struct run *run, struct timer_state *state)
+{
+	struct timer_thread *common = &state->common;
+	unsigned int contexts = timer_contexts_asked(run);
+	bool dithered = false;
+	struct cpulist cpus;
+	int all = 0, err;
+
+	timer_read_common(run, common);
+	err = run_cpus(run, &cpus);
+	if (!err && common->for_ns && common->for_ns < common->interval_ns)
+		return message_set(&run->msg, -EINVAL,
+				   "measure for longer, or at a shorter interval",
+				   "not one period of %lld ns is due in %lld ns",
+				   (long long)common->interval_ns, (long long)common->for_ns);
+	if (!err && (contexts & ~(unsigned int)TIMER_USER))
+		err = timer_check_kernel(run);
+	if (!err)
+		err = timer_choose_methods(run, state);
+	if (!err)
+		err = timer_wants_dither(run, state, &dithered);
+	common->dither = dithered ? 0 : -1;
+	if (!err && (contexts & ~(unsigned int)TIMER_USER))
+		err = timer_choose_backend(run, state, contexts);
+	if (!err)
+		all = timer_count(state, &cpus, contexts);
+	if (!err && (contexts & TIMER_USER & ~state->kernel.contexts))
+		err = timer_add_methods(run, state, &cpus, all);
+	if (!err && state->kernel.backend)
+		err = timer_add_kernel(run, state, contexts, &cpus, all);
+	if (err == -ENOMEM)
+		message_set(&run->msg, err, "measure fewer CPUs or threads",
+			    "no memory for %d threads", all);
+	return err;
+}
+
+static int timer_setup(struct run *run)
+{
+	run->state = calloc(1, sizeof(struct timer_state));
+	return run->state ? timer_setup_state(run, run->state) : -ENOMEM;
+}
+
+static int timer_configure(struct run *run)
+{
+	struct timer_state *state = run->state;
+	const struct timer_backend *backend = state->kernel.backend;
+
+	return backend && backend->configure ? backend->configure(run, &state->kernel) : 0;
+}
+
+static int timer_start(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	return state->kernel.backend ? state->kernel.backend->start(run, &state->kernel) : 0;
+}
+
+static void timer_collect(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	if (state->kernel.backend)
+		state->kernel.backend->collect(run, &state->kernel);
+}
+
+static void timer_stop(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	if (state->kernel.backend && state->kernel.backend->stop)
+		state->kernel.backend->stop(&state->kernel);
+}
+
+/* The methods and contexts that were not measured while others were. */
+static int timer_finish(struct run *run)
+{
+	const struct timer_state *state = run->state;
+
+	for (int i = 0; i < state->method_count; i++)
+		if (state->refused[i].text[0])
+			run_verdict(run, TIMER_ALL_MEASURED, "skipped", state->refused[i].text,
+				    state->refused[i].remedy);
+	if (state->no_kernel.text[0])
+		run_verdict(run, TIMER_ALL_CONTEXTS, "skipped", state->no_kernel.text,
+			    state->no_kernel.remedy);
+	return 0;
+}
+
+static void timer_cleanup(struct run *run)
+{
+	struct timer_state *state = run->state;
+
+	if (state->kernel.backend)
+		state->kernel.backend->cleanup(&state->kernel);
+	free(state->threads);
+	free(state);
+}
+
+const struct measurement timer_measurement = {
+	.name = "timer",
+	.code = "",
+	.summary = "latency of a periodic task: from its due time until it runs",
+	.role = "measurement",
+	.chapter = CHAPTER_TIMER,
+	.contexts = timer_contexts,
+	.options = timer_options,
+	.series = timer_series,
+	.verdicts = timer_verdicts,
+	.evaluate = timer_evaluate,
+	.ways = timer_ways,
+	.mark = &catalogue_mark_samples,
+	.setup = timer_setup,
+	.configure = timer_configure,
+	.start = timer_start,
+	.collect = timer_collect,
+	.stop = timer_stop,
+	.refused = timer_refused,
+	.finish = timer_finish,
+	.cleanup = timer_cleanup,
+};

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Timer latency of signals: a POSIX timer whose signal goes to the measuring thread, and the
+ * interval timer of a process. The signals are waited for, not handled. Steps 1 and 2 of the path
+ * of a sample.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "measurements/timer/timer_method.h"
+#include "run/worker.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* So often is the start of the interval timer tried, to know it as closely as can be. */
+#define TIMER_STARTS_TRIED 8
+#define TIMER_STARTS_MAX 200
+
+/* The signal that ends waits is waited for as well: sigwaitinfo() need not come back for one that
+ * is handled (with musl it does not). */
+int timer_itimer_prepare(struct worker *worker)
+{
+	struct timer_thread *t = worker->state;
+
+	sigemptyset(&t->signals);
+	sigaddset(&t->signals, SIGALRM);
+	sigaddset(&t->signals, WORKER_WAKE_SIGNAL);
+	return -pthread_sigmask(SIG_BLOCK, &t->signals, NULL);
+}
+
+int timer_signal_prepare(struct worker *worker)
+{
+	struct timer_thread *t = worker->state;
+	struct sigevent event;
+	int err = timer_itimer_prepare(worker);
+
+	if (err)
+		return err;
+	memset(&event, 0, sizeof(event));
+	event.sigev_notify = SIGEV_THREAD_ID;
+	event.sigev_signo = SIGALRM;
+	event.sigev_notify_thread_id = worker->tid;
+	return timer_create(CLOCK_MONOTONIC, &event, &t->timer) ? -errno : 0;
+}
+
+/* Wait for the signal, then read the clock; false: the run is to stop. */
+static inline bool timer_signal_take(const struct timer_thread *t, const struct run *run,
+				     siginfo_t *info, struct timespec *now)
+{
+	int got;
+
+	do {
+		got = sigwaitinfo(&t->signals, info);
+		clock_gettime(CLOCK_MONOTONIC, now);
+	} while (got != SIGALRM && !run_stopped(run));
+	return got == SIGALRM;
+}
+
+/* --- a POSIX timer --- */
+
+static inline int64_t timer_signal_wait(const struct timer_thread *t, const struct run *run,
+					const struct timespec *due, struct timespec *now)
+{
+	siginfo_t info;
+
+	(void)due;
+	/* the kernel counts the grid points that went by until the signal was taken */
+	return timer_signal_take(t, run, &info, now) ? 1 + (int64_t)info.si_overrun : 0;
+}
+
+void timer_signal_loop(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	const struct itimerspec grid = { .it_value = timer_first_due(worker->run, t),
+					 .it_interval = clock_from_ns(t->interval_ns) };
+
+	timer_settime(t->timer, TIMER_ABSTIME, &grid, NULL);
+	timer_grid(worker, timer_signal_wait, timer_counted);
+	timer_delete(t->timer);
+}
+
+static inline bool timer_signal_once(const struct timer_thread *t, const struct run *run,
+				     const struct timespec *due, int64_t *now_ns)
+{
+	const struct itimerspec once = { .it_value = *due };
+	struct timespec now;
+	siginfo_t info;
+
+	timer_settime(t->timer, TIMER_ABSTIME, &once, NULL);
+	if (!timer_signal_take(t, run, &info, &now))
+		return false;
+	*now_ns = clock_to_ns(&now);
+	return true;
+}
+
+void timer_signal_dithered(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+
+	timer_dithered(worker, timer_signal_once);
+	timer_delete(t->timer);
+}
+
+/* --- the interval timer of the process --- */
+
+static struct timeval timer_timeval(int64_t us)
+{
+	struct timeval tv = { .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
+
+	return tv;
+}
+
+/*
+ * Start it so that it first expires at the due time: as it takes only a time from now on, the
+ * kernel's grid begins between the two readings of the clock around the call, plus that time.
+ * The earlier bound counts: latencies are never too small, and too large by no more than the call
+ * takes. It is tried again as long as other tries were quicker.
+ */
+static void timer_itimer_start(const struct timer_thread *t, struct run *run)
+{
+	struct series *latency = &run->series[t->latency];
+	int64_t due_ns = run->start_ns + latency->info.first_due_ns;
+	int64_t best_ns = INT64_MAX;
+
+	for (int i = 0; i < TIMER_STARTS_MAX; i++) {
+		int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC), took_ns;
+		int64_t us = (due_ns - from_ns) / 1000;
+		struct itimerval start;
+
+		/* late already: then a little later */
+		if (us < 1)
+			us = 1;
+		start.it_value = timer_timeval(us);
+		start.it_interval = timer_timeval(t->interval_ns / 1000);
+		setitimer(ITIMER_REAL, &start, NULL);
+		took_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
+		latency->info.first_due_ns = from_ns + us * 1000 - run->start_ns;
+		if (i >= TIMER_STARTS_TRIED && took_ns <= best_ns)
+			return;
+		if (us < 1000)
+			return;
+		if (took_ns < best_ns)
+			best_ns = took_ns;
+	}
+}
+
+/*
+ * After a delay of more than a period: the grid points that have gone by until the signal was
+ * taken, for that is when the kernel sets its timer to the first one in the future. Where the
+ * timer is set now says which it was. If it has expired once more already, the thread was held up
+ * after it had taken the signal: no point was skipped.
+ */
+static int64_t timer_itimer_passed(const struct timer_thread *t, const struct run *run,
+				   const struct timespec *due, int64_t late_ns, int64_t counted)
+{
+	int64_t from_ns, to_ns, left_ns;
+	struct itimerval left;
+
+	if (late_ns < t->interval_ns)
+		return counted;
+	do {
+		from_ns = clock_now_ns(CLOCK_MONOTONIC);
+		getitimer(ITIMER_REAL, &left);
+		to_ns = clock_now_ns(CLOCK_MONOTONIC);
+	} while (to_ns - from_ns > t->interval_ns / 4 && !run_stopped(run));
+	left_ns = left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
+	if (!left_ns)
+		return counted;
+	return (from_ns + left_ns - clock_to_ns(due) + t->interval_ns / 2) / t->interval_ns;
+}
+
+static inline int64_t timer_itimer_wait(const struct timer_thread *t, const struct run *run,
+					const struct timespec *due, struct timespec *now)
+{
+	siginfo_t info;
+
+	(void)due;
+	return timer_signal_take(t, run, &info, now);
+}
+
+void timer_itimer_loop(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	const struct itimerval none = { { 0 }, { 0 } };
+
+	timer_itimer_start(t, worker->run);
+	timer_grid(worker, timer_itimer_wait, timer_itimer_passed);
+	setitimer(ITIMER_REAL, &none, NULL);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Timer latency by sleeping: clock_nanosleep until a due time, with SCHED_FIFO or inside a
+ * SCHED_DEADLINE reservation, and nanosleep for a time.
+ *
+ * Steps 1 and 2 of the path of a sample: the timer interrupt comes, the kernel wakes the thread
+ * that waits, and the first thing it does is to read the clock.
+ */
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "measurements/timer/timer_method.h"
+
+/* The times of a series without a grid are said so often. */
+#define TIMER_SAY_NS (100 * NSEC_PER_MSEC)
+#define TIMER_SCHED_DEADLINE 6
+
+/* Sleep until @due. 0, or EINTR when the run is to stop: other signals do not end the wait. */
+static inline int timer_sleep(const struct run *run, const struct timespec *due)
+{
+	int err;
+
+	while ((err = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, due, NULL)) == EINTR &&
+	       !run_stopped(run))
+		;
+	return err;
+}
+
+static inline int64_t timer_sleep_wait(const struct timer_thread *t, const struct run *run,
+				       const struct timespec *due, struct timespec *now)
+{
+	(void)t;
+	if (timer_sleep(run, due))
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, now);
+	return 1;
+}
+
+/* Nobody counts but the thread itself: it goes on at the first grid point after now. */
+static inline int64_t timer_sleep_passed(const struct timer_thread *t, const struct run *run,
+					 const struct timespec *due, int64_t late_ns,
+					 int64_t counted)
+{
+	(void)run;
+	(void)due;
+	(void)counted;
+	return late_ns / t->interval_ns + 1;
+}
+
+void timer_sleep_loop(struct worker *worker)
+{
+	timer_grid(worker, timer_sleep_wait, timer_sleep_passed);
+}
+
+static inline bool timer_sleep_once(const struct timer_thread *t, const struct run *run,
+				    const struct timespec *due, int64_t *now_ns)
+{
+	(void)t;
+	if (timer_sleep(run, due))
+		return false;
+	*now_ns = clock_now_ns(CLOCK_MONOTONIC);
+	return true;
+}
+
+void timer_sleep_dithered(struct worker *worker)
+{
+	timer_dithered(worker, timer_sleep_once);
+}
+
+/* The measuring loop without a grid: what a sleep takes longer than it was asked to. */
+void timer_relative_loop(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	struct run *run = worker->run;
+	struct series *latency = &run->series[t->latency];
+	const struct timespec asked = clock_from_ns(t->interval_ns);
+	struct timespec first = timer_first_due(run, t);
+	int64_t end_ns = t->for_ns ? clock_to_ns(&first) + t->for_ns : INT64_MAX;
+	int64_t samples = t->samples, say_ns = 0, now_ns;
+
+	if (timer_sleep(run, &first))
+		return;
+	do {
+		struct timespec before, now, rest = asked;
+		int64_t late_ns;
+
+		clock_gettime(CLOCK_MONOTONIC, &before);
+		while (nanosleep(&rest, &rest))
+			if (run_stopped(run))
+				return;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		late_ns = clock_difference_ns(&now, &before) - t->interval_ns;
+		now_ns = clock_to_ns(&now);
+		if (now_ns >= say_ns) {
+			series_time(latency, now_ns - run->start_ns);
+			say_ns = now_ns + TIMER_SAY_NS;
+		}
+		series_put(latency, late_ns);
+		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
+			run_threshold(run, latency, late_ns);
+			return;
+		}
+		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0) &&
+		    run_starved(run, now_ns))
+			return;
+	} while (--samples > 0 && now_ns < end_ns && !run_stopped(run));
+}
+
+/*
+ * Let the thread run on every CPU, which the kernel asks for, and reserve it its share of each
+ * period. Under the loop the reservation begins anew with each wake-up: sched-deadline.rst, the
+ * wake-up rule of its constant bandwidth server.
+ */
+int timer_reserve(struct worker *worker)
+{
+	const struct timer_thread *t = worker->state;
+	struct {
+		uint32_t size;
+		uint32_t policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime_ns;
+		uint64_t deadline_ns;
+		uint64_t period_ns;
+	} reservation = { .size = sizeof(reservation), .policy = TIMER_SCHED_DEADLINE };
+	struct cpulist online;
+
+	reservation.period_ns = (uint64_t)timer_reserved_period_ns(t->interval_ns);
+	reservation.deadline_ns = reservation.period_ns;
+	reservation.runtime_ns = (uint64_t)timer_reserved_ns(t->interval_ns, t->per_cpu);
+	if (!cpulist_online(&online))
+		cpulist_apply(&online, 0);
+	return syscall(SYS_sched_setattr, 0, &reservation, 0) ? -errno : 0;
+}

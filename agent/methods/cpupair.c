@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ordered pairs of CPUs. */
+#include "methods/cpupair.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "methods/stamp.h"
+
+int cpupairs_choose(struct run *run, struct cpupairs *all)
+{
+	int64_t most = option_number(&run->options, "pairs");
+	struct cpulist list;
+	char reason[96];
+	int *cpus, count, cpu = -1;
+	int err = run_cpus(run, &list);
+
+	if (err)
+		return err;
+	count = cpulist_count(&list);
+	if (count < 2) {
+		snprintf(reason, sizeof(reason), "this needs two CPUs, and has but CPU %d",
+			 cpulist_next(&list, 0));
+		return run_skip(run, reason, "give two CPUs that this process may use (--cpu)");
+	}
+	cpus = calloc((size_t)count, sizeof(*cpus));
+	all->possible = count * (count - 1);
+	all->pairs =
+		calloc((size_t)(most < all->possible ? most : all->possible), sizeof(*all->pairs));
+	if (!cpus || !all->pairs) {
+		free(cpus);
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	}
+	for (int i = 0; i < count; i++)
+		cpus[i] = cpu = cpulist_next(&list, cpu + 1);
+	for (int k = 0; k < all->possible && k < most; k++) {
+		struct cpupair *pair = &all->pairs[all->count++];
+
+		pair->from = cpus[k % count];
+		pair->to = cpus[(k % count + k / count + 1) % count];
+		snprintf(pair->labels[0], sizeof(pair->labels[0]), "CPU %d", pair->from);
+		snprintf(pair->labels[1], sizeof(pair->labels[1]), "CPU %d", pair->to);
+	}
+	free(cpus);
+	return 0;
+}
+
+void cpupairs_free(struct cpupairs *all)
+{
+	free(all->pairs);
+}
+
+int cpupairs_series(struct run *run, struct cpupair *pair, const char *name, int worker,
+		    int64_t samples)
+{
+	struct series_info info = {
+		.name = name,
+		.context = "user",
+		.unit = "ns",
+		.cpu = pair->to,
+		.thread = worker,
+		.companion = -1,
+		.net = true,
+		.labels = { { "from", pair->labels[0] }, { "to", pair->labels[1] } },
+	};
+	/* what the drain takes out meanwhile needs no room */
+	int64_t words = samples < 4000 ? samples : 4000;
+
+	pair->series = run_add_series(run, &info, (size_t)words + 1000);
+	return pair->series;
+}
+
+int cpupairs_prepare(struct worker *worker)
+{
+	struct run *run = worker->run;
+	int64_t stamp_ns = (stamp_cost_ps() + 500) / 1000;
+
+	for (int i = 0; i < run->series_count; i++)
+		if (run->series[i].info.thread == worker->number)
+			run->series[i].info.stamp_ns = stamp_ns;
+	return 0;
+}
+
+void cpupairs_verdict(struct run *run, const struct cpupairs *all)
+{
+	char evidence[64], remedy[64];
+
+	if (all->count == all->possible)
+		return;
+	snprintf(evidence, sizeof(evidence), "%d of %d pairs", all->count, all->possible);
+	snprintf(remedy, sizeof(remedy), "give --pairs %d, or fewer CPUs",
+		 all->possible < CPUPAIR_MAX ? all->possible : CPUPAIR_MAX);
+	run_verdict(run, CPUPAIR_VERDICT, "skipped", evidence, remedy);
+}

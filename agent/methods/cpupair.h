@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ordered pairs of CPUs, for what goes from one CPU to another. Where there are more pairs than
+ * were asked for, neighbours come first, so that as many CPUs as possible are among them.
+ */
+#ifndef RTGAUGE_CPUPAIR_H
+#define RTGAUGE_CPUPAIR_H
+
+#include <stdint.h>
+
+#include "base/option.h"
+#include "run/run.h"
+
+#define CPUPAIR_MAX 500
+
+/* Rows for the option table of a measurement of pairs. */
+#define CPUPAIR_OPTIONS                                                                   \
+	{ "for",                                                                          \
+	  OPTION_DURATION,                                                                \
+	  "0",                                                                            \
+	  0,                                                                              \
+	  0,                                                                              \
+	  NULL,                                                                           \
+	  "how long at most; 0: until the samples are there" },                           \
+		{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "of each pair" }, \
+		{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure between" },     \
+		{ "priority",                                                             \
+		  OPTION_INTEGER,                                                         \
+		  "80",                                                                   \
+		  0,                                                                      \
+		  99,                                                                     \
+		  NULL,                                                                   \
+		  "SCHED_FIFO priority; 0: SCHED_OTHER" },                                \
+	{                                                                                 \
+		"pairs", OPTION_INTEGER, "56", 1, CPUPAIR_MAX, NULL,                      \
+			"how many ordered pairs of CPUs at most, neighbours first"        \
+	}
+#define CPUPAIR_VERDICT "every pair of CPUs is measured"
+#define CPUPAIR_VERDICT_MEANING "skipped where there are more pairs than were asked for"
+
+struct cpupair {
+	int from;
+	int to;
+	int series;
+	char labels[2][12];
+};
+
+struct cpupairs {
+	struct cpupair *pairs;
+	int count;
+	int possible;
+};
+
+/* The pairs among the CPUs of the option `cpu`. 0, -errno with a message, or RUN_SKIPPED: there
+ * is but one CPU. To be freed by cpupairs_free(). */
+int cpupairs_choose(struct run *run, struct cpupairs *all);
+void cpupairs_free(struct cpupairs *all);
+/* A series of durations, net of a time stamp, that @worker puts. Its number, or -errno with a
+ * message. */
+int cpupairs_series(struct run *run, struct cpupair *pair, const char *name, int worker,
+		    int64_t samples);
+/* A worker's prepare(): its series are without the cost of a time stamp on its CPU. */
+int cpupairs_prepare(struct worker *worker);
+/* In finish(): say what was left out. */
+void cpupairs_verdict(struct run *run, const struct cpupairs *all);
+
+#endif

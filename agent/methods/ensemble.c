@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Threads of a measurement on one CPU: a conductor, and those that it conducts. */
+#include "methods/ensemble.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/worker.h"
+
+/* So long a real-time conductor goes on before it lets others have the CPU, and for what part of
+ * that: more than the twentieth at whose lack a kernel with its defaults would take it (RT
+ * throttling), where that could not be lifted. */
+#define ENSEMBLE_RUN_NS (50 * NSEC_PER_MSEC)
+#define ENSEMBLE_REST_PART 16
+/* Room in a ring, in samples: what the shortest operations make in some 200 ms, until the drain
+ * comes; more would be locked for nothing. What finds no room is counted as lost. */
+#define ENSEMBLE_RING_MAX (1 << 20)
+#define ENSEMBLE_LOOK_NS (50 * NSEC_PER_USEC)
+
+/* --- setup --- */
+
+static int ensemble_policy(const struct run *run)
+{
+	static const int policies[] = { SCHED_FIFO, SCHED_RR, SCHED_OTHER };
+
+	if (!option_known(&run->options, "policy"))
+		return SCHED_FIFO;
+	return policies[option_number(&run->options, "policy")];
+}
+
+static int ensemble_choose_cpu(struct run *run, int *chosen)
+{
+	struct cpulist cpus;
+	char text[16];
+	int err = run_cpus(run, &cpus);
+
+	if (err)
+		return err;
+	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1))
+		*chosen = cpu;
+	snprintf(text, sizeof(text), "%d", *chosen);
+	return option_effective(&run->options, "cpu", text);
+}
+
+/* Of each worker's series that are net. The header, which is written after this, says it. */
+static int ensemble_prepare(struct worker *worker)
+{
+	struct ensemble *e = worker->state;
+	struct run *run = worker->run;
+
+	e->stamp_ps = stamp_cost_ps();
+	e->stamp_ns = (e->stamp_ps + 500) / 1000;
+	for (int i = 0; i < run->series_count; i++)
+		if (run->series[i].info.net)
+			run->series[i].info.stamp_ns = e->stamp_ns;
+	return 0;
+}
+
+int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct worker *worker),
+		   int levels, int threads)
+{
+	char reason[128];
+	int err, worker;
+
+	e->run = run;
+	e->policy = ensemble_policy(run);
+	e->priority = (int)option_number(&run->options, "priority");
+	err = ensemble_choose_cpu(run, &e->cpu);
+	if (err)
+		return err;
+	if (levels && !e->priority)
+		return run_skip(run, "it takes threads of several real-time priorities",
+				"give a priority (--priority)");
+	if (levels && e->priority <= levels) {
+		snprintf(reason, sizeof(reason), "give a priority above %d", levels);
+		return message_set(&run->msg, -EINVAL, reason,
+				   "priority %d leaves too few below it", e->priority);
+	}
+	if (levels && !worker_may_have(SCHED_FIFO, e->priority)) {
+		snprintf(reason, sizeof(reason),
+			 "SCHED_FIFO with priority %d is not permitted here", e->priority);
+		return run_skip(run, reason,
+				"run as root, or with the capability CAP_SYS_NICE, or a higher "
+				"limit of real-time priority (ulimit -r)");
+	}
+	worker = run_add_worker(run, loop, e, e->cpu, e->priority);
+	if (worker < 0)
+		return worker;
+	run->workers[worker].prepare = ensemble_prepare;
+	run->stacks += (size_t)threads * worker_small_stack_size();
+	return 0;
+}
+
+int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
+		    int64_t samples, bool net)
+{
+	struct series_info info = {
+		.name = name,
+		.context = "user",
+		.unit = "ns",
+		.cpu = e->cpu,
+		.companion = -1,
+		.net = net,
+		.labels = { { label, value } },
+	};
+
+	samples += samples / 8 + 64;
+	return run_add_series(e->run, &info,
+			      (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX));
+}
+
+void ensemble_tested(struct ensemble *e, int series, int level)
+{
+	static const char *const names[] = {
+		[SCHED_OTHER] = "other",
+		[SCHED_FIFO] = "fifo",
+		[SCHED_RR] = "rr",
+	};
+	struct series_info *info;
+
+	if (series < 0)
+		return;
+	info = &e->run->series[series].info;
+	info->tested = true;
+	info->policy = names[e->policy];
+	info->priority = e->policy == SCHED_OTHER ? 0 : e->priority - level;
+}
+
+/* --- the conductor --- */
+
+void ensemble_loop(struct ensemble *e, int series)
+{
+	series_time(&e->run->series[series], clock_now_ns(CLOCK_MONOTONIC) - e->run->start_ns);
+}
+
+bool ensemble_goes_on(struct ensemble *e)
+{
+	struct timespec rest;
+	int64_t for_ns = option_number(&e->run->options, "for");
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+
+	if (!e->start_ns)
+		e->start_ns = e->rested_ns = now_ns;
+	if (e->error || run_stopped(e->run) || (for_ns && now_ns - e->start_ns >= for_ns))
+		return false;
+	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
+		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);
+		nanosleep(&rest, NULL);
+		e->rested_ns = clock_now_ns(CLOCK_MONOTONIC);
+	}
+	return true;
+}
+
+bool ensemble_fail(struct ensemble *e, int err, const char *what)
+{
+	if (!e->error)
+		e->error = message_set(&e->run->msg, err,
+				       err == -ETIMEDOUT ?
+					       "end what else runs with real-time priority on "
+					       "this CPU, or choose another one (--cpu)" :
+					       "raise the limits (ulimit -u, ulimit -l), or "
+					       "measure with fewer threads",
+				       "%s: %s", what, strerror(-err));
+	return false;
+}
+
+uint32_t ensemble_slept(uint32_t *preempted)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_THREAD, &usage);
+	if (preempted)
+		*preempted = (uint32_t)usage.ru_nivcsw;
+	return (uint32_t)usage.ru_nvcsw;
+}
+
+/* Sleeps and page faults of the calling thread since the counts stored in @thread. */
+static void ensemble_count(struct ensemble_thread *thread)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_THREAD, &usage);
+	thread->slept = (uint32_t)usage.ru_nvcsw - thread->slept;
+	thread->faults = (uint32_t)(usage.ru_minflt + usage.ru_majflt) - thread->faults;
+}
+
+bool ensemble_disturbed(const struct ensemble_thread *thread)
+{
+	return thread->slept > (uint32_t)thread->waits && thread->faults;
+}
+
+int ensemble_move(struct ensemble_thread *thread, int cpu)
+{
+	struct cpulist one = { { 0 } };
+	int err;
+
+	cpulist_add(&one, cpu);
+	err = cpulist_apply(&one, 0);
+	/* the wait for the other CPU belongs to the move */
+	thread->slept = thread->faults = 0;
+	ensemble_count(thread);
+	return err;
+}
+
+static void *ensemble_main(void *arg)
+{
+	struct ensemble_thread *thread = arg;
+
+	thread->tid = (pid_t)syscall(SYS_gettid);
+	/* so that a busy CPU leaves them their slices; whether it is permitted or not */
+	if (thread->ensemble->policy == SCHED_OTHER)
+		setpriority(PRIO_PROCESS, 0, -20);
+	thread->slept = thread->faults = 0;
+	ensemble_count(thread);
+	thread->body(thread);
+	ensemble_count(thread);
+	return NULL;
+}
+
+bool ensemble_start(struct ensemble_thread *thread)
+{
+	struct sched_param param = { .sched_priority = thread->priority };
+	pthread_attr_t attr;
+	int err;
+
+	pthread_attr_init(&attr);
+	err = pthread_attr_setstacksize(&attr, worker_small_stack_size());
+	err = err ?: pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	err = err   ?:
+		      pthread_attr_setschedpolicy(
+			      &attr, thread->priority ? thread->ensemble->policy : SCHED_OTHER);
+	if (thread->ensemble->policy == SCHED_OTHER)
+		param.sched_priority = 0;
+	err = err ?: pthread_attr_setschedparam(&attr, &param);
+	err = err ?: pthread_create(&thread->thread, &attr, ensemble_main, thread);
+	pthread_attr_destroy(&attr);
+	thread->created = !err;
+	return !err || ensemble_fail(thread->ensemble, -err, "cannot start a thread");
+}
+
+bool ensemble_join(struct ensemble_thread *thread)
+{
+	struct ensemble *e = thread->ensemble;
+	int64_t end_ns, left_ns;
+	int err = 0;
+
+	if (!thread->created)
+		return true;
+	/* behind one that is stuck the others are not waited for a second each */
+	left_ns = e->stuck ? 2 * NSEC_PER_MSEC : ENSEMBLE_PATIENCE_NS;
+	end_ns = clock_now_ns(CLOCK_MONOTONIC) + left_ns;
+	/* the C library's limit is a time of day, which may be set meanwhile */
+	do {
+		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
+
+		err = pthread_timedjoin_np(thread->thread, NULL, &until);
+		left_ns = end_ns - clock_now_ns(CLOCK_MONOTONIC);
+	} while (err == ETIMEDOUT && left_ns > 0);
+	thread->created = false;
+	if (!err)
+		return true;
+	e->stuck = true;
+	if (!e->error)
+		e->error = message_set(&e->run->msg, -err,
+				       "find out what keeps the CPU from it, and run again",
+				       "a thread of the measurement did not end in a second");
+	return false;
+}
+
+bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
+{
+	const struct timespec look = clock_from_ns(ENSEMBLE_LOOK_NS);
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+
+	while ((int32_t)(atomic_load_acquire(word) - value) < 0) {
+		if (run_stopped(e->run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+			return false;
+		nanosleep(&look, NULL);
+	}
+	return true;
+}
+
+/* Whatever size of time the C library has: the kernel's own struct with 64 bits. */
+void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns)
+{
+	const struct {
+		int64_t tv_sec, tv_nsec;
+	} timeout = { timeout_ns / NSEC_PER_SEC, timeout_ns % NSEC_PER_SEC };
+
+	if (!timeout_ns) {
+		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+		return;
+	}
+#ifdef SYS_futex_time64
+	const struct {
+		long tv_sec, tv_nsec;
+	} small = { (long)timeout.tv_sec, (long)timeout.tv_nsec };
+
+	if (!syscall(SYS_futex_time64, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0) ||
+	    errno != ENOSYS)
+		return;
+	/* a kernel before 5.1 */
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &small, NULL, 0);
+#else
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
+#endif
+}
+
+static bool ensemble_reached(const uint32_t *word, uint32_t value, uint32_t *seen)
+{
+	*seen = atomic_load_acquire(word);
+	return (int32_t)(*seen - value) >= 0;
+}
+
+bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
+{
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
+	uint32_t seen;
+
+	while (!ensemble_reached(word, value, &seen)) {
+		int64_t left_ns = until_ns - clock_now_ns(CLOCK_MONOTONIC);
+
+		if (run_stopped(e->run) || left_ns <= 0)
+			return false;
+		ensemble_sleep_on(word, seen, left_ns);
+	}
+	return true;
+}
+
+/* --- threads under test --- */
+
+void ensemble_post(uint32_t *word)
+{
+	atomic_add_release(word, 1);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void ensemble_wait(uint32_t *word, uint32_t value)
+{
+	uint32_t seen;
+
+	while (!ensemble_reached(word, value, &seen))
+		ensemble_sleep_on(word, seen, 0);
+}
+
+void ensemble_gate(uint32_t *gate)
+{
+	while (!atomic_load_acquire(gate))
+		syscall(SYS_futex, gate, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+void ensemble_open(uint32_t *gate)
+{
+	atomic_store_release(gate, 1);
+	syscall(SYS_futex, gate, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void ensemble_spin(int64_t duration_ns)
+{
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + duration_ns;
+
+	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+		;
+}
+
+int ensemble_change_priority(struct ensemble_thread *thread, int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+	int policy = priority ? thread->ensemble->policy : SCHED_OTHER;
+
+	if (policy == SCHED_OTHER)
+		param.sched_priority = 0;
+	return syscall(SYS_sched_setscheduler, 0, policy, &param) ? -errno : 0;
+}

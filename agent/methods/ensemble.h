@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads of a measurement that needs several, all on one CPU: unpinned on several CPUs no
+ * switch and no inversion would arise.
+ *
+ * One of them, the conductor, is the frame's worker (run.h): of the highest priority, the only one
+ * that puts samples into series. It creates the others, waits for them with a limit, and joins them
+ * before its loop returns. Whatever it waits for has a limit: a system that misbehaves gives a
+ * verdict, not a hang.
+ */
+#ifndef RTGAUGE_ENSEMBLE_H
+#define RTGAUGE_ENSEMBLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/option.h"
+#include "methods/stamp.h"
+#include "run/run.h"
+
+/* No wait of a conductor is longer: what takes so long, with real-time priority, does not come. */
+#define ENSEMBLE_PATIENCE_NS NSEC_PER_SEC
+
+/* Rows for the option table of a measurement on one CPU. */
+#define ENSEMBLE_FOR                                                       \
+	{                                                                  \
+		"for", OPTION_DURATION, "0", 0, 0, NULL,                   \
+			"how long at most; 0: until the samples are there" \
+	}
+#define ENSEMBLE_CPU                                                                              \
+	{                                                                                         \
+		"cpu", OPTION_CPUS, "all", 0, 0, NULL, "the CPU to measure on: the last of these" \
+	}
+#define ENSEMBLE_PRIORITY                                                           \
+	{                                                                           \
+		"priority", OPTION_INTEGER, "80", 0, 99, NULL,                      \
+			"SCHED_FIFO priority of the highest thread; 0: SCHED_OTHER" \
+	}
+/* The policy of the threads under test, where another one than SCHED_FIFO is of use. */
+#define ENSEMBLE_POLICY                                               \
+	{                                                             \
+		"policy", OPTION_ENUM, "fifo", 0, 0, "fifo rr other", \
+			"scheduling policy of the threads under test" \
+	}
+
+struct ensemble {
+	struct run *run;
+	int cpu;
+	int policy;	  /* of the threads under test: SCHED_FIFO, or the option `policy` */
+	int priority;	  /* the conductor's; the threads under test are below it */
+	int64_t stamp_ps; /* the cost of a time stamp here; valid in the loop */
+	int64_t stamp_ns; /* the same, rounded */
+	int64_t start_ns; /* CLOCK_MONOTONIC when the loop began */
+	int64_t rested_ns;
+	int error;  /* 0, or -errno or RUN_SKIPPED with the run's message */
+	bool stuck; /* a thread did not end: its memory must stay */
+};
+
+/* A thread under test. Filled by the measurement but for the last five. */
+struct ensemble_thread {
+	struct ensemble *ensemble;
+	void (*body)(struct ensemble_thread *thread);
+	void *state;
+	const char *name; /* in evidence */
+	int number;
+	int priority; /* of the ensemble's policy; 0: SCHED_OTHER */
+	int waits;    /* how often its body waits of its own accord, at most */
+	pthread_t thread;
+	pid_t tid;
+	bool created;
+	uint32_t slept;	 /* how often its body waited; valid when joined */
+	uint32_t faults; /* page faults in its body; valid when joined */
+};
+
+/* --- in setup() --- */
+
+/*
+ * Choose the CPU (the last of the option `cpu`), find out whether the priorities may be had, and
+ * add the conductor. @levels: so many priorities below the conductor's are needed (0: it runs as
+ * SCHED_OTHER, too, and is labelled so); @threads: so many at once. worker->state in @loop is @e,
+ * so let the measurement's state begin with it. 0, -errno with a message, or RUN_SKIPPED.
+ */
+int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct worker *worker),
+		   int levels, int threads);
+/*
+ * A series of durations in ns, with a label unless @label is NULL; @net: ensemble_net() is taken
+ * of its samples, and the stream says how much was taken off. Its number, or -errno with a message.
+ */
+int ensemble_series(struct ensemble *e, const char *name, const char *label, const char *value,
+		    int64_t samples, bool net);
+
+/* Threads under test, @level below the conductor, carry out what @series measures: label it with their
+ * policy and priority instead of the conductor's. A negative @series (an error) is ignored. */
+void ensemble_tested(struct ensemble *e, int series, int level);
+
+/* --- in the loop --- */
+
+/* A duration between two time stamps, without the cost of one. */
+static inline int64_t ensemble_net(const struct ensemble *e, int64_t duration_ns)
+{
+	return duration_ns - e->stamp_ns;
+}
+
+/* Begin a test loop: the samples of @series from here on were taken now. */
+void ensemble_loop(struct ensemble *e, int series);
+/*
+ * Between test loops, at most 50 ms apart: whether to go on. Sleeps for a moment from time to time,
+ * so that others get the CPU; no thread under test should be ready to run then.
+ */
+bool ensemble_goes_on(struct ensemble *e);
+
+/* Start a thread at its priority. False: the step ends with an error. */
+bool ensemble_start(struct ensemble_thread *thread);
+/* Join it within ENSEMBLE_PATIENCE_NS. False: it is stuck, and the step ends with an error. */
+bool ensemble_join(struct ensemble_thread *thread);
+/*
+ * Whether the machine made a joined thread wait although its body had nothing to wait for: the kernel
+ * was moving a page that the thread touched (compaction, huge pages), though memory is locked. An
+ * ordinary thread moves it, so other threads of the ensemble run in that time, out of their order.
+ */
+bool ensemble_disturbed(const struct ensemble_thread *thread);
+#define ENSEMBLE_DISTURBED "a thread slept because the kernel moved a page"
+/* Sleep until *@word is at least @value; false when that does not come in ENSEMBLE_PATIENCE_NS.
+ * To miss it is no error of the step: a verdict may be made of it. */
+bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
+/* The same for a word that ensemble_post() counts up: without looking at it meanwhile, which would
+ * disturb what is timed. */
+bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
+/* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
+bool ensemble_fail(struct ensemble *e, int err, const char *what);
+
+/* --- in threads under test --- */
+
+/* Move the calling thread to @cpu, which is not the ensemble's. 0 or -errno. */
+int ensemble_move(struct ensemble_thread *thread, int cpu);
+/* How often the calling thread has waited for something, and how often it was preempted (@preempted,
+ * unless NULL). */
+uint32_t ensemble_slept(uint32_t *preempted);
+/* Wait for a gate, without a limit; ensemble_open() opens it for all. */
+void ensemble_gate(uint32_t *gate);
+void ensemble_open(uint32_t *gate);
+/* Sleep while *@word is @seen, for @timeout_ns at most (0: without a limit), or for less. */
+void ensemble_sleep_on(uint32_t *word, uint32_t seen, int64_t timeout_ns);
+/* Count a word up, and wake all who wait for it. */
+void ensemble_post(uint32_t *word);
+/* Wait until it has come to @value, without a limit. */
+void ensemble_wait(uint32_t *word, uint32_t value);
+/* Use the CPU for so long. */
+void ensemble_spin(int64_t duration_ns);
+/* Change the calling thread's priority within the ensemble's policy (0: SCHED_OTHER). 0 or -errno. */
+int ensemble_change_priority(struct ensemble_thread *thread, int priority);
+
+#endif

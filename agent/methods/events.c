@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions of the kernel module: made, started, read, ended. Its records come in at step 3 of the path
+ * of a sample. */
+#include "methods/events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/drain.h"
+
+#define EVENTS_ROOM_SECONDS 6
+#define EVENTS_BATCH 128
+#define EVENTS_REMEDY "build and load the kernel module rtgauge.ko (docs/kernel-module.md)"
+
+int events_open(struct message *why)
+{
+	struct rtgauge_info info;
+	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	int err;
+
+	if (fd < 0 && (errno == EACCES || errno == EPERM))
+		return message_set(why, -errno, "run as root",
+				   RTGAUGE_DEVICE " may not be opened: %s", strerror(errno));
+	if (fd < 0)
+		return message_set(why, -errno, EVENTS_REMEDY,
+				   "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE
+				   ")");
+	memset(&info, 0, sizeof(info));
+	err = ioctl(fd, RTGAUGE_INFO, &info) ? -errno : 0;
+	if (!err && info.interface_version == RTGAUGE_INTERFACE_VERSION)
+		return fd;
+	close(fd);
+	return message_set(why, -EPROTO, "build and load the module that came with this agent",
+			   "the kernel module rtgauge speaks version %u of its interface, not %d",
+			   info.interface_version, RTGAUGE_INTERFACE_VERSION);
+}
+
+/* --- sources --- */
+
+static const char *const events_sources[] = {
+	[RTGAUGE_SOURCE_AUTO] = "auto",
+	[RTGAUGE_SOURCE_HRTIMER] = "hrtimer",
+	[RTGAUGE_SOURCE_HPET] = "hpet",
+	[RTGAUGE_SOURCE_GPIO] = "gpio",
+};
+
+static int events_ask_source(int fd, uint32_t number, const char *gpio,
+			     struct rtgauge_source *source, struct message *why)
+{
+	memset(source, 0, sizeof(*source));
+	source->number = number;
+	if (ioctl(fd, RTGAUGE_SOURCE, source))
+		return message_set(why, -errno, "choose another source",
+				   "the module does not know the source %s: %s",
+				   events_sources[number], strerror(errno));
+	if (!(source->flags & RTGAUGE_SOURCE_AVAILABLE))
+		return message_set(why, -ENODEV, "choose another source, or leave it at auto",
+				   "the interrupt source %s cannot be had: %.79s",
+				   events_sources[number], source->reason);
+	if ((source->flags & RTGAUGE_SOURCE_LINES) && !gpio[0])
+		return message_set(why, -ENODEV,
+				   "wire an output to an input, and name them: --gpio CHIP:OUT:IN",
+				   "the interrupt source gpio needs two lines");
+	return 0;
+}
+
+int events_source(const char *name, const char *gpio, struct rtgauge_source *source,
+		  struct message *why)
+{
+	/* as the module chooses: a device of its own before the fallback */
+	static const uint32_t order[] = { RTGAUGE_SOURCE_HPET, RTGAUGE_SOURCE_HRTIMER };
+	uint32_t number = 0;
+	int fd = events_open(why);
+	int err = -ENODEV;
+
+	if (fd < 0)
+		return fd;
+	while (strcmp(events_sources[number], name))
+		number++;
+	/* lines that are named are meant */
+	if (!number && gpio[0])
+		number = RTGAUGE_SOURCE_GPIO;
+	if (number) {
+		err = events_ask_source(fd, number, gpio, source, why);
+	} else {
+		for (size_t i = 0; err && i < sizeof(order) / sizeof(order[0]); i++)
+			err = events_ask_source(fd, order[i], gpio, source, why);
+		if (!err)
+			memset(why, 0, sizeof(*why));
+	}
+	close(fd);
+	return err;
+}
+
+static int events_parse_line(const char **text, uint32_t *line)
+{
+	unsigned long number = 0;
+	size_t digits = strspn(*text, "0123456789");
+
+	for (size_t i = 0; i < digits && number < 100000; i++)
+		number = number * 10 + (unsigned long)((*text)[i] - '0');
+	if (!digits || number >= 100000)
+		return -EINVAL;
+	*text += digits;
+	*line = (uint32_t)number;
+	return 0;
+}
+
+int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input)
+{
+	const char *last = strrchr(text, ':');
+	size_t size = last ? (size_t)(last - text) : 0;
+
+	/* a label may have colons of its own, as those of ACPI's devices do */
+	while (size && text[size - 1] != ':')
+		size--;
+	if (size < 2 || size > 32)
+		return -EINVAL;
+	memset(chip, 0, 32);
+	memcpy(chip, text, size - 1);
+	text += size;
+	if (events_parse_line(&text, output) || *text++ != ':' || events_parse_line(&text, input))
+		return -EINVAL;
+	return *text || *input == *output ? -EINVAL : 0;
+}
+
+/* --- sessions --- */
+
+uint32_t events_room(int64_t interval_ns)
+{
+	int64_t records = EVENTS_ROOM_SECONDS * NSEC_PER_SEC / interval_ns + 64;
+
+	return records < RTGAUGE_ROOM_MAX ? (uint32_t)records : RTGAUGE_ROOM_MAX;
+}
+
+static const char *events_refusal(const struct rtgauge_setup *setup, int err)
+{
+	if (err == -EBUSY)
+		return setup->gpio_chip[0] ? "a line is in use" : "the source is in use";
+	if (err == -ENODEV)
+		return "there is no such source, chip or line";
+	if (err == -ENXIO)
+		return "it is not online";
+	if (err != -EOPNOTSUPP)
+		return strerror(-err);
+	if (setup->kind != RTGAUGE_KIND_RESPONSE)
+		return "the chip can sleep, or the line raises no interrupt";
+	if (setup->contexts == RTGAUGE_CONTEXT_IRQ)
+		return "the chip can sleep or its driver is not known to be fit for an interrupt "
+		       "handler, or the line raises no interrupt as asked for";
+	return "the chip can sleep or cannot debounce, or the line raises no interrupt at these "
+	       "edges";
+}
+
+static int events_refused(struct run *run, const struct rtgauge_setup *setup, int err)
+{
+	char reason[240];
+
+	if (err == -EINVAL)
+		return message_set(&run->msg, -EIO,
+				   "report it: the agent asked for what it may not",
+				   "the kernel module refuses the set-up for CPU %u", setup->cpu);
+	snprintf(reason, sizeof(reason), "the kernel module cannot measure on CPU %u: %s",
+		 setup->cpu, events_refusal(setup, err));
+	return run_skip(run, reason,
+			setup->kind == RTGAUGE_KIND_RESPONSE ?
+				"choose another line or CPU, or --context user" :
+				"choose another source, line or CPU");
+}
+
+int events_make(struct run *run, struct events_session *s)
+{
+	struct message why = { { 0 }, { 0 } };
+
+	s->fd = events_open(&why);
+	if (s->fd < 0)
+		return run_skip(run, why.text, why.remedy);
+	if (ioctl(s->fd, RTGAUGE_SETUP, &s->setup))
+		return events_refused(run, &s->setup, -errno);
+	return 0;
+}
+
+int events_add(struct run *run, struct events_session *s, int priority)
+{
+	int err = events_make(run, s);
+
+	if (err)
+		return err;
+	if ((s->setup.contexts & RTGAUGE_CONTEXT_KERNEL) && !s->setup.thread)
+		return run_skip(run,
+				"the kernel's thread has no number in this PID namespace: its "
+				"priority cannot be set",
+				"run the agent in the machine's own PID namespace");
+	s->worker = run_add_foreign(run, (pid_t)s->setup.thread, (int)s->setup.cpu,
+				    s->setup.thread ? priority : 0);
+	return s->worker < 0 ? s->worker : 0;
+}
+
+int events_start(struct run *run, struct events_session *s, int64_t first_due_ns)
+{
+	struct rtgauge_start start = { 0 };
+
+	start.first_due_ns = (uint64_t)(run->start_ns + first_due_ns);
+	for (int i = 0; i < EVENTS_GRIDS; i++)
+		s->grid[i].start_ns = first_due_ns;
+	if (ioctl(s->fd, RTGAUGE_START, &start))
+		return message_set(&run->msg, -EIO, "keep the CPUs online, and run again",
+				   "the kernel module could not start on CPU %u: %s", s->setup.cpu,
+				   strerror(errno));
+	return 0;
+}
+
+void events_close(struct events_session *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+/* --- records --- */
+
+static void events_record(struct run *run, struct events_session *s,
+			  const struct rtgauge_record *record)
+{
+	int64_t index = (int64_t)record->index;
+
+	if (s->record) {
+		s->record(run, s, record);
+		return;
+	}
+	/* what neither was handled nor passed over by the handler found the ring full */
+	if (index > s->next + record->missed)
+		s->lost += index - s->next - record->missed;
+	s->next = index + 1;
+	for (int i = 0; i < EVENTS_GRIDS; i++) {
+		int64_t value;
+
+		if (s->grid[i].series < 0)
+			continue;
+		value = s->value[i](record);
+		if (value != INT64_MIN)
+			grid_put(run, &s->grid[i], index, s->lost, value);
+	}
+}
+
+static const char *events_failure(uint32_t failure)
+{
+	switch (failure) {
+	case RTGAUGE_FAILURE_CPU_OFFLINE:
+		return "it went offline";
+	case RTGAUGE_FAILURE_UNLOAD:
+		return "the module was removed";
+	case RTGAUGE_FAILURE_STORM:
+		return "edges came without an end, and its interrupt was switched off";
+	default:
+		return "its source failed";
+	}
+}
+
+int64_t events_account(struct run *run, const struct events_session *s)
+{
+	struct rtgauge_status status = { 0 };
+	char text[160];
+
+	ioctl(s->fd, RTGAUGE_STATUS, &status);
+	if (status.other_cpu) {
+		snprintf(text, sizeof(text),
+			 "%llu interrupts of CPU %u were handled on another CPU",
+			 (unsigned long long)status.other_cpu, s->setup.cpu);
+		drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
+	}
+	if (status.state == RTGAUGE_STATE_FAILED) {
+		snprintf(text, sizeof(text), "the kernel module gave up on CPU %u: %s",
+			 s->setup.cpu, events_failure(status.failure));
+		run_fail(run, text,
+			 status.failure == RTGAUGE_FAILURE_STORM ?
+				 "see what drives the line: more than 2000 edges within 100 ms, or "
+				 "half of that time in its handler, are no events" :
+				 "keep CPUs and module as they are, and run again");
+	}
+	return (int64_t)status.lost;
+}
+
+static void events_ended(struct run *run, struct events_session *s, int err)
+{
+	int64_t lost = events_account(run, s);
+	char text[128];
+
+	for (int i = 0; i < EVENTS_GRIDS; i++)
+		grid_end(run, &s->grid[i], lost);
+	if (err) {
+		snprintf(text, sizeof(text), "the records of CPU %u cannot be read: %s",
+			 s->setup.cpu, strerror(-err));
+		run_fail(run, text, "report it: the agent asked for what it may not");
+	}
+	run_foreign_done(run, s->worker);
+}
+
+/* All that there is now; true: the session has ended. */
+static bool events_read(struct run *run, struct events_session *s)
+{
+	struct rtgauge_record records[EVENTS_BATCH];
+
+	for (;;) {
+		ssize_t size = read(s->fd, records, sizeof(records));
+
+		if (size < 0 && errno == EINTR)
+			continue;
+		if (size < 0 && errno == EAGAIN)
+			return false;
+		if (size <= 0) {
+			events_ended(run, s, size < 0 ? -errno : 0);
+			return true;
+		}
+		for (size_t i = 0; i < (size_t)size / sizeof(records[0]); i++)
+			events_record(run, s, &records[i]);
+		run_drain(run);
+	}
+}
+
+void events_collect(struct run *run, struct events_session *s, int count)
+{
+	for (int i = 0; i < count; i++) {
+		if (atomic_load_acquire(&run->workers[s[i].worker].done))
+			continue;
+		if (run_stopped(run) && !s[i].stopped) {
+			ioctl(s[i].fd, RTGAUGE_STOP);
+			s[i].stopped = true;
+		}
+		events_read(run, &s[i]);
+	}
+}

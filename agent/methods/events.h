@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of the kernel module (kmod/rtgauge.h): sessions, one for each CPU, and their records put
+ * into series. The draining thread reads them, so that it is the one producer of these series as
+ * well as their consumer; the module's ring bridges the time until it runs. docs/kernel-module.md
+ * has what the stamps are.
+ */
+#ifndef RTGAUGE_EVENTS_H
+#define RTGAUGE_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "methods/grid.h"
+#include "rtgauge.h"
+#include "run/run.h"
+
+#define EVENTS_GRIDS 2
+
+struct events_session {
+	int fd;	    /* -1: there is none */
+	int worker; /* the foreign worker that stands for it */
+	struct rtgauge_setup setup;
+	/* a stamp of the record less another is the sample; INT64_MIN: there is none */
+	int64_t (*value[EVENTS_GRIDS])(const struct rtgauge_record *record);
+	/* where there is no grid: puts its samples, with @state; else NULL */
+	void (*record)(struct run *run, struct events_session *s,
+		       const struct rtgauge_record *record);
+	void *state;
+	struct grid grid[EVENTS_GRIDS];
+	int64_t next; /* index after the last record */
+	int64_t lost; /* found the module's ring full */
+	bool stopped;
+};
+
+/* A file of the module, of the version that this agent knows: descriptor, or -errno with reason and
+ * remedy. */
+int events_open(struct message *why);
+
+/* What source @name ("auto": the one that is taken) is, and whether it can be had. 0, or -errno with
+ * reason and remedy. */
+int events_source(const char *name, const char *gpio, struct rtgauge_source *source,
+		  struct message *why);
+/* "CHIP:OUTPUT:INPUT" of the option gpio, into the fields of a set-up. 0 or -EINVAL. */
+int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input);
+
+/* In setup(): the session of @s->setup. 0, RUN_SKIPPED, or -errno with the run's message. */
+int events_make(struct run *run, struct events_session *s);
+/* The same, and its records are read by events_collect(): with a foreign worker at @priority. 0, RUN_SKIPPED, or -errno
+ * with the run's message. */
+int events_add(struct run *run, struct events_session *s, int priority);
+/* In start(): grid point 0 is at @first_due_ns of the step. 0 or -errno with the run's message. */
+int events_start(struct run *run, struct events_session *s, int64_t first_due_ns);
+/* In collect(): the records of all of them, into their series. */
+void events_collect(struct run *run, struct events_session *s, int count);
+/* At the end: what became of it, to the stream where it was not as asked for; a session that failed
+ * fails the run. How many events found the ring full. */
+int64_t events_account(struct run *run, const struct events_session *s);
+void events_close(struct events_session *s);
+
+/* Room for records: for so many seconds, within the module's limit. */
+uint32_t events_room(int64_t interval_ns);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples by the number of their grid point; step 3 of the path of a sample of the kernel's contexts. */
+#include "methods/grid.h"
+
+#include "run/run.h"
+
+/* So many offsets are put before the rings are drained. */
+#define GRID_DRAIN_EVERY 512
+
+static void grid_begin(struct run *run, struct grid *grid, int64_t index, int64_t lost)
+{
+	int64_t first_ns = grid->start_ns + index * grid->interval_ns;
+
+	run->series[grid->series].info.first_due_ns = first_ns;
+	if (grid->dither >= 0)
+		run->series[grid->dither].info.first_due_ns = first_ns;
+	grid->next = index;
+	grid->lost = lost;
+	grid->begun = true;
+}
+
+void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, int64_t value)
+{
+	struct series *series = &run->series[grid->series];
+	int64_t gap, gone;
+
+	/* the sample that exceeded the stop threshold is the last of its series */
+	if (atomic_load_acquire(&run->threshold_hit) && run->threshold_series == grid->series)
+		return;
+	if (!grid->begun)
+		grid_begin(run, grid, index, lost);
+	gap = index - grid->next;
+	gone = lost - grid->lost;
+	if (gone > gap)
+		gone = gap;
+	if (gone > 0)
+		series_lost(series, gone);
+	if (gap > gone)
+		series_missed(series, gap - gone);
+	for (int64_t i = grid->next; grid->dither >= 0 && i <= index; i++) {
+		series_put(&run->series[grid->dither], grid->offset(i, grid->interval_ns));
+		if (!grid->own && (i - grid->next) % GRID_DRAIN_EVERY == GRID_DRAIN_EVERY - 1)
+			run_drain(run);
+	}
+	series_put(series, value);
+	grid->next = index + 1;
+	grid->lost = lost;
+	grid->count++;
+	if (__builtin_expect(value > grid->limit_ns, 0))
+		run_threshold(run, series, value);
+}
+
+void grid_end(struct run *run, struct grid *grid, int64_t lost)
+{
+	if (grid->series >= 0 && lost > grid->lost)
+		series_lost(&run->series[grid->series], lost - grid->lost);
+	grid->lost = lost;
+}

@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One thread hands over to another: the conductor of a sender and a waiter, and what is judged. */
+#include "methods/handover.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpulist.h"
+#include "base/procstat.h"
+
+/* Priorities below the conductor's: three waiters in a queue. */
+#define HANDOVER_LEVELS 3
+/* A test loop takes about so long. */
+#define HANDOVER_LOOP_NS (40 * NSEC_PER_MSEC)
+/* A hand-over, the interval not counted, is guessed to take so long. */
+#define HANDOVER_TAKES_NS (20 * NSEC_PER_USEC)
+/* A waiter on another CPU is asleep so long after it has told the sender its turn. */
+#define HANDOVER_GAP_NS (20 * NSEC_PER_USEC)
+/* On a CPU that others keep with a higher priority for a while, a hand-over takes as long. */
+#define HANDOVER_PATIENCE_NS (4 * ENSEMBLE_PATIENCE_NS)
+#define HANDOVER_LOOK_NS (50 * NSEC_PER_USEC)
+
+const char *const handover_contexts[] = { "user", NULL };
+
+const struct option_info handover_options[] = {
+	HANDOVER_OPTIONS,
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+const struct catalogue_entry handover_tables[] = {
+	HANDOVER_TABLES,
+	{ NULL, NULL },
+};
+
+const struct catalogue_entry handover_tables_judged[] = {
+	HANDOVER_TABLES,
+	{ ORDER_TABLE, ORDER_MEANING },
+	{ NULL, NULL },
+};
+
+const struct catalogue_entry handover_verdicts[] = {
+	HANDOVER_VERDICT,
+	{ NULL, NULL },
+};
+
+const struct catalogue_evaluate handover_evaluate[] = {
+	{ "idle", "samples=1000", "samples=50000" },
+	{ NULL, NULL, NULL },
+};
+
+static const char *const handover_places[] = { "higher", "equal", "other-cpu", "none" };
+
+/* The sender's is one below the waiter's, unless they are to be equal. */
+static int handover_priority(const struct handover *h, enum handover_role role,
+			     enum handover_place place)
+{
+	if (h->ensemble.policy == SCHED_OTHER)
+		return 0;
+	return h->ensemble.priority - (role == HANDOVER_WAITER && place != HANDOVER_EQUAL ? 1 : 2);
+}
+
+/* --- in the sender and the waiter --- */
+
+static void handover_sem_wait(sem_t *sem)
+{
+	while (sem_wait(sem))
+		;
+}
+
+int handover_next(struct handover *h, enum handover_role role)
+{
+	handover_sem_wait(&h->go[role]);
+	return h->rounds;
+}
+
+void handover_done(struct handover *h, enum handover_role role, int err)
+{
+	if (err)
+		h->error[role] = err;
+	sem_post(&h->done);
+}
+
+void handover_pause(const struct handover *h)
+{
+	if (h->gap_ns)
+		ensemble_spin(h->gap_ns);
+}
+
+void handover_rest(const struct handover *h)
+{
+	if (h->interval_ns)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &h->interval, NULL);
+}
+
+uint32_t handover_switches(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) ? 0 : (uint32_t)usage.ru_nvcsw;
+}
+
+void handover_begin(struct ensemble_thread *thread, enum handover_role role)
+{
+	struct handover *h = thread->state;
+	struct cpulist one = { { 0 } };
+	int err = 0;
+
+	if (role == HANDOVER_WAITER && h->place == HANDOVER_OTHER_CPU) {
+		cpulist_add(&one, h->other_cpu);
+		err = cpulist_apply(&one, 0);
+	}
+	if (h->plan->begin)
+		h->plan->begin(h, role);
+	handover_done(h, role, -err);
+}
+
+void handover_end(struct ensemble_thread *thread, enum handover_role role)
+{
+	struct handover *h = thread->state;
+
+	if (h->plan->end)
+		h->plan->end(h, role);
+}
+
+/* --- the conductor --- */
+
+bool handover_fail(struct handover *h, const char *what, int err)
+{
+	return ensemble_fail(&h->ensemble, -err, what);
+}
+
+bool handover_skip(struct handover *h, const char *what, int err, const char *remedy)
+{
+	char reason[160];
+
+	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(err));
+	if (!h->ensemble.error)
+		h->ensemble.error = run_skip(h->ensemble.run, reason, remedy);
+	return false;
+}
+
+/* One thread has come to the end of its test loop. The semaphore knows no other clock: it is asked
+ * again until the time is up by one that nobody sets. */
+static bool handover_came(struct handover *h, int64_t until_ns)
+{
+	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+		struct timespec until =
+			clock_from_ns(clock_now_ns(CLOCK_REALTIME) + ENSEMBLE_PATIENCE_NS);
+
+		if (!sem_timedwait(&h->done, &until))
+			return true;
+	}
+	return false;
+}
+
+/* Both. */
+static bool handover_await(struct handover *h)
+{
+	int64_t until_ns =
+		clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS + h->rounds * h->interval_ns;
+
+	for (int i = 0; i < HANDOVER_ROLES; i++)
+		if (!handover_came(h, until_ns))
+			return handover_fail(h, "a hand-over did not come", ETIMEDOUT);
+	for (int i = 0; i < HANDOVER_ROLES; i++)
+		if (h->error[i])
+			return handover_fail(h, "a hand-over", h->error[i]);
+	return true;
+}
+
+static void handover_put(struct handover *h)
+{
+	struct ensemble *e = &h->ensemble;
+	struct series *wake = &e->run->series[h->wake[h->kind][h->place]];
+	int send = h->send[h->kind][h->place];
+	int64_t sleeps = h->wakes;
+
+	for (int i = 0; i < h->rounds; i++)
+		series_put(wake, ensemble_net(e, h->times[i].woke_ns - h->times[i].from_ns));
+	for (int i = 0; i < h->rounds && send >= 0; i++)
+		series_put(&e->run->series[send],
+			   ensemble_net(e, h->times[i].sent_ns - h->times[i].from_ns));
+	/* one switch for each rest, and one for each wait in which it slept */
+	if (h->interval_ns)
+		sleeps -= h->rounds;
+	h->waits[h->kind][h->place] += h->rounds;
+	h->slept[h->kind][h->place] += sleeps < h->rounds ? sleeps : h->rounds;
+}
+
+static int handover_rounds(const struct handover *h, int64_t left)
+{
+	int64_t rounds = HANDOVER_LOOP_NS / (h->interval_ns + HANDOVER_TAKES_NS);
+
+	if (rounds > HANDOVER_LOOP)
+		rounds = HANDOVER_LOOP;
+	if (rounds < 1)
+		rounds = 1;
+	return (int)(left < rounds ? left : rounds);
+}
+
+static void handover_loops(struct handover *h)
+{
+	struct ensemble *e = &h->ensemble;
+
+	for (int64_t done = 0; done < h->samples && ensemble_goes_on(e); done += h->rounds) {
+		h->rounds = handover_rounds(h, h->samples - done);
+		ensemble_loop(e, h->wake[h->kind][h->place]);
+		if (h->send[h->kind][h->place] >= 0)
+			ensemble_loop(e, h->send[h->kind][h->place]);
+		for (int i = 0; i < HANDOVER_ROLES; i++)
+			sem_post(&h->go[i]);
+		if (!handover_await(h))
+			return;
+		handover_put(h);
+	}
+}
+
+static void handover_pair(struct handover *h)
+{
+	const struct handover_kind *kind = &h->plan->kinds[h->kind];
+	bool far = h->place == HANDOVER_OTHER_CPU;
+	void (*const bodies[HANDOVER_ROLES])(struct ensemble_thread *) = {
+		[HANDOVER_SENDER] = far ? kind->sender_far : kind->sender,
+		[HANDOVER_WAITER] = kind->waiter,
+	};
+	bool started = true;
+
+	h->gap_ns = far ? HANDOVER_GAP_NS : 0;
+	for (int role = 0; role < HANDOVER_ROLES && started; role++) {
+		h->threads[role] = (struct ensemble_thread){
+			.ensemble = &h->ensemble,
+			.body = bodies[role],
+			.state = h,
+			.priority = handover_priority(h, role, h->place),
+		};
+		started = ensemble_start(&h->threads[role]);
+	}
+	if (started && handover_await(h))
+		handover_loops(h);
+	h->rounds = 0;
+	for (int role = 0; role < HANDOVER_ROLES; role++)
+		sem_post(&h->go[role]);
+	for (int role = 0; role < HANDOVER_ROLES; role++)
+		ensemble_join(&h->threads[role]);
+}
+
+static void handover_alone(struct handover *h)
+{
+	struct ensemble *e = &h->ensemble;
+
+	for (int64_t done = 0; done < h->samples && ensemble_goes_on(e); done += h->rounds) {
+		int64_t left = h->samples - done;
+
+		h->rounds = (int)(left < HANDOVER_LOOP ? left : HANDOVER_LOOP);
+		ensemble_loop(e, h->send[h->kind][HANDOVER_NONE]);
+		if (!h->plan->kinds[h->kind].alone(h))
+			return;
+	}
+}
+
+static void handover_conduct(struct worker *worker)
+{
+	struct handover *h = worker->state;
+
+	for (h->kind = 0; h->kind < h->plan->kind_count; h->kind++)
+		for (h->place = 0; h->place < HANDOVER_PLACES; h->place++) {
+			if (h->wake[h->kind][h->place] < 0 && h->send[h->kind][h->place] < 0)
+				continue;
+			if (!ensemble_goes_on(&h->ensemble))
+				return;
+			if (h->plan->open(h)) {
+				if (h->place == HANDOVER_NONE)
+					handover_alone(h);
+				else
+					handover_pair(h);
+			}
+			if (!h->ensemble.stuck)
+				h->plan->close(h);
+		}
+	h->judged = !h->ensemble.error && !run_stopped(worker->run);
+	if (h->plan->judge && h->judged)
+		h->plan->judge(h);
+}
+
+/* --- waiters that are woken in turn --- */
+
+static void handover_queue_body(struct ensemble_thread *thread)
+{
+	struct handover_queued *queued = thread->state;
+	const struct handover_queue *queue = queued->queue;
+
+	atomic_store_release(&queued->tid, (uint32_t)syscall(SYS_gettid));
+	if (!queue->wait(queue->h->object, HANDOVER_THERE))
+		order_mark(&queue->rule->order, thread->name, "is woken");
+	/* the mark is there */
+	atomic_add_release(&queue->h->woken, 1);
+}
+
+/* Until it sleeps: the waits that are tried are the only place where it does. */
+static bool handover_asleep(struct handover *h, const struct handover_queued *queued)
+{
+	const struct timespec look = clock_from_ns(HANDOVER_LOOK_NS);
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS;
+	struct procstat stat = { 0 };
+
+	while (stat.state != 'S' && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
+	       !run_stopped(h->ensemble.run)) {
+		pid_t tid = (pid_t)atomic_load_acquire(&queued->tid);
+
+		nanosleep(&look, NULL);
+		if (tid && procstat_read(tid, &stat))
+			break;
+	}
+	return stat.state == 'S';
+}
+
+static bool handover_woken(struct handover *h, uint32_t count)
+{
+	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS;
+
+	while (!ensemble_await(&h->ensemble, &h->woken, count))
+		if (run_stopped(h->ensemble.run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+			return false;
+	return true;
+}
+
+bool handover_wake_in_turn(const struct handover_queue *queue)
+{
+	struct handover *h = queue->h;
+	struct ensemble *e = &h->ensemble;
+	struct handover_rule *rule = queue->rule;
+	uint32_t woken = 0;
+	bool good = true;
+
+	memset(h->queued, 0, sizeof(h->queued));
+	h->woken = 0;
+	for (const char *at = queue->script; *at && good; at++) {
+		struct handover_queued *queued;
+
+		if (*at == '.') {
+			queue->send(h->object, HANDOVER_THERE);
+			good = handover_woken(h, ++woken);
+			continue;
+		}
+		queued = &h->queued[*at - '0'];
+		queued->queue = queue;
+		queued->thread = (struct ensemble_thread){
+			.ensemble = e,
+			.body = handover_queue_body,
+			.state = queued,
+			.name = queue->names[*at - '0'],
+			.priority = e->policy ? e->priority - 1 - (*at - '0') : 0,
+		};
+		good = ensemble_start(&queued->thread) && handover_asleep(h, queued);
+		rule->unknown = good ? NULL : "it was not seen that a waiter sleeps";
+	}
+	if (!good && run_stopped(e->run))
+		rule->unknown = "the step was stopped";
+	/* whoever still waits */
+	for (int i = 0; i < HANDOVER_QUEUE; i++)
+		if (!good)
+			queue->send(h->object, HANDOVER_THERE);
+	for (int i = 0; i < HANDOVER_QUEUE; i++)
+		ensemble_join(&h->queued[i].thread);
+	rule->held = good && order_is(&rule->order, queue->expected);
+	if (!good)
+		rule->why = "a waiter was not woken";
+	return !e->error;
+}
+
+static const char *const handover_names[] = { "high", "middle", "low" };
+static const char *const handover_ranked[] = { "high", "middle", "low", NULL };
+
+/* The plan's THERE, made anew. */
+static void handover_judge_queue(struct handover *h, const struct handover_queue *queue,
+				 const char *rule, const char *remedy)
+{
+	queue->rule->order.rule = rule;
+	queue->rule->remedy = remedy;
+	if (h->plan->open(h))
+		handover_wake_in_turn(queue);
+	if (!h->ensemble.stuck)
+		h->plan->close(h);
+}
+
+void handover_tell_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
+			   int (*wait)(void *object, enum handover_way way))
+{
+	const struct handover_queue queue = {
+		h, &h->rules[0], wait, send, handover_names, handover_ranked, "201...",
+	};
+
+	handover_judge_queue(h, &queue, "the order of waiters, low, high, middle", NULL);
+}
+
+void handover_judge_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
+			    int (*wait)(void *object, enum handover_way way), const char *remedy)
+{
+	static const char *const later[] = { "middle", "high", "low", NULL };
+	const struct handover_queue queues[] = {
+		{ h, &h->rules[0], wait, send, handover_names, handover_ranked, "201..." },
+		{ h, &h->rules[1], wait, send, handover_names, later, "21.0.." },
+	};
+
+	handover_judge_queue(h, &queues[0], HANDOVER_FIRST, remedy);
+	if (!h->ensemble.error)
+		handover_judge_queue(h, &queues[1], HANDOVER_LATER, remedy);
+}
+
+/* --- System V --- */
+
+void handover_own_ipc(struct handover *h)
+{
+	if (!h->own_ipc)
+		unshare(CLONE_NEWIPC);
+	h->own_ipc = true;
+}
+
+bool handover_pid_lives(pid_t pid)
+{
+	return pid > 0 && pid != getpid() && (!kill(pid, 0) || errno == EPERM);
+}
+
+/* --- the frame --- */
+
+/* Of the waiter: `wake`; of the sender: `send`. */
+static int handover_add_series(struct handover *h, enum handover_role role,
+			       enum handover_place place)
+{
+	static const char *const policies[] = {
+		[SCHED_OTHER] = "other",
+		[SCHED_FIFO] = "fifo",
+		[SCHED_RR] = "rr",
+	};
+	struct series_info info = {
+		.name = role == HANDOVER_WAITER ? "wake" : "send",
+		.context = "user",
+		.unit = "ns",
+		.cpu = role == HANDOVER_WAITER && place == HANDOVER_OTHER_CPU ? h->other_cpu :
+										h->ensemble.cpu,
+		/* its policy is not the conductor's */
+		.thread = -1,
+		.policy = policies[h->ensemble.policy],
+		.priority = handover_priority(h, role, place),
+		.companion = -1,
+		.net = true,
+		.labels = { { "waiter", handover_places[place] } },
+	};
+
+	if (h->plan->label)
+		info.labels[1] =
+			(struct series_label){ h->plan->label, h->plan->kinds[h->kind].value };
+	return run_add_series(h->ensemble.run, &info, (size_t)(h->samples + h->samples / 8 + 64));
+}
+
+/* What each part yields: the time until the waiter runs, and that of the call alone where the
+ * waiter does not take the CPU from the sender within it. */
+static int handover_add_part(struct handover *h, enum handover_place place)
+{
+	int *wake = &h->wake[h->kind][place], *send = &h->send[h->kind][place];
+	bool none = place == HANDOVER_NONE;
+
+	*wake = *send = -1;
+	if (!h->wanted[place] || !h->kind_wanted[h->kind] ||
+	    (place == HANDOVER_OTHER_CPU && h->other_cpu < 0) ||
+	    (none && !h->plan->kinds[h->kind].alone))
+		return 0;
+	if (!none)
+		*wake = handover_add_series(h, HANDOVER_WAITER, place);
+	if (*wake < -1)
+		return *wake;
+	if (place == HANDOVER_OTHER_CPU || none)
+		*send = handover_add_series(h, HANDOVER_SENDER, place);
+	return *send < -1 ? *send : 0;
+}
+
+/* Which of the values of an option of several are given. */
+static void handover_given(const struct run *run, const char *option, bool *given)
+{
+	const char *values = option_get(&run->options, option)->info->values;
+	const char *at = option_text(&run->options, option);
+	int64_t count = option_number(&run->options, option);
+
+	for (int64_t i = 0; i < count; i++) {
+		size_t size = strcspn(at, ",");
+
+		given[option_value_number(values, at, size)] = true;
+		at += size + (at[size] == ',');
+	}
+}
+
+static void handover_choose(struct handover *h)
+{
+	struct run *run = h->ensemble.run;
+
+	h->samples = option_number(&run->options, "samples");
+	h->interval_ns = option_number(&run->options, "interval");
+	h->interval = clock_from_ns(h->interval_ns);
+	handover_given(run, "waiter", h->wanted);
+	h->kind_wanted[0] = !h->plan->label;
+	if (h->plan->label)
+		handover_given(run, h->plan->label, h->kind_wanted);
+}
+
+/* The sender is on the last of the CPUs, the waiter, where it is on another, on the first. */
+static int handover_cpus(struct handover *h)
+{
+	struct run *run = h->ensemble.run;
+	struct cpulist cpus;
+	char text[32];
+	int first, err = run_cpus(run, &cpus);
+
+	if (err)
+		return err;
+	first = cpulist_next(&cpus, 0);
+	err = ensemble_setup(run, &h->ensemble, handover_conduct, HANDOVER_LEVELS, HANDOVER_ROLES);
+	h->other_cpu = first == h->ensemble.cpu ? -1 : first;
+	if (err || h->other_cpu < 0 || !h->wanted[HANDOVER_OTHER_CPU])
+		return err;
+	snprintf(text, sizeof(text), "%d,%d", first, h->ensemble.cpu);
+	return option_effective(&run->options, "cpu", text);
+}
+
+static size_t handover_size(void)
+{
+	return (sizeof(struct handover) + HANDOVER_PAGE - 1) / HANDOVER_PAGE * HANDOVER_PAGE;
+}
+
+int handover_setup(struct run *run, const struct handover_plan *plan)
+{
+	struct handover *h = aligned_alloc(HANDOVER_PAGE, handover_size());
+	int err;
+
+	run->state = h;
+	if (!h)
+		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	if (plan->object_size > HANDOVER_OBJECT)
+		abort();
+	memset(h, 0, sizeof(*h));
+	h->object = h->memory;
+	h->plan = plan;
+	h->ensemble.run = run;
+	sem_init(&h->done, 0, 0);
+	for (int i = 0; i < HANDOVER_ROLES; i++)
+		sem_init(&h->go[i], 0, 0);
+	handover_choose(h);
+	err = handover_cpus(h);
+	for (h->kind = 0; h->kind < plan->kind_count && !err; h->kind++)
+		for (int place = 0; place < HANDOVER_PLACES && !err; place++)
+			err = handover_add_part(h, place);
+	if (!err && !run->series_count)
+		err = run_skip(run, "there is no other CPU for the waiter",
+			       "give two, as --cpu 0,1");
+	return err;
+}
+
+static void handover_sleeps_table(const struct handover *h)
+{
+	static const struct run_column columns[] = {
+		{ "waiter", "" },
+		{ "kind", "" },
+		{ "waits", "count" },
+		{ "slept", "count" },
+	};
+	struct cbor *c;
+	int rows = 0;
+
+	for (int i = 0; i < HANDOVER_LABELS * HANDOVER_PLACES; i++)
+		rows += h->waits[i / HANDOVER_PLACES][i % HANDOVER_PLACES] > 0;
+	c = run_table_begin(h->ensemble.run, "sleeps", columns, 4, rows);
+	for (int kind = 0; kind < h->plan->kind_count; kind++)
+		for (int place = 0; place < HANDOVER_PLACES; place++) {
+			if (!h->waits[kind][place])
+				continue;
+			cbor_array(c, 4);
+			cbor_text(c, handover_places[place]);
+			cbor_text(c, h->plan->kinds[kind].value);
+			cbor_int(c, h->waits[kind][place]);
+			cbor_int(c, h->slept[kind][place]);
+		}
+	run_table_end(h->ensemble.run);
+}
+
+int handover_finish(struct run *run)
+{
+	struct handover *h = run->state;
+	const struct order *orders[HANDOVER_RULES];
+	const struct catalogue_entry *verdicts = run->request->measurement->verdicts;
+	int count = 0;
+
+	if (h->ensemble.error)
+		return h->ensemble.error;
+	for (int i = 0; verdicts[i].name && !h->judged; i++)
+		if (strcmp(verdicts[i].name, HANDOVER_ALL_MEASURED))
+			order_not_tried(run, verdicts[i].name);
+	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
+		run_verdict(run, HANDOVER_ALL_MEASURED, "skipped",
+			    "there is no other CPU for the waiter", "give two, as --cpu 0,1");
+	for (int i = 0; i < h->plan->kind_count; i++)
+		h->batches[i].operation = h->plan->label ? h->plan->kinds[i].value :
+							   "send, receive";
+	batch_table(run, h->batches, h->plan->kind_count);
+	handover_sleeps_table(h);
+	for (int i = 0; i < HANDOVER_RULES; i++) {
+		const struct handover_rule *rule = &h->rules[i];
+
+		if (!rule->order.rule)
+			continue;
+		orders[count++] = &rule->order;
+		if (rule->remedy && rule->unknown)
+			run_verdict(run, rule->order.rule, "inconclusive", rule->unknown,
+				    "have /proc mounted, and more open files (ulimit -n)");
+		else if (rule->remedy)
+			order_verdict(run, &rule->order, rule->held, rule->why ?: "", rule->remedy);
+	}
+	if (count)
+		order_table(run, orders, count);
+	return 0;
+}
+
+void handover_cleanup(struct run *run)
+{
+	struct handover *h = run->state;
+
+	/* a thread that did not end still uses it */
+	if (!h || h->ensemble.stuck)
+		return;
+	free(h);
+}

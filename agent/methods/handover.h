@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread hands over to another: what the measurements of wake-ups and messages share.
+ *
+ * A sender and a waiter take turns. The waiter sleeps for the interval, tells the sender that it is
+ * its turn (BACK), and waits (THERE); the sender stamps, sends THERE, stamps, and waits for BACK;
+ * the waiter stamps when its call has returned. A measurement gives the two calls, send and wait;
+ * the loops below are templates, so that each is compiled with its own calls in it.
+ */
+#ifndef RTGAUGE_HANDOVER_H
+#define RTGAUGE_HANDOVER_H
+
+#include <semaphore.h>
+
+#include "methods/ensemble.h"
+#include "methods/order.h"
+
+#define HANDOVER_LOOP 256 /* hand-overs of a test loop at most */
+#define HANDOVER_LABELS 2 /* kinds of a measurement at most */
+#define HANDOVER_RULES 3
+#define HANDOVER_OBJECT 1280 /* the largest object of a measurement */
+#define HANDOVER_PAGE 4096
+#define HANDOVER_QUEUE 3 /* waiters of different priorities */
+
+/* What is sent where. */
+enum handover_way {
+	HANDOVER_THERE, /* to the waiter: timed */
+	HANDOVER_BACK,	/* to the sender: its turn */
+	HANDOVER_ALONE, /* to nobody: the conductor takes it itself */
+	HANDOVER_WAYS,
+};
+
+enum handover_role { HANDOVER_SENDER, HANDOVER_WAITER, HANDOVER_ROLES };
+
+/* Where the waiter is: values of the option and label `waiter`. */
+enum handover_place {
+	HANDOVER_HIGHER,
+	HANDOVER_EQUAL,
+	HANDOVER_OTHER_CPU,
+	HANDOVER_NONE,
+	HANDOVER_PLACES,
+};
+
+struct handover;
+
+/* One way to hand over: what the templates below make of a send and a wait. */
+struct handover_kind {
+	const char *value; /* of the plan's label; "" where there is but one kind */
+	/* of a waiter on another CPU, and of one on the same: then its call is not timed alone */
+	void (*sender_far)(struct ensemble_thread *thread);
+	void (*sender)(struct ensemble_thread *thread);
+	void (*waiter)(struct ensemble_thread *thread);
+	bool (*alone)(struct handover *h); /* NULL: it cannot be done with nobody waiting */
+};
+
+/* A measurement. */
+struct handover_plan {
+	const char *label; /* of the kinds, and the option that chooses; NULL: one kind */
+	const struct handover_kind *kinds;
+	int kind_count;
+	size_t object_size;
+	/* In the conductor, before each part and after it, for h->kind. False: the step ends. */
+	bool (*open)(struct handover *h);
+	void (*close)(struct handover *h);
+	/* In the sender and the waiter, before the first hand-over and after the last; may be NULL. */
+	void (*begin)(struct handover *h, enum handover_role role);
+	void (*end)(struct handover *h, enum handover_role role);
+	/* In the conductor, after all has been measured: what is judged. May be NULL. */
+	void (*judge)(struct handover *h);
+};
+
+/* A verdict with its evidence; handover_finish() says it. */
+struct handover_rule {
+	struct order order;
+	bool held;
+	const char *why;
+	const char *unknown; /* why it cannot be judged, or NULL */
+	const char *remedy;  /* NULL: it is told, there is no verdict */
+};
+
+struct handover_queue;
+
+/* A waiter of a queue. */
+struct handover_queued {
+	struct ensemble_thread thread;
+	const struct handover_queue *queue;
+	uint32_t tid;
+};
+
+/* One hand-over: when the sender's call began and returned, when the waiter's returned. */
+struct handover_times {
+	int64_t from_ns;
+	int64_t sent_ns;
+	int64_t woke_ns;
+};
+
+/* What a hand-over touches comes first, in as few pages as may be. */
+struct handover {
+	struct ensemble ensemble; /* the first: worker->state is the address of both */
+	void *object;		  /* the measurement's own */
+	int64_t interval_ns;
+	struct timespec interval;
+	int64_t gap_ns; /* the sender's pause, so that a waiter on another CPU is asleep */
+	int rounds;	/* of this test loop; 0: the threads are to end */
+	uint32_t wakes; /* of the waiter in this test loop: its voluntary switches */
+	sem_t go[HANDOVER_ROLES];
+	sem_t done;
+	unsigned char memory[HANDOVER_OBJECT] __attribute__((aligned(64))); /* the object */
+	struct handover_times times[HANDOVER_LOOP];
+
+	const struct handover_plan *plan;
+	int64_t samples;
+	int other_cpu; /* -1: there is none */
+	int kind;      /* the one that is measured now */
+	enum handover_place place;
+	bool own_ipc;
+	bool judged;
+	int error[HANDOVER_ROLES]; /* errno of a call that failed */
+	struct ensemble_thread threads[HANDOVER_ROLES];
+	struct handover_queued queued[HANDOVER_QUEUE];
+	uint32_t woken;				    /* of the waiters of a queue */
+	int wake[HANDOVER_LABELS][HANDOVER_PLACES]; /* series, -1: none */
+	int send[HANDOVER_LABELS][HANDOVER_PLACES];
+	int64_t waits[HANDOVER_LABELS][HANDOVER_PLACES]; /* of the waiter in all */
+	int64_t slept[HANDOVER_LABELS][HANDOVER_PLACES]; /* those in which it slept */
+	bool wanted[HANDOVER_PLACES];
+	bool kind_wanted[HANDOVER_LABELS];
+	struct batch batches[HANDOVER_LABELS];
+	struct handover_rule rules[HANDOVER_RULES];
+};
+
+/* clang-format off */
+#define HANDOVER_OPTIONS                                                                      \
+	ENSEMBLE_FOR,                                                                         \
+	{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "hand-overs of each kind" },  \
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,                                              \
+	  "the sender's CPU is the last of these; the other one is the first" },              \
+	ENSEMBLE_PRIORITY, ENSEMBLE_POLICY,                                                   \
+	{ "interval", OPTION_DURATION, "100us", 0, 100 * NSEC_PER_MSEC, NULL,                 \
+	  "how long the waiter sleeps before each hand-over" },                               \
+	{ "waiter", OPTION_ENUMS, "higher,equal,other-cpu,none", 0, 0,                        \
+	  "higher equal other-cpu none",                                                      \
+	  "priority of the waiter on the sender's CPU, or where it is" }
+#define HANDOVER_SERIES(call, after)                                                          \
+	{ "wake", "ns", "from one thread's call until the other runs", call, after, NULL },   \
+	{ "send", "ns", "the call, where no waiter preempts it", call, "after it", NULL },    \
+	{ NULL, NULL, NULL, NULL, NULL, NULL }
+#define HANDOVER_TABLES                                                                       \
+	{ BATCH_TABLE, BATCH_MEANING },                                                       \
+	{ "sleeps", "in how many of its waits the waiter slept before it was woken" }
+#define HANDOVER_MESSAGES                                                                     \
+	{ "messages", OPTION_ENUM, "ranked", 0, 0, "ranked equal",                            \
+	  "of different priorities or types; equal: the verdict on their order fails" }
+#define HANDOVER_ALL_MEASURED "every waiter asked for is measured"
+#define HANDOVER_VERDICT                                                                      \
+	{ HANDOVER_ALL_MEASURED, "without another CPU that waiter is skipped" }
+#define HANDOVER_FIRST "the waiter of the highest priority is woken first"
+#define HANDOVER_LATER "a higher waiter that came later is woken before lower ones"
+#define HANDOVER_VERDICTS_WAITERS                                                             \
+	{ HANDOVER_FIRST, "three wait, then three are woken, one by one" },                   \
+	{ HANDOVER_LATER, "two wait, one is woken, a higher one comes" }
+/* clang-format on */
+#define HANDOVER_FIFO_REMEDY "give the threads a real-time policy (SCHED_FIFO)"
+
+/* Of measurements that have no more. */
+extern const char *const handover_contexts[];
+extern const struct option_info handover_options[];
+extern const struct catalogue_entry handover_tables[];
+extern const struct catalogue_entry handover_tables_judged[];
+extern const struct catalogue_entry handover_verdicts[];
+extern const struct catalogue_evaluate handover_evaluate[];
+
+/* The measurement's setup(), finish() and cleanup(). */
+int handover_setup(struct run *run, const struct handover_plan *plan);
+int handover_finish(struct run *run);
+void handover_cleanup(struct run *run);
+
+/* In open(): the step is skipped, or fails. Both give false. */
+bool handover_skip(struct handover *h, const char *what, int err, const char *remedy);
+bool handover_fail(struct handover *h, const char *what, int err);
+
+/* --- in judge() --- */
+
+/*
+ * Let threads wait and wake them, one by one. @script: a digit lets the waiter of that number wait
+ * (0: the highest priority, each next one lower), '.' wakes one. What @rule says is held when they
+ * are woken in the order @expected. False: the step cannot go on.
+ */
+struct handover_queue {
+	struct handover *h;
+	struct handover_rule *rule;
+	int (*wait)(void *object, enum handover_way way); /* until this thread is woken */
+	int (*send)(void *object, enum handover_way way); /* wakes one */
+	const char *const *names;
+	const char *const *expected; /* NULL at the end */
+	const char *script;
+};
+bool handover_wake_in_turn(const struct handover_queue *queue);
+
+/*
+ * The two rules of waiters by priority, HANDOVER_FIRST and HANDOVER_LATER, with three waiters of
+ * the plan's THERE. @send and @wait: those of the plan. @remedy: what helps when one does not hold.
+ */
+void handover_judge_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
+			    int (*wait)(void *object, enum handover_way way), const char *remedy);
+
+/* The same without rules: the order in which they are woken is told, and nothing demanded. */
+void handover_tell_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
+			   int (*wait)(void *object, enum handover_way way));
+
+/*
+ * System V objects outlive their process. So the conductor takes an IPC namespace of its own, which
+ * ends with its last thread, however that ends. Where that is not permitted, they have the keys
+ * from HANDOVER_IPC_KEY on; what is found there of a process that has gone is removed.
+ */
+#define HANDOVER_IPC_KEY 0x7c3eb0a4
+#define HANDOVER_IPC_REMEDY                                                             \
+	"a kernel with CONFIG_SYSVIPC; raise kernel.msgmni or kernel.sem; let another " \
+	"agent end first"
+void handover_own_ipc(struct handover *h);
+/* Whether that process lives, and is not this one. */
+bool handover_pid_lives(pid_t pid);
+
+/* --- the templates --- */
+
+#define HANDOVER_TEMPLATE static inline __attribute__((always_inline))
+
+/* Hand-overs of the test loop that begins; 0: end. */
+int handover_next(struct handover *h, enum handover_role role);
+void handover_done(struct handover *h, enum handover_role role, int err);
+/* Before the sender sends. */
+void handover_pause(const struct handover *h);
+/* Before the waiter's turn ends. */
+void handover_rest(const struct handover *h);
+/* Voluntary context switches of the calling thread. */
+uint32_t handover_switches(void);
+void handover_begin(struct ensemble_thread *thread, enum handover_role role);
+void handover_end(struct ensemble_thread *thread, enum handover_role role);
+
+/*
+ * What a template is made of: @arm, before the clock is read and @send is called; @wait, then @stamp,
+ * which tells when it was over, then @take, before the waiter goes on. Each gives 0 or errno.
+ */
+typedef int handover_act(void *object, enum handover_way way);
+
+HANDOVER_TEMPLATE int handover_nothing(void *object, enum handover_way way)
+{
+	(void)object;
+	(void)way;
+	return 0;
+}
+
+HANDOVER_TEMPLATE int64_t handover_now(void *object)
+{
+	(void)object;
+	return clock_now_ns(CLOCK_MONOTONIC);
+}
+
+HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handover_act *arm,
+					  handover_act *send, handover_act *wait,
+					  handover_act *take, bool far)
+{
+	struct handover *h = thread->state;
+	struct mark *mark = &h->ensemble.run->mark;
+	void *object = h->object;
+	int rounds, err = 0;
+
+	handover_begin(thread, HANDOVER_SENDER);
+	while ((rounds = handover_next(h, HANDOVER_SENDER))) {
+		for (int i = 0; i < rounds && !err; i++) {
+			err = wait(object, HANDOVER_BACK);
+			take(object, HANDOVER_BACK);
+			handover_pause(h);
+			arm(object, HANDOVER_THERE);
+			h->times[i].from_ns = mark_from_ns(mark);
+			err = send(object, HANDOVER_THERE) ?: err;
+			if (far)
+				h->times[i].sent_ns = clock_now_ns(CLOCK_MONOTONIC);
+		}
+		handover_done(h, HANDOVER_SENDER, err);
+	}
+	handover_end(thread, HANDOVER_SENDER);
+}
+
+HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handover_act *arm,
+					  handover_act *send, handover_act *wait,
+					  handover_act *take, int64_t (*stamp)(void *object))
+{
+	struct handover *h = thread->state;
+	struct mark *mark = &h->ensemble.run->mark;
+	void *object = h->object;
+	int rounds, err = 0;
+
+	handover_begin(thread, HANDOVER_WAITER);
+	while ((rounds = handover_next(h, HANDOVER_WAITER))) {
+		uint32_t switches = handover_switches();
+
+		for (int i = 0; i < rounds && !err; i++) {
+			handover_rest(h);
+			arm(object, HANDOVER_BACK);
+			err = send(object, HANDOVER_BACK);
+			err = wait(object, HANDOVER_THERE) ?: err;
+			h->times[i].woke_ns = stamp(object);
+			mark_lower(mark);
+			take(object, HANDOVER_THERE);
+		}
+		h->wakes = handover_switches() - switches;
+		handover_done(h, HANDOVER_WAITER, err);
+	}
+	handover_end(thread, HANDOVER_WAITER);
+}
+
+/* Nobody waits: the conductor sends, and takes it itself. */
+HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm,
+					   handover_act *send, handover_act *wait,
+					   handover_act *take)
+{
+	struct series *series = &h->ensemble.run->series[h->send[h->kind][HANDOVER_NONE]];
+	struct mark *mark = &h->ensemble.run->mark;
+	void *object = h->object;
+	int err = 0;
+
+	for (int i = 0; i < h->rounds && !err; i++) {
+		int64_t from_ns, sent_ns;
+
+		arm(object, HANDOVER_ALONE);
+		from_ns = mark_from_ns(mark);
+		err = send(object, HANDOVER_ALONE);
+		sent_ns = mark_to_ns(mark);
+		series_put(series, ensemble_net(&h->ensemble, sent_ns - from_ns));
+		err = wait(object, HANDOVER_ALONE) ?: err;
+		take(object, HANDOVER_ALONE);
+	}
+	BATCH_TIME(&h->batches[h->kind], h->ensemble.stamp_ps, HANDOVER_LOOP,
+		   arm(object, HANDOVER_ALONE);
+		   err = send(object, HANDOVER_ALONE)	      ?:
+				 wait(object, HANDOVER_ALONE) ?:
+								err;
+		   take(object, HANDOVER_ALONE));
+	return !err || handover_fail(h, "a call with nobody waiting", err);
+}
+
+/* clang-format off */
+/* The functions of one kind, and its row of the table of kinds. */
+#define HANDOVER_THREADS(name, arm, send, wait, take, stamp)                                  \
+	static void name##_sender_far(struct ensemble_thread *thread)                         \
+	{                                                                                     \
+		handover_send_loop(thread, arm, send, wait, take, true);                      \
+	}                                                                                     \
+	static void name##_sender(struct ensemble_thread *thread)                             \
+	{                                                                                     \
+		handover_send_loop(thread, arm, send, wait, take, false);                     \
+	}                                                                                     \
+	static void name##_waiter(struct ensemble_thread *thread)                             \
+	{                                                                                     \
+		handover_wait_loop(thread, arm, send, wait, take, stamp);                     \
+	}
+#define HANDOVER_ACTS(name, arm, send, wait, take)                                            \
+	HANDOVER_THREADS(name, arm, send, wait, take, handover_now)                           \
+	static bool name##_alone(struct handover *h)                                          \
+	{                                                                                     \
+		return handover_alone_loop(h, arm, send, wait, take);                         \
+	}
+#define HANDOVER_KIND(name, send, wait)                                                       \
+	HANDOVER_ACTS(name, handover_nothing, send, wait, handover_nothing)
+#define HANDOVER_ROW(value, name)                                                             \
+	{ value, name##_sender_far, name##_sender, name##_waiter, name##_alone }
+/* clang-format on */
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the interrupt measurements share: where their interrupts come from, on which CPUs, and on
+ * which grid. docs/measurements/irq.md says what the sources are.
+ */
+#ifndef RTGAUGE_INTERRUPT_H
+#define RTGAUGE_INTERRUPT_H
+
+#include "methods/events.h"
+
+#define INTERRUPT_CPU_HELP                                                       \
+	"CPUs that take the interrupts; of several the first, where the source " \
+	"exists once"
+
+/* Two rows of an option table. */
+#define INTERRUPT_OPTIONS                                                                  \
+	{ "source",                                                                        \
+	  OPTION_ENUM,                                                                     \
+	  "auto",                                                                          \
+	  0,                                                                               \
+	  0,                                                                               \
+	  "auto hpet gpio hrtimer",                                                        \
+	  "what raises the interrupts; hrtimer, a timer of the kernel's, is a fallback" }, \
+	{                                                                                  \
+		"gpio", OPTION_TEXT, "", 0, 0, NULL,                                       \
+			"lines of the source gpio: CHIP:OUTPUT:INPUT, wired to each other" \
+	}
+
+struct interrupt {
+	struct rtgauge_source source;
+	struct cpulist cpus;
+	char chip[32];
+	uint32_t output;
+	uint32_t input;
+	int64_t interval_ns; /* 0: the measurement has no such option */
+	int64_t periods;     /* INT64_MAX: no end */
+	int64_t samples;
+	char *states; /* of each CPU, in order; each begins with its struct events_session */
+	size_t size;  /* of one */
+	int count;
+};
+
+/* In setup(), from the options. 0, RUN_SKIPPED, or -errno with the run's message. */
+int interrupt_choose(struct run *run, struct interrupt *interrupt);
+/* In setup(): the choice above, and for each CPU a state of @size bytes, which @add fills. 0,
+ * RUN_SKIPPED, or -errno with the run's message. */
+int interrupt_setup_cpus(struct run *run, struct interrupt *interrupt, size_t size,
+			 int (*add)(struct run *run, void *state, int cpu));
+/* In start(): every session, the CPUs one after the other within a period. @due, if any, is told each
+ * one's first due time. 0 or -errno with the run's message. */
+int interrupt_start(struct run *run, const struct interrupt *interrupt,
+		    void (*due)(void *state, int64_t first_ns));
+/* In finish(), where no records are read: what became of the sessions. 0. */
+int interrupt_finish(struct run *run, const struct interrupt *interrupt);
+void interrupt_cleanup(struct interrupt *interrupt);
+/* A session's set-up on @cpu, without a ring for records. */
+struct rtgauge_setup interrupt_setup(const struct interrupt *interrupt, uint32_t kind,
+				     uint32_t contexts, int cpu);
+/* A series on the grid, with the label source: 0 or -errno. */
+int interrupt_add_series(struct run *run, const struct interrupt *interrupt, const char *name,
+			 const char *context, int cpu, int thread, struct grid *grid);
+/* In start(), once (interrupt_start() does it): to the stream that the source is but a fallback, if
+ * it is. */
+void interrupt_remark(struct run *run, const struct interrupt *interrupt);
+
+#endif

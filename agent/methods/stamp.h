@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Durations of short operations: the cost of a time stamp, found on the CPU that measures, and
+ * batches, whose mean is finer than what the clock resolves. The method of CAL-P-TRC: a stamp costs
+ * what two readings lie apart, one right after the other.
+ */
+#ifndef RTGAUGE_STAMP_H
+#define RTGAUGE_STAMP_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+
+struct run;
+
+/* What a time stamp costs the calling thread, in ps: the least mean of several batches. */
+int64_t stamp_cost_ps(void);
+
+/* One operation, timed in batches. */
+struct batch {
+	const char *operation; /* as the table shows it */
+	int64_t operations;
+	int64_t batches;
+	int64_t sum_ps;	  /* of all of them, without the time stamps */
+	int64_t least_ps; /* the least mean of a batch */
+};
+
+/* @count operations took @took_ns between two time stamps that cost @stamp_ps. */
+void batch_add(struct batch *batch, int count, int64_t took_ns, int64_t stamp_ps);
+
+/* Time @statement, @count times in a row, as one batch. The loop's own counting is included. */
+#define BATCH_TIME(batch, stamp_ps, count, statement)                                             \
+	do {                                                                                      \
+		int64_t batch_from_ns = clock_now_ns(CLOCK_MONOTONIC);                            \
+		for (int batch_i = 0; batch_i < (count); batch_i++) {                             \
+			statement;                                                                \
+		}                                                                                 \
+		batch_add(batch, count, clock_now_ns(CLOCK_MONOTONIC) - batch_from_ns, stamp_ps); \
+	} while (0)
+
+/* In finish(): the table `batches` (operation, mean, least, operations) of those that were timed. */
+void batch_table(struct run *run, const struct batch *batches, int count);
+/* What a measurement says of that table in its `tables`. */
+#define BATCH_TABLE "batches"
+#define BATCH_MEANING \
+	"mean time of an operation from batches, the cost of the time stamps taken out"
+
+#endif

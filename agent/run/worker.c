@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Measuring threads: each is pinned, given its priority, has its stack touched, and waits at a
+ * gate, so that all of them start together and what took effect is known before the first sample.
+ * A process is the same for what a process can have but once; it is forked before any thread is.
+ */
+#include "run/worker.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "loads/load.h"
+#include "run/run.h"
+
+/* Enough for a measuring loop and the C library below it; all of it is locked. The thread
+ * sanitizer keeps state of its own there. */
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define WORKER_STACK (4 * 1024 * 1024)
+#define WORKER_STACK_SMALL WORKER_STACK
+#else
+#define WORKER_STACK (96 * 1024)
+#define WORKER_STACK_SMALL (32 * 1024)
+#endif
+#define WORKER_STACK_TOUCHED (64 * 1024)
+
+/* Some architectures have a least size above that (128 KiB with glibc on arm64). */
+static size_t worker_stack_at_least(long size)
+{
+	long least = sysconf(_SC_THREAD_STACK_MIN);
+
+	return (size_t)(least > size ? least : size);
+}
+
+static size_t worker_stack_size(void)
+{
+	return worker_stack_at_least(WORKER_STACK);
+}
+
+size_t worker_small_stack_size(void)
+{
+	return worker_stack_at_least(WORKER_STACK_SMALL);
+}
+
+size_t workers_stacks_size(const struct run *run)
+{
+	return (size_t)run->worker_count * worker_stack_size() + run->stacks;
+}
+
+static const char *worker_policy_name(int policy)
+{
+	switch (policy & ~SCHED_RESET_ON_FORK) {
+	case SCHED_FIFO:
+		return "fifo";
+	case SCHED_RR:
+		return "rr";
+	case SCHED_OTHER:
+		return "other";
+	case SCHED_BATCH:
+		return "batch";
+	case SCHED_IDLE:
+		return "idle";
+	case 6:
+		return "deadline";
+	}
+	return "unknown";
+}
+
+bool worker_may_have(int policy, int priority)
+{
+	struct sched_param param = { .sched_priority = priority }, before;
+	int policy_before = (int)syscall(SYS_sched_getscheduler, 0);
+
+	if (policy_before < 0 || syscall(SYS_sched_getparam, 0, &before) ||
+	    syscall(SYS_sched_setscheduler, 0, policy, &param))
+		return false;
+	syscall(SYS_sched_setscheduler, 0, policy_before, &before);
+	return true;
+}
+
+/* The system calls themselves: some C libraries only have stubs for a thread's own scheduling. */
+bool worker_look(const struct worker *worker, struct worker_placement *found)
+{
+	struct sched_param param;
+	struct cpulist cpus = { { 0 } };
+	int policy = (int)syscall(SYS_sched_getscheduler, worker->tid);
+
+	if (policy < 0 || syscall(SYS_sched_getparam, worker->tid, &param) ||
+	    syscall(SYS_sched_getaffinity, worker->tid, sizeof(cpus.bits), cpus.bits) < 0)
+		return false;
+	found->policy = worker_policy_name(policy);
+	found->priority = param.sched_priority;
+	found->strayed = worker->cpu >= 0 &&
+			 (cpulist_count(&cpus) != 1 || !cpulist_has(&cpus, worker->cpu));
+	return true;
+}
+
+/* Touch the stack that the loop will use, so that it does not fault later. */
+static __attribute__((noinline)) void worker_touch_stack(void)
+{
+	volatile char touched[WORKER_STACK_TOUCHED];
+
+	for (size_t i = 0; i < sizeof(touched); i += 1024)
+		touched[i] = 1;
+	(void)touched[0];
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *worker = arg;
+	struct run *run = worker->run;
+	struct sched_param param = { .sched_priority = worker->priority };
+
+	worker->tid = (pid_t)syscall(SYS_gettid);
+	prctl(PR_SET_NAME, "rtgauge-measure");
+	/* without real-time priority the kernel would round the due times by 50 us */
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	if (worker->cpu >= 0) {
+		struct cpulist one = { { 0 } };
+
+		cpulist_add(&one, worker->cpu);
+		cpulist_apply(&one, 0);
+	}
+	if (worker->priority > 0)
+		syscall(SYS_sched_setscheduler, worker->tid, SCHED_FIFO, &param);
+	worker_touch_stack();
+	if (worker->prepare)
+		worker->refused = worker->prepare(worker);
+	worker_look(worker, &worker->start);
+
+	atomic_add_release(&run->ready, 1);
+	while (!atomic_load_acquire(&run->go))
+		syscall(SYS_futex, &run->go, FUTEX_WAIT, 0, NULL, NULL, 0);
+	if (!run_stopped(run) && !worker->refused)
+		worker->loop(worker);
+	worker_look(worker, &worker->end);
+	atomic_store_release(&worker->done, 1);
+	eventfd_write(run->ended_fd, 1);
+	return NULL;
+}
+
+/* The life of a measuring process; locks on memory do not come through fork(). */
+static void __attribute__((noreturn)) worker_live(struct worker *worker)
+{
+	struct run *run = worker->run;
+
+	signal(SIGXCPU, SIG_DFL);
+	run_forked(run);
+	if (!run->memory_unlocked && mlockall(MCL_CURRENT | MCL_FUTURE))
+		run->memory_unlocked = errno;
+	for (int i = 0; i < run->series_count; i++)
+		if (run->series[i].info.thread == worker->number)
+			series_touch(&run->series[i]);
+	worker_main(worker);
+	/* until it is reaped: to end takes time, at this priority, beside those that still measure */
+	for (;;)
+		pause();
+}
+
+/* All in one process group, that of the first, so that the guardian can end them as one. */
+static int worker_fork(struct worker *worker, pid_t *group)
+{
+	struct run *run = worker->run;
+	pid_t pid = load_fork();
+
+	if (!pid)
+		worker_live(worker);
+	if (pid < 0)
+		return -errno;
+	worker->tid = pid;
+	worker->created = true;
+	setpgid(pid, *group);
+	if (*group)
+		return 0;
+	*group = pid;
+	if (run->settings)
+		settings_guard_group(run->settings, pid);
+	return 0;
+}
+
+static int worker_create(struct worker *worker)
+{
+	size_t size = worker_stack_size();
+	pthread_attr_t attr;
+	int err;
+
+	worker->stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (worker->stack == MAP_FAILED) {
+		worker->stack = NULL;
+		return -errno;
+	}
+	pthread_attr_init(&attr);
+	err = pthread_attr_setstack(&attr, worker->stack, size);
+	if (!err)
+		err = pthread_create(&worker->thread, &attr, worker_main, worker);
+	pthread_attr_destroy(&attr);
+	worker->created = !err;
+	return -err;
+}
+
+/* Processes first: what is forked from several threads has the locks of all of them. */
+static int workers_create(struct run *run, uint32_t *created)
+{
+	pid_t group = 0;
+	int err = 0;
+
+	for (int i = 0; i < run->worker_count && !err; i++) {
+		if (!run->workers[i].process)
+			continue;
+		err = worker_fork(&run->workers[i], &group);
+		*created += !err;
+	}
+	for (int i = 0; i < run->worker_count && !err; i++) {
+		if (run->workers[i].process || run->workers[i].foreign)
+			continue;
+		err = worker_create(&run->workers[i]);
+		*created += !err;
+	}
+	return err;
+}
+
+/* Until @created workers are at the gate, or a process of them has died before it. Not by a futex:
+ * its timeout is another struct where C library and kernel differ on the size of time. */
+static int workers_await(struct run *run, uint32_t created)
+{
+	const struct timespec look = { .tv_nsec = NSEC_PER_MSEC };
+
+	while (atomic_load_acquire(&run->ready) < created) {
+		int err = workers_check(run, &run->msg);
+
+		if (err)
+			return err;
+		nanosleep(&look, NULL);
+	}
+	return 0;
+}
+
+/* Threads of the kernel get their priority from outside; what they have then is read back. */
+static void workers_place_foreign(struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+		struct sched_param param = { .sched_priority = worker->priority };
+
+		if (!worker->foreign || !worker->tid)
+			continue;
+		syscall(SYS_sched_setscheduler, worker->tid,
+			worker->priority > 0 ? SCHED_FIFO : SCHED_OTHER, &param);
+		worker_look(worker, &worker->start);
+	}
+}
+
+static int workers_verify(struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++) {
+		const struct worker *worker = &run->workers[i];
+		int err = 0;
+
+		if (worker->start.strayed)
+			return message_set(&run->msg, -ENODEV,
+					   "keep the CPUs online, and in the cpuset of the caller",
+					   "cannot bind a measuring thread to CPU %d", worker->cpu);
+		if (worker->refused)
+			err = run->request->measurement->refused(run, worker);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int workers_start(struct run *run)
+{
+	sigset_t mask, before;
+	uint32_t created = 0;
+	int err;
+
+	/* signals go to the main thread, but for the one that ends a wait */
+	sigfillset(&mask);
+	sigdelset(&mask, WORKER_WAKE_SIGNAL);
+	sigdelset(&mask, SIGXCPU);
+	pthread_sigmask(SIG_SETMASK, &mask, &before);
+	err = workers_create(run, &created);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err)
+		message_set(
+			&run->msg, err,
+			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l)",
+			"cannot start %d measuring threads: %s", run->worker_count, strerror(-err));
+	/* also those that were started before one that could not be */
+	if (!err || created)
+		err = workers_await(run, created) ?: err;
+	if (!err)
+		workers_place_foreign(run);
+	return err ?: workers_verify(run);
+}
+
+void workers_open_gate(struct run *run)
+{
+	atomic_store_release(&run->go, 1);
+	/* not the private kind: processes wait for this word, too */
+	syscall(SYS_futex, &run->go, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+bool workers_done(const struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++)
+		if (!atomic_load_acquire(&run->workers[i].done))
+			return false;
+	return true;
+}
+
+int workers_check(struct run *run, struct message *msg)
+{
+	int result = 0;
+
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+		siginfo_t info = { 0 };
+
+		if (!worker->process || !worker->created || atomic_load_acquire(&worker->done))
+			continue;
+		/* not reaped here: its number stays taken as long as it may be signalled */
+		if (waitid(P_PID, (id_t)worker->tid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+		    !info.si_pid || atomic_load_acquire(&worker->done))
+			continue;
+		worker->changed = true; /* there is nothing left to look at */
+		atomic_store_release(&worker->done, 1);
+		result = message_set(
+			msg, -EIO,
+			info.si_status == SIGXCPU ?
+				"it never slept: give it a longer interval or a lower priority" :
+				"find out who ended it, and run again",
+			"the measuring process of CPU %d was ended by signal %d", worker->cpu,
+			info.si_status);
+	}
+	return result;
+}
+
+void workers_wake(struct run *run)
+{
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+
+		if (!worker->created || atomic_load_acquire(&worker->done))
+			continue;
+		if (!worker->process) {
+			pthread_kill(worker->thread, WORKER_WAKE_SIGNAL);
+			continue;
+		}
+		kill(worker->tid, WORKER_WAKE_SIGNAL);
+		kill(worker->tid, SIGCONT); /* somebody may have stopped it alone */
+	}
+}
+
+/* It is done, or has nothing to do. */
+static void worker_reap(struct worker *worker)
+{
+	struct rusage usage;
+
+	kill(worker->tid, SIGKILL);
+	while (wait4(worker->tid, NULL, 0, &usage) < 0)
+		if (errno != EINTR)
+			return;
+	worker->run->processes_ns +=
+		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
+		(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC;
+}
+
+void workers_join(struct run *run)
+{
+	pid_t group = 0;
+
+	for (int i = 0; i < run->worker_count; i++) {
+		struct worker *worker = &run->workers[i];
+
+		if (worker->created && worker->process) {
+			group = group ? group : worker->tid;
+			worker_reap(worker);
+		} else if (worker->created) {
+			pthread_join(worker->thread, NULL);
+		}
+		worker->created = false;
+		if (worker->stack)
+			munmap(worker->stack, worker_stack_size());
+		worker->stack = NULL;
+	}
+	if (group && run->settings)
+		settings_release_group(run->settings, group);
+}

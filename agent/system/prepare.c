@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What `--prepare` changes for a run, beyond the settings that every run needs. */
+#include "system/prepare.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/value.h"
+
+#define PREPARE_PATH 96
+#define CPU_FOLDER "/sys/devices/system/cpu/"
+#define POLICIES CPU_FOLDER "cpufreq/"
+#define TIMER_MIGRATION "/proc/sys/kernel/timer_migration"
+
+/* Where the kernel has them; docs/settings.md says why. Not `watchdog`: written back, it would
+ * switch on both detectors though only one of them was on. */
+static const struct setting_wish prepare_table[] = {
+	{ "/proc/sys/kernel/soft_watchdog", "0" },
+	{ "/proc/sys/kernel/nmi_watchdog", "0" },
+	{ "/proc/sys/kernel/numa_balancing", "0" },
+	{ TIMER_MIGRATION, "0" },
+	{ "/proc/sys/vm/stat_interval", "120" },
+	{ "/proc/sys/vm/compaction_proactiveness", "0" },
+	{ "/sys/kernel/mm/transparent_hugepage/enabled", "never" },
+	{ "/sys/kernel/mm/ksm/run", "0" },
+	{ "/sys/kernel/rcu_normal", "1" },
+};
+
+static const char *const prepare_masks[] = {
+	"/sys/devices/virtual/workqueue/cpumask",
+	"/proc/irq/default_smp_affinity",
+};
+
+struct prepare {
+	struct settings *settings;
+	const struct cpulist *measured;
+	struct cpulist others; /* the CPUs online that are not measured */
+	struct setting_wish *wishes;
+	size_t count;
+	bool failed; /* out of memory */
+};
+
+static void add(struct prepare *p, const char *path, const char *value)
+{
+	struct setting_wish *grown;
+
+	grown = realloc(p->wishes, (p->count + 1) * sizeof(*grown));
+	if (!grown) {
+		p->failed = true;
+		return;
+	}
+	p->wishes = grown;
+	grown += p->count++;
+	grown->path = strdup(path);
+	grown->value = strdup(value);
+	p->failed |= !grown->path || !grown->value;
+}
+
+/* Timers of a CPU without a tick leave it only where they may. */
+static bool without_tick(const struct prepare *p)
+{
+	struct cpulist list;
+	char value[VALUE_MAX];
+	int cpu;
+
+	if (value_get(CPU_FOLDER "nohz_full", value, NULL) || cpulist_parse(&list, value))
+		return false;
+	for (cpu = cpulist_next(&list, 0); cpu >= 0; cpu = cpulist_next(&list, cpu + 1))
+		if (cpulist_has(p->measured, cpu))
+			return true;
+	return false;
+}
+
+static void add_table(struct prepare *p)
+{
+	const struct setting_wish *wish = prepare_table;
+
+	for (; wish < prepare_table + sizeof(prepare_table) / sizeof(*prepare_table); wish++)
+		if (!access(wish->path, F_OK) &&
+		    (strcmp(wish->path, TIMER_MIGRATION) || !without_tick(p)))
+			add(p, wish->path, wish->value);
+}
+
+/*
+ * The preference first, the governor second: put back in reverse order, the governor that takes
+ * any preference is back before the preference is.
+ */
+static void add_policy(struct prepare *p, const char *policy)
+{
+	char path[PREPARE_PATH];
+
+	snprintf(path, sizeof(path), POLICIES "%.30s/energy_performance_preference", policy);
+	if (!access(path, F_OK))
+		add(p, path, "performance");
+	snprintf(path, sizeof(path), POLICIES "%.30s/scaling_governor", policy);
+	add(p, path, "performance");
+}
+
+/* Several CPUs can share a policy: it is named by the link of each to it. */
+static int add_governors(struct prepare *p, struct message *msg)
+{
+	struct cpulist done = { 0 };
+	char path[PREPARE_PATH], policy[PREPARE_PATH];
+	const char *name;
+	ssize_t size;
+	int cpu, number, found = 0;
+
+	for (cpu = cpulist_next(p->measured, 0); cpu >= 0;
+	     cpu = cpulist_next(p->measured, cpu + 1)) {
+		snprintf(path, sizeof(path), CPU_FOLDER "cpu%d/cpufreq", cpu);
+		size = readlink(path, policy, sizeof(policy) - 1);
+		if (size < 0)
+			continue;
+		policy[size] = '\0';
+		name = strrchr(policy, '/');
+		if (!name || strncmp(name, "/policy", 7))
+			continue;
+		number = (int)strtol(name + 7, NULL, 10);
+		found++;
+		if (!cpulist_has(&done, number))
+			add_policy(p, name + 1);
+		cpulist_add(&done, number);
+	}
+	return found ? 0 :
+		       settings_refuse(p->settings, CPU_FOLDER "cpu*/cpufreq/scaling_governor",
+				       "performance",
+				       "nothing here governs the frequency (a virtual machine?)",
+				       msg);
+}
+
+/* Clear the bits of the measured CPUs in a mask as the kernel writes it ("ff,ffffffff"), or make
+ * it that of the others; false: no bit is set. */
+static bool change_mask(const struct prepare *p, char *mask, bool others)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t at = strlen(mask);
+	const char *digit;
+	int cpu = 0, bit, value;
+	bool any = false;
+
+	while (at-- > 0) {
+		digit = mask[at] ? strchr(digits, mask[at]) : NULL;
+		if (!digit)
+			continue;
+		value = (int)(digit - digits);
+		for (bit = 1; bit < 16; bit <<= 1, cpu++) {
+			if (others)
+				value |= cpulist_has(&p->others, cpu) ? bit : 0;
+			else if (cpulist_has(p->measured, cpu))
+				value &= ~bit;
+		}
+		mask[at] = digits[value];
+		any |= value != 0;
+	}
+	return any;
+}
+
+static void add_mask(struct prepare *p, const char *path)
+{
+	char mask[VALUE_MAX];
+
+	if (!value_get(path, mask, NULL) &&
+	    (change_mask(p, mask, false) || change_mask(p, mask, true)))
+		add(p, path, mask);
+}
+
+/* An interrupt that may come to a measured CPU stays on the other CPUs that it has, if any. */
+static void add_interrupt(struct prepare *p, const char *number)
+{
+	char path[PREPARE_PATH], value[VALUE_MAX];
+	struct cpulist list;
+	int cpu, before;
+
+	snprintf(path, sizeof(path), "/proc/irq/%.20s/smp_affinity_list", number);
+	if (value_get(path, value, NULL) || cpulist_parse(&list, value))
+		return;
+	before = cpulist_count(&list);
+	for (cpu = cpulist_next(p->measured, 0); cpu >= 0; cpu = cpulist_next(p->measured, cpu + 1))
+		cpulist_remove(&list, cpu);
+	if (cpulist_count(&list) == before)
+		return;
+	if (!cpulist_count(&list))
+		list = p->others;
+	add(p, path, cpulist_format(&list, value, sizeof(value)));
+}
+
+static int add_interrupts(struct prepare *p, struct message *msg)
+{
+	struct dirent *entry;
+	size_t i;
+	DIR *dir;
+
+	if (!cpulist_count(&p->others))
+		return settings_refuse(p->settings, "/proc/irq/*/smp_affinity_list", "other CPUs",
+				       "every CPU is measured: none is left for interrupts and "
+				       "work queues",
+				       msg);
+	for (i = 0; i < sizeof(prepare_masks) / sizeof(*prepare_masks); i++)
+		add_mask(p, prepare_masks[i]);
+	dir = opendir("/proc/irq");
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+			add_interrupt(p, entry->d_name);
+	if (dir)
+		closedir(dir);
+	return 0;
+}
+
+int prepare_apply(struct settings *settings, const struct cpulist *measured, struct message *msg)
+{
+	struct prepare p = { .settings = settings, .measured = measured };
+	int cpu, err;
+
+	if (!cpulist_count(measured))
+		return 0;
+	err = cpulist_online(&p.others);
+	for (cpu = cpulist_next(measured, 0); cpu >= 0; cpu = cpulist_next(measured, cpu + 1))
+		cpulist_remove(&p.others, cpu);
+	add_table(&p);
+	if (!err)
+		err = add_governors(&p, msg);
+	if (!err)
+		err = add_interrupts(&p, msg);
+	if (p.failed)
+		err = message_set(msg, -ENOMEM, "", "out of memory");
+	if (!err)
+		err = settings_set_all(settings, p.wishes, p.count, msg);
+	while (p.count-- > 0) {
+		free((char *)p.wishes[p.count].path);
+		free((char *)p.wishes[p.count].value);
+	}
+	free(p.wishes);
+	return err;
+}

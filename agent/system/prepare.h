@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `--prepare` changes besides the usual settings, as settings like any other: governor,
+ * interrupts and work queues off the measured CPUs, and what the kernel does from time to time.
+ * docs/settings.md says why each. Before the first sample.
+ */
+#ifndef RTGAUGE_PREPARE_H
+#define RTGAUGE_PREPARE_H
+
+#include "base/cpulist.h"
+#include "base/message.h"
+#include "system/settings.h"
+
+/* Apply what can be applied here for measuring on @measured. 0 or -errno, as settings_set_all(). */
+int prepare_apply(struct settings *settings, const struct cpulist *measured, struct message *msg);
+
+#endif
