@@ -43,7 +43,7 @@ from pairs import write_results
 
 from rtgauge import report
 from rtgauge.cli import main as rtgauge
-from rtgauge.report import model
+from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun
 from rtgauge.target.local import find_agent
 

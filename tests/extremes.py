@@ -13,7 +13,8 @@ from typing import Any
 import bundles
 import streams
 from rtgauge import report
-from rtgauge.report import model, terminal
+from rtgauge.report.render import terminal
+from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun
 from rtgauge.store.bundle import export_run, import_bundle
 from rtgauge.stream import COUNT_LIMIT, NUMBER_LIMIT, RecordType

@@ -38,8 +38,8 @@ import streams
 from fuzzing import Tally
 from rtgauge import report
 from rtgauge.errors import RtgaugeError, StoreError
-from rtgauge.report import model
-from rtgauge.report.packed import pack
+from rtgauge.report.pictures.packed import pack
+from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, import_bundle
 from rtgauge.store.folder import ENVIRONMENT

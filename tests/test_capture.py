@@ -21,7 +21,7 @@ from rtgauge import report
 from rtgauge.capture import Wanted, convert, files, import_capture, is_capture
 from rtgauge.capture import session as sessions
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report.model import build, validate
+from rtgauge.report.results.model import build, validate
 from rtgauge.store import Store
 
 needs_sigrok = pytest.mark.skipif(

@@ -23,7 +23,7 @@ from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override
 from rtgauge.plan import planned_step
-from rtgauge.report import model
+from rtgauge.report.results import model
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import fake
 from rtgauge.target.local import LocalTarget

@@ -19,9 +19,9 @@ from rtgauge.catalogue import Catalogue
 from rtgauge.cli import progress as progress_module
 from rtgauge.cli.progress import ConsoleProgress, Screen
 from rtgauge.cli.view import Line, lines, plain
-from rtgauge.live import LiveStep
+from rtgauge.engine.live import LiveStep
+from rtgauge.engine.run import execute
 from rtgauge.plan import Plan, PlannedStep, planned_step
-from rtgauge.run import execute
 from rtgauge.store import Store
 from rtgauge.stream import Work
 from rtgauge.target import open_target

@@ -22,8 +22,12 @@ from rtgauge import stream
 from rtgauge.cli.compare import arrange
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
-from rtgauge.report import Source, compare, compare_text, drawing, figures, html, model, pictures
-from rtgauge.report.compare import RunSet
+from rtgauge.report import Source, pictures
+from rtgauge.report.pictures import drawing, figures
+from rtgauge.report.render import compare_text, html
+from rtgauge.report.results import model
+from rtgauge.report.sets import compare
+from rtgauge.report.sets.compare import RunSet
 from rtgauge.store import RunRow
 
 Run = Callable[..., Result]

@@ -19,8 +19,8 @@ import fuzz_extremes
 import streams
 from rtgauge import report
 from rtgauge.errors import RtgaugeError, StoreError
-from rtgauge.report import gather
-from rtgauge.report.packed import pack_signed, pack_steps, unpack_signed, unpack_steps
+from rtgauge.report.pictures.packed import pack_signed, pack_steps, unpack_signed, unpack_steps
+from rtgauge.report.results import gather
 from rtgauge.store import Store
 from rtgauge.store.bundle import import_bundle
 from rtgauge.store.seal import _writer_options

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.link import MARGIN, bandwidth_text, needed_bytes_per_s
+from rtgauge.engine.run import RunOutcome, execute
 from rtgauge.errors import ExitCode
-from rtgauge.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.plan import Plan, planned_step
-from rtgauge.report import Source, model, write
-from rtgauge.run import RunOutcome, execute
+from rtgauge.report import Source, write
+from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
 from test_run import Watcher

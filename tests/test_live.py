@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtgauge.live import (
+from rtgauge.engine.live import (
     BINS,
     LOADS_MAX,
     SECONDS,

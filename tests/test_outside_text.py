@@ -15,7 +15,8 @@ import pytest
 
 import streams
 from conftest import Result
-from rtgauge.report import model, terminal
+from rtgauge.report.render import terminal
+from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.stream import RecordType
 from test_store import document, finished

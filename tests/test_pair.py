@@ -14,12 +14,13 @@ import pytest
 
 from conftest import Result
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.live import LiveStep
+from rtgauge.engine.pair import LogHosts, paired
+from rtgauge.engine.run import RunOutcome, execute
 from rtgauge.errors import ExitCode, UsageError
-from rtgauge.live import LiveStep
-from rtgauge.pair import LogHosts, paired
 from rtgauge.plan import Plan, PlannedStep, planned_step, read_plan
-from rtgauge.report import html, model
-from rtgauge.run import RunOutcome, execute
+from rtgauge.report.render import html
+from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.target import open_target
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget

@@ -16,7 +16,7 @@ import bundles
 import rtgauge.stream.bodies
 import streams
 from rtgauge.errors import StoreError, TargetError
-from rtgauge.report.labels import series_labels
+from rtgauge.report.results.labels import series_labels
 from rtgauge.store import Store, StreamFile
 from rtgauge.store.bundle import import_bundle
 from rtgauge.store.folder import FLOOR

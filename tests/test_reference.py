@@ -12,7 +12,8 @@ import pytest
 
 import report_runs as made
 from rtgauge import reference
-from rtgauge.report import model, tables
+from rtgauge.report.render.html import tables
+from rtgauge.report.results import model
 from rtgauge.target.local import find_agent
 
 

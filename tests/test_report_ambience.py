@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from rtgauge.report import ambience, markdown, model, terminal
-from rtgauge.report.points import negative_points
+from rtgauge.report.render import markdown, terminal
+from rtgauge.report.results import ambience, model
+from rtgauge.report.results.points import negative_points
 from rtgauge.stream import Ambience
 
 S = 1_000_000_000

@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stats, stream
-from rtgauge.report import beside, html, markdown, model, pictures, sketch, terminal
+from rtgauge.report import pictures
+from rtgauge.report.pictures import sketch
+from rtgauge.report.render import html, markdown, terminal
+from rtgauge.report.results import model
+from rtgauge.report.sets import beside
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
 

@@ -12,7 +12,9 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report import html, junit, ktap, markdown, model, pictures, sequences, terminal
+from rtgauge.report import pictures
+from rtgauge.report.render import html, junit, ktap, markdown, terminal
+from rtgauge.report.results import model, sequences
 from test_report_html import HOSTILE, Page, browser, drawn
 
 __all__ = ["browser"]

@@ -20,8 +20,9 @@ from markdown_it import MarkdownIt
 
 import report_runs as made
 from rtgauge import report, stream
-from rtgauge.report import junit, ktap, markdown, model
-from rtgauge.report.cases import cases_of
+from rtgauge.report.render import junit, ktap, markdown
+from rtgauge.report.results import model
+from rtgauge.report.results.cases import cases_of
 
 Document = dict[str, Any]
 

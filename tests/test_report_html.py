@@ -22,7 +22,11 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import report, stats, stream
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report import gather, html, model, packed, pictures, steps
+from rtgauge.report import pictures
+from rtgauge.report.pictures import packed
+from rtgauge.report.render import html
+from rtgauge.report.render.html import steps
+from rtgauge.report.results import gather, model
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028<!--"

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report import html, labels, markdown, model, terminal
-from rtgauge.report.cases import cases_of
-from rtgauge.report.points import negative_points, positive_points, prepared
+from rtgauge.report.render import html, markdown, terminal
+from rtgauge.report.results import labels, model
+from rtgauge.report.results.cases import cases_of
+from rtgauge.report.results.points import negative_points, positive_points, prepared
 
 
 def only(run: made.FakeRun) -> dict[str, Any]:

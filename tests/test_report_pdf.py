@@ -21,7 +21,9 @@ import report_runs as made
 import test_report_html as pages
 from rtgauge import report, stream
 from rtgauge.errors import RtgaugeError
-from rtgauge.report import drawing, figures, html, model, pdf, scales
+from rtgauge.report.pictures import drawing, figures, scales
+from rtgauge.report.render import html, pdf
+from rtgauge.report.results import model
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -20,11 +20,19 @@ import report_runs as made
 from captures import analogue, regular, samples, session
 from conftest import Result
 from rtgauge.capture import Wanted, import_capture
-from rtgauge.report import figures, html
-from rtgauge.report.model import analyse
-from rtgauge.report.packed import bounded, pack, unpack
-from rtgauge.report.persistence import Trace, bases, division, persistence, trace_of, waveforms
-from rtgauge.report.points import negative_points
+from rtgauge.report.pictures import figures
+from rtgauge.report.pictures.packed import bounded, pack, unpack
+from rtgauge.report.pictures.persistence import (
+    Trace,
+    bases,
+    division,
+    persistence,
+    trace_of,
+    waveforms,
+)
+from rtgauge.report.render import html
+from rtgauge.report.results.model import analyse
+from rtgauge.report.results.points import negative_points
 from rtgauge.stats import Counts
 from rtgauge.stats.timebase import DIVISIONS
 from rtgauge.store import Store

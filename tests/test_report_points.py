@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import report_runs as made
-from rtgauge.report import model
-from rtgauge.report.labels import step_number
-from rtgauge.report.points import negative_points, verdict_of_run
+from rtgauge.report.results import model
+from rtgauge.report.results.labels import step_number
+from rtgauge.report.results.points import negative_points, verdict_of_run
 
 
 def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import pytest
 
 import report_runs as made
 from rtgauge import reference, stream
-from rtgauge.report import html, junit, markdown, model, terminal
+from rtgauge.report.render import html, junit, markdown, terminal
+from rtgauge.report.results import model
 
 CLOCK: dict[str, Any] = {"labels": {"method": "clock_nanosleep"}}
 

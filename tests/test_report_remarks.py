@@ -11,7 +11,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report import model, remarks
+from rtgauge.report.results import model, remarks
 
 US = 1000
 

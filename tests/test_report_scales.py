@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from rtgauge.report import scales
+from rtgauge.report.pictures import scales
 from rtgauge.stream import NUMBER_LIMIT
 
 ENDS = (0, 1, -1, 100, 101, 2**53, -NUMBER_LIMIT, NUMBER_LIMIT - 1, NUMBER_LIMIT)

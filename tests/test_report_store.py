@@ -12,7 +12,7 @@ import pytest
 import report_runs as made
 import streams
 from rtgauge import report
-from rtgauge.report import model
+from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.stream import RecordType, encode_record
 

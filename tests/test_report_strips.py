@@ -13,8 +13,10 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report import html, markdown, model, strips, terminal
-from rtgauge.report.cases import cases_of
+from rtgauge.report.pictures import strips
+from rtgauge.report.render import html, markdown, terminal
+from rtgauge.report.results import model
+from rtgauge.report.results.cases import cases_of
 
 S = 1_000_000_000
 

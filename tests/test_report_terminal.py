@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report import model, numbers, terminal
+from rtgauge.report.render import terminal
+from rtgauge.report.results import model, numbers
 
 
 def summary(run: made.FakeRun, width: int = 80, **more: Any) -> str:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 import report_runs as made
 import streams
-from rtgauge.report import gather, html, model
+from rtgauge.report.render import html
+from rtgauge.report.results import gather, model
 from rtgauge.store.samples import StoredStep
 from rtgauge.store.seal import STREAM, seal_step
 from streams import Builder

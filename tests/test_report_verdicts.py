@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stats, stream
-from rtgauge.report import compare, compare_text, html, junit, ktap, markdown, model, terminal
-from rtgauge.report.compare import RunSet
+from rtgauge.report.render import compare_text, html, junit, ktap, markdown, terminal
+from rtgauge.report.results import model
+from rtgauge.report.sets import compare
+from rtgauge.report.sets.compare import RunSet
 from rtgauge.stats import samples_needed
 
 US, MS, S = 1000, 10**6, 10**9

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Result
 from rtgauge.errors import TargetError
-from rtgauge.report import model
+from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.target.local import find_agent
 

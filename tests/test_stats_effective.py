@@ -15,7 +15,8 @@ from scipy import signal, special
 
 import report_runs as made
 from rtgauge import stats
-from rtgauge.report import labels, model, tables
+from rtgauge.report.render.html import tables
+from rtgauge.report.results import labels, model
 from rtgauge.stats import ExcursionsBuilder, TimelineBuilder
 
 MS = 1_000_000

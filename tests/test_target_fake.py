@@ -8,9 +8,9 @@ import pytest
 from rtgauge.audit import audit
 from rtgauge.catalogue import Catalogue
 from rtgauge.clock import FakeClock, RealClock
+from rtgauge.engine.run import read_facts
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import planned_step
-from rtgauge.run import read_facts
 from rtgauge.stream import Histogram, Record, Samples, SeriesInfo, StreamEnd, StreamReader, Trailer
 from rtgauge.target import open_target
 from rtgauge.target.fake import FAULTS, FakeTarget

@@ -15,14 +15,14 @@ import pytest
 
 from conftest import Result
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.run import Limits as RunLimits
+from rtgauge.engine.run import RunOutcome, execute
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab import Board, Image, machine
 from rtgauge.lab.machine import MODES, Limits, consoles_folder
 from rtgauge.lab.programs import Programs
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import Source
-from rtgauge.run import Limits as RunLimits
-from rtgauge.run import RunOutcome, execute
 from rtgauge.store import Store
 from rtgauge.target import RunningAgent, facts_of, open_target, pace_of, taken_s
 from rtgauge.target import lab as module

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from rtgauge.engine.run import Limits
 from rtgauge.errors import ExitCode, TargetError, UsageError
-from rtgauge.run import Limits
 from rtgauge.target import connection_of, lost_of, open_target, ssh
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, parse
 from sshd import PATIENCE_S, Sshd, key, missing, user

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from agents import Stream, read, run
-from rtgauge.report import gather
+from rtgauge.report.results import gather
 from rtgauge.store.samples import StoredStep
 from rtgauge.store.seal import STREAM, seal_step
 from rtgauge.stream import Samples, Table, Verdict

@@ -21,7 +21,7 @@ LICENCE: Final = "SPDX-License-Identifier: Apache-2.0"
 KERNEL_FOLDER: Final = "kmod/"
 KERNEL_LICENCE: Final = "SPDX-License-Identifier: GPL-2.0-only"
 # Folders of others' files, kept as they came; each holds its own LICENSE.
-FOREIGN: Final = ("src/rtgauge/report/static/uplot/",)
+FOREIGN: Final = ("src/rtgauge/report/render/static/uplot/",)
 # What people read, data, and pictures need no line of their own: LICENSE covers them.
 WITHOUT_LICENCE: Final = frozenset(
     {".md", ".json", ".csv", ".cbor", ".svg", ".png", ".txt", ".parquet", ".db", ".bin", ".typed"}

@@ -13,7 +13,7 @@ import re
 import pytest
 
 from lab_boots import Boot, Booted, Step
-from rtgauge.disturb import KINDS
+from rtgauge.plan.disturb import KINDS
 from rtgauge.stream import Table
 
 BOARDS = ("x86_64-rt-6.1", "x86_64-stock-6.1", "x86_64-rt-6.12", "x86_64-stock-6.12")

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.run import execute
 from rtgauge.plan import Plan, planned_step
-from rtgauge.report import model
-from rtgauge.run import execute
+from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun
 from rtgauge.target.lab import LabTarget
 

@@ -23,11 +23,11 @@ import pytest
 from numpy.typing import NDArray
 
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.live import LiveStep
+from rtgauge.engine.pair import with_line
+from rtgauge.engine.run import execute
 from rtgauge.lab.doorbell import DOORBELL_MODULE
-from rtgauge.live import LiveStep
-from rtgauge.pair import with_line
 from rtgauge.plan import Plan, PlannedStep, planned_step
-from rtgauge.run import execute
 from rtgauge.store import Store, StoredRun
 from rtgauge.stream import Record, SeriesInfo, StreamReader, Table
 from rtgauge.target import RunningAgent

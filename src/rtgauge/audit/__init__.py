@@ -57,9 +57,9 @@ from rtgauge.audit.upkeep import (
     check_timer_migration,
     check_watchdogs,
 )
-from rtgauge.environment import Settings, environment_document, settings_document
 from rtgauge.facts import Fact, Facts
-from rtgauge.interpret import online_cpus, realtime_model
+from rtgauge.facts.environment import Settings, environment_document, settings_document
+from rtgauge.facts.interpret import online_cpus, realtime_model
 
 __all__ = [
     "CHECKS",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from rtgauge.facts import Facts, cpu_list, one_line, parse_integer
-from rtgauge.interpret import isolated_cpus, online_cpus
+from rtgauge.facts.interpret import isolated_cpus, online_cpus
 
 __all__ = [
     "DEFAULT_PRIORITY",

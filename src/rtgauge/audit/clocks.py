@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
 from rtgauge.facts import CLOCK, CPU, parse_integer
-from rtgauge.interpret import online_cpus
+from rtgauge.facts.interpret import online_cpus
 
 __all__ = ["check_clock", "check_clock_watchdog", "check_skew", "check_tick", "check_timers"]
 

@@ -8,7 +8,7 @@ import re
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, reason, unknown
 from rtgauge.facts import CPU, parse_cpus
-from rtgauge.interpret import isolated_cpus
+from rtgauge.facts.interpret import isolated_cpus
 
 __all__ = [
     "check_cache_allocation",

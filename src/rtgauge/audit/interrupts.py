@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, unknown
 from rtgauge.facts import cpu_list, parse_cpus, parse_integer, parse_mask
-from rtgauge.interpret import online_cpus, preemption
+from rtgauge.facts.interpret import online_cpus, preemption
 
 __all__ = [
     "check_interrupt_threads",

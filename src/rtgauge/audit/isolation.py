@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
 from rtgauge.facts import CPU, Facts, cpu_list, parse_cpus, parse_mask
-from rtgauge.interpret import hypervisor, isolated_cpus, online_cpus
+from rtgauge.facts.interpret import hypervisor, isolated_cpus, online_cpus
 
 __all__ = ["check_boot_parameters", "check_isolation", "check_smt"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from rtgauge.audit.case import Finding, Level, finding
 from rtgauge.audit.debugging import DEBUGGING, SLIGHT
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.interpret import Model
+from rtgauge.facts.interpret import Model
 
 __all__ = ["CONFIG_CHECKS", "ConfigAudit", "KernelConfig", "audit_config", "read_config"]
 

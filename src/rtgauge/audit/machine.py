@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, finding, unknown
 from rtgauge.facts import CPU, parse_integer
-from rtgauge.interpret import hypervisor, steal
+from rtgauge.facts.interpret import hypervisor, steal
 
 __all__ = ["check_smi", "check_thermal", "check_virtualisation"]
 

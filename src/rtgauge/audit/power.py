@@ -17,7 +17,7 @@ from rtgauge.audit.case import (
     unknown,
 )
 from rtgauge.facts import CPU, parse_integer
-from rtgauge.interpret import GOVERNOR, hypervisor
+from rtgauge.facts.interpret import GOVERNOR, hypervisor
 
 __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_turbo"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, finding, unknown
 from rtgauge.facts import Facts
-from rtgauge.interpret import preemption
+from rtgauge.facts.interpret import preemption
 
 __all__ = ["check_preemption"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
 from rtgauge.facts import Facts, cpu_list, parse_cpus
-from rtgauge.interpret import CAP_IPC_LOCK, CAP_SYS_ADMIN, capable, container
+from rtgauge.facts.interpret import CAP_IPC_LOCK, CAP_SYS_ADMIN, capable, container
 
 __all__ = ["check_privileges"]
 

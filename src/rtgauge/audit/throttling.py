@@ -7,7 +7,7 @@ import re
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
 from rtgauge.facts import Facts, parse_integer
-from rtgauge.interpret import rt_group_sched
+from rtgauge.facts.interpret import rt_group_sched
 
 __all__ = [
     "RT_PERIOD",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, reason, unknown
 from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
 from rtgauge.facts import CPU, one_line, parse_integer, parse_mask
-from rtgauge.interpret import online_cpus
+from rtgauge.facts.interpret import online_cpus
 
 __all__ = [
     "check_kernel_work",

@@ -3,7 +3,8 @@
 each cell of time and voltage.
 
 They are kept as facts of the step, ``capture.waveform.PANEL.LINE``: JSON that
-``rtgauge.report.persistence`` reads. The base of time is that of the answers (``stats.bases``).
+``rtgauge.report.pictures.persistence`` reads. The base of time is that of the answers
+(``stats.bases``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from rtgauge.capture.analogue import limits
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.recording import Lines
-from rtgauge.report.packed import pack
+from rtgauge.report.pictures.packed import pack
 from rtgauge.stats import Base, Counts, bases
 
 __all__ = ["waveforms"]

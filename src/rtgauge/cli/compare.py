@@ -15,7 +15,7 @@ from rtgauge.cli.selection import Selection, select, study_of_last
 from rtgauge.errors import UsageError
 
 if TYPE_CHECKING:
-    from rtgauge.report.compare import RunSet
+    from rtgauge.report.sets.compare import RunSet
     from rtgauge.store import RunRow
 
 __all__ = ["compare"]
@@ -82,7 +82,7 @@ def compare(
 def arrange(chosen: Sequence[Selection]) -> tuple[list[RunRow], list[RunSet]]:
     """All runs, each once, and the sets that they make. Raises UsageError where a run would stand
     beside itself."""
-    from rtgauge.report.compare import RunSet  # noqa: PLC0415
+    from rtgauge.report.sets.compare import RunSet  # noqa: PLC0415
 
     runs: list[RunRow] = []
     found: list[RunSet] = []

@@ -67,7 +67,8 @@ def width() -> int:
 
 def print_results(document: Mapping[str, Any], *, across: bool = True) -> None:
     """The summary of a results model on stdout; ``across``: its runs side by side, too."""
-    from rtgauge.report import faults_as_errors, terminal  # noqa: PLC0415
+    from rtgauge.report import faults_as_errors  # noqa: PLC0415
+    from rtgauge.report.render import terminal  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
@@ -78,7 +79,7 @@ def print_results(document: Mapping[str, Any], *, across: bool = True) -> None:
 
 def print_comparison(document: Mapping[str, Any]) -> None:
     """A comparison on stdout."""
-    from rtgauge.report import compare_text  # noqa: PLC0415
+    from rtgauge.report.render import compare_text  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()

@@ -20,10 +20,10 @@ from typing import IO, Any
 
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.view import Line, lines
+from rtgauge.engine.live import LiveStep
+from rtgauge.engine.run import RunOutcome
 from rtgauge.facts import printable
-from rtgauge.live import LiveStep
 from rtgauge.plan import describe_step
-from rtgauge.run import RunOutcome
 
 __all__ = ["ConsoleProgress", "Screen", "fitted", "measured"]
 

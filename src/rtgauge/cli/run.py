@@ -59,8 +59,8 @@ from rtgauge.plan import (
 )
 
 if TYPE_CHECKING:
+    from rtgauge.engine.run import RunOutcome
     from rtgauge.report import Source
-    from rtgauge.run import RunOutcome
     from rtgauge.store import Store
     from rtgauge.target import Target
 
@@ -668,7 +668,7 @@ def _execute(
     reconnect_s: float | None = None,
 ) -> list[RunOutcome]:
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
-    from rtgauge.run import execute  # noqa: PLC0415
+    from rtgauge.engine.run import execute  # noqa: PLC0415
 
     at_once = 1
     if all(getattr(target, "side_by_side", False) for target in targets):
@@ -822,7 +822,7 @@ def evaluate(  # noqa: PLR0913
       rtgauge evaluate --for 10m --budget 150us -o board.html
       rtgauge evaluate --thorough --prepare --label "over night"
     """
-    from rtgauge.run import check_cpus  # noqa: PLC0415
+    from rtgauge.engine.run import check_cpus  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
 
     wanted = {
@@ -870,7 +870,7 @@ def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
 def _default_reports(target: str, date: str) -> list[Path]:
     """Names for the reports that are not taken yet, in the current folder: HTML, and PDF where
     that can be made."""
-    from rtgauge.report import pdf  # noqa: PLC0415
+    from rtgauge.report.render import pdf  # noqa: PLC0415
 
     suffixes = [".html"]
     try:

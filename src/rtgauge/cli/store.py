@@ -84,7 +84,7 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
 
     RUN is the beginning of its id, or 'last'.
     """
-    from rtgauge.report import model  # noqa: PLC0415
+    from rtgauge.report.results import model  # noqa: PLC0415
 
     with open_store(store_url, data) as store:
         document = model.build([find_run(store, run)])

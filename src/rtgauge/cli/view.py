@@ -18,8 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.cli.output import format_seconds
+from rtgauge.engine.live import (
+    BINS,
+    BINS_PER_DECADE,
+    SECONDS,
+    WINDOW_S,
+    LiveSeries,
+    LiveStep,
+    bin_low,
+)
 from rtgauge.facts import printable
-from rtgauge.live import BINS, BINS_PER_DECADE, SECONDS, WINDOW_S, LiveSeries, LiveStep, bin_low
 from rtgauge.plan import describe_step
 
 __all__ = ["Line", "lines", "plain"]

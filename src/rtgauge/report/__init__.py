@@ -19,10 +19,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report import compare, compare_text, html, junit, ktap, markdown, model, pdf, terminal
+from rtgauge.report.render import compare_text, html, junit, ktap, markdown, pdf, terminal
+from rtgauge.report.results import model
+from rtgauge.report.sets import compare
 
 if TYPE_CHECKING:
-    from rtgauge.report.model import Analysis, Document
+    from rtgauge.report.results.model import Analysis, Document
     from rtgauge.store import StoredRun
 
 __all__ = [

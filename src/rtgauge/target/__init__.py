@@ -2,7 +2,7 @@
 """Targets: the systems under test, each reached through the same few methods.
 
 Path of a sample: ``RunningAgent.read`` hands on the bytes that the agent wrote, as they come, to
-``rtgauge.run``.
+``rtgauge.engine.run``.
 
 A kind of target is one file here and one line in ``TARGETS``. A target that is made, not found, may
 have more attributes than the protocol asks for:
@@ -13,13 +13,13 @@ have more attributes than the protocol asks for:
     side_by_side    whether others may measure on this machine meanwhile
     hint            where to look when it failed
     connection      how it is reached, for the run's record (``connection_of``)
-    bandwidth       the bytes a second that get from there to here (``rtgauge.link``)
+    bandwidth       the bytes a second that get from there to here (``rtgauge.engine.link``)
     lost            why it cannot be reached any more; empty while it can (``lost_of``)
     reconnect_s     for so long a target that is lost is tried to be reached again
     regain(stop)    does that between two steps; ``stop()`` says whether to give up. Why not, or ""
     restore(run)    puts back what a killed agent left changed, and ends what its loads left
                     running; how many settings and processes (``restore``)
-    disturb_module  where its module for disturbances is (``rtgauge.disturb``)
+    disturb_module  where its module for disturbances is (``rtgauge.plan.disturb``)
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ from typing import IO, Any, Final, cast
 
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
+from rtgauge.engine.link import bandwidth_text
 from rtgauge.errors import ExitCode, TargetError, UsageError
 from rtgauge.facts import one_line, printable
 from rtgauge.lab.programs import static_agent
-from rtgauge.link import bandwidth_text
 from rtgauge.target.local import LocalAgent, put_back
 
 __all__ = ["SshAgent", "SshTarget", "agent_for", "parse"]

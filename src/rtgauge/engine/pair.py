@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board that answers, and the log host that times its answers: two agents on two targets, in one
+run.
+
+A step ``response`` with a log host becomes two: the board's own, and right after it the log host's,
+``log-host``, which raises the events (``paired``). The board's agent is started first; the log
+host's once the board is ready, because nothing may be raised before; and when that has ended, the
+board's is stopped (``follow``). Each stream is a step's like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.engine.live import LiveStep
+from rtgauge.errors import UsageError
+from rtgauge.plan import LOG_HOST, RESPONSE, Plan, PlannedStep, planned_step
+from rtgauge.target import Target, open_target
+
+__all__ = ["Follower", "LogHost", "LogHosts", "PairView", "follow", "paired", "with_line"]
+
+TURN_S: Final = 0.1
+# The log host decides on them: how long, how often and when an event is raised.
+_RAISER: Final = ("for", "samples", "interval", "dither")
+# They have to be the same on both sides.
+_SHARED: Final = ("edge", "active-low")
+# The log host of a board of the lab, by its own name.
+OF_THE_LAB: Final = "lab"
+# Where nobody says how many, or for how long; an even number, so that the line ends as it began.
+EVENTS: Final = "1000"
+# Series of the two are told apart in the live view.
+_BEHIND: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class LogHost:
+    """A log host: where it is, and what its agent can do."""
+
+    target: Target
+    catalogue: Catalogue
+
+
+class LogHosts:
+    """The log hosts of a study, each opened once."""
+
+    def __init__(self, opener: Callable[[str], Target] = open_target) -> None:
+        self._opener = opener
+        self._opened: dict[str, LogHost] = {}
+
+    def __getitem__(self, name: str) -> LogHost:
+        """The log host of that name. Raises TargetError if it cannot be reached."""
+        if name not in self._opened:
+            target = self._opener(name)
+            try:
+                self._opened[name] = LogHost(target, Catalogue.from_json(target.describe()))
+            except BaseException:
+                target.close()
+                raise
+        return self._opened[name]
+
+    def close(self) -> None:
+        """Leave them as they were found."""
+        while self._opened:
+            self._opened.popitem()[1].target.close()
+
+
+# --- the plan ------------------------------------------------------------------------------------
+
+
+def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
+    """The plan with a log host's step behind each step that has one.
+
+    Raises UsageError where something is missing, TargetError where a log host cannot be reached.
+    """
+    # Settings of a machine are set by one agent; and a board of the lab is not worth ours.
+    made = bool(getattr(target, "log_host", ""))
+    steps: list[PlannedStep] = []
+    for step in plan.steps:
+        with_host = _with_log_host(step, target)
+        if not with_host.log_host:
+            steps.append(step)
+            continue
+        for board in _contexts(with_host):
+            timing = _timing(board, hosts[board.log_host].catalogue)
+            if made or board.log_host == target.name:
+                timing = replace(timing, keep_settings=True)
+            steps += [_answering(board), timing]
+    return replace(plan, steps=tuple(steps))
+
+
+def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
+    """The step with what the lab gives by itself: who times the answers, and on which lines."""
+    line = step.parameters.get("line", "")
+    if step.measurement != RESPONSE or line.startswith("loopback:"):
+        return step
+    made = getattr(target, "log_host", "")
+    if step.log_host == OF_THE_LAB and not made:
+        raise UsageError(
+            f"target '{target.name}' has no log host of its own",
+            "take a board whose lines are outside, such as lab:arm64-rt-6.1,lines=outside",
+        )
+    if made and step.log_host in ("", OF_THE_LAB):
+        parameters = dict(step.parameters)
+        if not line:
+            parameters["line"] = str(getattr(target, "answer_line", ""))
+        return replace(step, log_host=made, log_line="", parameters=MappingProxyType(parameters))
+    if step.log_host and not step.log_line:
+        raise UsageError(
+            f"log host '{step.log_host}': which lines are its own?",
+            "name them with --log-line, its output first: --log-line gpio:gpiochip0:17:27",
+        )
+    return step
+
+
+def _contexts(step: PlannedStep) -> list[PlannedStep]:
+    """A step for each context: an event is answered once."""
+    contexts = step.parameters.get("context", "user").split(",")
+    return [
+        step
+        if len(contexts) == 1
+        else replace(step, parameters=MappingProxyType({**step.parameters, "context": context}))
+        for context in contexts
+    ]
+
+
+def _answering(step: PlannedStep) -> PlannedStep:
+    """The board's side: it answers until it is stopped."""
+    kept = {name: text for name, text in step.parameters.items() if name not in _RAISER}
+    return replace(step, parameters=MappingProxyType(kept))
+
+
+def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
+    """The log host's side."""
+    given = {name: text for name, text in step.parameters.items() if name in (*_RAISER, *_SHARED)}
+    if not {"for", "samples"} & set(given):
+        given["samples"] = EVENTS
+    given["answered-by"] = step.parameters.get("context", "user")
+    if step.log_line:
+        given["line"] = step.log_line
+    for name, text in _own(step.log_set).items():
+        catalogue.measurement(LOG_HOST).option(name)
+        if name in given or name in (*_RAISER, *_SHARED, "line", "answered-by"):
+            raise UsageError(
+                f"log-set: '{name}' is not the log host's own",
+                "its lines are --log-line; the rest is said once, for the step",
+            )
+        given[name] = text
+    timing = planned_step(catalogue, LOG_HOST, given)
+    return replace(
+        timing,
+        budget_ns=step.budget_ns,
+        rate_per_hour=step.rate_per_hour,
+        log_host=step.log_host,
+        keep_settings=step.keep_settings,
+    )
+
+
+def _own(text: str) -> dict[str, str]:
+    """The options of ``cpu=1 priority=90``. Raises UsageError where it is not that."""
+    found: dict[str, str] = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise UsageError(
+                f"log-set: '{word}' is not NAME=VALUE", "write cpu=1, or 'cpu=1 priority=90'"
+            )
+        if name in found:
+            raise UsageError(f"log-set: '{name}' is given twice", "leave one of them out")
+        found[name] = value
+    return found
+
+
+def with_line(timing: PlannedStep, board: PlannedStep, target: Target) -> PlannedStep:
+    """The log host's step with its line, which of a board of the lab is known when that runs."""
+    if timing.parameters.get("line"):
+        return timing
+    line = target.log_line(board.parameters.get("line", ""))  # type: ignore[attr-defined]
+    return replace(timing, parameters=MappingProxyType({**timing.parameters, "line": line}))
+
+
+# --- while they measure --------------------------------------------------------------------------
+
+
+class Follower(Protocol):
+    """Who follows one agent."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its measurement has begun."""
+        ...
+
+    def turn(self, timeout: float) -> bool:
+        """Take in what comes in that time; whether the agent goes on."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for an end in order."""
+        ...
+
+
+def follow(
+    board: Follower, start: Callable[[], Follower | None], release: Callable[[], object]
+) -> bool:
+    """Follow both from the board's start to the end of both; ``start`` starts the log host, and
+    gives None if that cannot be; ``release`` is called when it has ended. Gives whether the board
+    was there to the end."""
+    while not board.ready:
+        if not board.turn(TURN_S):
+            return False
+    log = start()
+    answers = True
+    if log is not None:
+        while log.turn(TURN_S):
+            if answers and not board.turn(TURN_S / 4):
+                answers = False
+                log.stop()
+    release()
+    if answers:
+        board.stop()
+        while board.turn(TURN_S):
+            pass
+    return answers
+
+
+class PairView(LiveStep):
+    """What is shown of both: the log host's series first, then the board's; loads and settings are
+    the board's."""
+
+    def __init__(self, board: LiveStep, log: LiveStep) -> None:
+        super().__init__(board.step, log.time_s)
+        self._board, self._log = board, log
+
+    def renew(self) -> PairView:
+        """As both are now."""
+        board, log = self._board, self._log
+        self.series = {
+            **log.series,
+            **{_BEHIND + number: one for number, one in board.series.items()},
+        }
+        timed = log if log.series else board
+        self.elapsed_s, self._began_s = timed.elapsed_s, timed.began_s
+        self.header, self.work, self.died = board.header, board.work, board.died
+        return self

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pictures are drawn from: few numbers that stand for all samples, none left out.
+
+Step 11 of the path of a sample: the value table and the time bins of ``gather`` become the arrays
+that the HTML report embeds and its script draws. A picture shows all series of one quantity of a
+step, on shared axes. Every maximum is among the points: bins are merged, nothing is averaged away.
+
+    histogram   counts between shared edges, logarithmic or (with values <= 0) by asinh
+    ccdf        how many samples are at least x, at shared x and at every maximum
+    time        least, median and largest value of each time bin; what was missed or lost in it
+    heat        how many samples are in each cell of time x value
+    window      samples one by one: around each series' largest, and its first
+    against     least, median, 99 % and largest value over a numeric label of the series
+
+``heat`` and ``window`` are packed (``packed``): few of their numbers are large. ``folded`` packs
+the others for the page: counts, how a distribution falls, and how the bins of time differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge.report.pictures.packed import pack, pack_signed, pack_steps, unpack, unpack_signed
+from rtgauge.report.pictures.strips import POINTS
+from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, REACH, Figures, Heat, Window
+from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
+from rtgauge.stats.counts import SUB_BITS
+
+__all__ = ["APART", "Budget", "against", "edges_of", "folded", "overlay", "picture", "unfolded"]
+
+Int64 = NDArray[np.int64]
+
+KNEE: Final = 1000
+"""Below this size an axis that has to show values <= 0 becomes linear (1 us for latencies)."""
+
+APART: Final = 4
+"""Up to so many series of a quantity have heat maps of their own; more share one."""
+
+WINDOWS: Final = 64
+"""Of a quantity with more series than these, those with the largest maxima are shown one by one."""
+
+_MAPS: Final = 500_000
+_WINDOWS: Final = 80_000
+_STRIPS: Final = 3000
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many points a series may have, so that the report stays small whatever their number.
+
+    ``columns`` and ``rows`` are those of a heat map, ``reach`` the samples shown one by one on
+    either side of the largest.
+    """
+
+    histogram: int
+    ccdf: int
+    time: int
+    columns: int = HEAT_COLUMNS
+    rows: int = HEAT_ROWS
+    reach: int = REACH
+    strip: int = POINTS
+
+    @staticmethod
+    def of(series: int, maps: int = 1, steps: int = 1) -> Budget:
+        """The points for each of ``series`` series in ``steps`` steps, which have ``maps`` heat
+        maps: about 250 000 in all, within limits, and 500 000 cells of the maps."""
+        share = 250_000 // max(series, 1)
+        columns = int((_MAPS / max(maps, 1) * HEAT_COLUMNS / HEAT_ROWS) ** 0.5)
+        return Budget(
+            histogram=min(max(share // 6, 40), 280),
+            ccdf=min(max(share // 6, 40), 240),
+            time=min(max(share // 6, 32), 600),
+            columns=min(max(columns, 60), HEAT_COLUMNS),
+            rows=min(max(columns * HEAT_ROWS // HEAT_COLUMNS, 40), HEAT_ROWS),
+            reach=min(max(_WINDOWS // max(series, 1) // 2, 20), REACH),
+            strip=min(max(_STRIPS // max(steps, 1), 40), POINTS),
+        )
+
+
+def _spread(low: int, high: int, number: int) -> Int64:
+    """Whole numbers from low to high, evenly apart on the axis they will be drawn on."""
+    if low > 0:
+        points = np.geomspace(low, high, number)
+    else:
+        points = np.sinh(np.linspace(np.arcsinh(low / KNEE), np.arcsinh(high / KNEE), number))
+        points *= KNEE
+    inner = np.rint(points[1:-1]).astype(np.int64)
+    return np.unique(np.concatenate(([low], inner[(inner > low) & (inner < high)], [high])))
+
+
+def _step(tables: Sequence[Counts]) -> int:
+    """The smallest distance between two values: a clock of 52 ns fills every 52nd bin only."""
+    smallest = [int(np.diff(t.values).min()) for t in tables if t.exact and len(t.values) > 1]
+    return max(min(smallest), 1) if smallest else 1
+
+
+def edges_of(tables: Sequence[Counts], number: int) -> Int64:
+    """Edges of about ``number`` bins that hold all samples; bin i is edges[i] <= v < edges[i+1].
+
+    No bin is narrower than the step in which the clock counts.
+    """
+    filled = [table for table in tables if len(table.values)]
+    if not filled:
+        return np.array([0, 1], np.int64)
+    low = min(int(table.values[0]) for table in filled)
+    high = max(int(table.values[-1]) for table in filled) + 1
+    edges = _spread(low, high, number + 1) if high - low > 1 else np.array([low, high], np.int64)
+    step = _step(filled)
+    if step > 1:
+        edges = low + (edges - low + step - 1) // step * step
+        edges[-1] = max(int(edges[-1]), high)
+        edges = np.unique(edges)
+    return edges.astype(np.int64)
+
+
+def _below(table: Counts, points: Int64) -> Int64:
+    """Number of samples below each point."""
+    at = np.searchsorted(table.values, points, side="left")
+    return np.concatenate(([0], table.cumulative))[at].astype(np.int64)
+
+
+def _histogram(tables: Sequence[Counts], number: int) -> dict[str, Any]:
+    edges = edges_of(tables, number)
+    return {
+        "edges": edges.tolist(),
+        "counts": [np.diff(_below(table, edges)).tolist() for table in tables],
+    }
+
+
+def _ccdf(
+    tables: Sequence[Counts], corrected: Sequence[Counts | None], number: int
+) -> dict[str, Any]:
+    everything = [*tables, *(table for table in corrected if table is not None)]
+    ends = [int(table.values[-1]) for table in everything if len(table.values)]
+    points = np.unique(
+        np.concatenate((edges_of(everything, number)[:-1], np.array(ends, np.int64)))
+    )
+
+    def at_least(table: Counts) -> list[int]:
+        reached = table.count - _below(table, points)
+        return [int(n) for n in reached[: int(np.searchsorted(-reached, 0))]]
+
+    return {
+        "x": points.tolist(),
+        "total": [table.count for table in tables],
+        "reached": [at_least(table) for table in tables],
+        "corrected_total": [0 if table is None else table.count for table in corrected],
+        "corrected": [
+            None if table is None or table == raw else at_least(table)
+            for raw, table in zip(tables, corrected, strict=True)
+        ],
+    }
+
+
+def _time(figures: Sequence[Figures]) -> dict[str, Any] | None:
+    lines = [one.timeline for one in figures]
+    if all(line is None for line in lines):
+        return None
+    first = next(line for line in lines if line is not None)
+    marks: list[list[int | str]] = []
+    for number, line in enumerate(lines):
+        if line is None:
+            continue
+        for kind, row in (("missed", line.missed), ("lost", line.lost)):
+            at = np.flatnonzero(row)
+            marks.extend([int(b), number, kind, int(row[b])] for b in at)
+    return {
+        "start_ns": first.start_ns,
+        "bin_ns": first.bin_ns,
+        "low": [[] if line is None else _listed(line.low, line.count) for line in lines],
+        "middle": [[] if line is None else _listed(line.middle, line.count) for line in lines],
+        "high": [[] if line is None else _listed(line.high, line.count) for line in lines],
+        "marks": marks,
+    }
+
+
+def _listed(row: Int64, counts: Int64) -> list[int | None]:
+    return [int(v) if n else None for v, n in zip(row, counts, strict=True)]
+
+
+def _row_bits(low: int, high: int, rows: int) -> int:
+    """How finely values from low to high are told apart on at most ``rows`` log-linear rows."""
+    for bits in range(SUB_BITS, 0, -1):
+        if int(bucket_of(high, bits)) - int(bucket_of(low, bits)) < rows:
+            return bits
+    return 0
+
+
+def _heat(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
+    """The heat maps of the series, or the sum of all, on rows and columns that they share.
+
+    The rows of a series are finer than the shared ones, or the same: log-linear rows nest.
+    """
+    maps = [one.heat for one in figures]
+    filled = [one for one in maps if one is not None and len(one.low)]
+    if not filled:
+        return None
+    scale = filled[0].scale if len({one.scale for one in filled}) == 1 else 1
+
+    def ends(one: Heat, row: Int64) -> Int64:
+        return row * (one.scale // scale)
+
+    low = min(int(ends(one, one.low)[0]) for one in filled)
+    high = max(int(ends(one, one.high)[-1]) for one in filled)
+    bits = _row_bits(low, high, budget.rows)
+    first = int(bucket_of(low, bits))
+    rows = np.arange(first, int(bucket_of(high, bits)) + 1)
+    step = -(-filled[0].columns // budget.columns)
+    columns = -(-filled[0].columns // step)
+    apart = len(figures) <= APART
+    tables = np.zeros((len(figures) if apart else 1, columns, len(rows)), np.int64)
+    for number, one in enumerate(maps):
+        if one is not None and len(one.low):
+            row = bucket_of(ends(one, one.high), bits) - first
+            table = tables[number if apart else 0]
+            np.add.at(table, (one.column // step, row[one.row]), one.count)
+    return {
+        "start_ns": filled[0].start_ns,
+        "bin_ns": filled[0].bin_ns * step,
+        "columns": columns,
+        "low": (bucket_low(rows, bits) * scale).tolist(),
+        "high": (bucket_high(rows, bits) * scale).tolist(),
+        "maps": [pack(table.ravel()) for table in tables],
+    }
+
+
+def _cut(window: Window | None, before: int, after: int) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    start = max(window.at - before, 0)
+    stop = window.at + after + 1
+    if window.loop:  # as much of the loop as there is room for
+        room = 3 * max(before, 1)
+        start = min(max(window.at - room // 2, 0), max(len(window.value) - room, 0))
+        stop = start + room
+    part = slice(start, stop)
+    return {
+        "at": window.at - start,
+        "index": pack_steps(window.index[part]),
+        "due_ns": pack_steps(window.due_ns[part]),
+        "value": pack_signed(window.value[part]),
+    }
+
+
+def against(series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The figures of a quantity's series of the results model over a label whose values are whole
+    numbers, three at least; None where there is no such label. A line for each set of other labels
+    and CPUs; of several such labels that with the most values."""
+    names = dict.fromkeys(name for one in series for name in one["labels"])
+    values = {
+        name: {int(one["labels"][name]) for one in series}
+        for name in names
+        if all(_whole(one["labels"].get(name, "")) for one in series)
+    }
+    label = max(values, key=lambda name: len(values[name]), default="")
+    if not label or len(values[label]) < 3:
+        return None
+    cpus = len({one["cpu"] for one in series}) > 1
+    lines: dict[str, list[tuple[int, int, Mapping[str, Any]]]] = {}
+    for at, one in enumerate(series):
+        if one["max"] is not None:
+            words = [f"{k} {v}" for k, v in one["labels"].items() if k != label]
+            words += [f"CPU {one['cpu']}"] if cpus else []
+            x = int(one["labels"][label])
+            lines.setdefault(", ".join(words), []).append((x, at, one))
+    if not lines:
+        return None
+    rows = {name: sorted(points, key=lambda point: point[:2]) for name, points in lines.items()}
+
+    def figure(name: str) -> list[list[int | None]]:
+        return [[one["percentiles"].get(name) for _, _, one in points] for points in rows.values()]
+
+    return {
+        "label": label,
+        "lines": list(rows),
+        "x": [[x for x, _, _ in points] for points in rows.values()],
+        "low": [[one["min"] for _, _, one in points] for points in rows.values()],
+        "middle": figure("50"),
+        "tail": figure("99"),
+        "high": [[one["max"] for _, _, one in points] for points in rows.values()],
+    }
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 12
+
+
+def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
+    """The samples one by one; of many series those with the largest maxima."""
+    if all(one.around is None for one in figures):
+        return None
+    highest = sorted(range(len(figures)), key=lambda at: -(figures[at].counts.max or 0))[:WINDOWS]
+    shown = [one if at in highest else None for at, one in enumerate(figures)]
+    first = max(budget.reach // 2, 1) - 1
+    return {
+        "around": [one and _cut(one.around, budget.reach, budget.reach) for one in shown],
+        "begin": [one and _cut(one.begin, 0, first) for one in shown],
+        "loops": all(one.around is None or one.around.loop for one in figures),
+    }
+
+
+def overlay(tables: Sequence[Counts], budget: Budget) -> dict[str, Any]:
+    """The arrays behind distributions laid over each other."""
+    return {
+        "histogram": _histogram(tables, budget.histogram),
+        "ccdf": _ccdf(tables, [None] * len(tables), budget.ccdf),
+        "time": None,
+        "heat": None,
+        "window": None,
+    }
+
+
+def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
+    """The arrays behind the pictures of one quantity; one entry for each of its series."""
+    tables = [one.counts for one in figures]
+    return {
+        "histogram": _histogram(tables, budget.histogram),
+        "ccdf": _ccdf(tables, [one.corrected for one in figures], budget.ccdf),
+        "time": _time(figures),
+        "heat": _heat(figures, budget),
+        "window": _windows(figures, budget),
+    }
+
+
+# --- as they stand in the page ---------------------------------------------------------------
+
+
+def folded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of ``picture`` or ``overlay`` with their rows packed, and what else there is."""
+    histogram, ccdf, time = data["histogram"], data["ccdf"], data["time"]
+    found = dict(data)
+    found["histogram"] = {**histogram, "counts": [pack(_array(row)) for row in histogram["counts"]]}
+    found["ccdf"] = {
+        **ccdf,
+        "reached": _falls(ccdf["reached"], ccdf["total"]),
+        "corrected": _falls(ccdf["corrected"], ccdf["corrected_total"]),
+    }
+    if time is not None:
+        bins = [_array([value is None for value in row]) for row in time["high"]]
+        low, middle, high = (
+            [_array([value for value in row if value is not None]) for row in time[key]]
+            for key in ("low", "middle", "high")
+        )
+        found["time"] = {
+            **time,
+            "empty": [pack(one) for one in bins],
+            "low": [pack_signed(np.diff(row, prepend=0)) for row in low],
+            "middle": [pack_signed(b - a) for a, b in zip(low, middle, strict=True)],
+            "high": [pack_signed(b - a) for a, b in zip(middle, high, strict=True)],
+        }
+    return found
+
+
+def unfolded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``folded`` was made of."""
+    histogram, ccdf, time = data["histogram"], data["ccdf"], data["time"]
+    found = dict(data)
+    found["histogram"] = {**histogram, "counts": [unpack(text) for text in histogram["counts"]]}
+    found["ccdf"] = {
+        **ccdf,
+        "reached": _fallen(ccdf["reached"], ccdf["total"]),
+        "corrected": _fallen(ccdf["corrected"], ccdf["corrected_total"]),
+    }
+    if time is not None:
+        found["time"] = {key: value for key, value in time.items() if key != "empty"}
+        empty = [unpack(text) for text in time["empty"]]
+        low = [np.cumsum(_array(unpack_signed(text))) for text in time["low"]]
+        middle = [a + _array(unpack_signed(b)) for a, b in zip(low, time["middle"], strict=True)]
+        high = [a + _array(unpack_signed(b)) for a, b in zip(middle, time["high"], strict=True)]
+        for key, rows in (("low", low), ("middle", middle), ("high", high)):
+            values = [iter(row.tolist()) for row in rows]
+            found["time"][key] = [
+                [None if blank else next(row) for blank in mask]
+                for mask, row in zip(empty, values, strict=True)
+            ]
+    return found
+
+
+def _array(values: Sequence[int]) -> Int64:
+    return np.array(values, np.int64)
+
+
+def _falls(rows: Sequence[Sequence[int] | None], totals: Sequence[int]) -> list[str | None]:
+    """By how much each row falls from one number to the next, from its total on."""
+    return [
+        None if row is None else pack(-np.diff(_array(row), prepend=total))
+        for row, total in zip(rows, totals, strict=True)
+    ]
+
+
+def _fallen(texts: Sequence[str | None], totals: Sequence[int]) -> list[list[int] | None]:
+    return [
+        None if text is None else (total - np.cumsum(_array(unpack(text)))).tolist()
+        for text, total in zip(texts, totals, strict=True)
+    ]

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went on beside the samples, for strips below the picture over time.
+
+The rate at which each load worked, and of the ambience frequency, temperature, interrupts, stolen
+time and system management interrupts, as the agent's records of a step tell. Records are merged
+where there are more than a screen can show: counts are added; of a frequency the least stays, of a
+temperature the largest.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from rtgauge.report.results.ambience import stolen_ns
+
+if TYPE_CHECKING:
+    from rtgauge.store import StoredStep
+    from rtgauge.stream import Ambience, Work
+
+__all__ = ["POINTS", "Strip", "strips"]
+
+POINTS: Final = 300
+LINES: Final = 8
+"""So many CPUs have a line each; of more the least, the median and the largest are drawn."""
+
+Value = float | None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Lines over the time since the step began: ``x[k]`` (s) ends the interval of ``y[..][k]``."""
+
+    title: str
+    unit: str
+    caption: str
+    labels: Sequence[str]
+    x: Sequence[float]
+    y: Sequence[Sequence[Value]]
+
+    def data(self) -> dict[str, Any]:
+        """As the page embeds it."""
+        return {
+            "title": self.title,
+            "unit": self.unit,
+            "labels": list(self.labels),
+            "x": [round(x, 3) for x in self.x],
+            "y": [[None if v is None else float(f"{v:.4g}") for v in row] for row in self.y],
+        }
+
+
+def strips(step: StoredStep, points: int = POINTS) -> list[Strip]:
+    """The strips of a step, those of its loads first; none where nothing was recorded."""
+    return _work(step.work, points) + _ambience(step.ambience, points)
+
+
+def _work(records: Iterable[Work], points: int) -> list[Strip]:
+    loads: dict[str, tuple[str, array[int]]] = {}
+    for record in records:
+        if record.to_ns > record.from_ns:
+            _, numbers = loads.setdefault(record.load, (record.unit, array("q")))
+            numbers.extend((record.count, record.from_ns, record.to_ns))
+    found = []
+    for load, (unit, numbers) in loads.items():
+        count, start, stop = np.frombuffer(numbers, np.int64).reshape(-1, 3).T
+        first = np.arange(0, len(count), _size(len(count), points))
+        rate = np.add.reduceat(count, first) * 1e9 / np.add.reduceat(stop - start, first)
+        last = np.append(first[1:], len(count)) - 1
+        found.append(
+            Strip(
+                f"Load {load}",
+                f"{unit}/s" if unit else "1/s",
+                "Work that the load did. Where it dips, the load was kept from working, or paused.",
+                [load],
+                (stop[last] / 1e9).tolist(),
+                [rate.tolist()],
+            )
+        )
+    return found
+
+
+def _size(records: int, points: int) -> int:
+    """Of so many records at most so many groups of neighbours: how many are in each."""
+    return max(-(-records // max(points, 1)), 1)
+
+
+def _least(values: Sequence[Value]) -> Value:
+    return min((v for v in values if v is not None), default=None)
+
+
+def _largest(values: Sequence[Value]) -> Value:
+    return max((v for v in values if v is not None), default=None)
+
+
+class _Group:
+    """Neighbouring records of the ambience, merged."""
+
+    def __init__(self, start_s: float) -> None:
+        self.start_s = self.end_s = start_s
+        self.frequency_khz: dict[int, int] = {}
+        self.interrupts: dict[int, int] = {}
+        self.steal_ns: dict[int, int] = {}
+        self.smi: int | None = None
+        self.temperature_mc: dict[str, int] = {}
+
+    def add(self, record: Ambience, span_ns: int) -> None:
+        self.end_s = record.time_ns / 1e9
+        for cpu, khz in zip(record.cpus, record.frequency_khz, strict=False):
+            if khz is not None:
+                self.frequency_khz[cpu] = min(khz, self.frequency_khz.get(cpu, khz))
+        for counted, sums in (
+            (record.interrupts, self.interrupts),
+            (stolen_ns(record, span_ns), self.steal_ns),
+        ):
+            for cpu, number in zip(record.cpus, counted, strict=False):
+                sums[cpu] = sums.get(cpu, 0) + number
+        if record.smi is not None:
+            self.smi = record.smi + (self.smi or 0)
+        for zone, value in record.temperature_mc.items():
+            self.temperature_mc[zone] = max(value, self.temperature_mc.get(zone, value))
+
+
+def _groups(records: Collection[Ambience], points: int) -> list[_Group]:
+    groups: list[_Group] = []
+    size = _size(len(records), points)
+    before_ns = 0
+    for number, record in enumerate(records):
+        if number % size == 0:
+            groups.append(_Group(groups[-1].end_s if groups else 0.0))
+        groups[-1].add(record, record.time_ns - before_ns)
+        before_ns = record.time_ns
+    return groups
+
+
+def _ambience(records: Collection[Ambience], points: int) -> list[Strip]:
+    groups = _groups(records, points)
+    if not groups:
+        return []
+    cpus = sorted({cpu for group in groups for cpu in group.interrupts})
+    x = [group.end_s for group in groups]
+
+    def rate(counts: Callable[[_Group], Mapping[int, int]], scale: float) -> list[list[Value]]:
+        lengths = [group.end_s - group.start_s for group in groups]
+        return [
+            [
+                counts(group)[cpu] * scale / length if cpu in counts(group) and length > 0 else None
+                for group, length in zip(groups, lengths, strict=True)
+            ]
+            for cpu in cpus
+        ]
+
+    names = [f"CPU {cpu}" for cpu in cpus]
+    found = [
+        _strip(
+            "Frequency",
+            "MHz",
+            "The least in each interval: a core that clocks down answers late.",
+            names,
+            x,
+            [[_scaled(one.frequency_khz.get(cpu), 1e-3) for one in groups] for cpu in cpus],
+        ),
+        _strip(
+            "Interrupts",
+            "1/s",
+            "All interrupts of each CPU; every one of them delays the task on it.",
+            names,
+            x,
+            rate(lambda group: group.interrupts, 1.0),
+        ),
+        _strip(
+            "Stolen time",
+            "%",
+            "What a hypervisor took away; no setting inside can give it back.",
+            names,
+            x,
+            rate(lambda group: group.steal_ns, 1e-7),
+        ),
+    ]
+    found.append(
+        Strip(
+            "System management interrupts",
+            "count",
+            "The firmware stops all CPUs for each, unseen by the kernel.",
+            ["all CPUs"],
+            x,
+            [[_scaled(group.smi, 1.0) for group in groups]],
+        )
+    )
+    zones = list(dict.fromkeys(zone for group in groups for zone in group.temperature_mc))
+    found.append(
+        _strip(
+            "Temperature",
+            "°C",
+            "The largest in each interval; near its limit a processor slows down.",
+            zones,
+            x,
+            [[_scaled(one.temperature_mc.get(zone), 1e-3) for one in groups] for zone in zones],
+        )
+    )
+    return [one for one in found if any(v is not None for row in one.y for v in row)]
+
+
+def _scaled(value: int | None, scale: float) -> Value:
+    return None if value is None else value * scale
+
+
+def _strip(
+    title: str,
+    unit: str,
+    caption: str,
+    labels: Sequence[str],
+    x: Sequence[float],
+    rows: Sequence[Sequence[Value]],
+) -> Strip:
+    if len(rows) <= LINES:
+        return Strip(title, unit, caption, labels, x, rows)
+    columns = list(zip(*rows, strict=True))
+    many: list[tuple[str, Callable[[Sequence[Value]], Value]]] = [
+        ("least", _least),
+        ("median", _middle),
+        ("largest", _largest),
+    ]
+    return Strip(
+        title,
+        unit,
+        f"{caption} Of {len(rows)} the least, the median and the largest.",
+        [name for name, _ in many],
+        x,
+        [[take(column) for column in columns] for _, take in many],
+    )
+
+
+def _middle(values: Sequence[Value]) -> Value:
+    known = [v for v in values if v is not None]
+    return float(np.median(known)) if known else None

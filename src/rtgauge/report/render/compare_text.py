@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison as text: on a terminal of 80 columns, and in Markdown.
+
+A block for each quantity under each load; in it the contexts, and in each context the sets by their
+letters, below each set what it is of the first one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Group
+from rich.text import Text
+
+from rtgauge.facts import printable
+from rtgauge.report.render.markdown import escape, escape_start, table
+from rtgauge.report.render.terminal import printed
+from rtgauge.report.results import numbers
+from rtgauge.report.results.labels import capital
+from rtgauge.report.sets.compare import FIGURES, method_text, row_name, set_facts, where
+
+__all__ = ["blocks", "figures_of", "left_out", "lines", "markdown", "methods", "ratio", "terminal"]
+
+Document = Mapping[str, Any]
+
+DIFFERENCES: Final = 8
+"""So many differences of the environments stand on a terminal."""
+
+_HEADS: Final = {"min": "min", "50": "median", "max": "max"}
+
+
+def figures_of(quantity: Document) -> list[tuple[str, str]]:
+    """The columns of figures that a quantity has, each with its head: none for the tail where no
+    percentile stands for it."""
+    tail = quantity["tail"]
+    heads = _HEADS if tail is None else {**_HEADS, "tail": f"{tail}{numbers.GAP}%"}
+    return [(name, heads[name]) for name in FIGURES if name in heads]
+
+
+def ratio(value: float | None) -> str:
+    """A multiple with two or three digits that mean something: ``×4.7``."""
+    if value is None:
+        return "–"
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"×{value:.{digits}f}"
+
+
+def blocks(document: Document) -> list[tuple[str, list[Document]]]:
+    """The quantities that share a table, those of one name, load and tail, each with its title."""
+    groups = itertools.groupby(document["quantities"], key=lambda one: (where(one), one["tail"]))
+    return [(title, list(members)) for (title, _), members in groups]
+
+
+def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bool]]:
+    """The rows of a quantity as cells, and whether it is one of ratios."""
+    unit = quantity["unit"]
+    names = [name for name, _ in figures_of(quantity)]
+    columns = [_in_line([row["figures"][name] for row in quantity["rows"]], unit) for name in names]
+    for at, row in enumerate(quantity["rows"]):
+        letter = document["sets"][row["set"]]["letter"]
+        cells = [letter, numbers.count(row["count"])]
+        cells += [column[at] for column in columns]
+        cells += [numbers.count(row["missed"]), numbers.count(row["lost"])]
+        yield cells, False
+        if row["ratio"] is not None:
+            first = document["sets"][0]["letter"]
+            shares = [ratio(row["ratio"][name]) for name in names]
+            yield [f"{letter}/{first}", "", *shares, "", ""], True
+
+
+def _in_line(values: Sequence[float | None], unit: str) -> list[str]:
+    """Figures of one column with their decimal points in line."""
+    figures = [numbers.shown(value, unit) for value in values]
+    most = max((len(one.decimals) for one in figures), default=0)
+    return [
+        one.text + " " * (most - len(one.decimals) + (1 if most and not one.decimals else 0))
+        for one in figures
+    ]
+
+
+def marks(document: Document, quantity: Document) -> list[str]:
+    """What stands against the figures of a quantity, a line for each set."""
+    return [
+        f"{document['sets'][row['set']]['letter']}: {'; '.join(row['marks'])}"
+        for row in quantity["rows"]
+        if row["marks"]
+    ]
+
+
+def left_out(document: Document) -> list[str]:
+    """What stands beside nothing, with the reason, a sentence for each."""
+    letters = [one["letter"] for one in document["sets"]]
+    reasons: dict[str, list[str]] = {}
+    for one in document["apart"]:
+        whose = " and ".join(letters[at] for at in one["sets"])
+        reason = f"measured in different ways in {whose}: {one['reason']}"
+        reasons.setdefault(reason, []).append(_what(one))
+    for one in document["absent"]:
+        whose = numbers.join([letters[at] for at in one["sets"]])
+        reason = f"not in {whose}: {one['reason']}"
+        reasons.setdefault(reason, []).append(_what(one))
+    said = []
+    for reason, what in reasons.items():
+        shown = what[:3] + ([f"{len(what) - 3} more"] if len(what) > 3 else [])
+        said.append(f"{'; '.join(shown)}: {reason}")
+    return said
+
+
+def methods(members: Sequence[Document]) -> list[str]:
+    """How the quantities of a table were measured; once what is true of several."""
+    whose: dict[str, list[str]] = {}
+    for one in members:
+        whose.setdefault(method_text(one), []).append(row_name(one))
+    if len(whose) == 1:
+        return list(filter(None, whose))
+    return [f"{'; '.join(names)}: {text}" for text, names in whose.items() if text]
+
+
+def _what(one: Document) -> str:
+    context = f", {one['context']} context" if one["context"] else ""
+    return f"{where(one)}{context}"
+
+
+def lines(document: Document, width: int) -> list[tuple[str, str]]:
+    """The comparison in lines of at most ``width``, each with its style for a terminal."""
+    found: list[tuple[str, str]] = []
+
+    def wrapped(text: str, first: str, rest: str, style: str = "") -> None:
+        for line in textwrap.wrap(
+            printable(text).replace(numbers.GAP, "\u00a0"),
+            width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
+        ):
+            found.append((line.replace("\u00a0", numbers.GAP), style))
+
+    for one in document["sets"]:
+        wrapped(one["name"], f"{one['letter']:3}", "   ", "bold")
+        wrapped(set_facts(one), "   ", "   ")
+    differences = document["differences"]
+    if differences:
+        found += [("", ""), ("The environments differ in", "bold")]
+        for one in differences[:DIFFERENCES]:
+            values = [
+                f"{each['letter']} {value}"
+                for each, value in zip(document["sets"], one["values"], strict=True)
+            ]
+            wrapped(f"{one['name']}: " + " | ".join(values), "  ", "    ")
+        more = len(differences) - DIFFERENCES
+        if more > 0:
+            found.append((f"  and {more} more: --json, or the report", "dim"))
+    for title, members in blocks(document):
+        found.append(("", ""))
+        wrapped(title, "", "  ", "bold")
+        found += _table(document, members, width)
+        for text in methods(members):
+            wrapped(text, "  ", "    ", "dim")
+        for one in members:
+            for text in marks(document, one):
+                wrapped(f"{row_name(one)}, {text}", "  ! ", "    ", "yellow")
+    if not document["quantities"]:
+        found += [("", ""), ("These sets have nothing in common that was measured alike.", "bold")]
+    if said := left_out(document):
+        found += [("", ""), ("Not side by side", "bold")]
+        for text in said:
+            wrapped(text, "  ", "    ")
+    found.append(("", ""))
+    wrapped(document["note"], "", "", "dim")
+    return found
+
+
+def _table(document: Document, members: Sequence[Document], width: int) -> list[tuple[str, str]]:
+    heads = ["set", "samples", *(head for _, head in figures_of(members[0])), "missed", "lost"]
+    body: list[tuple[str, list[str], bool]] = []
+    for quantity in members:
+        for place, (cells, relative) in enumerate(rows(document, quantity)):
+            body.append(("" if place else printable(row_name(quantity)), cells, relative))
+    if not any(cells[-1] not in ("", "0") for _, cells, _ in body):
+        heads, body = heads[:-1], [(name, cells[:-1], rel) for name, cells, rel in body]
+    sizes = [
+        max(len(head), *(len(cells[at]) for _, cells, _ in body)) for at, head in enumerate(heads)
+    ]
+    figures = sum(sizes) + 2 * len(sizes)
+    room = max((len(name) for name, *_ in body), default=0)
+    above = room + figures > width  # a name that has no room beside its figures stands above them
+    first = 2 if above else room
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        shown = [cells[0].ljust(sizes[0])]
+        shown += [cell.rjust(size) for cell, size in zip(cells[1:], sizes[1:], strict=True)]
+        return "  ".join([name.ljust(first), *shown]).rstrip()
+
+    found = [(line("", heads), "dim")]
+    for name, cells, relative in body:
+        if name and above:
+            shown = textwrap.wrap(name, width, subsequent_indent="  ", break_on_hyphens=False)
+            found += [(one, "") for one in shown]
+        found.append((line("" if above else name, cells), "dim" if relative else ""))
+    return found
+
+
+def terminal(
+    document: Document, width: int = 80, *, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """The comparison for a terminal; without colour it has no control characters."""
+    shown = [Text(line, style or "", no_wrap=True) for line, style in lines(document, width)]
+    return printed(Group(*shown), width, color=color, encoding=encoding)
+
+
+def markdown(document: Document) -> str:
+    """The comparison as a section of Markdown."""
+    parts = ["## Side by side"]
+    heads = ["Set", "What", "Kernel, runs"]
+    parts.append(
+        table(
+            heads,
+            [
+                [escape(one["letter"]), escape(one["name"]), escape(set_facts(one))]
+                for one in document["sets"]
+            ],
+        )
+    )
+    if document["differences"]:
+        parts.append("The environments differ in:")
+        head = ["", *(escape(one["letter"]) for one in document["sets"])]
+        parts.append(
+            table(
+                head,
+                [
+                    [escape(one["name"]), *(escape(value) for value in one["values"])]
+                    for one in document["differences"]
+                ],
+            )
+        )
+    for title, members in blocks(document):
+        parts.append(f"### {escape(capital(title))}")
+        figures = [head for _, head in figures_of(members[0])]
+        head = ["", "set", "samples", *figures, "missed", "lost"]
+        body = [
+            [escape("" if place else row_name(one)), *(escape(cell.strip()) for cell in cells)]
+            for one in members
+            for place, (cells, _) in enumerate(rows(document, one))
+        ]
+        parts.append(table([escape(cell) for cell in head], body, range(2, len(head))))
+        said = [f"{row_name(one)}, {text}" for one in members for text in marks(document, one)]
+        said = [*methods(members), *said]
+        if said:
+            parts.append("\n".join(f"- {escape_start(text)}" for text in said))
+    if said := left_out(document):
+        parts.append("Not side by side:")
+        parts.append("\n".join(f"- {escape_start(text)}" for text in said))
+    parts.append(escape_start(document["note"]))
+    return "\n\n".join(parts)

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTML report: one self-contained file that can be handed to a customer.
+
+Step 11 of the path of a sample, the last. The results model and the arrays of ``pictures`` become
+tables and embedded data; static/report.js draws that data with uPlot. The page fetches nothing: a
+content security policy forbids it and admits only the page's own two scripts and style, by hash.
+Text from a target is escaped by the template, in the data by ``embedded``.
+
+What a measurement is called, means and spans comes from the catalogue that the run carries; no
+measurement is known here by its name.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import importlib.resources
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from rtgauge import __version__
+from rtgauge.report import pictures
+from rtgauge.report.pictures.persistence import bases, is_response
+from rtgauge.report.render.html.comparison import runs_view, steps_view
+from rtgauge.report.render.html.steps import Shared, step_view
+from rtgauge.report.render.html.tables import Cell, Named, ambience_table, counter, span, tags
+from rtgauge.report.results import numbers
+from rtgauge.report.results.labels import (
+    Level,
+    added_text,
+    carried_out,
+    chapters,
+    group_series,
+    lab_text,
+    link_text,
+    load_text,
+    ordinary_policies,
+    peak,
+    realtime_text,
+    target_name,
+    worst,
+)
+from rtgauge.report.results.model import Analysis, Document
+from rtgauge.report.results.points import negative_points, positive_points, verdict_of_run
+from rtgauge.report.results.published import CAUTION
+from rtgauge.report.results.ratings import rating_text
+from rtgauge.report.results.remarks import RULES
+from rtgauge.report.sets.compare import Compared
+
+__all__ = ["Views", "embedded", "render", "views"]
+
+UPLOT: Final = "1.6.32"
+CARD_LIMIT: Final = 8
+
+
+def embedded(data: object) -> Markup:
+    """JSON that can stand inside a script element, whatever strings it holds."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+@dataclass(frozen=True)
+class Views:
+    """What a report shows, before it becomes a page of HTML or the pages of a PDF.
+
+    ``runs`` holds a part for each run, ``beside`` how they compare (None for a single run);
+    ``shared`` the arrays behind the pictures, by the id of their quantity.
+    """
+
+    title: str
+    head: Mapping[str, str]
+    runs: Sequence[Mapping[str, Any]]
+    beside: Mapping[str, Any] | None
+    shared: Shared
+
+
+def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
+    """What a report on the runs of an analysis shows; ``compared`` as for ``runs_view``."""
+    many = len(analysis.runs) > 1
+    groups = [
+        len(members)
+        for run in analysis.model["runs"]
+        for step in run["steps"]
+        for members in group_series(
+            run["series"],
+            [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]],
+        )
+    ]
+    maps = sum(number if number <= pictures.APART else 1 for number in groups)
+    steps = sum(len(run["steps"]) for run in analysis.model["runs"])
+    answers = [
+        analysis.figures[number][key].counts
+        for number, run in enumerate(analysis.model["runs"])
+        for key, one in zip(analysis.places[number], run["series"], strict=False)
+        if is_response(one["name"], one["unit"])
+    ]
+    shared = Shared(
+        pictures.Budget.of(sum(groups), maps, steps), bases=bases(answers), responses=len(answers)
+    )
+    runs = [
+        _run(analysis, number, shared, f"r{number + 1}-" if many else "")
+        for number in range(len(analysis.runs))
+    ]
+    return Views(
+        _title(analysis.model), _head(analysis), runs, runs_view(analysis, shared, compared), shared
+    )
+
+
+def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
+    """The report on the runs of an analysis, as one HTML document."""
+    shown = views(analysis, compared)
+    style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
+    uplot, script = _file("uplot/uPlot.iife.min.js"), _file("report.js")
+    for text in (style, uplot, script):
+        if re.search(r"</(script|style)|<!--", text, re.IGNORECASE):
+            raise AssertionError("a static file would end its own element")
+    return _template().render(
+        version=__version__,
+        uplot=UPLOT,
+        title=shown.title,
+        head=shown.head,
+        runs=shown.runs,
+        beside=shown.beside,
+        style=Markup(style),
+        uplot_script=Markup(uplot),
+        script=Markup(script),
+        data=embedded({name: pictures.folded(one) for name, one in shown.shared.data.items()}),
+        caution=CAUTION,
+        rules=RULES,
+        csp=(
+            "default-src 'none'; "
+            f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+    )
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+@functools.cache
+def _file(name: str) -> str:
+    folder = importlib.resources.files("rtgauge.report.render").joinpath("static")
+    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    source = importlib.resources.files("rtgauge.report.render").joinpath(
+        "templates", "report.html.j2"
+    )
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(source.read_text(encoding="utf-8"))
+
+
+def _title(model: Document) -> str:
+    targets = list(dict.fromkeys(target_name(run) for run in model["runs"]))
+    return "Real-time evaluation of " + numbers.join(targets)
+
+
+def _head(analysis: Analysis) -> dict[str, str]:
+    runs = analysis.model["runs"]
+    first = runs[0] if runs else {}
+    when = str(first.get("started", "")).replace("T", " ").split(".")[0].removesuffix("Z")
+    labels = [run["label"] for run in runs if run.get("label")]
+    environment = first.get("environment", {})
+    if len(runs) > 1:
+        kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
+        labels = [f"{len(runs)} runs", *list(kernels)[:4]]
+        environment = {}
+    subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
+    emulated = dict.fromkeys(text for run in runs if (text := lab_text(run["environment"])))
+    agent = next(
+        (step.header.agent for run in analysis.runs for step in run.steps if step.header), ""
+    )
+    return {
+        "title": _title(analysis.model),
+        "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)])
+        if subtitle
+        else "; ".join(labels),
+        "emulated": "; ".join(emulated),
+        "when": f"{when} UTC" if when else "",
+        "agent": agent,
+    }
+
+
+def _first(document: Mapping[str, Any], *names: str) -> str:
+    for name in names:
+        value = document.get(name)
+        if value not in (None, "", {}, []):
+            return str(value)
+    return ""
+
+
+def _kernel(environment: Mapping[str, Any]) -> tuple[str, str]:
+    kernel = environment.get("kernel") or {}
+    release = _first(kernel, "release")
+    system = _first(kernel, "sysname", "name") or "Linux"
+    return (f"{system} {release}" if release else ""), _first(kernel, "version")
+
+
+def _cpu(environment: Mapping[str, Any]) -> tuple[str, str]:
+    cpu = environment.get("cpu") or {}
+    number = _first(cpu, "count", "online", "cpus")
+    note = f"{number} CPUs" if number.isdigit() and number != "1" else number
+    return _first(cpu, "model", "name", "machine", "architecture"), note
+
+
+def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[str, Any]:
+    run = analysis.model["runs"][number]
+    catalogue = analysis.runs[number].document.get("catalogue") or {}
+    known = {m.get("name"): m for m in catalogue.get("measurements") or ()}
+    views = [
+        step_view(analysis, number, step, known.get(step["measurement"]) or {}, shared, prefix)
+        for step in carried_out(run)
+    ]
+    parts = _chapters(run, views, prefix)
+    if parts:
+        by_anchor = {view["anchor"]: view for view in views}
+        views = [by_anchor[step["anchor"]] for part in parts for step in part.steps]
+    environment = run["environment"]
+    kernel, build = _kernel(environment)
+    cpu, cpus = _cpu(environment)
+    measured = [step for step in carried_out(run) if step["role"] == "measurement"]
+    loads = list(dict.fromkeys(added_text(step["load"]) for step in measured or carried_out(run)))
+    emulated, link = lab_text(environment), link_text(environment)
+    facts = [
+        Named("Target", run["target"], run["label"] or ""),
+        *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
+        *([Named("Reached", "by ssh", link)] if link else []),
+        Named("Kernel", kernel or "unknown", build),
+        Named("Real-time model", realtime_text(environment)),
+        Named("Processor", cpu or "unknown", cpus),
+        Named("C library", environment["libc"] or "unknown"),
+        Named("Load", numbers.join(loads) or "none"),
+        Named(
+            "Length",
+            numbers.duration(run["duration_s"]),
+            f"{len(views)} steps" if len(views) != 1 else "one step",
+        ),
+        Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
+    ]
+    verdict = verdict_of_run(run)
+    return {
+        "prefix": prefix,
+        "title": f"{target_name(run)}{': ' + run['label'] if run['label'] else ''}",
+        "verdict": {
+            "cls": "" if verdict.kind == "note" else f"is-{verdict.kind}",
+            "sign": f"{verdict.kind}!",
+            "title": verdict.text,
+            "text": verdict.note,
+        },
+        "cards": _cards(run, views),
+        "facts": facts,
+        "positive": positive_points(run),
+        "negative": negative_points(run),
+        "steps": views,
+        "chapters": parts,
+        "ratings": [{**one, "rating": rating_text(one["rating"])} for one in run["ratings"]],
+        "overview": [_overview(run, view) for view in views],
+        "ambience": ambience_table(run),
+        "beside": steps_view(analysis, number, shared, prefix),
+        "skipped": [
+            {
+                "anchor": view["anchor"],
+                "name": view["title"],
+                **{key: view["step"][key] for key in ("state", "reason", "remedy")},
+            }
+            for view in views
+            if view["step"]["state"] in ("skipped", "failed")
+        ],
+        "findings": sorted(run["findings"], key=lambda f: -Level.of(f["level"])),
+        "settings": [
+            {
+                "name": name,
+                "before": _text(setting.get("before")),
+                "asked": _text(setting["asked"]),
+                "effective": _text(setting["effective"]),
+                "bad": setting["asked"] is not None and setting["effective"] != setting["asked"],
+                "reason": setting.get("reason") or "",
+            }
+            for name, setting in sorted(environment["settings"].items())
+        ],
+        "environment": [
+            Named(name, text)
+            for name, text in _flat({k: v for k, v in environment.items() if k != "settings"})
+        ]
+        + [Named("boot id", run["boot_id"] or "unknown"), Named("run id", run["id"])],
+    }
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Steps that belong together, by anchor, number and link."""
+
+    name: str
+    anchor: str
+    steps: Sequence[Mapping[str, str]]
+
+
+def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> list[Chapter]:
+    """The chapters of an evaluation. The first step of each gets it as ``opens``, the others
+    None."""
+    for view in views:
+        view["opens"] = None
+    by_step = {view["step"]["step"]: view for view in views}
+    found = []
+    for number, (name, steps) in enumerate(chapters(run).items(), 1):
+        members = [by_step[step["step"]] for step in steps]
+        chapter = Chapter(
+            name,
+            f"{prefix}chapter-{number}",
+            [{key: str(view[key]) for key in ("anchor", "number", "link")} for view in members],
+        )
+        members[0]["opens"] = chapter
+        found.append(chapter)
+    return found
+
+
+def _text(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for key, value in document.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}: ")
+        elif isinstance(value, list | tuple):
+            apart = "; " if any(isinstance(item, Mapping) for item in value) else ", "
+            yield name, apart.join(map(_item, value)) or "–"
+        elif isinstance(value, bool):
+            yield name, "yes" if value else "no"
+        else:
+            yield name, _text(value) or "–"
+
+
+def _item(item: object) -> str:
+    """One of several: of a mapping its names and values in words."""
+    if isinstance(item, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in item.items())
+    return _text(item)
+
+
+def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    cards = []
+    for view in views:
+        if view["step"]["role"] != "measurement":
+            continue
+        for group in view["groups"]:
+            members = [run["series"][place] for place in group["places"]]
+            at = worst(members)
+            if at is None:
+                continue
+            top = members[at]
+            figure = numbers.shown(peak(top), top["unit"])
+            many = len(members) > 1
+            if chapters(run) and not top["interval_ns"]:
+                continue  # of an evaluation what has to be in time; the overview has all
+            missed = sum(one["missed"] for one in members)
+            bound = top["bound"]
+            things = "event" if top["unanswered"] else "sample"
+            things += "" if bound["samples"] == 1 else "s"
+            more = (
+                f"{numbers.count(bound['samples'])} {things} in "
+                f"{numbers.duration(bound['duration_s'])}"
+            )
+            if bound["probability"] < 0.5:
+                more += (
+                    ": with 95 % confidence at most "
+                    f"{numbers.probability(bound['probability'])} further ones"
+                    f"{' of each series' if many else ''} is larger"
+                    f"{' than any answer, or not answered' if top['unanswered'] else ''}."
+                )
+            else:
+                more += ": too few to say anything about further ones."
+            cards.append(
+                {
+                    "anchor": view["anchor"],
+                    "what": view["short"]
+                    if len(view["groups"]) == 1
+                    else f"{view['short']}: {group['title'][:1].lower()}{group['title'][1:]}",
+                    "load": "; ".join(
+                        text
+                        for text in (
+                            load_text(view["step"]["load"]),
+                            ordinary_policies(run, view["step"]),
+                        )
+                        if text
+                    ),
+                    "number": figure.text,
+                    "unit": figure.unit,
+                    "where": "observed maximum"
+                    + (f", on {group['labels'][at]} of {len(members)} series" if many else ""),
+                    "more": more,
+                    "missed": f"{numbers.count(missed)} missed" if missed else "",
+                    "tags": tags(run, view["step"]["step"], set(group["places"])),
+                }
+            )
+    return cards[:CARD_LIMIT]
+
+
+def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
+    step = view["step"]
+    members = [one for one in run["series"] if one["step"] == step["step"]]
+    units = {one["unit"] for one in members}
+    cells = [Cell(str(len(members))), Cell(numbers.count(sum(one["count"] for one in members)))]
+    if len(units) == 1 and worst(members) is not None:
+        unit = units.pop()
+        medians = [one["percentiles"]["50"] for one in members if "50" in one["percentiles"]]
+        cells.append(Cell(span(medians, unit)))
+        at = worst(members)
+        assert at is not None
+        spreads = [one["spread"] for one in members if one["spread"] is not None]
+        cells.append(Cell(numbers.shown(max(spreads, default=None), "").text))
+        cells.append(Cell(numbers.shown(peak(members[at]), unit).full, cls="peak"))
+    else:
+        cells += [Cell("–"), Cell("–"), Cell("–")]
+    cells += [counter(sum(one[key] for one in members)) for key in ("missed", "lost")]
+    return {
+        "anchor": view["anchor"],
+        "name": f"{view['number']} {view['short']}",
+        "chapter": view["opens"],
+        "load": added_text(step["load"]),
+        "state": step["state"],
+        "cells": cells,
+        "tags": tags(run, step["step"]),
+        "none": "none asked" if step["state"] == "complete" else "–",
+    }

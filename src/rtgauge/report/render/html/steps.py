@@ -1,0 +1,616 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step in the HTML report: definition, tables, pictures, verdicts and remarks.
+
+Step 11 of the path of a sample: what the results model and ``pictures`` say of one step becomes
+what the template shows and, in ``Shared``, the data that static/report.js draws. What a measurement
+is called, means and spans comes from the catalogue that the run carries; none is known by its name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rtgauge.report import pictures
+from rtgauge.report.pictures.persistence import (
+    Base,
+    captions,
+    is_response,
+    persistence,
+    trace_of,
+    waits_for_answers,
+    waveforms,
+)
+from rtgauge.report.pictures.strips import Strip, strips
+from rtgauge.report.render.html.tables import (
+    Named,
+    figures_table,
+    more_table,
+    plain_table,
+    published_table,
+)
+from rtgauge.report.results import numbers
+from rtgauge.report.results.labels import (
+    added_text,
+    capital,
+    claim,
+    group_series,
+    peak,
+    series_labels,
+    step_name,
+    step_number,
+    work_text,
+)
+from rtgauge.report.results.model import Analysis, Document
+from rtgauge.report.results.points import Point
+from rtgauge.report.results.published import place_text
+from rtgauge.report.results.sequences import is_sequence, sequences
+
+__all__ = ["Shared", "step_facts", "step_view"]
+
+ROW_LIMIT: Final = 12
+WORST_ROWS: Final = 6
+
+CROWD: Final = 8
+"""More series than these cannot be told apart by colour."""
+
+FEW_TIMES: Final = 5
+"""Fewer distinct times than these make no picture over time."""
+
+_OFF: Final = re.compile(r"0+(\.0+)? ?[a-z]*|no|")
+"""Values by which an option, as its default, asks for nothing."""
+
+
+@dataclass
+class Shared:
+    """What is collected while the page is built, and how many points it may have."""
+
+    budget: pictures.Budget
+    data: dict[str, Any] = field(default_factory=dict)
+    bases: tuple[Base, Base | None] | None = None
+    """The bases of time of all pictures of answers to events."""
+    responses: int = 0
+    """How many series such pictures are of."""
+
+
+def step_view(
+    analysis: Analysis,
+    number: int,
+    step: Document,
+    definition: Mapping[str, Any],
+    shared: Shared,
+    prefix: str,
+) -> dict[str, Any]:
+    run = analysis.model["runs"][number]
+    anchor = f"{prefix}step-{step['step']}"
+    places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    groups = [
+        _group(
+            analysis,
+            number,
+            step,
+            definition,
+            members,
+            f"{anchor}-q{index}",
+            shared,
+            not index,
+        )
+        for index, members in enumerate(group_series(run["series"], places))
+    ]
+    summary = str(definition.get("summary") or "") or step["measurement"]
+    short = step_name(run, step)
+    title = summary[:1].upper() + summary[1:]
+    apart = short.removeprefix(step["measurement"]).removeprefix(": ")
+    if words := apart or _method(step, [run["series"][place] for place in places], definition):
+        title += f" ({words})"
+    load = added_text(step["load"])
+    if step["role"] == "measurement":
+        known = {"none added": "no load added", "unknown": "load unknown"}
+        title += f", {known.get(load, f'under load {load}')}"
+    code = definition.get("code")
+    number_shown = step_number(step)
+    kicker = f"Step {number_shown} · {step['measurement']}" + (f" · {code}" if code else "")
+    if step["role"] == "calibration":
+        kicker += " · calibration"
+    meanings = {
+        str(t.get("name")): str(t.get("meaning") or "") for t in definition.get("tables", ())
+    }
+    return {
+        "step": step,
+        "anchor": anchor,
+        "number": number_shown,
+        "short": short,
+        "link": short + ("" if load in ("none added", "unknown") else f", {load}"),
+        "title": title,
+        "kicker": kicker,
+        "trouble": _trouble(step),
+        "facts": step_facts(step, definition, [run["series"][place] for place in places]),
+        "groups": groups,
+        "tables": [
+            plain_table(table, meanings.get(table["name"], ""))
+            for table in run["tables"]
+            if table["step"] == step["step"] and not is_sequence(table)
+        ],
+        "orders": [
+            plain_table(table, meanings.get(table["name"], ""))
+            for table in run["tables"]
+            if table["step"] == step["step"] and is_sequence(table)
+        ],
+        "sequences": sequences(run, step["step"]),
+        "published": published_table(run, step),
+        "places": [f"{place_text(one, run)}." for one in step["places"]],
+        "chapter": step["chapter"],
+        "page": _page(definition),
+        "verdicts": _verdict_rows(run, step["step"]),
+        "remarks": _remarks(run, step),
+    }
+
+
+def _method(step: Document, series: Sequence[Document], definition: Mapping[str, Any]) -> str:
+    """Which of several named ways a step of its own went: the value of the first option that
+    chooses among them and is a label of its series."""
+    labels = {name for one in series for name in one["labels"]}
+    for option in definition.get("options") or ():
+        name = str(option.get("name"))
+        if name in labels and option.get("type") in ("enum", "enums"):
+            value = str(step["parameters"].get(name) or "")
+            return "" if "," in value else value
+    return ""
+
+
+def _page(definition: Mapping[str, Any]) -> str:
+    """Where the manual says how it is measured."""
+    name = str(definition.get("name") or "")
+    return f"docs/measurements/{name}.md" if re.fullmatch("[a-z0-9-]+", name) else ""
+
+
+def _trouble(step: Document) -> dict[str, str] | None:
+    if step["state"] in ("complete",):
+        return None
+    title = {
+        "failed": "This step failed",
+        "skipped": "This step was skipped",
+        "interrupted": "This step was interrupted",
+        "running": "This step has not ended",
+    }[step["state"]]
+    text = ". ".join(capital(part.rstrip(".")) for part in (step["reason"], step["remedy"]) if part)
+    failed = step["state"] == "failed"
+    return {
+        "cls": "is-fail" if failed else "is-warn",
+        "sign": "fail!" if failed else "warn!",
+        "title": title,
+        "text": text + "." if text else "No reason was recorded.",
+    }
+
+
+def step_facts(
+    step: Document, definition: Mapping[str, Any], series: Sequence[Document] = ()
+) -> list[Named]:
+    """Load, options, budget and length; an option that stands at a default which asks for nothing
+    (0, no, empty) is left out, and one that has no say (empty, and not so by default); what was
+    taken off its ``series`` as the cost of a time stamp."""
+    load = step["load"]
+    name = "none added" if load["name"] == "idle" else load["name"]
+    facts = [Named("Load", name, work_text(load))]
+    if load.get("command"):
+        facts.append(Named("Load command", load["command"]))
+    defaults = {
+        str(option.get("name")): str(option.get("default") or "")
+        for option in definition.get("options") or ()
+    }
+    facts += [
+        Named(name, value or "–")
+        for name, value in step["parameters"].items()
+        if not (_OFF.fullmatch(value) and _OFF.fullmatch(defaults.get(name, "?")))
+        and not (value == "" and defaults.get(name))
+    ]
+    if step["budget"] is not None:
+        rate = step["budget"]["rate_per_hour"]
+        facts.append(
+            Named(
+                "Budget",
+                numbers.shown(step["budget"]["budget_ns"], "ns").full,
+                "must never be exceeded"
+                if not rate
+                else "may be exceeded once an hour"
+                if rate == 1
+                else f"may be exceeded {rate:g} times an hour",
+            )
+        )
+    facts.append(Named("Length", numbers.duration(step["duration_s"])))
+    stamps = {one["stamp_ns"] for one in series if one["stamp_ns"] is not None}
+    if stamps:
+        text = numbers.shown(min(stamps), "ns").full
+        if len(stamps) > 1:
+            text = f"{text} to {numbers.shown(max(stamps), 'ns').full}"
+        facts.append(Named("Time stamp", text, "its cost, taken off each duration"))
+    return facts
+
+
+def _remarks(run: Document, step: Document) -> list[Point]:
+    remarks = []
+    stream = step["stream"]
+    if stream is not None:
+        if stream["lost_records"]:
+            remarks.append(
+                Point(
+                    "fail",
+                    f"{numbers.count(stream['lost_records'])} records of the stream were lost "
+                    "on the way.",
+                )
+            )
+        if stream["dropped_bytes"] or not stream["complete"]:
+            text = f"The stream is not complete: {stream['reason'] or 'it has no trailer'}."
+            note = (
+                f"{numbers.count(stream['dropped_bytes'])} bytes behind the last good record "
+                "were dropped."
+                if stream["dropped_bytes"]
+                else ""
+            )
+            remarks.append(Point("warn", text, note))
+    for event in step["events"]:
+        kind = "note" if event["event"] in ("message", "threshold") else "warn"
+        remarks.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
+    members = [one for one in run["series"] if one["step"] == step["step"]]
+    missed = [one for one in members if one["missed"]]
+    answers = [one for one in missed if waits_for_answers(one["name"], one["unit"])]
+    periods = [one for one in missed if one not in answers]
+    if answers:
+        count = sum(one["missed"] for one in answers)
+        remarks.append(
+            Point(
+                "warn",
+                f"{'1 event was' if count == 1 else f'{numbers.count(count)} events were'} without "
+                "an answer when the next was due.",
+                "How late the answers would have been nobody knows: they are counted, and no "
+                "figure is made up for them.",
+            )
+        )
+    if periods:
+        count = sum(one["missed"] for one in periods)
+        overruns = sum(one["overruns"] for one in periods)
+        remarks.append(
+            Point(
+                "warn",
+                f"{'1 period was' if count == 1 else f'{numbers.count(count)} periods were'} "
+                f"missed in {numbers.count(overruns)} overrun{'' if overruns == 1 else 's'}.",
+                "What was missed has no sample of its own; the corrected figures say how late it "
+                "was.",
+            )
+        )
+    remarks += [Point("note", one["text"]) for one in step["remarks"]]
+    if any(one["source"] == "histogram" for one in members):
+        remarks.append(
+            Point(
+                "note",
+                "Only histograms were sent: values other than the extremes are rounded up by at "
+                "most 1/128.",
+                f"{capital(step['reason'])}."
+                if step["reason"] and step["state"] == "complete"
+                else "",
+            )
+        )
+    return remarks
+
+
+def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
+    """The verdicts of a step, the gravest first; series with the same outcome share a row."""
+    places = [p for p, one in enumerate(run["series"]) if one["step"] == step]
+    names: dict[int, str] = {}
+    groups = group_series(run["series"], places)
+    for members in groups:
+        labels = series_labels([run["series"][p] for p in members])
+        prefix = f"{run['series'][members[0]]['name']}, " if len(groups) > 1 else ""
+        names.update({p: prefix + label for p, label in zip(members, labels, strict=True)})
+    keys = ("rule", "result", "evidence", "remedy")
+    same: dict[tuple[str, ...], list[str]] = {}
+    for verdict in run["verdicts"]:
+        if verdict["step"] == step:
+            whose = same.setdefault(tuple(verdict[key] for key in keys), [])
+            if verdict["series"] in names:
+                whose.append(names[verdict["series"]])
+    order = {"fail": 0, "inconclusive": 1, "skipped": 2, "pass": 3}
+    rows = []
+    for (rule, result, evidence, remedy), whose in sorted(
+        same.items(), key=lambda item: order[item[0][1]]
+    ):
+        everyone = len(whose) == len(places) > 2
+        rows.append(
+            {
+                "rule": numbers.typeset(rule),
+                "whose": f"all {len(whose)} series" if everyone else "; ".join(whose),
+                "result": result,
+                "evidence": numbers.typeset(evidence),
+                "remedy": numbers.typeset(remedy),
+            }
+        )
+    return rows
+
+
+def _group(
+    analysis: Analysis,
+    number: int,
+    step: Document,
+    definition: Mapping[str, Any],
+    members: Sequence[int],
+    name: str,
+    shared: Shared,
+    first: bool,
+) -> dict[str, Any]:
+    """``first``: the quantity below whose picture over time loads and ambience are shown."""
+    run = analysis.model["runs"][number]
+    stored = next(one for one in analysis.runs[number].steps if one.number == step["step"])
+    series = [run["series"][place] for place in members]
+    labels = series_labels(series)
+    unit = series[0]["unit"]
+    described: Mapping[str, Any] = next(
+        (s for s in definition.get("series") or () if s.get("name") == series[0]["name"]), {}
+    )
+    title = series[0]["name"][:1].upper() + series[0]["name"][1:]
+    if series[0]["context"]:
+        title += f" in {series[0]['context']} context"
+    swatches = [f"{at} {len(series)}" if len(series) > 1 else "" for at in range(len(series))]
+    table = figures_table(series, labels, swatches, unit)
+    everything = None
+    if len(series) > ROW_LIMIT:
+        order = sorted(range(len(series)), key=lambda at: -(peak(series[at]) or 0))[:WORST_ROWS]
+        everything = table
+        table = figures_table(
+            [series[at] for at in order],
+            [labels[at] for at in order],
+            [swatches[at] for at in order],
+            unit,
+            f"; the {WORST_ROWS} series with the highest maxima of {len(series)}",
+        )
+    marks = analysis.marks[number] if analysis.marks else {}
+    figures = [analysis.figures[number][analysis.places[number][place]] for place in members]
+    drawn = any(one.kept for one in figures)
+    views = []
+    if drawn:
+        picture = pictures.picture(figures, shared.budget)
+        if _distinct_times(picture["time"]) < FEW_TIMES:
+            picture["time"] = picture["heat"] = None
+        limit = step["budget"]["budget_ns"] if step["budget"] and unit == "ns" else None
+        shown_unit = numbers.unit_name(unit)
+        shared.data[name] = {
+            "labels": labels,
+            "unit": shown_unit,
+            "raw_unit": unit,
+            "div": numbers.divisor(unit),
+            "quantity": series[0]["name"],
+            "file": f"{step['measurement']}-{series[0]['name']}-step-{step_number(step)}",
+            "max": [one["max"] for one in series],
+            "budget": limit,
+            "events": [[event["time_s"], event["text"]] for event in step["events"]],
+            **picture,
+            "against": pictures.against(series),
+            "mark": None if (mark := marks.get(members[0])) is None else [mark.value, mark.text],
+        }
+        found = [] if picture["time"] is None or not first else strips(stored, shared.budget.strip)
+        shared.data[name]["strips"] = [one.data() for one in found]
+        shared.data[name]["grid"] = grid = all(one["interval_ns"] > 0 for one in series)
+        views = _figures(picture, len(series), found, grid)
+        if (over := shared.data[name]["against"]) is not None:
+            views.insert(0, _against(over))
+        if is_response(series[0]["name"], unit):
+            rows = [trace_of(one, step["parameters"]) for one in figures]
+            answers = shared.data[name]["persistence"] = persistence(rows, shared.bases)
+            if answers is not None:
+                answers["waves"] = waveforms(stored.facts)
+            views = (captions(answers, shared.responses > 1) if answers else []) + views
+    return {
+        "id": name,
+        "places": list(members),
+        "labels": labels,
+        "title": title,
+        "meaning": capital(str(described.get("meaning") or "")),
+        "start": str(described.get("from") or ""),
+        "end": str(described.get("to") or ""),
+        "way": _way(_stages(described, series[0]["context"])),
+        "sentences": [claim(series, labels)],
+        "table": table,
+        "all": everything,
+        "all_summary": f"All {len(series)} series",
+        "more": more_table(series, labels, unit),
+        "more_summary": "More figures: without the first sample, corrected percentiles, scheduling",
+        "more_open": False,
+        "figures": views,
+    }
+
+
+def _against(over: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "against",
+        "full": True,
+        "title": f"Against {over['label']}",
+        "caption": "The line joins the medians, the band reaches from the smallest to the 99 % "
+        "value where there are samples enough for one, else to the largest; the triangles are the "
+        f"maxima. Level: constant. Look for what grows with {over['label']}.",
+    }
+
+
+_WAY: Final = (
+    ("event", ("event",)),
+    ("interrupt", ("interrupt",)),
+    ("handler", ("handler",)),
+    ("wake-up", ("wake",)),
+    ("switch", ("switch",)),
+    ("task", ("task", "user")),
+)
+"""The whole way from an event to the task that answers it, and the words by which the stages of a
+catalogue are found on it."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the way; ``inside``: a sample spans it."""
+
+    text: str
+    inside: bool
+
+
+@dataclass(frozen=True)
+class Way:
+    """The stages in order, and which columns the sample spans: from ``start`` to before ``stop``,
+    counted from 1."""
+
+    stages: Sequence[Stage]
+    start: int
+    stop: int
+
+
+def _stages(described: Mapping[str, Any], context: str) -> list[str]:
+    """The stages of a series as the catalogue has them for that context."""
+    other = described.get("stages_in") or {}
+    return [str(stage) for stage in other.get(context) or described.get("stages") or ()]
+
+
+def _way(stages: Sequence[str]) -> Way | None:
+    """The stages that a sample spans, marked on the whole way where that is the one they are on."""
+    if not stages:
+        return None
+    found = [
+        next((at for at, (_, words) in enumerate(_WAY) if any(w in stage for w in words)), -1)
+        for stage in stages
+    ]
+    if -1 in found or any(b != a + 1 for a, b in itertools.pairwise(found)):
+        return Way([Stage(stage, True) for stage in stages], 1, len(stages) + 1)
+    names = [name for name, _ in _WAY]
+    names[found[0] : found[-1] + 1] = stages
+    return Way(
+        [Stage(name, found[0] <= at <= found[-1]) for at, name in enumerate(names)],
+        found[0] + 1,
+        found[-1] + 2,
+    )
+
+
+def _distinct_times(time: Mapping[str, Any] | None) -> int:
+    """At how many places along the time there is a sample or a mark."""
+    if time is None:
+        return 0
+    filled = {at for row in time["high"] for at, value in enumerate(row) if value is not None}
+    return len(filled | {mark[0] for mark in time["marks"]})
+
+
+def _figures(
+    picture: Mapping[str, Any], series: int, below: Sequence[Strip], grid: bool
+) -> list[dict[str, Any]]:
+    corrected = any(row is not None for row in picture["ccdf"]["corrected"])
+    views: list[dict[str, Any]] = [
+        {
+            "kind": "histogram",
+            "full": False,
+            "title": "How often each value occurred",
+            "caption": "The body shows the usual case; single samples far to the right are "
+            "the ones that count.",
+        },
+        {
+            "kind": "ccdf",
+            "full": False,
+            "title": "Share of samples at least this large",
+            "caption": "A steep fall hints at a limit; a long flat tail means that worse is to be "
+            "expected in a longer run."
+            + (" Dashed: corrected for missed periods." if corrected else ""),
+        },
+    ]
+    if picture["time"] is not None:
+        marks = {kind for _, _, kind, _ in picture["time"]["marks"]}
+        look = "look for steps, slopes and peaks at a regular distance."
+        if series <= 2:
+            caption = (
+                "The line follows the largest sample of each bin, the dotted line its median, "
+                f"the band reaches down to the smallest: {look}"
+            )
+        elif series <= 8:
+            caption = (
+                "Each line follows the largest samples of one series, the band spans all samples "
+                f"of all; with one or two series shown, their medians appear: {look}"
+            )
+        else:
+            caption = (
+                "The line follows the largest sample of all series, each dot has the colour of the "
+                f"series it came from, the band reaches down to the smallest: {look}"
+            )
+        if marks:
+            caption += (
+                " Triangles: "
+                + numbers.join(
+                    [
+                        text
+                        for kind, text in (
+                            ("missed", "periods missed (red)"),
+                            ("lost", "samples lost (amber)"),
+                        )
+                        if kind in marks
+                    ]
+                )
+                + "."
+            )
+        views.append(
+            {"kind": "time", "full": True, "title": "Over the time of the step", "caption": caption}
+        )
+    views += [
+        {
+            "kind": "strip",
+            "full": True,
+            "title": f"{one.title} ({one.unit})",
+            # One load after another says the same.
+            "caption": "" if at and below[at - 1].caption == one.caption else one.caption,
+        }
+        for at, one in enumerate(below)
+    ]
+    if picture["heat"] is not None:
+        together = series > len(picture["heat"]["maps"])
+        caption = (
+            "The darker a cell (in the dark: the lighter), the more samples fell into it"
+            + (", those of all series together" if together else "")
+            + ". The line joins the largest samples: no maximum is averaged away. Look for bands "
+            "apart from the body, and for what begins, ends or comes back."
+        )
+        views.append(
+            {"kind": "heat", "full": True, "title": "Where the samples are", "caption": caption}
+        )
+    if series > CROWD:
+        views.append(
+            {
+                "kind": "series",
+                "full": True,
+                "title": "Series beside each other",
+                "caption": "A column for each series, its cells the darker (in the dark: the "
+                "lighter) the more samples they hold; the dot is its maximum. Look for columns "
+                "that differ from their neighbours.",
+            }
+        )
+    if picture["window"] is not None:
+        views.append(
+            {
+                "kind": "around",
+                "full": False,
+                "title": "The test loop of the largest sample"
+                if picture["window"]["loops"]
+                else "Around the largest sample",
+                "caption": "Every sample of that loop, about when it was taken: look for a rhythm, "
+                "and for what the largest had before it."
+                if picture["window"]["loops"]
+                else "Every sample before and after the largest, "
+                + (
+                    "at the time it was due: look for what announced it, how long it lasted, and "
+                    "for gaps, where periods were missed."
+                    if grid
+                    else "one after the other: look for what announced it and how long it lasted."
+                ),
+            }
+        )
+        views.append(
+            {
+                "kind": "begin",
+                "full": False,
+                "title": "The first samples",
+                "caption": ("Each dot is a sample" + (" at the time it was due" if grid else ""))
+                + ": caches and pages are cold at first; look for how soon that wears off.",
+            }
+        )
+    return views

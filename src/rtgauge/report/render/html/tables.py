@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of figures for the HTML report: decimal points in line, intervals below percentiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rtgauge.report.results import numbers
+from rtgauge.report.results.labels import (
+    ambience,
+    capital,
+    highest,
+    peak,
+    realtime_text,
+    tail_percentile,
+    watched,
+)
+from rtgauge.report.results.model import Document
+
+__all__ = [
+    "Cell",
+    "Grid",
+    "Named",
+    "Row",
+    "ambience_table",
+    "column",
+    "counter",
+    "figures_table",
+    "more_table",
+    "plain_table",
+    "published_table",
+    "span",
+    "tags",
+]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure in a table; ``pad`` is drawn invisibly, so that decimal points stand in line."""
+
+    text: str
+    pad: str = ""
+    note: str = ""
+    cls: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    cells: Sequence[Cell]
+    swatch: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of figures with a name for each row."""
+
+    label: str
+    heads: Sequence[str]
+    rows: Sequence[Row]
+    caption: str = ""
+    title: str = ""
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+    text: str
+    note: str = ""
+
+
+NO_INTERVAL: Final = "no interval"
+
+_PERCENTILE_NAMES: Final = {"50": "Median"}
+
+
+def _percentile_head(name: str) -> str:
+    return _PERCENTILE_NAMES.get(name, f"{name}{numbers.GAP}%")
+
+
+def _percentiles(series: Sequence[Document]) -> list[str]:
+    return sorted({name for one in series for name in one["percentiles"]}, key=float)
+
+
+def _interval(one: Document, name: str, unit: str) -> str:
+    ends = one["percentile_ci"].get(name)
+    if ends is None:
+        return ""
+    if ends[0] is None and ends[1] is None:
+        return NO_INTERVAL
+    low, high = (numbers.shown(end, unit).text for end in ends)
+    if low == high:
+        return f"±{numbers.GAP}0"
+    return f"{low if ends[0] is not None else '?'} to {high if ends[1] is not None else '?'}"
+
+
+def counter(number: int) -> Cell:
+    return Cell(numbers.count(number), cls="bad" if number else "zero")
+
+
+def column(
+    values: Sequence[Any], unit: str, notes: Sequence[str] | None = None, cls: str = ""
+) -> list[Cell]:
+    """A column of figures that stand with their decimal points in line; texts stay as they are."""
+    figures = [None if isinstance(value, str) else numbers.shown(value, unit) for value in values]
+    most = max((len(f.decimals) for f in figures if f is not None), default=0)
+    cells = []
+    for at, (value, figure) in enumerate(zip(values, figures, strict=True)):
+        note = notes[at] if notes else ""
+        if figure is None:
+            cells.append(Cell(str(value), cls=cls))
+        else:
+            lacking = most - len(figure.decimals)
+            pad = (
+                ("." if not figure.decimals else "") + "0" * lacking
+                if lacking and value is not None
+                else ""
+            )
+            cells.append(Cell(figure.text, pad, note, cls))
+    return cells
+
+
+def _grid(
+    label: str,
+    first: str,
+    labels: Sequence[str],
+    swatches: Sequence[str],
+    columns: Sequence[tuple[str, list[Cell]]],
+    caption: str,
+) -> Grid:
+    rows = [
+        Row(name, [cells[at] for _, cells in columns], swatches[at])
+        for at, name in enumerate(labels)
+    ]
+    return Grid(label, [first, *(head for head, _ in columns)], rows, caption)
+
+
+def figures_table(
+    series: Sequence[Document],
+    labels: Sequence[str],
+    swatches: Sequence[str],
+    unit: str,
+    which: str = "",
+) -> Grid:
+    names = _percentiles(series)
+    columns: list[tuple[str, list[Cell]]] = [
+        ("Samples", [Cell(numbers.count(one["count"])) for one in series]),
+    ]
+    for head, key in (("First", "first"), ("Min", "min"), ("Mean", "mean")):
+        columns.append((head, column([one[key] for one in series], unit)))
+    for name in names:
+        columns.append(
+            (
+                _percentile_head(name),
+                column(
+                    [one["percentiles"].get(name) for one in series],
+                    unit,
+                    [_interval(one, name, unit) for one in series],
+                ),
+            )
+        )
+    corrected = [(one["corrected"] or {}).get("percentiles") or {} for one in series]
+    tail = tail_percentile(corrected)
+    if tail:
+        head = f"Corrected {_percentile_head(tail)}"
+        columns.append((head, column([table.get(tail) for table in corrected], unit)))
+    columns.append(("Max", column([peak(one) for one in series], unit, cls="peak")))
+    if any(one["interval_ns"] > 0 or one["missed"] for one in series):
+        columns.append(("Missed", [counter(one["missed"]) for one in series]))
+    columns.append(("Lost", [counter(one["lost"]) for one in series]))
+    shown_unit = numbers.unit_name(unit)
+    caption = (f"In {shown_unit}" if shown_unit else "Values") + which
+    if names:
+        caption += "; below each percentile its 95 % interval, from the effective number of samples"
+        if any(_interval(one, name, unit) == NO_INTERVAL for one in series for name in names):
+            caption += f"; {NO_INTERVAL}: too few stretches of the time are independent"
+        if any(name not in one["percentiles"] for one in series for name in names):
+            caption += "; –: too few samples for this percentile"
+            if any(one["unanswered"] for one in series):
+                caption += ", or events without an answer"
+    return _grid("Results", "Series", labels, swatches, columns, caption + ".")
+
+
+def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> Grid:
+    columns: list[tuple[str, list[Cell]]] = []
+    for key, head in (("min", "Min of rest"), ("mean", "Mean of rest"), ("max", "Max of rest")):
+        columns.append((head, column([one["rest"][key] for one in series], unit)))
+    corrected = [one["corrected"] for one in series if one["corrected"] is not None]
+    for name in _percentiles(corrected):
+        head = f"Corrected {_percentile_head(name).lower()}"
+        columns.append(
+            (
+                head,
+                column(
+                    [
+                        ((one["corrected"] or {}).get("percentiles") or {}).get(name)
+                        for one in series
+                    ],
+                    unit,
+                ),
+            )
+        )
+    if any(one["spread"] is not None for one in series):
+        spreads = column([one["spread"] for one in series], "")
+        columns.append((f"99.9{numbers.GAP}% / median", spreads))
+    columns.append(("Overruns", [counter(one["overruns"]) for one in series]))
+    if any(one["interval_ns"] for one in series):
+        columns.append(("Interval", column([one["interval_ns"] or None for one in series], "ns")))
+    columns.append(("CPU", [Cell(str(one["cpu"]) if one["cpu"] >= 0 else "–") for one in series]))
+    columns.append(("Policy", [Cell(one["policy"] or "–") for one in series]))
+    columns.append(("Priority", [Cell(str(one["priority"])) for one in series]))
+    shown_unit = numbers.unit_name(unit)
+    caption = (f"In {shown_unit}. " if shown_unit else "") + "Rest: all samples but the first."
+    return _grid("More figures", "Series", labels, [""] * len(series), columns, caption)
+
+
+def ambience_table(run: Document) -> Grid | None:
+    """What was watched beside all steps: a row for each quantity and CPU."""
+    rows = [
+        Row(label, [Cell(text) for text in figures]) for label, figures in watched(ambience(run))
+    ]
+    if not rows:
+        return None
+    return Grid(
+        "Ambience",
+        ["Watched", "Least", "Mean", "Largest"],
+        rows,
+        "Beside all steps of the run; over time it stands below the pictures of each step.",
+    )
+
+
+def plain_table(table: Document, meaning: str) -> Grid:
+    columns = table["columns"]
+    heads = [
+        head["name"]
+        + (f" ({numbers.unit_name(head['unit'])})" if numbers.unit_name(head["unit"]) else "")
+        for head in columns
+    ]
+    rows = []
+    shown = [
+        column([row[at] if at < len(row) else None for row in table["rows"]], head["unit"])
+        for at, head in enumerate(columns)
+    ]
+    for at in range(len(table["rows"])):
+        cells = [figures[at] for figures in shown]
+        rows.append(Row(cells[0].text if cells else "", cells[1:]))
+    title = capital(table["name"])
+    return Grid(label=title, heads=heads, rows=rows, title=title, meaning=capital(meaning))
+
+
+def published_table(run: Document, step: Document) -> Grid | None:
+    """Published figures beside the results of a step: ours first, for each row of theirs."""
+    rows = step["published"]
+    if not rows:
+        return None
+    what, cells = [], []
+    for one in rows:
+        variant = f", {one['variant']}" if one["variant"] else ""
+        what.append(f"{one['name']}{variant}")
+        places = one["series"]
+        largest = highest(peak(run["series"][place]) for place in places)
+        most = _us(one["max_us"])
+        if one["max_us"] is None:  # a largest sample beside what is none compares nothing
+            largest = None
+        elif one["max_bound"] == "lower":
+            most = f"above {most}"
+        figure = _us(one["value_us"])
+        if one["verdict"]:
+            figure = one["verdict"] if one["value_us"] is None else f"{figure}, {one['verdict']}"
+        length = []
+        if one["samples"] is not None:
+            length.append(f"{numbers.count(one['samples'])} samples")
+        if one["duration_s"] is not None:
+            length.append(numbers.duration(one["duration_s"]))
+        kernel = " ".join(text for text in (one["os"], one["kernel"]) if text)
+        model = realtime_text({"realtime": one["realtime"]}) if one["realtime"] else ""
+        if one["realtime"] == "xenomai":
+            model = ""
+        cells.append(
+            [
+                Cell(_us(one["min_us"])),
+                Cell(_us(one["mean_us"])),
+                Cell(most, cls="peak"),
+                Cell("–" if largest is None else numbers.shown(largest, "ns").text),
+                Cell(figure),
+                Cell(one["board"], note=one["cpu"], cls="words"),
+                Cell(kernel, note=model, cls="words"),
+                Cell(one["load"] or "–", note=", ".join([one["tool"], *length]), cls="words"),
+                Cell(one["source"], note=one["note"], cls="words"),
+            ]
+        )
+    heads = ["Published", "Min", "Mean", "Max", "Max here", "Single figure"]
+    heads += ["Board", "Kernel", "Load", "Source"]
+    works = "; ".join(dict.fromkeys(f"{one['source']}: {one['work']}" for one in rows))
+    return Grid(
+        "Published figures",
+        heads,
+        [Row(name, row) for name, row in zip(what, cells, strict=True)],
+        f"In µs. {works}.",
+    )
+
+
+def _us(value: float | None) -> str:
+    return "–" if value is None else numbers.shown(value * 1000, "ns").text
+
+
+def span(values: Sequence[int], unit: str) -> str:
+    if not values:
+        return "–"
+    low, high = numbers.shown(min(values), unit), numbers.shown(max(values), unit)
+    if low.text == high.text:
+        return low.full
+    return f"{low.text} to {high.full}"
+
+
+def tags(run: Document, step: int, members: set[int] | None = None) -> list[dict[str, str]]:
+    """The verdicts of a step, or of some of its series and the step as a whole, as words with a
+    colour each."""
+    results = [
+        v["result"]
+        for v in run["verdicts"]
+        if v["step"] == step and (members is None or v["series"] in {*members, None})
+    ]
+    tags = []
+    for result in ("fail", "inconclusive", "pass", "skipped"):
+        found = results.count(result)
+        if found:
+            text = result if len(results) == 1 else f"{found} {result}"
+            tags.append({"cls": result, "text": text})
+    return tags

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went on beside the steps of a run, in figures, and what of it disturbed them.
+
+The records of a step (``StoredStep.ambience``) go through once, whatever their number. From them
+come the series of the step ``ambience`` that the results model has after all others, and findings
+where a hypervisor, the firmware or a changing clock stood in the way: a run that was disturbed is
+not passed over in silence. Over time the same records are drawn by ``strips``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rtgauge.report.results import numbers
+
+if TYPE_CHECKING:
+    from rtgauge.stream import Ambience
+
+__all__ = ["MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
+
+Document = dict[str, Any]
+
+MEASUREMENT: Final = "ambience"
+ROLE: Final = "ambience"
+
+STEADY: Final = 0.9
+"""A clock whose slowest reading is at least this share of its fastest one did not change."""
+HOT_MC: Final = 95_000
+"""From here on processors slow themselves down, or are about to."""
+SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass
+class Extent:
+    """Least, mean and largest of readings, each weighted with the time that it stands for."""
+
+    count: int = 0
+    first: int | None = None
+    min: int | None = None
+    max: int | None = None
+    rest_min: int | None = None
+    rest_max: int | None = None
+    sum: float = 0.0
+    weight: float = 0.0
+    rest_sum: float = 0.0
+    rest_weight: float = 0.0
+
+    def add(self, value: int, weight: float = 1.0, amount: float | None = None) -> None:
+        """Take in a reading; ``amount``: the value times its weight, where that is known better."""
+        amount = value * weight if amount is None else amount
+        self.merge(Extent(1, value, value, value, sum=amount, weight=weight))
+
+    def merge(self, later: Extent) -> None:
+        """Take in the readings of ``later``, which follow."""
+        if not self.count:
+            self.__dict__.update(vars(later))
+            return
+        self.count += later.count
+        self.min, self.max = _least(self.min, later.min), _largest(self.max, later.max)
+        self.sum += later.sum
+        self.weight += later.weight
+        self.rest_min = _least(self.rest_min, later.min)
+        self.rest_max = _largest(self.rest_max, later.max)
+        self.rest_sum += later.sum
+        self.rest_weight += later.weight
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; None without readings."""
+        return self.sum / self.weight if self.weight > 0 else None
+
+    @property
+    def rest(self) -> dict[str, int | float | None]:
+        """Least, mean and largest of all readings but the first."""
+        mean = self.rest_sum / self.rest_weight if self.rest_weight > 0 else None
+        return {"min": self.rest_min, "mean": mean, "max": self.rest_max}
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _largest(one: int | None, other: int | None) -> int | None:
+    return max((value for value in (one, other) if value is not None), default=None)
+
+
+def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
+    """For each CPU, the time that a hypervisor took in the ``span_ns`` before the record.
+
+    The kernel books it in steps of 10 ms when the CPU runs again, and may report more than the
+    time between two readings. The excess belongs to the time before.
+    """
+    return [min(stolen, max(span_ns, 0)) for stolen in record.steal_ns]
+
+
+Key = tuple[str, int, str]
+"""Name, CPU (-1: none) and zone (empty: none) of something watched."""
+
+_UNITS: Final = {
+    "frequency": "kHz",
+    "interrupts": "1/s",
+    "steal": "ns/s",
+    "smi": "count",
+    "temperature": "mC",
+}
+
+
+@dataclass
+class Watched:
+    """What the records of one step say, or of several that follow each other.
+
+    ``seconds``: the time that they cover. ``steal_ns``: of each CPU all of it; ``smi``: None where
+    they could not be counted.
+    """
+
+    extents: dict[Key, Extent] = field(default_factory=dict)
+    seconds: float = 0.0
+    steal_ns: dict[int, int] = field(default_factory=dict)
+    smi: int | None = None
+
+    def step(self, records: Iterable[Ambience]) -> Watched:
+        """Take in the records of a step; gives itself."""
+        before: int | None = None
+        for record in records:
+            span_ns = record.time_ns - before if before is not None else 0
+            before = record.time_ns
+            self._state(record, max(span_ns, 1) / SECOND_NS)
+            if span_ns > 0:
+                self._counted(record, span_ns)
+        return self
+
+    def merge(self, later: Watched) -> None:
+        """Take in what was watched beside a later step."""
+        for key, extent in later.extents.items():
+            self.extents.setdefault(key, Extent()).merge(extent)
+        self.seconds += later.seconds
+        for cpu, stolen in later.steal_ns.items():
+            self.steal_ns[cpu] = self.steal_ns.get(cpu, 0) + stolen
+        if later.smi is not None:
+            self.smi = (self.smi or 0) + later.smi
+
+    def _extent(self, name: str, cpu: int = -1, zone: str = "") -> Extent:
+        return self.extents.setdefault((name, cpu, zone), Extent())
+
+    def _state(self, record: Ambience, weight: float) -> None:
+        for cpu, khz in zip(record.cpus, record.frequency_khz, strict=True):
+            if khz is not None:
+                self._extent("frequency", cpu).add(khz, weight)
+        for zone, value in record.temperature_mc.items():
+            self._extent("temperature", zone=zone).add(value, weight)
+
+    def _counted(self, record: Ambience, span_ns: int) -> None:
+        """What was counted since the record before; the first of a step is only the reference."""
+        seconds = span_ns / SECOND_NS
+        self.seconds += seconds
+        steal = stolen_ns(record, span_ns)
+        for name, counts in (("interrupts", record.interrupts), ("steal", steal)):
+            for cpu, number in zip(record.cpus, counts, strict=True):
+                rate = round(number * SECOND_NS / span_ns)
+                self._extent(name, cpu).add(rate, seconds, number)
+        for cpu, stolen in zip(record.cpus, steal, strict=True):
+            self.steal_ns[cpu] = self.steal_ns.get(cpu, 0) + stolen
+        if record.smi is not None:
+            self._extent("smi").add(record.smi)
+            self.smi = (self.smi or 0) + record.smi
+
+    def clock(self, cpu: int) -> tuple[int, int] | None:
+        """The slowest and the fastest reading of a CPU's clock in kHz."""
+        found = self.extents.get(("frequency", cpu, ""))
+        if found is None or found.min is None or found.max is None:
+            return None
+        return found.min, found.max
+
+
+def series(watched: Watched, step: int, confidence: float) -> list[Document]:
+    """The entries of the results model, in the order frequency, interrupts, steal, smi,
+    temperature; within it by CPU.
+
+    Readings are neither independent nor all that there was in between, so that there are no
+    percentiles, and the bound claims nothing.
+    """
+    names = list(_UNITS)
+    keys = sorted(watched.extents, key=lambda key: (names.index(key[0]), *key[1:]))
+    return [_entry(key, watched.extents[key], step, confidence) for key in keys]
+
+
+def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
+    name, cpu, zone = key
+    return {
+        "step": step,
+        "measurement": MEASUREMENT,
+        "name": name,
+        "context": "",
+        "labels": {"zone": zone} if zone else {},
+        "unit": _UNITS[name],
+        "cpu": cpu,
+        "thread": -1,
+        "policy": "",
+        "priority": 0,
+        "interval_ns": 0,
+        "stamp_ns": None,
+        "count": extent.count,
+        "first": extent.first,
+        "min": extent.min,
+        "mean": extent.mean,
+        "max": extent.max,
+        "max_at_least": None,
+        "unanswered": 0,
+        "percentiles": {},
+        "percentile_ci": {},
+        "effective_samples": None,
+        "clustering": None,
+        "spread": None,
+        "rest": extent.rest,
+        "missed": 0,
+        "lost": 0,
+        "overruns": 0,
+        "corrected": None,
+        "bound": {
+            "samples": 0,
+            "effective_samples": 0,
+            "duration_s": 0.0,
+            "confidence": confidence,
+            "probability": 1.0,
+            "rate_per_hour": None,
+            "period_s": None,
+        },
+        "source": "samples",
+        "histogram": [],
+    }
+
+
+# --- what disturbed ------------------------------------------------------------------------------
+
+
+def findings(steps: Sequence[tuple[str, Sequence[int], Watched]]) -> list[Document]:
+    """What of the ambience limits what the numbers say: each thing once, with its worst step.
+
+    ``steps``: of each its name for people, the CPUs measured (none: all of them) and what was
+    watched beside it.
+    """
+    found = [check(steps) for check in (_steal, _smi, _clock, _heat)]
+    return [one for one in found if one is not None]
+
+
+_Steps = Sequence[tuple[str, Sequence[int], Watched]]
+
+
+def _others(many: int) -> str:
+    return f"; {many - 1} other {'step' if many == 2 else 'steps'} likewise" if many > 1 else ""
+
+
+def _steal(steps: _Steps) -> Document | None:
+    worst: list[tuple[float, str, int, int]] = []
+    for where, cpus, watched in steps:
+        stolen = {
+            cpu: ns for cpu, ns in watched.steal_ns.items() if ns and (not cpus or cpu in cpus)
+        }
+        if stolen and watched.seconds > 0:
+            cpu = max(stolen, key=lambda cpu: stolen[cpu])
+            share = stolen[cpu] / SECOND_NS / watched.seconds
+            most = watched.extents["steal", cpu, ""].max or 0
+            worst.append((share, where, cpu, most))
+    if not worst:
+        return None
+    share, where, cpu, most = max(worst)
+    return {
+        "check": "steal-time",
+        "found": f"a hypervisor took {_percent(share)} of the time of CPU {cpu} in {where}, "
+        f"up to {_percent(most / SECOND_NS)} between two readings" + _others(len(worst)),
+        "level": "warning",
+        "why": "while a hypervisor runs something else the measured task stands still: its "
+        "latencies are the hypervisor's, not this system's",
+        "remedy": "measure on the machine itself, or give the virtual CPUs real ones of their own",
+    }
+
+
+def _smi(steps: _Steps) -> Document | None:
+    worst = [(watched.smi, where) for where, _, watched in steps if watched.smi]
+    if not worst:
+        return None
+    count, where = max(worst)
+    return {
+        "check": "smi",
+        "found": f"{numbers.count(count)} system management "
+        f"{'interrupt' if count == 1 else 'interrupts'} in {where}" + _others(len(worst)),
+        "level": "warning",
+        "why": "the firmware stops all CPUs for each, unseen by the kernel: the largest latencies "
+        "may be the firmware's",
+        "remedy": "turn off in the firmware what causes them (legacy USB, power capping, "
+        "monitoring of the board), and measure again",
+    }
+
+
+def _clock(steps: _Steps) -> Document | None:
+    worst: list[tuple[float, str, int, tuple[int, int]]] = []
+    for where, cpus, watched in steps:
+        clocks = {
+            cpu: clock
+            for name, cpu, _ in watched.extents
+            if name == "frequency" and (not cpus or cpu in cpus)
+            if (clock := watched.clock(cpu)) is not None and clock[0] < STEADY * clock[1]
+        }
+        if clocks:
+            cpu = min(clocks, key=lambda cpu: clocks[cpu][0] / clocks[cpu][1])
+            low, high = clocks[cpu]
+            worst.append((low / high, where, cpu, clocks[cpu]))
+    if not worst:
+        return None
+    _, where, cpu, (low, high) = min(worst)
+    return {
+        "check": "frequency-change",
+        "found": f"the clock of CPU {cpu} went between {numbers.count(low / 1000)} and "
+        f"{numbers.count(high / 1000)} MHz in {where}" + _others(len(worst)),
+        "level": "warning",
+        "why": "a CPU that clocks down needs longer for the same path, and a change of the clock "
+        "itself takes time; a processor that gets too hot does it by itself",
+        "remedy": "measure with the governor performance (--prepare sets it), and see to the "
+        "cooling if the clock still falls",
+    }
+
+
+def _heat(steps: _Steps) -> Document | None:
+    hot = [
+        (extent.max, where, zone)
+        for where, _, watched in steps
+        for (name, _, zone), extent in watched.extents.items()
+        if name == "temperature" and extent.max is not None and extent.max >= HOT_MC
+    ]
+    if not hot:
+        return None
+    most, where, zone = max(hot)
+    return {
+        "check": "temperature",
+        "found": f"{most / 1000:.0f} °C at {zone} in {where}"
+        + _others(len({where for _, where, _ in hot})),
+        "level": "warning",
+        "why": "near its limit a processor slows itself down, and everything takes longer",
+        "remedy": "see to the cooling, and measure again",
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"

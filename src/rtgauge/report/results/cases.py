@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as test cases, which JUnit XML and KTAP share (docs/report.md says how they are mapped).
+
+A run becomes one case for how it was carried out, and a group of cases for each step: the step
+itself, its verdicts, and the series that nothing was required of. Only what was required and did
+not hold fails; what could not be carried out is an error; what is not decided counts as skipped.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rtgauge.report.results import numbers
+from rtgauge.report.results.labels import (
+    Level,
+    bound_sentence,
+    carried_out,
+    group_series,
+    load_text,
+    peak,
+    series_labels,
+    step_name,
+    step_number,
+    tail_percentile,
+    target_name,
+)
+from rtgauge.report.results.published import place_text
+from rtgauge.report.results.ratings import rating_text
+
+__all__ = ["Case", "Group", "RunCases", "cases_of", "plain", "series_names", "step_title"]
+
+Document = Mapping[str, Any]
+
+_UNSEEN = ("Cc", "Cf", "Co", "Cs")
+_STATES = {"complete": "pass", "failed": "error", "skipped": "skip"}
+_RESULTS = {"pass": "pass", "fail": "fail", "inconclusive": "skip", "skipped": "skip"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``outcome`` is pass, fail, error or skip; ``why`` says what it rests on, in one line;
+    ``lines`` are the figures."""
+
+    name: str
+    outcome: str
+    why: str = ""
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The cases of a step."""
+
+    name: str
+    seconds: float
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCases:
+    """The cases of a run. ``facts`` and ``findings`` tell about it and decide nothing."""
+
+    id: str
+    name: str
+    target: str
+    started: str
+    seconds: float
+    case: Case
+    facts: tuple[tuple[str, str], ...]
+    findings: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+
+def plain(value: object) -> str:
+    """Text from a target on one line, without control characters and what XML has no room for."""
+    return "".join(
+        "\ufffd"
+        if unicodedata.category(character) in _UNSEEN or ord(character) & 0xFFFE == 0xFFFE
+        else character
+        for character in " ".join(str(value).split())
+    )
+
+
+def step_title(run: Document, step: Document) -> str:
+    """What a step is called: its number, measurement, what tells it from others, and load."""
+    number, load = step_number(step), load_text(step["load"])
+    return plain(f"step {number} {step_name(run, step)}, {load}")
+
+
+def series_names(run: Document, step: int) -> dict[int, str]:
+    """Place in the run's series -> a name that tells it from the step's others."""
+    places = [place for place, one in enumerate(run["series"]) if one["step"] == step]
+    names: dict[int, str] = {}
+    for members in group_series(run["series"], places):
+        labels = series_labels([run["series"][place] for place in members])
+        for place, label in zip(members, labels, strict=True):
+            name = run["series"][place]["name"]
+            names[place] = plain(name if label == name else f"{name}, {label}")
+    return dict(zip(names, _distinct(names.values()), strict=True))
+
+
+def figures(one: Document) -> tuple[str, ...]:
+    """A series in a few lines."""
+    if not one["count"] and not one["unanswered"]:
+        return ("no sample was taken",)
+    unit = one["unit"]
+    shown = {"min": one["min"], "median": one["percentiles"].get("50")}
+    shown |= {"99.9 %": one["percentiles"].get("99.9"), "max": peak(one)}
+    if one["missed"] and one["corrected"]:
+        corrected = one["corrected"]["percentiles"]
+        if name := tail_percentile([corrected]):
+            shown[f"corrected {name} %"] = corrected[name]
+    text = ", ".join(
+        f"{name} {numbers.shown(value, unit).full}"
+        for name, value in shown.items()
+        if value is not None
+    )
+    counts = [f"{numbers.count(one['count'])} samples"]
+    counts += [f"{numbers.count(one[key])} {key}" for key in ("missed", "lost") if one[key]]
+    return tuple(plain(line) for line in (text, ", ".join(counts), bound_sentence(one)) if line)
+
+
+def cases_of(run: Document) -> RunCases:
+    """The cases of one run of the results model."""
+    environment = run["environment"]
+    kernel = environment["kernel"].get("release")
+    facts = {
+        "run": run["id"],
+        "study": run["study"],
+        "label": run["label"],
+        "kernel": kernel,
+        "realtime": environment["realtime"],
+        "libc": environment["libc"],
+        "boot_id": run["boot_id"],
+    }
+    target = plain(target_name(run)) or "localhost"
+    return RunCases(
+        id=plain(run["id"]) or "unnamed",
+        name=target + (f", {plain(run['label'])}" if run["label"] else ""),
+        target=target,
+        started=plain(run["started"]),
+        seconds=float(run["duration_s"] or 0),
+        case=_carried_out("run", run),
+        facts=tuple((name, plain(value)) for name, value in facts.items() if value),
+        findings=tuple(_finding(finding) for finding in _by_weight(run["findings"]))
+        + tuple(_rating(rating) for rating in run["ratings"]),
+        groups=tuple(_group(run, step) for step in carried_out(run)),
+    )
+
+
+def _group(run: Document, step: Document) -> Group:
+    cases = [_carried_out("measured", step, (*_events(step), *_remarks(step), *_places(run, step)))]
+    names = series_names(run, step["step"])
+    judged = set()
+    for verdict in run["verdicts"]:
+        if verdict["step"] != step["step"]:
+            continue
+        at = verdict["series"]
+        judged.add(at)
+        why = _sentences(verdict["evidence"], verdict["remedy"])
+        if verdict["result"] == "inconclusive":
+            why = f"inconclusive: {why}" if why else "inconclusive"
+        elif verdict["result"] != "pass":
+            why = why or verdict["result"]
+        cases.append(
+            Case(
+                plain(verdict["rule"]) + (f" ({names[at]})" if at in names else ""),
+                _RESULTS[verdict["result"]],
+                why,
+                figures(run["series"][at]) if at in names else (),
+            )
+        )
+    for place, name in names.items():
+        if place not in judged:
+            lines = figures(run["series"][place])
+            empty = not run["series"][place]["count"]
+            cases.append(Case(name, "skip" if empty else "pass", lines[0] if empty else "", lines))
+    renamed = zip(_distinct(case.name for case in cases), cases, strict=True)
+    return Group(
+        step_title(run, step),
+        float(step["duration_s"] or 0),
+        tuple(Case(name, case.outcome, case.why, case.lines) for name, case in renamed),
+    )
+
+
+def _carried_out(name: str, entry: Document, lines: tuple[str, ...] = ()) -> Case:
+    state = entry["state"]
+    why = _sentences(entry["reason"], entry["remedy"])
+    outcome = _STATES.get(state, "error")
+    if outcome != "pass":
+        why = f"{state}: {why}" if why and outcome == "error" else why or state
+    return Case(name, outcome, why, lines)
+
+
+def _events(step: Document) -> tuple[str, ...]:
+    return tuple(
+        plain(f"{event['text']} (at {numbers.duration(event['time_s'])})")
+        for event in step["events"]
+    )
+
+
+def _remarks(step: Document) -> tuple[str, ...]:
+    return tuple(plain(f"remark: {one['text']}") for one in step["remarks"])
+
+
+def _places(run: Document, step: Document) -> tuple[str, ...]:
+    return tuple(plain(f"place: {place_text(one, run)}") for one in step["places"])
+
+
+def _by_weight(findings: Iterable[Document]) -> list[Document]:
+    return sorted(findings, key=lambda finding: -Level.of(finding["level"]))
+
+
+def _rating(rating: Document) -> str:
+    words = f"rating: {rating['subject']} {rating_text(rating['rating'])}, by the evaluator"
+    return plain(f"{words}: {rating['reason']}" if rating["reason"] else words)
+
+
+def _finding(finding: Document) -> str:
+    text = f"{finding['level']}: {finding['check']}: {finding['found']}"
+    return plain(_sentences(text, finding["remedy"]))
+
+
+def _sentences(first: str, second: str) -> str:
+    return plain(numbers.typeset("; ".join(text for text in (first, second) if text.strip())))
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names, none empty and none twice."""
+    found: list[str] = []
+    seen: set[str] = set()
+    for name in names:
+        whole = name.strip() or "unnamed"
+        one, number = whole, 1
+        while one in seen:
+            number += 1
+            one = f"{whole} ({number})"
+        seen.add(one)
+        found.append(one)
+    return found

@@ -1,0 +1,996 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over the stored samples of a series, after which nobody looks at a sample again.
+
+Step 9 of the path of a sample: sealed samples -> here -> results model and pictures.
+
+Chunks come from the store and go through ``stats.TimelineBuilder``, which fills the exact table of
+values and the time bins together. Where periods were missed, the samples before the gaps are
+picked up on the way, for the correction. Series are spread over a few threads, and few long ones
+are each shared by several (NumPy and the Parquet reader work without the interpreter's lock most
+of the time); memory is that of one chunk and one builder for each thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtgauge import stats
+from rtgauge.catalogue import parse_duration
+from rtgauge.report.pictures.persistence import is_response, waits_for_answers
+from rtgauge.stats import Counts
+
+if TYPE_CHECKING:
+    from rtgauge.store import Chunk, StoredSeries, StoredStep
+    from rtgauge.stream import SeriesInfo
+
+__all__ = ["Figures", "Heat", "Lead", "TimeBins", "Window", "gather", "intervals", "percentiles"]
+
+Int64 = NDArray[np.int64]
+
+THREADS: Final = min(4, max(2, os.cpu_count() or 1))
+BINS: Final = 600
+_ALL_BINS: Final = 80_000
+"""Bins of time of all series together: what a report holds of them stays below 1.5 MB."""
+
+HEAT_COLUMNS: Final = 300
+HEAT_ROWS: Final = 120
+
+REACH: Final = 200
+"""So many samples before the largest one, and after it, are shown one by one."""
+
+FIRST: Final = 100
+"""So many samples of the beginning are shown one by one."""
+
+LOOP: Final = 600
+"""Of the test loop of the largest sample so many before it, and after it, are kept."""
+
+LEAST: Final = 10
+"""A test loop of fewer samples is not shown by itself."""
+
+_LEAD: Final = 1 << 17
+_ALL_LEADS: Final = 4_000_000
+"""So many samples of the beginning of a series, and of all series, are looked through by rules."""
+
+_PIECE: Final = 1 << 18
+"""So many occasions of missed periods are reckoned with at once."""
+
+
+@dataclass(frozen=True)
+class TimeBins:
+    """Least, median and largest value of each bin of time; values mean nothing where count is 0."""
+
+    start_ns: int
+    bin_ns: int
+    count: Int64
+    low: Int64
+    middle: Int64
+    high: Int64
+    missed: Int64
+    lost: Int64
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Where samples are in time x value: the filled cells of the series' heat map.
+
+    Columns begin at ``start_ns`` and are ``bin_ns`` wide; row r holds the samples whose value,
+    before it is multiplied with ``scale``, lies from ``low[r]`` to ``high[r]``, inclusive.
+    """
+
+    start_ns: int
+    bin_ns: int
+    columns: int
+    low: Int64
+    high: Int64
+    scale: int
+    column: NDArray[np.int32]
+    row: NDArray[np.int32]
+    count: Int64
+
+
+@dataclass(frozen=True)
+class Window:
+    """Samples that follow each other: index, due time (with its dither) and value; ``at`` is the
+    place among them of the one that they are about. ``loop``: they are of one test loop of a series
+    without a grid, and ``due_ns`` is about when each was taken."""
+
+    index: Int64
+    due_ns: Int64
+    value: Int64
+    at: int
+    loop: bool = False
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The first samples of a series: due times (without dither) and values in its unit."""
+
+    due_ns: Int64
+    value: Int64
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that the samples of one series say.
+
+    ``taken`` counts what was lost after it was taken, ``kept`` and ``counts`` do not; ``max``
+    includes the largest of the lost ones. ``lost_runs``: number and largest of each run of lost
+    samples. ``unknown``: periods skipped after a sample that was lost, so that nobody knows when
+    the task woke up. ``corrected`` is None without a time grid, or where the values before
+    the gaps are not known. ``around``: the samples around the largest one that was kept, the
+    earliest of equals; ``begin``: the first ones.
+    """
+
+    counts: Counts
+    corrected: Counts | None
+    unknown: int
+    taken: int
+    kept: int
+    missed: int
+    lost: int
+    lost_runs: tuple[tuple[int, int], ...]
+    overruns: int
+    first: int | None
+    max: int | None
+    rest: dict[str, int | float | None]
+    duration_s: float
+    timeline: TimeBins | None
+    heat: Heat | None = None
+    around: Window | None = None
+    begin: Window | None = None
+    lead: Lead | None = None
+    starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    """When the test loops of the step began, those of its other series too."""
+    episodes: tuple[int, int] | None = None
+    """Lower and upper limit of the number of episodes, missed periods included. None where the
+    times of exceedances are not known, or without a budget."""
+    unanswered: Counts | None = None
+    """For answers to events: the events without one, each at a lower limit of its answer time. None
+    for other series."""
+    clustering: stats.Clustering | None = None
+    effective: Mapping[str, int | None] | None = None
+    """The effective number of samples around each percentile (``stats.effective_sizes``)."""
+    halves: tuple[Counts, Counts] | None = None
+    """Of answers to events: those to every other event, from the first and from the second on."""
+    missed_halves: tuple[int, int] = (0, 0)
+    """The events of both halves that have no answer."""
+
+
+def percentiles(figures: Sequence[Figures]) -> dict[str, int]:
+    """The percentiles of series together. For answers to events they cover all events; a percentile
+    that lies among unanswered events is left out."""
+    open_ = [one.unanswered for one in figures if one.unanswered and one.unanswered.count]
+    whole = Counts.merged([*(one.counts for one in figures), *open_])
+    limit = min((table.min for table in open_ if table.min is not None), default=None)
+    found = stats.percentile_table(whole)
+    return {name: value for name, value in found.items() if limit is None or value < limit}
+
+
+def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None, int | None]]:
+    """The intervals of these percentiles; a limit among events without an answer is left open."""
+    open_, sizes = figures.unanswered, dict(figures.effective or {})
+    if open_ is None or open_.min is None:
+        return stats.percentile_intervals(figures.counts, confidence, effective=sizes)
+    limit, names = open_.min, percentiles([figures])
+    whole = Counts.merged((figures.counts, open_))
+    for name, size in sizes.items():
+        sizes[name] = size and max(size * whole.count // figures.counts.count, 1)
+    found = stats.percentile_intervals(whole, confidence, names, sizes)
+    return {
+        name: (low, high if high is not None and high < limit else None)
+        for name, (low, high) in found.items()
+    }
+
+
+def gather(
+    series: Sequence[tuple[StoredSeries, StoredStep]], *, pictures: bool = True
+) -> list[Figures]:
+    """The figures of each series, in the order given; with ``pictures`` the time bins too."""
+    if not series:
+        return []
+    at_once = min(THREADS, len(series))
+    share = max(1, THREADS // len(series))
+    lead = min(_ALL_LEADS // len(series), _LEAD)
+    with ThreadPoolExecutor(at_once) as pool:
+        rhythms = _rhythms(series, list(pool.map(lambda pair: _loops(pair[0], lead), series)))
+
+        def one(pair: tuple[StoredSeries, StoredStep], rhythm: _Rhythm) -> Figures:
+            figures = _figures(*pair, len(series), pictures, share, lead, rhythm)
+            pace = rhythm.pace
+            return (
+                figures if pace is None else _in_loop(replace(figures, starts=rhythm.starts), pace)
+            )
+
+        return list(pool.map(one, series, rhythms))
+
+
+@dataclass(frozen=True)
+class _Rhythm:
+    """Of a series: the pace of its test loops, None on a time grid; the start times of all test
+    loops of its step; and a lower limit of the time at which the samples of the step end."""
+
+    pace: stats.Pace | None
+    starts: Int64
+    until_ns: int
+
+
+def _loops(series: StoredSeries, lead: int) -> Lead | None:
+    """The first samples of a series without a time grid; None of any other."""
+    info = series.info
+    if info.interval_ns or info.histogram_only:
+        return None
+    chunk = next((one for one in series.chunks() if len(one.value)), None)
+    if chunk is None:
+        return None
+    _, due_ns, value = _part(chunk, 0, lead)
+    return Lead(due_ns, _durations(info, value))
+
+
+def _rhythms(
+    series: Sequence[tuple[StoredSeries, StoredStep]], loops: Sequence[Lead | None]
+) -> list[_Rhythm]:
+    """The rhythm of each series, from the test loops with which each begins."""
+    times: dict[int, list[Int64]] = {}
+    for (_, step), one in zip(series, loops, strict=True):
+        times.setdefault(id(step), []).append(np.zeros(0, np.int64) if one is None else one.due_ns)
+    starts = {step: np.unique(np.concatenate(some)) for step, some in times.items()}
+    paces = [
+        None if one is None else stats.pace(one.due_ns, one.value, starts[id(step)])
+        for (_, step), one in zip(series, loops, strict=True)
+    ]
+    until: dict[int, int] = {}
+    for (stored, step), one, pace in zip(series, loops, paces, strict=True):
+        if one is not None and pace is not None:
+            most = int(np.unique(one.due_ns, return_counts=True)[1].max())
+            end = stored.totals.last_due_ns + min(int(most * pace.distance_ns), _LONGEST_NS)
+            until[id(step)] = max(until.get(id(step), end), end)
+    return [
+        _Rhythm(pace, starts[id(step)], until.get(id(step), _NEVER))
+        for (_, step), pace in zip(series, paces, strict=True)
+    ]
+
+
+def _durations(info: SeriesInfo, value: Int64) -> Int64:
+    """Duration of each sample in ns; 0 for other units."""
+    return value * info.scale if info.unit == "ns" else np.zeros(len(value), np.int64)
+
+
+def _in_loop(figures: Figures, pace: stats.Pace) -> Figures:
+    """The figures with the samples around the largest placed in their test loop."""
+    window, lead = figures.around, figures.lead
+    if window is None or lead is None or not len(lead.value):
+        return figures
+    loop = window.due_ns == window.due_ns[window.at]
+    whole = not loop[0] or window.index[0] == 0
+    whole = whole and (not loop[-1] or window.index[-1] + 1 == figures.taken)
+    if int(loop.sum()) < LEAST or not whole:  # hardly a loop; or more than are looked at
+        return figures
+    value = window.value[loop]
+    times = pace.within(float(window.due_ns[window.at]), value).astype(np.int64)
+    at = window.at - int(np.flatnonzero(loop)[0])
+    return replace(figures, around=Window(window.index[loop], times, value, at, loop=True))
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """A run of samples that were taken but not kept."""
+
+    index: int
+    time_ns: int
+    count: int
+    largest: int
+
+
+_NEVER: Final = -(2**63)
+_LONGEST_NS: Final = 10**12
+"""Of a test loop, whatever its samples say."""
+
+_UNKNOWN: Final = -(2**63)
+"""The largest of lost samples where nobody knows it (docs/stream.md)."""
+
+
+def _losses(series: StoredSeries) -> list[_Loss]:
+    rows = zip(*(row.tolist() for row in series.lost_events), strict=True)
+    return [_Loss(*row) for row in rows]
+
+
+def _scaled(counts: Counts, scale: int) -> Counts:
+    """The table in the unit of the series instead of the unit of its samples."""
+    if scale == 1 or not counts.count or counts.min is None or counts.max is None:
+        return counts
+    if scale < 1:
+        raise ValueError(f"a scale is at least 1, not {scale}")
+    return Counts(
+        counts.values * scale,
+        counts.counts,
+        counts.sum * scale,
+        counts.min * scale,
+        counts.max * scale,
+        counts.sub_bits,
+    )
+
+
+def _figures(
+    series: StoredSeries,
+    step: StoredStep,
+    number: int,
+    pictures: bool,
+    share: int,
+    lead: int,
+    rhythm: _Rhythm,
+) -> Figures:
+    """``number``: number of series gathered. ``lead``: number of first samples to keep."""
+    info, totals = series.info, series.totals
+    losses = _losses(series)
+    gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
+    lost_runs = tuple(
+        (loss.count, loss.largest * info.scale) for loss in losses if loss.largest > _UNKNOWN
+    )
+    timeline: TimeBins | None = None
+    heat: Heat | None = None
+    around = begin = kept_max = clustering = None
+    effective: dict[str, int | None] | None = None
+    leading: Lead | None = None
+    # of a series that has all of its values in the histogram alone, samples tell when, no more
+    partial = bool(series.withheld and series.histogram)
+    # An event without an answer says nothing of how late one would have been.
+    answers = waits_for_answers(info.name, info.unit)
+    missed = max(totals.missed, int(gap_count.sum()))
+    unanswered = _unanswered(series, step, missed) if answers else None
+    over = None
+    if not partial and not info.histogram_only and info.interval_ns > 0:
+        over = _Exceeding.of(series, step, unanswered)
+    if info.histogram_only:
+        counts = _from_histogram(series)
+        first = None
+        known = np.zeros(len(gap_index), np.bool_)
+        before = np.zeros(len(gap_index), np.int64)
+    else:
+        bins = _bins(step, number, rhythm.until_ns)
+        scan = _Pass(series, gap_index, bins, lead, rhythm.pace, over)
+        scan.run(share)
+        leading = scan.lead
+        counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
+        kept_max = counts.max
+        if partial and (whole := _from_histogram(series)).count > counts.count:
+            counts = whole
+        clustering = scan.clustering()
+        line = scan.timeline()
+        if line is not None and not partial:
+            effective = stats.effective_sizes(counts, line)
+        if line is not None and pictures:
+            timeline = _time_bins(series, line, scan.origin, losses, gap_index, gap_count)
+            heat = _heat(line, info.scale)
+            around, begin = scan.around(), scan.begin()
+    gaps = (gap_index[:0], gap_count[:0]) if partial else (gap_index, gap_count)
+    around, begin, offsets = _dithered(series, (around, begin), *gaps)
+
+    corrected, uncorrectable = None, 0
+    if info.interval_ns > 0 and not answers and not partial:
+        result = stats.corrected(
+            counts,
+            before * info.scale if info.scale != 1 else before,
+            gap_count,
+            info.interval_ns,
+            known=known,
+            offsets=offsets,
+        )
+        uncorrectable = result.uncorrectable
+        if not (info.histogram_only and uncorrectable):
+            corrected = _scaled(result.counts, info.scale)
+    counts = _scaled(counts, info.scale)
+    first = None if first is None else first * info.scale
+    maxima = [largest for _, largest in lost_runs]
+    # The last snapshot may be older than the last samples.
+    maxima += [kept_max * info.scale] if kept_max is not None else []
+    maxima += [counts.max] if counts.max is not None else []
+    longest = max(maxima, default=None)
+    return Figures(
+        counts=counts,
+        corrected=corrected,
+        unknown=uncorrectable,
+        taken=max(totals.count, counts.count),
+        kept=counts.count,
+        missed=missed,
+        lost=max(totals.lost, sum(loss.count for loss in losses)),
+        lost_runs=lost_runs,
+        overruns=totals.overruns,
+        first=first,
+        max=longest,
+        rest=_rest(counts, first),
+        duration_s=_duration_s(series, step, longest),
+        timeline=timeline,
+        heat=heat,
+        around=around,
+        begin=begin,
+        lead=leading,
+        clustering=clustering,
+        effective=effective,
+        episodes=None if over is None else over.episodes(lost_runs),
+        unanswered=None if unanswered is None else unanswered.limits,
+        halves=_halves(series)
+        if is_response(info.name, info.unit) and not info.histogram_only
+        else None,
+        missed_halves=_missed_halves(gap_index, gap_count, missed),
+    )
+
+
+def _halves(series: StoredSeries) -> tuple[Counts, Counts]:
+    """The samples of even and of odd index."""
+    builders = (stats.CountsBuilder(), stats.CountsBuilder())
+    for chunk in series.chunks():
+        for half, builder in enumerate(builders):
+            builder.add(chunk.value[chunk.index % 2 == half])
+    return builders[0].build(), builders[1].build()
+
+
+def _missed_halves(index: Int64, count: Int64, missed: int) -> tuple[int, int]:
+    """Of the grid points missed, those of even and of odd index; gaps follow the points of
+    ``index``."""
+    even = int(((index + count + 2) // 2 - (index + 2) // 2).sum())
+    return even, missed - even
+
+
+def _from_histogram(series: StoredSeries) -> Counts:
+    snapshot = series.histogram
+    if snapshot is None or not snapshot.count:
+        return Counts.from_arrays(())
+    return Counts.from_log_linear(
+        np.asarray(snapshot.buckets, np.int64),
+        count=snapshot.count,
+        min=snapshot.min,
+        max=snapshot.max,
+        sum=snapshot.sum,
+        sub_bits=snapshot.sub_bits,
+    )
+
+
+def _rest(counts: Counts, first: int | None) -> dict[str, int | float | None]:
+    """Least, mean and largest of all samples but the first."""
+    if first is None or counts.count < 2 or first > counts.values[-1]:
+        return {"min": None, "mean": None, "max": None}
+    left = counts.counts.copy()
+    left[np.searchsorted(counts.values, first)] -= 1
+    there = np.flatnonzero(left)
+    return {
+        "min": int(counts.values[there[0]]),
+        "mean": (counts.sum - first) / (counts.count - 1),
+        "max": int(counts.values[there[-1]]),
+    }
+
+
+def _duration_s(series: StoredSeries, step: StoredStep, longest: int | None) -> float:
+    """The time that the series covers: all its periods on a grid, else the step's length.
+
+    ``longest``: the largest value. While an event has no answer, the next may be held back, so
+    periods come later than due. In a capture no event is held back.
+    """
+    totals, info = series.totals, series.info
+    span = totals.last_due_ns - totals.first_due_ns
+    if totals.count == 0 and totals.missed == 0:
+        return 0.0
+    if (
+        info.interval_ns > 0
+        and waits_for_answers(info.name, info.unit)
+        and (totals.missed or (longest or 0) > info.interval_ns)
+        and step.header is not None
+        and step.header.machine
+        and step.trailer
+    ):
+        return max(step.trailer.duration_ns, span + info.interval_ns) / 1e9
+    if info.interval_ns > 0:
+        return (span + info.interval_ns) / 1e9
+    if step.trailer is not None:
+        return max(step.trailer.duration_ns, span) / 1e9
+    return span / 1e9
+
+
+# --- what exceeds the budget ---------------------------------------------------------------------
+
+_FURTHEST: Final = 1 << 62
+
+
+@dataclass(frozen=True)
+class _Unanswered:
+    """Events without an answer: the wait for each, and the longest wait of each gap."""
+
+    limits: Counts
+    longest: Int64
+
+
+def _timeout_ns(step: StoredStep, interval_ns: int) -> int:
+    """How long the step waits for an answer: its timeout, or until the next event. A timeout above
+    the interval holds the next event back."""
+    asked = step.header.parameters.get("timeout") if step.header is not None else None
+    try:
+        timeout_ns = 0 if asked is None else parse_duration(asked.effective)
+    except ValueError:
+        timeout_ns = 0
+    return timeout_ns or interval_ns
+
+
+def _unanswered(series: StoredSeries, step: StoredStep, missed: int) -> _Unanswered:
+    """The waits of unanswered events. If no timeout holds the next event back, the wait ends when
+    that is raised. With dither (or an inexact source of events) each wait has its own length, which
+    follows from the companion series."""
+    gap_index, gap_count = (np.asarray(row, np.int64) for row in series.missed_events)
+    interval_ns = series.info.interval_ns
+    timeout_ns = _timeout_ns(step, interval_ns)
+    if series.companion is None or not len(gap_index) or timeout_ns > interval_ns:
+        limits = np.array([timeout_ns] if missed else [], np.int64)
+        whole = Counts.of_table(limits, np.array([missed] if missed else [], np.int64))
+        return _Unanswered(whole, np.full(len(gap_index), timeout_ns, np.int64))
+    table, longest = stats.CountsBuilder(), np.zeros(len(gap_index), np.int64)
+
+    def wait(index: Int64, offset: Int64, following: Int64) -> None:
+        gap = np.searchsorted(gap_index, index) - 1
+        inside = (gap >= 0) & (index <= gap_index[gap] + gap_count[gap])
+        waited = interval_ns + following[inside] - offset[inside]
+        waited = np.clip(waited, 0, timeout_ns)
+        table.add(waited)
+        np.maximum.at(longest, gap[inside], waited)
+
+    last: tuple[int, int] | None = None
+    for chunk in series.companion.chunks():
+        index = np.asarray(chunk.index, np.int64)
+        offset = np.asarray(chunk.value, np.int64) * series.companion.info.scale
+        if not len(index):
+            continue
+        if last is not None:
+            index = np.concatenate(([last[0]], index))
+            offset = np.concatenate(([last[1]], offset))
+        near = np.diff(index) == 1
+        wait(index[:-1][near], offset[:-1][near], offset[1:][near])
+        last = (int(index[-1]), int(offset[-1]))
+    if last is not None:  # the wait after the last event is at most an interval
+        wait(*(np.array([one], np.int64) for one in (*last, min(last[1], 0))))
+    known = table.build()
+    rest = missed - known.count  # with an unknown wait
+    zero = Counts.of_table(*(np.array([n] if rest > 0 else [], np.int64) for n in (0, rest)))
+    return _Unanswered(Counts.merged((known, zero)), longest)
+
+
+class _Exceeding:
+    """Finds where the samples of a series on a time grid exceed the budget, chunk by chunk, and
+    the periods missed after them, or the events without an answer."""
+
+    def __init__(self, series: StoredSeries, limit: int, unanswered: _Unanswered | None) -> None:
+        self.limit = limit
+        self._scale = series.info.scale
+        self._interval_ns = series.info.interval_ns
+        self._gap_index, self._gap_count = (
+            np.asarray(row, np.int64) for row in series.missed_events
+        )
+        self._waited = None if unanswered is None else unanswered.longest
+        self._done = np.zeros(len(self._gap_index), np.bool_)
+        self._found = stats.EpisodesBuilder()
+
+    @staticmethod
+    def of(
+        series: StoredSeries, step: StoredStep, unanswered: _Unanswered | None
+    ) -> _Exceeding | None:
+        """For the budget of the step; None if it has none for this series."""
+        budget = step.document.get("budget_ns")
+        if budget is None or series.info.unit != "ns":
+            return None
+        return _Exceeding(series, int(budget), unanswered)
+
+    def add(self, chunk: Chunk, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> None:
+        """Look through a chunk and the gaps after its samples."""
+        index = np.asarray(chunk.index, np.int64)
+        over = index[chunk.value > self.limit // self._scale]
+        reach = self._reach(gaps, before, known)
+        begin = self._gap_index[gaps][reach > 0] + 1
+        end = begin + reach[reach > 0] - 1
+        self._found.add(np.concatenate((over, begin)), np.concatenate((over, end)))
+        self._done[gaps] = True
+
+    def _reach(self, gaps: slice, before: Int64, known: NDArray[np.bool_]) -> Int64:
+        """How many of the periods of each gap exceed the budget: those due first. Dither can move
+        the last of them by one, which neither separates nor joins episodes."""
+        count = self._gap_count[gaps]
+        if self._waited is not None:
+            return np.where(self._waited[gaps] >= self.limit, count, 0)
+        length = np.minimum(count, _FURTHEST // self._interval_ns) * self._interval_ns
+        wake = np.maximum(before * self._scale, length)
+        reach = np.clip((wake - self.limit - 1) // self._interval_ns, 0, count)
+        return np.where(known, reach, 0)
+
+    def episodes(self, lost_runs: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """Lower and upper limit; ``lost_runs``: number and maximum of lost samples."""
+        if self._waited is not None:
+            left = ~self._done & (self._waited >= self.limit)
+            begin = self._gap_index[left] + 1
+            self._found.add_apart(begin, begin + self._gap_count[left] - 1)
+        number = self._found.count()
+        lost = sum(1 for _, largest in lost_runs if largest > self.limit)
+        return max(number, min(lost, 1)), number + lost
+
+
+# --- the pass ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Bins:
+    first_ns: int
+    last_ns: int
+    interval_ns: int
+    number: int
+
+    def builder(self) -> stats.TimelineBuilder:
+        return stats.TimelineBuilder(
+            self.first_ns,
+            self.last_ns,
+            bins=self.number,
+            interval_ns=self.interval_ns,
+            excursions=1,
+        )
+
+
+def _bins(step: StoredStep, most: int, until_ns: int) -> _Bins | None:
+    """The bins that all series of a step share, so that their lines stand below each other.
+
+    ``most``: the number of all series that are gathered. ``until_ns``: when the test loops ended.
+    """
+    drawn = [s for s in step.series if s.info.companion is None and not s.info.histogram_only]
+    filled = [s for s in drawn if s.totals.count]
+    if not filled:
+        return None
+    intervals = {s.info.interval_ns for s in filled}
+    return _Bins(
+        min(s.totals.first_due_ns for s in filled),
+        max(until_ns, *(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled)),
+        intervals.pop() if len(intervals) == 1 else 0,
+        stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(32, _ALL_BINS // most))),
+    )
+
+
+class _Pass:
+    """Takes the chunks of one series, on one or several threads."""
+
+    def __init__(
+        self,
+        series: StoredSeries,
+        wanted: Int64,
+        bins: _Bins | None,
+        lead: int,
+        pace: stats.Pace | None,
+        over: _Exceeding | None,
+    ) -> None:
+        self._info = series.info
+        self._pace = pace
+        self._over = over
+        self._lead = lead
+        self.lead: Lead | None = None
+        self._chunks: Iterator[Chunk] = iter(series.chunks())
+        self._lock = threading.Lock()
+        self._bins = bins
+        self._wanted = wanted
+        self._peak = _Peak(LOOP if series.info.interval_ns == 0 else REACH) if bins else None
+        self._taken = 0
+        self._line: stats.TimelineBuilder | None = None
+        self._large: list[stats.ExcursionsBuilder] = []
+        self.before: Int64 = np.zeros(len(wanted), np.int64)
+        self.known = np.zeros(len(wanted), np.bool_)
+        self.first: int | None = None
+        self.origin: tuple[int, int] = (0, 0)
+        """Index and due time of the first sample."""
+        self.counts = Counts.from_arrays(())
+
+    def run(self, threads: int) -> None:
+        if threads == 1:
+            self._join([self._work()])
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            self._join([one.result() for one in [pool.submit(self._work) for _ in range(threads)]])
+
+    def _join(self, parts: list[stats.TimelineBuilder | stats.CountsBuilder]) -> None:
+        lines = [part for part in parts if isinstance(part, stats.TimelineBuilder)]
+        for other in lines[1:]:
+            lines[0].merge(other)
+        if lines:
+            self._line = lines[0]
+            self.counts = lines[0].counts()
+        else:
+            tables = [part.build() for part in parts if isinstance(part, stats.CountsBuilder)]
+            self.counts = Counts.merged(tables)
+
+    def _next(self) -> tuple[int, Chunk] | None:
+        """The next chunk that is not empty, and its number."""
+        with self._lock:
+            chunk = next((one for one in self._chunks if len(one.value)), None)
+            if chunk is None:
+                return None
+            if self.first is None:
+                self.first = int(chunk.value[0])
+                self.origin = (int(chunk.index[0]), int(chunk.due_ns[0]))
+                _, due, value = _part(chunk, 0, self._lead)
+                self.lead = Lead(due, value * self._info.scale)
+            number, self._taken = self._taken, self._taken + 1
+            if self._peak is not None:
+                self._peak.expect(number)
+            return number, chunk
+
+    def _work(self) -> stats.TimelineBuilder | stats.CountsBuilder:
+        if self._bins is None:
+            table = stats.CountsBuilder()
+            while (taken := self._next()) is not None:
+                table.add(taken[1].value)
+                self._pick(taken[1])
+            return table
+        line, large = self._bins.builder(), stats.ExcursionsBuilder()
+        self._large.append(large)
+        assert self._peak is not None
+        while (taken := self._next()) is not None:
+            number, chunk = taken
+            line.add(self._due(chunk), chunk.value)
+            large.add(chunk.index, chunk.value)
+            self._pick(chunk)
+            self._peak.add(number, chunk)
+        return line
+
+    def _due(self, chunk: Chunk) -> Int64 | range:
+        """The chunk's due times, as a range where no period is missing inside it; without a grid
+        when each sample was taken."""
+        if self._pace is not None:
+            value = _durations(self._info, chunk.value.astype(np.int64))
+            return self._pace.laid(chunk.due_ns, value)
+        first, last = int(chunk.due_ns[0]), int(chunk.due_ns[-1])
+        step = self._info.interval_ns
+        if step > 0 and last - first == step * (len(chunk.value) - 1):
+            return range(first, last + 1, step)
+        return chunk.due_ns
+
+    def _pick(self, chunk: Chunk) -> None:
+        """Remember the samples before the gaps: each was the wake-up of the periods skipped."""
+        if not len(chunk.index):
+            return
+        start, stop = np.searchsorted(self._wanted, (chunk.index[0], chunk.index[-1] + 1))
+        gaps = slice(int(start), int(stop))
+        if start < stop:
+            part = [(chunk.index, chunk.value)]
+            values, known = stats.values_at(part, self._wanted[gaps])
+            self.before[gaps] = values
+            self.known[gaps] = known
+        if self._over is not None:
+            self._over.add(chunk, gaps, self.before[gaps], self.known[gaps])
+
+    def clustering(self) -> stats.Clustering | None:
+        """Whether the largest samples come in groups."""
+        whole = stats.ExcursionsBuilder()
+        for one in self._large:
+            whole.merge(one)
+        return whole.clustering()
+
+    def timeline(self) -> stats.Timeline | None:
+        """The time bins, once: the builder, which is large, is let go."""
+        line, self._line = self._line, None
+        return None if line is None else line.timeline()
+
+    def around(self) -> Window | None:
+        """The samples around the largest one."""
+        return None if self._peak is None else self._peak.around(self._info.scale)
+
+    def begin(self) -> Window | None:
+        """The first samples."""
+        return None if self._peak is None else self._peak.begin(self._info.scale)
+
+
+_Part = tuple[Int64, Int64, Int64]
+"""Index, due time and value of samples that follow each other."""
+
+
+def _part(chunk: Chunk, start: int, stop: int) -> _Part:
+    part = slice(max(start, 0), stop)
+    return (
+        chunk.index[part].astype(np.int64),
+        chunk.due_ns[part].astype(np.int64),
+        chunk.value[part].astype(np.int64),
+    )
+
+
+class _Peak:
+    """Finds the largest sample and keeps those around it, in whatever order chunks are done.
+
+    Of each chunk its ends are kept until no neighbour can hold the largest sample any more; all
+    chunks but the last must have ``reach`` samples at least (those of the store have a million).
+    """
+
+    def __init__(self, reach: int = REACH) -> None:
+        self._reach = reach
+        self._lock = threading.Lock()
+        self._expected: set[int] = set()
+        self._ends: dict[int, tuple[_Part, _Part]] = {}
+        self._first: _Part | None = None
+        self._best: tuple[int, int] | None = None
+        """The largest value, and minus the number of its chunk: the earlier of equals counts."""
+        self._middle: tuple[_Part, int, int] | None = None
+        """The samples of that chunk, the place among them, and how many of the chunk follow."""
+
+    def expect(self, number: int) -> None:
+        """A chunk was handed out that will be added."""
+        with self._lock:
+            self._expected.add(number)
+
+    def add(self, number: int, chunk: Chunk) -> None:
+        """Look through a chunk."""
+        size = len(chunk.value)
+        at = int(chunk.value.argmax())
+        rank = (int(chunk.value[at]), -number)
+        with self._lock:
+            self._expected.discard(number)
+            if number == 0:
+                self._first = _part(chunk, 0, FIRST)
+            if self._best is None or rank > self._best:
+                self._best = rank
+                part = _part(chunk, at - self._reach, at + self._reach + 1)
+                self._middle = (part, min(at, self._reach), size - 1 - at)
+            self._ends[number] = (
+                _part(chunk, 0, self._reach),
+                _part(chunk, size - self._reach, size),
+            )
+            best, low = -self._best[1], min(self._expected, default=number + 1)
+            for known in [k for k in self._ends if k < low - 1 and abs(k - best) > 1]:
+                del self._ends[known]
+
+    def around(self, scale: int) -> Window | None:
+        """The samples around the largest one, ``reach`` on either side where there are so many."""
+        if self._middle is None or self._best is None:
+            return None
+        middle, at, following = self._middle
+        best = -self._best[1]
+        parts = [middle]
+        if at < self._reach and best - 1 in self._ends:
+            tail = self._ends[best - 1][1]
+            lacking = min(self._reach - at, len(tail[0]))
+            parts.insert(0, _last(tail, lacking))
+            at += lacking
+        if following < self._reach and best + 1 in self._ends:
+            parts.append(_leading(self._ends[best + 1][0], self._reach - following))
+        return _window(parts, at, scale)
+
+    def begin(self, scale: int) -> Window | None:
+        """The first samples of the series."""
+        return None if self._first is None else _window([self._first], 0, scale)
+
+
+def _last(part: _Part, number: int) -> _Part:
+    start = len(part[0]) - number
+    return part[0][start:], part[1][start:], part[2][start:]
+
+
+def _leading(part: _Part, number: int) -> _Part:
+    return part[0][:number], part[1][:number], part[2][:number]
+
+
+def _window(parts: Sequence[_Part], at: int, scale: int) -> Window:
+    index, due_ns, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Window(index, due_ns, value * scale, at)
+
+
+def _dithered(
+    series: StoredSeries, windows: tuple[Window | None, Window | None], index: Int64, count: Int64
+) -> tuple[Window | None, Window | None, stats.GapOffsets | None]:
+    """The windows with the due times that their samples had, dither included, and the offsets of
+    the gaps; in one pass over the companion, which ends where nothing more is wanted."""
+    companion = series.companion
+    wanted = np.unique(np.concatenate([one.index for one in windows if one] or [index[:0]]))
+    if companion is None or not (len(wanted) or len(index)):
+        return *windows, None
+    values = np.zeros(len(wanted), np.int64)
+    chunks = _watched(companion, wanted, values)
+    gaps = stats.GapOffsets(chunks, index, count) if _apart(index, count) else None
+    for at, _ in chunks:
+        if not len(wanted) or (len(at) and at[-1] >= wanted[-1]):
+            break
+    around, begin = (
+        one and replace(one, due_ns=one.due_ns + values[np.searchsorted(wanted, one.index)])
+        for one in windows
+    )
+    return around, begin, gaps
+
+
+def _apart(index: Int64, count: Int64) -> bool:
+    """Whether there are gaps, and they are in order and disjoint; a hostile stream may differ."""
+    return len(index) > 0 and bool((index[1:] > index[:-1] + count[:-1]).all())
+
+
+def _watched(
+    companion: StoredSeries, wanted: Int64, values: Int64
+) -> Iterator[tuple[Int64, NDArray[Any]]]:
+    """The chunks of a series; on the way its values at ``wanted`` are noted."""
+    for chunk in companion.chunks():
+        found, there = stats.values_at([(chunk.index, chunk.value)], wanted)
+        values[there] = found[there]
+        yield chunk.index, chunk.value
+
+
+def _heat(line: stats.Timeline, scale: int) -> Heat:
+    """The filled cells of the heat map: few of the many, where there are many series."""
+    found = line.heat(HEAT_COLUMNS, HEAT_ROWS)
+    column, row = np.nonzero(found.counts)
+    return Heat(
+        start_ns=int(found.edges_ns[0]),
+        bin_ns=int(found.edges_ns[1] - found.edges_ns[0]),
+        columns=len(found.edges_ns) - 1,
+        low=found.low,
+        high=found.high,
+        scale=scale,
+        column=column.astype(np.int32),
+        row=row.astype(np.int32),
+        count=found.counts[column, row],
+    )
+
+
+def _time_bins(
+    series: StoredSeries,
+    line: stats.Timeline,
+    origin: tuple[int, int],
+    losses: Sequence[_Loss],
+    index: Int64,
+    count: Int64,
+) -> TimeBins:
+    """The series' time bins with the periods missed and the samples lost in each."""
+    edges, info = line.edges_ns, series.info
+    many = np.array([loss.count for loss in losses], np.int64)
+    if info.interval_ns > 0:
+        where = np.array([loss.index for loss in losses], np.int64)
+        lost_row = _spread(edges, origin, info.interval_ns, where, many)
+    else:
+        lost_row = np.zeros(len(edges) - 1, np.int64)
+        times = np.array([loss.time_ns for loss in losses], np.int64)
+        at = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(lost_row) - 1)
+        np.add.at(lost_row, at, many)
+    return TimeBins(
+        start_ns=int(edges[0]),
+        bin_ns=int(edges[1] - edges[0]),
+        count=line.count,
+        low=line.min * info.scale,
+        middle=line.quantile(0.5) * info.scale,
+        high=line.max * info.scale,
+        missed=sum(
+            (
+                _spread(edges, origin, info.interval_ns, index[part] + 1, count[part])
+                for part in _pieces(len(index))
+            ),
+            start=np.zeros(len(edges) - 1, np.int64),
+        ),
+        lost=lost_row,
+    )
+
+
+def _pieces(length: int) -> Iterator[slice]:
+    """Of an array so long, whose copies would be large."""
+    return (slice(at, at + _PIECE) for at in range(0, length, _PIECE))
+
+
+def _spread(
+    edges: Int64, origin: tuple[int, int], interval_ns: int, index: Int64, count: Int64
+) -> Int64:
+    """Runs of ``count`` grid points from ``index`` on, each point counted in its bin of time.
+
+    ``origin``: index and due time of one point of the grid.
+    """
+    row = np.zeros(len(edges) - 1, np.int64)
+    if not len(index) or interval_ns <= 0:
+        return row
+    # The grid point at which each bin begins; the outer bins take what lies beyond them.
+    starts = origin[0] - ((origin[1] - edges[1:-1]) // interval_ns)
+    first = np.searchsorted(starts, index, side="right")
+    last = np.searchsorted(starts, index + np.maximum(count, 1) - 1, side="right")
+    inside = first == last
+    np.add.at(row, first[inside], count[inside])
+    for at in np.flatnonzero(~inside):
+        bounds = np.concatenate(
+            ([index[at]], starts[first[at] : last[at]], [index[at] + count[at]])
+        )
+        row[first[at] : last[at] + 1] += np.diff(bounds)
+    return row

@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How series, loads and levels are called, the same in the terminal and in the report."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge.report.pictures.persistence import waits_for_answers
+from rtgauge.report.results import numbers
+
+__all__ = [
+    "LENGTHS",
+    "ORDINARY",
+    "Level",
+    "added_text",
+    "ambience",
+    "bound_sentence",
+    "capital",
+    "carried_out",
+    "chapters",
+    "claim",
+    "group_series",
+    "headline",
+    "highest",
+    "lab_text",
+    "link_text",
+    "load_text",
+    "ordinary",
+    "ordinary_policies",
+    "peak",
+    "quantity_name",
+    "realtime_text",
+    "representative",
+    "series_labels",
+    "step_name",
+    "step_number",
+    "tail_percentile",
+    "target_name",
+    "variants",
+    "watched",
+    "work_text",
+    "worst",
+]
+
+
+ORDINARY: Final = ("other", "batch", "idle")
+"""Scheduling policies without real-time priority."""
+
+COMMAND: Final = 40
+"""So much of a load's shell command stands in a name; the whole stands with the step."""
+
+LENGTHS: Final = ("for", "samples")
+"""Options that say how long a step measures, not what."""
+
+_REALTIME: Final = {
+    "preempt_rt": "PREEMPT_RT",
+    "full": "fully preemptible (no PREEMPT_RT)",
+    "lazy": "lazy preemption (no PREEMPT_RT)",
+    "voluntary": "voluntary preemption only",
+    "none": "no forced preemption",
+    "cobalt": "Xenomai Cobalt",
+    "evl": "Xenomai EVL",
+}
+
+
+class Level(enum.IntEnum):
+    """The weight of a finding."""
+
+    OK = 0
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+    @staticmethod
+    def of(name: str) -> Level:
+        """The level of that name; an unknown one is a note."""
+        return Level.__members__.get(name.upper(), Level.NOTE)
+
+
+def group_series(series: Sequence[Mapping[str, Any]], places: Sequence[int]) -> list[list[int]]:
+    """The places of series that can share a picture: one quantity, context and unit; in order."""
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for place in places:
+        one = series[place]
+        groups.setdefault((one["name"], one["context"], one["unit"]), []).append(place)
+    return list(groups.values())
+
+
+def quantity_name(
+    series: Sequence[Mapping[str, Any]], members: Sequence[int], places: Sequence[int]
+) -> str:
+    """What the series at ``members`` are called; with their context where those at ``places`` have
+    the quantity in several."""
+    one = series[members[0]]
+    contexts = {series[at]["context"] for at in places if series[at]["name"] == one["name"]}
+    return str(one["name"]) + (f" in {one['context']} context" if len(contexts) > 1 else "")
+
+
+def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A short distinct name for each series of a group: what tells it from its neighbours."""
+    several = len({one["cpu"] for one in series}) > 1
+    keys = list(dict.fromkeys(key for one in series for key in one["labels"]))
+    varying = [key for key in keys if len({one["labels"].get(key) for one in series}) > 1]
+    labels = []
+    for one in series:
+        words = []
+        if one["cpu"] >= 0 and (several or not varying):
+            words.append(f"CPU {one['cpu']}")
+        words += [f"{key} {one['labels'].get(key, '–')}" for key in varying]
+        labels.append(", ".join(words) or one["name"])
+    if len(set(labels)) < len(labels):
+        labels = [
+            f"{label}, thread {one['thread']}" if one["thread"] >= 0 else label
+            for label, one in zip(labels, series, strict=True)
+        ]
+    if len(set(labels)) < len(labels):
+        labels = [f"{label} ({at + 1})" for at, label in enumerate(labels)]
+    return labels
+
+
+def target_name(run: Mapping[str, Any]) -> str:
+    """What the system under test is called: ``local`` by the name that it gives itself."""
+    host = run["environment"].get("host")
+    return str(host) if run["target"] == "local" and host else str(run["target"])
+
+
+def realtime_text(environment: Mapping[str, Any]) -> str:
+    """How far the kernel can be preempted, in words."""
+    return _REALTIME.get(environment["realtime"], "real-time model unknown")
+
+
+def lab_text(environment: Mapping[str, Any]) -> str:
+    """That the system was an emulated board of the lab, and what its time was; empty if not."""
+    made = environment.get("lab")
+    if not made:
+        return ""
+    mode, meaning = made.get("mode") or "unknown", made.get("meaning") or ""
+    return f"emulated, {mode} mode" + (f": {meaning}" if meaning else "")
+
+
+def link_text(environment: Mapping[str, Any]) -> str:
+    """How a system that is elsewhere was reached; empty for one that is not."""
+    connection = environment.get("connection")
+    if not isinstance(connection, Mapping):
+        return ""
+    names = {"agent": "", "folder": "in ", "link": "link "}
+    return ", ".join(
+        before + str(connection[key]) for key, before in names.items() if connection.get(key)
+    )
+
+
+def step_number(step: Mapping[str, Any]) -> int:
+    """The number of a step as people count, from 1; the model counts from 0."""
+    return int(step["step"]) + 1
+
+
+def variants(run: Mapping[str, Any]) -> dict[int, dict[str, str]]:
+    """Step -> option -> words: of the steps of one measurement, the options in which they differ.
+
+    How long a step lasts tells nothing apart. Where a label of the series has the option's name,
+    its value says enough (``nanosleep``), else the name stands before it (``priority 80``). What
+    was asked for decides, so that the names of a plan's steps are the same on every target.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for step in run["steps"]:
+        groups.setdefault((step["role"], step["measurement"]), []).append(step)
+    labels: dict[str, set[str]] = {}
+    for one in run["series"]:
+        labels.setdefault(one["measurement"], set()).update(one["labels"])
+    found: dict[int, dict[str, str]] = {}
+    for (_, measurement), steps in groups.items():
+        asked = [step.get("asked") or {} for step in steps]
+        shown = [step["parameters"] | these for step, these in zip(steps, asked, strict=True)]
+        options = dict.fromkeys(name for these in asked for name in these if name not in LENGTHS)
+        varying = [name for name in options if len({one.get(name) for one in shown}) > 1]
+        for step, values in zip(steps, shown, strict=True):
+            found[step["step"]] = {
+                name: values[name].replace(",", ", ")
+                if name in labels.get(measurement, ())
+                else f"{name} {values[name]}"
+                for name in varying
+                if values.get(name)
+            }
+    return found
+
+
+def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """A step's measurement, and what tells it from the run's other steps of that measurement."""
+    words = ", ".join(variants(run)[step["step"]].values())
+    return f"{step['measurement']}: {words}" if words else str(step["measurement"])
+
+
+def capital(text: str) -> str:
+    """The text with its first letter large, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def carried_out(run: Mapping[str, Any]) -> list[Any]:
+    """The steps of a run that measure or calibrate; what was merely watched beside is none."""
+    return [step for step in run["steps"] if step["role"] != "ambience"]
+
+
+def chapters(run: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The chapters of an evaluation with their steps, in the order in which they first appear; none
+    where what was measured belongs to a single one."""
+    found: dict[str, list[Any]] = {}
+    steps = carried_out(run)
+    for step in steps:
+        found.setdefault(step["chapter"] or "Other measurements", []).append(step)
+    measured = {step["chapter"] for step in steps if step["role"] == "measurement"}
+    return found if len(measured) > 1 else {}
+
+
+def ambience(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The series of what was watched beside all steps: frequency, temperature, and such."""
+    places = {step["step"] for step in run["steps"] if step["role"] == "ambience"}
+    return [one for one in run["series"] if one["step"] in places]
+
+
+def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, str, str]]]:
+    """Of each series its name with its unit and what tells it apart, and least, mean, largest."""
+    rows = []
+    for members in group_series(series, range(len(series))):
+        group = [series[place] for place in members]
+        labels = series_labels(group) if len(group) > 1 else [""]
+        for one, label in zip(group, labels, strict=True):
+            unit = numbers.unit_name(one["unit"])
+            name = one["name"] + (f" ({unit})" if unit else "") + (f", {label}" if label else "")
+            figures = [numbers.shown(one[key], one["unit"]).text for key in ("min", "mean", "max")]
+            rows.append((capital(name), (figures[0], figures[1], figures[2])))
+    return rows
+
+
+def added_text(load: Mapping[str, Any]) -> str:
+    """The name of a load in a column or line that says load already, and its shell command, if it
+    has one, shortened."""
+    if load["name"] == "idle":
+        return "none added"
+    name = str(load["name"])
+    if "command" not in load:
+        return name
+    text = " ".join(load["command"].split())
+    if len(text) > COMMAND:
+        text = text[: COMMAND - 1].rstrip() + "…"
+    return f"{name} “{text}”"
+
+
+def load_text(load: Mapping[str, Any]) -> str:
+    """The load of a step, as it stands beside the name of what was measured."""
+    return "no load added" if load["name"] == "idle" else f"load {added_text(load)}"
+
+
+def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """The policies without real-time priority that were in effect where a measurement has such a
+    priority: ``SCHED_OTHER``; empty if there were none."""
+    policies = {
+        one["policy"]
+        for one in run["series"]
+        if one["step"] == step["step"]
+        and one["policy"] in ORDINARY
+        and one["labels"].get("policy") != one["policy"]  # else it was to be so
+    }
+    if "priority" not in step["parameters"]:
+        return ""
+    return " and ".join(sorted(f"SCHED_{policy.upper()}" for policy in policies))
+
+
+def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """That a step was measured without real-time priority, if it was: then it is no measurement of
+    what real-time tasks meet."""
+    names = ordinary_policies(run, step)
+    if not names:
+        return ""
+    return f"measured without real-time priority ({names}): not what a real-time task meets"
+
+
+def work_text(load: Mapping[str, Any]) -> str:
+    """What the loads of a step did: ``sched 12 300 messages/s, cpu 410 loops/s``."""
+    rates = [
+        (one["name"], numbers.rate(one["work_rate"], one["unit"]))
+        for one in load["loads"]
+        if one["work_rate"] is not None
+    ]
+    if len(rates) == 1:
+        return rates[0][1]
+    return ", ".join(f"{name} {rate}" for name, rate in rates)
+
+
+def peak(one: Mapping[str, Any]) -> int | None:
+    """The maximum of a series, or its lower limit where events were not answered."""
+    least = one["max_at_least"]
+    return one["max"] if least is None else numbers.AtLeast(least)
+
+
+def highest(values: Iterable[int | None]) -> int | None:
+    """The largest of maxima; a lower limit if one of them is a lower limit."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    largest = max(known)
+    at_least = any(isinstance(value, numbers.AtLeast) for value in known)
+    return numbers.AtLeast(largest) if at_least else largest
+
+
+def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
+    """The place of the series with the highest maximum, lower limits first; None if no series has a
+    sample."""
+    peaks = [(peak(one), place) for place, one in enumerate(series)]
+    filled = [
+        (value, isinstance(value, numbers.AtLeast), -place)
+        for value, place in peaks
+        if value is not None
+    ]
+    return -max(filled)[2] if filled else None
+
+
+def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
+    """What was seen, in one sentence: the largest of so many samples in such a time."""
+    at = worst(series)
+    if at is None:
+        return "No sample was taken."
+    one = series[at]
+    samples = sum(each["count"] for each in series)
+    missing = sum(each["unanswered"] for each in series)
+    what = f"{numbers.count(samples)} samples"
+    if missing:
+        what = f"{numbers.count(samples + missing)} events ({numbers.count(missing)} not answered)"
+    text = (
+        f"The largest of {what}"
+        + (f" in {len(series)} series" if len(series) > 1 else "")
+        + f" over {numbers.duration(one['bound']['duration_s'])} is "
+        + numbers.shown(peak(one), one["unit"]).full
+        + (f" ({labels[at]})." if len(series) > 1 else ".")
+    )
+    rest = one["rest"]["max"]
+    if rest is not None and one["first"] == one["max"] > rest and not one["unanswered"]:
+        text += (
+            " It is the very first sample; the largest of the others is "
+            f"{numbers.shown(rest, one['unit']).full}."
+        )
+    return text
+
+
+def groups(one: Mapping[str, Any]) -> str:
+    """Says that large values come in groups, and the effect on the bound; empty if they do not."""
+    found, bound = one["clustering"], one["bound"]
+    if not found or not found["clustered"]:
+        return ""
+    return (
+        f"large values come in groups of about {found['group']:.2g}, so that the "
+        f"{numbers.count(bound['samples'])} samples count as "
+        f"{numbers.count(bound['effective_samples'])} independent ones"
+    )
+
+
+def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
+    """What may be claimed of a series' maximum, for any distribution; empty without samples.
+
+    ``each`` says of what the further samples are, where the claim holds for each of several.
+    """
+    bound = one["bound"]
+    if not bound["samples"]:
+        return ""
+    if bound["probability"] >= 0.5 and not one["unanswered"]:
+        return "So few samples say almost nothing about further ones."
+    text = (
+        f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
+        f"{numbers.probability(bound['probability'])} "
+    )
+    if one["unanswered"]:
+        text += f"of further events{each} is not answered"
+        if one["max"] is not None:
+            text += f", or takes longer than {numbers.shown(one['max'], one['unit']).full}"
+        text += ", if events are independent."
+    else:
+        text += f"further samples{each} is larger"
+        text += f"; {grouped}." if (grouped := groups(one)) else ", if samples are independent."
+    if bound["period_s"]:
+        answers = waits_for_answers(one["name"], one["unit"])
+        what = "answers" if answers else "wake-ups of this task"
+        text += (
+            f" The run shows late {what} more frequent than once in "
+            f"{numbers.duration(bound['period_s'])}"
+        )
+        if one["interval_ns"] > 0 and not answers:
+            text += (
+                "; a disturbance of length L < interval must occur (interval/L) times more often"
+            )
+        text += "."
+    return text
+
+
+def claim(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
+    """What was seen in a group of series, and what may be claimed: of several for each, by the
+    one with the weakest bound."""
+    filled = [one for one in series if one["bound"]["samples"]]
+    if not filled:
+        return headline(series, labels)
+    weakest = max(filled, key=lambda one: one["bound"]["probability"])
+    each = ""
+    if len(series) > 1:
+        by_cpu = len({one["cpu"] for one in series}) == len(series) and series[0]["cpu"] >= 0
+        each = " of each CPU" if by_cpu else " of each series"
+    return f"{headline(series, labels)} {bound_sentence(weakest, each)}"
+
+
+def tail_percentile(tables: Sequence[Mapping[str, Any]]) -> str:
+    """The percentile that stands for the tail where there is room for one: the 99.9th, else the
+    highest that one of the tables has; empty without any above the median."""
+    names = {name for table in tables for name in table if 50 < float(name) <= 99.9}
+    return max(names, key=float, default="")
+
+
+def representative(
+    verdicts: Sequence[Mapping[str, Any]],
+    series: Sequence[Mapping[str, Any]],
+    names: Mapping[int, str],
+) -> tuple[str, str]:
+    """Evidence and remedy that stand for verdicts of the same rule and result.
+
+    Where they differ, those of the series with the highest maximum, which is then named.
+    """
+    first = verdicts[0]
+    if all(one["evidence"] == first["evidence"] for one in verdicts):
+        return first["evidence"], first["remedy"]
+    judged = [one for one in verdicts if one["series"] in names]
+    if not judged:
+        return first["evidence"], first["remedy"]
+    top = max(judged, key=lambda one: _maximum(series[one["series"]]))
+    return f"on {names[top['series']]} {top['evidence']}", top["remedy"]
+
+
+def _maximum(one: Mapping[str, Any]) -> float:
+    value = peak(one)
+    return float("-inf") if value is None else float(value)

@@ -1,0 +1,665 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results model: one JSON document that the terminal, the HTML report and every export share.
+
+Step 10 of the path of a sample: the figures that ``gather`` read from the stored samples become
+the model here; from here on nobody looks at a sample again. docs/results.md explains the document,
+results.schema.json defines it; nothing in it knows a measurement by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rtgauge import stats
+from rtgauge.report.pictures.persistence import is_response, waits_for_answers
+from rtgauge.report.pictures.sketch import sketch_of
+from rtgauge.report.results import ambience, gather
+from rtgauge.report.results.labels import ORDINARY, carried_out
+from rtgauge.report.results.published import places as published_places
+from rtgauge.report.results.published import published
+from rtgauge.report.results.ratings import ratings
+from rtgauge.report.results.remarks import Mark, told
+from rtgauge.store import load_failure
+
+if TYPE_CHECKING:
+    from rtgauge.store import StoredRun, StoredSeries, StoredStep
+
+__all__ = ["CONFIDENCE", "Analysis", "Document", "analyse", "build", "schema", "validate"]
+
+Document = dict[str, Any]
+
+CONFIDENCE: Final = 0.95
+EVENT_LIMIT: Final = 100
+
+_STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
+_TOLD: Final = ("setting", "load", "threshold", "message")
+"""Events that are told in words; the others (maximum, missed, lost, wide, withheld) are counted."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The model, and what the pictures need beside it.
+
+    ``figures[run][(step, series)]`` holds the tables and time bins behind each entry of the
+    model's series, ``places`` the same in the order of the model's series. ``marks[run]``: the
+    second lines of quantities, by the place of the quantity's first series.
+    """
+
+    model: Document
+    runs: tuple[StoredRun, ...]
+    figures: tuple[Mapping[tuple[int, int], gather.Figures], ...]
+    places: tuple[tuple[tuple[int, int], ...], ...]
+    marks: tuple[Mapping[int, Mark], ...] = ()
+
+
+def build(runs: Sequence[StoredRun]) -> Document:
+    """The results model, version 2, of one or several runs (docs/results.md)."""
+    return analyse(runs, pictures=False).model
+
+
+def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
+    """The model together with what the pictures are drawn from; one pass over all samples."""
+    wanted = [
+        (number, series, step)
+        for number, run in enumerate(runs)
+        for step in run.steps
+        for series in reported(step)
+    ]
+    found = gather.gather([(series, step) for _, series, step in wanted], pictures=pictures)
+    figures: list[dict[tuple[int, int], gather.Figures]] = [{} for _ in runs]
+    for (number, series, step), result in zip(wanted, found, strict=True):
+        figures[number][(step.number, series.info.series)] = result
+    documents, places, marks = [], [], []
+    for run, table in zip(runs, figures, strict=True):
+        document, order, lines = _run(run, table)
+        documents.append(document)
+        places.append(order)
+        marks.append(lines)
+    model = {"format": "rtgauge-results", "version": 2, "runs": documents}
+    return Analysis(model, tuple(runs), tuple(figures), tuple(places), tuple(marks))
+
+
+def reported(step: StoredStep) -> list[StoredSeries]:
+    """The series of a step that are results; a companion (dither) only serves another one."""
+    return [series for series in step.series if series.info.companion is None]
+
+
+@functools.cache
+def schema() -> Document:
+    """The JSON Schema (draft 2020-12) of the results model."""
+    file = importlib.resources.files("rtgauge.report.results").joinpath("results.schema.json")
+    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
+    return loaded
+
+
+def validate(document: object) -> None:
+    """Raise ``jsonschema.ValidationError`` if the document is not a results model.
+
+    For tests and tools; needs the package ``jsonschema``, which measuring does not.
+    """
+    import jsonschema  # noqa: PLC0415
+
+    jsonschema.Draft202012Validator(schema()).validate(document)
+
+
+# --- a run ---------------------------------------------------------------------------------------
+
+
+def _run(
+    run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures]
+) -> tuple[Document, tuple[tuple[int, int], ...], dict[int, Mark]]:
+    source = run.document
+    steps: list[Document] = []
+    series: list[Document] = []
+    tables: list[Document] = []
+    verdicts: list[Document] = []
+    places: list[tuple[int, int]] = []
+    chapters = _chapters(source.get("catalogue"))
+    rhythms = _rhythms(source.get("catalogue"))
+    for step in sorted(run.steps, key=lambda step: step.number):
+        steps.append(_step(step, chapters.get(_measurement(step), "")))
+        for stored in reported(step):
+            key = (step.number, stored.info.series)
+            timed = stored.info.interval_ns > 0 or _measurement(step) in rhythms
+            series.append(_series(step, stored, figures[key], timed))
+            budget = _budget(step)
+            if budget is not None and stored.info.unit == "ns":
+                verdict = _budget_verdict(step, stored, figures[key], budget, timed)
+                verdicts.append({**verdict, "series": len(places)})
+            places.append(key)
+        tables.extend(_table(step, table) for table in step.tables)
+        verdicts.extend(
+            {
+                "step": step.number,
+                "measurement": _measurement(step),
+                "rule": verdict.rule,
+                "result": verdict.result,
+                "evidence": verdict.evidence,
+                "remedy": verdict.remedy,
+                "series": None,
+            }
+            for verdict in step.verdicts
+        )
+    findings = [
+        {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
+        for finding in source.get("findings") or ()
+    ]
+    if watched := _watched(run):
+        findings += ambience.findings(_measured(watched))
+        number = max(step["step"] for step in steps) + 1
+        steps.append(_ambience_step(number, run))
+        total = ambience.Watched()
+        for _, one in watched:
+            total.merge(one)
+        series += ambience.series(total, number, CONFIDENCE)
+    document = {
+        "id": run.id,
+        "study": source.get("study"),
+        "label": source.get("label"),
+        "repeat": int(source.get("repeat") or 0),
+        "target": str(source.get("target", "")),
+        "boot_id": str(source.get("boot_id") or ""),
+        "started": str(source.get("started", "")),
+        "duration_s": source.get("duration_s"),
+        "state": _known(source.get("state")),
+        "reason": str(source.get("reason") or ""),
+        "remedy": str(source.get("remedy") or ""),
+        "plan": dict(source.get("plan") or {}),
+        "environment": _environment(run),
+        "findings": findings,
+        "steps": steps,
+        "series": series,
+        "tables": tables,
+        "verdicts": verdicts,
+        "ratings": ratings(source.get("plan") or {}),
+    }
+    found = {place: figures[key] for place, key in enumerate(places)}
+    marks: dict[int, Mark] = {}
+    ambiences = {step.number: step.ambience for step in run.steps}
+    for one in carried_out(document):
+        step_told = told(one, document, found, ambiences[one["step"]])
+        one["remarks"] = step_told.remarks
+        marks.update(step_told.marks)
+        one["published"] = published(one, document)
+        one["places"] = published_places(one, document)
+    return document, tuple(places), marks
+
+
+def _chapters(catalogue: Any) -> dict[str, str]:
+    """Measurement -> its chapter of an evaluation, as the catalogue of the run says."""
+    return {
+        str(one.get("name")): str(one.get("chapter") or "")
+        for one in (catalogue or {}).get("measurements") or ()
+    }
+
+
+def _rhythms(catalogue: Any) -> set[str]:
+    """Measurements whose task sleeps and wakes, on a grid or not, and so covers the whole duration.
+    Others without a grid repeat an operation, in turns with other series."""
+    return {
+        str(one.get("name"))
+        for one in (catalogue or {}).get("measurements") or ()
+        if any(series.get("from") == "due time" for series in one.get("series") or ())
+    }
+
+
+def _known(state: object) -> str:
+    """A state of the model; what a newer or damaged run calls otherwise has failed."""
+    return state if isinstance(state, str) and state in _STATES else "failed"
+
+
+def _environment(run: StoredRun) -> Document:
+    """The environment as the run recorded it, with the settings of all its steps."""
+    recorded = dict(run.document.get("environment") or {})
+    settings: dict[str, Document] = dict(recorded.get("settings") or {})
+    for step in run.steps:
+        for setting in step.settings:
+            known = settings.get(setting.name)
+            if known is not None and not setting.reason and setting.effective == setting.asked:
+                continue  # an earlier one that did not take effect is not covered up by a later one
+            settings[setting.name] = {
+                "asked": setting.asked,
+                "effective": setting.effective,
+                "before": setting.before,
+                "reason": setting.reason,
+            }
+    header = next((step.header for step in run.steps if step.header is not None), None)
+    recorded.setdefault("kernel", {})
+    recorded.setdefault("cpu", {})
+    recorded.setdefault("libc", header.libc if header is not None else "")
+    recorded.setdefault("realtime", "unknown")
+    recorded["settings"] = settings
+    return recorded
+
+
+# --- what went on beside the steps -------------------------------------------------------------
+
+
+def _watched(run: StoredRun) -> list[tuple[StoredStep, ambience.Watched]]:
+    """Of each step with ambience what was watched, in the order in which they are listed."""
+    return [
+        (step, ambience.Watched().step(step.ambience))
+        for step in sorted(run.steps, key=lambda step: step.number)
+        if len(step.ambience)
+    ]
+
+
+def _measured(
+    watched: Sequence[tuple[StoredStep, ambience.Watched]],
+) -> list[tuple[str, list[int], ambience.Watched]]:
+    """The steps that measure (calibrations where there is no other), for the findings."""
+    asked = [one for one in watched if one[0].document.get("role", "measurement") == "measurement"]
+    return [
+        (
+            f"{_measurement(step)} (step {step.number + 1})",
+            sorted({series.info.cpu for series in step.series if series.info.cpu >= 0}),
+            one,
+        )
+        for step, one in asked or watched
+    ]
+
+
+def _ambience_step(number: int, run: StoredRun) -> Document:
+    """The step that holds what was watched beside all others."""
+    return {
+        "step": number,
+        "measurement": ambience.MEASUREMENT,
+        "role": ambience.ROLE,
+        "parameters": {},
+        "asked": {},
+        "load": {"name": "idle", "work_rate": None, "unit": "", "loads": []},
+        "state": "complete",
+        "reason": "",
+        "remedy": "",
+        "duration_s": run.document.get("duration_s"),
+        "budget": None,
+        "stream": None,
+        "events": [],
+        "chapter": "",
+        "remarks": [],
+        "published": [],
+        "places": [],
+    }
+
+
+# --- a step --------------------------------------------------------------------------------------
+
+
+def _measurement(step: StoredStep) -> str:
+    name = step.document.get("measurement")
+    if name is None and step.header is not None:
+        name = step.header.measurement
+    return str(name or "")
+
+
+def _budget(step: StoredStep) -> Document | None:
+    """The requirement that was given; without a rate (None) it must never be exceeded."""
+    budget = step.document.get("budget_ns")
+    if budget is None:
+        return None
+    rate = step.document.get("rate_per_hour")
+    return {"budget_ns": int(budget), "rate_per_hour": None if rate is None else float(rate)}
+
+
+def _step_state(step: StoredStep) -> tuple[str, str, str]:
+    """State, reason and remedy."""
+    source = step.document
+    state, reason, remedy = (
+        _known(source.get("state")),
+        str(source.get("reason") or ""),
+        str(source.get("remedy") or ""),
+    )
+    failure = load_failure(step.told)
+    if failure is not None and state in ("complete", "interrupted", "running"):
+        state, (reason, remedy) = "failed", failure
+    return state, reason, remedy
+
+
+def _step(step: StoredStep, chapter: str) -> Document:
+    source = step.document
+    state, reason, remedy = _step_state(step)
+    parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
+    if step.header is not None:
+        parameters = {name: value.effective for name, value in step.header.parameters.items()}
+    end = step.end
+    carried_out = end is not None and (step.header is not None or end.records or end.dropped_bytes)
+    return {
+        "step": step.number,
+        "measurement": _measurement(step),
+        "role": source.get("role", "measurement"),
+        "parameters": parameters,
+        "asked": {str(k): str(v) for k, v in (source.get("parameters") or {}).items()},
+        "load": _load(step),
+        "state": state,
+        "reason": reason,
+        "remedy": remedy,
+        "duration_s": source.get("duration_s"),
+        "budget": _budget(step),
+        "stream": None
+        if not carried_out
+        else {
+            "complete": end.complete,
+            "records": end.records,
+            "lost_records": end.lost_records,
+            "dropped_bytes": end.dropped_bytes,
+            "reason": end.reason,
+        },
+        "events": _told(step),
+        "chapter": chapter,
+        "remarks": [],
+        "published": [],
+        "places": [],
+    }
+
+
+def _load(step: StoredStep) -> Document:
+    name = step.document.get("load")
+    if name is None and step.header is not None:
+        name = step.header.load
+    sums: dict[str, tuple[str, int, int, int]] = {}
+    for work in step.work:
+        unit, done, start, stop = sums.get(work.load, (work.unit, 0, work.from_ns, work.to_ns))
+        sums[work.load] = (
+            unit,
+            done + work.count,
+            min(start, work.from_ns),
+            max(stop, work.to_ns),
+        )
+    loads = [
+        {
+            "name": load,
+            "unit": unit,
+            "work": done,
+            "work_rate": done * 1e9 / (stop - start) if stop > start else None,
+        }
+        for load, (unit, done, start, stop) in sums.items()
+    ]
+    first = loads[0] if loads else {"work_rate": None, "unit": ""}
+    name = str(name or "idle")
+    command = step.document.get("load_command")
+    if command:
+        name = "command" if name == "idle" else f"{name},command"
+    disturb = step.document.get("disturb")
+    if disturb is None and step.header is not None:
+        disturb = step.header.disturb
+    if disturb:  # such a step must not be taken for one that was left alone
+        disturbed = f"disturb:{disturb}"
+        name = disturbed if name == "idle" else f"{name},{disturbed}"
+    return {
+        "name": name,
+        **({"command": str(command)} if command else {}),
+        **({"disturb": str(disturb)} if disturb else {}),
+        "work_rate": first["work_rate"],
+        "unit": first["unit"],
+        "loads": loads,
+    }
+
+
+def _told(step: StoredStep) -> list[Document]:
+    events: list[Document] = []
+    for event in step.told:
+        if event.event not in _TOLD or len(events) == EVENT_LIMIT:
+            continue
+        fields = event.fields
+        words = {
+            "setting": "{name} changed underneath from {expected} to {found}",
+            "load": "load {load}: {message}",
+            "threshold": "stopped: a sample of {value} exceeded the threshold",
+            "message": "{text}",
+        }[event.event]
+        events.append(
+            {
+                "event": event.event,
+                "time_s": event.time_ns / 1e9,
+                "text": words.format_map(_Fields(fields)),
+            }
+        )
+    return events
+
+
+class _Fields(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _table(step: StoredStep, table: Any) -> Document:
+    return {
+        "step": step.number,
+        "name": table.name,
+        "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
+        "rows": [list(row) for row in table.rows],
+    }
+
+
+# --- a series ------------------------------------------------------------------------------------
+
+
+def _series(
+    step: StoredStep, stored: StoredSeries, figures: gather.Figures, timed: bool
+) -> Document:
+    info, counts = stored.info, figures.counts
+    open_ = 0 if figures.unanswered is None else figures.unanswered.count
+    samples = figures.kept + open_
+    effective = samples if open_ else stats.effective_of_maximum(samples, figures.clustering)
+    bound = stats.bound_of_run(
+        samples,
+        figures.duration_s,
+        CONFIDENCE,
+        exceedances=open_,
+        timed=timed,
+        effective=effective,
+    )
+    corrected = None
+    if figures.corrected is not None:
+        corrected = {
+            "max": figures.corrected.max,
+            "percentiles": stats.percentile_table(figures.corrected),
+        }
+    return {
+        "step": step.number,
+        "measurement": _measurement(step),
+        "name": info.name,
+        "context": info.context,
+        "labels": dict(info.labels),
+        "unit": info.unit,
+        "cpu": info.cpu,
+        "thread": info.thread,
+        "policy": info.policy,
+        "priority": info.priority,
+        "interval_ns": info.interval_ns,
+        "stamp_ns": info.stamp_ns,
+        "count": figures.taken,
+        "first": figures.first,
+        "min": counts.min,
+        "mean": counts.mean,
+        "max": figures.max,
+        "max_at_least": _at_least(figures),
+        "unanswered": open_,
+        "percentiles": gather.percentiles([figures]),
+        "percentile_ci": {
+            name: list(interval) for name, interval in gather.intervals(figures, CONFIDENCE).items()
+        },
+        "effective_samples": None if figures.effective is None else dict(figures.effective),
+        "clustering": _clustering(figures.clustering),
+        "spread": _spread(stored, figures),
+        "rest": figures.rest,
+        "missed": figures.missed,
+        "lost": figures.lost,
+        "overruns": figures.overruns,
+        "corrected": corrected,
+        "bound": {
+            "samples": bound.count,
+            "effective_samples": effective,
+            "duration_s": bound.duration_s,
+            "confidence": bound.confidence,
+            "probability": bound.probability,
+            "rate_per_hour": bound.rate_per_hour,
+            "period_s": bound.period_s,
+        },
+        "source": "samples" if counts.exact else "histogram",
+        "histogram": sketch_of(counts),
+    }
+
+
+def _clustering(found: stats.Clustering | None) -> Document | None:
+    if found is None:
+        return None
+    return {
+        "extremal_index": found.index,
+        "group": found.group if found.clustered else 1.0,
+        "exceedances": found.exceedances,
+        "clustered": found.clustered,
+    }
+
+
+def _spread(stored: StoredSeries, figures: gather.Figures) -> float | None:
+    """The 99.9 % value over the median, corrected where periods were skipped. None where either is
+    not known or not positive, and where events were not answered."""
+    info = stored.info
+    if info.unit != "ns" or (figures.missed and waits_for_answers(info.name, info.unit)):
+        return None
+    table = stats.percentile_table(figures.corrected or figures.counts)
+    median, high = table.get("50"), table.get("99.9")
+    return high / median if high is not None and median is not None and median > 0 else None
+
+
+def _at_least(figures: gather.Figures) -> int | None:
+    """Lower limit of the maximum where an event was not answered; else None."""
+    if figures.unanswered is None or figures.unanswered.max is None:
+        return None
+    return max(
+        figures.unanswered.max, figures.unanswered.max if figures.max is None else figures.max
+    )
+
+
+def _budget_verdict(
+    step: StoredStep,
+    stored: StoredSeries,
+    figures: gather.Figures,
+    budget: Document,
+    timed: bool,
+) -> Document:
+    """Judges a series against the requirement, by the corrected distribution where there is one."""
+    limit = budget["budget_ns"]
+    counts = figures.counts if figures.corrected is None else figures.corrected
+    # A run of lost samples is known by its number and its largest: within the budget, or one
+    # exceedance for certain and the others unknown.
+    over = sum(1 for _, largest in figures.lost_runs if largest > limit)
+    within = sum(number for number, largest in figures.lost_runs if largest <= limit)
+    unknown = figures.unknown + figures.lost - within - over
+    # An event without an answer exceeds every budget up to the time that was waited for it.
+    missing = figures.unanswered
+    late = 0 if missing is None else missing.exceeding(limit - 1)
+    unknown += 0 if missing is None else missing.count - late
+    exceedances = counts.exceeding(limit) + over + late
+    episodes = figures.episodes
+    if episodes is not None:
+        low, high = episodes
+        episodes = (max(low, min(exceedances, 1)), min(max(high, min(exceedances, 1)), exceedances))
+    judged = stats.verdict(
+        limit,
+        exceedances,
+        counts.count + over + within + late,
+        figures.duration_s if timed else None,
+        rate_per_hour=budget["rate_per_hour"],
+        confidence=CONFIDENCE,
+        unknown=unknown,
+        counted="samples" if not figures.missed else "periods due" if missing is None else "events",
+        episodes=episodes,
+        effective=stats.effective_of_maximum(counts.count, figures.clustering),
+    )
+    result, evidence, remedy = judged.result, judged.evidence, judged.remedy
+    if missing is not None and missing.max is not None:
+        waited = stats.time_text(missing.max)
+        number = f"{missing.count} events were" if missing.count > 1 else "1 event was"
+        evidence = f"{evidence}; {number} not answered within {waited}"
+    if judged.needed_samples is not None:
+        wanted = f"--samples {judged.needed_samples}"
+        remedy = remedy.replace(wanted, _more_samples(step, judged.count, judged.needed_samples))
+    for doubt, help_ in _doubts(step, stored):
+        result = "inconclusive" if result == "pass" else result
+        evidence, remedy = f"{evidence}; {doubt}", help_
+    return {
+        "step": step.number,
+        "measurement": _measurement(step),
+        "rule": f"budget {stats.time_text(limit)}",
+        "result": result,
+        "evidence": evidence,
+        "remedy": remedy,
+    }
+
+
+def _more_samples(step: StoredStep, count: int, needed: int) -> str:
+    """The options that give the series the samples needed. It may get only part of the samples of
+    its step, and a time limit must not end the step earlier."""
+    parameters = {} if step.header is None else step.header.parameters
+    asked = parameters.get("samples")
+    option = needed
+    if asked is not None and asked.effective.isdecimal() and count:
+        option = max(needed, -(-needed * int(asked.effective) // count))
+    limit = parameters.get("for")
+    text = f"--samples {option}"
+    if limit is not None and limit.effective not in ("", "0"):
+        text += " --for 0"
+    return text
+
+
+def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
+    """Why what was measured is not what was asked for, each with its remedy: such a series never
+    passes, however good its values are."""
+    doubts = []
+    asked = step.header.parameters.get("priority") if step.header is not None else None
+    if asked is not None and asked.asked != "0" and stored.info.policy in ORDINARY:
+        doubts.append(
+            (
+                "but measured without the real-time priority asked for "
+                f"(SCHED_{stored.info.policy.upper()})",
+                "give the agent the right to real-time priority ('rtgauge check' says how) "
+                "and measure again",
+            )
+        )
+    if _step_state(step)[0] == "failed":
+        doubts.append(("but the step failed", "run the step again"))
+    if is_response(stored.info.name, stored.info.unit) and (doubt := _unattributed(step, stored)):
+        doubts.append(doubt)
+    return doubts
+
+
+def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | None:
+    """The doubt that answers are credited to the right events, from the table ``answers`` of log
+    hosts and captures."""
+    told: dict[str, int] = {}
+    for table in step.tables:
+        for row in table.rows if table.name == "answers" else ():
+            cells = zip((column.name for column in table.columns), row, strict=False)
+            told |= {name: cell for name, cell in cells if isinstance(cell, int)}
+    ambiguous = told.get("ambiguous", 0)
+    seen = stored.histogram.max if stored.histogram is not None else 0
+    longest = f", {stats.time_text(seen)}" if seen > 0 else ""
+    remedy = (
+        f"raise events at a longer interval than the longest delay seen{longest}, or record a "
+        "capture from before the first event until after the last answer"
+    )
+    if ambiguous:
+        events = "event" if ambiguous == 1 else "events"
+        return f"but the answers to {ambiguous} {events} may belong to other events", remedy
+    # Without the column, the run is of a version that credited late answers to the next event. With
+    # a constant delay nothing but the first events had no answer.
+    if "ambiguous" not in told and told.get("unanswered"):
+        return (
+            "but some events had no answer, and the version of rtgauge that measured them credited "
+            "late answers to the wrong events",
+            remedy,
+        )
+    if told.get("unanswered") and told.get("double"):
+        return (
+            "but some events had no answer and some edges answered no event: late answers may "
+            "be credited to the wrong events",
+            remedy,
+        )
+    return None

@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remarks on a step: what rules find in its samples, in sentences.
+
+On the path of a sample: the figures of ``gather`` and the results model's series come in, remarks
+for the model leave. Every rule is one function and stands in ``RULES``; docs/report.md prints them.
+None knows a measurement by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from rtgauge import stats
+from rtgauge.report.results import numbers
+from rtgauge.report.results.ambience import stolen_ns
+from rtgauge.report.results.gather import Figures
+from rtgauge.report.results.labels import group_series, series_labels
+from rtgauge.stats.patterns import TICKS_HZ
+
+if TYPE_CHECKING:
+    from rtgauge.stream import Ambience
+
+__all__ = ["RULES", "Growth", "Mark", "Rule", "Told", "growths", "told"]
+
+Document = dict[str, Any]
+Series = Mapping[str, Any]
+
+FIRST_TIMES: Final = 5
+FIRST_NS: Final = 1000
+FIRST_PART: Final = 0.01
+SPREAD_TIMES: Final = 3
+SPREAD_NS: Final = 500
+STOLEN: Final = 0.001
+GROWN: Final = 0.2
+GROWN_NS: Final = 20
+SURE: Final = 6
+"""From so many values of a label on a slope has an interval of 95 % (``stats.slope``)."""
+BATCH_NS: Final = 20
+MOST: Final = 16
+"""So many series or CPUs of a quantity, those with the largest samples, are looked through for
+second lines."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value at which a picture has a line, and what it says there."""
+
+    value: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """The remarks on a step, for the results model; and for its pictures the second line of each
+    quantity that has one, by the place of the quantity's first series."""
+
+    remarks: list[Document]
+    marks: Mapping[int, Mark]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The series of one quantity of a step: their places in the run, names and figures."""
+
+    name: str
+    places: Sequence[int]
+    series: Sequence[Series]
+    labels: Sequence[str]
+    figures: Sequence[Figures]
+    hz: float
+    """The rate of the kernel's tick; 0: not known."""
+
+    @functools.cached_property
+    def lines(self) -> list[tuple[stats.Line, list[int]]]:
+        """Its second lines, the most certain first."""
+        return _lines(self)
+
+    @property
+    def timed(self) -> bool:
+        """Whether its values are times."""
+        return bool(self.series[0]["unit"] == "ns")
+
+    def whose(self, at: int, alike: Sequence[int]) -> str:
+        """Which of several series a sentence is about, and how many more it holds for."""
+        if len(self.series) == 1:
+            return ""
+        more = len(alike) - 1
+        words = self.labels[at]
+        if more:
+            words += f"; {more} more of {len(self.series)} series alike"
+        return f" ({words})"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: its name, when it speaks and what it then says."""
+
+    name: str
+    says: str
+    find: Callable[[Quantity], Iterator[tuple[str, list[int]]]]
+
+
+def told(
+    step: Document,
+    run: Mapping[str, Any],
+    figures: Mapping[int, Figures],
+    watched: Collection[Ambience] = (),
+) -> Told:
+    """The remarks on one step of a run of the results model; ``figures``: place in the run's
+    series -> what its samples say; ``watched``: the step's records of the ambience."""
+    places = [
+        place
+        for place, one in enumerate(run["series"])
+        if one["step"] == step["step"] and place in figures
+    ]
+    hz = float((run["environment"].get("kernel") or {}).get("hz") or 0)
+    found = []
+    marks = {}
+    groups = group_series(run["series"], places)
+    for members in groups:
+        series = [run["series"][place] for place in members]
+        quantity = Quantity(
+            series[0]["name"],
+            members,
+            series,
+            series_labels(series),
+            [figures[place] for place in members],
+            hz,
+        )
+        for rule in RULES:
+            for text, at in rule.find(quantity):
+                words = f"{quantity.name}: {text}" if len(groups) > 1 else text
+                words = words[:1].upper() + words[1:]
+                found.append(_remark(rule.name, words, [members[one] for one in at]))
+        if quantity.timed and quantity.lines:
+            line, some = quantity.lines[0]
+            middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
+            text = f"second line, every {_period(line)}"
+            marks[members[0]] = Mark(round(middle + line.excess_ns), text)
+    tables = [table for table in run["tables"] if table["step"] == step["step"]]
+    found += [
+        _remark("batches", *one)
+        for one in _batches(tables, [(p, run["series"][p]) for p in places])
+    ]
+    if disturb := step["load"].get("disturb"):
+        found.insert(0, _remark("disturbed", _on_purpose(disturb), []))
+    cpus = {run["series"][place]["cpu"] for place in places}
+    found += [_remark(*one, []) for one in _ambience(watched, cpus)]
+    return Told(found, marks)
+
+
+def _on_purpose(disturb: str) -> str:
+    kind, length, period = disturb.split(":")
+    return (
+        f"Disturbed on purpose by {kind} for {length} every {period}: these are no figures of "
+        "this system left alone."
+    )
+
+
+def _remark(rule: str, text: str, series: Sequence[int]) -> Document:
+    return {"rule": rule, "text": text, "series": list(series)}
+
+
+def _period(line: stats.Line) -> str:
+    return numbers.shown(line.comb.period_ns / 1e6, "ms").full
+
+
+def _ns(value: float) -> str:
+    return numbers.shown(value, "ns").full
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 10 else numbers.count(float(f"{ratio:.2g}"))
+
+
+# --- the rules -----------------------------------------------------------------------------------
+
+
+def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """The first sample many times the median of the rest."""
+    if not quantity.timed:
+        return
+    ratios = {}
+    for at, one in enumerate(quantity.series):
+        median = _median_of_rest(quantity.figures[at], one["first"])
+        if median is None or one["first"] - median < FIRST_NS:
+            continue
+        ratio = one["first"] / max(median, one["stamp_ns"] or 1)
+        counts = quantity.figures[at].counts
+        alike = int(counts.counts[counts.values >= one["first"]].sum()) - 1
+        if ratio >= FIRST_TIMES and alike <= FIRST_PART * (counts.count - 1):
+            ratios[at] = ratio, median
+    if ratios:
+        at = max(ratios, key=lambda at: ratios[at][0])
+        ratio, median = ratios[at]
+        one = quantity.series[at]
+        if median < (one["stamp_ns"] or 0):  # a ratio to what is hardly resolved says nothing
+            text = (
+                f"the first sample, taken cold, is {_ns(one['first'])}; the median of the rest, "
+                f"{_ns(median)}, is less than a time stamp costs"
+            )
+        else:
+            text = (
+                f"the first sample, taken cold, is {_times(ratio)} times the median of the rest: "
+                f"{_ns(one['first'])}, not {_ns(median)}"
+            )
+        text += f"{quantity.whose(at, list(ratios))}."
+        yield text, sorted(ratios)
+
+
+def _median_of_rest(figures: Figures, first: int | None) -> int | None:
+    """The median of all samples but the first."""
+    counts = figures.counts
+    if first is None or counts.count < 2:
+        return None
+    rank = counts.count // 2  # of n - 1 samples the ceil((n - 1) / 2)-th
+    place = int(np.searchsorted(counts.values, first))
+    cumulative = counts.cumulative - (np.arange(len(counts.values)) >= place)
+    return int(counts.values[int(np.searchsorted(cumulative, rank))])
+
+
+def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
+    """The second lines of a quantity, with the series that were looked at together, the most
+    certain first: of each series by itself, and of all on one CPU."""
+    cpus: dict[int, list[int]] = {}
+    for at, one in enumerate(quantity.series):
+        lead = quantity.figures[at].lead
+        if lead is not None and len(lead.value) > 1:
+            cpus.setdefault(one["cpu"], []).append(at)
+
+    def largest(members: Sequence[int]) -> float:
+        return max(float(quantity.series[at]["max"] or 0) for at in members)
+
+    alone = [[at] for members in cpus.values() for at in members if len(members) > 1]
+    found = []
+    for members in sorted([*cpus.values(), *alone], key=largest, reverse=True)[:MOST]:
+        intervals = {quantity.series[at]["interval_ns"] for at in members}
+        grid = all(intervals)
+        interval_ns = intervals.pop() if len(intervals) == 1 else 0
+        for seamless in (False,) if grid else (False, True):
+            parts = [_placed(quantity, at, seamless) for at in members]
+            times, excess, place = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+            rates = [quantity.hz] if quantity.hz else TICKS_HZ
+            line = stats.second_line(
+                times, excess, rates, None if grid else place, interval_ns=interval_ns
+            )
+            # Of several series in turn any other rhythm may be that of their taking turns.
+            if line is not None and (grid or len(members) == 1 or line.comb.near(rates)):
+                found.append((line, members))
+    return sorted(found, key=lambda one: -one[0].comb.power)
+
+
+def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ...]:
+    """When the samples of a series were taken, what they took more than the median, and where in
+    their test loops they stand (0 to 1); without the first of each loop, which are cold in the
+    rhythm of the loops."""
+    figures = quantity.figures[at]
+    lead = figures.lead
+    assert lead is not None
+    if quantity.series[at]["interval_ns"]:
+        times = (lead.due_ns + lead.value).astype(np.float64)
+        kept = np.arange(len(lead.value)) > 0
+    else:
+        times = stats.placed(lead.due_ns, lead.value, figures.starts, seamless=seamless)
+        kept = np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1) == 0
+    excess = lead.value - float(np.median(lead.value))
+    first = np.flatnonzero(np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1))
+    number = np.diff(first, append=len(lead.due_ns))
+    place = (np.arange(len(lead.due_ns)) - np.repeat(first, number)) / np.repeat(number, number)
+    return times[kept], excess[kept], place[kept]
+
+
+def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """A second line above the first at regular times, named where it is the tick."""
+    if not quantity.timed:
+        return
+    found = quantity.lines
+    if not found:
+        return
+    line, members = found[0]
+    known = [quantity.hz] if quantity.hz else TICKS_HZ
+    rates = [rate for rate in known if line.comb.near([rate])]
+    samples = sum(len(lead.value) for at in members if (lead := quantity.figures[at].lead))
+    cpu = quantity.series[members[0]]["cpu"]
+    where = f" on CPU {cpu}" if len({one["cpu"] for one in quantity.series}) > 1 else ""
+    if len(members) == 1 < len(quantity.series):
+        where = f" ({quantity.labels[members[0]]})"
+    text = (
+        f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
+        f"lie about {_ns(line.excess_ns)} above the first line, at most {_ns(line.worst_ns)}, and "
+        f"come every {_period(line)}"
+    )
+    text += f": the tick ({rates[0]:g} Hz)." if rates else "."
+    others = {quantity.series[at]["cpu"] for _, some in found for at in some} - {cpu}
+    if others:
+        text += f" {len(others)} more CPU{'s show' if len(others) > 1 else ' shows'} one as well."
+    yield text, sorted({at for _, some in found for at in some})
+
+
+def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """Values in two groups with next to nothing between."""
+    if not quantity.timed:
+        return
+    found = {
+        at: valley
+        for at, figures in enumerate(quantity.figures)
+        if (valley := stats.valley(figures.counts)) is not None
+    }
+    if found:
+        at = max(found, key=lambda at: found[at].high / max(found[at].low, 1))
+        two, count = found[at], quantity.figures[at].counts.count
+        text = (
+            f"two groups of samples with next to nothing between: {_percent(two.above / count)} "
+            f"are about {_ns(two.high)}, the others about {_ns(two.low)}"
+            f"{quantity.whose(at, list(found))}."
+        )
+        yield text, sorted(found)
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:.2g}{numbers.GAP}%"
+
+
+def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """One of a hundred samples many times the median."""
+    if not quantity.timed:
+        return
+    ratios = {}
+    for at, one in enumerate(quantity.series):
+        middle, high = one["percentiles"].get("50"), one["percentiles"].get("99")
+        if middle is None or high is None or high - middle < SPREAD_NS:
+            continue
+        if high >= SPREAD_TIMES * max(middle, 1):
+            ratios[at] = high / max(middle, 1)
+    if ratios:
+        at = max(ratios, key=lambda at: ratios[at])
+        one = quantity.series[at]["percentiles"]
+        text = (
+            f"a wide spread: one of a hundred samples is above {_ns(one['99'])}, "
+            f"{_times(ratios[at])} times the median{quantity.whose(at, list(ratios))}."
+        )
+        yield text, sorted(ratios)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the median of a quantity goes with a numeric label: ``points`` are (label, median, the
+    series' place in the quantity), rising; ``others`` says which other labels these series have."""
+
+    label: str
+    others: str
+    points: Sequence[tuple[int, int, int]]
+    slope: stats.Slope
+
+    @property
+    def ratio(self) -> float:
+        """The median at the largest value of the label against that at the least."""
+        return self.points[-1][1] / max(self.points[0][1], 1)
+
+    @property
+    def width(self) -> int:
+        """By how much the medians differ at most."""
+        medians = [median for _, median, _ in self.points]
+        return max(medians) - min(medians)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the medians hardly differ."""
+        return self.width <= max(GROWN * min(median for _, median, _ in self.points), GROWN_NS)
+
+    @property
+    def grows(self) -> bool:
+        """Whether it grows, without doubt and by more than little."""
+        rise = self.points[-1][1] - self.points[0][1]
+        return self.slope.low > 0 and rise > max(GROWN * self.points[0][1], GROWN_NS)
+
+
+def growths(series: Sequence[Series]) -> list[Growth]:
+    """Of each label whose values are whole numbers, how the median goes with it; one for each set
+    of other labels, contexts and CPUs that has three values of it at least."""
+    found = []
+    for label in dict.fromkeys(key for one in series for key in one["labels"]):
+        sets: dict[tuple[Any, ...], list[int]] = {}
+        if not all(_whole(one["labels"].get(label, "")) for one in series):
+            continue
+        for at, one in enumerate(series):
+            others = sorted((k, v) for k, v in one["labels"].items() if k != label)
+            sets.setdefault((*others, one["cpu"]), []).append(at)
+        for key, members in sets.items():
+            growth = _growth(label, [(at, series[at]) for at in members])
+            if growth is None:
+                continue
+            pairs = [part for part in key if isinstance(part, tuple)]
+            varying = [
+                (name, value)
+                for name, value in pairs
+                if len({one["labels"].get(name) for one in series}) > 1
+            ]
+            words = ", ".join(f"{name} {value}" for name, value in varying)
+            found.append(Growth(label, words, *growth))
+    return found
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 12
+
+
+def _growth(
+    label: str, members: Sequence[tuple[int, Series]]
+) -> tuple[list[tuple[int, int, int]], stats.Slope] | None:
+    points, limits = [], []
+    for at, one in members:
+        median = one["percentiles"].get("50")
+        if median is None:
+            continue
+        low, high = one["percentile_ci"].get("50") or (median, median)
+        x = int(one["labels"][label])
+        points.append((x, median, at))
+        limits.append(
+            (
+                float(x),
+                float(median),
+                float(one["min"] if low is None else low),
+                float(one["max"] if high is None else high),
+            )
+        )
+    slope = stats.slope(limits)
+    return None if slope is None else (sorted(points), slope)
+
+
+def _grows(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """Growth with a numeric label."""
+    for growth in growths(quantity.series) if quantity.timed else ():
+        if growth.grows and not growth.steady:
+            (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
+            one = growth.label[:-1] if growth.label.endswith("s") else growth.label
+            each = growth.slope
+            words = "95 %" if len({x for x, *_ in growth.points}) >= SURE else "of all pairs"
+            yield (
+                f"grows with {growth.label}: the median is {_ns(low)} at {least} and {_ns(high)} "
+                f"at {numbers.count(most)}, about {_ns(each.each)} for each {one}, between "
+                f"{_ns(each.low)} and {_ns(each.high)} ({words}){_others(growth)}.",
+                sorted(at for _, _, at in growth.points),
+            )
+
+
+def _steady(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """No growth with a numeric label."""
+    for growth in growths(quantity.series) if quantity.timed else ():
+        if growth.steady:
+            (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
+            yield (
+                f"hardly goes with {growth.label}: the median is {_ns(low)} at {least} and "
+                f"{_ns(high)} at {numbers.count(most)}, all within {_ns(growth.width)}"
+                f"{_others(growth)}.",
+                sorted(at for _, _, at in growth.points),
+            )
+
+
+def _others(growth: Growth) -> str:
+    return f" ({growth.others})" if growth.others else ""
+
+
+RULES: Final = (
+    Rule(
+        "first sample",
+        f"The first sample is at least {FIRST_TIMES} times the median of the rest, and "
+        f"{FIRST_NS // 1000} µs more; and at most {FIRST_PART * 100:g} % of the rest take as long: "
+        "by chance one series in a hundred would have that.",
+        _first,
+    ),
+    Rule(
+        "second line",
+        "The largest samples, clear of the body, come at regular times: half of them and more "
+        "within a tenth of a period. Samples taken at random do so in less than one quantity of a "
+        "hundred; what comes in bursts is less certain. If the period is that of the kernel's "
+        "tick, it is named.",
+        _second_line,
+    ),
+    Rule(
+        "two groups",
+        "A hundredth of the samples, ten at least, lies apart from the others, half as large again "
+        "or more, with next to nothing between.",
+        _two_groups,
+    ),
+    Rule(
+        "growth",
+        "Where the values of a label are whole numbers, three at least: the slope of the medians "
+        "(Theil and Sen) is above zero with its whole interval, and the growth over all is more "
+        f"than {GROWN * 100:g} %. With six values and more the interval is one of 95 %; with fewer "
+        "it has all pairs, and medians that differ by chance rise one time in n!. A drift of the "
+        "system while it measures is not told from growth.",
+        _grows,
+    ),
+    Rule(
+        "steady",
+        f"With such a label: all medians lie within {GROWN * 100:g} %, or {GROWN_NS} ns.",
+        _steady,
+    ),
+    Rule(
+        "spread",
+        f"The 99 % value is at least {SPREAD_TIMES} times the median, and {SPREAD_NS / 1000:g} µs "
+        "more.",
+        _spread,
+    ),
+)
+
+
+def _batches(
+    tables: Sequence[Document], series: Sequence[tuple[int, Series]]
+) -> Iterator[tuple[str, list[int]]]:
+    """The mean of batches against that of single operations, where a row of a table of batches
+    has the name of a series and of its labels: ``release``, ``robust: release``, ``switch, 2
+    threads``."""
+    both = []
+    for table in tables:
+        units = [column["unit"] for column in table["columns"]]
+        if units[:2] != ["", "ps"]:
+            continue
+        for row in table["rows"]:
+            words = _words(str(row[0]))
+            for place, one in series:
+                if one["mean"] is None or one["unit"] != "ns":
+                    continue
+                values = _words(" ".join([one["name"], *one["labels"].values()]))
+                names = values | _words(" ".join(one["labels"]))
+                if words in (values, names):
+                    both.append((row[1] / 1000, float(one["mean"]), str(row[0]), place))
+    if not both:
+        return
+    places = sorted({place for *_, place in both})
+    batch, single, name, _ = max(both, key=lambda one: abs(one[1] - one[0]))
+    if abs(single - batch) <= BATCH_NS:
+        yield (
+            f"The means of batches and of single operations agree within {_ns(BATCH_NS)}.",
+            places,
+        )
+    else:
+        yield (
+            f"Means of single operations and of batches differ most for {name}: {_ns(single)} "
+            f"against {_ns(batch)}. What is timed alone pays for what overlaps in a row, and for "
+            "each disturbance that hits it.",
+            places,
+        )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z0-9_-]+", text.lower()))
+
+
+def _ambience(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple[str, str]]:
+    """Time that a hypervisor took from the step's CPUs, and interruptions by the firmware."""
+    records = list(watched)
+    if len(records) < 2:
+        return
+    span_ns = records[-1].time_ns - records[0].time_ns
+    stolen: dict[int, int] = {}
+    for before, record in pairwise(records):
+        taken = stolen_ns(record, record.time_ns - before.time_ns)
+        for cpu, ns in zip(record.cpus, taken, strict=False):
+            if cpu in cpus or -1 in cpus:
+                stolen[cpu] = stolen.get(cpu, 0) + ns
+    if stolen and span_ns > 0:
+        cpu = max(stolen, key=lambda cpu: stolen[cpu])
+        if stolen[cpu] >= STOLEN * span_ns:
+            text = (
+                f"A hypervisor took {numbers.shown(stolen[cpu] / 1e6, 'ms').full} of "
+                f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
+                f"({_percent(stolen[cpu] / span_ns)}): any sample may be longer by a part of that."
+            )
+            yield "stolen time", text
+    smi = sum(record.smi or 0 for record in records[1:])
+    if smi:
+        text = (
+            f"{numbers.count(smi)} system management interrupt{'' if smi == 1 else 's'} came "
+            "meanwhile: each stops all CPUs, unseen by the kernel."
+        )
+        yield "management interrupts", text

@@ -1,0 +1,707 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of runs side by side: the comparison document that ``rtgauge compare`` and reports share.
+
+A set is one run, or several of one kind: those of a target in a study, those of a label. Compared
+is what was measured in the same way: the same quantity in the same context, under the same load,
+with the same interval, priority and method, on clocks of the same kind. What was not is named as
+such and stands beside nothing. Figures of several CPUs and runs of a set are taken together, and
+those of each run stand beside them; nothing is ranked, and no significance is claimed.
+docs/results.md explains the document.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from rtgauge import stats
+from rtgauge.errors import UsageError
+from rtgauge.facts import printable
+from rtgauge.report.results import gather, numbers
+from rtgauge.report.results.labels import (
+    LENGTHS,
+    highest,
+    load_text,
+    ordinary_policies,
+    peak,
+    realtime_text,
+    target_name,
+)
+from rtgauge.report.results.model import Analysis, Document
+from rtgauge.stats import Counts
+
+__all__ = [
+    "FIGURES",
+    "Compared",
+    "RunSet",
+    "compare",
+    "letter",
+    "method_text",
+    "note",
+    "refusal",
+    "row_name",
+    "schema",
+    "set_facts",
+    "sets_by_target",
+    "validate",
+    "where",
+]
+
+Run: TypeAlias = Mapping[str, Any]
+Method: TypeAlias = tuple[tuple[str, str], ...]
+
+CONTEXTS: Final = ("irq", "kernel", "user")
+FIGURES: Final = ("min", "50", "tail", "max")
+"""The figures that are compared, by their names in the document; ``tail`` is the percentile that
+the quantity names."""
+
+TAIL_MAX: Final = 99.9
+
+_DISTURBING: Final = ("steal-time", "smi", "frequency-change")
+# Options that say how long or where, not how; or that the series itself says better.
+_NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above")
+# Of the environment, what differs between any two runs.
+_VOLATILE: Final = ("settings", "host", "privileges", "findings")
+_PASSING: Final = (
+    "memory available bytes",
+    "virtualisation steal",
+    "kernel version",
+    "boot id",
+    "lab boot",
+    "uptime s",
+    "load average",
+)
+# What says once more that the fact before it differs: names, or their beginnings.
+_REPEATING: Final = (
+    (
+        "kernel",
+        (
+            "kernel build",
+            "lab board",
+            "lab kernel",
+            "lab kernel digest",
+            "lab initramfs digest",
+            "lab modules digest",
+            "lab package linux-",
+        ),
+    ),
+    ("real-time model", ("kernel preemption", "kernel preemption dynamic")),
+    ("kernel command line", ("lab kernel arguments",)),
+)
+_TEXT: Final = 160
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """Runs that are taken together: their places among the runs of the report."""
+
+    name: str
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The document, and of each row of its quantities the table of values behind it."""
+
+    document: Document
+    tables: tuple[tuple[Counts, ...], ...]
+
+
+def letter(at: int) -> str:
+    """What a set is called in short: A, B, …, Z, A2, …"""
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at % 26] + (str(at // 26 + 1) if at >= 26 else "")
+
+
+def sets_by_target(runs: Sequence[Run]) -> list[RunSet]:
+    """A set for each target, in the order in which the targets first appear."""
+    names: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        names.setdefault(str(run["target"]), []).append(place)
+    return [RunSet(target_name(runs[places[0]]), tuple(places)) for places in names.values()]
+
+
+def _lab(run: Run) -> Mapping[str, Any]:
+    found = run["environment"].get("lab")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _mode(run: Run) -> str:
+    """``counted``, ``plain``, or nothing for a machine that is not emulated."""
+    return str(_lab(run).get("mode") or "")
+
+
+def _boot(run: Run) -> tuple[str, str]:
+    """What tells the boot of a run from others: every counted boot of one image has the same boot
+    id, and a name that the host gave it."""
+    known = str(run["boot_id"] or "")
+    return (known, str(_lab(run).get("boot") or "")) if known else (str(run["id"]), "")
+
+
+def _kernel(run: Run) -> tuple[str, str]:
+    kernel = run["environment"].get("kernel") or {}
+    return str(kernel.get("release") or "unknown"), str(run["environment"]["realtime"])
+
+
+def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
+    """Why these sets must not be compared, if so: kernels, by what the emulated lab measured in
+    real time, where the host decides how late anything is."""
+    kernels = [{_kernel(runs[place]) for place in one.places} for one in sets]
+    if all(one == kernels[0] for one in kernels):
+        return None
+    plain = [runs[place] for one in sets for place in one.places if _mode(runs[place]) == "plain"]
+    if not plain:
+        return None
+    return UsageError(
+        f"run {plain[0]['id'][:13]} is of the lab's mode plain, where the host's load decides how "
+        "late things are: kernels are not compared by it",
+        "carry the study out in counted mode: rtgauge lab run PLAN",
+    )
+
+
+# --- what belongs together -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Base:
+    measurement: str
+    name: str
+    unit: str
+    context: str
+    load: tuple[str, str, str]
+
+    def order(self, seen: Mapping[_Base, int]) -> tuple[Any, ...]:
+        known = CONTEXTS.index(self.context) if self.context in CONTEXTS else len(CONTEXTS)
+        idle = self.load[0] != "idle"
+        first = min(
+            place
+            for other, place in seen.items()
+            if (other.measurement, other.name) == (self.measurement, self.name)
+        )
+        loads = min(place for other, place in seen.items() if other.load == self.load)
+        return first, idle, loads, known, seen[self]
+
+
+_Member: TypeAlias = tuple[int, int]
+"""The place of a run, and of a series in it."""
+
+
+def _load(step: Mapping[str, Any]) -> tuple[str, str, str]:
+    load = step["load"]
+    return str(load["name"]), str(load.get("command") or ""), str(load.get("disturb") or "")
+
+
+def _steps(run: Run) -> dict[int, Mapping[str, Any]]:
+    return {step["step"]: step for step in run["steps"] if step["role"] == "measurement"}
+
+
+def _common(runs: Sequence[Run], places: Iterable[int]) -> dict[str, set[str]]:
+    """Measurement -> the options that every step of it names: of other ones an older agent did not
+    know."""
+    found: dict[str, set[str]] = {}
+    for place in places:
+        for step in _steps(runs[place]).values():
+            names = set(step["parameters"])
+            known = found.setdefault(step["measurement"], names)
+            if names:
+                known &= names
+    return found
+
+
+_CLOCKS: Final = {"": "time", "plain": "time of the host", "counted": "instructions as time"}
+
+
+def _method(run: Run, step: Mapping[str, Any], one: Mapping[str, Any], known: set[str]) -> Method:
+    """How a series was measured, as far as another way would give another quantity."""
+    labels = sorted(one["labels"].items())
+    told = set(one["labels"]) | set(_NO_METHOD)
+    facts = [(str(name), str(value)) for name, value in labels]
+    interval = one["interval_ns"]
+    facts.append(("interval", numbers.shown(interval, "ns").full if interval else "none"))
+    facts.append(("policy", f"SCHED_{one['policy'].upper()}" if one["policy"] else ""))
+    facts.append(("priority", str(one["priority"]) if one["policy"] in ("fifo", "rr") else ""))
+    facts += [
+        (name, str(value))
+        for name, value in sorted(step["parameters"].items())
+        if name in known and name not in told and name != "interval"
+    ]
+    facts.append(("clock", _CLOCKS.get(_mode(run), "time")))
+    return tuple(facts)
+
+
+Grouped: TypeAlias = dict[_Base, dict[Method, dict[int, list[_Member]]]]
+
+
+def _grouped(runs: Sequence[Run], sets: Sequence[RunSet]) -> Grouped:
+    """Quantity -> method -> set -> its series."""
+    known = _common(runs, [place for one in sets for place in one.places])
+    found: Grouped = {}
+    for number, chosen in enumerate(sets):
+        for place in chosen.places:
+            run = runs[place]
+            steps = _steps(run)
+            for at, one in enumerate(run["series"]):
+                step = steps.get(one["step"])
+                if step is None or not one["count"]:
+                    continue
+                base = _Base(
+                    one["measurement"], one["name"], one["unit"], one["context"], _load(step)
+                )
+                method = _method(run, step, one, known[one["measurement"]])
+                members = found.setdefault(base, {}).setdefault(method, {})
+                members.setdefault(number, []).append((place, at))
+    return found
+
+
+def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
+    """The sets side by side, the first one being what the others are compared with.
+
+    Raises UsageError where that would mislead (``refusal``), or with fewer than two sets.
+    """
+    runs = analysis.model["runs"]
+    if len(sets) < 2:
+        raise UsageError(
+            "a comparison needs two sets of runs",
+            "name two runs, labels or STUDY@TARGET; or one study of several targets",
+        )
+    refused = refusal(runs, sets)
+    if refused is not None:
+        raise refused
+    grouped = _grouped(runs, sets)
+    seen = {base: place for place, base in enumerate(grouped)}
+    quantities: list[Document] = []
+    tables: list[tuple[Counts, ...]] = []
+    apart: list[Document] = []
+    absent: list[Document] = []
+    for base in sorted(grouped, key=lambda base: base.order(seen)):
+        methods = grouped[base]
+        shared = [method for method, members in methods.items() if len(members) > 1]
+        told = _told(shared or list(methods))
+        for method in shared:
+            quantity, counts = _quantity(analysis, sets, base, method, methods[method], told)
+            quantities.append(quantity)
+            tables.append(counts)
+        single = [(m, next(iter(methods[m]))) for m in methods if m not in shared]
+        apart += _apart(base, single)
+        absent += _absent(runs, sets, base, single, methods)
+    absent += _nowhere(runs, sets, grouped)
+    document = {
+        "format": "rtgauge-comparison",
+        "version": 1,
+        "sets": [_set(runs, one, at) for at, one in enumerate(sets)],
+        "differences": _differences(runs, sets),
+        "quantities": quantities,
+        "apart": apart,
+        "absent": absent,
+    }
+    document["note"] = note(document)
+    return Compared(document, tuple(tables))
+
+
+def _told(methods: Sequence[Method]) -> list[str]:
+    """Of several methods of one quantity the facts in which they differ."""
+    names = list(dict.fromkeys(name for method in methods for name, _ in method))
+    return [name for name in names if len({dict(method).get(name) for method in methods}) > 1]
+
+
+def _describe(base: _Base) -> Document:
+    name, command, disturb = base.load
+    load = {"name": name}
+    if command:
+        load["command"] = command
+    if disturb:
+        load["disturb"] = disturb
+    return {
+        "measurement": base.measurement,
+        "name": base.name,
+        "unit": base.unit,
+        "context": base.context,
+        "load": load,
+    }
+
+
+def _tail(tables: Sequence[Counts]) -> str | None:
+    """The percentile that stands for the tail: the highest up to 99.9 that the samples of every set
+    carry; None if there is none above the median."""
+    carried = [set(stats.percentile_names(table.count)) for table in tables]
+    names = {name for name in set.intersection(*carried) if 50 < float(name) <= TAIL_MAX}
+    return max(names, key=float, default=None)
+
+
+def _quantity(
+    analysis: Analysis,
+    sets: Sequence[RunSet],
+    base: _Base,
+    method: Method,
+    members: Mapping[int, Sequence[_Member]],
+    told: Sequence[str],
+) -> tuple[Document, tuple[Counts, ...]]:
+    present = [number for number in range(len(sets)) if number in members]
+    counts = tuple(_counts(analysis, members[number]) for number in present)
+    tail = _tail(counts)
+    rows = [_row(analysis, number, members[number], tail) for number in present]
+    facts = dict(method)
+    first = rows[0]["figures"] if rows[0]["set"] == 0 else None
+    for row in rows:
+        row["ratio"] = None if first is None or row["set"] == 0 else _ratio(row["figures"], first)
+        if row["ratio"] is not None and facts["clock"] == _CLOCKS["counted"]:
+            row["ratio"]["max"] = None  # one sample of one deterministic boot on either side
+    return {
+        **_describe(base),
+        "method": {name: value for name, value in facts.items() if value},
+        "told": [facts[name] for name in told if facts.get(name)],
+        "tail": tail,
+        "rows": rows,
+    }, counts
+
+
+def _ratio(figures: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, float | None]:
+    """Each figure as a multiple of the first set's; null where that has no meaning."""
+    return {
+        name: figures[name] / first[name]
+        if figures[name] is not None
+        and first[name] is not None
+        and min(figures[name], first[name]) > 0
+        and not any(isinstance(one[name], numbers.AtLeast) for one in (figures, first))
+        else None
+        for name in FIGURES
+    }
+
+
+def _counts(analysis: Analysis, members: Sequence[_Member]) -> Counts:
+    return Counts.merged(
+        [analysis.figures[run][analysis.places[run][at]].counts for run, at in members]
+    )
+
+
+def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -> dict[str, Any]:
+    """The figures of series together. Percentiles are those of the samples kept, and of the events
+    without an answer; the extremes know of the lost ones too."""
+    series = [analysis.model["runs"][run]["series"][at] for run, at in members]
+    places = [(run, analysis.places[run][at]) for run, at in members]
+    shares = gather.percentiles([analysis.figures[run][place] for run, place in places])
+    return {
+        "min": min((one["min"] for one in series if one["min"] is not None), default=None),
+        "50": shares.get("50"),
+        "tail": None if tail is None else shares.get(tail),
+        "max": highest(peak(one) for one in series),
+    }
+
+
+def _row(analysis: Analysis, number: int, members: Sequence[_Member], tail: str | None) -> Document:
+    runs = analysis.model["runs"]
+    series = [runs[run]["series"][at] for run, at in members]
+    each = []
+    for run in dict.fromkeys(run for run, _ in members):
+        own = [one for one in members if one[0] == run]
+        mine = [runs[run]["series"][at] for _, at in own]
+        each.append(
+            {
+                "run": runs[run]["id"],
+                "count": sum(one["count"] for one in mine),
+                "figures": _figures(analysis, own, tail),
+            }
+        )
+    return {
+        "set": number,
+        "series": len(members),
+        "count": sum(one["count"] for one in series),
+        "figures": _figures(analysis, members, tail),
+        "missed": sum(one["missed"] for one in series),
+        "lost": sum(one["lost"] for one in series),
+        "ratio": None,
+        "marks": _marks(runs, members),
+        "runs": each,
+    }
+
+
+def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
+    """What stands against taking the figures as those of the system."""
+    marks: dict[str, None] = {}
+    for place, at in members:
+        run = runs[place]
+        step = _steps(run)[run["series"][at]["step"]]
+        if run["series"][at]["unanswered"]:
+            marks["events without an answer: the maximum is a lower limit"] = None
+        if step["state"] == "failed":
+            marks["invalid: the step failed"] = None
+        elif step["state"] != "complete":
+            marks[str(step["state"])] = None
+        stream = step["stream"]
+        if stream is not None and (stream["lost_records"] or stream["dropped_bytes"]):
+            marks["part of the stream was lost"] = None
+        if any(event["event"] == "setting" for event in step["events"]):
+            marks["disturbed: a setting changed meanwhile"] = None
+        if ordinary_policies(run, step):
+            marks["no real-time priority"] = None
+        for finding in run["findings"]:
+            if finding["check"] in _DISTURBING and finding["level"] in ("warning", "error"):
+                marks[f"disturbed: {finding['check']}"] = None
+    return list(marks)
+
+
+# --- what does not ------------------------------------------------------------------------------
+
+
+def _apart(base: _Base, single: Sequence[tuple[Method, int]]) -> list[Document]:
+    """Series of one quantity that two sets have measured in other ways."""
+    found = []
+    for at, (method, number) in enumerate(single):
+        for other, whose in single[at + 1 :]:
+            if whose == number:
+                continue
+            facts, others = dict(method), dict(other)
+            names = [name for name in {**facts, **others} if facts.get(name) != others.get(name)]
+            reason = ", ".join(
+                f"{name} {facts.get(name) or 'none'} against {others.get(name) or 'none'}"
+                for name in names
+            )
+            found.append({**_describe(base), "sets": [number, whose], "reason": reason})
+            break
+    return found
+
+
+def _absent(
+    runs: Sequence[Run],
+    sets: Sequence[RunSet],
+    base: _Base,
+    single: Sequence[tuple[Method, int]],
+    methods: Mapping[Method, Mapping[int, Any]],
+) -> list[Document]:
+    """Sets that lack a quantity which another one has, each with the reason if it is known."""
+    there = {number for members in methods.values() for number in members}
+    if len(single) > 1 and len({number for _, number in single}) > 1:
+        there |= {number for _, number in single}
+    lacking = [number for number in range(len(sets)) if number not in there]
+    found = []
+    for number in lacking:
+        reason = next(filter(None, (_why(runs[p], base) for p in sets[number].places)), "")
+        found.append(
+            {**_describe(base), "sets": [number], "reason": reason or "not measured there"}
+        )
+    return found
+
+
+def _nowhere(runs: Sequence[Run], sets: Sequence[RunSet], grouped: Grouped) -> list[Document]:
+    """Measurements of which no set has a single quantity, each with the sets and their reason."""
+    known = {(base.measurement, base.load) for base in grouped}
+    found: dict[tuple[_Base, str], list[int]] = {}
+    for number, chosen in enumerate(sets):
+        for place in chosen.places:
+            for step in _steps(runs[place]).values():
+                base = _Base(step["measurement"], "", "", "", _load(step))
+                if (base.measurement, base.load) in known:
+                    continue
+                reason = _why(runs[place], base) or "it gave no series"
+                whose = found.setdefault((base, reason), [])
+                if number not in whose:
+                    whose.append(number)
+    return [
+        {**_describe(base), "sets": whose, "reason": reason}
+        for (base, reason), whose in found.items()
+    ]
+
+
+def _why(run: Run, base: _Base) -> str:
+    """Why a run has nothing of a quantity."""
+    for step in _steps(run).values():
+        if step["measurement"] != base.measurement or _load(step) != base.load:
+            continue
+        if step["state"] != "complete":
+            return f"{step['state']}: {step['reason'] or 'no reason recorded'}"
+        for verdict in run["verdicts"]:
+            told = f"{verdict['rule']} {verdict['evidence']}"
+            mine = verdict["step"] == step["step"] and verdict["result"] == "skipped"
+            if mine and base.context in told:
+                return f"skipped: {verdict['evidence']}"
+    return ""
+
+
+# --- the sets and their environments --------------------------------------------------------------
+
+
+def _each(runs: Sequence[Run], one: RunSet, take: Any) -> list[str]:
+    return list(dict.fromkeys(printable(str(take(runs[place]))) for place in one.places))
+
+
+def _set(runs: Sequence[Run], one: RunSet, at: int) -> Document:
+    boots = {_boot(runs[place]) for place in one.places}
+    modes = [mode for mode in _each(runs, one, _mode) if mode]
+    states = [state for state in _each(runs, one, lambda run: run["state"]) if state != "complete"]
+    return {
+        "letter": letter(at),
+        "name": one.name,
+        "runs": [runs[place]["id"] for place in one.places],
+        "boots": len(boots),
+        "targets": _each(runs, one, lambda run: run["target"]),
+        "kernels": _each(runs, one, lambda run: _kernel(run)[0]),
+        "realtime": _each(runs, one, lambda run: realtime_text(run["environment"])),
+        "emulated": modes,
+        "states": states,
+    }
+
+
+def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for key, value in document.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name} ")
+        elif isinstance(value, list | tuple):
+            text = ", ".join(
+                str(v) if not isinstance(v, Mapping) else " ".join(part for _, part in _flat(v))
+                for v in value
+            )
+            yield name, text
+        else:
+            yield name, "" if value is None else str(value)
+
+
+def _facts(run: Run) -> dict[str, str]:
+    environment = run["environment"]
+    kernel = environment.get("kernel") or {}
+    facts = {"kernel": _kernel(run)[0], "real-time model": realtime_text(environment)}
+    facts["kernel command line"] = str(kernel.get("cmdline") or "")
+    kept = {key: value for key, value in environment.items() if key not in _VOLATILE}
+    for name, text in _flat(kept):
+        if name not in _PASSING and name not in ("kernel release", "realtime", "kernel cmdline"):
+            facts[name] = text
+    for name, setting in sorted(environment["settings"].items()):
+        facts[f"setting {name}"] = str(setting["effective"])
+    return {name: printable(text) for name, text in facts.items()}
+
+
+def _differences(runs: Sequence[Run], sets: Sequence[RunSet]) -> list[Document]:
+    """In what the environments of the sets differ, the kernel first; a text for each set."""
+    facts = [[_facts(runs[place]) for place in one.places] for one in sets]
+    names = dict.fromkeys(name for one in facts for each in one for name in each)
+    found: list[Document] = []
+    repeating: tuple[str, ...] = ()
+    for name in names:
+        texts = [list(dict.fromkeys(each.get(name, "") for each in one)) for one in facts]
+        alike = all(text == texts[0] for text in texts) or _nearly(name, texts)
+        if not alike and not _repeats(name, repeating):
+            repeating += dict(_REPEATING).get(name, ())
+            found.append(
+                {"name": name, "values": [_shortened(" / ".join(t) or "–") for t in texts]}
+            )
+    return found
+
+
+def _repeats(name: str, others: Sequence[str]) -> bool:
+    return any(name == one or (one[-1] == "-" and name.startswith(one)) for one in others)
+
+
+def _nearly(name: str, texts: Sequence[Sequence[str]]) -> bool:
+    """Whether sizes in bytes are the same but for a hundredth: kernels of one machine leave
+    themselves more or less of its memory."""
+    values = [text for one in texts for text in one]
+    if not name.endswith(" bytes") or not all(text.isdecimal() for text in values):
+        return False
+    sizes = [int(text) for text in values]
+    return max(sizes) - min(sizes) <= max(sizes) / 100
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def note(document: Mapping[str, Any]) -> str:
+    """What may be said of the figures side by side."""
+    samples = [
+        sum(
+            row["count"]
+            for one in document["quantities"]
+            for row in one["rows"]
+            if row["set"] == at
+        )
+        for at in range(len(document["sets"]))
+    ]
+    seen = "; ".join(
+        f"{one['letter']}: {numbers.count(samples[at])} samples, "
+        f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}"
+        for at, one in enumerate(document["sets"])
+    )
+    modes = {mode for one in document["sets"] for mode in one["emulated"]}
+    emulated = {
+        "counted": " Emulated, counted mode: instructions as time (1 ns each), no cache model, not "
+        "the figures of a board. They show which paths are preemptible, not how long these take. "
+        "Maxima have no ratio, because each is one sample of one boot. Repeated boots of one image "
+        "with the same commands are identical and add no evidence.",
+        "plain": " Emulated in real time: the host decides how late things are; no board's "
+        "figures.",
+    }
+    return (
+        f"What these figures rest on: {seen}. Ratios are to set {document['sets'][0]['letter']}. "
+        "The samples of one boot are not independent of each other, so these tables claim no "
+        "significance: they say what was seen, not whether the next boot would show it again. "
+        "Maxima are given, not ranked." + "".join(emulated.get(mode, "") for mode in sorted(modes))
+    )
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{numbers.count(number)} {word}" + ("" if number == 1 else "s")
+
+
+def where(quantity: Mapping[str, Any]) -> str:
+    """What a quantity is, and under which load: ``timer: latency (µs), load sched``."""
+    unit = numbers.unit_name(quantity["unit"])
+    name = quantity["measurement"]
+    if quantity["name"]:  # else it is all that the measurement would have given
+        name += f": {quantity['name']}" + (f" ({unit})" if unit else "")
+    return f"{name}, {load_text(quantity['load'])}"
+
+
+def row_name(quantity: Mapping[str, Any]) -> str:
+    """What tells a quantity from the others under its load: its context, and how it was measured
+    where that is not one way alone."""
+    return ", ".join([*filter(None, [quantity["context"]]), *quantity["told"]]) or quantity["name"]
+
+
+def method_text(quantity: Mapping[str, Any]) -> str:
+    """How a quantity was measured, in one line; what its row is called by is left out."""
+    words = []
+    for name, value in quantity["method"].items():
+        if value in quantity["told"]:
+            continue
+        if name == "policy":
+            words.append(value)
+        elif name == "clock":
+            words.append("" if value == "time" else value)
+        elif value not in ("none", "no", "0"):
+            words.append(f"{name} {value}")
+    return ", ".join(filter(None, words))
+
+
+def set_facts(one: Mapping[str, Any]) -> str:
+    """A set in a line: its kernels, runs and boots, and what is to be known of it."""
+    words = [
+        " / ".join(one["kernels"]) + ", " + " / ".join(one["realtime"]),
+        f"{_plural(len(one['runs']), 'run')}, {_plural(one['boots'], 'boot')}",
+    ]
+    words += [f"emulated, {mode} mode" for mode in one["emulated"]]
+    words += one["states"]
+    return "; ".join(words)
+
+
+@functools.cache
+def schema() -> Document:
+    """The JSON Schema (draft 2020-12) of the comparison document."""
+    file = importlib.resources.files("rtgauge.report.sets").joinpath("comparison.schema.json")
+    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
+    return loaded
+
+
+def validate(document: object) -> None:
+    """Raise ``jsonschema.ValidationError`` if the document is no comparison.
+
+    For tests and tools; needs the package ``jsonschema``, which measuring does not.
+    """
+    import jsonschema  # noqa: PLC0415
+
+    jsonschema.Draft202012Validator(schema()).validate(document)
