@@ -36,9 +36,9 @@ bench:
 FUZZ_EXECUTIONS = 10000000
 fuzz:
 	@tools/setup.sh --test
-	@set -e; for program in tests/fuzz_bundle.py tests/fuzz_stream.py \
-		tests/fuzz_extremes.py tests/fuzz_capture.py \
-		tests/fuzz_plan.py tests/fuzz_index.py; do \
+	@set -e; for program in tests/support/fuzz_bundle.py tests/support/fuzz_stream.py \
+		tests/support/fuzz_extremes.py tests/support/fuzz_capture.py \
+		tests/support/fuzz_plan.py tests/support/fuzz_index.py; do \
 		PYTHONPATH=src $(PYTHON_HERE) $$program --executions $(FUZZ_EXECUTIONS) --jobs 2 \
 			$(FUZZ_OPTIONS); done
 

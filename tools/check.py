@@ -396,7 +396,7 @@ def agent_i686(stage: Stage) -> None:
     built = folder / "agent" / "rtgauge-agent-i686-glibc"
     result = CHECK / "i686-platforms.xml"
     words: list[str | Path] = [VENV / "pytest", "-q", "--tb=short", "--junit-xml", result]
-    words.append("tests/test_platforms.py")
+    words.append("tests/machine/test_platforms.py")
     stage.tests(words, result, {"RTGAUGE_AGENT": str(built)}, "platforms")
 
 
@@ -407,8 +407,7 @@ def host(stage: Stage) -> None:
     """The tests in Python."""
     result = CHECK / "pytest.xml"
     words: list[str | Path] = [VENV / "pytest", "-q", "--tb=short", "--junit-xml", result]
-    words += ["--ignore=tests/lab", "--ignore=tests/cross"]
-    stage.tests(words, result)
+    stage.tests([*words, "tests/unit", "tests/machine"], result)
 
 
 def lab(stage: Stage) -> None:

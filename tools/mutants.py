@@ -62,6 +62,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "src" / "rtgauge"
 TESTS: Final = ROOT / "tests"
 LISTED: Final = TESTS / "mutants.toml"
+PATHS: Final = ("src", "tests", "tests/support", "tests/unit", "tests/machine", "tools")
 LEAST: Final = 0.95
 MEMORY: Final = 4 << 30
 BROKEN: Final = 70  # a mutant that could not be tried
@@ -387,7 +388,7 @@ class _Recorder:
 
 def _arguments(files: Sequence[str], basetemp: Path) -> list[str]:
     return [
-        *(str(TESTS / name) for name in files),
+        *(str(TESTS / "unit" / name) for name in files),
         "-q",
         "-x",
         "-o",
@@ -682,7 +683,7 @@ def main() -> int:
             print(f"{one.module}:{one.line} [{one.function}] {one.change}  {one.text}")
         return 0
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    sys.path[:0] = [str(ROOT / name) for name in ("src", "tests", "tools")]
+    sys.path[:0] = [str(ROOT / name) for name in PATHS]
     for library in LIBRARIES:
         importlib.import_module(library)
     for module, outcome in outcomes.items():

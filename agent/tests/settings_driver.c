@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * settings_driver: changes settings as the agent does, for tests/test_settings_guardian.py.
+ * settings_driver: changes settings as the agent does, for tests/machine/test_settings_guardian.py.
  *
  *   hold [STEP]...   open, take the steps, print "ready", wait for a line or the end of stdin,
  *                    take what the line says ("close": put back and end; "verify": look), end

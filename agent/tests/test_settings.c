@@ -2,7 +2,7 @@
 /*
  * Tests of settings.c and what it stands on: values, the journal (cut at every byte), undoing,
  * records. Plain files stand for the settings, so it needs no privilege. What happens when
- * processes are killed is tested in tests/test_settings_guardian.py. Prints TAP.
+ * processes are killed is tested in tests/machine/test_settings_guardian.py. Prints TAP.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@ from rtgauge.audit.kconfig import CONFIG_CHECKS
 from rtgauge.facts import CPU, CPU_MAX, Facts, parse_cpus
 from test_audit import SYSTEMS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _leaves(tree: str) -> list[str]:

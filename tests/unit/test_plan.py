@@ -31,7 +31,7 @@ from rtgauge.plan import (
 from rtgauge.target.fake import CATALOGUE
 from rtgauge.target.local import find_agent
 
-PLANS = Path(__file__).resolve().parent.parent / "plans"
+PLANS = Path(__file__).resolve().parents[2] / "plans"
 
 
 STEP = '[[step]]\nmeasurement = "timer"\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short run of the fuzzer; `python tests/fuzz_stream.py` runs longer."""
+"""A short run of the fuzzer; `python tests/support/fuzz_stream.py` runs longer."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ kept beside its kernel, Debian's dropbear with its libraries and the driver of a
 guest program's last order is to serve; from then on the board is talked to with ssh. QEMU's network
 leads nowhere but to a port of 127.0.0.1 here.
 
-By hand: ``.venv/bin/python tests/lab_ssh.py [BOARD]`` boots one, and says how it is reached.
+By hand: ``.venv/bin/python tests/support/lab_ssh.py [BOARD]`` boots one and says how it
+is reached.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Result
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "adding-a-measurement.md"
 TABLE = "const struct measurement *const catalogue_measurements[] = {\n"
 

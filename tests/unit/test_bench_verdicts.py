@@ -15,7 +15,7 @@ from scipy import stats as reference
 
 from rtgauge.stats import verdict
 
-BENCH = Path(__file__).parent.parent / "bench"
+BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.fixture

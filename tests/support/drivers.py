@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 AGENT: Final = ROOT / "agent"
 TIMEOUT_S: Final = 60
 

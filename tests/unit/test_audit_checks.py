@@ -14,7 +14,7 @@ from test_audit import CASES as FIRST_CASES
 from test_audit import CPU, KERNEL, LAPTOP, RT_PC, RUNTIME, SYSTEMS, THP, TRACING, Case, find
 from test_audit import test_levels as check_levels
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "/boot/config-6.12.48-rt-amd64"
 BUILT = str(RT_PC[CONFIG])
 CMDLINE = "/proc/cmdline"

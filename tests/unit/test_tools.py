@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from requirements import SECTIONS, locked, requirements
 from static_programs import shared_library
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
 

@@ -48,7 +48,7 @@ def reason_of(data: bytes) -> str:
 
 
 def test_example_of_the_page() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "stream.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "stream.md").read_text()
     match = re.search(r"`((?:[0-9A-F]{2} ?)+)` is one record", page)
     assert match
     assert encode_record(0, 0, {}) == bytes.fromhex(match[1])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing the import of bundles: damaged and hostile ones by the million.
 
-    PYTHONPATH=src python tests/fuzz_bundle.py --executions 10000000 --jobs 2 --seed 1
+    PYTHONPATH=src python tests/support/fuzz_bundle.py --executions 10000000 --jobs 2 --seed 1
 
 Of ten executions, six damage files of a run (JSON, records, Parquet) where a bundle has been
 unpacked, and look at that folder as the import does; three damage bytes of a bundle, headers among

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing plans: true plans with some of their keys, values and tables changed.
 
-    PYTHONPATH=src python tests/fuzz_plan.py --executions 10000000 --jobs 2 --seed 1
+    PYTHONPATH=src python tests/support/fuzz_plan.py --executions 10000000 --jobs 2 --seed 1
 
 Each plan is described. One that is refused must be refused with one line and a remedy. One that is
 accepted is described as JSON too, and one in ``CARRIED_OUT`` of them is carried out on the fake
@@ -38,7 +38,7 @@ CARRIED_OUT = 4
 OTHERS = 5
 PDF = 40
 STEPS = 8
-PLANS = Path(__file__).resolve().parent.parent / "plans"
+PLANS = Path(__file__).resolve().parents[2] / "plans"
 FIRST = (".md", ".json")
 # "realtime" waits.
 TARGETS = ("fake", *(f"fake:{name}" for name in FAULTS if name not in ("cpus", "exit", "realtime")))

@@ -22,7 +22,7 @@ from rtgauge.lab.lines import Chip
 from rtgauge.lab.machine import DATA_MAX, MODES, Limits, Machine, Setup, consoles_folder
 from rtgauge.target.lab import LabAgent
 
-HERE = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
 # Long enough for a machine that computes only as long as it has to, short enough to wait for.
 SHORT = Limits(boot_cpu_s=0.5, boot_s=20.0, order_cpu_s=0.5, order_s=2.0)
 
@@ -30,10 +30,8 @@ SHORT = Limits(boot_cpu_s=0.5, boot_s=20.0, order_cpu_s=0.5, order_s=2.0)
 def fake_qemu(folder: Path, name: str = "qemu-system-fake") -> Path:
     """A program that can be started in QEMU's place."""
     path = folder / name
-    sources = HERE.parent / "src"
-    path.write_text(
-        f'#!/bin/sh\nPYTHONPATH={sources} exec {sys.executable} {HERE / "fake_qemu.py"} "$@"\n'
-    )
+    sources, fake = TESTS.parent / "src", TESTS / "support" / "fake_qemu.py"
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={sources} exec {sys.executable} {fake} "$@"\n')
     path.chmod(0o755)
     return path
 
@@ -238,7 +236,7 @@ def test_qemu_ends_with_the_host(tmp_path: Path, number: signal.Signals) -> None
             "-c",
             textwrap.dedent(f"""
                 import sys, time
-                sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent / "src")!r}]
+                sys.path[:0] = [{str(TESTS / "support")!r}, {str(TESTS.parent / "src")!r}]
                 from test_lab_machine import setup_of
                 from rtgauge.lab.machine import Machine
                 machine = Machine(setup_of({str(program)!r}))

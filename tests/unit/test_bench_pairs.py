@@ -16,7 +16,7 @@ import pytest
 
 
 def load_pairs() -> ModuleType:
-    path = Path(__file__).parent.parent / "bench" / "pairs.py"
+    path = Path(__file__).parents[2] / "bench" / "pairs.py"
     spec = importlib.util.spec_from_file_location("bench_pairs", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

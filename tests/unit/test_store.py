@@ -328,7 +328,7 @@ with Store.open(sys.argv[1]) as store, store.create(document()) as folder:
 
 
 def child(*arguments: str) -> subprocess.Popen[str]:
-    paths = [str(HERE.parent / "src"), str(HERE)]
+    paths = [str(HERE.parents[1] / "src"), str(HERE.parent / "support"), str(HERE)]
     return subprocess.Popen(
         [sys.executable, "-c", *arguments],
         stdout=subprocess.PIPE,

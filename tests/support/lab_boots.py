@@ -43,7 +43,7 @@ from rtgauge.target.lab import LabTarget
 
 __all__ = ["LINES_CHIP", "Boot", "Booted", "Lab", "Step", "pair_orders"]
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 SIDE_BY_SIDE: Final = 2
 # The arm64 boards' GPIO chip, by its label.
 LINES_CHIP: Final = "9030000.pl061"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing what comes after the stream's reader: extreme streams, nearly all of them accepted.
 
-    PYTHONPATH=src python tests/fuzz_extremes.py --executions 10000000 --jobs 2 --seed 1
+    PYTHONPATH=src python tests/support/fuzz_extremes.py --executions 10000000 --jobs 2 --seed 1
 
 Each execution makes a stream of extreme numbers and odd texts with true checksums (extremes.py),
 one in four of them damaged after that; it becomes a run of a store, a bundle, and

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing the stream's reader: damaged and hostile streams by the million.
 
-    PYTHONPATH=src python tests/fuzz_stream.py --executions 10000000 --jobs 2 --seed 1
+    PYTHONPATH=src python tests/support/fuzz_stream.py --executions 10000000 --jobs 2 --seed 1
 
 Valid streams are damaged (bytes, bits, cuts, swapped records, bodies changed with a true CRC around
 them) and read. Nothing may crash, hang, or grow; one in ``PIECES``, fed in pieces, must give what

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing the import of captures: true tables and sessions with some of their numbers changed.
 
-    PYTHONPATH=src python tests/fuzz_capture.py --executions 10000000 --jobs 2 --seed 1
+    PYTHONPATH=src python tests/support/fuzz_capture.py --executions 10000000 --jobs 2 --seed 1
 
 What is accepted becomes a run that is reported in every format (PDF for one in ``PDF``); what is
 refused is refused with one line and leaves no run. The capture that fails is written to ``--keep``.

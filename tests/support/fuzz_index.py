@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing the index of a store: a true one with rows, tables, its version or its bytes changed.
 
-    PYTHONPATH=src python tests/fuzz_index.py --executions 10000000 --jobs 2 --seed 1
+    PYTHONPATH=src python tests/support/fuzz_index.py --executions 10000000 --jobs 2 --seed 1
 
 Each execution runs ``runs``, ``show last``, ``delete`` and ``run`` on a store of three runs with
 such an index. Each command must be carried out or end with one line and a remedy, and the folders
