@@ -19,7 +19,7 @@ from rtgauge import stats, stream
 from rtgauge.report import pictures
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import html, markdown, terminal
-from rtgauge.report.results import model
+from rtgauge.report.results import histogram, model
 from rtgauge.report.sets import beside
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
@@ -29,7 +29,7 @@ def counts_of(values: list[int]) -> stats.Counts:
     return stats.Counts.from_arrays([np.array(values, np.int64)])
 
 
-def tallied(rows: sketch.Sketch, values: list[int]) -> None:
+def tallied(rows: histogram.Histogram, values: list[int]) -> None:
     """Each bin holds what lies in it; bins rise and hold all."""
     for low, high, count in rows:
         assert count == sum(low <= value <= high for value in values) > 0
@@ -39,16 +39,16 @@ def tallied(rows: sketch.Sketch, values: list[int]) -> None:
 
 @given(st.lists(VALUES, max_size=4))
 def test_small_histograms_hold_every_sample_and_can_be_added(lists: list[list[int]]) -> None:
-    found = [sketch.sketch_of(counts_of(values)) for values in lists]
+    found = [histogram.histogram_of(counts_of(values)) for values in lists]
     for rows, values in zip(found, lists, strict=True):
         tallied(rows, values)
         assert len(rows) <= 50
-    tallied(sketch.added(found), [value for values in lists for value in values])
+    tallied(histogram.added(found), [value for values in lists for value in values])
 
 
 @given(st.lists(VALUES.filter(bool), min_size=1, max_size=3), st.integers(4, 30))
 def test_every_bin_is_seen(lists: list[list[int]], columns: int) -> None:
-    rows = [sketch.sketch_of(counts_of(values)) for values in lists]
+    rows = [histogram.histogram_of(counts_of(values)) for values in lists]
     ends = sketch.extent(rows)
     for one in rows:
         text = sketch.blocks(one, ends, columns)

@@ -13,16 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.report.pictures.packed import bounded, pack
+from rtgauge.report.results.gather import Figures
 from rtgauge.stats import Base, Counts, bases, division
-
-if TYPE_CHECKING:
-    from rtgauge.report.results.gather import Figures
 
 __all__ = [
     "Base",
@@ -30,29 +28,15 @@ __all__ = [
     "bases",
     "captions",
     "division",
-    "is_response",
     "persistence",
     "trace_of",
     "traces",
-    "waits_for_answers",
     "waveforms",
 ]
 
 Int64 = NDArray[np.int64]
 
-NAME: Final = "response"
 BINS: Final = 600
-
-
-def waits_for_answers(name: str, unit: str) -> bool:
-    """Whether a missed period of the series is an event without an answer: responses, and what a
-    log host measures of its own output wired to its input."""
-    return name in (NAME, "own-error") and unit == "ns"
-
-
-def is_response(name: str, unit: str) -> bool:
-    """Whether a series is of answers to events."""
-    return name == NAME and unit == "ns"
 
 
 @dataclass(frozen=True)

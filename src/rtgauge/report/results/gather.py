@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rtgauge import stats
 from rtgauge.catalogue import parse_duration
-from rtgauge.report.pictures.persistence import is_response, waits_for_answers
+from rtgauge.report.results.labels import is_response, waits_for_answers
 from rtgauge.stats import Counts
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rtgauge.report.pictures.persistence import waits_for_answers
 from rtgauge.report.results import numbers
 
 __all__ = [
@@ -24,6 +23,7 @@ __all__ = [
     "group_series",
     "headline",
     "highest",
+    "is_response",
     "lab_text",
     "link_text",
     "load_text",
@@ -39,6 +39,7 @@ __all__ = [
     "tail_percentile",
     "target_name",
     "variants",
+    "waits_for_answers",
     "watched",
     "work_text",
     "worst",
@@ -50,6 +51,8 @@ ORDINARY: Final = ("other", "batch", "idle")
 
 COMMAND: Final = 40
 """So much of a load's shell command stands in a name; the whole stands with the step."""
+
+_RESPONSE: Final = "response"
 
 LENGTHS: Final = ("for", "samples")
 """Options that say how long a step measures, not what."""
@@ -77,6 +80,17 @@ class Level(enum.IntEnum):
     def of(name: str) -> Level:
         """The level of that name; an unknown one is a note."""
         return Level.__members__.get(name.upper(), Level.NOTE)
+
+
+def is_response(name: str, unit: str) -> bool:
+    """Whether a series contains the delays of answers to events."""
+    return name == _RESPONSE and unit == "ns"
+
+
+def waits_for_answers(name: str, unit: str) -> bool:
+    """Whether a missed period of the series is an event without an answer. True for responses, and
+    for the error that a log host measures on its own output wired to its input."""
+    return name in (_RESPONSE, "own-error") and unit == "ns"
 
 
 def group_series(series: Sequence[Mapping[str, Any]], places: Sequence[int]) -> list[list[int]]:

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
-from rtgauge.report.pictures.persistence import is_response, waits_for_answers
-from rtgauge.report.pictures.sketch import sketch_of
 from rtgauge.report.results import ambience, gather
-from rtgauge.report.results.labels import ORDINARY, carried_out
+from rtgauge.report.results.histogram import histogram_of
+from rtgauge.report.results.labels import ORDINARY, carried_out, is_response, waits_for_answers
 from rtgauge.report.results.published import places as published_places
 from rtgauge.report.results.published import published
 from rtgauge.report.results.ratings import ratings
@@ -502,7 +501,7 @@ def _series(
             "period_s": bound.period_s,
         },
         "source": "samples" if counts.exact else "histogram",
-        "histogram": sketch_of(counts),
+        "histogram": histogram_of(counts),
     }
 
 

@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtgauge.report.pictures.persistence import is_response, waits_for_answers
 from rtgauge.report.results import numbers
 from rtgauge.report.results.labels import (
     Level,
     carried_out,
     chapters,
     group_series,
+    is_response,
     ordinary,
     representative,
     series_labels,
     step_name,
     step_number,
+    waits_for_answers,
 )
 
 __all__ = ["Point", "negative_points", "positive_points", "prepared", "verdict_of_run"]

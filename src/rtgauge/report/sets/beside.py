@@ -14,10 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from rtgauge.report.pictures.persistence import is_response
-from rtgauge.report.pictures.sketch import added
 from rtgauge.report.results import numbers
-from rtgauge.report.results.labels import LENGTHS, chapters, highest, load_text, peak, target_name
+from rtgauge.report.results.histogram import added
+from rtgauge.report.results.labels import (
+    LENGTHS,
+    chapters,
+    highest,
+    is_response,
+    load_text,
+    peak,
+    target_name,
+)
 
 __all__ = ["CAUTION", "Row", "Table", "across", "answers", "command", "run_name", "title", "within"]
 

@@ -27,7 +27,7 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report import pictures
-from rtgauge.report.pictures.persistence import bases, is_response
+from rtgauge.report.pictures.persistence import bases
 from rtgauge.report.render.html.comparison import runs_view, steps_view
 from rtgauge.report.render.html.steps import Shared, step_view
 from rtgauge.report.render.html.tables import Cell, Named, ambience_table, counter, span, tags
@@ -38,6 +38,7 @@ from rtgauge.report.results.labels import (
     carried_out,
     chapters,
     group_series,
+    is_response,
     lab_text,
     link_text,
     load_text,

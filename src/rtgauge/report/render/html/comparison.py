@@ -17,7 +17,6 @@ from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.persistence import (
     Trace,
     captions,
-    is_response,
     persistence,
     trace_of,
     traces,
@@ -26,7 +25,14 @@ from rtgauge.report.render import compare_text
 from rtgauge.report.render.html.steps import Shared
 from rtgauge.report.render.html.tables import Cell, column, counter, tags
 from rtgauge.report.results import gather, numbers
-from rtgauge.report.results.labels import added_text, capital, highest, realtime_text, target_name
+from rtgauge.report.results.labels import (
+    added_text,
+    capital,
+    highest,
+    is_response,
+    realtime_text,
+    target_name,
+)
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.results.points import verdict_of_run
 from rtgauge.report.sets import beside, compare

@@ -18,10 +18,8 @@ from rtgauge.report import pictures
 from rtgauge.report.pictures.persistence import (
     Base,
     captions,
-    is_response,
     persistence,
     trace_of,
-    waits_for_answers,
     waveforms,
 )
 from rtgauge.report.pictures.strips import Strip, strips
@@ -38,10 +36,12 @@ from rtgauge.report.results.labels import (
     capital,
     claim,
     group_series,
+    is_response,
     peak,
     series_labels,
     step_name,
     step_number,
+    waits_for_answers,
     work_text,
 )
 from rtgauge.report.results.model import Analysis, Document
