@@ -17,7 +17,7 @@
 #include "run/mark.h"
 #include "stream/series.h"
 #include "stream/stream.h"
-#include "system/ambience.h"
+#include "system/background.h"
 #include "system/disturb.h"
 #include "system/settings.h"
 

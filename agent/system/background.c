@@ -10,7 +10,7 @@
  * - the temperature on x86, a register of another CPU or the firmware's (which may take an SMI): it
  *   is read before and after the measurement only.
  */
-#include "system/ambience.h"
+#include "system/background.h"
 
 #include <errno.h>
 #include <fcntl.h>

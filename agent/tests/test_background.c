@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cbor.h"
-#include "system/ambience.h"
+#include "system/background.h"
 #include "tap.h"
 
 static int file_of(const char *text)
