@@ -459,7 +459,7 @@ static void run_effective_policies(struct run *run)
 /* When duties are due next. */
 struct run_clocks {
 	int64_t second_ns; /* checks */
-	int64_t report_ns; /* ambience, and the work of loads */
+	int64_t report_ns; /* background activity, and the work of loads */
 	int64_t clock_ns;
 	int64_t snapshot_ns;
 };
@@ -472,10 +472,10 @@ static bool run_is_due(int64_t *due_ns, int64_t now_ns, int64_t interval_ns)
 	return true;
 }
 
-static void run_ambience(struct run *run, int64_t now_ns, bool still)
+static void run_background(struct run *run, int64_t now_ns, bool still)
 {
-	ambience_read(&run->ambience, still);
-	ambience_put(&run->ambience, now_ns - run->start_ns, stream_begin(&run->stream));
+	background_read(&run->background, still);
+	background_put(&run->background, now_ns - run->start_ns, stream_begin(&run->stream));
 	stream_end(&run->stream, STREAM_AMBIENCE);
 }
 
@@ -586,7 +586,7 @@ static void run_once_a_second(struct run *run, struct run_clocks *clocks, int64_
 	if (run->settings)
 		settings_verify(run->settings, run_setting_changed, run);
 	if (told)
-		run_ambience(run, now_ns, false);
+		run_background(run, now_ns, false);
 	if (run_is_due(&clocks->clock_ns, now_ns, RUN_CLOCK_NS))
 		drain_clock(run);
 	if (drain_withholds(run) || run_is_due(&clocks->snapshot_ns, now_ns,
@@ -754,7 +754,7 @@ int64_t run_first_due_ns(const struct run *run)
 static int run_measure(struct run *run)
 {
 	int64_t end_ns;
-	int err = ambience_open(&run->ambience);
+	int err = background_open(&run->background);
 
 	if (err)
 		return message_set(&run->msg, err, "free some memory", "out of memory");
@@ -773,7 +773,7 @@ static int run_measure(struct run *run)
 	stream_flush(&run->stream);
 	if (err)
 		atomic_store_release(&run->stop, RUN_STOP);
-	run_ambience(run, clock_now_ns(CLOCK_MONOTONIC), true);
+	run_background(run, clock_now_ns(CLOCK_MONOTONIC), true);
 	stream_flush(&run->stream);
 	run_place_grids(run);
 	run_drained(run, clock_now_ns(CLOCK_MONOTONIC));
@@ -798,8 +798,8 @@ static int run_measure(struct run *run)
 		run_check_workers(run, end_ns);
 	}
 	run_drain_rest(run, end_ns);
-	run_ambience(run, run->start_ns + end_ns, true);
-	ambience_close(&run->ambience);
+	run_background(run, run->start_ns + end_ns, true);
+	background_close(&run->background);
 	return run_failure(err);
 }
 

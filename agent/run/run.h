@@ -104,7 +104,7 @@ struct run {
 	struct stream stream;
 	struct settings *settings;
 	struct load_set *loads;
-	struct ambience ambience;
+	struct background background;
 	struct mark mark;
 	struct disturb disturb;
 	bool is_disturbed;	     /* the module is there */

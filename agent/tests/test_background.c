@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of ambience.c: what it reads from files like those of the kernel, and from the kernel's. */
+/* Tests of background.c with files like those of the kernel, and with the real ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,29 +26,29 @@ static void rewrite(int fd, const char *text)
 }
 
 /* CPUs 0, 2 and 5; of the files, CPU 4 is not wanted, and CPU 5 has gone. */
-static void make(struct ambience *ambience, const char *stat, const char *interrupts)
+static void make(struct background *background, const char *stat, const char *interrupts)
 {
 	static const int numbers[] = { 0, 2, 5 };
 
-	*ambience = (struct ambience){ .count = 3, .column_room = 6, .tick_ns = 10000000 };
-	ambience->cpus = calloc(4, sizeof(*ambience->cpus));
-	ambience->columns = calloc(7, sizeof(*ambience->columns));
-	if (!ambience->cpus || !ambience->columns)
+	*background = (struct background){ .count = 3, .column_room = 6, .tick_ns = 10000000 };
+	background->cpus = calloc(4, sizeof(*background->cpus));
+	background->columns = calloc(7, sizeof(*background->columns));
+	if (!background->cpus || !background->columns)
 		abort();
 	for (int i = 0; i < 3; i++) {
-		ambience->cpus[i].cpu = numbers[i];
-		ambience->cpus[i].frequency_fd = -1;
+		background->cpus[i].cpu = numbers[i];
+		background->cpus[i].frequency_fd = -1;
 	}
-	ambience->stat_fd = file_of(stat);
-	ambience->interrupts_fd = file_of(interrupts);
+	background->stat_fd = file_of(stat);
+	background->interrupts_fd = file_of(interrupts);
 }
 
 static void test_files(struct tap *tap)
 {
-	struct ambience ambience;
-	const struct ambience_cpu *cpus;
+	struct background background;
+	const struct background_cpu *cpus;
 
-	make(&ambience,
+	make(&background,
 	     "cpu  1 2 3 4 5 6 7 18 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 	     "cpu2 1 2 3 4 5 6 7 10 9 10\ncpu4 1 2 3 4 5 6 7 99 9 10\nintr 55 44\n",
 	     "           CPU0       CPU2       CPU4       \n"
@@ -56,28 +56,28 @@ static void test_files(struct tap *tap)
 	     "NMI:          1          0          3   Non-maskable interrupts\n"
 	     "ERR:          9\nMIS:          8\nPIN:   4   3   2  \n"
 	     "IPI0:   1   1   1\n");
-	ambience.cpus[1].frequency_fd = file_of("2400000\n");
-	ambience_read(&ambience, true);
-	cpus = ambience.cpus;
+	background.cpus[1].frequency_fd = file_of("2400000\n");
+	background_read(&background, true);
+	cpus = background.cpus;
 	tap_check(tap,
 		  cpus[0].interrupts == 51 && cpus[1].interrupts == 6 && cpus[2].interrupts == 0,
 		  "interrupts of all lines, by the CPU of their column");
 	tap_check(tap, cpus[0].steal_ticks == 8 && cpus[1].steal_ticks == 10,
 		  "steal time of each CPU");
 	tap_check(tap,
-		  cpus[0].frequency_khz == AMBIENCE_UNKNOWN && cpus[1].frequency_khz == 2400000,
+		  cpus[0].frequency_khz == BACKGROUND_UNKNOWN && cpus[1].frequency_khz == 2400000,
 		  "a frequency, where there is one");
 	tap_check(tap,
 		  cpus[0].interrupts_before == cpus[0].interrupts &&
 			  cpus[1].steal_before == cpus[1].steal_ticks,
 		  "the first reading is the reference");
-	rewrite(ambience.interrupts_fd, "  CPU0 CPU2\n 0: 46 5\n");
-	rewrite(ambience.stat_fd, "cpu 1\ncpu0 1 2 3 4 5 6 7 11\ncpu2 1 2 3\nintr 5\n");
-	ambience_read(&ambience, true);
+	rewrite(background.interrupts_fd, "  CPU0 CPU2\n 0: 46 5\n");
+	rewrite(background.stat_fd, "cpu 1\ncpu0 1 2 3 4 5 6 7 11\ncpu2 1 2 3\nintr 5\n");
+	background_read(&background, true);
 	tap_check(tap, cpus[0].interrupts == 46 && cpus[0].interrupts_before == 51,
 		  "a second reading remembers the first");
 	tap_check(tap, cpus[0].steal_ticks == 11, "a line that ends with the steal time");
-	ambience_close(&ambience);
+	background_close(&background);
 }
 
 /* Longer than the buffer, words across its end: compared with sums made while writing. */
@@ -85,7 +85,7 @@ static void test_long_file(struct tap *tap)
 {
 	size_t room = 1 << 20, used = 0;
 	char *text = malloc(room);
-	struct ambience ambience;
+	struct background background;
 	uint64_t sums[3] = { 0 };
 
 	if (!text)
@@ -101,14 +101,14 @@ static void test_long_file(struct tap *tap)
 		sums[1] += n >> 8;
 		sums[2] += n >> 28;
 	}
-	make(&ambience, "", text);
-	ambience_read(&ambience, true);
+	make(&background, "", text);
+	background_read(&background, true);
 	tap_check(tap,
-		  ambience.cpus[0].interrupts == sums[0] &&
-			  ambience.cpus[1].interrupts == sums[1] &&
-			  ambience.cpus[2].interrupts == sums[2],
+		  background.cpus[0].interrupts == sums[0] &&
+			  background.cpus[1].interrupts == sums[1] &&
+			  background.cpus[2].interrupts == sums[2],
 		  "a file of %zu bytes adds up", used);
-	ambience_close(&ambience);
+	background_close(&background);
 	free(text);
 }
 
@@ -126,51 +126,51 @@ static void test_hostile_files(struct tap *tap)
 		"cpu0 1 2 3\ncpu",
 		"cpuX 1 2 3 4 5 6 7 8 9\n",
 	};
-	struct ambience ambience;
+	struct background background;
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		struct cbor c = { 0 };
 
-		make(&ambience, files[i], files[i]);
-		ambience_read(&ambience, false);
-		ambience_read(&ambience, true);
-		ambience_put(&ambience, 1, &c);
+		make(&background, files[i], files[i]);
+		background_read(&background, false);
+		background_read(&background, true);
+		background_put(&background, 1, &c);
 		tap_check(tap, !c.failed && c.size > 20, "file %zu is no danger", i);
 		cbor_free(&c);
-		ambience_close(&ambience);
+		background_close(&background);
 	}
 }
 
 /* Each reading comes from the CPU that it is made on, and they do not count from the same number. */
 static void test_smi(struct tap *tap)
 {
-	struct ambience ambience = { 0 };
-	const struct ambience_cpu early = { .smi_start = 12 };
-	const struct ambience_cpu late = { .cpu = 1, .smi_start = UINT32_MAX };
+	struct background background = { 0 };
+	const struct background_cpu early = { .smi_start = 12 };
+	const struct background_cpu late = { .cpu = 1, .smi_start = UINT32_MAX };
 
-	ambience_smi(&ambience, &early, 12);
-	tap_check(tap, ambience.smi == 0, "none yet");
-	ambience_smi(&ambience, &late, 1);
-	tap_check(tap, ambience.smi == 2, "two, by a count that has wrapped");
-	ambience_smi(&ambience, &early, 14);
-	tap_check(tap, ambience.smi == 0, "none since, on another CPU");
-	ambience_smi(&ambience, &early, 17);
-	tap_check(tap, ambience.smi == 3, "three more");
+	background_smi(&background, &early, 12);
+	tap_check(tap, background.smi == 0, "none yet");
+	background_smi(&background, &late, 1);
+	tap_check(tap, background.smi == 2, "two, by a count that has wrapped");
+	background_smi(&background, &early, 14);
+	tap_check(tap, background.smi == 0, "none since, on another CPU");
+	background_smi(&background, &early, 17);
+	tap_check(tap, background.smi == 3, "three more");
 }
 
 static void test_this_machine(struct tap *tap)
 {
-	struct ambience ambience;
+	struct background background;
 	uint64_t before;
 
-	tap_check(tap, !ambience_open(&ambience) && ambience.count > 0, "opened here");
-	ambience_read(&ambience, true);
-	before = ambience.cpus[0].interrupts;
+	tap_check(tap, !background_open(&background) && background.count > 0, "opened here");
+	background_read(&background, true);
+	before = background.cpus[0].interrupts;
 	usleep(200000);
-	ambience_read(&ambience, false);
-	tap_check(tap, before > 0 && ambience.cpus[0].interrupts >= before,
+	background_read(&background, false);
+	tap_check(tap, before > 0 && background.cpus[0].interrupts >= before,
 		  "interrupts are counted");
-	ambience_close(&ambience);
+	background_close(&background);
 }
 
 int main(void)
