@@ -271,4 +271,5 @@ const struct load load_command = {
 	.unit = "ms",
 	.options = command_options,
 	.run = command_run,
+	.rests = true,
 };

@@ -82,8 +82,6 @@ struct load_set {
 	int other_count;
 };
 
-extern const struct load load_command;
-
 const struct option_info load_options[] = {
 	{ "restart", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
 	  "kill and start it anew so often; 0: never" },
@@ -471,9 +469,10 @@ int load_set_parse(struct load_set **result, const char *text, const struct load
 	return 0;
 }
 
-int load_set_add_command(struct load_set *set, const char *text, bool as_root, struct message *msg)
+int load_set_add_command(struct load_set *set, const struct load *command, const char *text,
+			 bool as_root, struct message *msg)
 {
-	struct load_worker *worker = add_worker(set, &load_command, load_command.name);
+	struct load_worker *worker = add_worker(set, command, command->name);
 	int err;
 
 	if (!worker)
@@ -893,8 +892,8 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 		report_end(worker, &info, msg);
 		return -EIO;
 	}
-	/* time between its phases is not time without work; and a command may rest */
-	if (!atomic_load_acquire(&worker->shared->ready) || worker->load == &load_command) {
+	/* time between its phases is not time without work */
+	if (!atomic_load_acquire(&worker->shared->ready) || worker->load->rests) {
 		worker->worked_ns += now_ns - worker->checked_ns;
 		return 0;
 	}

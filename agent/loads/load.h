@@ -30,7 +30,11 @@ struct load {
 	int (*run)(struct load_worker *worker, const struct option_set *options,
 		   struct message *msg);
 	const char *mix; /* NULL, or this is a profile: the loads that it stands for, as text */
+	bool rests;	 /* a phase without work is not a stall */
 };
+
+/* `--load-cmd`; it is not in the table of loads. */
+extern const struct load load_command;
 
 /* Options that every load has besides its own. */
 extern const struct option_info load_options[];
@@ -73,8 +77,9 @@ struct load_set;
  * empty set. -EINVAL with the nearest name in @msg. */
 int load_set_parse(struct load_set **set, const char *text, const struct load *const *loads,
 		   struct message *msg);
-/* One more load: @text for a shell, as load "command" with its CPU time as work. */
-int load_set_add_command(struct load_set *set, const char *text, bool as_root, struct message *msg);
+/* Add a load: @command (of loads/command.c) runs @text in a shell; its work is its CPU time. */
+int load_set_add_command(struct load_set *set, const struct load *command, const char *text,
+			 bool as_root, struct message *msg);
 /*
  * Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
  * each child first (to drop what it must not hold; all but stdin, stdout and stderr are closed

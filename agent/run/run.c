@@ -300,7 +300,7 @@ static int run_parse_loads(struct run *run, struct cpulist *cpus)
 				   "cannot read the CPUs of the load '%s'", text);
 	err = load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
 	if (!err && run->request->load_command)
-		err = load_set_add_command(run->loads, run->request->load_command,
+		err = load_set_add_command(run->loads, &load_command, run->request->load_command,
 					   run->request->load_command_root, &run->msg);
 	return err;
 }

@@ -320,15 +320,19 @@ static int run_observed_sched(struct load_worker *worker, const struct option_se
 }
 
 static const struct option_info no_options[] = { { 0 } };
-static const struct load counting = { "counting", "", "steps", no_options, run_counting, NULL };
-static const struct load failing = { "failing", "", "steps", no_options, run_failing, NULL };
-static const struct load leaving = { "leaving", "", "steps", no_options, run_leaving, NULL };
-static const struct load family = { "family", "", "steps", no_options, run_family, NULL };
-static const struct load orphan = { "orphan", "", "steps", no_options, run_orphan, NULL };
-static const struct load state = { "state", "", "steps", no_options, run_state, NULL };
-static const struct load deserter = { "deserter", "", "steps", no_options, run_deserter, NULL };
-static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL };
-static const struct load phases = { "phases", "", "starts", no_options, run_phases, NULL };
+static const struct load counting = {
+	"counting", "", "steps", no_options, run_counting, NULL, false
+};
+static const struct load failing = { "failing", "", "steps", no_options, run_failing, NULL, false };
+static const struct load leaving = { "leaving", "", "steps", no_options, run_leaving, NULL, false };
+static const struct load family = { "family", "", "steps", no_options, run_family, NULL, false };
+static const struct load orphan = { "orphan", "", "steps", no_options, run_orphan, NULL, false };
+static const struct load state = { "state", "", "steps", no_options, run_state, NULL, false };
+static const struct load deserter = {
+	"deserter", "", "steps", no_options, run_deserter, NULL, false
+};
+static const struct load stuck = { "stuck", "", "steps", no_options, run_stuck, NULL, false };
+static const struct load phases = { "phases", "", "starts", no_options, run_phases, NULL, false };
 static const struct load mixed = {
 	.name = "mixed",
 	.mix = "sched:groups=1:fds=1,counting",
@@ -882,7 +886,7 @@ static struct load_set *start_command(const char *text, struct seen *seen, struc
 	memset(msg, 0, sizeof(*msg));
 	if (load_set_parse(&set, "idle", loads, msg))
 		return NULL;
-	if (!load_set_add_command(set, text, false, msg) &&
+	if (!load_set_add_command(set, &load_command, text, false, msg) &&
 	    !load_set_start(set, NULL, NULL, see_started, seen, msg))
 		return set;
 	load_set_free(set);
