@@ -11,6 +11,8 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "loads/load.h"
+#include "run/mark.h"
+#include "run/measurement.h"
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
@@ -234,7 +236,7 @@ static void describe_list(struct json *json, const char *key, const char *const 
 }
 
 static void describe_entries(struct json *json, const char *key, const char *name,
-			     const struct catalogue_entry *entries)
+			     const struct measurement_entry *entries)
 {
 	json_open(json, key, '[');
 	for (; entries && entries->name; entries++) {
@@ -249,24 +251,13 @@ static void describe_entries(struct json *json, const char *key, const char *nam
 static void describe_ways(struct json *json, const struct measurement *m, const char *series)
 {
 	json_open(json, "stages_in", '{');
-	for (const struct catalogue_way *way = m->ways; way && way->series; way++)
+	for (const struct measurement_way *way = m->ways; way && way->series; way++)
 		if (!strcmp(way->series, series))
 			describe_list(json, way->context, way->stages);
 	json_close(json, '}');
 }
 
-const struct catalogue_mark catalogue_mark_spans = {
-	.rises = "before the stamp at the start of what is timed",
-	.falls = "after the stamp at its end",
-};
-
-const struct catalogue_mark catalogue_mark_samples = {
-	.rises = "when the thread runs, after its stamp",
-	.falls = "right behind that",
-	.pulse = true,
-};
-
-static void describe_mark(struct json *json, const struct catalogue_mark *mark)
+static void describe_mark(struct json *json, const struct mark_way *mark)
 {
 	json_open(json, "mark", '{');
 	if (mark) {
@@ -287,7 +278,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	describe_list(json, "contexts", m->contexts);
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
-	for (const struct catalogue_series *s = m->series; s && s->name; s++) {
+	for (const struct measurement_series *s = m->series; s && s->name; s++) {
 		json_open(json, NULL, '{');
 		json_text(json, "name", s->name);
 		json_text(json, "unit", s->unit);
@@ -303,7 +294,7 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	describe_entries(json, "verdicts", "rule", m->verdicts);
 	describe_mark(json, m->mark);
 	json_open(json, "evaluate", '[');
-	for (const struct catalogue_evaluate *e = m->evaluate; e && e->load; e++) {
+	for (const struct measurement_evaluate *e = m->evaluate; e && e->load; e++) {
 		json_open(json, NULL, '{');
 		describe_pairs(json, "parameters", e->parameters);
 		describe_pairs(json, "thorough", e->thorough ? e->thorough : "");

@@ -243,7 +243,10 @@ static int main_attach(int argc, char **argv)
 
 static int main_run(int argc, char **argv)
 {
-	struct run_request request = { .loads = "idle", .run_id = "", .hold_ns = MAIN_HOLD_NS };
+	struct run_request request = { .load_table = catalogue_loads,
+				       .loads = "idle",
+				       .run_id = "",
+				       .hold_ns = MAIN_HOLD_NS };
 	struct option_set options = { 0 };
 	struct message msg = { { 0 }, { 0 } };
 	char names[1024], near[64], remedy[96];

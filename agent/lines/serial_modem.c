@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "lines/serial.h"
-#include "run/worker.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -167,7 +167,7 @@ static int modem_limit(struct modem *modem, int64_t until_ns)
 
 		memset(&event, 0, sizeof(event));
 		event.sigev_notify = SIGEV_THREAD_ID;
-		event.sigev_signo = WORKER_WAKE_SIGNAL;
+		event.sigev_signo = SIGNAL_WAKE;
 		event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
 		if (timer_create(CLOCK_MONOTONIC, &event, &modem->timer))
 			return -errno;

@@ -29,13 +29,13 @@ static const struct option_info clock_cost_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series clock_cost_series[] = {
+static const struct measurement_series clock_cost_series[] = {
 	{ "cost", "ns", "time between two readings of a clock, one right after the other",
 	  "a reading", "the next reading", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry clock_cost_tables[] = {
+static const struct measurement_entry clock_cost_tables[] = {
 	{ "clocks", "mean cost of a reading from batches, and the smallest step seen" },
 	{ NULL, NULL },
 };

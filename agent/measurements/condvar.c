@@ -100,11 +100,11 @@ static void condvar_judge(struct handover *h)
 	handover_judge_waiters(h, condvar_queue_send, condvar_queue_wait, CONDVAR_REMEDY);
 }
 
-static const struct catalogue_series condvar_series[] = {
+static const struct measurement_series condvar_series[] = {
 	HANDOVER_SERIES("before pthread_cond_signal()", "after pthread_cond_wait()"),
 };
 
-static const struct catalogue_entry condvar_verdicts[] = {
+static const struct measurement_entry condvar_verdicts[] = {
 	HANDOVER_VERDICT,
 	HANDOVER_VERDICTS_WAITERS,
 	{ NULL, NULL },
@@ -138,7 +138,7 @@ const struct measurement condvar_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = condvar_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = condvar_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -35,19 +35,19 @@ static const char *const migration_stages[] = { "system call",
 						"switch",
 						NULL };
 
-static const struct catalogue_series migration_series[] = {
+static const struct measurement_series migration_series[] = {
 	{ "migrate", "ns", "time in which a thread moves itself to another CPU",
 	  "before sched_setaffinity(), on the one CPU", "after it, on the other",
 	  migration_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry migration_verdicts[] = {
+static const struct measurement_entry migration_verdicts[] = {
 	{ CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate migration_evaluate[] = {
+static const struct measurement_evaluate migration_evaluate[] = {
 	{ "idle", "samples=1000 pairs=8", "samples=100000 pairs=56" },
 	{ NULL, NULL, NULL },
 };
@@ -160,7 +160,7 @@ const struct measurement cpu_migration_measurement = {
 	.series = migration_series,
 	.verdicts = migration_verdicts,
 	.evaluate = migration_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = migration_setup,
 	.finish = migration_finish,
 	.cleanup = migration_cleanup,

@@ -121,7 +121,7 @@ static const struct option_info cpu_power_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series cpu_power_series[] = {
+static const struct measurement_series cpu_power_series[] = {
 	{ "cached", "ns", "a pass over code or an array that is in the first-level cache",
 	  "before the pass", "after it", NULL },
 	{ "outer", "ns", "a second pass over code that is larger than that", "before the pass",
@@ -133,20 +133,20 @@ static const struct catalogue_series cpu_power_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry cpu_power_tables[] = {
+static const struct measurement_entry cpu_power_tables[] = {
 	{ "passes", "median time of a pass, by where its code or data lies" },
 	{ "effect", "how much longer a pass takes uncached than cached" },
 	{ "caches", "the sizes that were taken for the caches, and of the walk that evicts them" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry cpu_power_verdicts[] = {
+static const struct measurement_entry cpu_power_verdicts[] = {
 	{ POWER_ALL_CODE, "skipped where no code can be made and run" },
 	{ POWER_EVICTED, "skipped where the last level is too large for the memory or the time" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate cpu_power_evaluate[] = {
+static const struct measurement_evaluate cpu_power_evaluate[] = {
 	{ "idle", "samples=50 for=2500ms", "samples=1000 for=2m" },
 	{ NULL, NULL, NULL },
 };

@@ -57,23 +57,23 @@ static const char *const wakeup_stages[] = {
 	"return to user", NULL
 };
 
-static const struct catalogue_series wakeup_series[] = {
+static const struct measurement_series wakeup_series[] = {
 	{ "wake", "ns", "time until a thread runs that another CPU wakes",
 	  "before FUTEX_WAKE, on the one CPU", "after FUTEX_WAIT, on the other", wakeup_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry wakeup_tables[] = {
+static const struct measurement_entry wakeup_tables[] = {
 	{ "pairs", "wake-ups of each pair, and rings that came before the sleeper slept" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry wakeup_verdicts[] = {
+static const struct measurement_entry wakeup_verdicts[] = {
 	{ CPUPAIR_VERDICT, CPUPAIR_VERDICT_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate wakeup_evaluate[] = {
+static const struct measurement_evaluate wakeup_evaluate[] = {
 	{ "idle", "samples=500 pairs=6", "samples=20000 pairs=56" },
 	{ NULL, NULL, NULL },
 };
@@ -289,7 +289,7 @@ const struct measurement cpu_wakeup_measurement = {
 	.tables = wakeup_tables,
 	.verdicts = wakeup_verdicts,
 	.evaluate = wakeup_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = wakeup_setup,
 	.finish = wakeup_finish,
 	.cleanup = wakeup_cleanup,

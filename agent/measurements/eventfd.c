@@ -61,7 +61,7 @@ static void eventfd_judge(struct handover *h)
 	handover_tell_waiters(h, eventfd_send, eventfd_wait);
 }
 
-static const struct catalogue_series eventfd_series[] = {
+static const struct measurement_series eventfd_series[] = {
 	HANDOVER_SERIES("before write()", "after read()"),
 };
 
@@ -93,7 +93,7 @@ const struct measurement eventfd_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = eventfd_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

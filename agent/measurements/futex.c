@@ -88,17 +88,17 @@ static const struct option_info futex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series futex_series[] = {
+static const struct measurement_series futex_series[] = {
 	HANDOVER_SERIES("before the word is set and FUTEX_WAKE called", "after FUTEX_WAIT"),
 };
 
-static const struct catalogue_entry futex_verdicts[] = {
+static const struct measurement_entry futex_verdicts[] = {
 	HANDOVER_VERDICT,
 	HANDOVER_VERDICTS_WAITERS,
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate futex_evaluate[] = {
+static const struct measurement_evaluate futex_evaluate[] = {
 	{ "idle", "samples=500", "samples=50000" },
 	{ NULL, NULL, NULL },
 };
@@ -135,7 +135,7 @@ const struct measurement futex_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = futex_verdicts,
 	.evaluate = futex_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = futex_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

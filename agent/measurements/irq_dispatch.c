@@ -35,20 +35,20 @@ static const struct option_info irq_dispatch_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series irq_dispatch_series[] = {
+static const struct measurement_series irq_dispatch_series[] = {
 	{ "dispatch", "ns", "from the end of a handler until the interrupted thread goes on",
 	  "the handler reads the clock, last thing", "the thread reads the clock again",
 	  irq_dispatch_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry irq_dispatch_tables[] = {
+static const struct measurement_entry irq_dispatch_tables[] = {
 	{ "resolution",
 	  "one turn of the thread's loop, at its quickest: samples are true to that" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate irq_dispatch_evaluate[] = {
+static const struct measurement_evaluate irq_dispatch_evaluate[] = {
 	{ "idle", "for=5s", "for=2m" },
 	{ NULL, NULL, NULL },
 };
@@ -231,7 +231,7 @@ const struct measurement irq_dispatch_measurement = {
 	.series = irq_dispatch_series,
 	.tables = irq_dispatch_tables,
 	.evaluate = irq_dispatch_evaluate,
-	.mark = &catalogue_mark_samples,
+	.mark = &mark_samples,
 	.setup = irq_dispatch_setup,
 	.start = irq_dispatch_start,
 	.finish = irq_dispatch_finish,

@@ -26,7 +26,7 @@ static const struct option_info irq_latency_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series irq_latency_series[] = {
+static const struct measurement_series irq_latency_series[] = {
 	{ "handler", "ns", "from the interrupt line raised until the handler runs",
 	  "the source raises the line", "the handler reads the clock, first thing",
 	  irq_latency_stages },
@@ -36,7 +36,7 @@ static const struct catalogue_series irq_latency_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_evaluate irq_latency_evaluate[] = {
+static const struct measurement_evaluate irq_latency_evaluate[] = {
 	{ "idle", "for=5s", "for=2m" },
 	{ "sched:groups=4,cpu", "for=5s", "for=2m" },
 	{ NULL, NULL, NULL },

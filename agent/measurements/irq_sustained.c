@@ -36,23 +36,23 @@ static const struct option_info irq_sustained_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series irq_sustained_series[] = {
+static const struct measurement_series irq_sustained_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry irq_sustained_tables[] = {
+static const struct measurement_entry irq_sustained_tables[] = {
 	{ "sustained",
 	  "every period tried, in order: interrupts generated, and how many were lost" },
 	{ "shortest", "by phase, the shortest period at which none was lost" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry irq_sustained_verdicts[] = {
+static const struct measurement_entry irq_sustained_verdicts[] = {
 	{ IRQ_SUSTAINED_FOUND, "the search comes to an end, in each phase" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate irq_sustained_evaluate[] = {
+static const struct measurement_evaluate irq_sustained_evaluate[] = {
 	{ "idle", "interrupts=1000", "interrupts=1000000" },
 	{ NULL, NULL, NULL },
 };

@@ -31,7 +31,7 @@ static const struct option_info irq_to_thread_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series irq_to_thread_series[] = {
+static const struct measurement_series irq_to_thread_series[] = {
 	{ "wake-to-thread", "ns", "from just before the wake-up until the thread runs",
 	  "the handler reads the clock, before it wakes the thread",
 	  "the thread reads the clock after its ioctl() has returned", irq_to_thread_wake_stages },
@@ -42,7 +42,7 @@ static const struct catalogue_series irq_to_thread_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_evaluate irq_to_thread_evaluate[] = {
+static const struct measurement_evaluate irq_to_thread_evaluate[] = {
 	{ "idle", "for=5s", "for=2m" },
 	{ "sched:groups=4,cpu", "for=5s", "for=2m" },
 	{ NULL, NULL, NULL },
@@ -164,7 +164,7 @@ const struct measurement irq_to_thread_measurement = {
 	.options = irq_to_thread_options,
 	.series = irq_to_thread_series,
 	.evaluate = irq_to_thread_evaluate,
-	.mark = &catalogue_mark_samples,
+	.mark = &mark_samples,
 	.setup = irq_to_thread_setup,
 	.start = irq_to_thread_start,
 	.finish = irq_to_thread_finish,

@@ -119,11 +119,11 @@ static const struct option_info mq_posix_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series mq_posix_series[] = {
+static const struct measurement_series mq_posix_series[] = {
 	HANDOVER_SERIES("before mq_send()", "after mq_receive()"),
 };
 
-static const struct catalogue_entry mq_posix_verdicts[] = {
+static const struct measurement_entry mq_posix_verdicts[] = {
 	HANDOVER_VERDICT,
 	HANDOVER_VERDICTS_WAITERS,
 	{ MQ_ORDER, "four messages of two priorities" },
@@ -158,7 +158,7 @@ const struct measurement mq_posix_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = mq_posix_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = mq_posix_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -116,11 +116,11 @@ static const struct option_info mq_sysv_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series mq_sysv_series[] = {
+static const struct measurement_series mq_sysv_series[] = {
 	HANDOVER_SERIES("before msgsnd()", "after msgrcv()"),
 };
 
-static const struct catalogue_entry mq_sysv_verdicts[] = {
+static const struct measurement_entry mq_sysv_verdicts[] = {
 	HANDOVER_VERDICT,
 	{ MQ_ORDER, "four messages of two types" },
 	{ NULL, NULL },
@@ -154,7 +154,7 @@ const struct measurement mq_sysv_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = mq_sysv_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = mq_sysv_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -28,23 +28,23 @@ static const struct option_info chain_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series chain_series[] = {
+static const struct measurement_series chain_series[] = {
 	MUTEX_LINKS_SERIES,
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry chain_tables[] = {
+static const struct measurement_entry chain_tables[] = {
 	{ CHAIN_TABLE, "times against the length of the chain, and how often the middle thread ran "
 		       "in between" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry chain_verdicts[] = {
+static const struct measurement_entry chain_verdicts[] = {
 	{ CHAIN_RULE, "a ready thread of middle priority waits until the high one has its mutex" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate chain_evaluate[] = {
+static const struct measurement_evaluate chain_evaluate[] = {
 	{ "idle", "samples=200", "samples=20000 depth=256" },
 	{ NULL, NULL, NULL },
 };
@@ -144,7 +144,7 @@ const struct measurement mutex_chain_measurement = {
 	.tables = chain_tables,
 	.verdicts = chain_verdicts,
 	.evaluate = chain_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = chain_setup,
 	.finish = chain_finish,
 	.cleanup = mutex_links_cleanup,

@@ -25,20 +25,20 @@ static const struct option_info contended_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series contended_series[] = {
+static const struct measurement_series contended_series[] = {
 	MUTEX_LINKS_SERIES,
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 #define CONTENDED_MEANING "a ready thread of middle priority waits until the high one has the mutex"
-static const struct catalogue_entry contended_verdicts[] = {
+static const struct measurement_entry contended_verdicts[] = {
 	{ CONTENDED_RULE("none"), CONTENDED_MEANING },
 	{ CONTENDED_RULE("inherit"), CONTENDED_MEANING },
 	{ CONTENDED_RULE("protect"), CONTENDED_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate contended_evaluate[] = {
+static const struct measurement_evaluate contended_evaluate[] = {
 	{ "idle", "protocol=inherit,protect samples=1000", "samples=100000" },
 	{ NULL, NULL, NULL },
 };
@@ -81,7 +81,7 @@ const struct measurement mutex_contended_measurement = {
 	.series = contended_series,
 	.verdicts = contended_verdicts,
 	.evaluate = contended_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = contended_setup,
 	.finish = contended_finish,
 	.cleanup = mutex_links_cleanup,

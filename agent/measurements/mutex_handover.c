@@ -120,11 +120,11 @@ static const struct option_info mutex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series mutex_series[] = {
+static const struct measurement_series mutex_series[] = {
 	HANDOVER_SERIES("before pthread_mutex_unlock()", "after pthread_mutex_lock()"),
 };
 
-static const struct catalogue_evaluate mutex_evaluate[] = {
+static const struct measurement_evaluate mutex_evaluate[] = {
 	{ "idle", "samples=500", "samples=50000" },
 	{ NULL, NULL, NULL },
 };
@@ -162,7 +162,7 @@ const struct measurement mutex_handover_measurement = {
 	.tables = handover_tables,
 	.verdicts = handover_verdicts,
 	.evaluate = mutex_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = mutex_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

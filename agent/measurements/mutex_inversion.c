@@ -77,13 +77,13 @@ static const struct option_info inversion_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_entry inversion_tables[] = {
+static const struct measurement_entry inversion_tables[] = {
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
 };
 
 #define INVERSION_MEANING "no middle thread runs while the high one waits for the low one's mutex"
-static const struct catalogue_entry inversion_verdicts[] = {
+static const struct measurement_entry inversion_verdicts[] = {
 	{ INVERSION_RULE("none"), INVERSION_MEANING },
 	{ INVERSION_RULE("inherit"), INVERSION_MEANING },
 	{ INVERSION_RULE("protect"), INVERSION_MEANING },
@@ -93,7 +93,7 @@ static const struct catalogue_entry inversion_verdicts[] = {
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate inversion_evaluate[] = {
+static const struct measurement_evaluate inversion_evaluate[] = {
 	{ "idle", "protocol=inherit,protect", NULL },
 	{ NULL, NULL, NULL },
 };

@@ -74,7 +74,7 @@ static const struct option_info mutex_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series mutex_series[] = {
+static const struct measurement_series mutex_series[] = {
 	{ "acquire", "ns", "time of pthread_mutex_lock() on a free mutex", "before the call",
 	  "after it", NULL },
 	{ "release", "ns", "time of pthread_mutex_unlock() with no waiter", "before the call",
@@ -82,17 +82,17 @@ static const struct catalogue_series mutex_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry mutex_tables[] = {
+static const struct measurement_entry mutex_tables[] = {
 	{ BATCH_TABLE, BATCH_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry mutex_verdicts[] = {
+static const struct measurement_entry mutex_verdicts[] = {
 	{ MUTEX_ALL_MEASURED, "a type that the C library does not have is skipped" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate mutex_evaluate[] = {
+static const struct measurement_evaluate mutex_evaluate[] = {
 	{ "idle", "samples=10000", "samples=1000000" },
 	{ NULL, NULL, NULL },
 };
@@ -226,7 +226,7 @@ const struct measurement mutex_uncontended_measurement = {
 	.tables = mutex_tables,
 	.verdicts = mutex_verdicts,
 	.evaluate = mutex_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = mutex_setup,
 	.finish = mutex_finish,
 	.cleanup = mutex_cleanup,

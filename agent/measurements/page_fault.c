@@ -78,24 +78,24 @@ static const struct option_info fault_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series fault_series[] = {
+static const struct measurement_series fault_series[] = {
 	{ "touch", "ns", "time of the first access to a page", "before the instruction", "after it",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry fault_tables[] = {
+static const struct measurement_entry fault_tables[] = {
 	{ "faults", "accesses that were timed, and page faults that the kernel counted meanwhile" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry fault_verdicts[] = {
+static const struct measurement_entry fault_verdicts[] = {
 	{ FAULT_FREE, "the first access to new memory of a process that has its memory locked" },
 	{ FAULT_ALL_MEASURED, "a kind that is not to be had here is skipped" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate fault_evaluate[] = {
+static const struct measurement_evaluate fault_evaluate[] = {
 	{ "idle", "samples=500", "samples=50000" },
 	{ NULL, NULL, NULL },
 };
@@ -423,7 +423,7 @@ const struct measurement page_fault_measurement = {
 	.tables = fault_tables,
 	.verdicts = fault_verdicts,
 	.evaluate = fault_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = fault_setup,
 	.finish = fault_finish,
 	.cleanup = fault_cleanup,

@@ -58,7 +58,7 @@ static void pipe_judge(struct handover *h)
 	handover_tell_waiters(h, pipe_send, pipe_wait);
 }
 
-static const struct catalogue_series pipe_series[] = {
+static const struct measurement_series pipe_series[] = {
 	HANDOVER_SERIES("before write()", "after read()"),
 };
 
@@ -90,7 +90,7 @@ const struct measurement pipe_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = pipe_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -110,7 +110,7 @@ static const struct option_info process_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series process_series[] = {
+static const struct measurement_series process_series[] = {
 	{ "start", "ns", "time until the new process runs", "before the call",
 	  "the child's first instruction", NULL },
 	{ "life", "ns", "time until a process that ends at once has been waited for",
@@ -118,12 +118,12 @@ static const struct catalogue_series process_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry process_tables[] = {
+static const struct measurement_entry process_tables[] = {
 	{ "parent", "memory of the process that was copied" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate process_evaluate[] = {
+static const struct measurement_evaluate process_evaluate[] = {
 	{ "idle", "samples=200", "samples=20000" },
 	{ NULL, NULL, NULL },
 };
@@ -299,7 +299,7 @@ const struct measurement process_create_measurement = {
 	.series = process_series,
 	.tables = process_tables,
 	.evaluate = process_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = process_setup,
 	.finish = process_finish,
 	.cleanup = process_cleanup,

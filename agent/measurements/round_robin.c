@@ -90,27 +90,27 @@ static const struct option_info robin_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series robin_series[] = {
+static const struct measurement_series robin_series[] = {
 	{ "slice", "ns", "time for which a thread has the CPU",
 	  "first reading of the clock after another thread ran", "last one before another one runs",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry robin_tables[] = {
+static const struct measurement_entry robin_tables[] = {
 	{ "quantum", "what the kernel says of its slices" },
 	{ "turns", "which thread ran when and for how long, in a test" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry robin_verdicts[] = {
+static const struct measurement_entry robin_verdicts[] = {
 	{ ROBIN_FAIR,
 	  "each thread once a round, in one order; each slice, the first ones too, within "
 	  "a quarter and a tick of the median of the later rounds" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate robin_evaluate[] = {
+static const struct measurement_evaluate robin_evaluate[] = {
 	{ "idle", "samples=20", "samples=200" },
 	{ NULL, NULL, NULL },
 };

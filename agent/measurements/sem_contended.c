@@ -90,7 +90,7 @@ static const struct option_info sem_options[] = {
 static const char *const sem_acquire_stages[] = { "sem_wait", "enqueue", "switch", NULL };
 static const char *const sem_release_stages[] = { "sem_post", "wake-up", "switch", NULL };
 
-static const struct catalogue_series sem_series[] = {
+static const struct measurement_series sem_series[] = {
 	{ "acquire", "ns", "time to block on a semaphore, the switch to the next thread included",
 	  "before sem_wait() in the last of so many waiters", "the keeper runs",
 	  sem_acquire_stages },
@@ -99,17 +99,17 @@ static const struct catalogue_series sem_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry sem_tables[] = {
+static const struct measurement_entry sem_tables[] = {
 	{ "waiters", "mean and least times for every number of waiters" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry sem_verdicts[] = {
+static const struct measurement_entry sem_verdicts[] = {
 	{ sem_rule, "each opened gate and each post gives the CPU to the waiter that is due" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate sem_evaluate[] = {
+static const struct measurement_evaluate sem_evaluate[] = {
 	{ "idle", "samples=300", "samples=10000" },
 	{ NULL, NULL, NULL },
 };
@@ -377,7 +377,7 @@ const struct measurement sem_contended_measurement = {
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = sem_setup,
 	.finish = sem_finish,
 	.cleanup = sem_cleanup,

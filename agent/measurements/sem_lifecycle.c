@@ -68,7 +68,7 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series sem_series[] = {
+static const struct measurement_series sem_series[] = {
 	{ "create", "ns", "time to make a semaphore", "before sem_init() or sem_open()", "after it",
 	  NULL },
 	{ "delete", "ns", "time to remove one", "before sem_destroy() or sem_close()",
@@ -76,17 +76,17 @@ static const struct catalogue_series sem_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry sem_tables[] = {
+static const struct measurement_entry sem_tables[] = {
 	{ BATCH_TABLE, BATCH_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry sem_verdicts[] = {
+static const struct measurement_entry sem_verdicts[] = {
 	{ SEM_ALL_MEASURED, "named ones are skipped where they cannot be made" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate sem_evaluate[] = {
+static const struct measurement_evaluate sem_evaluate[] = {
 	{ "idle", "samples=2000", "samples=50000" },
 	{ NULL, NULL, NULL },
 };
@@ -278,7 +278,7 @@ const struct measurement sem_lifecycle_measurement = {
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = sem_setup,
 	.finish = sem_finish,
 	.cleanup = sem_cleanup,

@@ -56,12 +56,12 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_entry sem_tables[] = {
+static const struct measurement_entry sem_tables[] = {
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry sem_verdicts[] = {
+static const struct measurement_entry sem_verdicts[] = {
 	{ SEM_BLOCKS_RULE, "sem_wait() at 3, 2 and 1 goes on, at 0 it waits for a sem_post()" },
 	{ SEM_INCREMENTS_RULE, "each sem_post() lets one sem_wait() through" },
 	{ SEM_RESCHEDULES_RULE, "sem_post() gives the CPU to a waiter of higher priority" },
@@ -69,7 +69,7 @@ static const struct catalogue_entry sem_verdicts[] = {
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate sem_evaluate[] = {
+static const struct measurement_evaluate sem_evaluate[] = {
 	{ "idle", "", NULL },
 	{ NULL, NULL, NULL },
 };

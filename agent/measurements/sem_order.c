@@ -57,13 +57,13 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_entry sem_tables[] = {
+static const struct measurement_entry sem_tables[] = {
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
 };
 
 #define SEM_RULE "highest waiter first, arrival "
-static const struct catalogue_entry sem_verdicts[] = {
+static const struct measurement_entry sem_verdicts[] = {
 	[SEM_ASCENDING] = { SEM_RULE "ascending", "the highest waiter came last" },
 	[SEM_DESCENDING] = { SEM_RULE "descending", "the highest waiter came first" },
 	[SEM_MIXED] = { SEM_RULE "mixed", "the waiters came in another order" },
@@ -72,7 +72,7 @@ static const struct catalogue_entry sem_verdicts[] = {
 	[SEM_ARRIVALS] = { NULL, NULL },
 };
 
-static const struct catalogue_evaluate sem_evaluate[] = {
+static const struct measurement_evaluate sem_evaluate[] = {
 	{ "idle", "", NULL },
 	{ NULL, NULL, NULL },
 };

@@ -69,7 +69,7 @@ static void sem_sysv_judge(struct handover *h)
 	handover_tell_waiters(h, sem_sysv_send, sem_sysv_wait);
 }
 
-static const struct catalogue_series sem_sysv_series[] = {
+static const struct measurement_series sem_sysv_series[] = {
 	HANDOVER_SERIES("before semop() that adds one", "after semop() that takes one"),
 };
 
@@ -101,7 +101,7 @@ const struct measurement sem_sysv_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = sem_sysv_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

@@ -47,7 +47,7 @@ static const struct option_info sem_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series sem_series[] = {
+static const struct measurement_series sem_series[] = {
 	{ "acquire", "ns", "time of sem_wait() on a value above 0", "before the call", "after it",
 	  NULL },
 	{ "release", "ns", "time of sem_post() with no waiter", "before the call", "after it",
@@ -55,12 +55,12 @@ static const struct catalogue_series sem_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry sem_tables[] = {
+static const struct measurement_entry sem_tables[] = {
 	{ BATCH_TABLE, BATCH_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate sem_evaluate[] = {
+static const struct measurement_evaluate sem_evaluate[] = {
 	{ "idle", "samples=10000", "samples=1000000" },
 	{ NULL, NULL, NULL },
 };
@@ -171,7 +171,7 @@ const struct measurement sem_uncontended_measurement = {
 	.series = sem_series,
 	.tables = sem_tables,
 	.evaluate = sem_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = sem_setup,
 	.finish = sem_finish,
 	.cleanup = sem_cleanup,

@@ -168,17 +168,17 @@ static const struct option_info signal_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series signal_series[] = {
+static const struct measurement_series signal_series[] = {
 	HANDOVER_SERIES("before the signal is sent", "after sigwaitinfo(), or in the handler"),
 };
 
-static const struct catalogue_entry signal_verdicts[] = {
+static const struct measurement_entry signal_verdicts[] = {
 	HANDOVER_VERDICT,
 	{ SIGNAL_ORDER, "four signals of two numbers" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate signal_evaluate[] = {
+static const struct measurement_evaluate signal_evaluate[] = {
 	{ "idle", "samples=500", "samples=50000" },
 	{ NULL, NULL, NULL },
 };
@@ -218,7 +218,7 @@ const struct measurement signal_measurement = {
 	.tables = handover_tables_judged,
 	.verdicts = signal_verdicts,
 	.evaluate = signal_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = signal_setup,
 	.finish = handover_finish,
 	.cleanup = handover_cleanup,

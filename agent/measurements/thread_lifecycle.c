@@ -79,7 +79,7 @@ static const struct option_info lifecycle_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series lifecycle_series[] = {
+static const struct measurement_series lifecycle_series[] = {
 	{ "create", "ns", "time to create a thread, until it runs unless it never does",
 	  "before pthread_create()", "after it, or the first instruction of the thread", NULL },
 	{ "delete", "ns", "time to cancel a thread and join it, or to join one that is gone",
@@ -87,12 +87,12 @@ static const struct catalogue_series lifecycle_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry lifecycle_verdicts[] = {
+static const struct measurement_entry lifecycle_verdicts[] = {
 	{ LIFECYCLE_RULE, "never before its deletion, or before its creator goes on" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate lifecycle_evaluate[] = {
+static const struct measurement_evaluate lifecycle_evaluate[] = {
 	{ "idle", "samples=2000", "samples=100000" },
 	{ NULL, NULL, NULL },
 };
@@ -318,7 +318,7 @@ const struct measurement thread_lifecycle_measurement = {
 	.series = lifecycle_series,
 	.verdicts = lifecycle_verdicts,
 	.evaluate = lifecycle_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = lifecycle_setup,
 	.finish = lifecycle_finish,
 	.cleanup = lifecycle_cleanup,

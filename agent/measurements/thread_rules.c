@@ -55,7 +55,7 @@ static const struct option_info rules_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_entry rules_tables[] = {
+static const struct measurement_entry rules_tables[] = {
 	{ "lowered", "where a thread lands among those of the priority that it is lowered to" },
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
@@ -66,7 +66,7 @@ static const struct catalogue_entry rules_tables[] = {
 #define RULES_HIGHER "a new thread of higher priority runs at once"
 #define RULES_YIELD "a yield lets all others of the priority run"
 
-static const struct catalogue_entry rules_verdicts[] = {
+static const struct measurement_entry rules_verdicts[] = {
 	{ RULES_LOWER, "until its creator ends" },
 	{ RULES_EQUAL, "behind its creator, and those created before it" },
 	{ RULES_HIGHER, "until it ends; its creator goes on then" },
@@ -74,7 +74,7 @@ static const struct catalogue_entry rules_verdicts[] = {
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate rules_evaluate[] = {
+static const struct measurement_evaluate rules_evaluate[] = {
 	{ "idle", "", NULL },
 	{ NULL, NULL, NULL },
 };

@@ -99,24 +99,24 @@ static const struct option_info switch_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series switch_series[] = {
+static const struct measurement_series switch_series[] = {
 	{ "switch", "ns", "time of a switch to the next thread of the priority",
 	  "before sched_yield() in one thread", "after it in the next one", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry switch_tables[] = {
+static const struct measurement_entry switch_tables[] = {
 	{ BATCH_TABLE, BATCH_MEANING },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry switch_verdicts[] = {
+static const struct measurement_entry switch_verdicts[] = {
 	{ SWITCH_IN_TURN, "each after the same one, and none twice" },
 	{ SWITCH_ALL_MEASURED, "a number that is not to be had here is skipped" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate switch_evaluate[] = {
+static const struct measurement_evaluate switch_evaluate[] = {
 	{ "idle", "samples=10000", "samples=1000000" },
 	{ NULL, NULL, NULL },
 };
@@ -458,7 +458,7 @@ const struct measurement thread_switch_measurement = {
 	.tables = switch_tables,
 	.verdicts = switch_verdicts,
 	.evaluate = switch_evaluate,
-	.mark = &catalogue_mark_spans,
+	.mark = &mark_spans,
 	.setup = switch_setup,
 	.finish = switch_finish,
 	.cleanup = switch_cleanup,

@@ -103,7 +103,7 @@ static const struct option_info tick_cost_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series tick_cost_series[] = {
+static const struct measurement_series tick_cost_series[] = {
 	{ "loop", "ns", "time of a loop of always the same work", "the end of the loop before",
 	  "its own end", NULL },
 	{ "tick", "ns", "by how much a loop with a tick in it is longer", "undisturbed loop",
@@ -113,18 +113,18 @@ static const struct catalogue_series tick_cost_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry tick_cost_tables[] = {
+static const struct measurement_entry tick_cost_tables[] = {
 	{ "lines", "undisturbed loops, those with a tick, and those with something else" },
 	{ "ticks", "points of the tick's grid, and those at which a loop was disturbed" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry tick_cost_verdicts[] = {
+static const struct measurement_entry tick_cost_verdicts[] = {
 	{ TICK_COST_SEEN, "skipped for a policy with which no tick was found" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate tick_cost_evaluate[] = {
+static const struct measurement_evaluate tick_cost_evaluate[] = {
 	{ "idle", "samples=100000 for=4s", "samples=3000000 for=3m" },
 	{ NULL, NULL, NULL },
 };

@@ -51,7 +51,7 @@ static const struct option_info tick_period_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series tick_period_series[] = {
+static const struct measurement_series tick_period_series[] = {
 	{ "gap", "ns", "time for which a loop that reads the clock did not have the CPU",
 	  "the last reading before", "the first one after", NULL },
 	{ "period", "ns", "time from one gap on the tick's grid to the next one's", "a gap begins",
@@ -59,18 +59,18 @@ static const struct catalogue_series tick_period_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry tick_period_tables[] = {
+static const struct measurement_entry tick_period_tables[] = {
 	{ "grids", "what recurs among the gaps: the tick, and other timers" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry tick_period_verdicts[] = {
+static const struct measurement_entry tick_period_verdicts[] = {
 	{ TICK_PERIOD_RULE, "a grid of the configured frequency is among the gaps; none on a CPU "
 			    "that stops its tick (nohz_full)" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate tick_period_evaluate[] = {
+static const struct measurement_evaluate tick_period_evaluate[] = {
 	{ "idle", "for=1s", "for=20s" },
 	{ NULL, NULL, NULL },
 };

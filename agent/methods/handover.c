@@ -35,23 +35,23 @@ const struct option_info handover_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-const struct catalogue_entry handover_tables[] = {
+const struct measurement_entry handover_tables[] = {
 	HANDOVER_TABLES,
 	{ NULL, NULL },
 };
 
-const struct catalogue_entry handover_tables_judged[] = {
+const struct measurement_entry handover_tables_judged[] = {
 	HANDOVER_TABLES,
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
 };
 
-const struct catalogue_entry handover_verdicts[] = {
+const struct measurement_entry handover_verdicts[] = {
 	HANDOVER_VERDICT,
 	{ NULL, NULL },
 };
 
-const struct catalogue_evaluate handover_evaluate[] = {
+const struct measurement_evaluate handover_evaluate[] = {
 	{ "idle", "samples=1000", "samples=50000" },
 	{ NULL, NULL, NULL },
 };
@@ -593,7 +593,7 @@ int handover_finish(struct run *run)
 {
 	struct handover *h = run->state;
 	const struct order *orders[HANDOVER_RULES];
-	const struct catalogue_entry *verdicts = run->request->measurement->verdicts;
+	const struct measurement_entry *verdicts = run->request->measurement->verdicts;
 	int count = 0;
 
 	if (h->ensemble.error)

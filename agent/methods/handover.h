@@ -165,10 +165,10 @@ struct handover {
 /* Of measurements that have no more. */
 extern const char *const handover_contexts[];
 extern const struct option_info handover_options[];
-extern const struct catalogue_entry handover_tables[];
-extern const struct catalogue_entry handover_tables_judged[];
-extern const struct catalogue_entry handover_verdicts[];
-extern const struct catalogue_evaluate handover_evaluate[];
+extern const struct measurement_entry handover_tables[];
+extern const struct measurement_entry handover_tables_judged[];
+extern const struct measurement_entry handover_verdicts[];
+extern const struct measurement_evaluate handover_evaluate[];
 
 /* The measurement's setup(), finish() and cleanup(). */
 int handover_setup(struct run *run, const struct handover_plan *plan);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The line that shows an analyser where samples are taken. */
+/* The GPIO line of --mark, for an analyser. */
 #include "run/mark.h"
 
 #include <errno.h>
@@ -8,11 +8,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "run/drain.h"
 #include "run/run.h"
 
 /* Writes of the level that the line has already: they cost the same, and show nobody an edge. */
 #define MARK_WRITES 101
+
+const struct mark_way mark_spans = {
+	.rises = "before the stamp at the start of what is timed",
+	.falls = "after the stamp at its end",
+};
+
+const struct mark_way mark_samples = {
+	.rises = "when the thread runs, after its stamp",
+	.falls = "right behind that",
+	.pulse = true,
+};
 
 void mark_drive(struct mark *mark, int level)
 {
@@ -20,6 +30,16 @@ void mark_drive(struct mark *mark, int level)
 
 	if (__builtin_expect(err, 0))
 		atomic_store_release(&mark->error, (uint32_t)-err);
+}
+
+static void mark_pulse(void *mark, int level)
+{
+	mark_drive(mark, level);
+}
+
+static int mark_skip(struct run *run, const char *reason, const char *remedy)
+{
+	return message_set(&run->msg, RUN_SKIPPED, remedy, "%s", reason);
 }
 
 int mark_parse(struct run *run)
@@ -41,7 +61,7 @@ int mark_parse(struct run *run)
 		 !strcmp(m->chapter, CHAPTER_INTERRUPTS) ?
 			 "the kernel takes them" :
 			 "it times no single operation of a thread");
-	return run_skip(run, reason, "leave --mark out");
+	return mark_skip(run, reason, "omit --mark");
 }
 
 static int mark_compare(const void *a, const void *b)
@@ -99,25 +119,25 @@ int mark_open(struct run *run)
 	if (m->mark->pulse) {
 		series = mark_series(run);
 		if (!series)
-			return run_skip(run,
-					"the kernel takes the stamps of these contexts: no thread "
-					"could mark them",
-					"leave --mark out, or measure --context user");
+			return mark_skip(run,
+					 "the kernel takes the stamps of these contexts, so no "
+					 "thread could mark them",
+					 "omit --mark, or measure --context user");
 	}
 	err = line_open(&mark->line, &run->msg);
 	if (!err) {
 		err = mark_cost(mark);
 		if (err)
-			message_set(&run->msg, err, "take another line",
-				    "the line '%.80s' cannot be driven: %s", run->request->mark,
+			message_set(&run->msg, err, "use another line",
+				    "cannot drive the line '%.80s': %s", run->request->mark,
 				    strerror(-err));
 	}
 	if (err)
 		return err == -ENODEV ? RUN_SKIPPED : err;
 	if (!series && mark->sleeps)
-		return run_skip(run,
-				"a write to the line sleeps: other threads would run in between",
-				"take a line of the processor's own, or leave --mark out");
+		return mark_skip(
+			run, "a write to this line sleeps, so other threads would run meanwhile",
+			"use a GPIO line of the processor itself, or omit --mark");
 	mark->taken = true;
 	mark->on = !series;
 	return 0;
@@ -127,31 +147,31 @@ void mark_start(struct run *run)
 {
 	struct series *series = run->mark.taken && !run->mark.on ? mark_series(run) : NULL;
 
-	if (series)
-		series_mark(series, &run->mark);
+	if (series) {
+		run->mark.pulse = (struct series_pulse){ .drive = mark_pulse, .arg = &run->mark };
+		series_mark(series, &run->mark.pulse);
+	}
 }
 
-int mark_close(struct run *run, struct message *msg)
+int mark_close(struct run *run, char note[MARK_NOTE], struct message *msg)
 {
 	struct mark *mark = &run->mark;
 	uint32_t error = atomic_load_acquire(&mark->error);
-	char text[200];
 
+	note[0] = '\0';
 	if (!mark->line.state)
 		return 0;
 	mark->on = false;
 	line_drive(&mark->line, 0);
 	line_close(&mark->line);
 	if (!mark->taken)
-		return 0; /* mark_open() has said why */
-	snprintf(
-		text, sizeof(text),
-		"marked on '%.80s': a write to the line took %lld ns at least, %lld ns at the median",
-		run->request->mark, (long long)mark->least_ns, (long long)mark->median_ns);
-	drain_message(run, run->duration_ns, text);
+		return 0; /* the message of mark_open() says why */
+	snprintf(note, MARK_NOTE,
+		 "marked on '%.80s': a write to the line took %lld ns (median; minimum %lld ns)",
+		 run->request->mark, (long long)mark->median_ns, (long long)mark->least_ns);
 	if (!error)
 		return 0;
-	return message_set(msg, -(int)error, "see what has become of the line",
-			   "the line '%.80s' could not be driven: %s", run->request->mark,
+	return message_set(msg, -(int)error, "check the state of the line and its driver",
+			   "a write to the line '%.80s' failed: %s", run->request->mark,
 			   strerror((int)error));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The line that shows an analyser where samples are taken (`--mark gpio:CHIP:LINE`): it rises before a
- * start stamp and falls after an end stamp, so that no write to it lies in what is timed. Where a
- * thread takes no start stamp of its own, because the event comes from elsewhere, it makes a pulse
- * behind the end stamp of each sample (series.h). docs/lines.md says which measurement does which.
+ * The GPIO line that shows an analyser where samples are taken (`--mark gpio:CHIP:LINE`). It rises
+ * before a start stamp and falls after an end stamp, so that no write to it is part of the timed
+ * span. Where the event comes from elsewhere and a thread takes an end stamp only, the line makes a
+ * pulse after each sample (series_mark()). docs/lines.md lists what each measurement does.
  *
- * On the path of a sample it stands beside step 2. Without the option a stamp has one branch more, before
- * a start or after an end, and a sample of the other kind nothing.
+ * It belongs to step 2 of the path of a sample. Without the option, a stamp costs one more branch,
+ * before a start or after an end; a sample of the other kind costs nothing more.
  */
 #ifndef RTGAUGE_MARK_H
 #define RTGAUGE_MARK_H
@@ -16,20 +16,33 @@
 
 #include "base/clock.h"
 #include "lines/line.h"
+#include "stream/series.h"
 
+struct message;
 struct run;
+
+/* What the line of --mark shows. */
+struct mark_way {
+	const char *rises;
+	const char *falls;
+	bool pulse; /* the series makes it; else the measurement calls mark_raise() and such */
+};
+
+extern const struct mark_way mark_spans;   /* from the start stamp to the end stamp */
+extern const struct mark_way mark_samples; /* a pulse behind each */
 
 struct mark {
 	bool on; /* set before the measuring threads are started */
 	bool taken;
 	struct line line;
-	int64_t least_ns; /* what a write costs the thread that opened it */
+	struct series_pulse pulse;
+	int64_t least_ns; /* cost of a write, in the thread that opened the line: minimum */
 	int64_t median_ns;
 	bool sleeps;	/* a write gives the CPU away */
 	uint32_t error; /* errno of a write that failed */
 };
 
-/* For mark_raise() and such: where the line is there. */
+/* For the functions below, when the line is open. */
 void mark_drive(struct mark *mark, int level);
 
 static inline void mark_raise(struct mark *mark)
@@ -61,15 +74,18 @@ static inline int64_t mark_to_ns(struct mark *mark)
 
 /* --- for run.c --- */
 
-/* Read request->mark, and whether what is to be measured can be marked. 0, -errno or RUN_SKIPPED with
+#define MARK_NOTE 200
+
+/* Read request->mark, and check that the measurement can be marked. 0, -errno or RUN_SKIPPED with
  * the run's message. */
 int mark_parse(struct run *run);
-/* Behind setup(): take the line, find out what a write costs, and choose the series. The same. */
+/* After setup(): open the line, measure the cost of a write and choose the series. Returns as
+ * mark_parse(). */
 int mark_open(struct run *run);
-/* All workers are at the gate, and it is known which were refused. */
+/* To be called when all workers are at the gate, and it is known which of them were refused. */
 void mark_start(struct run *run);
-/* All workers have ended: rest, put back, and tell the stream. -errno with a message if the line could
- * not be driven. */
-int mark_close(struct run *run, struct message *msg);
+/* After all workers have ended: drive the line to 0 and put it back. @note: what the stream is to
+ * say of it, or "". 0, or -errno with a message if the line could not be driven. */
+int mark_close(struct run *run, char note[MARK_NOTE], struct message *msg);
 
 #endif

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/exitcode.h"
 #include "base/shared.h"
+#include "base/signals.h"
 #include "loads/load.h"
 #include "run/drain.h"
 #include "run/worker.h"
@@ -65,7 +66,7 @@ static void run_signals(void)
 	if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &action, NULL);
 	action.sa_handler = run_nothing;
-	sigaction(WORKER_WAKE_SIGNAL, &action, NULL);
+	sigaction(SIGNAL_WAKE, &action, NULL);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
 	/* whatever the caller had blocked */
@@ -270,7 +271,8 @@ void run_verdict(struct run *run, const char *rule, const char *result, const ch
 
 /* --- before --- */
 
-void run_forked(void *arg)
+/* In a forked child: close what holds the agent's settings and its stream. @arg: the run. */
+static void run_forked(void *arg)
 {
 	struct run *run = arg;
 
@@ -298,7 +300,7 @@ static int run_parse_loads(struct run *run, struct cpulist *cpus)
 	if (err)
 		return message_set(&run->msg, -EINVAL, "give a list such as 0-3,8",
 				   "cannot read the CPUs of the load '%s'", text);
-	err = load_set_parse(&run->loads, run->request->loads, catalogue_loads, &run->msg);
+	err = load_set_parse(&run->loads, run->request->loads, run->request->load_table, &run->msg);
 	if (!err && run->request->load_command)
 		err = load_set_add_command(run->loads, &load_command, run->request->load_command,
 					   run->request->load_command_root, &run->msg);
@@ -764,7 +766,7 @@ static int run_measure(struct run *run)
 				   "no eventfd: %s", strerror(errno));
 	run_choose_drain_cpus(run);
 	run_lock_memory(run);
-	err = workers_start(run);
+	err = workers_start(run, run_forked);
 	run_raise_drain(run);
 	run_effective_policies(run);
 	drain_header(run);
@@ -964,8 +966,11 @@ static void run_close_stream(struct run *run)
 static int run_close_mark(struct run *run, int err)
 {
 	struct message msg = { { 0 }, { 0 } };
-	int failed = mark_close(run, &msg);
+	char note[MARK_NOTE];
+	int failed = mark_close(run, note, &msg);
 
+	if (note[0])
+		drain_message(run, run->duration_ns, note);
 	if (err || !failed)
 		return err;
 	run->msg = msg;

@@ -13,8 +13,8 @@
 #include "base/atomic.h"
 #include "base/cpulist.h"
 #include "base/message.h"
-#include "catalogue.h"
 #include "run/mark.h"
+#include "run/measurement.h"
 #include "stream/series.h"
 #include "stream/stream.h"
 #include "system/background.h"
@@ -30,6 +30,7 @@
 #define RUN_GOES_ON 0
 #define RUN_STOP 1
 
+struct load;
 struct load_set;
 struct run;
 struct spool_state;
@@ -74,6 +75,7 @@ struct worker {
 /* What the command line asked for besides the measurement's own options. */
 struct run_request {
 	const struct measurement *measurement;
+	const struct load *const *load_table; /* NULL at its end */
 	const char *loads;
 	const char *load_command;   /* or NULL */
 	const char *load_cpus;	    /* or NULL */
@@ -218,11 +220,6 @@ void run_verdict(struct run *run, const char *rule, const char *result, const ch
 
 /* The step has no end of its own, so that a stop on request or by a signal is its end in order. */
 void run_stop_is_end(struct run *run);
-
-/* --- for what forks --- */
-
-/* In the child: let go of what keeps the agent's settings and its stream. @arg: the run. */
-void run_forked(void *arg);
 
 /* Carry the request out. An exit code. @options is taken over. */
 int run_execute(const struct run_request *request, struct option_set *options);

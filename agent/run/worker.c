@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "loads/load.h"
 #include "run/run.h"
 
@@ -153,12 +154,12 @@ static void *worker_main(void *arg)
 }
 
 /* The life of a measuring process; locks on memory do not come through fork(). */
-static void __attribute__((noreturn)) worker_live(struct worker *worker)
+static void __attribute__((noreturn)) worker_live(struct worker *worker, void (*forked)(void *run))
 {
 	struct run *run = worker->run;
 
 	signal(SIGXCPU, SIG_DFL);
-	run_forked(run);
+	forked(run);
 	if (!run->memory_unlocked && mlockall(MCL_CURRENT | MCL_FUTURE))
 		run->memory_unlocked = errno;
 	for (int i = 0; i < run->series_count; i++)
@@ -171,13 +172,13 @@ static void __attribute__((noreturn)) worker_live(struct worker *worker)
 }
 
 /* All in one process group, that of the first, so that the guardian can end them as one. */
-static int worker_fork(struct worker *worker, pid_t *group)
+static int worker_fork(struct worker *worker, void (*forked)(void *run), pid_t *group)
 {
 	struct run *run = worker->run;
 	pid_t pid = load_fork();
 
 	if (!pid)
-		worker_live(worker);
+		worker_live(worker, forked);
 	if (pid < 0)
 		return -errno;
 	worker->tid = pid;
@@ -213,7 +214,7 @@ static int worker_create(struct worker *worker)
 }
 
 /* Processes first: what is forked from several threads has the locks of all of them. */
-static int workers_create(struct run *run, uint32_t *created)
+static int workers_create(struct run *run, void (*forked)(void *run), uint32_t *created)
 {
 	pid_t group = 0;
 	int err = 0;
@@ -221,7 +222,7 @@ static int workers_create(struct run *run, uint32_t *created)
 	for (int i = 0; i < run->worker_count && !err; i++) {
 		if (!run->workers[i].process)
 			continue;
-		err = worker_fork(&run->workers[i], &group);
+		err = worker_fork(&run->workers[i], forked, &group);
 		*created += !err;
 	}
 	for (int i = 0; i < run->worker_count && !err; i++) {
@@ -282,7 +283,7 @@ static int workers_verify(struct run *run)
 	return 0;
 }
 
-int workers_start(struct run *run)
+int workers_start(struct run *run, void (*forked)(void *run))
 {
 	sigset_t mask, before;
 	uint32_t created = 0;
@@ -290,10 +291,10 @@ int workers_start(struct run *run)
 
 	/* signals go to the main thread, but for the one that ends a wait */
 	sigfillset(&mask);
-	sigdelset(&mask, WORKER_WAKE_SIGNAL);
+	sigdelset(&mask, SIGNAL_WAKE);
 	sigdelset(&mask, SIGXCPU);
 	pthread_sigmask(SIG_SETMASK, &mask, &before);
-	err = workers_create(run, &created);
+	err = workers_create(run, forked, &created);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err)
 		message_set(
@@ -358,10 +359,10 @@ void workers_wake(struct run *run)
 		if (!worker->created || atomic_load_acquire(&worker->done))
 			continue;
 		if (!worker->process) {
-			pthread_kill(worker->thread, WORKER_WAKE_SIGNAL);
+			pthread_kill(worker->thread, SIGNAL_WAKE);
 			continue;
 		}
-		kill(worker->tid, WORKER_WAKE_SIGNAL);
+		kill(worker->tid, SIGNAL_WAKE);
 		kill(worker->tid, SIGCONT); /* somebody may have stopped it alone */
 	}
 }

@@ -3,7 +3,6 @@
 #ifndef RTGAUGE_WORKER_H
 #define RTGAUGE_WORKER_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,18 +11,16 @@ struct run;
 struct worker;
 struct worker_placement;
 
-/* Ends a worker's wait early; its handler does nothing. */
-#define WORKER_WAKE_SIGNAL SIGUSR1
-
 /* Whether the calling thread may have the policy and priority; it stays as it is. */
 bool worker_may_have(int policy, int priority);
 /* Stack of a thread that does little: 32 KiB, or the least that the C library takes. */
 size_t worker_small_stack_size(void);
 /* The memory that the stacks of all workers will take. */
 size_t workers_stacks_size(const struct run *run);
-/* Start all workers and wait until each is at the gate. 0 or -errno with a message; either way
- * workers_open_gate() and workers_join() are to follow. */
-int workers_start(struct run *run);
+/* Start all workers and wait until each is at the gate. A measuring process calls @forked first,
+ * with the run. 0 or -errno with a message; either way workers_open_gate() and workers_join() have
+ * to follow. */
+int workers_start(struct run *run, void (*forked)(void *run));
 void workers_open_gate(struct run *run);
 bool workers_done(const struct run *run);
 /* A process that has ended before it was done: -EIO with a message; said once. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/shared.h"
-#include "run/mark.h"
 
 enum escape { ESCAPE_MISSED = 1, ESCAPE_LOST, ESCAPE_WIDE, ESCAPE_TIME };
 
@@ -37,9 +36,9 @@ int series_init(struct series *s, int number, const struct series_info *info, si
 	return 0;
 }
 
-void series_mark(struct series *s, struct mark *mark)
+void series_mark(struct series *s, const struct series_pulse *pulse)
 {
-	s->mark = mark;
+	s->pulse = pulse;
 	s->room_until = s->head;
 }
 
@@ -77,8 +76,8 @@ static bool series_make_room(struct series *s, uint32_t *head)
 
 	if ((int32_t)(until - s->head) < SERIES_WORDS_MAX)
 		until = atomic_load_acquire(&s->tail) + s->mask + 1;
-	/* with a mark no sample is quick: each comes to series_put_slow() */
-	s->room_until = s->mark ? s->head : until;
+	/* with a pulse every sample comes to series_put_slow() */
+	s->room_until = s->pulse ? s->head : until;
 	if ((int32_t)(until - s->head) < SERIES_WORDS_MAX)
 		return false;
 	*head = s->head;
@@ -119,13 +118,13 @@ static void series_store(struct series *s, int64_t value)
 
 void series_put_slow(struct series *s, int64_t value)
 {
-	if (!s->mark) {
+	if (!s->pulse) {
 		series_store(s, value);
 		return;
 	}
-	mark_drive(s->mark, 1);
+	s->pulse->drive(s->pulse->arg, 1);
 	series_store(s, value);
-	mark_drive(s->mark, 0);
+	s->pulse->drive(s->pulse->arg, 0);
 }
 
 void series_missed(struct series *s, int64_t count)

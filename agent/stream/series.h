@@ -60,7 +60,11 @@ struct series_histogram {
 	int64_t sum; /* stays at the nearest bound once it has left 64 bits */
 };
 
-struct mark;
+/* Driven to 1 before each sample is put, and to 0 after it (run/mark.h). */
+struct series_pulse {
+	void (*drive)(void *arg, int level);
+	void *arg;
+};
 
 struct series {
 	/* written by the measuring thread */
@@ -71,8 +75,8 @@ struct series {
 	int64_t lost_open; /* lost, and not yet said in the ring */
 	int64_t lost_open_max;
 	int64_t missed_open;
-	int64_t time_open_ns; /* of the samples from here on; SERIES_UNKNOWN: written */
-	struct mark *mark;    /* pulsed for each sample, or NULL */
+	int64_t time_open_ns;		  /* of the samples from here on; SERIES_UNKNOWN: written */
+	const struct series_pulse *pulse; /* or NULL */
 
 	/* written by the draining thread */
 	uint32_t tail __attribute__((aligned(64)));
@@ -107,8 +111,9 @@ void series_free(struct series *s);
 /* Write to every page of the ring, before the measuring thread or process starts. */
 void series_touch(struct series *s);
 
-/* From here on each sample makes a pulse on @mark: none of them is quick any more. */
-void series_mark(struct series *s, struct mark *mark);
+/* From here on each sample makes a @pulse, which has to live as long as @s. All samples then take
+ * the slow path. */
+void series_mark(struct series *s, const struct series_pulse *pulse);
 
 /* The measuring thread, when series_put() found no room or something out of the ordinary. */
 void series_put_slow(struct series *s, int64_t value);

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "catalogue.h"
 #include "run/mark.h"
+#include "run/measurement.h"
 #include "run/run.h"
 #include "stream/series.h"
 #include "tap.h"
@@ -31,6 +33,11 @@ static struct mark edges_mark(struct edges *edges)
 {
 	*edges = (struct edges){ .count = 0 };
 	return (struct mark){ .line = { .kind = &edges_kind, .state = edges } };
+}
+
+static void pulse_mark(void *mark, int level)
+{
+	mark_drive(mark, level);
 }
 
 /* Up, down, up, …: so many pulses. */
@@ -80,6 +87,7 @@ static void test_samples(struct tap *tap, uint32_t position)
 	const struct series_info info = { .name = "x", .unit = "ns", .companion = -1 };
 	struct edges edges;
 	struct mark mark = edges_mark(&edges);
+	const struct series_pulse pulse = { .drive = pulse_mark, .arg = &mark };
 	struct series s;
 	int found = 0, put = 0;
 	const struct series_sink sink = { drain_samples_of, drain_gap, drain_lost, drain_wide,
@@ -90,7 +98,7 @@ static void test_samples(struct tap *tap, uint32_t position)
 		return;
 	}
 	s.head = s.tail = s.room_until = position;
-	series_mark(&s, &mark);
+	series_mark(&s, &pulse);
 	for (int i = 0; i < 2000; i++) {
 		series_put(&s, i % 97 == 0 ? INT64_MAX / 2 : i);
 		put++;
@@ -116,6 +124,7 @@ static void test_no_room(struct tap *tap)
 	const struct series_info info = { .name = "x", .unit = "ns", .companion = -1 };
 	struct edges edges;
 	struct mark mark = edges_mark(&edges);
+	const struct series_pulse pulse = { .drive = pulse_mark, .arg = &mark };
 	struct series s;
 	int put = 0;
 
@@ -123,7 +132,7 @@ static void test_no_room(struct tap *tap)
 		tap_check(tap, false, "no memory");
 		return;
 	}
-	series_mark(&s, &mark);
+	series_mark(&s, &pulse);
 	for (; s.lost_open < 10 && put < EDGES_MAX / 2; put++)
 		series_put(&s, put);
 	tap_check(tap, s.lost_open == 10 && pulses(&edges, put),
@@ -156,7 +165,7 @@ static void test_what_marks(struct tap *tap)
 	int none = 0, bad = 0;
 
 	for (int i = 0; catalogue_measurements[i]; i++) {
-		const struct catalogue_mark *mark = catalogue_measurements[i]->mark;
+		const struct mark_way *mark = catalogue_measurements[i]->mark;
 
 		none += !mark;
 		bad += mark && (!mark->rises[0] || !mark->falls[0]);

@@ -54,7 +54,7 @@ static const struct option_info log_host_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series log_host_series[] = {
+static const struct measurement_series log_host_series[] = {
 	{ "response", "ns", "from the event raised until the answer has come",
 	  "the kernel stamps the line MARK, or just before the output is driven",
 	  "the kernel stamps the input, or the thread that waits for it runs", log_host_stages },
@@ -65,14 +65,14 @@ static const struct catalogue_series log_host_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry log_host_tables[] = {
+static const struct measurement_entry log_host_tables[] = {
 	{ "answers",
 	  "number of events raised, answered, unanswered and ambiguous; number of late answers, of "
 	  "edges that answer nothing, and of answers that the log host itself lost" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry log_host_verdicts[] = {
+static const struct measurement_entry log_host_verdicts[] = {
 	{ LOG_HOST_ANSWERED,
 	  "each event was answered before the next was due, or in the time given" },
 	{ NULL, NULL },

@@ -30,7 +30,7 @@ static const char *const response_loop_irq_stages[] = { "interrupt", NULL };
 static const char *const response_loop_kernel_stages[] = { "interrupt", "handler", "wake-up",
 							   "switch", NULL };
 
-static const struct catalogue_way response_ways[] = {
+static const struct measurement_way response_ways[] = {
 	{ "answer", "irq", response_irq_stages },
 	{ "answer", "kernel", response_kernel_stages },
 	{ "wake-up", "kernel", response_kernel_stages },
@@ -61,7 +61,7 @@ static const struct option_info response_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series response_series[] = {
+static const struct measurement_series response_series[] = {
 	{ "wake-up", "ns", "from the edge until who answers it runs",
 	  "the kernel stamps the edge, in its handler", "it reads the clock, first thing",
 	  response_wake_stages },
@@ -77,13 +77,13 @@ static const struct catalogue_series response_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry response_tables[] = {
+static const struct measurement_entry response_tables[] = {
 	{ "events",
 	  "edges seen, answered, lost before they were seen, and to the same level again" },
 	{ NULL, NULL },
 };
 
-static const struct catalogue_entry response_verdicts[] = {
+static const struct measurement_entry response_verdicts[] = {
 	{ "every-event-answered", "loopback: each event that was raised came back in time" },
 	{ NULL, NULL },
 };

@@ -36,7 +36,7 @@ static const char *const timer_irq_stages[] = { "timer interrupt", "handler", NU
 static const char *const timer_kernel_stages[] = { "timer interrupt", "handler", "wake-up",
 						   "switch", NULL };
 
-static const struct catalogue_way timer_ways[] = {
+static const struct measurement_way timer_ways[] = {
 	{ "latency", "irq", timer_irq_stages },
 	{ "latency", "kernel", timer_kernel_stages },
 	{ NULL, NULL, NULL },
@@ -66,7 +66,7 @@ static const struct option_info timer_options[] = {
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
-static const struct catalogue_series timer_series[] = {
+static const struct measurement_series timer_series[] = {
 	{ "latency", "ns", "how late handler or task run after the due time", "due time",
 	  "it reads the clock, first thing", timer_stages },
 	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
@@ -74,7 +74,7 @@ static const struct catalogue_series timer_series[] = {
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-static const struct catalogue_entry timer_verdicts[] = {
+static const struct measurement_entry timer_verdicts[] = {
 	{ TIMER_ALL_MEASURED,
 	  "a method that the kernel refuses is skipped; the others are measured" },
 	{ TIMER_ALL_CONTEXTS,
@@ -82,7 +82,7 @@ static const struct catalogue_entry timer_verdicts[] = {
 	{ NULL, NULL },
 };
 
-static const struct catalogue_evaluate timer_evaluate[] = {
+static const struct measurement_evaluate timer_evaluate[] = {
 	{ "idle", "for=25s", "for=10m" },
 	{ "sched:groups=4,cpu", "for=35s", "for=20m" },
 	{ NULL, NULL, NULL },
@@ -608,7 +608,7 @@ const struct measurement timer_measurement = {
 	.verdicts = timer_verdicts,
 	.evaluate = timer_evaluate,
 	.ways = timer_ways,
-	.mark = &catalogue_mark_samples,
+	.mark = &mark_samples,
 	.setup = timer_setup,
 	.configure = timer_configure,
 	.start = timer_start,

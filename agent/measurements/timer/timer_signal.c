@@ -10,8 +10,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "measurements/timer/timer_method.h"
-#include "run/worker.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -29,7 +29,7 @@ int timer_itimer_prepare(struct worker *worker)
 
 	sigemptyset(&t->signals);
 	sigaddset(&t->signals, SIGALRM);
-	sigaddset(&t->signals, WORKER_WAKE_SIGNAL);
+	sigaddset(&t->signals, SIGNAL_WAKE);
 	return -pthread_sigmask(SIG_BLOCK, &t->signals, NULL);
 }
 

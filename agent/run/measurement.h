@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a measurement is: its description and its functions. docs/adding-a-measurement.md adds one. */
+#ifndef RTGAUGE_MEASUREMENT_H
+#define RTGAUGE_MEASUREMENT_H
+
+#include "base/option.h"
+
+struct mark_way;
+struct run;
+struct worker;
+
+/* A series as the catalogue describes it; ends with a NULL name. */
+struct measurement_series {
+	const char *name;
+	const char *unit;
+	const char *meaning;
+	const char *from;
+	const char *to;
+	const char *const *stages; /* in order, NULL at the end; may be NULL */
+};
+
+/* The stages of a series where they are others in a context; ends with a NULL series. */
+struct measurement_way {
+	const char *series;
+	const char *context;
+	const char *const *stages; /* as above */
+};
+
+/* A table or a verdict; ends with a NULL name. */
+struct measurement_entry {
+	const char *name;
+	const char *meaning;
+};
+
+/* How `rtgauge evaluate` carries a measurement out; ends with a NULL load. */
+struct measurement_evaluate {
+	const char *load;
+	const char *parameters; /* "for=20s samples=1000" */
+	const char *thorough;	/* those that are otherwise with --thorough; may be NULL */
+};
+
+/* Chapters of an evaluation, in the order of the catalogue. */
+#define CHAPTER_TIMER "Timer latency"
+#define CHAPTER_INTERRUPTS "Interrupts"
+#define CHAPTER_RESPONSE "Response to external events"
+#define CHAPTER_CALIBRATION "Calibration"
+#define CHAPTER_TICK "Clock tick"
+#define CHAPTER_THREADS "Threads"
+#define CHAPTER_SEMAPHORES "Semaphores"
+#define CHAPTER_MUTEXES "Mutexes"
+#define CHAPTER_HANDOVER "Wake-ups and messages"
+#define CHAPTER_KERNEL "Processes and memory"
+
+struct measurement {
+	const char *name;
+	const char *code; /* of the RTOS evaluation framework 2.9, or "" */
+	const char *summary;
+	const char *role;    /* "measurement" or "calibration" */
+	const char *chapter; /* of an evaluation report: CHAPTER_... */
+	const char *const *contexts;
+	const struct option_info *options;
+	const struct measurement_series *series;
+	const struct measurement_way *ways; /* may be NULL */
+	const struct measurement_entry *tables;
+	const struct measurement_entry *verdicts;
+	const struct measurement_evaluate *evaluate;
+	const struct mark_way *mark; /* NULL: there is nothing to mark */
+	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
+	int (*setup)(struct run *run);
+	/* Settings of its own, after those of every run; run->settings is NULL where all are to be kept.
+	 * May be NULL, like the two below. 0, -errno with the run's message, or RUN_SKIPPED. */
+	int (*configure)(struct run *run);
+	/* The workers are at the gate and the grids are placed: start what does not wait there. 0 or
+	 * -errno with the run's message. */
+	int (*start)(struct run *run);
+	/* By the draining thread, each time before it empties the rings: put the samples that the kernel
+	 * has gathered. */
+	void (*collect)(struct run *run);
+	/* All workers have ended, also where start() failed: let go of what keeps settings in use. May be
+	 * NULL. */
+	void (*stop)(struct run *run);
+	/* A worker's prepare() was refused (worker->refused). 0: the others go on without it; else
+	 * -errno or RUN_SKIPPED with the run's message. NULL if there is no prepare(). */
+	int (*refused)(struct run *run, const struct worker *worker);
+	/* After all workers have ended: tables and verdicts. May be NULL. 0 or -errno. */
+	int (*finish)(struct run *run);
+	void (*cleanup)(struct run *run); /* may be NULL */
+};
+
+#endif
