@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target's agent can do, as it says itself (docs/catalogue.md), and the notation of values.
+"""What a target's agent can do, as the agent itself describes it (docs/catalogue.md).
 
 The command line, the validation of plans, the live view, the store and the report are driven by
 this description: nothing on the host knows a measurement by its name.
 
 Values are text everywhere (command line, plans, stream). ``Option.normalise`` reads one, checks
-its range and gives the shortest exact text for it; ``parse_duration`` and its neighbours give
-numbers.
+its range and returns the shortest exact text for it. Their notation is in ``units``.
 """
 
 from __future__ import annotations
@@ -16,16 +15,23 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
 from rtgauge.errors import TargetError, UsageError, nearest
-from rtgauge.facts import cpu_list as format_cpus
 from rtgauge.facts import printable
+from rtgauge.units import (
+    INT64_MAX,
+    format_cpus,
+    format_duration,
+    format_size,
+    parse_cpus,
+    parse_duration,
+    parse_integer,
+    parse_size,
+)
 
 __all__ = [
-    "CPU_MAX",
     "Catalogue",
     "Evaluation",
     "Load",
@@ -35,29 +41,8 @@ __all__ = [
     "Rule",
     "Series",
     "Table",
-    "format_cpus",
-    "format_duration",
-    "format_size",
-    "parse_cpus",
-    "parse_duration",
-    "parse_integer",
-    "parse_rate",
-    "parse_size",
 ]
 
-CPU_MAX: Final = 4096
-INT64_MAX: Final = 2**63 - 1
-
-_DURATIONS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-    "d": 86400 * 10**9,
-}
-_SIZES: Final = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
 _CONTEXTS: Final = ("irq", "kernel", "user")
 # Options of every load: when in a cycle it works.
@@ -101,106 +86,6 @@ _RESERVED: Final = frozenset(
         "thorough",
     }
 )
-
-
-def _number(text: str, units: Mapping[str, int], example: str) -> int:
-    """Read a number with a unit exactly; ValueError if it is none or is no whole small unit."""
-    match = re.fullmatch(r"([0-9]{1,19})(?:\.([0-9]{1,18}))?\s*([A-Za-zµ]*)", text.strip())
-    if match is None:
-        raise ValueError(f"'{text}' is not a number with a unit, such as {example}")
-    whole, decimals, unit = match[1], match[2] or "", match[3].replace("µ", "u")
-    if unit not in units:
-        if not unit and not (whole + decimals).strip("0"):
-            return 0
-        known = ", ".join(name for name in units if name)
-        problem = f"has the unknown unit '{unit}'" if unit else "has no unit"
-        raise ValueError(f"'{text}' {problem}; units are {known}")
-    value = Fraction(int(whole + decimals), 10 ** len(decimals)) * units[unit]
-    if value.denominator != 1:
-        raise ValueError(f"'{text}' is finer than the smallest unit")
-    if value > INT64_MAX:
-        raise ValueError(f"'{text}' is too large")
-    return int(value)
-
-
-def parse_duration(text: str) -> int:
-    """Nanoseconds of ``250us``, ``1.5ms``, ``10m``, ``3d``; a bare ``0`` needs no unit.
-
-    Raises ValueError, its text made to be shown.
-    """
-    return _number(text, _DURATIONS, "250us, 1ms or 10m")
-
-
-def format_duration(ns: int) -> str:
-    """A duration that is not negative, exactly, in the largest unit of which it is one or more:
-    ``200us``, ``7.301ms``, ``90s``."""
-    for unit, size in reversed(_DURATIONS.items()):
-        whole, rest = divmod(ns, size)
-        places = len(str(size)) - 1
-        if not whole or (rest and 10**places != size):  # of minutes and up a fraction may not end
-            continue
-        digits = "." + str(rest).rjust(places, "0").rstrip("0") if rest else ""
-        return f"{whole}{digits}{unit}"
-    return "0"
-
-
-def parse_size(text: str) -> int:
-    """Bytes of ``4096``, ``64KiB``, ``1.5GiB``. Raises ValueError."""
-    return _number(text, _SIZES, "4096, 64KiB or 1GiB")
-
-
-def format_size(size: int) -> str:
-    """A number of bytes in the largest unit that holds it without a fraction."""
-    for unit in ("GiB", "MiB", "KiB"):
-        if size and size % _SIZES[unit] == 0:
-            return f"{size // _SIZES[unit]}{unit}"
-    return str(size)
-
-
-def parse_integer(text: str) -> int:
-    """A decimal integer. Raises ValueError."""
-    if re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()) is None:
-        raise ValueError(f"'{text}' is not a whole number")
-    value = int(text)
-    if abs(value) > INT64_MAX:
-        raise ValueError(f"'{text}' is too large")
-    return value
-
-
-def parse_cpus(text: str) -> frozenset[int] | None:
-    """The CPUs of ``0-3,8``; None for ``all``. Raises ValueError."""
-    if text.strip() == "all":
-        return None
-    cpus: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
-        if match is None:
-            raise ValueError(f"'{text}' is not a list of CPUs, such as 0-3,8 or all")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ValueError(f"'{text}' is not a list of CPUs: {first}-{last} runs backwards")
-        if last >= CPU_MAX:
-            raise ValueError(f"'{text}' names CPU {last}; the highest possible is {CPU_MAX - 1}")
-        cpus.update(range(first, last + 1))
-    return frozenset(cpus)
-
-
-def parse_rate(text: str) -> float:
-    """Events per hour of ``1/h``, ``0.5/day``, ``2/10m``; a bare ``0`` is never. ValueError."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*(\S+))?\s*", text)
-    if match is None:
-        raise ValueError(f"'{text}' is not a rate, such as 1/h or 2/d")
-    count, per = Fraction(match[1]), match[2]
-    if per is None:
-        if count:
-            raise ValueError(f"'{text}' does not say per what: write {match[1]}/h")
-        return 0.0
-    words = {"hour": "h", "day": "d", "minute": "m", "min": "m"}
-    per = words.get(per, per)
-    ns = parse_duration(per if per[0].isdigit() else "1" + per)
-    if ns == 0:
-        raise ValueError(f"'{text}' divides by zero")
-    return float(count * 3600 * 10**9 / ns)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtgauge.audit import CHECKS, Finding, audit, environment_document, realtime_model
-from rtgauge.facts import Fact, Facts, cpu_list, one_line, parse_cpus, parse_mask
+from rtgauge.facts import Fact, Facts, one_line
 from rtgauge.stream import Setting as Record
 
 CPU = "/sys/devices/system/cpu/"
@@ -1221,27 +1221,6 @@ def test_a_bomb_is_not_unpacked(level: int) -> None:
     config = Facts({"/proc/config.gz": bomb})
     assert config.config("HZ") == "100"
     assert config.config("PREEMPT") is None  # the rest was not looked at
-
-
-def test_lists_and_masks_of_cpus() -> None:
-    assert parse_cpus("0-3,8\n") == frozenset({0, 1, 2, 3, 8})
-    assert parse_cpus("") == parse_cpus(" (null)") == frozenset()
-    for bad in ("3-1", "0-99999", "4096", "a", "1,,2", "-1", "0-4294967295", "١"):
-        assert parse_cpus(bad) is None, bad
-    assert parse_mask("f") == frozenset({0, 1, 2, 3})
-    assert parse_mask("1,00000000") == frozenset({32})
-    assert parse_mask("80000000") == frozenset({31})
-    for bad in ("", "x", "123456789", "-1", ",".join(["f"] * 200)):
-        assert parse_mask(bad) is None, bad
-
-
-@given(st.frozensets(st.integers(0, 4095)))
-def test_lists_come_back(cpus: frozenset[int]) -> None:
-    assert parse_cpus(cpu_list(cpus)) == cpus
-    mask = sum(1 << cpu for cpu in cpus)
-    digits = f"{mask:x}"
-    groups = [digits[max(0, end - 8) : end] for end in range(len(digits), 0, -8)][::-1]
-    assert parse_mask(",".join(groups)) == cpus
 
 
 def test_one_line() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rtgauge.audit import CHECKS, environment_document
 from rtgauge.audit.kconfig import CONFIG_CHECKS
-from rtgauge.facts import CPU, CPU_MAX, Facts, parse_cpus
+from rtgauge.facts import CPU, Facts
+from rtgauge.units import CPU_MAX
 from test_audit import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,11 +89,6 @@ def test_every_check_has_its_section() -> None:
     alone = page[page.index("## A kernel's configuration alone") :]
     for check in CONFIG_CHECKS:
         assert check in alone, check
-
-
-def test_lists_that_name_a_cpu_again_and_again_are_none() -> None:
-    assert parse_cpus("0-4095") == frozenset(range(CPU_MAX))
-    assert parse_cpus(",".join(["0-4095"] * 2)) is None
 
 
 def test_files_of_more_cpus_than_there_can_be_are_left_out() -> None:

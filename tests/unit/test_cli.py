@@ -18,7 +18,7 @@ import pytest
 
 import rtgauge as package
 from conftest import SOURCES, Result
-from rtgauge.catalogue import Catalogue, parse_duration
+from rtgauge.catalogue import Catalogue
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override
@@ -27,6 +27,7 @@ from rtgauge.report.results import model
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import fake
 from rtgauge.target.local import LocalTarget
+from rtgauge.units import parse_duration
 
 Run = Callable[..., Result]
 QUICK = ("--target", "fake", "--for", "1s")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import fuzz_plan
-from rtgauge.catalogue import Catalogue, parse_duration
+from rtgauge.catalogue import Catalogue
 from rtgauge.errors import UsageError
 from rtgauge.plan import (
     Plan,
@@ -30,6 +30,7 @@ from rtgauge.plan import (
 )
 from rtgauge.target.fake import CATALOGUE
 from rtgauge.target.local import find_agent
+from rtgauge.units import parse_duration
 
 PLANS = Path(__file__).resolve().parents[2] / "plans"
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from rtgauge.facts import Facts, cpu_list, one_line, parse_integer
+from rtgauge.facts import Facts, one_line
 from rtgauge.facts.interpret import isolated_cpus, online_cpus
+from rtgauge.units import format_cpus, read_integer
 
 __all__ = [
     "DEFAULT_PRIORITY",
@@ -63,7 +64,7 @@ class Case:
         return self.facts.text(name) if value is None else value.strip()
 
     def integer(self, name: str) -> int | None:
-        return parse_integer(self.text(name))
+        return read_integer(self.text(name))
 
     def prefix(self, *names: str) -> str:
         """What a finding begins with where a run set one of these."""
@@ -115,7 +116,7 @@ def by_value(values: Mapping[int, str]) -> str:
 
 def cpus_text(cpus: Iterable[int]) -> str:
     ordered = sorted(set(cpus))
-    return f"CPU{'' if len(ordered) == 1 else 's'} {cpu_list(ordered)}"
+    return f"CPU{'' if len(ordered) == 1 else 's'} {format_cpus(ordered)}"
 
 
 def reason(error: str) -> str:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
-from rtgauge.facts import CLOCK, CPU, parse_integer
+from rtgauge.facts import CLOCK, CPU
 from rtgauge.facts.interpret import online_cpus
+from rtgauge.units import read_integer
 
 __all__ = ["check_clock", "check_clock_watchdog", "check_skew", "check_tick", "check_timers"]
 
@@ -129,7 +130,7 @@ def check_tick(name: str, case: Case) -> Finding:
     facts = case.facts
     why = "the tick interrupts a CPU that works so many times a second, for microseconds each"
     tick = facts.integer("agent.clock_getres_coarse_ns")
-    built = parse_integer(facts.config("HZ"))
+    built = read_integer(facts.config("HZ"))
     rate = round(1e9 / tick) if tick is not None and 0 < tick <= 1_000_000_000 else built
     if rate is None or rate <= 0:
         return unknown(name, "the rate of the tick is not known", why, "zcat /proc/config.gz")
@@ -184,7 +185,7 @@ def check_skew(name: str, case: Case) -> Finding:
     if facts.parameters("skew_tick") is None or online is None:
         missing = "the kernel's command line" if online is not None else "which CPUs are online"
         return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")
-    if parse_integer(facts.parameter("skew_tick")):
+    if read_integer(facts.parameter("skew_tick")):
         return finding(name, "ok", "skew_tick=1", "the ticks of the CPUs are staggered")
     return finding(name, "note", "the ticks of all CPUs coincide", why, "boot with skew_tick=1")
 

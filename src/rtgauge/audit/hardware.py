@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, reason, unknown
-from rtgauge.facts import CPU, parse_cpus
+from rtgauge.facts import CPU
 from rtgauge.facts.interpret import isolated_cpus
+from rtgauge.units import read_cpus
 
 __all__ = [
     "check_cache_allocation",
@@ -170,7 +171,7 @@ def check_cache_allocation(name: str, case: Case) -> Finding:
             return unknown(name, f"{_RESCTRL}/schemata: {error}", why, "run the check as root")
         return finding(name, "note", "available, but not in use", why, _share(mount, case))
     groups = facts.lines(_RESCTRL + "/*/cpus_list", "=")
-    held = frozenset[int]().union(*(parse_cpus(text) or frozenset() for text in groups.values()))
+    held = frozenset[int]().union(*(read_cpus(text) or frozenset() for text in groups.values()))
     apart = case.apart()
     if apart and not apart <= held:
         found = f"no group for {cpus_text(apart - held)}"

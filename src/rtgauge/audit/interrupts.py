@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 
 from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, unknown
-from rtgauge.facts import cpu_list, parse_cpus, parse_integer, parse_mask
 from rtgauge.facts.interpret import online_cpus, preemption
+from rtgauge.units import format_cpus, read_cpus, read_integer, read_mask
 
 __all__ = [
     "check_interrupt_threads",
@@ -32,14 +32,14 @@ def _affinities(case: Case) -> dict[int, frozenset[int]] | None:
     handlers = case.facts.lines(_ACTIONS, "=")
     cpus: dict[int, frozenset[int]] = {}
     for number, text in {**allowed, **{n: t for n, t in effective.items() if t}}.items():
-        place = parse_cpus(text)
-        if parse_integer(number) is not None and place and handlers.get(number, "?"):
+        place = read_cpus(text)
+        if read_integer(number) is not None and place and handlers.get(number, "?"):
             cpus[int(number)] = place
     for name, value in case.settings.items():
         match = re.fullmatch(r"/proc/irq/\{?([\d,-]{1,20000})\}?/smp_affinity_list", name)
-        moved_to = parse_cpus(value) if value is not None else None
+        moved_to = read_cpus(value) if value is not None else None
         if match is not None and moved_to:
-            for moved in parse_cpus(match[1]) or ():  # numbers of interrupts are listed as CPUs are
+            for moved in read_cpus(match[1]) or ():  # numbers of interrupts are listed as CPUs are
                 if moved in cpus:
                     cpus[moved] = moved_to
     return cpus
@@ -84,7 +84,7 @@ def check_interrupts(name: str, case: Case) -> Finding:
     handlers = case.facts.lines(_ACTIONS, "=")
     words = [f"{n} ({handlers[str(n)]})" if handlers.get(str(n)) else str(n) for n in sorted(here)]
     more = f" and {len(words) - 3} more" if len(words) > 3 else ""
-    rest = cpu_list(online - apart)
+    rest = format_cpus(online - apart)
     return finding(
         name,
         "warning",
@@ -92,7 +92,7 @@ def check_interrupts(name: str, case: Case) -> Finding:
         why,
         f"echo {rest} > /proc/irq/NUMBER/smp_affinity_list, boot with irqaffinity={rest}, and keep"
         " irqbalance off these CPUs (IRQBALANCE_BANNED_CPULIST); those that refuse are placed by"
-        f" the kernel: isolcpus=managed_irq,domain,{cpu_list(apart)}; {PREPARE}",
+        f" the kernel: isolcpus=managed_irq,domain,{format_cpus(apart)}; {PREPARE}",
     )
 
 
@@ -118,7 +118,7 @@ def _tasks(listing: str | None) -> list[_Task]:
         )
         if match is not None:
             kernel = match[3] == "2" or (match[3] == "0" and match[5] == "kthreadd")
-            cpus = parse_cpus(match[4]) if match[4] else None
+            cpus = read_cpus(match[4]) if match[4] else None
             tasks.append(_Task(int(match[1]), int(match[2]), kernel, match[5][:40], cpus or None))
     return tasks
 
@@ -284,7 +284,7 @@ def check_packets(name: str, case: Case) -> Finding:
         return unknown(name, f"{_RPS} could not be read", why, f"grep . {_RPS}")
     apart = case.apart() or frozenset(case.cpus if case.chosen else ())
     steered = {
-        interface: parse_mask(text) or frozenset()
+        interface: read_mask(text) or frozenset()
         for interface, text in facts.lines(_RPS, "=").items()
     }
     here = sorted(one for one, cpus in steered.items() if cpus & (apart or case.cpus))
@@ -302,7 +302,7 @@ def check_packets(name: str, case: Case) -> Finding:
     shared = sorted(
         interface
         for interface, text in facts.lines(_XPS, "=").items()
-        if (cpus := parse_mask(text) or frozenset()) & apart and cpus - apart
+        if (cpus := read_mask(text) or frozenset()) & apart and cpus - apart
     )
     if shared:
         return finding(

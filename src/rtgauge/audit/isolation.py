@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
-from rtgauge.facts import CPU, Facts, cpu_list, parse_cpus, parse_mask
+from rtgauge.facts import CPU, Facts
 from rtgauge.facts.interpret import hypervisor, isolated_cpus, online_cpus
+from rtgauge.units import format_cpus, read_cpus, read_mask
 
 __all__ = ["check_boot_parameters", "check_isolation", "check_smt"]
 
 
 def _isolation_parameters(case: Case, online: frozenset[int]) -> str:
     wanted = case.cpus if case.chosen and case.cpus < online else frozenset({max(online)})
-    cpus, others = cpu_list(wanted), cpu_list(online - wanted)
+    cpus, others = format_cpus(wanted), format_cpus(online - wanted)
     return (
         f"boot with isolcpus=managed_irq,domain,{cpus} rcu_nocbs={cpus} irqaffinity={others}."
         f" The scheduler places no threads there, so pin each one by hand (taskset -c {cpus},"
@@ -49,7 +50,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             "warning" if case.chosen else "note",
             f"{cpus_text(isolated)} isolated; measured: {cpus_text(shared)} not isolated",
             why,
-            f"measure on the isolated ones (--cpu {cpu_list(isolated)})"
+            f"measure on the isolated ones (--cpu {format_cpus(isolated)})"
             if isolated & online
             else remedy,
         )
@@ -70,12 +71,12 @@ def check_isolation(name: str, case: Case) -> Finding:
 
 def _isolation_gaps(facts: Facts, measured: frozenset[int]) -> list[tuple[str, str]]:
     gaps: list[tuple[str, str]] = []
-    affinity = parse_mask(facts.text("/proc/irq/default_smp_affinity") or "-")
+    affinity = read_mask(facts.text("/proc/irq/default_smp_affinity") or "-")
     if affinity is None:
         gaps.append(("where interrupts go is unknown", "cat /proc/irq/default_smp_affinity"))
     elif affinity & measured:
         online = online_cpus(facts) or measured
-        others = cpu_list(online - measured)
+        others = format_cpus(online - measured)
         gaps.append(
             (
                 "but new interrupts go there",
@@ -93,7 +94,7 @@ def check_smt(name: str, case: Case) -> Finding:
     siblings = {
         cpu: group
         for cpu, text in case.values(CPU + "cpu#/topology/thread_siblings_list").items()
-        if (group := parse_cpus(text))
+        if (group := read_cpus(text))
     }
     shared = {cpu: group for cpu, group in siblings.items() if len(group) > 1}
     active = facts.text(CPU + "smt/active")
@@ -105,7 +106,7 @@ def check_smt(name: str, case: Case) -> Finding:
         return finding(
             name,
             "warning",
-            f"on: CPU {cpu} shares its core (CPUs {cpu_list(group)}){more}",
+            f"on: CPU {cpu} shares its core (CPUs {format_cpus(group)}){more}",
             why,
             remedy,
         )
@@ -136,7 +137,7 @@ def _asked(facts: Facts, parameter: str) -> frozenset[int] | None:
     there = facts.cpus(CPU + "possible") or online_cpus(facts) or frozenset()
     last = str(max(there, default=0))
     items = [item for item in value.split(",") if item[:1].isdecimal() or item[:1] == "N"]
-    return there if value == "all" else parse_cpus(",".join(items).replace("N", last))
+    return there if value == "all" else read_cpus(",".join(items).replace("N", last))
 
 
 def check_boot_parameters(name: str, case: Case) -> Finding:
@@ -177,11 +178,11 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
             ("rcu_nocbs without effect", "boot a kernel built with CONFIG_RCU_NOCB_CPU=y")
         )
     if full - isolated:
-        text = cpu_list(full - isolated)
+        text = format_cpus(full - isolated)
         faults.append(
             (
                 f"{cpus_text(full - isolated)} without tick, but not isolated",
-                f"boot with isolcpus=managed_irq,domain,{cpu_list(full | isolated)}: the second"
+                f"boot with isolcpus=managed_irq,domain,{format_cpus(full | isolated)}: the second"
                 f" task on {text} brings the tick back",
             )
         )
@@ -189,7 +190,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         faults.append(
             (
                 f"irqaffinity sends interrupts to {cpus_text(irqs & isolated)}",
-                f"boot with irqaffinity={cpu_list(rest)}",
+                f"boot with irqaffinity={format_cpus(rest)}",
             )
         )
     absent = (_asked(facts, "isolcpus") or frozenset()) - (
@@ -199,7 +200,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
         faults.append((f"isolcpus names {cpus_text(absent)}, not here", "name CPUs that exist"))
     missing_nocbs = (isolated & online) - offloaded
     if missing_nocbs:
-        text = cpu_list(missing_nocbs | (nocbs or frozenset()))
+        text = format_cpus(missing_nocbs | (nocbs or frozenset()))
         gaps.append(
             (
                 f"RCU callbacks on {cpus_text(missing_nocbs)}",

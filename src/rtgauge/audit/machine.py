@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, finding, unknown
-from rtgauge.facts import CPU, parse_integer
+from rtgauge.facts import CPU
 from rtgauge.facts.interpret import hypervisor, steal
+from rtgauge.units import read_integer
 
 __all__ = ["check_smi", "check_thermal", "check_virtualisation"]
 
@@ -48,7 +49,7 @@ _THROTTLED = CPU + "cpu#/thermal_throttle/"
 
 
 def _counts(case: Case, file: str) -> dict[int, int]:
-    counts = {cpu: parse_integer(text) for cpu, text in case.values(_THROTTLED + file).items()}
+    counts = {cpu: read_integer(text) for cpu, text in case.values(_THROTTLED + file).items()}
     return {cpu: count for cpu, count in counts.items() if count is not None}
 
 

@@ -16,8 +16,9 @@ from rtgauge.audit.case import (
     reason,
     unknown,
 )
-from rtgauge.facts import CPU, parse_integer
+from rtgauge.facts import CPU
 from rtgauge.facts.interpret import GOVERNOR, hypervisor
+from rtgauge.units import read_integer
 
 __all__ = ["check_energy_preference", "check_frequency", "check_sleep", "check_turbo"]
 
@@ -190,9 +191,9 @@ def check_sleep(name: str, case: Case) -> Finding:
     why = "a sleeping CPU needs that long before it can run the task that it was woken for"
     boot = "processor.max_cstate=1 intel_idle.max_cstate=0" if facts.is_x86 else "cpuidle.off=1"
     remedy = _HOLD + boot
-    held = parse_integer(case.settings.get("cpu_dma_latency"))
+    held = read_integer(case.settings.get("cpu_dma_latency"))
     if held is None:
-        held = parse_integer(case.settings.get("/dev/cpu_dma_latency"))
+        held = read_integer(case.settings.get("/dev/cpu_dma_latency"))
     polls = "idle=poll" if facts.is_x86 else "nohlt"  # each is ignored by the others' kernels
     if facts.parameter("nohlt") == "" if polls == "nohlt" else facts.parameter("idle") == "poll":
         return finding(name, "ok", polls, "idle CPUs do not sleep")
@@ -237,11 +238,11 @@ def _sleep_states(case: Case, held: int = 1 << 62) -> dict[int, tuple[str, int]]
         names = case.values(base + "name")
         disabled = case.values(base + "disable")
         for cpu, text in case.values(base + "latency").items():
-            latency = parse_integer(text)
+            latency = read_integer(text)
             if latency is None or latency < 0 or disabled.get(cpu, "0") != "0":
                 continue
             # admin-guide/pm/cpuidle: "n/a" allows no latency at all, 0 means no limit
-            own = 0 if limits.get(cpu) == "n/a" else parse_integer(limits.get(cpu)) or held
+            own = 0 if limits.get(cpu) == "n/a" else read_integer(limits.get(cpu)) or held
             if latency <= min(own, held) and latency >= deepest.get(cpu, ("", 0))[1]:
                 deepest[cpu] = (names.get(cpu, ""), latency)
     return deepest

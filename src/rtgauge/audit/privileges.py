@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
-from rtgauge.facts import Facts, cpu_list, parse_cpus
+from rtgauge.facts import Facts
 from rtgauge.facts.interpret import CAP_IPC_LOCK, CAP_SYS_ADMIN, capable, container
+from rtgauge.units import format_cpus, read_cpus
 
 __all__ = ["check_privileges"]
 
@@ -96,13 +97,13 @@ def check_privileges(name: str, case: Case) -> Finding:
             "a real-time task that works so long without a pause is killed",
             "prlimit --pid $$ --rttime=unlimited",
         )
-    allowed = parse_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
+    allowed = read_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
     forbidden = case.cpus - allowed if allowed is not None else frozenset[int]()
     if forbidden:
         missing(
             f"{cpus_text(forbidden)} not allowed",
             "nothing can be measured there",
-            f"taskset -c {cpu_list(case.cpus)} …, or widen the cpuset",
+            f"taskset -c {format_cpus(case.cpus)} …, or widen the cpuset",
         )
     if found:
         return finding(name, "warning", ", ".join(found), "; ".join(why), "; ".join(remedy))

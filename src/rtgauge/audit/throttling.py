@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 
 from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
-from rtgauge.facts import Facts, parse_integer
+from rtgauge.facts import Facts
 from rtgauge.facts.interpret import rt_group_sched
+from rtgauge.units import read_integer
 
 __all__ = [
     "RT_PERIOD",
@@ -35,7 +36,7 @@ def _effective(case: Case, name: str) -> tuple[str | None, bool]:
 
 def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
     """Runtime in ns of the fair server of each measured CPU; whether a run set one."""
-    values = {cpu: parse_integer(text) for cpu, text in case.values(_FAIR).items()}
+    values = {cpu: read_integer(text) for cpu, text in case.values(_FAIR).items()}
     changed = False
     for name, value in case.settings.items():
         match = re.search(r"/fair_server/cpu(\d{1,4})/runtime$", name)
@@ -44,7 +45,7 @@ def _fair_servers(case: Case) -> tuple[dict[int, int], bool]:
             and value is not None
             and (int(match[1]) in case.cpus or not case.cpus)
         ):
-            values[int(match[1])] = parse_integer(value)
+            values[int(match[1])] = read_integer(value)
             changed = True
     return {cpu: value for cpu, value in values.items() if value is not None}, changed
 
@@ -67,7 +68,7 @@ def check_throttling(name: str, case: Case) -> Finding:
     facts = case.facts
     release = facts.release
     runtime_text, lifted = _effective(case, RT_RUNTIME)
-    runtime, period = parse_integer(runtime_text), facts.integer(RT_PERIOD) or 1_000_000
+    runtime, period = read_integer(runtime_text), facts.integer(RT_PERIOD) or 1_000_000
     servers, lifted_server = _fair_servers(case)
     # From 6.12 on ("sched/rt: Remove default bandwidth control") the setting bounds real-time
     # tasks only together with RT_GROUP_SCHED; the fair server took its place.
@@ -110,7 +111,7 @@ def check_throttling(name: str, case: Case) -> Finding:
                 + (f" ({error})" if error else "")
             )
         if facts.text("/sys/kernel/sched_ext/state") == "enabled" and any(
-            (parse_integer(value) or 0) > 0 for value in case.values(_EXT).values()
+            (read_integer(value) or 0) > 0 for value in case.values(_EXT).values()
         ):
             found.append("server of sched_ext on")
             why.append("tasks of the loaded sched_ext scheduler may run before real-time tasks")
@@ -140,8 +141,8 @@ def check_control_groups(name: str, case: Case) -> Finding:
     facts = case.facts
     grouped = rt_group_sched(facts)
     limit = (facts.text("agent.cgroup.cpu.max") or "").split()
-    quota = parse_integer(limit[0]) if len(limit) == 2 else None
-    period = parse_integer(limit[1]) if len(limit) == 2 else None
+    quota = read_integer(limit[0]) if len(limit) == 2 else None
+    period = read_integer(limit[1]) if len(limit) == 2 else None
     why = "with RT_GROUP_SCHED a group without real-time time of its own can run no real-time task"
     remedy = (
         "boot with rt_group_sched=0 (Linux 6.15 and later), or a kernel without"

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from rtgauge.audit.case import PREPARE, Case, Finding, cpus_text, finding, reason, unknown
 from rtgauge.audit.throttling import RT_PERIOD, RT_RUNTIME, debugfs_remedy
-from rtgauge.facts import CPU, one_line, parse_integer, parse_mask
+from rtgauge.facts import CPU, one_line
 from rtgauge.facts.interpret import online_cpus
+from rtgauge.units import read_integer, read_mask
 
 __all__ = [
     "check_kernel_work",
@@ -86,7 +87,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
     # core-api/workqueue (cpumask of unbound work queues); RCU/Design/Expedited-Grace-Periods:
     # a hurried grace period interrupts every CPU; admin-guide/sysctl/vm, stat_interval
     expedited = case.integer("/sys/kernel/rcu_expedited")
-    mask = parse_mask(case.text(_WORKQUEUES) or "-")
+    mask = read_mask(case.text(_WORKQUEUES) or "-")
     why = "work of the kernel that could run elsewhere takes time from the tasks of these CPUs"
     apart = case.apart()
     rest = (online_cpus(case.facts) or frozenset()) - apart
@@ -148,7 +149,7 @@ def check_scheduler_features(name: str, case: Case) -> Finding:
         )
     words = text.split()[:256]
     bad = {word: _UNWANTED[word] for word in words if word in _UNWANTED}
-    runtime, period = case.integer(RT_RUNTIME), parse_integer(case.facts.text(RT_PERIOD))
+    runtime, period = case.integer(RT_RUNTIME), read_integer(case.facts.text(RT_PERIOD))
     if "RT_RUNTIME_SHARE" in words and not (
         runtime is not None and (runtime < 0 or (period is not None and runtime >= period))
     ):
@@ -182,7 +183,7 @@ def check_rcu(name: str, case: Case) -> Finding:
         return unknown(name, missing, why, remedy)
     if not normal:
         return finding(name, "note", "grace periods may be expedited", why, remedy)
-    priority = parse_integer(case.facts.parameter("rcutree.kthread_prio"))
+    priority = read_integer(case.facts.parameter("rcutree.kthread_prio"))
     if priority is not None and priority >= case.priority > 0:
         return finding(
             name,

@@ -26,11 +26,11 @@ from rtgauge.capture.files import open_recording
 from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
 from rtgauge.capture.recording import TIME_LIMIT, Levels, Lines, Recording, opened
 from rtgauge.capture.waveforms import waveforms
-from rtgauge.catalogue import format_duration
 from rtgauge.errors import StoreError, UsageError
 from rtgauge.stats import bucket_of
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import RecordType, encode_record
+from rtgauge.units import format_duration
 
 __all__ = ["ANSWER_EDGES", "CATALOGUE", "EDGES", "Imported", "Wanted", "import_capture"]
 

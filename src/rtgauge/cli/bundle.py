@@ -166,7 +166,7 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
     """The options of a capture. UsageError for values that are none."""
     from rtgauge.capture import Wanted  # noqa: PLC0415
     from rtgauge.capture.session import parse_rate  # noqa: PLC0415
-    from rtgauge.catalogue import parse_duration  # noqa: PLC0415
+    from rtgauge.units import parse_duration  # noqa: PLC0415
 
     rate = None
     times: dict[str, int | None] = {"interval": None, "longest": None}

@@ -81,11 +81,11 @@ def check(
     if output is not None:
         raise UsageError("-o goes with --config", "rtgauge check --config FILE -o FRAGMENT")
     from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
-    from rtgauge.catalogue import format_cpus  # noqa: PLC0415
     from rtgauge.engine.run import read_facts  # noqa: PLC0415
     from rtgauge.facts import Facts  # noqa: PLC0415
     from rtgauge.facts.interpret import online_cpus  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
+    from rtgauge.units import format_cpus  # noqa: PLC0415
 
     cpus = _cpus(cpu)
     with contextlib.closing(open_target(target)) as opened:
@@ -147,7 +147,7 @@ def _check_config(path: Path, output: Path | None, strict: bool, as_json: bool) 
 
 
 def _cpus(text: str) -> list[int] | None:
-    from rtgauge.catalogue import parse_cpus  # noqa: PLC0415
+    from rtgauge.units import parse_cpus  # noqa: PLC0415
 
     try:
         cpus = parse_cpus(text)

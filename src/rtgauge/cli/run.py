@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtgauge.catalogue import Catalogue, Option, format_duration, parse_duration
+from rtgauge.catalogue import Catalogue, Option
 from rtgauge.cli.options import as_json, open_store, store_options, target_option
 from rtgauge.cli.output import (
     format_seconds,
@@ -57,6 +57,7 @@ from rtgauge.plan import (
     shipped_plans,
     thorough_parameters,
 )
+from rtgauge.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from rtgauge.engine.run import RunOutcome

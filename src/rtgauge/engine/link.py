@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Final
 
-from rtgauge.catalogue import Catalogue, Measurement, parse_cpus, parse_duration, parse_integer
+from rtgauge.catalogue import Catalogue, Measurement
 from rtgauge.plan import PlannedStep
+from rtgauge.units import parse_cpus, parse_duration, parse_integer
 
 __all__ = ["MARGIN", "bandwidth_text", "needed_bytes_per_s"]
 

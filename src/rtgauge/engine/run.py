@@ -23,7 +23,7 @@ from types import FrameType
 from typing import IO, Any, Final, Protocol
 
 from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
-from rtgauge.catalogue import Catalogue, format_cpus, parse_cpus
+from rtgauge.catalogue import Catalogue
 from rtgauge.engine.link import MARGIN, bandwidth_text, needed_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import LogHosts, PairView, follow, paired, with_line
@@ -61,6 +61,7 @@ from rtgauge.target import (
     restore,
     taken_s,
 )
+from rtgauge.units import format_cpus, parse_cpus
 
 __all__ = [
     "Limits",

@@ -10,30 +10,24 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
+
+from rtgauge.units import CPU_MAX, read_cpus, read_integer
 
 __all__ = [
     "CLOCK",
     "CPU",
-    "CPU_MAX",
     "Fact",
     "Facts",
-    "cpu_list",
     "one_line",
-    "parse_cpus",
-    "parse_integer",
-    "parse_mask",
 ]
 
 Fact: TypeAlias = str | int | bytes | None
 
 CPU = "/sys/devices/system/cpu/"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/"
-CPU_MAX = 4096
 _CONFIG_MAX = 2 << 20  # a whole configuration is about 300 kB
-_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _OPTION = re.compile(r"CONFIG_(\w{1,100})=([^\n]*)")
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 
@@ -53,54 +47,6 @@ def printable(text: str) -> str:
         "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs") and c != "\n" else c
         for c in text.replace("\t", " ")
     )
-
-
-def parse_cpus(text: str) -> frozenset[int] | None:
-    """The CPUs of a list as the kernel writes it, ``0-3,8``; empty for an empty one."""
-    text = text.strip()
-    # "(null)" is what nohz_full shows on older kernels where it was not asked for
-    if text in ("", "(null)"):
-        return frozenset()
-    cpus: set[int] = set()
-    room = CPU_MAX  # the kernel names none twice
-    for item in text.split(","):
-        match = _RANGE.fullmatch(item.strip())
-        if match is None:
-            return None
-        first = int(match[1])
-        last = int(match[2]) if match[2] else first
-        room -= last + 1 - first
-        if last < first or last >= CPU_MAX or room < 0:
-            return None
-        cpus.update(range(first, last + 1))
-    return frozenset(cpus)
-
-
-def parse_mask(text: str) -> frozenset[int] | None:
-    """The CPUs of a mask as the kernel writes it: 32 bits a group, ``f,ffffffff``."""
-    groups = text.strip().split(",")
-    if len(groups) > CPU_MAX // 32 or not all(re.fullmatch(r"[0-9a-fA-F]{1,8}", g) for g in groups):
-        return None
-    mask = int("".join(group.zfill(8) for group in groups), 16)
-    return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
-
-
-def parse_integer(text: str | None) -> int | None:
-    """A decimal number of at most 19 digits; None for anything else."""
-    return int(text) if text is not None and _INTEGER.fullmatch(text.strip()) else None
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """The shortest list of these CPUs: ``0-3,8``."""
-    items: list[str] = []
-    ordered = sorted(set(cpus))
-    start = 0
-    for place, cpu in enumerate(ordered):
-        if place + 1 == len(ordered) or ordered[place + 1] != cpu + 1:
-            first = ordered[start]
-            items.append(str(cpu) if first == cpu else f"{first}-{cpu}")
-            start = place + 1
-    return ",".join(items)
 
 
 class Facts:
@@ -125,11 +71,11 @@ class Facts:
         return None
 
     def integer(self, name: str) -> int | None:
-        return parse_integer(self.text(name))
+        return read_integer(self.text(name))
 
     def cpus(self, name: str) -> frozenset[int] | None:
         text = self.text(name)
-        return None if text is None else parse_cpus(text)
+        return None if text is None else read_cpus(text)
 
     def absent(self, name: str) -> bool:
         """Whether the target is known not to have this file (rather than not to show it)."""
@@ -189,7 +135,7 @@ class Facts:
                 middle = middle[1:-1]
             elif not middle.isdecimal():
                 continue
-            cpus = parse_cpus(middle)
+            cpus = read_cpus(middle)
             room -= len(cpus or ())
             if room < 0:  # each CPU has a file once
                 break

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from rtgauge.facts import CLOCK, CPU, Fact, Facts, cpu_list, one_line, parse_integer, parse_mask
+from rtgauge.facts import CLOCK, CPU, Fact, Facts, one_line
 from rtgauge.facts.interpret import (
     CAP_IPC_LOCK,
     CAP_SYS_NICE,
@@ -21,6 +21,7 @@ from rtgauge.facts.interpret import (
     rt_group_sched,
     steal,
 )
+from rtgauge.units import format_cpus, read_integer, read_mask
 
 __all__ = ["SettingLike", "Settings", "environment_document", "settings_document"]
 
@@ -139,7 +140,7 @@ def _by_cpus(facts: Facts, pattern: str) -> dict[str, str]:
     by_value: dict[str, list[int]] = {}
     for cpu, value in facts.per_cpu(pattern).items():
         by_value.setdefault(one_line(value), []).append(cpu)
-    return {cpu_list(cpus): value for value, cpus in by_value.items()}
+    return {format_cpus(cpus): value for value, cpus in by_value.items()}
 
 
 def _kernel(facts: Facts) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _kernel(facts: Facts) -> dict[str, Any]:
         "preemption": one_line(state.found),
         "preemption_dynamic": state.dynamic,
         "rt_group_sched": rt_group_sched(facts),
-        "hz": parse_integer(facts.config("HZ")),
+        "hz": read_integer(facts.config("HZ")),
         "tick": tick,
         "tainted": facts.integer("/proc/sys/kernel/tainted"),
         "lockdown": _word(facts, "/sys/kernel/security/lockdown"),
@@ -186,13 +187,13 @@ def _processor(facts: Facts) -> dict[str, Any]:
         "model": one_line(model or facts.text("/proc/device-tree/model") or ""),
         "microcode": one_line(info.get("microcode", "")),
         "count": None if online is None else len(online),
-        "online": None if online is None else cpu_list(online),
+        "online": None if online is None else format_cpus(online),
         "possible": _word(facts, CPU + "possible"),
-        "isolated": None if (cpus := isolated_cpus(facts)) is None else cpu_list(cpus),
-        "nohz_full": None if (full := facts.cpus(CPU + "nohz_full")) is None else cpu_list(full),
+        "isolated": None if (cpus := isolated_cpus(facts)) is None else format_cpus(cpus),
+        "nohz_full": None if (full := facts.cpus(CPU + "nohz_full")) is None else format_cpus(full),
         "irq_affinity": None
-        if (mask := parse_mask(facts.text("/proc/irq/default_smp_affinity") or "-")) is None
-        else cpu_list(mask),
+        if (mask := read_mask(facts.text("/proc/irq/default_smp_affinity") or "-")) is None
+        else format_cpus(mask),
         "smt": {
             "control": _word(facts, CPU + "smt/control"),
             "active": {"0": False, "1": True}.get(facts.text(CPU + "smt/active") or ""),
@@ -238,7 +239,7 @@ def _memory(facts: Facts) -> dict[str, Any]:
         "total_bytes": size("MemTotal"),
         "available_bytes": size("MemAvailable"),
         "swap_bytes": size("SwapTotal"),
-        "huge_pages": parse_integer(info.get("HugePages_Total")),
+        "huge_pages": read_integer(info.get("HugePages_Total")),
         "transparent_huge_pages": _word(facts, "/sys/kernel/mm/transparent_hugepage/enabled"),
         "numa_balancing": facts.integer("/proc/sys/kernel/numa_balancing"),
     }

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rtgauge.facts import CLOCK, CPU, Fact, Facts, one_line, parse_cpus, parse_integer
+from rtgauge.facts import CLOCK, CPU, Fact, Facts, one_line
+from rtgauge.units import read_cpus, read_integer
 
 __all__ = [
     "CAP_IPC_LOCK",
@@ -156,7 +157,7 @@ def isolated_cpus(facts: Facts) -> frozenset[int] | None:
             isolated = None if facts.parameters("isolcpus") is None else frozenset()
         else:  # flags stand before the list: isolcpus=managed_irq,domain,1-3
             items = [item for item in value.split(",") if item[:1].isdecimal()]
-            isolated = parse_cpus(",".join(items))
+            isolated = read_cpus(",".join(items))
     if isolated is None:
         return group
     return isolated | (group or frozenset())
@@ -232,7 +233,7 @@ def steal(facts: Facts, cpus: Set[int]) -> float | None:
         if match is None or (cpus and int(match[1]) not in cpus):
             continue
         # proc(5): user nice system idle iowait irq softirq steal (guest is part of user)
-        ticks = [parse_integer(word) for word in words[1:9]]
+        ticks = [read_integer(word) for word in words[1:9]]
         if len(ticks) < 8:
             continue
         counts = [tick for tick in ticks if tick is not None and tick >= 0]

@@ -20,10 +20,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import rtgauge
-from rtgauge.catalogue import (
-    Catalogue,
-    Measurement,
-    Option,
+from rtgauge.catalogue import Catalogue, Measurement, Option
+from rtgauge.errors import UsageError, nearest
+from rtgauge.plan.disturb import normalise_disturb
+from rtgauge.units import (
     format_cpus,
     format_duration,
     parse_cpus,
@@ -31,8 +31,6 @@ from rtgauge.catalogue import (
     parse_integer,
     parse_rate,
 )
-from rtgauge.errors import UsageError, nearest
-from rtgauge.plan.disturb import normalise_disturb
 
 __all__ = [
     "LOG_HOST",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rtgauge.catalogue import format_duration, parse_duration
 from rtgauge.errors import UsageError, nearest
+from rtgauge.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from rtgauge.target import Target

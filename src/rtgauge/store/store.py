@@ -15,7 +15,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rtgauge.catalogue import parse_duration
 from rtgauge.errors import RtgaugeError, StoreError, UsageError, nearest
 from rtgauge.store.files import FolderLock, make_folder, store_errors, sync_folder
 from rtgauge.store.folder import DOCUMENT, RunFolder, read_document, recover, step_path
@@ -24,6 +23,7 @@ from rtgauge.store.index import Index, Stamp
 from rtgauge.store.samples import StoredRun
 from rtgauge.store.scan import scan_stream
 from rtgauge.store.seal import RECORDS, SealedSeries, read_seal
+from rtgauge.units import parse_duration
 
 __all__ = ["RunRow", "Store"]
 

@@ -21,10 +21,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.catalogue import Catalogue, Measurement, parse_cpus
+from rtgauge.catalogue import Catalogue, Measurement
 from rtgauge.clock import Clock, FakeClock, RealClock
 from rtgauge.errors import TargetError, UsageError, nearest
 from rtgauge.stream import RecordType, encode_record
+from rtgauge.units import parse_cpus
 
 __all__ = ["CATALOGUE", "FAULTS", "FakeAgent", "FakeTarget"]
 

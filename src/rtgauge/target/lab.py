@@ -23,7 +23,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from rtgauge.catalogue import parse_cpus
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
 from rtgauge.facts import printable
@@ -47,6 +46,7 @@ from rtgauge.lab.machine import (
 from rtgauge.lab.programs import programs
 from rtgauge.plan import Plan
 from rtgauge.target import Pace
+from rtgauge.units import parse_cpus
 
 __all__ = ["LabAgent", "LabTarget"]
 

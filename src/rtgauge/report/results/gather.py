@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import stats
-from rtgauge.catalogue import parse_duration
 from rtgauge.report.results.labels import is_response, waits_for_answers
 from rtgauge.stats import Counts
+from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
