@@ -22,9 +22,9 @@ KERNEL_FOLDER: Final = "kmod/"
 KERNEL_LICENCE: Final = "SPDX-License-Identifier: GPL-2.0-only"
 # Folders of others' files, kept as they came; each holds its own LICENSE.
 FOREIGN: Final = ("src/rtgauge/report/render/static/uplot/",)
-# What people read, data, and pictures need no line of their own: LICENSE covers them.
+# LICENSE covers data and pictures, which need no line of their own.
 WITHOUT_LICENCE: Final = frozenset(
-    {".md", ".json", ".csv", ".cbor", ".svg", ".png", ".txt", ".parquet", ".db", ".bin", ".typed"}
+    {".json", ".csv", ".cbor", ".svg", ".png", ".txt", ".parquet", ".db", ".bin", ".typed"}
 )
 LICENCE_LINES: Final = 3
 # Written so that this file does not find itself.
