@@ -50,12 +50,6 @@ ARROWS: Mapping[str, str] = {
 KNOWN = {
     ("rtgauge.capture.waveforms", "rtgauge.report.pictures.packed"),
     ("rtgauge.plan.disturb", "rtgauge.target"),
-    ("rtgauge.report.results.gather", "rtgauge.report.pictures.persistence"),
-    ("rtgauge.report.results.labels", "rtgauge.report.pictures.persistence"),
-    ("rtgauge.report.results.model", "rtgauge.report.pictures.persistence"),
-    ("rtgauge.report.results.model", "rtgauge.report.pictures.sketch"),
-    ("rtgauge.report.results.points", "rtgauge.report.pictures.persistence"),
-    ("rtgauge.report.results.published", "rtgauge.report.pictures.persistence"),
     ("rtgauge.target.lab", "rtgauge.catalogue"),
     ("rtgauge.target.lab", "rtgauge.plan"),
     ("rtgauge.target.ssh", "rtgauge.engine.link"),
