@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The one table of measurements and of loads, and the document that describes them
+ * The tables of measurements, loads and options of the run, and the document that describes them
  * (docs/catalogue.md). A new one is named here and nowhere else.
  */
 #include "catalogue.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "loads/load.h"
 #include "run/mark.h"
 #include "run/measurement.h"
+#include "run/run.h"
 
 extern const struct measurement timer_measurement;
 extern const struct measurement clock_cost_measurement;
@@ -147,6 +149,72 @@ const struct load *const catalogue_loads[] = {
 	&doload,     &gpioirqbench, &find,	     &xeno_test, &churn,      NULL,
 };
 
+#define PLACE(field) offsetof(struct run_request, field)
+
+/* The parser of the command line (main.c), the usage text, `describe`, and through that the host's
+ * command line and plans follow from these rows. */
+/* clang-format off */
+const struct catalogue_run_option catalogue_run_options[] = {
+	{ { "load", OPTION_TEXT, "idle", 0, 0, "LOADS",
+	    "background load: NAME[:option=value...][,NAME...], a load or a profile" },
+	  APPLIES_STEP, PLACE(loads) },
+	{ { "load-cpu", OPTION_CPUS, "", 0, 0, NULL, "CPUs of the load" },
+	  APPLIES_STEP, PLACE(load_cpus) },
+	{ { "load-cmd", OPTION_TEXT, "", 0, 0, "COMMAND",
+	    "shell command that runs on the target as a load, such as 'stress-ng --vm 2'" },
+	  APPLIES_STEP, PLACE(load_command) },
+	{ { "load-cmd-root", OPTION_FLAG, "no", 0, 0, NULL,
+	    "run the load command with the agent's rights, not those of the user who called sudo" },
+	  APPLIES_COMMAND, PLACE(load_command_root) },
+	{ { "mark", OPTION_TEXT, "", 0, 0, "gpio:CHIP:LINE",
+	    "output line of the target that is high while a sample is taken, for a logic analyser" },
+	  APPLIES_STEP, PLACE(mark) },
+	{ { "disturb", OPTION_TEXT, "", 0, 0, "KIND:LENGTH:PERIOD",
+	    "disturb the target on purpose, such as preempt_disable:200us:7.301ms" },
+	  APPLIES_STEP, PLACE(disturb) },
+	{ { "allow-disturb", OPTION_FLAG, "no", 0, 0, NULL,
+	    "consent to --disturb on a target outside the lab" },
+	  APPLIES_COMMAND, PLACE(allow_disturb) },
+	{ { "histogram-only", OPTION_FLAG, "no", 0, 0, NULL, "keep histograms, not each sample" },
+	  APPLIES_STEP, PLACE(histogram_only) },
+	{ { "keep-settings", OPTION_FLAG, "no", 0, 0, NULL, "change no settings of the target" },
+	  APPLIES_STEP, PLACE(keep_settings) },
+	{ { "prepare", OPTION_FLAG, "no", 0, 0, NULL,
+	    "apply further real-time settings during the run and restore them afterwards" },
+	  APPLIES_STEP, PLACE(prepare) },
+	{ { "disturb-module", OPTION_TEXT, "", 0, 0, "FILE", "kernel module for --disturb" },
+	  APPLIES_HOST, PLACE(disturb_module) },
+	{ { "output", OPTION_TEXT, "", 0, 0, "FILE",
+	    "write the stream to FILE, or to stdout if it is -" },
+	  APPLIES_HOST, PLACE(output) },
+	{ { "run", OPTION_TEXT, "", 0, 0, "ID", "ID of the run, for the header" },
+	  APPLIES_HOST, PLACE(run_id) },
+	{ { "step", OPTION_INTEGER, "0", 0, 1000000, NULL, "number of the step, for the header" },
+	  APPLIES_HOST, PLACE(step) },
+	{ { "control", OPTION_FLAG, "no", 0, 0, NULL,
+	    "stop when stdin delivers the line 'stop', or ends" },
+	  APPLIES_HOST, PLACE(control) },
+	{ { "spool", OPTION_TEXT, "", 0, 0, "SOCKET",
+	    "keep measuring when the host disconnects; it attaches through SOCKET" },
+	  APPLIES_HOST, PLACE(spool) },
+	{ { "spool-size", OPTION_SIZE, "0", 0, 0, NULL,
+	    "memory for data while no host is attached; 0: a share of the free memory" },
+	  APPLIES_HOST, PLACE(spool_size) },
+	{ { "hold", OPTION_DURATION, "10m", 0, 0, NULL,
+	    "how long to measure without a host before giving up" },
+	  APPLIES_HOST, PLACE(hold_ns) },
+	{ { NULL, OPTION_TEXT, NULL, 0, 0, NULL, NULL }, NULL, 0 },
+};
+/* clang-format on */
+
+const struct catalogue_run_option *catalogue_run_option(const char *name)
+{
+	for (const struct catalogue_run_option *o = catalogue_run_options; o->info.name; o++)
+		if (!strcmp(o->info.name, name))
+			return o;
+	return NULL;
+}
+
 const struct measurement *catalogue_find(const char *name)
 {
 	for (int i = 0; catalogue_measurements[i]; i++)
@@ -204,24 +272,40 @@ static void describe_pairs(struct json *json, const char *key, const char *pairs
 	json_close(json, '}');
 }
 
+static void describe_option(struct json *json, const struct option_info *o)
+{
+	char text[512], *at = text, *value;
+
+	json_open(json, NULL, '{');
+	json_text(json, "name", o->name);
+	json_text(json, "type", type_names[o->type]);
+	json_text(json, "default", o->def);
+	describe_limit(json, "min", o, o->min);
+	describe_limit(json, "max", o, o->max);
+	json_open(json, "values", '[');
+	snprintf(text, sizeof(text), "%s", o->values ? o->values : "");
+	while (o->values && (value = strsep(&at, " ")))
+		json_text(json, NULL, value);
+	json_close(json, ']');
+	json_text(json, "help", o->help);
+}
+
 static void describe_options(struct json *json, const char *key, const struct option_info *table)
 {
 	json_open(json, key, '[');
 	for (const struct option_info *o = table; o && o->name; o++) {
-		char text[512], *at = text, *value;
+		describe_option(json, o);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
 
-		json_open(json, NULL, '{');
-		json_text(json, "name", o->name);
-		json_text(json, "type", type_names[o->type]);
-		json_text(json, "default", o->def);
-		describe_limit(json, "min", o, o->min);
-		describe_limit(json, "max", o, o->max);
-		json_open(json, "values", '[');
-		snprintf(text, sizeof(text), "%s", o->values ? o->values : "");
-		while (o->values && (value = strsep(&at, " ")))
-			json_text(json, NULL, value);
-		json_close(json, ']');
-		json_text(json, "help", o->help);
+static void describe_run_options(struct json *json)
+{
+	json_open(json, "run_options", '[');
+	for (const struct catalogue_run_option *o = catalogue_run_options; o->info.name; o++) {
+		describe_option(json, &o->info);
+		json_text(json, "applies", o->applies);
 		json_close(json, '}');
 	}
 	json_close(json, ']');
@@ -275,6 +359,10 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_text(json, "summary", m->summary);
 	json_text(json, "role", m->role);
 	json_text(json, "chapter", m->chapter ? m->chapter : "");
+	if (m->answers)
+		json_bool(json, "answers", true);
+	if (m->times)
+		json_text(json, "times", m->times);
 	describe_list(json, "contexts", m->contexts);
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
@@ -337,6 +425,7 @@ void catalogue_describe(void)
 	for (int i = 0; catalogue_measurements[i]; i++)
 		describe_measurement(&json, catalogue_measurements[i]);
 	json_close(&json, ']');
+	describe_run_options(&json);
 	describe_loads(&json, "loads", false);
 	describe_options(&json, "load_options", load_options);
 	describe_loads(&json, "profiles", true);

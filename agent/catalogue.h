@@ -1,20 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one table of measurements, and that of loads (catalogue.c). Only main.c uses it. */
+/* The tables of measurements, loads and options of the run (catalogue.c). Only main.c uses them. */
 #ifndef RTGAUGE_CATALOGUE_H
 #define RTGAUGE_CATALOGUE_H
 
 #include <stddef.h>
 
+#include "base/option.h"
+
 struct load;
 struct measurement;
+
+/* Who may give an option of the run. */
+#define APPLIES_STEP "step"	  /* a step of a plan, and the command line */
+#define APPLIES_COMMAND "command" /* the command line alone: a plan must not decide on it */
+#define APPLIES_HOST "host"	  /* the host, which sets it itself */
+
+/* An option of every run; the table ends with a NULL name. A flag takes no value here. For a text,
+ * `values` is its notation. */
+struct catalogue_run_option {
+	struct option_info info;
+	const char *applies;
+	size_t place; /* in struct run_request: a bool for a flag, a text, else an int64_t */
+};
 
 /* NULL at their ends. */
 extern const struct measurement *const catalogue_measurements[];
 extern const struct load *const catalogue_loads[]; /* and profiles */
+extern const struct catalogue_run_option catalogue_run_options[];
 
 const struct measurement *catalogue_find(const char *name);
 /* All names, separated by single spaces, into @buf. */
 const char *catalogue_names(char *buf, size_t size);
+/* The option of the run with that name, or NULL. */
+const struct catalogue_run_option *catalogue_run_option(const char *name);
 /* The JSON document of docs/catalogue.md to stdout. */
 void catalogue_describe(void);
 

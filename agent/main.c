@@ -21,23 +21,16 @@
 #include "system/disturb.h"
 
 static const char usage[] =
-	"usage: rtgauge-agent run MEASUREMENT [--option value]... [--load LOADS]\n"
-	"                     [--load-cmd COMMAND [--load-cmd-root]] [--load-cpu LIST]\n"
-	"                     [--output FILE]\n"
-	"                     [--mark gpio:CHIP:LINE]\n"
-	"                     [--keep-settings | --prepare] [--histogram-only]\n"
-	"                     [--disturb KIND:LENGTH:PERIOD]\n"
-	"                     [--disturb-module FILE | --allow-disturb]\n"
-	"                     [--run ID] [--step N] [--control]\n"
-	"                     [--spool SOCKET] [--spool-size SIZE] [--hold TIME]\n"
+	"usage: rtgauge-agent run MEASUREMENT [--option value]...\n"
 	"       rtgauge-agent attach SOCKET --from BYTE\n"
-	"                                   take up the stream of one that was started with --spool\n"
+	"                                   read the stream of an agent started with --spool\n"
 	"       rtgauge-agent list          measurements and loads\n"
 	"       rtgauge-agent help NAME     options of a measurement or load\n"
-	"       rtgauge-agent describe      all of them as JSON\n"
+	"       rtgauge-agent describe      measurements, loads and options as JSON\n"
 	"       rtgauge-agent environment   facts of this system, as a stream\n"
-	"       rtgauge-agent restore       put back what a killed agent left changed\n"
-	"       rtgauge-agent version\n";
+	"       rtgauge-agent restore       restore settings that a killed agent left changed\n"
+	"       rtgauge-agent version\n"
+	"options of every run:\n";
 
 static int main_error(const struct message *msg)
 {
@@ -53,120 +46,95 @@ static int main_usage_error(const char *text, const char *detail)
 	return EXITCODE_USAGE;
 }
 
-/* So long an agent with a spool goes on without a host. */
-#define MAIN_HOLD_NS (600 * NSEC_PER_SEC)
-
-/* Options of the run itself. */
-#define MAIN_FLAGS "allow-disturb control histogram-only keep-settings load-cmd-root prepare"
-#define MAIN_VALUES                                                                            \
-	"disturb disturb-module hold output run load load-cmd load-cpu mark spool spool-size " \
-	"step"
-
-static bool main_is_flag(struct run_request *request, const char *name)
+/* Store a value of the option @o, read as @text and @number. */
+static void main_store(struct run_request *request, const struct catalogue_run_option *o,
+		       const char *text, int64_t number)
 {
-	if (!strcmp(name, "allow-disturb"))
-		request->allow_disturb = true;
-	else if (!strcmp(name, "control"))
-		request->control = true;
-	else if (!strcmp(name, "histogram-only"))
-		request->histogram_only = true;
-	else if (!strcmp(name, "keep-settings"))
-		request->keep_settings = true;
-	else if (!strcmp(name, "load-cmd-root"))
-		request->load_command_root = true;
-	else if (!strcmp(name, "prepare"))
-		request->prepare = true;
-	else
-		return false;
-	return true;
+	char *place = (char *)request + o->place;
+
+	switch (o->info.type) {
+	case OPTION_FLAG:
+		*(bool *)place = number;
+		break;
+	case OPTION_TEXT:
+	case OPTION_CPUS:
+		*(const char **)place = text;
+		break;
+	default:
+		*(int64_t *)place = number;
+	}
 }
 
-/* Options of the run that are no texts. */
-struct main_numbers {
-	const char *step;
-	const char *hold;
-	const char *spool_size;
-};
-
-/* Where the value of an option of the run goes, or NULL. */
-static const char **main_run_value(struct run_request *request, struct main_numbers *numbers,
-				   const char *name)
+/* An empty default leaves the option at NULL. */
+static void main_store_defaults(struct run_request *request)
 {
-	if (!strcmp(name, "output"))
-		return &request->output;
-	if (!strcmp(name, "run"))
-		return &request->run_id;
-	if (!strcmp(name, "load"))
-		return &request->loads;
-	if (!strcmp(name, "load-cmd"))
-		return &request->load_command;
-	if (!strcmp(name, "load-cpu"))
-		return &request->load_cpus;
-	if (!strcmp(name, "mark"))
-		return &request->mark;
-	if (!strcmp(name, "disturb"))
-		return &request->disturb;
-	if (!strcmp(name, "disturb-module"))
-		return &request->disturb_module;
-	if (!strcmp(name, "spool"))
-		return &request->spool;
-	if (!strcmp(name, "hold"))
-		return &numbers->hold;
-	if (!strcmp(name, "spool-size"))
-		return &numbers->spool_size;
-	return strcmp(name, "step") ? NULL : &numbers->step;
+	struct message msg;
+	int64_t number;
+
+	for (const struct catalogue_run_option *o = catalogue_run_options; o->info.name; o++)
+		if (o->info.def[0] && !option_read(&o->info, o->info.def, &number, &msg))
+			main_store(request, o, o->info.def, number);
 }
 
+/* "did you mean ...?" for an option that neither the run nor the measurement has, or NULL. */
+static const char *main_near_option(const char *name, char *remedy, size_t size)
+{
+	char names[512], near[64];
+	size_t used = 0;
+
+	for (const struct catalogue_run_option *o = catalogue_run_options;
+	     o->info.name && used < sizeof(names); o++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+					 used ? " " : "", o->info.name);
+	if (!option_nearest(name, names, near, sizeof(near)))
+		return NULL;
+	snprintf(remedy, size, "did you mean '%s'?", near);
+	return remedy;
+}
+
+/* The option --@name, with @value the word behind it or NULL. The number of words used, or -errno. */
 static int main_parse_option(struct run_request *request, struct option_set *options,
 			     const char *name, const char *value, struct message *msg)
 {
-	struct main_numbers numbers = { 0 };
-	const char **place = main_run_value(request, &numbers, name);
-	char near[64], remedy[96];
+	const struct catalogue_run_option *o = catalogue_run_option(name);
+	char remedy[96];
 	int64_t number;
+	int err;
 
-	if (!place && !option_known(options, name) &&
-	    option_nearest(name, MAIN_FLAGS " " MAIN_VALUES, near, sizeof(near))) {
-		snprintf(remedy, sizeof(remedy), "did you mean '%s'?", near);
+	if (!o && !option_known(options, name) && main_near_option(name, remedy, sizeof(remedy)))
 		return message_set(msg, -EINVAL, remedy, "unknown option '%.60s'", name);
+	if (o && o->info.type == OPTION_FLAG) {
+		main_store(request, o, NULL, true);
+		return 1;
 	}
-	if (!value && (place || option_known(options, name)))
+	if (!value && (o || option_known(options, name)))
 		return message_set(msg, -EINVAL, "options are given as --name value",
 				   "--%s has no value", name);
-	if (!place)
-		return option_set_parse(options, name, value ? value : "", msg);
-	*place = value;
-	if (numbers.hold &&
-	    (option_parse_duration(value, &request->hold_ns) || request->hold_ns < 0))
-		return message_set(msg, -EINVAL, "give a time such as 10m",
-				   "'%s' is no time to wait for a host", value);
-	if (numbers.spool_size && option_parse_size(value, &request->spool_size))
-		return message_set(msg, -EINVAL, "give a size such as 4MiB",
-				   "'%s' is no size of a spool", value);
-	if (!numbers.step)
-		return 0;
-	if (option_parse_integer(value, &number) || number < 0 || number > 1000000)
-		return message_set(msg, -EINVAL, "give a number from 0 on",
-				   "'%s' is no number of a step", value);
-	request->step = (int)number;
-	return 0;
+	if (o) {
+		err = option_read(&o->info, value, &number, msg);
+		if (!err)
+			main_store(request, o, value, number);
+	} else {
+		err = option_set_parse(options, name, value ? value : "", msg);
+	}
+	return err ? err : 2;
 }
 
-/* A spool needs a host, and the place of its socket wherever its processes are. */
+/* A spool needs a host, and an absolute path: its processes change their directory. */
 static int main_check_spool(const struct run_request *request, struct message *msg)
 {
 	if (!request->spool)
 		return 0;
 	if (request->spool[0] != '/')
-		return message_set(msg, -EINVAL, "begin it with /",
-				   "'%s' is no whole path of a socket", request->spool);
+		return message_set(msg, -EINVAL, "give an absolute path",
+				   "the socket '%s' is not an absolute path", request->spool);
 	if (!request->control || !request->output || strcmp(request->output, "-"))
 		return message_set(msg, -EINVAL, "add --control --output -",
-				   "--spool is for a host that reads the stream");
+				   "--spool needs a host that reads the stream");
 	return 0;
 }
 
-/* Nobody's machine is disturbed by an oversight. */
+/* A disturbance needs consent, or the module that the lab provides. */
 static int main_check_disturb(const struct run_request *request, struct message *msg)
 {
 	struct disturb disturb;
@@ -174,42 +142,40 @@ static int main_check_disturb(const struct run_request *request, struct message 
 	if (!request->disturb)
 		return request->disturb_module || request->allow_disturb ?
 			       message_set(msg, -EINVAL, "give --disturb KIND:LENGTH:PERIOD",
-					   "there is no disturbance to be allowed") :
+					   "--disturb-module and --allow-disturb need --disturb") :
 			       0;
 	if (!request->disturb_module && !request->allow_disturb)
 		return message_set(msg, -EINVAL,
-				   "measure in the lab, or say --allow-disturb if it may be",
-				   "this machine is not to be disturbed without consent");
+				   "measure in the lab, or consent with --allow-disturb",
+				   "--disturb disturbs this machine, which needs your consent");
 	if (request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--disturb changes the system, --keep-settings nothing");
+				   "--disturb changes the system, --keep-settings forbids that");
 	return disturb_parse(&disturb, request->disturb, msg);
 }
 
 static int main_parse_run(int argc, char **argv, struct run_request *request,
 			  struct option_set *options, struct message *msg)
 {
-	int err = 0;
+	int err, used;
 
-	for (int i = 0; i < argc && !err; i++) {
+	for (int i = 0; i < argc; i += used) {
 		if (strncmp(argv[i], "--", 2))
 			return message_set(msg, -EINVAL, "options are given as --name value",
 					   "'%s' is not an option", argv[i]);
-		if (main_is_flag(request, argv[i] + 2))
-			continue;
-		err = main_parse_option(request, options, argv[i] + 2,
-					i + 1 < argc ? argv[i + 1] : NULL, msg);
-		i++;
+		used = main_parse_option(request, options, argv[i] + 2,
+					 i + 1 < argc ? argv[i + 1] : NULL, msg);
+		if (used < 0)
+			return used;
 	}
-	if (!err && request->prepare && request->keep_settings)
+	if (request->prepare && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
-				   "--prepare changes settings, --keep-settings none");
-	if (!err)
-		err = main_check_spool(request, msg);
+				   "--prepare changes settings, --keep-settings forbids that");
+	err = main_check_spool(request, msg);
 	return err ? err : main_check_disturb(request, msg);
 }
 
-/* Carry it out, where it is asked for with a spool between it and the host. */
+/* Carry the request out, with a spool between agent and host where one was asked for. */
 static int main_execute(struct run_request *request, struct option_set *options)
 {
 	struct spool_state *spooled = NULL;
@@ -221,7 +187,7 @@ static int main_execute(struct run_request *request, struct option_set *options)
 				   why, sizeof(why));
 		if (code == SPOOL_MEASURE && !spooled) {
 			snprintf(note, sizeof(note),
-				 "no spool: what is measured after a broken connection is lost: %s",
+				 "no spool, so data measured after a lost connection are lost: %s",
 				 why);
 			request->note = note;
 		}
@@ -235,32 +201,29 @@ static int main_attach(int argc, char **argv)
 	int64_t from;
 
 	if (argc != 3 || strcmp(argv[1], "--from"))
-		return main_usage_error("attach to what? give SOCKET --from BYTE", "");
+		return main_usage_error("attach needs SOCKET --from BYTE", "");
 	if (option_parse_integer(argv[2], &from) || from < 0)
-		return main_usage_error("no number of a byte: ", argv[2]);
+		return main_usage_error("--from needs the number of a byte, not ", argv[2]);
 	return spool_attach(argv[0], from);
 }
 
 static int main_run(int argc, char **argv)
 {
-	struct run_request request = { .load_table = catalogue_loads,
-				       .loads = "idle",
-				       .run_id = "",
-				       .hold_ns = MAIN_HOLD_NS };
+	struct run_request request = { .load_table = catalogue_loads, .run_id = "" };
 	struct option_set options = { 0 };
 	struct message msg = { { 0 }, { 0 } };
 	char names[1024], near[64], remedy[96];
 	int err, code;
 
 	if (argc < 1)
-		return main_usage_error("run what? name a measurement", "");
+		return main_usage_error("run needs the name of a measurement", "");
 	request.measurement = catalogue_find(argv[0]);
 	if (!request.measurement) {
 		const char *close = option_nearest(argv[0], catalogue_names(names, sizeof(names)),
 						   near, sizeof(near));
 
 		snprintf(remedy, sizeof(remedy),
-			 close ? "did you mean '%s'?" : "rtgauge-agent list shows all%s",
+			 close ? "did you mean '%s'?" : "'rtgauge-agent list' shows all%s",
 			 close ? close : "");
 		message_set(&msg, -EINVAL, remedy, "there is no measurement '%s'", argv[0]);
 		return main_error(&msg);
@@ -270,6 +233,7 @@ static int main_run(int argc, char **argv)
 		main_error(&msg);
 		return EXITCODE_FAILED;
 	}
+	main_store_defaults(&request);
 	err = main_parse_run(argc - 1, argv + 1, &request, &options, &msg);
 	if (err) {
 		option_set_free(&options);
@@ -301,8 +265,21 @@ static int main_restore(int argc, char **argv)
 	if (json)
 		printf("{\"put_back\": %d, \"killed\": %d}\n", undone, load_sweep(run_id));
 	else
-		printf("%d settings put back\n", undone);
+		printf("%d settings restored\n", undone);
 	return EXITCODE_DONE;
+}
+
+static void main_print_usage(FILE *out)
+{
+	static const char *const notations[] = {
+		[OPTION_DURATION] = " TIME", [OPTION_INTEGER] = " N", [OPTION_SIZE] = " SIZE",
+		[OPTION_CPUS] = " LIST",     [OPTION_FLAG] = "",
+	};
+
+	fputs(usage, out);
+	for (const struct catalogue_run_option *o = catalogue_run_options; o->info.name; o++)
+		fprintf(out, "  --%s%s%s\n      %s\n", o->info.name, o->info.values ? " " : "",
+			o->info.values ? o->info.values : notations[o->info.type], o->info.help);
 }
 
 static void main_print_options(const struct option_info *table)
@@ -310,7 +287,7 @@ static void main_print_options(const struct option_info *table)
 	for (const struct option_info *o = table; o && o->name; o++) {
 		printf("  --%-12s %s (default %s", o->name, o->help, o->def);
 		if (o->values)
-			printf("; of: %s", o->values);
+			printf("; values: %s", o->values);
 		printf(")\n");
 	}
 }
@@ -377,16 +354,16 @@ static int main_command(int argc, char **argv)
 		return EXITCODE_DONE;
 	}
 	if (!strcmp(command, "help") || !strcmp(command, "--help") || !strcmp(command, "-h")) {
-		fputs(usage, stdout);
+		main_print_usage(stdout);
 		return EXITCODE_DONE;
 	}
 	if (command[0])
 		return main_usage_error("there is no command ", command);
-	fputs(usage, stderr);
+	main_print_usage(stderr);
 	return EXITCODE_USAGE;
 }
 
-/* For process-create: when this process began to run, to the pipe @fd. */
+/* For process-create: write the time at which this process began to run to the pipe @fd. */
 static void __attribute__((noreturn)) main_stamp(const char *fd)
 {
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -394,7 +371,8 @@ static void __attribute__((noreturn)) main_stamp(const char *fd)
 	_exit(write(atoi(fd), &now_ns, sizeof(now_ns)) != (ssize_t)sizeof(now_ns));
 }
 
-/* A stream, a journal or a pipe must not become the output that messages go to. */
+/* Open /dev/null for closed standard files. Otherwise a stream or journal opened later would take
+ * the number of stderr and receive the messages. */
 static void main_open_standard_files(void)
 {
 	int fd;
@@ -416,11 +394,10 @@ int main(int argc, char **argv)
 #ifdef __GLIBC__
 	mallopt(M_TOP_PAD, 0); /* the heap will be locked: no 128 KiB in reserve */
 #endif
-	signal(SIGCHLD, SIG_DFL); /* ignored it would hide how children ended */
+	signal(SIGCHLD, SIG_DFL); /* ignoring it would hide the exit codes of children */
 	code = main_command(argc, argv);
 	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "rtgauge-agent: the output could not be written: %s\n",
-			strerror(errno));
+		fprintf(stderr, "rtgauge-agent: cannot write to stdout: %s\n", strerror(errno));
 		return code == EXITCODE_DONE ? EXITCODE_FAILED : code;
 	}
 	return code;

@@ -53,3 +53,9 @@ void json_integer(struct json *json, const char *key, int64_t value)
 	json_key(json, key);
 	fprintf(json->out, "%lld", (long long)value);
 }
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+	json_key(json, key);
+	fputs(value ? "true" : "false", json->out);
+}

@@ -503,6 +503,14 @@ static int check_limits(const struct option_info *info, const char *text, int64_
 	return refuse_number(info, text, wrong, msg);
 }
 
+int option_read(const struct option_info *info, const char *text, int64_t *number,
+		struct message *msg)
+{
+	int err = read_value(info, text, number);
+
+	return err ? refuse(info, text, err, msg) : check_limits(info, text, *number, msg);
+}
+
 int option_set_init(struct option_set *set, const struct option_info *table)
 {
 	size_t count = 0;
@@ -560,10 +568,7 @@ int option_set_parse(struct option_set *set, const char *name, const char *text,
 
 	if (!value)
 		return refuse_unknown(set, name, msg);
-	err = read_value(value->info, text, &number);
-	if (err)
-		return refuse(value->info, text, err, msg);
-	err = check_limits(value->info, text, number, msg);
+	err = option_read(value->info, text, &number, msg);
 	if (err)
 		return err;
 	asked = strdup(text);

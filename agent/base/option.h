@@ -70,6 +70,11 @@ int option_effective(struct option_set *set, const char *name, const char *text)
 /* The number of @text (@size letters) among @values, which single spaces separate, or -1. */
 int64_t option_value_number(const char *values, const char *text, size_t size);
 
+/* Read @text as a value of @info, within its limits, into @number (as in struct option_value). 0, or
+ * -EINVAL with a message. */
+int option_read(const struct option_info *info, const char *text, int64_t *number,
+		struct message *msg);
+
 /* Single notations; 0 or -EINVAL/-ERANGE. option_parse_duration gives ns. */
 int option_parse_duration(const char *text, int64_t *ns);
 int option_parse_integer(const char *text, int64_t *number);

@@ -65,6 +65,8 @@ struct measurement {
 	const struct measurement_entry *verdicts;
 	const struct measurement_evaluate *evaluate;
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
+	bool answers;	   /* it answers events from outside, which another machine can raise */
+	const char *times; /* the measurement whose answers it times, or NULL */
 	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
 	int (*setup)(struct run *run);
 	/* Settings of its own, after those of every run; run->settings is NULL where all are to be kept.

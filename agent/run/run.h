@@ -72,7 +72,7 @@ struct worker {
 	void *stack;
 };
 
-/* What the command line asked for besides the measurement's own options. */
+/* The options of the run, filled by the parser: catalogue_run_options has a row for each. */
 struct run_request {
 	const struct measurement *measurement;
 	const struct load *const *load_table; /* NULL at its end */
@@ -87,9 +87,9 @@ struct run_request {
 	const char *spool;		   /* or NULL: the socket by which a host attaches */
 	const char *note;		   /* or NULL: said at the beginning of the stream */
 	const struct spool_state *spooled; /* or NULL: what the spool says */
-	int64_t spool_size;		   /* 0: as much as this machine can well spare */
-	int64_t hold_ns;		   /* so long it goes on without a host */
-	int step;
+	int64_t spool_size;		   /* 0: a share of the free memory */
+	int64_t hold_ns;		   /* how long to measure without a host */
+	int64_t step;
 	bool control;
 	bool histogram_only;
 	bool keep_settings;

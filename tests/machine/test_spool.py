@@ -402,12 +402,12 @@ def test_where_there_can_be_no_socket(spooled: Spooled, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("attach",), "attach to what"),
-        (("attach", "/x", "--from", "-1"), "no number"),
-        (("run", "timer", "--spool", "x", "--control", "--output", "-"), "no whole path"),
-        (("run", "timer", "--spool", "/x"), "for a host"),
-        (("run", "timer", "--hold", "soon"), "no time"),
-        (("run", "timer", "--spool-size", "big"), "no size"),
+        (("attach",), "attach needs"),
+        (("attach", "/x", "--from", "-1"), "--from needs"),
+        (("run", "timer", "--spool", "x", "--control", "--output", "-"), "not an absolute path"),
+        (("run", "timer", "--spool", "/x"), "needs a host"),
+        (("run", "timer", "--hold", "soon"), "not a duration"),
+        (("run", "timer", "--spool-size", "big"), "not a size"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], says: str) -> None:

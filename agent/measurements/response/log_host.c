@@ -538,6 +538,7 @@ const struct measurement log_host_measurement = {
 	.series = log_host_series,
 	.tables = log_host_tables,
 	.verdicts = log_host_verdicts,
+	.times = "response",
 	.setup = log_host_setup,
 	.finish = log_host_finish,
 	.cleanup = log_host_cleanup,

@@ -304,6 +304,7 @@ const struct measurement response_measurement = {
 	.ways = response_ways,
 	.tables = response_tables,
 	.verdicts = response_verdicts,
+	.answers = true,
 	.setup = response_setup,
 	.start = response_start,
 	.collect = response_collect,

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of the tables in catalogue.c: names and places are unique, defaults are readable. Prints
+ * TAP. */
+#include "catalogue.h"
+
+#include <string.h>
+
+#include "run/measurement.h"
+#include "run/run.h"
+#include "tap.h"
+
+static struct tap tap;
+
+static size_t size_of(enum option_type type)
+{
+	if (type == OPTION_FLAG)
+		return sizeof(bool);
+	return type == OPTION_TEXT || type == OPTION_CPUS ? sizeof(char *) : sizeof(int64_t);
+}
+
+static void test_run_option(const struct catalogue_run_option *o)
+{
+	struct message msg = { { 0 }, { 0 } };
+	int64_t number;
+	bool alone = true;
+
+	for (const struct catalogue_run_option *other = catalogue_run_options; other != o; other++)
+		alone &= strcmp(other->info.name, o->info.name) &&
+			 (other->place >= o->place + size_of(o->info.type) ||
+			  o->place >= other->place + size_of(other->info.type));
+	tap_check(&tap, alone, "run option %s has a name and a place of its own", o->info.name);
+	tap_check(&tap, catalogue_run_option(o->info.name) == o, "run option %s is found",
+		  o->info.name);
+	tap_check(&tap, !o->info.def[0] || !option_read(&o->info, o->info.def, &number, &msg),
+		  "default '%s' of run option %s %s", o->info.def, o->info.name, msg.text);
+	tap_check(&tap,
+		  !strcmp(o->applies, APPLIES_STEP) || !strcmp(o->applies, APPLIES_COMMAND) ||
+			  !strcmp(o->applies, APPLIES_HOST),
+		  "run option %s applies to %s", o->info.name, o->applies);
+}
+
+/* The agent's parser reads an option of the run first: the measurement would never get its own. */
+static void test_measurement(const struct measurement *m)
+{
+	const struct measurement *timed = m->times ? catalogue_find(m->times) : NULL;
+	const char *taken = NULL;
+
+	for (const struct option_info *o = m->options; o && o->name; o++)
+		if (catalogue_run_option(o->name))
+			taken = o->name;
+	tap_check(&tap, !taken, "no option of %s is also one of the run %s", m->name,
+		  taken ? taken : "");
+	tap_check(&tap, !m->times || (timed && timed->answers),
+		  "%s times a measurement that answers", m->name);
+}
+
+int main(void)
+{
+	for (int i = 0; catalogue_run_options[i].info.name; i++)
+		test_run_option(&catalogue_run_options[i]);
+	for (int i = 0; catalogue_measurements[i]; i++)
+		test_measurement(catalogue_measurements[i]);
+	tap_check(&tap, !catalogue_run_option("nothing"), "an unknown run option is not found");
+	return tap_end(&tap);
+}
