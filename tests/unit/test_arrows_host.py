@@ -50,7 +50,6 @@ ARROWS: Mapping[str, str] = {
 KNOWN = {
     ("rtgauge.capture.waveforms", "rtgauge.report.pictures.packed"),
     ("rtgauge.plan.disturb", "rtgauge.target"),
-    ("rtgauge.target.lab", "rtgauge.catalogue"),
     ("rtgauge.target.lab", "rtgauge.plan"),
     ("rtgauge.target.ssh", "rtgauge.engine.link"),
 }
