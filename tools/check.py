@@ -48,7 +48,7 @@ TIMEOUT_S: Final = 1800.0
 END_TIMEOUT_S: Final = 10.0
 LOG_LINES_SHOWN: Final = 150
 PYTHON_FOLDERS: Final = ("src", "tests", "tools", "bench")
-# KiB, what each static agent takes and a little: docs/decisions.md says why.
+# KiB, what each static agent takes and a little: docs/decisions/0067-harden-the-agents.md
 STATIC_KIB_MAX: Final[Mapping[str, int]] = {
     "x86-64": 552,
     "i686": 536,

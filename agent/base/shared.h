@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that measuring processes share with the agent: what is allocated before they are forked,
- * and used by both (docs/decisions.md). */
+ * and used by both (docs/decisions/0013-share-memory-between-measuring-processes.md). */
 #ifndef RTGAUGE_SHARED_H
 #define RTGAUGE_SHARED_H
 

@@ -81,9 +81,10 @@ POLL_S: Final = 0.5
 # ends, so machines are started in threads that live as long as they are used.
 #
 # Counted time is exact only if QEMU's main loop never runs while the guest's processor is about to
-# halt: it would then move the clock on to the next timer before the last instructions are counted
-# (docs/decisions.md). The main loop is woken at moments that the guest's instructions determine; on
-# one CPU, and above the thread that executes them, it has done its work before they go on.
+# halt: it would then advance the clock to the next timer before the last instructions are counted
+# (docs/decisions/0033-give-qemu-s-main-loop-precedence-on-one-cpu.md). The guest's instructions
+# determine when the main loop is woken. On one CPU, and above the thread that executes the guest,
+# it has done its work before the guest continues.
 _LAUNCH: Final = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
