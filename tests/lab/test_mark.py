@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.engine.run import execute
+from rtgauge.engine.study import execute
 from rtgauge.plan import Plan, planned_step
 from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun

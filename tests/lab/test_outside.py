@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import with_line
-from rtgauge.engine.run import execute
+from rtgauge.engine.study import execute
 from rtgauge.lab.doorbell import DOORBELL_MODULE
 from rtgauge.plan import Plan, PlannedStep, planned_step
 from rtgauge.store import Store, StoredRun

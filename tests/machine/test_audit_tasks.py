@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rtgauge.audit import audit
-from rtgauge.engine.run import read_facts
+from rtgauge.engine.environment import read_facts
 from rtgauge.target.local import find_agent
 
 SECOND = """

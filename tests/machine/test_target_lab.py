@@ -15,8 +15,9 @@ import pytest
 
 from conftest import Result
 from rtgauge.catalogue import Catalogue
-from rtgauge.engine.run import Limits as RunLimits
-from rtgauge.engine.run import RunOutcome, execute
+from rtgauge.engine.run import RunOutcome
+from rtgauge.engine.study import execute
+from rtgauge.engine.watch import Limits as RunLimits
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab import Board, Image, machine
 from rtgauge.lab.machine import MODES, Limits, consoles_folder

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rtgauge.engine.run import Limits
+from rtgauge.engine.watch import Limits
 from rtgauge.errors import ExitCode, TargetError, UsageError
 from rtgauge.target import connection_of, lost_of, open_target, ssh
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, parse

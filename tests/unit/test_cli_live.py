@@ -20,7 +20,7 @@ from rtgauge.cli import progress as progress_module
 from rtgauge.cli.progress import ConsoleProgress, Screen
 from rtgauge.cli.view import Line, lines, plain
 from rtgauge.engine.live import LiveStep
-from rtgauge.engine.run import execute
+from rtgauge.engine.study import execute
 from rtgauge.plan import Plan, PlannedStep, planned_step
 from rtgauge.store import Store
 from rtgauge.stream import Work

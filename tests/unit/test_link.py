@@ -10,7 +10,8 @@ import pytest
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.link import MARGIN, bandwidth_text, needed_bytes_per_s
-from rtgauge.engine.run import RunOutcome, execute
+from rtgauge.engine.run import RunOutcome
+from rtgauge.engine.study import execute
 from rtgauge.errors import ExitCode
 from rtgauge.plan import Plan, planned_step
 from rtgauge.report import Source, write

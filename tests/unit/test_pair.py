@@ -16,7 +16,8 @@ from conftest import Result
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import LogHosts, paired
-from rtgauge.engine.run import RunOutcome, execute
+from rtgauge.engine.run import RunOutcome
+from rtgauge.engine.study import execute
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.plan import Plan, PlannedStep, planned_step, read_plan
 from rtgauge.report.render import html

@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 
+import rtgauge.engine.environment
 import rtgauge.engine.run
+import rtgauge.engine.watch
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
-from rtgauge.engine.run import Limits, RunOutcome, execute, schedule
+from rtgauge.engine.run import RunOutcome
+from rtgauge.engine.study import execute, schedule
+from rtgauge.engine.watch import Limits
 from rtgauge.errors import ExitCode, StoreError, TargetError, UsageError
 from rtgauge.plan import Plan, planned_step
 from rtgauge.report.render import terminal
@@ -185,7 +189,7 @@ def test_an_agent_whose_stream_is_damaged_is_stopped(store: Store) -> None:
 def test_noise_that_does_not_end_when_told_is_cut_off(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rtgauge.engine.run, "DAMAGED_BYTES", 100_000)
+    monkeypatch.setattr(rtgauge.engine.watch, "DAMAGED_BYTES", 100_000)
     monkeypatch.setattr(FakeAgent, "stop", lambda self: None)
     (outcome,) = execute(timer(), [open_target("fake:babbles")], store)
     assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.FAILED)
@@ -209,8 +213,8 @@ def test_a_host_that_is_behind_still_sees_everything_in_the_end(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that writes without a pause is read first; the live view follows when it can."""
-    monkeypatch.setattr(rtgauge.engine.run, "FEED_BYTES", 512)
-    monkeypatch.setattr(rtgauge.engine.run, "MUCH_BYTES", 1000)
+    monkeypatch.setattr(rtgauge.engine.watch, "FEED_BYTES", 512)
+    monkeypatch.setattr(rtgauge.engine.watch, "MUCH_BYTES", 1000)
     quick = FakeAgent.read
     monkeypatch.setattr(FakeAgent, "read", lambda self, timeout: quick(self, 0.25))
     watcher = Watcher()
@@ -385,7 +389,7 @@ def test_a_plan_that_does_not_fit_is_refused_before_anything_is_started(store: S
 def test_a_list_of_cpus_that_is_none_stops_nobody(
     store: Store, monkeypatch: pytest.MonkeyPatch, online: str
 ) -> None:
-    read = rtgauge.engine.run.read_facts
+    read = rtgauge.engine.environment.read_facts
 
     def wrong(data: bytes) -> tuple[Any, dict[str, Any], Any]:
         header, facts, settings = read(data)

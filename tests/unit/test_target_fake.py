@@ -8,7 +8,7 @@ import pytest
 from rtgauge.audit import audit
 from rtgauge.catalogue import Catalogue
 from rtgauge.clock import FakeClock, RealClock
-from rtgauge.engine.run import read_facts
+from rtgauge.engine.environment import read_facts
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import planned_step
 from rtgauge.stream import Histogram, Record, Samples, SeriesInfo, StreamEnd, StreamReader, Trailer

@@ -81,7 +81,7 @@ def check(
     if output is not None:
         raise UsageError("-o goes with --config", "rtgauge check --config FILE -o FRAGMENT")
     from rtgauge.audit import DEFAULT_PRIORITY, audit, realtime_model  # noqa: PLC0415
-    from rtgauge.engine.run import read_facts  # noqa: PLC0415
+    from rtgauge.engine.environment import read_facts  # noqa: PLC0415
     from rtgauge.facts import Facts  # noqa: PLC0415
     from rtgauge.facts.interpret import online_cpus  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415

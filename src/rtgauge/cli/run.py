@@ -669,7 +669,7 @@ def _execute(
     reconnect_s: float | None = None,
 ) -> list[RunOutcome]:
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
-    from rtgauge.engine.run import execute  # noqa: PLC0415
+    from rtgauge.engine.study import execute  # noqa: PLC0415
 
     at_once = 1
     if all(getattr(target, "side_by_side", False) for target in targets):
@@ -823,7 +823,7 @@ def evaluate(  # noqa: PLR0913
       rtgauge evaluate --for 10m --budget 150us -o board.html
       rtgauge evaluate --thorough --prepare --label "over night"
     """
-    from rtgauge.engine.run import check_cpus  # noqa: PLC0415
+    from rtgauge.engine.environment import check_cpus  # noqa: PLC0415
     from rtgauge.target import open_target  # noqa: PLC0415
 
     wanted = {

@@ -17,11 +17,23 @@ from typing import Final, Protocol
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
+from rtgauge.engine.watch import Ended, StepProgress, Stopping
 from rtgauge.errors import UsageError
 from rtgauge.plan import LOG_HOST, RESPONSE, Plan, PlannedStep, planned_step
 from rtgauge.target import Target, open_target
 
-__all__ = ["Follower", "LogHost", "LogHosts", "PairView", "follow", "paired", "with_line"]
+__all__ = [
+    "Follower",
+    "Held",
+    "LogHost",
+    "LogHosts",
+    "PairView",
+    "Together",
+    "follow",
+    "joined",
+    "paired",
+    "with_line",
+]
 
 TURN_S: Final = 0.1
 # The log host decides on them: how long, how often and when an event is raised.
@@ -245,3 +257,53 @@ class PairView(LiveStep):
         self.elapsed_s, self._began_s = timed.elapsed_s, timed.began_s
         self.header, self.work, self.died = board.header, board.work, board.died
         return self
+
+
+class Held:
+    """An interruption that is not to be seen yet: a board answers until its log host has ended."""
+
+    def __init__(self, interruption: Stopping) -> None:
+        self._interruption = interruption
+        self.held = False
+
+    @property
+    def asked(self) -> bool:
+        return self._interruption.asked and (not self.held or self.urgent)
+
+    @property
+    def urgent(self) -> bool:
+        return self._interruption.urgent
+
+    def release(self) -> None:
+        self.held = False
+
+
+class Together:
+    """Watches a pair: whichever of the two goes on, both are shown."""
+
+    def __init__(self, progress: StepProgress, view: PairView) -> None:
+        self._progress, self._view = progress, view
+
+    def step_went_on(self, _live: LiveStep) -> None:
+        self._progress.step_went_on(self._view.renew())
+
+    def message(self, text: str) -> None:
+        self._progress.message(text)
+
+
+def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ended]:
+    """How both sides of a pair ended, each in view of the other. ``there``: the board answered as
+    long as it was asked."""
+    if timing is None:
+        said = board.reason or "it ended on its own"
+        return board, Ended("skipped", f"the board was not ready to answer: {said}", board.remedy)
+    if not there and timing.state in ("complete", "interrupted"):
+        said = board.reason or "its agent ended on its own"
+        timing = Ended("interrupted", f"the board ended in the middle: {said}", board.remedy)
+        if board.state == "complete":
+            board = Ended("interrupted", "it ended before its log host")
+    elif timing.state == "skipped" and board.state in ("complete", "interrupted"):
+        board = Ended("skipped", f"the log host cannot: {timing.reason}", timing.remedy)
+    elif there and timing.state != "complete" and board.state in ("complete", "interrupted"):
+        board = Ended("interrupted", f"the log host ended: {timing.reason}", timing.remedy)
+    return board, timing

@@ -2,7 +2,7 @@
 """Targets: the systems under test, each reached through the same few methods.
 
 Path of a sample: ``RunningAgent.read`` hands on the bytes that the agent wrote, as they come, to
-``rtgauge.engine.run``.
+``rtgauge.engine.watch``.
 
 A kind of target is one file here and one line in ``TARGETS``. A target that is made, not found, may
 have more attributes than the protocol asks for:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent finds on a target before a run: its facts, and the CPUs that are online."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rtgauge.audit import environment_document
+from rtgauge.errors import StreamError, TargetError, UsageError
+from rtgauge.facts import Facts
+from rtgauge.facts.interpret import online_cpus
+from rtgauge.plan import Plan, PlannedStep
+from rtgauge.stream import Environment, Header, Setting, StreamReader
+from rtgauge.target import Target
+from rtgauge.units import format_cpus, parse_cpus
+
+__all__ = ["check_cpus", "log_host_document", "read_facts", "require_cpus"]
+
+
+def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
+    """Header, facts and settings of the stream that an agent's ``environment`` wrote.
+
+    Raises TargetError if it is none.
+    """
+    try:
+        records = StreamReader().feed(data)
+    except StreamError as error:
+        raise TargetError(f"the agent's 'environment' is wrong: {error}", error.remedy) from None
+    header = next((record for record in records if isinstance(record, Header)), None)
+    if header is None:
+        raise TargetError(
+            "the agent's 'environment' wrote no stream", "check that it is an rtgauge-agent"
+        )
+    facts: dict[str, Any] = {}
+    for record in records:
+        if isinstance(record, Environment):
+            facts.update(record.facts)
+    return header, facts, [record for record in records if isinstance(record, Setting)]
+
+
+def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: str) -> None:
+    """UsageError if a step asks for a CPU that is not online there."""
+    present = online_cpus(Facts(facts))
+    if present is None:
+        return
+    for step in steps:
+        for name, text in (("cpu", step.parameters.get("cpu")), ("load-cpu", step.load_cpu)):
+            wanted = parse_cpus(text) if text else None
+            missing = sorted((wanted or frozenset()) - present)
+            if missing:
+                raise UsageError(
+                    f"measurement '{step.measurement}', option '{name}': "
+                    f"target '{target}' has no CPU {missing[0]}",
+                    f"the CPUs online there are {format_cpus(present)}",
+                )
+
+
+def check_cpus(plan: Plan, target: Target) -> None:
+    """UsageError if the plan asks for a CPU that is not online on the target, before anything is
+    done there."""
+    if any(step.parameters.get("cpu") or step.load_cpu for step in plan.steps):
+        _, facts, _ = read_facts(target.environment())
+        require_cpus(plan.steps, facts, target.name)
+
+
+def log_host_document(target: Target) -> dict[str, Any]:
+    """What a run records of a log host."""
+    header, facts, settings = read_facts(target.environment())
+    return {
+        "target": target.name,
+        "boot_id": header.boot_id,
+        "environment": environment_document(facts, settings),
+    }

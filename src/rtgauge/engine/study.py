@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study: a plan carried out on several targets, several times, interleaved."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from types import FrameType
+from typing import Any, Final
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.engine.live import LiveStep
+from rtgauge.engine.pair import LogHosts, paired
+from rtgauge.engine.run import Progress, Run, RunOutcome
+from rtgauge.engine.watch import Limits
+from rtgauge.plan import Plan, check_texts
+from rtgauge.plan.disturb import disturb_words
+from rtgauge.store import Store, new_run_id
+from rtgauge.target import Target, open_target
+
+__all__ = ["execute", "schedule"]
+
+POLL_S: Final = 0.2
+
+
+class _Quiet:
+    """Watches nothing."""
+
+    def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None: ...
+    def step_started(self, live: LiveStep, number: int, total: int) -> None: ...
+    def step_went_on(self, live: LiveStep) -> None: ...
+    def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None: ...
+    def run_ended(self, outcome: RunOutcome) -> None: ...
+    def message(self, text: str) -> None: ...
+    def beside(self, name: str) -> Progress:
+        return self
+
+
+class Interruption:
+    """Ctrl-C once: end in order and keep what there is. Twice: kill the agent."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def asked(self) -> bool:
+        return self.count > 0
+
+    @property
+    def urgent(self) -> bool:
+        return self.count > 1
+
+    def _signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+    @contextlib.contextmanager
+    def handling(self) -> Iterator[None]:
+        """Catch SIGINT, SIGTERM and SIGHUP meanwhile (in the main thread only)."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self._signal)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def schedule(targets: int, repeat: int) -> list[tuple[int, int]]:
+    """The runs of a study as (repeat, target), in their order: A B, B A, A B, … so that what
+    drifts, and what a run leaves to the next, falls on all targets alike."""
+    return [
+        (turn, target)
+        for turn in range(repeat)
+        for target in (range(targets) if turn % 2 == 0 else reversed(range(targets)))
+    ]
+
+
+def execute(
+    plan: Plan,
+    targets: Sequence[Target],
+    store: Store,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+    *,
+    allow_disturb: bool = False,
+    at_once: int = 1,
+    reconnect_s: float | None = None,
+) -> list[RunOutcome]:
+    """Carry out a plan on each target, ``plan.repeat`` times, interleaved (``schedule``).
+
+    ``at_once``: so many runs at a time, each on another target; only for targets that cannot
+    disturb each other, as the emulated boards whose time is counted in instructions.
+    ``reconnect_s``: for so long a connection that is lost is tried to be made again; None: as the
+    targets have it.
+
+    Gives the outcome of each run begun, in the order of the schedule; after one that was
+    interrupted none is begun. Raises UsageError if the plan does not fit a target (nothing was
+    started then), TargetError if one cannot be reached, StoreError if the store cannot be written
+    (what came so far is kept).
+    """
+    watcher = progress or _Quiet()
+    check_texts(plan)
+    _settle(plan, targets)
+
+    def patient(target: Target) -> Target:
+        if reconnect_s is not None and hasattr(target, "reconnect_s"):
+            target.reconnect_s = reconnect_s
+        return target
+
+    for target in targets:
+        patient(target)
+    hosts = LogHosts(lambda name: patient(open_target(name)))
+    with contextlib.closing(hosts):
+        return _execute(
+            plan, targets, hosts, store, watcher, limits or Limits(), allow_disturb, at_once
+        )
+
+
+def _execute(
+    plan: Plan,
+    targets: Sequence[Target],
+    hosts: LogHosts,
+    store: Store,
+    watcher: Progress,
+    limits: Limits,
+    allow_disturb: bool,
+    at_once: int,
+) -> list[RunOutcome]:
+    prepared = [_prepare(plan, target, hosts) for target in targets]
+    disturbs = [step.disturb for step in plan.steps]
+    words = {
+        target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
+    }
+    turns = schedule(len(prepared), plan.repeat)
+    study = new_run_id() if len(turns) > 1 else ""
+    interruption = Interruption()
+    begun = [threading.Event() for _ in turns]
+
+    @contextlib.contextmanager
+    def in_turn(place: int) -> Iterator[None]:
+        # Of runs at once the first target's is dated first: it is the one that others are
+        # compared with.
+        while place and turns[place][0] == 0 and not begun[place - 1].wait(POLL_S):
+            pass
+        yield
+        begun[place].set()
+
+    def carry_out(place: int, watcher: Progress) -> RunOutcome:
+        repeat, number = turns[place]
+        run = Run(*prepared[number], hosts, store, watcher, limits)
+        run.disturb_words = words[targets[number].name]
+        try:
+            return run.carry_out(study, repeat, place + 1, len(turns), interruption, in_turn(place))
+        finally:
+            begun[place].set()
+
+    with interruption.handling():
+        if min(at_once, len(prepared)) > 1:
+            return _at_once(at_once, turns, carry_out, interruption, [
+                watcher.beside(target.name) for target in targets
+            ])  # fmt: skip
+        outcomes: list[RunOutcome] = []
+        for place in range(len(turns)):
+            outcomes.append(carry_out(place, watcher))
+            if interruption.asked:
+                break
+    return outcomes
+
+
+def _at_once(
+    most: int,
+    turns: Sequence[tuple[int, int]],
+    carry_out: Callable[[int, Progress], RunOutcome],
+    interruption: Interruption,
+    watchers: Sequence[Progress],
+) -> list[RunOutcome]:
+    """The runs of a study, up to ``most`` at a time, one on each target. The first error is raised
+    when the runs beside it have ended."""
+    waiting = list(range(len(turns)))
+    running: dict[Future[RunOutcome], int] = {}
+    outcomes: dict[int, RunOutcome] = {}
+    errors: list[BaseException] = []
+    with ThreadPoolExecutor(most, "run") as pool:
+        while running or waiting:
+            stopped = interruption.asked or errors
+            for place in () if stopped else list(waiting):
+                busy = {turns[other][1] for other in running.values()}
+                number = turns[place][1]
+                if len(running) < most and number not in busy:
+                    waiting.remove(place)
+                    running[pool.submit(carry_out, place, watchers[number])] = place
+            if not running:
+                break
+            for done in wait(running, POLL_S, FIRST_COMPLETED).done:
+                place = running.pop(done)
+                error = done.exception()
+                if error is None:
+                    outcomes[place] = done.result()
+                else:
+                    errors.append(error)
+    if errors:
+        raise errors[0]
+    return [outcomes[place] for place in sorted(outcomes)]
+
+
+def _settle(plan: Plan, targets: Sequence[Target]) -> None:
+    """Let targets that can be run in several ways choose theirs by what the plan asks for."""
+    choosers = [target for target in targets if hasattr(target, "settle")]
+    for target in choosers:
+        target.settle(plan, [other.name for other in choosers if other is not target])
+
+
+def _prepare(plan: Plan, target: Target, hosts: LogHosts) -> tuple[Plan, Target, Catalogue]:
+    """What is to be done on a target, with the log hosts' steps, and the target's catalogue, once
+    the plan is known to fit it."""
+    catalogue = Catalogue.from_json(target.describe())
+    for step in plan.steps:
+        entry = catalogue.measurement(step.measurement)
+        for name, value in step.parameters.items():
+            entry.normalise(name, value)
+        catalogue.normalise_load(step.load)
+    return paired(plan, target, hosts), target, catalogue
