@@ -28,7 +28,7 @@ from rtgauge.stream.bodies import (
     VERSION,
     wrong_totals,
 )
-from rtgauge.stream.encode import encode_record
+from rtgauge.stream.writer import encode_record
 from rtgauge.stream.reader import BODY_LIMIT, READ_SIZE, StreamReader, read_stream
 from rtgauge.stream.records import (
     Ambience,
