@@ -21,12 +21,13 @@ from pathlib import Path
 
 import numpy as np
 from pairs import write_results
-from report_scale import document, header, series, trailer
+from report_scale import document, header, series
 
 from rtgauge.store import Store
-from rtgauge.stream import RecordType, encode_record
+from rtgauge.stream import RecordType, StreamWriter, Tally
 
 NS = 10**9
+MS = 10**6
 HOURS = 54
 GROWTH_MIB = 16.0
 MISSED = 1_000_000
@@ -48,8 +49,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 READ = """
 import resource, sys
 from pathlib import Path
-from rtgauge.report.ambience import Watched
-from rtgauge.report.strips import strips
+from rtgauge.report.pictures.strips import strips
+from rtgauge.report.results.ambience import Watched
 from rtgauge.store import RunFolder
 from rtgauge.store.samples import StoredRun
 path = Path(sys.argv[1])
@@ -75,75 +76,54 @@ def ambience(second: int, cpus: int) -> dict[str, object]:
     }
 
 
-def snapshot(number: int, second: int, count: int) -> dict[str, object]:
-    each = second * 1000 // BUCKETS + 1
-    return {
-        "series": number, "count": count, "min": 0, "max": 10**6, "sum": second * 10**7,
-        "missed": 0, "lost": 0, "overruns": 0, "sub_bits": 7,
-        "buckets": [part for k in range(BUCKETS) for part in (1000 + k, each)],
-    }  # fmt: skip
-
-
-def records(run: str, cpus: int, seconds: int) -> Iterator[tuple[RecordType, dict[str, object]]]:
-    yield RecordType.HEADER, header(run)
+def records(run: str, cpus: int, seconds: int) -> Iterator[bytes]:
+    writer = StreamWriter()
+    yield header(writer, run)
     for number in range(cpus):
-        yield RecordType.SERIES, {**series(number), "interval_ns": NS // 1000}
+        yield series(writer, number, MS)
     values = np.full(200, 5_000, "<i4")
-    taken = [0] * cpus
+    tallies = [Tally(number, max=10**6, last_due_ns=seconds * NS) for number in range(cpus)]
     told = 0
     for second in range(1, seconds + 1):
         if second % (seconds // BLOCKS) == 0:
-            for number in range(cpus):
-                at = (second - 1) * 1000
-                yield RecordType.SAMPLES, {
-                    "series": number, "index": at, "due_ns": at * NS // 1000, "samples": values,
-                }  # fmt: skip
-                taken[number] += len(values)
+            at = (second - 1) * 1000
+            for tally in tallies:
+                yield writer.samples(tally.series, at, at * MS, values)
+                tally.count += len(values)
         if second <= DETAIL_S or second % COARSE_S == 0:
-            yield RecordType.AMBIENCE, ambience(second, cpus)
+            yield writer.record(RecordType.AMBIENCE, ambience(second, cpus))
             for load in LOADS:
-                yield RecordType.WORK, {
+                yield writer.record(RecordType.WORK, {
                     "load": load, "unit": "messages", "count": 12_345 + second,
                     "from_ns": told * NS, "to_ns": second * NS,
-                }  # fmt: skip
+                })  # fmt: skip
             told = second
         if second % COARSE_S == 0:
             clock = dict.fromkeys(("monotonic_ns", "boottime_ns", "realtime_ns"), second * NS)
-            yield RecordType.CLOCK, dict(clock)
+            yield writer.record(RecordType.CLOCK, clock)
         if second % (COARSE_S if second <= DETAIL_S else SNAPSHOT_S) == 0:
-            for number in range(cpus):
-                yield RecordType.HISTOGRAM, snapshot(number, second, taken[number])
-    totals = [
-        {
-            "series": number, "count": taken[number], "missed": 0, "lost": 0, "overruns": 0,
-            "first_due_ns": 0, "last_due_ns": seconds * NS,
-        }
-        for number in range(cpus)
-    ]  # fmt: skip
-    yield RecordType.TRAILER, trailer(0, seconds * 1000, totals)
+            buckets = {1000 + k: second * 1000 // BUCKETS + 1 for k in range(BUCKETS)}
+            for tally in tallies:
+                tally.sum, tally.buckets = second * 10**7, buckets
+                yield writer.histogram(tally)
+    yield writer.trailer(tallies, duration_ns=seconds * NS)
 
 
-def disturbed(run: str, times: int) -> Iterator[tuple[RecordType, dict[str, object]]]:
+def disturbed(run: str, times: int) -> Iterator[bytes]:
     """Every other period of a series is missed."""
-    yield RecordType.HEADER, header(run)
-    yield RecordType.SERIES, {**series(0), "interval_ns": NS // 1000}
+    writer = StreamWriter()
+    yield header(writer, run)
+    yield series(writer, 0, MS)
     values = np.full(1, 5_000, "<i4")
-    for at in range(times):
-        yield RecordType.SAMPLES, {
-            "series": 0, "index": 2 * at, "due_ns": 2 * at * NS // 1000, "samples": values,
-        }  # fmt: skip
-        yield RecordType.EVENT, {
-            "event": "missed", "time_ns": 2 * at * NS // 1000, "series": 0, "index": 2 * at,
-            "count": 1,
-        }  # fmt: skip
+    for at in range(0, 2 * times, 2):
+        yield writer.samples(0, at, at * MS, values)
+        yield writer.missed(0, at, 1, at * MS)
         if at == 0:
-            yield RecordType.AMBIENCE, ambience(1, 2)
-            yield RecordType.AMBIENCE, ambience(2, 2)
-    total = {
-        "series": 0, "count": times, "missed": times, "lost": 0, "overruns": times,
-        "first_due_ns": 0, "last_due_ns": (2 * times - 1) * NS // 1000,
-    }  # fmt: skip
-    yield RecordType.TRAILER, trailer(0, times, [total])
+            yield writer.record(RecordType.AMBIENCE, ambience(1, 2))
+            yield writer.record(RecordType.AMBIENCE, ambience(2, 2))
+    last = (2 * times - 1) * MS
+    total = Tally(0, count=times, missed=times, overruns=times, last_due_ns=last)
+    yield writer.trailer([total], duration_ns=times * MS)
 
 
 def peak_mib(program: str, run: Path) -> float:
@@ -157,7 +137,7 @@ def peak_mib(program: str, run: Path) -> float:
     return int(done.stdout) / 1024
 
 
-Stream = Iterator[tuple[RecordType, dict[str, object]]]
+Stream = Iterator[bytes]
 
 
 def measure(made: Callable[[str], Stream]) -> dict[str, float]:
@@ -170,8 +150,8 @@ def measure(made: Callable[[str], Stream]) -> dict[str, float]:
             store.create(about) as run,
         ):
             with run.append_stream(0) as stream:
-                for number, (kind, body) in enumerate(made(run.id)):
-                    stream.write(encode_record(kind, number, body))
+                for record in made(run.id):
+                    stream.write(record)
             path, step = run.path, run.step_folder(0)
         stream_bytes = os.stat(step / "stream.cbor").st_size
         sealing = peak_mib(SEAL, path)

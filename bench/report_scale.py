@@ -23,7 +23,7 @@ from pairs import write_results
 
 from rtgauge.stats import CountsBuilder
 from rtgauge.store import Store, new_run_id
-from rtgauge.stream import RecordType, encode_record
+from rtgauge.stream import StreamWriter, Tally
 from rtgauge.target.local import find_agent
 
 LIMITS = {"seconds": 15.0, "memory_mib": 1024.0, "report_mb": 3.0, "size_over_entropy": 1.15}
@@ -38,17 +38,12 @@ def write_stream(store: Store, document: dict[str, object], samples: int) -> flo
     entropy = 0.0
     with store.create(document) as folder:
         with folder.append_stream(0) as stream:
-            sequence = 0
-
-            def put(kind: RecordType, body: dict[str, object]) -> None:
-                nonlocal sequence
-                stream.write(encode_record(kind, sequence, body))
-                sequence += 1
-
-            put(RecordType.HEADER, header(str(document["id"])))
+            writer = StreamWriter()
+            stream.write(header(writer, str(document["id"])))
             for number in range(SERIES):
-                put(RecordType.SERIES, series(number))
-            totals = []
+                stream.write(series(writer, number, INTERVAL_NS))
+            last = (samples - 1) * INTERVAL_NS
+            tallies = [Tally(n, count=samples, last_due_ns=last) for n in range(SERIES)]
             for number in range(SERIES):
                 counts = CountsBuilder()
                 random = np.random.default_rng(number)
@@ -57,30 +52,11 @@ def write_stream(store: Store, document: dict[str, object], samples: int) -> flo
                     values = random.lognormal(math.log(5000), 0.25, count).astype("<i4")
                     values[random.random(count) < 1e-5] += 40_000
                     counts.add(values)
-                    put(
-                        RecordType.SAMPLES,
-                        {
-                            "series": number,
-                            "index": start,
-                            "due_ns": start * INTERVAL_NS,
-                            "samples": values,
-                        },
-                    )
+                    stream.write(writer.samples(number, start, start * INTERVAL_NS, values))
                 table = counts.build()
                 share = table.counts / table.count
                 entropy += float(-(table.counts * np.log2(share)).sum()) / 8
-                totals.append(
-                    {
-                        "series": number,
-                        "count": samples,
-                        "missed": 0,
-                        "lost": 0,
-                        "overruns": 0,
-                        "first_due_ns": 0,
-                        "last_due_ns": (samples - 1) * INTERVAL_NS,
-                    }
-                )
-            put(RecordType.TRAILER, trailer(sequence, samples, totals))
+            stream.write(writer.trailer(tallies, duration_ns=samples * INTERVAL_NS))
         folder.seal(0)
         document["state"] = "complete"
         folder.write_document(document)
@@ -88,54 +64,20 @@ def write_stream(store: Store, document: dict[str, object], samples: int) -> flo
     return entropy
 
 
-def header(run: str) -> dict[str, object]:
-    return {
-        "format": "rtgauge-stream",
-        "version": 1,
-        "agent": "0.1.0",
-        "libc": "none",
-        "compiler": "none",
-        "machine": os.uname().machine,
-        "run": run,
-        "step": 0,
-        "measurement": "timer",
-        "parameters": {"interval": {"asked": "20us", "effective": "20us"}},
-        "load": "idle",
-        "boot_id": "",
-        "privileged": True,
-        "counter": {"name": "none", "hz": 0},
-        "clock": {"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": 0},
-        "start_ns": 0,
-    }
+def header(writer: StreamWriter, run: str) -> bytes:
+    parameters = {"interval": {"asked": "20us", "effective": "20us"}}
+    return writer.header(
+        agent="0.1.0", machine=os.uname().machine, run=run, measurement="timer",
+        parameters=parameters,
+    )  # fmt: skip
 
 
-def series(number: int) -> dict[str, object]:
-    return {
-        "series": number,
-        "name": "latency",
-        "context": "user",
-        "cpu": number,
-        "thread": number,
-        "policy": "fifo",
-        "priority": 80,
-        "labels": {"method": "clock_nanosleep"},
-        "unit": "ns",
-        "scale": 1,
-        "interval_ns": INTERVAL_NS,
-        "histogram_only": False,
-    }
-
-
-def trailer(records: int, samples: int, totals: list[dict[str, int]]) -> dict[str, object]:
-    return {
-        "state": "complete",
-        "reason": "",
-        "remedy": "",
-        "duration_ns": samples * INTERVAL_NS,
-        "records": records,
-        "series": totals,
-        "cpu_ns": 0,
-    }
+def series(writer: StreamWriter, number: int, interval_ns: int) -> bytes:
+    labels = {"method": "clock_nanosleep"}
+    return writer.series(
+        number, "latency", cpu=number, thread=number, priority=80, labels=labels,
+        interval_ns=interval_ns,
+    )  # fmt: skip
 
 
 def document(samples: int) -> dict[str, object]:

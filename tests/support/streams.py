@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import reader_from_page
-from rtgauge.stream import FORMAT, VERSION, Record, RecordType, StreamReader, encode_record
+from rtgauge.stream import FORMAT, VERSION, Record, RecordType, StreamReader, StreamWriter, Tally
 
 CLOCKS = {"monotonic_ns": 5_000, "boottime_ns": 6_000, "realtime_ns": 1_700_000_000_000_000_000}
 
@@ -107,13 +107,15 @@ class Builder:
 
     def __init__(self, **header: Any) -> None:
         self.parts: list[bytes] = []
-        self.sequence = 0
+        self.writer = StreamWriter()
         self.series_seen: dict[int, dict[str, Any]] = {}
         self.add(RecordType.HEADER, header_body(**header))
 
     def add(self, kind: int, body: Mapping[str, object]) -> Builder:
-        self.parts.append(encode_record(kind, self.sequence, body))
-        self.sequence += 1
+        return self._put(self.writer.record(kind, body))
+
+    def _put(self, record: bytes) -> Builder:
+        self.parts.append(record)
         return self
 
     def series(self, series: int = 0, **changes: Any) -> Builder:
@@ -132,11 +134,7 @@ class Builder:
         """A block; without ``due_ns`` on the grid that begins at due time 0."""
         if due_ns < 0:
             due_ns = index * self.series_seen[series]["interval_ns"]
-        body: dict[str, Any] = {"series": series, "index": index, "due_ns": due_ns}
-        body["samples"] = np.asarray(values, dtype="<i4")
-        if gaps:
-            body["gaps"] = np.asarray(gaps, dtype="<i4").reshape(-1)
-        return self.add(RecordType.SAMPLES, body)
+        return self._put(self.writer.samples(series, index, due_ns, values, gaps))
 
     def gaps(self, series: int, index: int, gaps: Sequence[tuple[int, int]]) -> Builder:
         """The periods missed in a block that is not here."""
@@ -147,28 +145,19 @@ class Builder:
         return self.add(RecordType.HISTOGRAM, histogram_body(series, values, **changes))
 
     def event(self, event: str, time_ns: int = 0, **fields: Any) -> Builder:
-        return self.add(RecordType.EVENT, {"event": event, "time_ns": time_ns, **fields})
+        return self._put(self.writer.event(event, time_ns, **fields))
 
     def trailer(self, state: str = "complete", **changes: Any) -> Builder:
-        body = {
-            "state": state,
-            "reason": "",
-            "remedy": "",
-            "duration_ns": 1_000_000_000,
-            "records": self.sequence,
-            "series": [],
-            "cpu_ns": 1_000,
-        }
-        return self.add(RecordType.TRAILER, body | changes)
+        fields = {"state": state, "duration_ns": 1_000_000_000, "cpu_ns": 1_000, **changes}
+        return self._put(self.writer.trailer([], **fields))
 
     @property
     def data(self) -> bytes:
         return b"".join(self.parts)
 
 
-def totals(series: int, **changes: int) -> dict[str, int]:
-    zero = dict.fromkeys(("count", "missed", "lost", "overruns", "first_due_ns", "last_due_ns"), 0)
-    return {"series": series, **zero, **changes}
+def totals(series: int, **changes: Any) -> dict[str, int]:
+    return Tally(series, **changes).totals()
 
 
 def latencies(count: int, seed: int = 1, median: float = 8_000, sigma: float = 0.25) -> Any:

@@ -14,7 +14,7 @@ import streams
 from rtgauge import report
 from rtgauge.report.results import model
 from rtgauge.store import Store, StoredRun, new_run_id
-from rtgauge.stream import RecordType, encode_record
+from rtgauge.stream import StreamWriter, Tally
 
 INTERVAL = 100_000
 COUNT = 30_000
@@ -27,94 +27,32 @@ def written(data: Path, *, seal: bool) -> tuple[StoredRun, np.ndarray[Any, Any],
     values[20_000] = 4_950_000
     offsets = random.integers(0, 50_000, COUNT).astype(np.int32)
     document = dict(made.run([made.step(0, [], budget_ns=150_000)]).document, id=new_run_id())
-    records: list[tuple[RecordType, dict[str, Any]]] = []
-    head = {
-        "format": "rtgauge-stream",
-        "version": 1,
-        "agent": "0.1.0",
-        "libc": "glibc 2.36",
-        "compiler": "gcc",
-        "machine": "x86_64",
-        "run": document["id"],
-        "step": 0,
-        "measurement": "timer",
-        "parameters": {"interval": {"asked": "100us", "effective": "100us"}},
-        "load": "idle",
-        "boot_id": "b",
-        "privileged": True,
-        "counter": {"name": "none", "hz": 0},
-        "clock": {"monotonic_ns": 1, "boottime_ns": 1, "realtime_ns": 1},
-        "start_ns": 1,
-    }
-    records.append((RecordType.HEADER, head))
-    for number, name in enumerate(("latency", "dither")):
-        info = {
-            "series": number,
-            "name": name,
-            "context": "user",
-            "cpu": 0,
-            "thread": 0,
-            "policy": "fifo",
-            "priority": 95,
-            "labels": {},
-            "unit": "ns",
-            "scale": 1,
-            "interval_ns": INTERVAL,
-            "histogram_only": False,
-        }
-        if number:
-            info["companion"] = 0
-        records.append((RecordType.SERIES, info))
-    for start in range(0, COUNT, 2500):
-        part = slice(start, start + 2500)
-        body = {"index": start, "due_ns": start * INTERVAL}
-        records.append((RecordType.SAMPLES, {"series": 1, **body, "samples": offsets[part]}))
-        whole = [(start, start + 2500)]
-        around = [(start, 20_001), (20_050, start + 2500)]
-        for a, b in around if start <= 20_000 < start + 2500 else whole:
-            block = {"series": 0, "index": a, "due_ns": a * INTERVAL, "samples": values[a:b]}
-            records.append((RecordType.SAMPLES, block))
-    gap = {"event": "missed", "time_ns": 1, "series": 0, "index": 20_000, "count": 49}
-    records.append((RecordType.EVENT, gap))
-    totals = [
-        {
-            "series": 0,
-            "count": COUNT - 49,
-            "missed": 49,
-            "lost": 0,
-            "overruns": 1,
-            "first_due_ns": 0,
-            "last_due_ns": (COUNT - 1) * INTERVAL,
-        },
-        {
-            "series": 1,
-            "count": COUNT,
-            "missed": 0,
-            "lost": 0,
-            "overruns": 0,
-            "first_due_ns": 0,
-            "last_due_ns": (COUNT - 1) * INTERVAL,
-        },
+    writer = StreamWriter()
+    parameters = {"interval": {"asked": "100us", "effective": "100us"}}
+    records = [
+        writer.header(run=document["id"], measurement="timer", parameters=parameters),
+        writer.series(0, "latency", priority=95, interval_ns=INTERVAL),
+        writer.series(1, "dither", priority=95, interval_ns=INTERVAL, companion=0),
     ]
-    records.append(
-        (
-            RecordType.TRAILER,
-            {
-                "state": "complete",
-                "reason": "",
-                "remedy": "",
-                "duration_ns": COUNT * INTERVAL,
-                "records": len(records),
-                "series": totals,
-                "cpu_ns": 1,
-            },
-        )
-    )
+    for start in range(0, COUNT, 2500):
+        stop = start + 2500
+        records.append(writer.samples(1, start, start * INTERVAL, offsets[start:stop]))
+        whole = [(start, stop)]
+        around = [(start, 20_001), (20_050, stop)]
+        for a, b in around if start <= 20_000 < stop else whole:
+            records.append(writer.samples(0, a, a * INTERVAL, values[a:b]))
+    records.append(writer.missed(0, 20_000, 49, 1))
+    last_due = (COUNT - 1) * INTERVAL
+    tallies = [
+        Tally(0, count=COUNT - 49, missed=49, overruns=1, last_due_ns=last_due),
+        Tally(1, count=COUNT, last_due_ns=last_due),
+    ]
+    records.append(writer.trailer(tallies, duration_ns=COUNT * INTERVAL))
     with Store.open(data=data) as store:
         with store.create(document) as folder:
             with folder.append_stream(0) as file:
-                for number, (kind, body) in enumerate(records):
-                    file.write(encode_record(kind, number, body))
+                for record in records:
+                    file.write(record)
             if seal:
                 folder.seal(0)
             folder.write_document(document)

@@ -31,6 +31,7 @@ from rtgauge.stream import (
     Samples,
     SeriesInfo,
     StreamReader,
+    Tally,
     Trailer,
     Work,
     encode_record,
@@ -189,9 +190,9 @@ def test_times_and_numbers_of_samples_are_limited() -> None:
         Builder().series(0, scale=2**29 + 1),
     ]
     for stream in good:
-        assert len(StreamReader().feed(stream.data)) == stream.sequence
+        assert len(StreamReader().feed(stream.data)) == stream.writer.sequence
     for stream in bad:
-        assert len(StreamReader().feed(stream.data)) == stream.sequence - 1
+        assert len(StreamReader().feed(stream.data)) == stream.writer.sequence - 1
 
 
 def test_a_series_does_not_end_before_it_begins() -> None:
@@ -213,9 +214,9 @@ def test_cut_and_incomplete_streams_say_so() -> None:
 
 def test_lost_records_are_counted() -> None:
     stream = Builder().series(0)
-    stream.sequence += 5
+    stream.writer.sequence += 5
     stream.event("message", text="x")
-    stream.sequence += 2
+    stream.writer.sequence += 2
     reader = StreamReader()
     reader.feed(stream.trailer().data)
     end = reader.finish()
@@ -238,7 +239,7 @@ def test_what_follows_the_trailer_is_dropped() -> None:
 
 def test_sequence_must_grow() -> None:
     stream = Builder().series(0)
-    stream.sequence = 1
+    stream.writer.sequence = 1
     assert reason_of(stream.trailer().data) == "record 2: its sequence number is 1"
 
 
@@ -710,7 +711,7 @@ def masses(rng: random.Random) -> bytes:
     builder = Builder().series(0, interval_ns=20_000).series(300, interval_ns=0)
     index = 0
     for _ in range(30):
-        builder.sequence += rng.choice((0, 0, 1, 300, 70_000))
+        builder.writer.sequence += rng.choice((0, 0, 1, 300, 70_000))
         index += rng.choice((1, 30, 300, 70_000, 1 << 33))
         series = rng.choice((0, 300))
         if rng.random() < 0.5:
@@ -753,3 +754,14 @@ def reason_in(data: bytes) -> str:
     reader = StreamReader()
     reader.feed(data)
     return reader.finish().reason
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-2000, 2000), max_size=8), st.data())
+def test_a_tally_counts_as_the_page_says(values: list[int], data: st.DataObject) -> None:
+    """In one part or two; sums beyond 64 bits as well."""
+    part = data.draw(st.integers(0, len(values)))
+    tally = Tally(3, missed=2)
+    for piece in (values[:part], values[part:]):
+        tally.add(np.array(piece, np.int64))
+    assert tally.histogram() == streams.histogram_body(3, values, missed=2)
+    assert tally.totals() == streams.totals(3, count=len(values), missed=2)

@@ -27,9 +27,8 @@ from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
 from rtgauge.capture.recording import TIME_LIMIT, Levels, Lines, Recording, opened
 from rtgauge.capture.waveforms import waveforms
 from rtgauge.errors import StoreError, UsageError
-from rtgauge.stats import bucket_of
 from rtgauge.store import Store, new_run_id
-from rtgauge.stream import RecordType, encode_record
+from rtgauge.stream import StreamWriter, Tally
 from rtgauge.units import format_duration
 
 __all__ = ["ANSWER_EDGES", "CATALOGUE", "EDGES", "Imported", "Wanted", "import_capture"]
@@ -40,7 +39,6 @@ NS: Final = 10**9
 BLOCK: Final = 4096
 """Samples in a record: with as many gaps it still fits."""
 INT32: Final = 2**31 - 1
-SUB_BITS: Final = 7
 LATEST_S: Final = float(2**33)
 """The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
 TOLD: Final = 5
@@ -168,13 +166,12 @@ def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
             )
         lines = recording.lines(event, answer, Levels(wanted.threshold, wanted.hysteresis))
         found = find(lines, wanted)
-        stream = _Stream()
         run = new_run_id()
         when = min(max(os.stat(path).st_mtime, 0.0), LATEST_S)
         about = _about(path, recording, lines, digest, asked, (event, answer))
         parameters = _parameters(wanted, found, lines, (event, answer))
         document = _document(run, path, wanted, about, parameters, found, lines, when)
-        records = stream.records(run, parameters, found, lines, recording, wanted, when)
+        records = _records(run, parameters, found, lines, recording, wanted, when)
         _write(store, document, when, records)
     return Imported(run, True, len(found.events), found.answers.answered)
 
@@ -253,161 +250,98 @@ def find(lines: Lines, wanted: Wanted) -> Found:
 # --- the stream ----------------------------------------------------------------------------------
 
 
-class _Stream:
-    """Writes the records of the step, numbered."""
+_FACTS: Final = {"agent.version": __version__}
 
-    def __init__(self) -> None:
-        self._sequence = 0
 
-    def _record(self, kind: RecordType, body: dict[str, Any]) -> bytes:
-        data = encode_record(kind, self._sequence, body)
-        self._sequence += 1
-        return data
+def _header(
+    writer: StreamWriter,
+    run: str,
+    measurement: str,
+    parameters: dict[str, str],
+    when: float,
+    load: str = "unknown",
+) -> bytes:
+    """Nothing is known of the system under test."""
+    return writer.header(
+        agent=__version__,
+        run=run,
+        measurement=measurement,
+        parameters={name: {"asked": text, "effective": text} for name, text in parameters.items()},
+        load=load,
+        privileged=False,
+        clock={"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": int(when * NS)},
+    )
 
-    def environment(self, run: str, when: float) -> bytes:
-        """The stream of ``environment.cbor``: nothing is known of the system under test."""
-        header = self._header(run, "environment", {}, when)
-        facts = {"facts": {"agent.version": __version__}}
-        return self._record(RecordType.HEADER, header) + self._record(RecordType.ENVIRONMENT, facts)
 
-    @staticmethod
-    def _header(
-        run: str, measurement: str, parameters: dict[str, str], when: float, load: str = "unknown"
-    ) -> Any:
-        return {
-            "format": "rtgauge-stream",
-            "version": 1,
-            "agent": __version__,
-            "libc": "",
-            "compiler": "",
-            "machine": "",
-            "run": run,
-            "step": 0,
-            "measurement": measurement,
-            "parameters": {
-                name: {"asked": text, "effective": text} for name, text in parameters.items()
-            },
-            "load": load,
-            "boot_id": "",
-            "privileged": False,
-            "counter": {"name": "none", "hz": 0},
-            "clock": {"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": int(when * NS)},
-            "start_ns": 0,
-        }
+def _records(
+    run: str,
+    parameters: dict[str, str],
+    found: Found,
+    lines: Lines,
+    recording: Recording,
+    wanted: Wanted,
+    when: float,
+) -> Iterator[bytes]:
+    """The whole stream."""
+    writer = StreamWriter()
+    events, interval_ns = len(found.events), found.interval_ns
+    yield _header(writer, run, "log-host", parameters, when, wanted.load)
+    yield writer.environment(_FACTS)
+    for name, fact in waveforms(lines, found.events, found.answers.delay):
+        yield writer.environment({name: fact})
+    shifted = bool(np.any(found.offset))
+    kept = shifted and bool(np.all(np.abs(found.offset) <= INT32))
+    declared: dict[str, Any] = {
+        "context": wanted.context, "cpu": -1, "thread": -1, "policy": "",
+        "interval_ns": interval_ns,
+    }  # fmt: skip
+    yield writer.series(0, "response", **declared)
+    if kept:
+        yield writer.series(1, "offset", **declared, companion=0)
+    for text in _remarks(found, lines, recording, shifted and not kept):
+        yield writer.event("message", text=text)
+    due = np.flatnonzero(~np.isnan(found.delay)).astype(np.int64)
+    value = np.rint(found.delay[due]).astype(np.int64)
+    yield from _samples(writer, due, value, found)
+    last_due = (events - 1) * interval_ns
+    gaps = int(np.count_nonzero(np.diff(due, prepend=-1, append=events) > 1))
+    missed = events - len(due)
+    tallies = [Tally(0, missed=missed, last_due_ns=last_due)]
+    tallies[0].add(value)
+    if kept:
+        for start in range(0, events, BLOCK):
+            part = found.offset[start : start + BLOCK]
+            yield writer.samples(1, start, start * interval_ns, part)
+        tallies.append(Tally(1, last_due_ns=last_due))
+        tallies[1].add(found.offset)
+    for tally in tallies:
+        yield writer.histogram(tally)
+    tallies[0].overruns = gaps
+    yield _answers_table(writer, found)
+    yield writer.verdict("every-event-answered", *_verdict(found))
+    yield writer.trailer(tallies, duration_ns=round(lines.length * NS / lines.rate))
 
-    def records(
-        self,
-        run: str,
-        parameters: dict[str, str],
-        found: Found,
-        lines: Lines,
-        recording: Recording,
-        wanted: Wanted,
-        when: float,
-    ) -> Iterator[bytes]:
-        """The whole stream."""
-        header = self._header(run, "log-host", parameters, when, wanted.load)
-        yield self._record(RecordType.HEADER, header)
-        yield self._record(RecordType.ENVIRONMENT, {"facts": {"agent.version": __version__}})
-        for name, fact in waveforms(lines, found.events, found.answers.delay):
-            yield self._record(RecordType.ENVIRONMENT, {"facts": {name: fact}})
-        shifted = bool(np.any(found.offset))
-        kept = shifted and bool(np.all(np.abs(found.offset) <= INT32))
-        yield self._record(RecordType.SERIES, _series(0, "response", wanted.context, found))
-        if kept:
-            yield self._record(
-                RecordType.SERIES,
-                {**_series(1, "offset", wanted.context, found), "companion": 0},
+
+def _samples(writer: StreamWriter, due: Int64, value: Int64, found: Found) -> Iterator[bytes]:
+    """Blocks of samples, with the events between that have none as gaps or ``missed``."""
+    reached = -1
+    for start in range(0, len(due), BLOCK):
+        index, samples = due[start : start + BLOCK], value[start : start + BLOCK]
+        first = int(index[0])
+        if first > reached + 1:
+            yield writer.missed(0, reached, first - reached - 1)
+        gaps = np.diff(index) - 1
+        at = np.flatnonzero(gaps)
+        pairs = np.stack((at + 1, gaps[at]), axis=1)
+        yield writer.samples(0, first, first * found.interval_ns, samples, pairs)
+        for k in np.flatnonzero(samples > INT32).tolist():
+            number, whole = int(index[k]), int(samples[k])
+            yield writer.event(
+                "wide", number * found.interval_ns, series=0, index=number, value=whole
             )
-        for text in _remarks(found, lines, recording, shifted and not kept):
-            yield self._record(RecordType.EVENT, {"event": "message", "time_ns": 0, "text": text})
-        due = np.flatnonzero(~np.isnan(found.delay)).astype(np.int64)
-        value = np.rint(found.delay[due]).astype(np.int64)
-        yield from self._samples(due, value, found)
-        if kept:
-            for start in range(0, len(found.offset), BLOCK):
-                part = found.offset[start : start + BLOCK]
-                yield self._record(RecordType.SAMPLES, {
-                    "series": 1, "index": start, "due_ns": start * found.interval_ns,
-                    "samples": part.astype(np.int32),
-                })  # fmt: skip
-        yield self._snapshot(0, value, len(found.events) - len(due))
-        if kept:
-            yield self._snapshot(1, found.offset, 0)
-        yield self._record(RecordType.TABLE, _answers_table(found))
-        yield self._record(RecordType.VERDICT, _verdict(found))
-        duration = round(lines.length * NS / lines.rate)
-        last_due = (len(found.events) - 1) * found.interval_ns
-        totals = {"lost": 0, "overruns": 0, "first_due_ns": 0, "last_due_ns": last_due}
-        gaps = int(np.count_nonzero(np.diff(due, prepend=-1, append=len(found.events)) > 1))
-        series = [{"series": 0, "count": len(due), "missed": len(found.events) - len(due),
-                   **totals, "overruns": gaps}]  # fmt: skip
-        if kept:
-            series.append({"series": 1, "count": len(found.events), "missed": 0, **totals})
-        yield self._record(RecordType.TRAILER, {
-            "state": "complete", "reason": "", "remedy": "", "duration_ns": duration,
-            "records": self._sequence, "series": series, "cpu_ns": 0,
-        })  # fmt: skip
-
-    def _samples(self, due: Int64, value: Int64, found: Found) -> Iterator[bytes]:
-        """Blocks of samples, with the events between that have none as gaps or ``missed``."""
-        reached = -1
-        for start in range(0, len(due), BLOCK):
-            index, samples = due[start : start + BLOCK], value[start : start + BLOCK]
-            first = int(index[0])
-            if first > reached + 1:
-                yield self._missed(reached, first - reached - 1)
-            gaps = np.diff(index) - 1
-            at = np.flatnonzero(gaps)
-            body: dict[str, Any] = {
-                "series": 0,
-                "index": first,
-                "due_ns": first * found.interval_ns,
-                "samples": np.minimum(samples, INT32).astype(np.int32),
-            }
-            if len(at):
-                pairs = np.stack((at + 1, gaps[at]), axis=1).ravel()
-                body["gaps"] = np.asarray(pairs, np.int32)
-            yield self._record(RecordType.SAMPLES, body)
-            for k in np.flatnonzero(samples > INT32).tolist():
-                yield self._record(RecordType.EVENT, {
-                    "event": "wide", "time_ns": int(index[k]) * found.interval_ns, "series": 0,
-                    "index": int(index[k]), "value": int(samples[k]),
-                })  # fmt: skip
-            reached = int(index[-1])
-        if reached + 1 < len(found.events):
-            yield self._missed(reached, len(found.events) - 1 - reached)
-
-    def _missed(self, index: int, count: int) -> bytes:
-        return self._record(RecordType.EVENT, {
-            "event": "missed", "time_ns": 0, "series": 0, "index": index, "count": count,
-        })  # fmt: skip
-
-    def _snapshot(self, series: int, value: Int64, missed: int) -> bytes:
-        buckets, counts = np.unique(bucket_of(value, SUB_BITS), return_counts=True)
-        pairs = np.stack((buckets, counts), axis=1).ravel().tolist()
-        return self._record(RecordType.HISTOGRAM, {
-            "series": series, "count": len(value), "min": int(value.min()) if len(value) else 0,
-            "max": int(value.max()) if len(value) else 0, "sum": int(value.sum()),
-            "missed": missed, "lost": 0, "overruns": 0, "sub_bits": SUB_BITS, "buckets": pairs,
-        })  # fmt: skip
-
-
-def _series(number: int, name: str, context: str, found: Found) -> dict[str, Any]:
-    return {
-        "series": number,
-        "name": name,
-        "context": context,
-        "cpu": -1,
-        "thread": -1,
-        "policy": "",
-        "priority": 0,
-        "labels": {},
-        "unit": "ns",
-        "scale": 1,
-        "interval_ns": found.interval_ns,
-        "histogram_only": False,
-    }
+        reached = int(index[-1])
+    if reached + 1 < len(found.events):
+        yield writer.missed(0, reached, len(found.events) - 1 - reached)
 
 
 def error_ns(lines: Lines) -> float:
@@ -460,19 +394,22 @@ def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> I
         yield "The events are too far from a regular grid: the times shown for them are nominal"
 
 
-def _answers_table(found: Found) -> dict[str, Any]:
-    names = ("raised", "answered", "unanswered", "late", "double", "lost", "ambiguous")
+def _answers_table(writer: StreamWriter, found: Found) -> bytes:
     answered = found.answers.answered
-    row = [len(found.events), answered, len(found.events) - answered, found.answers.late,
-           found.answers.double, 0, found.answers.ambiguous]  # fmt: skip
-    return {
-        "name": "answers",
-        "columns": [{"name": name, "unit": "count"} for name in names],
-        "rows": [row],
+    row = {
+        "raised": len(found.events),
+        "answered": answered,
+        "unanswered": len(found.events) - answered,
+        "late": found.answers.late,
+        "double": found.answers.double,
+        "lost": 0,
+        "ambiguous": found.answers.ambiguous,
     }
+    return writer.table("answers", dict.fromkeys(row, "count"), list(row.values()))
 
 
-def _verdict(found: Found) -> dict[str, Any]:
+def _verdict(found: Found) -> tuple[str, str, str]:
+    """Result, evidence and remedy."""
     missing = np.flatnonzero(np.isnan(found.delay))
     events, late = len(found.events), found.answers.late
     if not len(missing) and not late and found.answers.ambiguous:
@@ -504,14 +441,9 @@ def _verdict(found: Found) -> dict[str, Any]:
                     f"no {name} edge was answered: if events are {other} edges alone, "
                     f"import it with --edge {other}"
                 )
-    return {
-        "rule": "every-event-answered",
-        "result": "fail"
-        if len(missing) or late
-        else ("inconclusive" if found.answers.ambiguous else "pass"),
-        "evidence": evidence,
-        "remedy": remedy,
-    }
+    if len(missing) or late:
+        return "fail", evidence, remedy
+    return "inconclusive" if found.answers.ambiguous else "pass", evidence, remedy
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -628,7 +560,9 @@ def _document(
 def _write(store: Store, document: dict[str, Any], when: float, records: Iterator[bytes]) -> None:
     with store.create(document) as folder:
         try:
-            folder.save_environment(_Stream().environment(document["id"], when))
+            writer = StreamWriter()
+            header = _header(writer, document["id"], "environment", {}, when)
+            folder.save_environment(header + writer.environment(_FACTS))
             with folder.append_stream(0) as stream:
                 for data in records:
                     stream.write(data)

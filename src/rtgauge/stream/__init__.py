@@ -28,7 +28,6 @@ from rtgauge.stream.bodies import (
     VERSION,
     wrong_totals,
 )
-from rtgauge.stream.writer import encode_record
 from rtgauge.stream.reader import BODY_LIMIT, READ_SIZE, StreamReader, read_stream
 from rtgauge.stream.records import (
     Ambience,
@@ -56,6 +55,7 @@ from rtgauge.stream.records import (
     Verdict,
     Work,
 )
+from rtgauge.stream.writer import StreamWriter, Tally, encode_record
 
 __all__ = [
     "BODY_LIMIT",
@@ -86,7 +86,9 @@ __all__ = [
     "Span",
     "StreamEnd",
     "StreamReader",
+    "StreamWriter",
     "Table",
+    "Tally",
     "Trailer",
     "Verdict",
     "Work",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rtgauge.catalogue import Catalogue, Measurement
 from rtgauge.clock import Clock, FakeClock, RealClock
 from rtgauge.errors import TargetError, UsageError, nearest
-from rtgauge.stream import RecordType, encode_record
+from rtgauge.stream import RecordType, StreamWriter, Tally
 from rtgauge.units import parse_cpus
 
 __all__ = ["CATALOGUE", "FAULTS", "FakeAgent", "FakeTarget"]
@@ -32,8 +32,8 @@ __all__ = ["CATALOGUE", "FAULTS", "FakeAgent", "FakeTarget"]
 NS: Final = 10**9
 BLOCK_NS: Final = NS // 4
 SNAPSHOT_NS: Final = 5 * NS
+PART: Final = 15_000  # samples in one record
 CPUS: Final = 2
-SUB_BITS: Final = 7
 INT32: Final = 2**31
 # Samples after which goes wrong what would half way, where no end is known.
 HALF_WAY: Final = 50
@@ -395,13 +395,9 @@ class FakeTarget:
 
     def environment(self) -> bytes:
         """Header and environment of the made-up machine."""
-        writer = _Writer()
-        header = _header(
-            self.clock, "", 0, "environment", {}, "idle", "unprivileged" not in self._faults
-        )
-        return writer.record(RecordType.HEADER, header) + writer.record(
-            RecordType.ENVIRONMENT, {"facts": self._facts()}
-        )
+        writer, privileged = StreamWriter(), "unprivileged" not in self._faults
+        header = _header(writer, self.clock, privileged, measurement="environment")
+        return header + writer.environment(self._facts())
 
     def start(self, arguments: Sequence[str]) -> FakeAgent:
         """Start a made-up agent; calibrations have no faults, so that each comes but once."""
@@ -485,78 +481,35 @@ def _parts_of_load(catalogue: Catalogue, text: str, command: str) -> dict[str, s
     return {**units, "command": "ms"} if command else units
 
 
-class _Writer:
-    """Numbers records."""
-
-    def __init__(self) -> None:
-        self.sequence = 0
-
-    def record(self, kind: RecordType, body: dict[str, Any]) -> bytes:
-        data = encode_record(kind, self.sequence, body)
-        self.sequence += 1
-        return data
-
-
 def _clocks(clock: Clock) -> dict[str, int]:
     passed = int(clock.monotonic() * NS)
     realtime = min(int(clock.now().timestamp() * NS), 2**63 - 1)
     return {"monotonic_ns": passed, "boottime_ns": passed, "realtime_ns": realtime}
 
 
-def _header(
-    clock: Clock,
-    run: str,
-    step: int,
-    measurement: str,
-    parameters: Mapping[str, Mapping[str, str | None]],
-    load: str,
-    privileged: bool,
-) -> dict[str, Any]:
-    return {
-        "format": "rtgauge-stream",
-        "version": 1,
-        "agent": "fake",
-        "libc": "none",
-        "compiler": "none",
-        "machine": "x86_64",
-        "run": run,
-        "step": step,
-        "measurement": measurement,
-        "parameters": {name: dict(value) for name, value in parameters.items()},
-        "load": load,
-        "boot_id": "00000000-0000-4000-8000-00000000fa4e",
-        "privileged": privileged,
-        "counter": {"name": "none", "hz": 0},
-        "clock": _clocks(clock),
-        "start_ns": int(clock.monotonic() * NS),
-    }
-
-
-def _bucket(value: int) -> int:
-    if value < 0:
-        return -1 - _bucket(-1 - value)
-    if value < 2 << SUB_BITS:
-        return value
-    high = value.bit_length() - 1
-    return ((high - SUB_BITS) << SUB_BITS) + (value >> (high - SUB_BITS))
+def _header(writer: StreamWriter, clock: Clock, privileged: bool, **fields: object) -> bytes:
+    return writer.header(
+        agent="fake",
+        libc="none",
+        compiler="none",
+        machine="x86_64",
+        boot_id="00000000-0000-4000-8000-00000000fa4e",
+        privileged=privileged,
+        clock=_clocks(clock),
+        start_ns=int(clock.monotonic() * NS),
+        **fields,
+    )
 
 
 class _FakeSeries:
     """The samples of one series and what is counted of them."""
 
-    def __init__(self, number: int, declaration: dict[str, Any], seed: Sequence[int]) -> None:
-        self.number = number
+    def __init__(self, declaration: dict[str, Any], seed: Sequence[int]) -> None:
         self.declaration = declaration
+        self.tally = Tally(declaration["series"])
         self.random = np.random.default_rng(list(seed))
-        self.count = 0
-        self.sum = 0
-        self.min = 0
-        self.max = 0
-        self.last_due_ns = 0
-        self.missed = 0
-        self.buckets: dict[int, int] = {}
 
-    def draw(self, count: int, factor: int) -> NDArray[np.int32]:
+    def draw(self, count: int, factor: int) -> NDArray[np.int64]:
         """The next samples: a body of a few microseconds and a thin tail."""
         if self.declaration["unit"] == "count":
             values = self.random.integers(0, 12, count)
@@ -565,42 +518,8 @@ class _FakeSeries:
             values[self.random.random(count) < 0.001] *= 8
             values *= factor
         values = np.minimum(values, INT32 - 1)
-        found, counts = np.unique(values, return_counts=True)
-        for value, number in zip(found.tolist(), counts.tolist(), strict=True):
-            bucket = _bucket(value)
-            self.buckets[bucket] = self.buckets.get(bucket, 0) + number
-        low, high = int(found[0]), int(found[-1])
-        self.min = low if self.count == 0 else min(self.min, low)
-        self.max = high if self.count == 0 else max(self.max, high)
-        self.sum += int(values.sum())
-        self.count += count
-        return values.astype(np.int32)
-
-    def snapshot(self) -> dict[str, Any]:
-        pairs = [number for pair in sorted(self.buckets.items()) for number in pair]
-        return {
-            "series": self.number,
-            "count": self.count,
-            "min": self.min,
-            "max": self.max,
-            "sum": self.sum,
-            "missed": self.missed,
-            "lost": 0,
-            "overruns": 0,
-            "sub_bits": SUB_BITS,
-            "buckets": pairs,
-        }
-
-    def totals(self) -> dict[str, int]:
-        return {
-            "series": self.number,
-            "count": self.count,
-            "missed": self.missed,
-            "lost": 0,
-            "overruns": 0,
-            "first_due_ns": 0,
-            "last_due_ns": self.last_due_ns,
-        }
+        self.tally.add(values)
+        return values
 
 
 class FakeAgent:
@@ -622,7 +541,7 @@ class FakeAgent:
         self._stopped = False
         self._code: int | None = None
         self._messages = ""
-        self._writer = _Writer()
+        self._writer = StreamWriter()
         self._blocks = self._produce()
         self._due, self._next = next(self._blocks)
 
@@ -696,16 +615,15 @@ class FakeAgent:
             name: {"asked": text if name in request.given else None, "effective": text}
             for name, text in request.parameters.items()
         }
-        header = _header(
-            self._clock, request.run, request.step, request.measurement.name, parameters,
-            request.load, privileged,
-        )  # fmt: skip
+        more: dict[str, object] = {"version": 99} if "newer" in self._faults else {}
         if request.command:
-            header["load_command"] = request.command
+            more["load_command"] = request.command
         if request.disturb:
-            header["disturb"] = request.disturb
-        if "newer" in self._faults:
-            header["version"] = 99
+            more["disturb"] = request.disturb
+        header = _header(
+            writer, self._clock, privileged, run=request.run, step=request.step,
+            measurement=request.measurement.name, parameters=parameters, load=request.load, **more,
+        )  # fmt: skip
         setting = {
             "name": "/proc/sys/kernel/sched_rt_runtime_us",
             "asked": "-1",
@@ -715,9 +633,7 @@ class FakeAgent:
         }
         yield (
             0.0,
-            writer.record(RecordType.HEADER, header)
-            + writer.record(RecordType.ENVIRONMENT, {"facts": dict(self._facts)})
-            + writer.record(RecordType.SETTING, setting),
+            header + writer.environment(self._facts) + writer.record(RecordType.SETTING, setting),
         )
         if "skipped" in self._faults or request.measurement.name == "telescope":
             yield 0.0, self._trailer([], 0, "skipped", "there is no such device here", "add one")
@@ -727,7 +643,7 @@ class FakeAgent:
     def _measure(self) -> Iterator[tuple[float, bytes]]:
         request, writer = self._request, self._writer
         series = self._series()
-        declared = [writer.record(RecordType.SERIES, one.declaration) for one in series]
+        declared = [writer.series(**one.declaration) for one in series]
         if "unready" in self._faults:
             reason = "load sched was not ready after 10 s"
             end = self._trailer(series, 0, "failed", reason, "ask for less of it")
@@ -770,7 +686,7 @@ class FakeAgent:
                 snapshot += SNAPSHOT_NS
                 data += writer.record(RecordType.CLOCK, _clocks(self._clock))
                 for one in series:
-                    data += writer.record(RecordType.HISTOGRAM, one.snapshot())
+                    data += writer.histogram(one.tally)
             yield now / NS, data
         now = done * interval * self._grid
         yield now / NS, self._results() + self._trailer(series, now, state, reason, remedy)
@@ -806,44 +722,38 @@ class FakeAgent:
                 declaration = {
                     "series": number,
                     "name": entry.name,
-                    "context": "user",
                     "cpu": cpu,
                     "thread": thread,
                     "policy": "fifo" if privileged else "other",
                     "priority": request.number("priority") if privileged else 0,
                     "labels": dict(labels),
                     "unit": entry.unit,
-                    "scale": 1,
                     "interval_ns": request.number("interval"),
                     "histogram_only": request.histogram_only,
                 }
-                series.append(_FakeSeries(number, declaration, (request.step, number)))
+                series.append(_FakeSeries(declaration, (request.step, number)))
         return series
 
     def _block(self, series: _FakeSeries, first: int, size: int, interval: int) -> bytes:
         samples = series.draw(size, 1000 if "late" in self._faults else 1)
         first *= self._grid
         passed = self._passed_over(series, first, interval) if first and self._grid > 1 else b""
-        series.last_due_ns = (first + size - 1) * interval
+        series.tally.last_due_ns = (first + size - 1) * interval
         if series.declaration["histogram_only"]:
             return passed
-        body = {
-            "series": series.number,
-            "index": first,
-            "due_ns": first * interval,
-            "samples": samples,
-        }
         return passed + b"".join(
-            self._writer.record(RecordType.SAMPLES, part) for part in _parts(body, interval)
+            self._writer.samples(
+                series.tally.series, first + at, (first + at) * interval, samples[at : at + PART]
+            )
+            for at in range(0, size, PART)
         )
 
     def _passed_over(self, series: _FakeSeries, first: int, interval: int) -> bytes:
         """The periods that were missed between the last sample and this one."""
-        last = series.last_due_ns // interval
-        series.missed += first - last - 1
-        body = {"event": "missed", "time_ns": first * interval, "series": series.number,
-                "index": last, "count": first - last - 1}  # fmt: skip
-        return self._writer.record(RecordType.EVENT, body)
+        tally = series.tally
+        last = tally.last_due_ns // interval
+        tally.missed += first - last - 1
+        return self._writer.missed(tally.series, last, first - last - 1, first * interval)
 
     def _fault_now(
         self, done: int, total: float, series: list[_FakeSeries]
@@ -865,7 +775,7 @@ class FakeAgent:
         writer = self._writer
         now = self._due
         if "cut" in faults:
-            whole = writer.record(RecordType.HISTOGRAM, series[0].snapshot())
+            whole = writer.histogram(series[0].tally)
             yield now, whole[: len(whole) // 2]
             self._code = -signal.SIGSEGV
             yield now, b""
@@ -888,9 +798,8 @@ class FakeAgent:
             del self._faults["lost"]
         elif faults & {"load-dies", "load-stalls"}:
             self._faults.pop("load-stalls", None)
-            body = {"event": "load", "time_ns": int(now * NS), "load": "sched",
-                    "message": "killed by signal 9"}  # fmt: skip
-            yield now, writer.record(RecordType.EVENT, body)
+            message = "killed by signal 9"
+            yield now, writer.event("load", int(now * NS), load="sched", message=message)
         return
 
     def _work(self, start: int, end: int) -> bytes:
@@ -904,45 +813,26 @@ class FakeAgent:
     def _results(self) -> bytes:
         records = b""
         for table in self._request.measurement.tables:
-            body = {"name": table.name,
-                    "columns": [{"name": "number", "unit": ""}, {"name": "size", "unit": "ns"}],
-                    "rows": [[0, 12], [1, 15]]}  # fmt: skip
-            records += self._writer.record(RecordType.TABLE, body)
+            columns = {"number": "", "size": "ns"}
+            records += self._writer.table(table.name, columns, [0, 12], [1, 15])
         failed = "verdict-fails" in self._faults
         for rule in self._request.measurement.verdicts:
-            verdict = {"rule": rule.rule, "result": "fail" if failed else "pass",
-                       "evidence": "it did not" if failed else "it did",
-                       "remedy": "pull harder" if failed else ""}  # fmt: skip
-            records += self._writer.record(RecordType.VERDICT, verdict)
+            found = ("fail", "it did not", "pull harder") if failed else ("pass", "it did")
+            records += self._writer.verdict(rule.rule, *found)
         return records
 
     def _trailer(
         self, series: list[_FakeSeries], duration_ns: int, state: str, reason: str, remedy: str
     ) -> bytes:
-        data = b"".join(self._writer.record(RecordType.HISTOGRAM, one.snapshot()) for one in series)
+        data = b"".join(self._writer.histogram(one.tally) for one in series)
         verdict = 3 if "verdict-fails" in self._faults and self._request.measurement.verdicts else 0
         codes = {"complete": verdict, "interrupted": 4, "failed": 1, "skipped": 77}
         self._code = codes[state]
-        body = {
-            "state": state,
-            "reason": reason,
-            "remedy": remedy,
-            "duration_ns": duration_ns,
-            "records": self._writer.sequence,
-            "series": [one.totals() for one in series],
-            "cpu_ns": duration_ns // 100,
-        }
-        return data + self._writer.record(RecordType.TRAILER, body)
-
-
-def _parts(body: dict[str, Any], interval: int) -> Iterator[dict[str, Any]]:
-    """A block cut into records of at most 64 KiB."""
-    limit = 15_000
-    samples = body["samples"]
-    for start in range(0, len(samples), limit):
-        yield {
-            **body,
-            "index": body["index"] + start,
-            "due_ns": body["due_ns"] + start * interval,
-            "samples": samples[start : start + limit],
-        }
+        return data + self._writer.trailer(
+            [one.tally for one in series],
+            state=state,
+            reason=reason,
+            remedy=remedy,
+            duration_ns=duration_ns,
+            cpu_ns=duration_ns // 100,
+        )
