@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lines/gpio.h"
+#include "lines/line.h"
 
 #define GPIO_FOLDER "/dev"
 #define GPIO_CONSUMER "rtgauge"
@@ -175,28 +175,6 @@ static int gpio_parse_line(int chip, const struct gpiochip_info *chip_info, cons
 			   word);
 }
 
-int gpio_split(const char *text, int words, char chip[64], char lines[3][40])
-{
-	const char *end = text + strlen(text);
-
-	for (int i = words - 1; i >= 0; i--) {
-		const char *start = end;
-
-		while (start > text && start[-1] != ':')
-			start--;
-		if (start <= text || end == start || end - start >= 40)
-			return -EINVAL;
-		memcpy(lines[i], start, (size_t)(end - start));
-		lines[i][end - start] = '\0';
-		end = start - 1;
-	}
-	if (end == text || end - text >= 64)
-		return -EINVAL;
-	memcpy(chip, text, (size_t)(end - text));
-	chip[end - text] = '\0';
-	return 0;
-}
-
 static int gpio_no_chip(const struct line *line, int err, const char *chip, struct message *why)
 {
 	char chips[200];
@@ -253,7 +231,7 @@ static int gpio_parse_mark(struct line *line, struct message *why)
 	char chip[64] = "", words[3][40];
 	int fd, err;
 
-	if (gpio_split(line->text, 1, chip, words))
+	if (line_split(line->text, 1, chip, words))
 		return message_set(why, -EINVAL, "give it as gpio:CHIP:LINE: gpio:gpiochip0:17",
 				   "'%.80s' is no chip and one of its lines", line->text);
 	fd = gpio_find(chip, line->pins.path, &info);
@@ -277,11 +255,11 @@ static int gpio_parse(struct line *line, struct message *why)
 	if (line->how.marks)
 		return gpio_parse_mark(line, why);
 	/* a chip's label may have colons: the longer notation is tried first */
-	if (line->how.asks && !gpio_split(line->text, 3, chip, words))
+	if (line->how.asks && !line_split(line->text, 3, chip, words))
 		fd = gpio_find(chip, line->pins.path, &info);
 	if (fd < 0) {
 		count = 2;
-		if (gpio_split(line->text, 2, chip, words))
+		if (line_split(line->text, 2, chip, words))
 			return message_set(why, -EINVAL,
 					   "give it as CHIP:OUTPUT:INPUT: gpiochip0:0:1",
 					   "'%s:%.80s' is no chip and two of its lines",
@@ -291,8 +269,7 @@ static int gpio_parse(struct line *line, struct message *why)
 	if (fd < 0 || !gpio_is_version_2(fd)) {
 		if (fd >= 0)
 			close(fd);
-		err = gpio_sysfs_parse(line, GPIO_SYSFS);
-		return err == -ENOENT ? gpio_no_chip(line, fd < 0 ? fd : -ENOENT, chip, why) : err;
+		return gpio_no_chip(line, fd < 0 ? fd : -ENOENT, chip, why);
 	}
 	snprintf(line->pins.label, sizeof(line->pins.label), "%s", info.label);
 	err = gpio_parse_lines(line, fd, &info, words, count, why);

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/value.h"
-#include "lines/gpio.h"
+#include "lines/gpio_sysfs.h"
 
 #define SYSFS_PATH 192
 
@@ -76,7 +76,7 @@ int gpio_sysfs_parse(struct line *line, const char *root)
 	char chip[64], words[3][40], label[64];
 	int64_t base, lines, output, input;
 
-	if (gpio_split(line->text, 2, chip, words) || sysfs_find(root, chip, label, &base, &lines))
+	if (line_split(line->text, 2, chip, words) || sysfs_find(root, chip, label, &base, &lines))
 		return -ENOENT;
 	if (option_parse_integer(words[0], &output) || option_parse_integer(words[1], &input) ||
 	    output < 0 || output >= lines || input < 0 || input >= lines || input == output)
@@ -85,15 +85,13 @@ int gpio_sysfs_parse(struct line *line, const char *root)
 	snprintf(line->pins.label, sizeof(line->pins.label), "%s", label);
 	line->pins.output = (uint32_t)(base + output);
 	line->pins.input = (uint32_t)(base + input);
-	line->kind = line->kind->loops ? &line_loopback_sysfs : &line_gpio_sysfs;
 	return 0;
 }
 
-static int sysfs_nothing(struct line *line, struct message *why)
+static int sysfs_parse(struct line *line, struct message *why)
 {
-	(void)line;
 	(void)why;
-	return 0;
+	return gpio_sysfs_parse(line, GPIO_SYSFS);
 }
 
 /* --- to take lines, and to put them back --- */
@@ -248,7 +246,7 @@ static int sysfs_drive(struct line *line, int level)
 const struct line_kind line_gpio_sysfs = {
 	.name = "gpio-sysfs",
 	.notation = "CHIP:OUTPUT:INPUT",
-	.parse = sysfs_nothing,
+	.parse = sysfs_parse,
 	.open = sysfs_open,
 	.wait = sysfs_wait,
 	.drive = sysfs_drive,
@@ -259,7 +257,7 @@ const struct line_kind line_loopback_sysfs = {
 	.name = "loopback-sysfs",
 	.notation = "CHIP:OUTPUT:INPUT",
 	.loops = true,
-	.parse = sysfs_nothing,
+	.parse = sysfs_parse,
 	.open = sysfs_open,
 	.wait = sysfs_wait,
 	.drive = sysfs_drive,

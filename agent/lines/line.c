@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines: the table of their kinds, and what these share. */
+/* Lines: functions that the kinds of line share. */
 #include "lines/line.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-
-static const struct line_kind *const line_kinds[] = { &line_gpio,   &line_loopback, &line_net,
-						      &line_serial, &line_virtual,  NULL };
 
 struct line_how line_how(const struct option_set *options, bool asks)
 {
@@ -21,39 +17,6 @@ struct line_how line_how(const struct option_set *options, bool asks)
 		.debounce_ns = option_number(options, "debounce"),
 		.asks = asks,
 	};
-}
-
-static int line_unknown(const char *text, struct message *why)
-{
-	char names[LINE_KINDS_ROOM] = "", remedy[2 * LINE_KINDS_ROOM];
-	size_t used = 0;
-
-	for (int i = 0; line_kinds[i] && used < sizeof(names); i++)
-		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
-					 line_kinds[i]->name);
-	snprintf(remedy, sizeof(remedy), "give --line KIND:..., with a kind of %s", names);
-	return text[0] ? message_set(why, -EINVAL, remedy, "'%.80s' names no line", text) :
-			 message_set(why, -ENODEV, remedy, "no line is named");
-}
-
-int line_parse(struct line *line, const char *text, struct line_how how, struct message *why)
-{
-	size_t size = strcspn(text, ":");
-
-	*line = (struct line){ .how = how };
-	for (int i = 0; text[size] && line_kinds[i]; i++)
-		if (strlen(line_kinds[i]->name) == size &&
-		    !strncmp(line_kinds[i]->name, text, size))
-			line->kind = line_kinds[i];
-	if (how.marks && line->kind != &line_gpio) {
-		line->kind = NULL;
-		return message_set(why, -EINVAL, "give it as gpio:CHIP:LINE: gpio:gpiochip0:17",
-				   "'%.80s' is no line to mark on", text);
-	}
-	if (!line->kind)
-		return line_unknown(text, why);
-	line->text = text + size + 1;
-	return line->kind->parse(line, why);
 }
 
 void line_close(struct line *line)
@@ -95,4 +58,38 @@ bool line_word(const char **text, char *word, size_t size)
 	word[length] = '\0';
 	*text += length + ((*text)[length] == ':');
 	return true;
+}
+
+int line_split(const char *text, int words, char chip[64], char lines[3][40])
+{
+	const char *end = text + strlen(text);
+
+	for (int i = words - 1; i >= 0; i--) {
+		const char *start = end;
+
+		while (start > text && start[-1] != ':')
+			start--;
+		if (start <= text || end == start || end - start >= 40)
+			return -EINVAL;
+		memcpy(lines[i], start, (size_t)(end - start));
+		lines[i][end - start] = '\0';
+		end = start - 1;
+	}
+	if (end == text || end - text >= 64)
+		return -EINVAL;
+	memcpy(chip, text, (size_t)(end - text));
+	chip[end - text] = '\0';
+	return 0;
+}
+
+int line_number(const char **text, int count, int *number)
+{
+	char word[8];
+	int64_t value;
+
+	if (!line_word(text, word, sizeof(word)) || option_parse_integer(word, &value) ||
+	    value < 0 || value >= count)
+		return -EINVAL;
+	*number = (int)value;
+	return 0;
 }

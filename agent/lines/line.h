@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines: how an event comes in from outside, and how an answer goes out. `response` and `log-host` work
- * on any of them. A kind of line is one file in lines/, with one struct line_kind that is named in the
- * table of line.c; docs/lines.md has their notation.
+ * Lines: how an event comes in from outside, and how an answer goes out. `response` and `log-host`
+ * work on any of them. A kind of line is one file in lines/ with one struct line_kind, which has a row
+ * in the table of kinds.c. docs/lines.md has their notation.
  *
  * Levels are logical: 0 is rest, and what is rest on the wire is a matter of active-low.
  */
@@ -91,10 +91,11 @@ struct line_kind {
 
 extern const struct line_kind line_gpio;
 extern const struct line_kind line_loopback;
-extern const struct line_kind line_gpio_sysfs; /* of lines/gpio_sysfs.c, where the kernel is old */
+extern const struct line_kind line_gpio_sysfs; /* for kernels without GPIO character devices */
 extern const struct line_kind line_loopback_sysfs;
 extern const struct line_kind line_net;
 extern const struct line_kind line_serial;
+extern const struct line_kind line_serial_modem;
 extern const struct line_kind line_virtual;
 
 /* What `response` and `log-host` have in common. */
@@ -158,5 +159,10 @@ int line_poll_any(struct pollfd *ends, int count, int64_t until_ns);
 /* The next of the words of *@text, separated by colons, into @word; *@text is moved behind it. false:
  * there is none, or it is longer than @size - 1. */
 bool line_word(const char **text, char *word, size_t size);
+/* The next word as a number, 0 to @count - 1. 0 or -EINVAL. */
+int line_number(const char **text, int count, int *number);
+/* CHIP and @words lines after it, separated by colons. The name of a chip may contain colons. 0 or
+ * -EINVAL. */
+int line_split(const char *text, int words, char chip[64], char lines[3][40]);
 
 #endif

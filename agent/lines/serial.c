@@ -39,10 +39,6 @@ static int serial_parse(struct line *line, struct message *why)
 
 	if (!serial_path(line, path))
 		return 0;
-	if (!serial_modem_parse(line, path)) {
-		line->kind = &line_serial_modem;
-		return 0;
-	}
 	return message_set(why, -EINVAL,
 			   "give the port's device: serial:/dev/ttyS0 for bytes, "
 			   "serial:/dev/ttyS0:rts:cts for modem-control lines",

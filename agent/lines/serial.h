@@ -16,8 +16,6 @@ struct serial_port {
 	bool changed;
 };
 
-extern const struct line_kind line_serial_modem;
-
 /* Open the port at @path for one alone: raw, without flow control, blocking. 0, or as of
  * line_kind.open(). */
 int serial_port_open(struct serial_port *port, const char *path, struct message *why);
@@ -25,8 +23,6 @@ int serial_port_open(struct serial_port *port, const char *path, struct message 
 void serial_port_close(struct serial_port *port);
 /* Reason and remedy of a call that failed with @err. */
 int serial_refused(const char *path, int err, struct message *why);
-/* Whether @line->text names modem-control lines, as DEVICE:rts:cts. 0 or -EINVAL. */
-int serial_modem_parse(const struct line *line, char path[SERIAL_PATH]);
 /* How many of @edges changes, the last of which was to @level, are events where @edge are. */
 static inline uint32_t serial_modem_events(enum line_edge edge, uint32_t edges, int level)
 {

@@ -75,10 +75,12 @@ static int modem_parse(const struct line *line, char path[SERIAL_PATH], int *out
 	return *output && *input ? 0 : -EINVAL;
 }
 
-int serial_modem_parse(const struct line *line, char path[SERIAL_PATH])
+static int modem_check(struct line *line, struct message *why)
 {
+	char path[SERIAL_PATH];
 	int output, input;
 
+	(void)why;
 	return modem_parse(line, path, &output, &input);
 }
 
@@ -227,6 +229,7 @@ static int modem_wait(struct line *line, int64_t until_ns, struct line_event *ev
 const struct line_kind line_serial_modem = {
 	.name = "serial-modem",
 	.notation = "DEVICE:OUT:IN",
+	.parse = modem_check,
 	.open = modem_open,
 	.wait = modem_wait,
 	.drive = modem_drive,

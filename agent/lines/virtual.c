@@ -35,26 +35,14 @@ struct virtual
 		[VIRTUAL_BYTES]; /* read, and not looked at yet: whole lines and the start of one */
 };
 
-int virtual_number(const char **text, int count, int *number)
-{
-	char word[8];
-	int64_t value;
-
-	if (!line_word(text, word, sizeof(word)) || option_parse_integer(word, &value) ||
-	    value < 0 || value >= count)
-		return -EINVAL;
-	*number = (int)value;
-	return 0;
-}
-
 static int virtual_read(const struct line *line, struct virtual *virtual, struct message *why)
 {
 	const char *text = line->text;
 
 	if (!line_word(&text, virtual->socket.sun_path, sizeof(virtual->socket.sun_path)) ||
 	    !line_word(&text, virtual->chip, sizeof(virtual->chip)) ||
-	    strpbrk(virtual->chip, " \n") || virtual_number(&text, VIRTUAL_LINES, &virtual->in) ||
-	    virtual_number(&text, VIRTUAL_LINES, &virtual->out) || *text)
+	    strpbrk(virtual->chip, " \n") || line_number(&text, VIRTUAL_LINES, &virtual->in) ||
+	    line_number(&text, VIRTUAL_LINES, &virtual->out) || *text)
 		return message_set(why, -EINVAL,
 				   "give QEMU's socket, the chip's path there, its input and its "
 				   "output: virtual:SOCKET:CHIP:IN:OUT, or a doorbell's: "

@@ -12,7 +12,4 @@
 
 extern const struct line_kind line_virtual_doorbell;
 
-/* A line's number of the chip, less than @count. 0 or -EINVAL. */
-int virtual_number(const char **text, int count, int *number);
-
 #endif

@@ -46,8 +46,8 @@ static int doorbell_read_text(const struct line *line, struct doorbell *d, struc
 	const char *text = line->text + strlen(VIRTUAL_DOORBELL);
 
 	if (!line_word(&text, d->socket.sun_path, sizeof(d->socket.sun_path)) ||
-	    virtual_number(&text, DOORBELL_LINES, &d->in) ||
-	    virtual_number(&text, DOORBELL_LINES, &d->out) || *text)
+	    line_number(&text, DOORBELL_LINES, &d->in) ||
+	    line_number(&text, DOORBELL_LINES, &d->out) || *text)
 		return message_set(why, -EINVAL,
 				   "give the doorbell's socket, the board's input and its output: "
 				   "virtual:doorbell:SOCKET:IN:OUT",

@@ -156,7 +156,7 @@ def expected_to_skip(place: Place, name: str) -> bool:
 def why_skipped(name: str) -> str:
     """A word of the reason."""
     if name in NEED_LINE:
-        return "no line is named"
+        return "no line was given"
     if name in NEED_MODULE:
         return str(MODULE)
     return "SCHED_FIFO" if name in NEED_PRIORITY else "two CPUs"
