@@ -173,7 +173,7 @@ struct rtgauge_setup {
 /*
  * RTGAUGE_START: the first grid point. Once; after RTGAUGE_SETUP.
  * Grid point i is first_due_ns + i * interval_ns; its due time is that, plus, with
- * RTGAUGE_SETUP_DITHER, what the agent's timer_dither_ns(i, interval_ns) gives. A handler that runs
+ * RTGAUGE_SETUP_DITHER, what dither_ns(i, interval_ns) of dither.h gives. A handler that runs
  * when later due times have passed takes the next after now: those passed are missed, and counted.
  * ENXIO: the CPU has gone offline.
  * RTGAUGE_KIND_RESPONSE: first_due_ns is to be 0, and comes back as the time from which edges are

@@ -2,10 +2,16 @@
 /* Samples by the number of their grid point; step 3 of the path of a sample of the kernel's contexts. */
 #include "methods/grid.h"
 
+#include "dither.h"
 #include "run/run.h"
 
 /* So many offsets are put before the rings are drained. */
 #define GRID_DRAIN_EVERY 512
+
+int64_t grid_offset_ns(int64_t index, int64_t interval_ns)
+{
+	return (int64_t)dither_ns((uint64_t)index, (uint64_t)interval_ns);
+}
 
 static void grid_begin(struct run *run, struct grid *grid, int64_t index, int64_t lost)
 {
@@ -38,7 +44,7 @@ void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, i
 	if (gap > gone)
 		series_missed(series, gap - gone);
 	for (int64_t i = grid->next; grid->dither >= 0 && i <= index; i++) {
-		series_put(&run->series[grid->dither], grid->offset(i, grid->interval_ns));
+		series_put(&run->series[grid->dither], grid_offset_ns(i, grid->interval_ns));
 		if (!grid->own && (i - grid->next) % GRID_DRAIN_EVERY == GRID_DRAIN_EVERY - 1)
 			run_drain(run);
 	}

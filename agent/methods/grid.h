@@ -11,6 +11,9 @@
 
 struct run;
 
+/* Offset of the dithered due time of grid point @index, in [0, @interval_ns). */
+int64_t grid_offset_ns(int64_t index, int64_t interval_ns);
+
 struct grid {
 	int series; /* its number, -1: not measured */
 	int dither; /* the series of its due times' offsets, or -1 */
@@ -18,7 +21,6 @@ struct grid {
 	int64_t interval_ns;
 	int64_t start_ns; /* grid point 0, since the start of the step */
 	int64_t limit_ns; /* a value above it ends the run */
-	int64_t (*offset)(int64_t index, int64_t interval_ns); /* of a dithered due time */
 
 	bool begun;
 	int64_t next;  /* index after the last sample */

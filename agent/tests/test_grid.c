@@ -49,11 +49,6 @@ static void on_wide(void *arg, struct series *s, int64_t index, int64_t value)
 	(void)value;
 }
 
-static int64_t offset_of(int64_t index, int64_t interval_ns)
-{
-	return index % interval_ns;
-}
-
 int main(void)
 {
 	const struct series_info info = {
@@ -67,8 +62,7 @@ int main(void)
 			     .own = true,
 			     .interval_ns = 1000,
 			     .start_ns = 5000,
-			     .limit_ns = 900,
-			     .offset = offset_of };
+			     .limit_ns = 900 };
 	struct seen seen = { 0 }, offsets = { 0 };
 	struct series_sink sink = { on_samples, on_missed, on_lost, on_wide, &seen };
 

@@ -14,8 +14,8 @@
 #include "base/cbor.h"
 #include "base/clock.h"
 #include "lines/line.h"
-#include "measurements/timer/timer_method.h"
 #include "methods/answers.h"
+#include "methods/grid.h"
 #include "run/drain.h"
 #include "run/run.h"
 
@@ -264,7 +264,7 @@ static bool log_host_event(struct run *run, struct log_host *h, int64_t index, i
 
 static int64_t log_host_offset_ns(const struct log_host *h, int64_t index)
 {
-	return h->dithered ? timer_dither_ns(index, h->interval_ns) : 0;
+	return h->dithered ? grid_offset_ns(index, h->interval_ns) : 0;
 }
 
 static void log_host_loop(struct worker *worker)

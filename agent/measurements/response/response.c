@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "run/drain.h"
 
-#define RESPONSE_RING 16384
 #define RESPONSE_INTERVAL_MIN (50 * NSEC_PER_USEC)
 
 static const char *const response_contexts[] = { "user", "kernel", "irq", NULL };
@@ -87,33 +86,6 @@ static const struct measurement_entry response_verdicts[] = {
 	{ "every-event-answered", "loopback: each event that was raised came back in time" },
 	{ NULL, NULL },
 };
-
-int response_add_series(struct run *run, const struct response *r, const char *name, int thread,
-			int64_t interval_ns)
-{
-	struct series_info info = {
-		.name = name,
-		.context = r->context,
-		.unit = "ns",
-		.cpu = r->cpu,
-		.thread = thread,
-		.interval_ns = interval_ns,
-		.companion = -1,
-		.labels = { { "line", r->line.kind->name },
-			    { "edge", r->edge },
-			    { r->delayed[0] ? "delayed" : NULL, r->delayed } },
-	};
-
-	return run_add_series(run, &info, RESPONSE_RING);
-}
-
-void response_end_in_time(struct run *run, const struct response *r)
-{
-	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
-
-	if (r->for_ns != INT64_MAX && now_ns - run->gate_ns >= r->for_ns)
-		atomic_store_release(&run->stop, RUN_STOP);
-}
 
 /* --- set-up --- */
 

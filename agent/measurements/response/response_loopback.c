@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "measurements/response/response.h"
-#include "measurements/timer/timer_method.h"
 #include "methods/answers.h"
+#include "methods/grid.h"
 #include "run/drain.h"
 
 /* Events whose time is kept: one may be answered so many later. */
@@ -111,7 +111,7 @@ static void loopback_raise_loop(struct worker *worker)
 	if (r->line.how.edge == LINE_FALLING)
 		loopback_drive(l, 1);
 	for (; index < r->samples && grid_ns < end_ns; index++, grid_ns += r->interval_ns) {
-		int64_t offset_ns = r->dither ? timer_dither_ns(index, r->interval_ns) : 0;
+		int64_t offset_ns = r->dither ? grid_offset_ns(index, r->interval_ns) : 0;
 		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - r->interval_ns;
 
 		/* never faster than was asked for: those that are left come later */

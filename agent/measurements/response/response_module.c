@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "measurements/response/response.h"
-#include "measurements/timer/timer_method.h"
 #include "methods/events.h"
+#include "methods/grid.h"
 #include "run/drain.h"
 
 /* Records for more than a second of the wildest line that the module takes. */
@@ -241,7 +241,6 @@ static struct grid module_grid(const struct response *r, int series, int dither)
 		.dither = dither,
 		.interval_ns = r->interval_ns,
 		.limit_ns = INT64_MAX,
-		.offset = timer_dither_ns,
 	};
 }
 

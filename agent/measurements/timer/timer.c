@@ -14,12 +14,6 @@
 #include "measurements/timer/timer_method.h"
 
 #define TIMER_PRIORITY_DEFAULT "80"
-/* So many seconds of samples fit into a ring, within these limits. */
-#define TIMER_RING_SECONDS 4
-#define TIMER_RING_MAX (1 << 17)
-/* The golden section's part of 2^32 over 32, made odd: the sweep crosses the period in 26 steps,
- * and never settles into a pattern with another period. */
-#define TIMER_DITHER_STEP 0x04f1bbcdU
 #define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
 /* What the kernel takes as the period of a reservation at least, and what setitimer() resolves. */
 #define TIMER_DEADLINE_MIN_NS (100 * NSEC_PER_USEC)
@@ -131,44 +125,6 @@ struct timer_state {
 	struct message refused[TIMER_METHODS]; /* without a text: it is measured */
 };
 
-/* --- loops --- */
-
-int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
-		     int64_t samples, const struct timespec *now)
-{
-	/* those beyond the end are not due any more */
-	if (samples == 1 || missed < 0)
-		missed = 0;
-	if (missed > periods)
-		missed = periods;
-	if (missed)
-		series_missed(latency, missed);
-	return run_starved(run, clock_to_ns(now)) ? -1 : missed;
-}
-
-/*
- * The offset of a grid point, from its number alone: a triangle wave that sweeps the period up and
- * down, and a little chance on top (Murmur3's finaliser), together within [0, interval). So every
- * phase of the period is met equally often, whatever period a disturbance has, and two due times
- * in turn are never closer together than 94 % of the interval. 32-bit arithmetic: it runs per sample.
- */
-int64_t timer_dither_ns(int64_t index, int64_t interval_ns)
-{
-	uint32_t phase = (uint32_t)index * TIMER_DITHER_STEP;
-	uint32_t sweep = phase < 1U << 31 ? 2 * phase : 2 * (UINT32_MAX - phase);
-	uint32_t chance = (uint32_t)index;
-	uint64_t part;
-
-	chance = (chance ^ chance >> 16) * 0x85ebca6b;
-	chance = (chance ^ chance >> 13) * 0xc2b2ae35;
-	chance ^= chance >> 16;
-	/* 63/64 by the sweep, 1/64 by chance; as a part of 2^32 */
-	part = (uint64_t)sweep - (sweep >> 6) + (chance >> 6);
-	/* intervals are below 2^42 ns: take the part in two halves that fit 64 bits */
-	return (int64_t)(((uint64_t)interval_ns >> 16) * part >> 16) +
-	       (int64_t)((((uint64_t)interval_ns & 0xffff) * part) >> 32);
-}
-
 /* --- methods --- */
 
 /* What is left of the methods asked for, as the option's value in effect. 0 or -errno. */
@@ -257,38 +213,6 @@ static int timer_refused(struct run *run, const struct worker *worker)
 }
 
 /* --- set-up --- */
-
-int timer_add_series(struct run *run, const char *context, const char *method, int cpu, int thread,
-		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
-		     int *dither)
-{
-	int64_t words = TIMER_RING_MAX;
-	bool dithered = common->dither >= 0; /* @dither may be that very field */
-	struct series_info info = {
-		.name = "latency",
-		.context = context,
-		.unit = "ns",
-		.cpu = cpu,
-		.thread = thread,
-		.interval_ns = common->interval_ns,
-		.first_due_ns = first_due_ns,
-		.companion = -1,
-		.labels = { { "method", method } },
-	};
-
-	if (common->method && common->method->relative)
-		info.interval_ns = 0;
-	if (TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64 < words)
-		words = TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64;
-	*dither = -1;
-	*latency = run_add_series(run, &info, (size_t)words);
-	if (*latency < 0 || !dithered)
-		return *latency < 0 ? *latency : 0;
-	info.name = "dither";
-	info.companion = *latency;
-	*dither = run_add_series(run, &info, (size_t)words);
-	return *dither < 0 ? *dither : 0;
-}
 
 static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
 {

@@ -123,17 +123,13 @@ int timer_add_series(struct run *run, const char *context, const char *method, i
 		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
 		     int *dither);
 
-/* The offset of a grid point, from its number alone. */
-int64_t timer_dither_ns(int64_t index, int64_t interval_ns);
-
 /* A grid without a series yet. */
 static inline struct grid timer_grid_of(const struct timer_thread *common)
 {
 	return (struct grid){ .series = -1,
 			      .dither = -1,
 			      .interval_ns = common->interval_ns,
-			      .limit_ns = common->limit_ns,
-			      .offset = timer_dither_ns };
+			      .limit_ns = common->limit_ns };
 }
 
 static inline struct timespec timer_first_due(const struct run *run, const struct timer_thread *t)
@@ -213,7 +209,7 @@ timer_dithered(struct worker *worker,
 	struct series *dither = &run->series[t->dither];
 	int64_t grid_ns = run->start_ns + latency->info.first_due_ns;
 	int64_t index = 0, samples = t->samples;
-	int64_t offset_ns = timer_dither_ns(index, t->interval_ns);
+	int64_t offset_ns = grid_offset_ns(index, t->interval_ns);
 
 	while (!run_stopped(run)) {
 		struct timespec due = clock_from_ns(grid_ns + offset_ns);
@@ -233,7 +229,7 @@ timer_dithered(struct worker *worker,
 		for (;;) {
 			index++;
 			grid_ns += t->interval_ns;
-			offset_ns = timer_dither_ns(index, t->interval_ns);
+			offset_ns = grid_offset_ns(index, t->interval_ns);
 			if (index >= t->periods || grid_ns + offset_ns > now_ns)
 				break;
 			series_put(dither, offset_ns);
