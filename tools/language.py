@@ -373,7 +373,11 @@ def _piece_hits(piece: Piece) -> Iterator[Hit]:
 def _width_hits(text: str) -> Iterator[Hit]:
     for number, line in enumerate(prose_lines(text).split("\n"), 1):
         shown = re.sub(r"\]\([^)]*\)|<https?://[^>]*>|https?://\S+", "]", line)
-        if len(shown) > WIDTH and not re.match(r"\s*[|#]", line) and " " in shown.strip():
+        if (
+            len(shown) > WIDTH
+            and not re.match(r"\s*(?:[|#]|!?\[.*\)$)", line)
+            and " " in shown.strip()
+        ):
             yield Hit(number, f"{len(line)} columns", f"at most {WIDTH}")
 
 
