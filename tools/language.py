@@ -119,8 +119,8 @@ RULES: Final = (
     Rule(r"\b(?:largest|smallest) (?:latency|latencies)\b", "max latency, min latency"),
     Rule(r"\b(?:is|are|was|were|be) to be had\b", "is available"),
     Rule(
-        r"\b(?:stands?|stood) (?:in|on|at|there|here|above|below|under|with|behind|before|after|as|"
-        r"first|last|bes[i]de|next|between|by itself|alone)\b",
+        r"\b(?:stands?|stood) (?:in(?! the way)|on|at|there|here|above|below|under|with|behind|"
+        r"before|after|as|first|last|bes[i]de|next|between|by itself|alone)\b",
         "contains, is in, is at",
     ),
     Rule(

@@ -47,7 +47,7 @@ ALLOWED = [
     "at least 3, at\nleast 4, and the least-squares line",
     "the mean of 5 values, and their largest one",
     "people who measure, and users of a board who wait",
-    "X stands for a name.",
+    "X stands for a name, and stands in the way.",
     "Two boots can be told apart.",
     "One is cut; the next is whole. One is lost; the next is whole.",
     "See `is no line` and ``goes on``.",
