@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 
 from lab_boots import LINES_CHIP as CHIP
 from lab_boots import Boot, Booted, Step, pair_orders
-from rtgauge.stream import Event, Record, Samples, SeriesInfo, StreamReader, Table, Trailer, Verdict
+from rtgauge.stream import (
+    Event,
+    Header,
+    Record,
+    Samples,
+    SeriesInfo,
+    StreamReader,
+    Table,
+    Trailer,
+    Verdict,
+)
 
 pytestmark = pytest.mark.skipif(
     shutil.which("qemu-system-aarch64") is None,
@@ -81,6 +91,10 @@ ORDERS: Final = (
     ("circuit", _alone("log-host", f"gpio:{CHIP}:0:1", "--short-circuit", "1000")),
     ("loopback", _alone("response", f"loopback:{CHIP}:0:1", "--samples", "1000")),
     ("loose", _alone("response", f"loopback:{CHIP}:4:5", "--samples", "50")),
+    (
+        "loose.20ms",
+        _alone("response", f"loopback:{CHIP}:4:5", "--samples", "20", "--timeout", "20ms"),
+    ),
     ("busy", _shell(_BUSY)),
     ("cable", (BUSYBOX, "insmod", MODEM[0])),
     *_modem("modem", "rts:cts", "rts:cts --samples 1000 --interval 2ms"),
@@ -224,6 +238,10 @@ def test_the_own_error_and_a_loopback(booted: list[Booted], board: str) -> None:
     loose = booted[0].steps["loose"]
     assert (loose.code, _verdict(list(loose.records)).result) == (3, "fail")
     assert loose.trailer.series[0].missed == 50
+    for name, timeout in (("loose", "100ms"), ("loose.20ms", "20ms")):
+        # what an unanswered event is held to exceed
+        header = next(one for one in booted[0].steps[name].records if isinstance(one, Header))
+        assert header.parameters["timeout"].effective == timeout, (board, name)
 
 
 @each_board

@@ -91,6 +91,7 @@ def test_an_unanswered_event_exceeds_every_budget_up_to_the_timeout() -> None:
 def test_beyond_the_timeout_nobody_knows() -> None:
     for timeout, budget, result in (
         (None, 10 * MS + 1, "inconclusive"),
+        ("", 10 * MS + 1, "inconclusive"),  # a response without a timeout of its own
         ("4ms", 4 * MS, "fail"),
         ("4ms", 4 * MS + 1, "inconclusive"),
         ("0", 10 * MS, "fail"),

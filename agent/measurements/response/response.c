@@ -55,6 +55,9 @@ static const struct option_info response_options[] = {
 	  "of so many answers one is delayed" },
 	{ "interval", OPTION_DURATION, "1ms", RESPONSE_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
 	  "loopback: from one event to the next" },
+	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
+	  "loopback: how long an unanswered event holds the next one back. 0: ten intervals, at "
+	  "least 100 ms, at most 1 s" },
 	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
 	  "loopback: spread events evenly over their intervals" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
@@ -175,6 +178,8 @@ static int response_setup_state(struct run *run, struct response *r)
 		err = option_effective(&run->options, "delay-every", "");
 	if (!err)
 		err = response_choose_context(run, r);
+	if (!err && r->way != &response_loopback)
+		err = option_effective(&run->options, "timeout", "");
 	if (!err)
 		err = response_choose_cpu(run, r);
 	return err ? err : r->way->setup(run, r);

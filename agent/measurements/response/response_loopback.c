@@ -227,7 +227,7 @@ static int loopback_add(struct run *run, struct response *r, struct loopback *l)
 static int loopback_setup(struct run *run, struct response *r)
 {
 	struct loopback *l = calloc(1, sizeof(*l));
-	char text[16];
+	char text[32];
 	int err;
 
 	if (!l)
@@ -237,7 +237,12 @@ static int loopback_setup(struct run *run, struct response *r)
 	l->run = run;
 	l->series = -1;
 	l->wake = l->dither = -1;
-	answers_begin(&l->limits, r->interval_ns, 0, !r->toggles);
+	answers_begin(&l->limits, r->interval_ns, option_number(&run->options, "timeout"),
+		      !r->toggles);
+	option_format_duration(l->limits.timeout_ns, text, sizeof(text));
+	err = option_effective(&run->options, "timeout", text);
+	if (err)
+		return err;
 	if (r->samples == INT64_MAX && r->for_ns == INT64_MAX) {
 		r->samples = RESPONSE_DEFAULT_EVENTS;
 		snprintf(text, sizeof(text), "%d", RESPONSE_DEFAULT_EVENTS);
