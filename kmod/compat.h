@@ -98,6 +98,16 @@ static inline unsigned int compat_gpio_lines(const char *label)
 }
 #endif
 
+/* Drivers whose lock depends on the version: that of gpio-mmio is raw from 5.15 on, and from 6.16 on
+ * the driver of the Raspberry Pi 5 uses a register map, whose lock sleeps on PREEMPT_RT. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#define COMPAT_GPIO_HARD_DRIVERS "gpio-mxc", "gpio-dwapb"
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0)
+#define COMPAT_GPIO_HARD_DRIVERS "gpio-mxc", "gpio-dwapb", "pinctrl-rp1"
+#else
+#define COMPAT_GPIO_HARD_DRIVERS "pinctrl-rp1"
+#endif
+
 /* For chips of our own: what set() gives, and their interrupts. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
 #define COMPAT_GPIO_SET int

@@ -21,10 +21,8 @@
  * the kernel is not PREEMPT_RT, every chip that does not sleep is as good.
  */
 static const char *const lines_hard_drivers[] = {
-	"pl061_gpio",
-	"pinctrl-bcm2835",
-	"omap_gpio",
-	"rtgauge_doorbell",
+	"pl061_gpio",	 "pinctrl-bcm2835",	   "omap_gpio", "rtgauge_doorbell", "tegra-gpio",
+	"tegra186-gpio", COMPAT_GPIO_HARD_DRIVERS,
 };
 
 static struct gpiod_lookup_table *lines_table(const struct rtgauge_setup *setup)

@@ -808,17 +808,29 @@ int session_mmap(struct session *s, struct vm_area_struct *vma)
 	return vm_insert_page(vma, vma->vm_start, virt_to_page(s->page));
 }
 
+/* A counter that its owner may be increasing: where it is read in halves, until both are of one. */
+static u64 session_count(const u64 *counter)
+{
+	u64 count, again = READ_ONCE(*counter);
+
+	do {
+		count = again;
+		again = READ_ONCE(*counter);
+	} while (!IS_ENABLED(CONFIG_64BIT) && count != again);
+	return count;
+}
+
 void session_status(struct session *s, struct rtgauge_status *status)
 {
 	status->state = shared_get(&s->state);
 	status->failure = READ_ONCE(s->failure);
-	status->events = s->events;
-	status->missed = s->missed;
-	status->lost = s->lost;
-	status->thread_missed = s->thread_missed;
-	status->user_missed = s->user_missed;
-	status->stray = s->stray;
-	status->other_cpu = s->other_cpu;
+	status->events = session_count(&s->events);
+	status->missed = session_count(&s->missed);
+	status->lost = session_count(&s->lost);
+	status->thread_missed = session_count(&s->thread_missed);
+	status->user_missed = session_count(&s->user_missed);
+	status->stray = session_count(&s->stray);
+	status->other_cpu = session_count(&s->other_cpu);
 }
 
 /* --- sustained --- */
