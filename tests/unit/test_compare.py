@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Callable
@@ -22,13 +21,14 @@ from rtgauge import stream
 from rtgauge.cli.compare import arrange
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
-from rtgauge.report import Source, pictures
+from rtgauge.report import Source
 from rtgauge.report.pictures import drawing, figures
 from rtgauge.report.render import compare_text, html
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
 from rtgauge.store import RunRow
+from test_report_html import inflated
 
 Run = Callable[..., Result]
 CONTEXTS = {"irq": 300, "kernel": 2000, "user": 5000}
@@ -428,9 +428,9 @@ def test_the_page_draws_what_the_samples_are() -> None:
     runs = study(lab="counted")
     source = Source(runs)  # type: ignore[arg-type]
     page = html.render(source.analysis, source.beside)
-    data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])
+    data = inflated(re.findall(r'id="data">(.*?)</script>', page)[0])
     for step, name in enumerate(("sets-0", "sets-1")):
-        drawn = pictures.unfolded(data[name])
+        drawn = data[name]
         assert drawn["labels"] == [f"{letter} {one}" for one in CONTEXTS for letter in "AB"]
         assert drawn["hues"] == [0, 1] * 3 and drawn["dashes"] == [0, 0, 1, 1, 2, 2]
         edges = drawn["histogram"]["edges"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,6 @@ import fuzz_extremes
 import streams
 from rtgauge import report
 from rtgauge.errors import RtgaugeError, StoreError
-from rtgauge.report.pictures.packed import pack_signed, pack_steps, unpack_signed, unpack_steps
 from rtgauge.report.results import gather
 from rtgauge.store import Store
 from rtgauge.store.bundle import import_bundle
@@ -167,13 +165,6 @@ def test_samples_of_a_bundle_have_the_limits_of_a_stream(
         pq.write_table(changed, path, **_writer_options(3))
         files = bundles.files_of(run.path)
     assert "its samples are beyond the limits of a stream" in refused(tmp_path, files)
-
-
-def test_any_64_bits_are_packed() -> None:
-    ends = np.array([0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)])
-    assert unpack_signed(pack_signed(ends)) == ends.tolist()
-    times = np.array([-NUMBER_LIMIT, NUMBER_LIMIT, -NUMBER_LIMIT, 0])
-    assert unpack_steps(pack_steps(times)) == times.tolist()
 
 
 def test_a_fault_of_a_renderer_is_one_line_and_leaves_no_file(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import re
 import shlex
 
@@ -16,11 +15,11 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stats, stream
-from rtgauge.report import pictures
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import histogram, model
 from rtgauge.report.sets import beside
+from test_report_html import inflated
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
 
@@ -133,8 +132,8 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     assert [[row.run for row in table.rows] for table in tables] == [[0, 1]] * 3
     assert [row.what for row in tables[0].rows] == ["run 1, first", "run 2, second"]
     page = html.render(analysis)
-    data = json.loads(re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0])
-    drawn = pictures.unfolded(data["beside-0"])
+    data = inflated(re.findall(r'id="data">(.*?)</script>', page)[0])
+    drawn = data["beside-0"]
     assert drawn["labels"] == ["run 1, first", "run 2, second"]
     for place, run in enumerate(runs[:2]):
         values = [v for one in run.steps[0].series[:2] for v in one.value.tolist()]

@@ -11,9 +11,6 @@ step, on shared axes. Every maximum is among the points: bins are merged, nothin
     heat        how many samples are in each cell of time x value
     window      samples one by one: around each series' largest, and its first
     against     least, median, 99 % and largest value over a numeric label of the series
-
-``heat`` and ``window`` are packed (``packed``): few of their numbers are large. ``folded`` packs
-the others for the page: counts, how a distribution falls, and how the bins of time differ.
 """
 
 from __future__ import annotations
@@ -25,13 +22,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.report.pictures.packed import pack, pack_signed, pack_steps, unpack, unpack_signed
 from rtgauge.report.pictures.strips import POINTS
 from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, REACH, Figures, Heat, Window
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
 
-__all__ = ["APART", "Budget", "against", "edges_of", "folded", "overlay", "picture", "unfolded"]
+__all__ = ["APART", "Budget", "against", "edges_of", "overlay", "picture"]
 
 Int64 = NDArray[np.int64]
 
@@ -225,7 +221,7 @@ def _heat(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | None:
         "columns": columns,
         "low": (bucket_low(rows, bits) * scale).tolist(),
         "high": (bucket_high(rows, bits) * scale).tolist(),
-        "maps": [pack(table.ravel()) for table in tables],
+        "maps": tables.reshape(len(tables), -1).tolist(),
     }
 
 
@@ -241,9 +237,9 @@ def _cut(window: Window | None, before: int, after: int) -> dict[str, Any] | Non
     part = slice(start, stop)
     return {
         "at": window.at - start,
-        "index": pack_steps(window.index[part]),
-        "due_ns": pack_steps(window.due_ns[part]),
-        "value": pack_signed(window.value[part]),
+        "index": window.index[part].tolist(),
+        "due_ns": window.due_ns[part].tolist(),
+        "value": window.value[part].tolist(),
     }
 
 
@@ -325,76 +321,3 @@ def picture(figures: Sequence[Figures], budget: Budget) -> dict[str, Any]:
         "heat": _heat(figures, budget),
         "window": _windows(figures, budget),
     }
-
-
-# --- as they stand in the page ---------------------------------------------------------------
-
-
-def folded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of ``picture`` or ``overlay`` with their rows packed, and what else there is."""
-    histogram, ccdf, time = data["histogram"], data["ccdf"], data["time"]
-    found = dict(data)
-    found["histogram"] = {**histogram, "counts": [pack(_array(row)) for row in histogram["counts"]]}
-    found["ccdf"] = {
-        **ccdf,
-        "reached": _falls(ccdf["reached"], ccdf["total"]),
-        "corrected": _falls(ccdf["corrected"], ccdf["corrected_total"]),
-    }
-    if time is not None:
-        bins = [_array([value is None for value in row]) for row in time["high"]]
-        low, middle, high = (
-            [_array([value for value in row if value is not None]) for row in time[key]]
-            for key in ("low", "middle", "high")
-        )
-        found["time"] = {
-            **time,
-            "empty": [pack(one) for one in bins],
-            "low": [pack_signed(np.diff(row, prepend=0)) for row in low],
-            "middle": [pack_signed(b - a) for a, b in zip(low, middle, strict=True)],
-            "high": [pack_signed(b - a) for a, b in zip(middle, high, strict=True)],
-        }
-    return found
-
-
-def unfolded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``folded`` was made of."""
-    histogram, ccdf, time = data["histogram"], data["ccdf"], data["time"]
-    found = dict(data)
-    found["histogram"] = {**histogram, "counts": [unpack(text) for text in histogram["counts"]]}
-    found["ccdf"] = {
-        **ccdf,
-        "reached": _fallen(ccdf["reached"], ccdf["total"]),
-        "corrected": _fallen(ccdf["corrected"], ccdf["corrected_total"]),
-    }
-    if time is not None:
-        found["time"] = {key: value for key, value in time.items() if key != "empty"}
-        empty = [unpack(text) for text in time["empty"]]
-        low = [np.cumsum(_array(unpack_signed(text))) for text in time["low"]]
-        middle = [a + _array(unpack_signed(b)) for a, b in zip(low, time["middle"], strict=True)]
-        high = [a + _array(unpack_signed(b)) for a, b in zip(middle, time["high"], strict=True)]
-        for key, rows in (("low", low), ("middle", middle), ("high", high)):
-            values = [iter(row.tolist()) for row in rows]
-            found["time"][key] = [
-                [None if blank else next(row) for blank in mask]
-                for mask, row in zip(empty, values, strict=True)
-            ]
-    return found
-
-
-def _array(values: Sequence[int]) -> Int64:
-    return np.array(values, np.int64)
-
-
-def _falls(rows: Sequence[Sequence[int] | None], totals: Sequence[int]) -> list[str | None]:
-    """By how much each row falls from one number to the next, from its total on."""
-    return [
-        None if row is None else pack(-np.diff(_array(row), prepend=total))
-        for row, total in zip(rows, totals, strict=True)
-    ]
-
-
-def _fallen(texts: Sequence[str | None], totals: Sequence[int]) -> list[list[int] | None]:
-    return [
-        None if text is None else (total - np.cumsum(_array(unpack(text)))).tolist()
-        for text, total in zip(texts, totals, strict=True)
-    ]

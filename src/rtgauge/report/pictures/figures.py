@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -44,7 +45,6 @@ from rtgauge.report.pictures.drawing import (
     shade_of,
     text_width,
 )
-from rtgauge.report.pictures.packed import unpack, unpack_signed, unpack_steps
 from rtgauge.report.pictures.scales import Scale
 from rtgauge.report.results import numbers
 from rtgauge.report.results.sequences import Sequenced
@@ -301,9 +301,7 @@ def _heat(quantity: Quantity, width: float, height: float) -> Plot | None:
     if not heat or not time:
         return None
     rows = len(heat["low"])
-    table = np.zeros(heat["columns"] * rows, np.int64)
-    for text in heat["maps"]:
-        table += np.array(unpack(text), np.int64)
+    table = np.array(heat["maps"], np.int64).sum(axis=0)
     edges = _times(time)
     middles = [(a + b) / 2 for a, b in itertools.pairwise(edges)]
     high = _divided(_over(time["high"], max), quantity.divisor)
@@ -373,13 +371,7 @@ def _series(quantity: Quantity, width: float, height: float) -> Plot | None:
     return plot
 
 
-def _opened(window: Data) -> tuple[int, list[int], list[int], list[int]]:
-    return (
-        int(window["at"]),
-        unpack_steps(window["index"]),
-        unpack_steps(window["due_ns"]),
-        unpack_signed(window["value"]),
-    )
+_samples_of: Final = itemgetter("at", "index", "due_ns", "value")
 
 
 def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
@@ -388,7 +380,7 @@ def _around(quantity: Quantity, width: float, height: float) -> Plot | None:
     if not there:
         return None
     whose = quantity.worst if quantity.worst in there else there[0]
-    at, index, due, value = _opened(windows[whose])
+    at, index, due, value = _samples_of(windows[whose])
     grid, loop = quantity.data["grid"], bool(quantity.data["window"].get("loops"))
     if grid:
         x, below = [(d - due[at]) / 1e6 for d in due], "due, from when the largest was due (ms)"
@@ -429,7 +421,7 @@ def _dots(plot: Plot, quantity: Quantity, at: int, x: Sequence[float], y: Sequen
 def _begin(quantity: Quantity, width: float, height: float) -> Plot | None:
     windows = quantity.data["window"]["begin"]
     there = [at for at in quantity.ordered() if windows[at]]
-    opened = {at: _opened(windows[at]) for at in there}
+    opened = {at: _samples_of(windows[at]) for at in there}
     there = [at for at in there if opened[at][1]]
     if quantity.crowd:
         there = there[-1:]

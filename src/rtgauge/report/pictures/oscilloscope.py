@@ -26,7 +26,6 @@ from rtgauge.report.pictures.drawing import (
     shade_of,
     text_width,
 )
-from rtgauge.report.pictures.packed import unpack
 from rtgauge.report.pictures.scales import Scale
 from rtgauge.report.results import numbers
 from rtgauge.report.results.numbers import GAP
@@ -77,7 +76,7 @@ def _answers(quantity: Quantity, width: float, which: int) -> Plot | None:
     edges = [value / quantity.divisor for value in panel["edges"]]
     for row in range(quantity.number):
         high = 13 + 18 + 6 + pitch * row + (14 if many else 7)
-        went = [np.array(unpack(panel[kind][row]), np.int64) for kind in ("rising", "falling")]
+        went = [np.array(panel[kind][row], np.int64) for kind in ("rising", "falling")]
         before = [panel["outside"][2 * row + kind] for kind in (0, 1)]
         events = [
             int(one.sum()) + sum(outside) + left
@@ -92,7 +91,7 @@ def _ways(answers: Data) -> tuple[bool, bool]:
     """Whether there are events that rise, and such that fall."""
     panel = answers["panels"][0]
     rises, falls = (
-        any(left[at] for left in answers["open"]) or any(any(unpack(text)) for text in panel[kind])
+        any(left[at] for left in answers["open"]) or any(any(counts) for counts in panel[kind])
         for at, kind in enumerate(("rising", "falling"))
     )
     return rises, falls
@@ -205,7 +204,7 @@ def _waves(quantity: Quantity, width: float, which: int) -> Plot | None:
         "per division",
     )
     half = (plot.bottom - plot.top - 8) / 2
-    tables = {name: np.array(unpack(one["cells"]), np.int64) for name, one in pair.items()}
+    tables = {name: np.array(one["cells"], np.int64) for name, one in pair.items()}
     most = max(int(table.max(initial=1)) for table in tables.values())
     for name, top in (("event", plot.top), ("answer", plot.top + half + 8)):
         one = pair[name]

@@ -10,7 +10,9 @@ stand side by side. Where the slowest are far beyond the rest, a second base enl
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +20,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rtgauge.report.pictures.packed import bounded, pack
 from rtgauge.report.results.gather import Figures
 from rtgauge.stats import Base, Counts, bases, division
 
@@ -112,8 +113,8 @@ def _panel(base: Base, rows: Sequence[Trace]) -> dict[str, Any]:
     first = min(int(one.all.values[0]) for one in rows if one.all.count)
     edges = _edges(base, first, _grain(rows))
 
-    def binned(kind: Sequence[Counts]) -> list[str]:
-        return [pack(np.diff(_below(one, edges))) for one in kind]
+    def binned(kind: Sequence[Counts]) -> list[list[int]]:
+        return [np.diff(_below(one, edges)).tolist() for one in kind]
 
     outside = []
     for one in rows:
@@ -174,10 +175,17 @@ def _waveform(fact: object) -> dict[str, Any] | None:
         whole = 0 < size <= _CELLS and one["columns"] > 0 and one["low_uv"] < one["high_uv"]
         near = all(abs(one[name]) < 1 << 60 for name in numbers) and one["division_ns"] > 0
         text = one.get("cells")
-        if not (whole and near and isinstance(text, str) and bounded(text, size)):
+        if not (whole and near and isinstance(text, str)):
             return None
-        return {name: one[name] for name in (*numbers, "cells")}
-    except (ValueError, RecursionError):
+        inflate = zlib.decompressobj()
+        cells = inflate.decompress(base64.b64decode(text, validate=True), 4 * size + 1)
+        if len(cells) != 4 * size or not inflate.eof:
+            return None
+        return {
+            **{name: one[name] for name in numbers},
+            "cells": np.frombuffer(cells, "<u4").tolist(),
+        }
+    except (ValueError, RecursionError, zlib.error):
         return None
 
 

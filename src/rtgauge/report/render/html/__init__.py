@@ -4,7 +4,7 @@
 Step 11 of the path of a sample, the last. The results model and the arrays of ``pictures`` become
 tables and embedded data; static/report.js draws that data with uPlot. The page fetches nothing: a
 content security policy forbids it and admits only the page's own two scripts and style, by hash.
-Text from a target is escaped by the template, in the data by ``embedded``.
+Text from a target is escaped by the template, in the data by ``deflated``.
 
 What a measurement is called, means and spans comes from the catalogue that the run carries; no
 measurement is known here by its name.
@@ -18,6 +18,7 @@ import hashlib
 import importlib.resources
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -55,18 +56,16 @@ from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.results.remarks import RULES
 from rtgauge.report.sets.compare import Compared
 
-__all__ = ["Views", "embedded", "render", "views"]
+__all__ = ["Views", "deflated", "render", "views"]
 
 UPLOT: Final = "1.6.32"
 CARD_LIMIT: Final = 8
 
 
-def embedded(data: object) -> Markup:
-    """JSON that can stand inside a script element, whatever strings it holds."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+def deflated(data: object) -> str:
+    """JSON as base64 of zlib's format: neither can end the script element that holds it."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
-        data=embedded({name: pictures.folded(one) for name, one in shown.shared.data.items()}),
+        data=deflated(shown.shared.data),
         caution=CAUTION,
         rules=RULES,
         csp=(

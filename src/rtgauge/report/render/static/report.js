@@ -51,24 +51,6 @@ const ramped = most => {
 	return count => steps[Math.round(64 * Math.log(count) / full)];
 };
 
-/* --- packed numbers (packed.py) --- */
-const unpack = text => {
-	const bytes = atob(text), out = [];
-	let number = 0, weight = 1, zeros = false;
-	for (let i = 0; i < bytes.length; i++) {
-		const b = bytes.charCodeAt(i);
-		number += (b & 127) * weight;
-		if (b & 128) { weight *= 128; continue; }
-		if (zeros) { for (; number > 0; number--) out.push(0); zeros = false; }
-		else if (number === 0) zeros = true;
-		else out.push(number);
-		number = 0; weight = 1;
-	}
-	return out;
-};
-const unpackSigned = text => unpack(text).map(v => v % 2 ? -(v + 1) / 2 : v / 2);
-const unpackSteps = text => { let step = 0, at = 0; return unpackSigned(text).map(v => at += step += v); };
-
 /* --- numbers --- */
 const NARROW = "\u202f", MINUS = "\u2212";
 const group = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
@@ -224,11 +206,10 @@ class Group {
 		const top = data.max.map(v => v === null ? -Infinity : v);
 		this.worst = top.indexOf(Math.max(...top));
 		this.legend();
-		this.maps = data.heat ? data.heat.maps.map(unpack) : [];
-		const opened = w => w && { at: w.at, index: unpackSteps(w.index), due: unpackSteps(w.due_ns), value: unpackSigned(w.value) };
-		this.answers = data.persistence ? data.persistence.panels.map(p => ({ ...p, rising: p.rising.map(unpack), falling: p.falling.map(unpack) })) : [];
-		this.recorded = (data.persistence && data.persistence.waves || []).map(p => Object.fromEntries(Object.entries(p).map(([name, one]) => [name, { ...one, table: unpack(one.cells) }])));
-		this.window = data.window && { around: data.window.around.map(opened), begin: data.window.begin.map(opened) };
+		this.maps = data.heat ? data.heat.maps : [];
+		this.answers = data.persistence ? data.persistence.panels : [];
+		this.recorded = data.persistence && data.persistence.waves || [];
+		this.window = data.window;
 		box.querySelectorAll("figure[data-kind=strip]").forEach((figure, k) => { figure.strip = data.strips[k]; });
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
 		this.draw();
@@ -729,7 +710,7 @@ class Group {
 		const pair = this.recorded[which], div = this.data.div, w = pair.event, gap = 0.12;
 		const from = w.start_ns / div, to = (w.start_ns + 10 * w.division_ns) / div;
 		const places = [[pair.event, 1 + gap, 2 + gap], [pair.answer, 0, 1]];
-		const most = Math.max(1, ...places.map(p => p[0].table.reduce((a, b) => Math.max(a, b), 0))), hue = ramped(most);
+		const most = Math.max(1, ...places.map(p => p[0].cells.reduce((a, b) => Math.max(a, b), 0))), hue = ramped(most);
 		this.bar(figure, most, `points of the waveforms of ${group(String(w.events))} events, logarithmic`);
 		const volts = p => { const lo = p[0].low_uv / 1e6, hi = p[0].high_uv / 1e6, step = [1, 2, 5, 10].map(m => m * 10 ** Math.floor(Math.log10((hi - lo) / 4))).find(s => (hi - lo) / s <= 5) || hi - lo; const out = []; for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) out.push([p[1] + (v - lo) / (hi - lo), +v.toPrecision(6)]); return out; };
 		const marks = places.flatMap(volts).sort((a, b) => a[0] - b[0]), x = Array.from({ length: w.columns }, (_, k) => from + (to - from) * (k + 0.5) / w.columns);
@@ -746,7 +727,7 @@ class Group {
 			hooks: { drawAxes: [u => {
 				const c = u.ctx, b = u.bbox, X = v => Math.floor(u.valToPos(v, "x", true)), Y = v => Math.round(u.valToPos(v, "y", true));
 				c.save(); c.beginPath(); c.rect(b.left, b.top, b.width, b.height); c.clip();
-				for (const [one, low, high] of places) one.table.forEach((n, k) => {
+				for (const [one, low, high] of places) one.cells.forEach((n, k) => {
 					if (!n) return;
 					const col = Math.floor(k / one.levels), row = k % one.levels, x0 = X(from + (to - from) * col / one.columns), x1 = X(from + (to - from) * (col + 1) / one.columns);
 					const y0 = Y(low + (high - low) * row / one.levels), y1 = Y(low + (high - low) * (row + 1) / one.levels);
@@ -791,8 +772,8 @@ class Group {
 		const choice = figure.querySelector("select");
 		if (choice) choice.value = String(i);
 		if (i === undefined) return null;
-		const w = this.window.around[i], middle = w.due[w.at], grid = this.data.grid, loop = this.data.window.loops;
-		const x = grid ? w.due.map(v => (v - middle) / 1e6) : loop ? w.due.map(v => (v - w.due[0]) / 1e3) : w.index.map(v => v - w.index[w.at]), y = w.value.map(v => this.value(v));
+		const w = this.window.around[i], middle = w.due_ns[w.at], grid = this.data.grid, loop = this.data.window.loops;
+		const x = grid ? w.due_ns.map(v => (v - middle) / 1e6) : loop ? w.due_ns.map(v => (v - w.due_ns[0]) / 1e3) : w.index.map(v => v - w.index[w.at]), y = w.value.map(v => this.value(v));
 		const lo = y.reduce((a, b) => Math.min(a, b)), hi = y.reduce((a, b) => Math.max(a, b));
 		const { kind, scale } = spread(lo, hi, this.linear.around);
 		return this.base(figure, {
@@ -808,13 +789,13 @@ class Group {
 				this.second(u);
 				vline(u, x[w.at], `${this.show(y[w.at])}${NARROW}${this.unit} at ${seconds(middle / 1e9)}` + (this.n > 1 ? `, ${this.data.labels[i]}` : ""), css("--ink"), [2, 3], 0);
 			}] },
-			tell: (u, idx) => (grid ? `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due[idx] / 1e6).toFixed(3))}${NARROW}ms · ` : "") + `sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
+			tell: (u, idx) => (grid ? `${this.show(x[idx])}${NARROW}ms · due at ${group((w.due_ns[idx] / 1e6).toFixed(3))}${NARROW}ms · ` : "") + `sample ${group(String(w.index[idx]))}: ${this.show(y[idx])}${NARROW}${this.unit}`,
 		});
 	}
 	begin(figure) {
-		const vis = this.ordered().filter(i => this.window.begin[i] && this.window.begin[i].due.length);
+		const vis = this.ordered().filter(i => this.window.begin[i] && this.window.begin[i].due_ns.length);
 		if (!vis.length) return null;
-		const grid = this.data.grid, tables = vis.map(i => { const w = this.window.begin[i]; return [w.due.map((v, k) => [grid ? v / 1e6 : w.index[k], this.value(w.value[k])])]; });
+		const grid = this.data.grid, tables = vis.map(i => { const w = this.window.begin[i]; return [w.due_ns.map((v, k) => [grid ? v / 1e6 : w.index[k], this.value(w.value[k])])]; });
 		const x = [...new Set(tables.flatMap(t => t[0].map(p => p[0])))].sort((a, b) => a - b);
 		const place = new Map(x.map((v, k) => [v, k]));
 		let lo = Infinity, hi = -Infinity;
@@ -880,7 +861,7 @@ class Group {
 			for (let k = 0; k + 1 < p.edges.length; k++) rows.push([p.edges[k], p.edges[k + 1], ...d.labels.flatMap((_, i) => [p.rising[i][k], p.falling[i][k]])]);
 		} else if (kind === "waves0" || kind === "waves1") {
 			rows.push(["line", "from (ns)", "below (ns)", "at least (V)", "below (V)", "points"]);
-			for (const [name, w] of Object.entries(this.recorded[kind === "waves1" ? 1 : 0])) w.table.forEach((n, k) => {
+			for (const [name, w] of Object.entries(this.recorded[kind === "waves1" ? 1 : 0])) w.cells.forEach((n, k) => {
 				const col = Math.floor(k / w.levels), row = k % w.levels, t = w.division_ns * 10 / w.columns, v = (w.high_uv - w.low_uv) / 1e6 / w.levels;
 				if (n) rows.push([name, w.start_ns + col * t, w.start_ns + (col + 1) * t, w.low_uv / 1e6 + row * v, w.low_uv / 1e6 + (row + 1) * v, n]);
 			});
@@ -890,7 +871,7 @@ class Group {
 			a.lines.forEach((text, i) => a.x[i].forEach((v, k) => rows.push([text, v, a.low[i][k], a.middle[i][k], a.tail[i][k], a.high[i][k]])));
 		} else if (kind === "around" || kind === "begin") {
 			rows.push(["series", "sample", "due (ns)", `${d.quantity} (${unit})`]);
-			this.window[kind].forEach((w, i) => { if (w) w.due.forEach((due, k) => rows.push([d.labels[i], w.index[k], due, w.value[k]])); });
+			this.window[kind].forEach((w, i) => { if (w) w.due_ns.forEach((due, k) => rows.push([d.labels[i], w.index[k], due, w.value[k]])); });
 		} else if (kind === "histogram" || kind === "series") {
 			rows.push([`from (${unit})`, `below (${unit})`, ...d.labels]);
 			for (let k = 0; k + 1 < d.histogram.edges.length; k++) rows.push([d.histogram.edges[k], d.histogram.edges[k + 1], ...d.histogram.counts.map(c => c[k])]);
@@ -909,25 +890,7 @@ class Group {
 	}
 }
 
-const data = JSON.parse(document.getElementById("data").textContent);
-/* The rows as pictures.py had them before it folded them. */
-for (const d of Object.values(data)) {
-	d.histogram.counts = d.histogram.counts.map(unpack);
-	const fallen = (text, total) => { let at = total; return text === null ? null : unpack(text).map(v => at -= v); };
-	const c = d.ccdf, t = d.time;
-	c.reached = c.reached.map((text, i) => fallen(text, c.total[i]));
-	c.corrected = c.corrected.map((text, i) => fallen(text, c.corrected_total[i]));
-	if (!t) continue;
-	const empty = t.empty.map(unpack), add = (a, b) => a.map((v, k) => v + b[k]), spaced = (row, i) => { let k = 0; return empty[i].map(blank => blank ? null : row[k++]); };
-	const low = t.low.map(text => { let at = 0; return unpackSigned(text).map(v => at += v); });
-	const middle = low.map((row, i) => add(row, unpackSigned(t.middle[i]))), high = middle.map((row, i) => add(row, unpackSigned(t.high[i])));
-	t.low = low.map(spaced); t.middle = middle.map(spaced); t.high = high.map(spaced);
-}
 const groups = [];
-for (const box of document.querySelectorAll("[data-group]")) {
-	try { groups.push(new Group(box, data[box.dataset.group])); }
-	catch (e) { problems.push(`${box.dataset.group}: ${e.message}`); }
-}
 const paint = () => {
 	for (const swatch of document.querySelectorAll("[data-swatch]")) {
 		const [i, n] = swatch.dataset.swatch.split(" ").map(Number);
@@ -943,17 +906,36 @@ window.addEventListener("beforeprint", () => { printing = true; shown = root.dat
 window.addEventListener("afterprint", () => { printing = false; if (shown) root.dataset.theme = shown; else delete root.dataset.theme; for (const d of document.querySelectorAll("details")) d.open = d.dataset.was === "1"; again(); });
 paint();
 /* The page checks itself: every picture has a canvas, and the data offered is the data drawn. */
-for (const g of groups) {
-	const made = g.box.querySelectorAll("canvas").length, due = g.box.querySelectorAll("figure[data-kind]").length;
-	if (made !== due) problems.push(`${g.data.file}: ${made} of ${due} pictures`);
-	const kept = g.data.ccdf.total;
-	g.data.histogram.counts.forEach((c, i) => { const sum = c.reduce((a, b) => a + b, 0); if (sum !== kept[i]) problems.push(`${g.data.file}: histogram of ${g.data.labels[i]} has ${sum} of ${kept[i]}`); });
-	const all = g.data.ccdf.total.reduce((a, n, i) => a + (g.data.time && g.data.time.high[i].length ? n : 0), 0);
-	const shown = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
-	if (g.maps.length && shown !== all) problems.push(`${g.data.file}: heat map has ${shown} of ${all}`);
-	for (const p of g.answers) kept.forEach((n, i) => { const sum = [...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]].reduce((a, b) => a + b, 0); if (sum !== n) problems.push(`${g.data.file}: answers of ${g.data.labels[i]} are ${sum} of ${n}`); });
-	if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
-	for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
-}
-report();
+const verify = () => {
+	for (const g of groups) {
+		const made = g.box.querySelectorAll("canvas").length, due = g.box.querySelectorAll("figure[data-kind]").length;
+		if (made !== due) problems.push(`${g.data.file}: ${made} of ${due} pictures`);
+		const kept = g.data.ccdf.total;
+		g.data.histogram.counts.forEach((c, i) => { const sum = c.reduce((a, b) => a + b, 0); if (sum !== kept[i]) problems.push(`${g.data.file}: histogram of ${g.data.labels[i]} has ${sum} of ${kept[i]}`); });
+		const all = g.data.ccdf.total.reduce((a, n, i) => a + (g.data.time && g.data.time.high[i].length ? n : 0), 0);
+		const shown = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
+		if (g.maps.length && shown !== all) problems.push(`${g.data.file}: heat map has ${shown} of ${all}`);
+		for (const p of g.answers) kept.forEach((n, i) => { const sum = [...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]].reduce((a, b) => a + b, 0); if (sum !== n) problems.push(`${g.data.file}: answers of ${g.data.labels[i]} are ${sum} of ${n}`); });
+		if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
+		for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
+	}
+};
+const begin = data => {
+	for (const box of document.querySelectorAll("[data-group]")) {
+		try { groups.push(new Group(box, data[box.dataset.group])); }
+		catch (e) { problems.push(`${box.dataset.group}: ${e.message}`); }
+	}
+	verify();
+};
+/* The data of all pictures: JSON, compressed by zlib, in base64. */
+const inflated = async () => {
+	if (typeof DecompressionStream === "undefined") throw new Error("this browser has no DecompressionStream");
+	const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), c => c.charCodeAt(0));
+	return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+};
+const failed = error => {
+	problems.push(error.message);
+	for (const box of document.querySelectorAll("[data-group]")) box.prepend(el("p", "noscript", `No pictures: ${error.message}. Open the report in Chrome 80, Firefox 113, Safari 16.4 or a later version. All tables are complete.`));
+};
+inflated().then(begin, failed).catch(error => problems.push(error.message)).finally(report);
 })();
