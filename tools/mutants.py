@@ -56,6 +56,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
+import hypothesis
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -67,6 +68,8 @@ LEAST: Final = 0.95
 MEMORY: Final = 4 << 30
 BROKEN: Final = 70  # a mutant that could not be tried
 LIBRARIES: Final = ("hypothesis", "numpy", "pyarrow.parquet", "scipy.signal", "scipy.stats")
+
+PHASES: Final = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a failure is enough
 
 COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -376,9 +379,9 @@ class _Recorder:
         self.current = item.nodeid
         sys.settrace(self.trace)
         threading.settrace(self.trace)
-        start = time.perf_counter()
+        start = time.process_time()
         result = yield
-        self.found.seconds[item.nodeid] = time.perf_counter() - start
+        self.found.seconds[item.nodeid] = time.process_time() - start
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -391,6 +394,7 @@ def _arguments(files: Sequence[str], basetemp: Path) -> list[str]:
         *(str(TESTS / "unit" / name) for name in files),
         "-q",
         "-x",
+        "--tb=no",
         "-o",
         f"cache_dir={basetemp.parent / 'cache'}",
         "-p",
@@ -495,6 +499,11 @@ class _Server:
 
     def __init__(self, todo: Sequence[Mutant], recorded: Recorded, done: Done) -> None:
         self.todo, self.recorded, self.done = todo, recorded, done
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        hypothesis.settings.register_profile("mutants", hypothesis.settings.default, phases=PHASES)
+        hypothesis.settings.load_profile("mutants")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
