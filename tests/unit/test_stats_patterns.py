@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -284,6 +285,73 @@ def test_groups_of_one_value_each(low: int, high: int, found: bool) -> None:
         values = np.repeat([low, high], [number, 500])
         valley = stats.valley(stats.Counts.from_arrays([values]))
         assert valley == (stats.Valley(low, high, 500) if found else None)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outliers"), [(9900, 100, 0), (9100, 900, 0), (9901, 99, 0), (9850, 145, 5)]
+)
+def test_a_narrow_upper_group_of_a_hundredth_is_found(
+    lower: int, upper: int, outliers: int
+) -> None:
+    """Although it is less than a tenth of the lower group's fullest bin."""
+    values = np.repeat([1000, 4000, 10**6], [lower, upper, outliers])
+    found = stats.valley(stats.Counts.from_arrays([values]))
+    assert found == (stats.Valley(1000, 4000, upper + outliers) if upper >= 100 else None)
+
+
+def _two_groups(values: list[int]) -> stats.Valley | None:
+    """The definition, bin by bin: the widest stretch between two groups, the lowest of equals."""
+
+    def bin_of(value: int) -> int:
+        shift = max(value.bit_length() - 4, 0)
+        return shift * 8 + (value >> shift)
+
+    def begin_of(number: int) -> int:
+        shift = max(number // 8 - 1, 0)
+        return (number - shift * 8) << shift
+
+    values = sorted(values)
+    held = Counter(map(bin_of, values))
+    lowest, highest = bin_of(values[0]), bin_of(values[-1])
+    best, width = None, 0
+    for start in range(lowest + 1, highest):
+        fits = [
+            stop
+            for stop in range(start + 1, highest + 1)
+            if max(held[n] for n in range(start, stop)) * 10
+            <= min(
+                max(held[n] for n in range(lowest, start)),
+                max(held[n] for n in range(stop, highest + 1)),
+            )
+        ]
+        if not fits or begin_of(fits[-1]) / max(begin_of(start), 1) < 2**0.5:
+            continue
+        parted = lowest + (start + fits[-1] - 2 * lowest) // 2
+        lower = [value for value in values if bin_of(value) < parted]
+        upper = values[len(lower) :]
+        if min(len(lower), len(upper)) < max(len(values) / 100, 10):
+            continue
+        low, high = lower[(len(lower) - 1) // 2], upper[(len(upper) - 1) // 2]
+        if high >= max(1.5 * low, low + 100) and fits[-1] - start > width:
+            best, width = stats.Valley(low, high, len(upper)), fits[-1] - start
+    return best
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(5, 5000), st.integers(1, 30), st.integers(1, 400)),
+        min_size=2,
+        max_size=4,
+    )
+)
+@settings(max_examples=60)
+def test_two_groups_are_those_of_the_definition(groups: list[tuple[int, int, int]]) -> None:
+    """Of groups of some values each, narrow or wide, near or apart, large or small."""
+    values = [
+        middle + step % width for middle, width, number in groups for step in range(number + 20)
+    ]
+    found = stats.valley(stats.Counts.from_arrays([np.array(values, np.int64)]))
+    assert found == (_two_groups(values) if len(values) >= 100 else None)
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=100, max_size=400))

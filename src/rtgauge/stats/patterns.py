@@ -408,17 +408,13 @@ def valley(counts: Counts) -> Valley | None:
     np.add.at(bins, number - first, counts.counts)
     least = max(counts.count / 100, 10)
     below = np.cumsum(bins)
+    before = np.maximum.accumulate(bins)
+    after = np.maximum.accumulate(bins[::-1])[::-1]
     best: tuple[int, Valley] | None = None
     for start in range(1, len(bins) - 1):
-        low_peak = int(bins[:start].max())
-        stop = start
-        while stop < len(bins) and bins[stop] <= low_peak / 10:
-            stop += 1
-        if stop == len(bins):
-            continue
-        limit = int(bins[stop:].max()) / 10
-        while stop > start and bins[start:stop].max() > limit:
-            stop -= 1
+        between = np.maximum.accumulate(bins[start:-1])
+        lesser = np.minimum(before[start - 1], after[start + 1 :])
+        stop = start + int(np.count_nonzero(10 * between <= lesser))
         lower = int(below[(start + stop) // 2 - 1])
         upper = counts.count - lower
         width = int(bucket_low(first + stop, bits)) / max(int(bucket_low(first + start, bits)), 1)
