@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import signal, special
+from scipy import stats as reference
 
 import report_runs as made
 from rtgauge import stats
@@ -99,6 +104,108 @@ def test_effective_sizes_of_few_bins_are_those_of_independent_samples() -> None:
     filled = np.zeros(400, np.int64)
     filled[::10] = 10
     assert stats.effective_size(sparse, filled) == size
+
+
+def by_definition(above: list[int], count: list[int]) -> int | None:
+    """The design effect of at most 30 batches of bins, written out sample by sample."""
+    bins = [(a, c) for a, c in zip(above, count, strict=True) if c]
+    total, exceeding = sum(count), sum(above)
+    number = min(len(bins), 30)
+    if number < 10 or exceeding in (0, total):
+        return total
+    first = [math.ceil(Fraction(k * len(bins), number)) for k in range(number + 1)]
+    batches = [bins[a:b] for a, b in itertools.pairwise(first)]
+    share = exceeding / total
+    off = [sum(a for a, _ in one) - share * sum(c for _, c in one) for one in batches]
+    between = sum(d * d for d in off)
+    effect = number / (number - 1) * between / (total * share * (1 - share))
+    if effect <= reference.chi2.ppf(0.9, number - 1) / (number - 1):
+        return total
+    neighbours = sum(a * b for a, b in itertools.pairwise(off)) / between
+    if neighbours > 2 / math.sqrt(number):
+        return None
+    return int(
+        total / effect * (reference.norm.ppf(0.975) / reference.t.ppf(0.975, number - 1)) ** 2
+    )
+
+
+@pytest.mark.parametrize("bins", [9, 10, 11, 29, 30, 31, 64])
+def test_the_effective_size_is_that_of_the_definition(bins: int) -> None:
+    random = np.random.default_rng(bins)
+    kinds = Counter[str]()
+    for _ in range(150):
+        count = random.integers(0, 40, bins)
+        memory = random.choice([0.0, 0.3, 0.8])
+        level = signal.lfilter([1], [1, -memory], random.normal(0, 1, bins))
+        chance = special.expit(random.choice([0.0, 0.4, 1.0]) * level - 1)
+        above = random.binomial(count, chance)
+        found = stats.effective_size(above, count)
+        expected = by_definition(above.tolist(), count.tolist())
+        assert found == pytest.approx(expected, abs=1) if expected else found is None
+        assert found is None or found >= 1
+        total = int(count.sum())
+        kinds["none" if found is None else "all" if found == total else "fewer"] += 1
+    if bins > 15:  # some bins are empty
+        assert min(kinds[kind] for kind in ("none", "all", "fewer")) > 5, kinds
+
+
+def test_two_opposite_batches_are_worth_one_sample() -> None:
+    """The largest design effect: half of all samples, in two of 10 batches."""
+    count = np.array([1000, 1, 1, 1, 1, 1, 1, 1, 1, 1000])
+    assert stats.effective_size(np.array([1000, *[0] * 9]), count) == 1
+    # a share of 1 of 2, or of 1 of all, is one to be judged
+    above = np.zeros(40, np.int64)
+    above[3] = 1
+    assert stats.effective_size(above, np.full(40, 10)) == 400
+    assert stats.effective_size(10 - above, np.full(40, 10)) == 400
+
+
+def test_batches_may_correlate_by_two_standard_errors() -> None:
+    """In 16 batches of 10 samples: by 2/4, as in pairs that differ from the mean by 5."""
+    count = np.full(16, 10)
+    for off, known in (
+        ([5, 5, 0, -5, -5, 0, 5, 5, 0, -5, -5, 0, 0, 0, 0, 0], True),  # 100 of 200
+        ([5, 5, 5, -5, -5, -5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], True),  # 75 of 150
+        ([5, 5, 5, 5, -5, -5, -5, -5, 0, 0, 0, 0, 0, 0, 0, 0], False),  # 125 of 200
+    ):
+        assert (stats.effective_size(5 + np.array(off), count) is not None) == known
+
+
+def test_sizes_of_a_series_do_not_grow_towards_the_tail() -> None:
+    """Of each percentile, the smaller size of the share above it and of that at or above it."""
+    random = np.random.default_rng(5)
+    smaller = refused = 0
+    for _ in range(30):
+        level = np.repeat(random.integers(0, 60, 50), 60)
+        values = (level + random.integers(0, 60, 3000)).astype(np.int32)
+        builder = TimelineBuilder(0, 2999, bins=50)
+        builder.add(range(3000), values)
+        counts, line = builder.counts(), builder.timeline()
+        rows = values.reshape(50, 60)
+        most = 3000
+        found = stats.effective_sizes(counts, line)
+        assert list(found) == ["50", "90", "99"]
+        for name, size in found.items():
+            limit = counts.percentile(name)
+            each = [
+                stats.effective_size(np.sum(over, axis=1), line.count)
+                for over in (rows > limit, rows >= limit)
+            ]
+            alone = min(one for one in [3000, *each] if one is not None)
+            smaller += most < alone
+            most = min(most, alone)
+            refused += None in each
+            assert size == (None if None in each else most)
+    assert smaller and refused
+
+
+def test_the_largest_value_has_at_least_one_sample_behind_it() -> None:
+    few = stats.Clustering(1000, 5, 0.0001, True)
+    assert few.lower < 1 / 1000
+    assert [stats.effective_of_maximum(n, few) for n in (0, 1, 100, 10**6)] == [
+        0, 1, 1, int(1e6 * few.lower)
+    ]  # fmt: skip
+    assert stats.effective_of_maximum(7, None) == 7
 
 
 @pytest.mark.parametrize("burst", [1, 10, 50])

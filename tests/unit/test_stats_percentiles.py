@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -174,3 +175,28 @@ def test_intervals_hold_at_95_percent_unless_told() -> None:
     assert percentile_intervals(counts) == percentile_intervals(counts, 0.95)
     assert percentile_interval(counts, 50) == percentile_interval(counts, 50, 0.95)
     assert interval_ranks(1000, 50) == interval_ranks(1000, 50, 0.95)
+
+
+@given(st.integers(20, 400), st.integers(20, 400), st.sampled_from(["10", "50", "90"]))
+def test_ranks_of_an_effective_number_are_scaled_outwards(
+    count: int, effective: int, percent: str
+) -> None:
+    """Rank k of m independent samples stands for rank k n/m of all n, rounded away from the
+    percentile."""
+    effective = min(effective, count)
+    counts = table_of(list(range(1, count + 1)))
+    lower, upper = interval_ranks(effective, percent)
+    assert percentile_interval(counts, percent, effective=effective) == (
+        None if lower is None else math.floor(Fraction(lower * count, effective)),
+        None if upper is None else math.ceil(Fraction(upper * count, effective)),
+    )
+
+
+def test_effective_numbers_widen_or_refuse_an_interval() -> None:
+    counts = table_of(list(range(1, 1004)))
+    assert interval_ranks(100, 50) == (40, 61)
+    sizes = {"50": 100, "90": None}
+    found = percentile_intervals(counts, effective=sizes)
+    assert found["50"] == (401, 612)  # 40 and 61 times 10.03
+    assert found["90"] == (None, None)
+    assert found["99"] == percentile_interval(counts, "99")

@@ -39,8 +39,8 @@ def effective_size(above: Int64, count: Int64) -> int | None:
 
     ``above`` and ``count``: for each bin of time, the samples above the value and all samples.
     Returns at most the number of all samples, and that number if no dependence is found or there
-    are fewer than 10 batches. None if neighbouring batches depend on each other: the independent
-    stretches are then too few.
+    are fewer than 10 batches; at least 1, as the design effect is at most half the samples. None if
+    neighbouring batches depend on each other: the independent stretches are then too few.
     """
     filled = np.flatnonzero(count)
     number, total = min(len(filled), BATCHES), int(count.sum())
@@ -57,7 +57,7 @@ def effective_size(above: Int64, count: Int64) -> int | None:
     if float((beyond[1:] * beyond[:-1]).sum()) > _APART * spread / np.sqrt(number):
         return None
     student = special.ndtri(0.975) / special.stdtrit(number - 1, 0.975)
-    return max(int(total / max(effect, 1.0) * student**2), 1)
+    return int(total / effect * student**2)
 
 
 def effective_sizes(counts: Counts, line: Timeline) -> dict[str, int | None]:

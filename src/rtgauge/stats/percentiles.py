@@ -69,7 +69,7 @@ def interval_ranks(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence lies between 0 and 1, not {confidence}")
     part = fraction_of(percent)
-    if count < 1 or part in (0, 1):
+    if part in (0, 1):
         return None, None
     tail = (1 - confidence) / 2
     # The number of samples above the percentile is Binomial(n, 1-p) (small numbers, no rounding
@@ -94,8 +94,8 @@ def percentile_interval(
     size = counts.count if effective is None else effective
     lower, upper = interval_ranks(size, percent, confidence)
     if size < counts.count:  # the ranks of so many samples, among all
-        lower = None if lower is None else max(lower * counts.count // size, 1)
-        upper = None if upper is None else min(-(-upper * counts.count // size), counts.count)
+        lower = None if lower is None else lower * counts.count // size
+        upper = None if upper is None else -(-upper * counts.count // size)
     return (
         None if lower is None else counts.value_at_rank(lower, low=True),
         None if upper is None else counts.value_at_rank(upper),
