@@ -303,7 +303,7 @@ def test_a_host_that_is_killed_leaves_nothing(board: Sshd, script: Script) -> No
         f"ssh.agent_for = lambda *_: Path({str(path)!r})\n"
         "target = ssh.SshTarget('//board'); print('open', flush=True); time.sleep(600)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(ssh.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(ssh.__file__).parents[3])}
     host = subprocess.Popen(
         [shutil.which("python3") or "python3", "-c", code],
         stdout=subprocess.PIPE, env=environment,
