@@ -18,10 +18,15 @@ import pytest
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import ExitCode, TargetError, UsageError
 from rtgauge.target import connection_of, lost_of, open_target, ssh
-from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, parse
+from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, connection, parse
+from rtgauge.target.ssh.connection import KEEPER
 from sshd import PATIENCE_S, Sshd, key, missing, user
 
 Script = Callable[[str], Path]
+
+#: The folders that the keeper names behind $TMPDIR.
+OTHERS = '/tmp /dev/shm /run /var/tmp "$HOME"'
+assert OTHERS in KEEPER
 
 
 @pytest.fixture
@@ -245,9 +250,9 @@ def test_a_connection_that_is_cut(board: Sshd, script: Script) -> None:
 def test_a_connection_that_falls_silent(
     board: Sshd, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Limits().silence_s > ssh.ALIVE_S * (ssh.ALIVE_COUNT + 1)
-    monkeypatch.setattr(ssh, "ALIVE_S", 2)
-    monkeypatch.setattr(ssh, "ALIVE_COUNT", 1)
+    assert Limits().silence_s > connection.ALIVE_S * (connection.ALIVE_COUNT + 1)
+    monkeypatch.setattr(connection, "ALIVE_S", 2)
+    monkeypatch.setattr(connection, "ALIVE_COUNT", 1)
     script("echo samples; cat >/dev/null")
     with opened() as target, contextlib.closing(target.start(["run"])) as agent:
         assert agent.read(PATIENCE_S) == b"samples\n"
@@ -439,7 +444,7 @@ def test_a_folder_that_cannot_be_used(
     sshd.client(monkeypatch)
     path = script("echo there")
     path.write_bytes(path.read_bytes() + b"\nexit 0\n#" + os.urandom(300_000))
-    monkeypatch.setattr(ssh, "FOLDERS", ("$TMPDIR", str(other)))
+    monkeypatch.setattr(connection, "KEEPER", KEEPER.replace(OTHERS, str(other)))
     with opened() as target:
         said = capsys.readouterr().err
         assert why in said
@@ -448,7 +453,7 @@ def test_a_folder_that_cannot_be_used(
         assert len(list(other.iterdir())) == 1
         assert target.environment() == b"there\n"
     assert list(other.iterdir()) == []
-    monkeypatch.setattr(ssh, "FOLDERS", ("$TMPDIR",))
+    monkeypatch.setattr(connection, "KEEPER", KEEPER.replace(OTHERS, ""))
     error = fails("has no folder for the agent")
     assert why in error.message
     assert "TMPDIR" in error.remedy
@@ -460,6 +465,6 @@ def test_an_agent_that_does_not_arrive_as_it_was_sent(
 ) -> None:
     script("exit 0")
     monkeypatch.setattr(ssh, "_PUT", 'cat >>"$1"; echo >>"$1"')
-    monkeypatch.setattr(ssh, "FOLDERS", ("$TMPDIR",))
+    monkeypatch.setattr(connection, "KEEPER", KEEPER.replace(OTHERS, ""))
     fails("not what was written")
     assert board.left() == []

@@ -21,7 +21,8 @@ from rtgauge.store import Store, StreamFile
 from rtgauge.store.bundle import import_bundle
 from rtgauge.store.folder import FLOOR
 from rtgauge.stream import RecordType, StreamReader
-from rtgauge.target.ssh import MESSAGES_MAX, SshTarget, _Messages
+from rtgauge.target.ssh import SshTarget
+from rtgauge.target.ssh.connection import MESSAGES_MAX, Messages
 from streams import Builder
 
 CONSTANT = 512 << 20
@@ -239,7 +240,7 @@ def test_a_stream_leaves_space_on_its_disk(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_ssh_writes_is_kept_at_its_ends_alone() -> None:
-    messages = _Messages()
+    messages = Messages()
     process = subprocess.Popen(
         [
             sys.executable,
