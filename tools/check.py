@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from check_tree import tracked_files, tree_faults
+from tree import tracked_files, tree_faults
 from static_programs import BUILDS, emulator, own
 
 from rtgauge.architectures import ARCHITECTURES, Architecture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from check import Counts, Stage, StageFailedError, count_junit, count_results
-from check_tree import tree_faults
+from tree import tree_faults
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from requirements import SECTIONS, locked, requirements
