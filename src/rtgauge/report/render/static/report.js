@@ -123,7 +123,7 @@ const valueAxis = (kind, label, x) => Object.assign(axisBase(), {
 	values: (u, splits) => splits.map(v => v === null ? "" : tick(v)),
 	filter: (u, splits) => splits,
 });
-const countAxis = (label, fraction) => Object.assign(axisBase(), {
+const countAxis = label => Object.assign(axisBase(), {
 	label, size: 52,
 	splits: (u, i, lo, hi) => {
 		const out = [];
@@ -539,7 +539,7 @@ class Group {
 		const sums = new Array(h.columns * rows).fill(0);
 		for (const m of apart ? vis : [0]) this.maps[m].forEach((v, k) => { sums[k] += v; });
 		const x = Array.from({ length: Math.max(...t.high.map(r => r.length)) }, (_, k) => (t.start_ns + t.bin_ns * (k + 0.5)) / 1e9);
-		const over = (rows, f) => x.map((_, k) => { let r = null; for (const i of vis) { const v = rows[i][k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
+		const over = (table, f) => x.map((_, k) => { let r = null; for (const i of vis) { const v = table[i][k]; if (v !== null && v !== undefined) r = r === null ? v : f(r, v); } return this.value(r); });
 		const line = over(t.high, Math.max), least = over(t.low, Math.min).filter(v => v !== null);
 		if (!least.length) return null;
 		const lo = least.reduce((a, b) => Math.min(a, b)), hi = line.reduce((a, b) => Math.max(a, b === null ? a : b), lo);
@@ -653,7 +653,7 @@ class Group {
 					const rail = (x0, x1, y, n) => { if (n) { c.fillStyle = hue(n); c.fillRect(x0, y - thick / 2, x1 - x0, thick); } };
 					/* Up to the first edge that is drawn, and between, the levels stay as they are: one stroke for each run. */
 					let since = left;
-					const flush = x => { rail(since, x, y1, done[0] + all[1] - done[1]); rail(since, x, y0, done[1] + all[0] - done[0]); since = x; };
+					const flush = end => { rail(since, end, y1, done[0] + all[1] - done[1]); rail(since, end, y0, done[1] + all[0] - done[0]); since = end; };
 					const bars = [];
 					for (let k = 0; k + 1 < edges.length; k++) {
 						const n = went[0][k] + went[1][k];
@@ -913,8 +913,8 @@ const verify = () => {
 		const kept = g.data.ccdf.total;
 		g.data.histogram.counts.forEach((c, i) => { const sum = c.reduce((a, b) => a + b, 0); if (sum !== kept[i]) problems.push(`${g.data.file}: histogram of ${g.data.labels[i]} has ${sum} of ${kept[i]}`); });
 		const all = g.data.ccdf.total.reduce((a, n, i) => a + (g.data.time && g.data.time.high[i].length ? n : 0), 0);
-		const shown = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
-		if (g.maps.length && shown !== all) problems.push(`${g.data.file}: heat map has ${shown} of ${all}`);
+		const drawn = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
+		if (g.maps.length && drawn !== all) problems.push(`${g.data.file}: heat map has ${drawn} of ${all}`);
 		for (const p of g.answers) kept.forEach((n, i) => { const sum = [...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]].reduce((a, b) => a + b, 0); if (sum !== n) problems.push(`${g.data.file}: answers of ${g.data.labels[i]} are ${sum} of ${n}`); });
 		if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
 		for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
