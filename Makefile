@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every target sets up what it needs by itself (tools/setup.sh) and asks for nothing.
+# Every target installs what it needs (tools/setup.sh) without a question.
 
 PYTHON_HERE = .venv/bin/python
 
@@ -11,30 +11,49 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
           bench/long_run.py bench/verdicts.py \
           bench/kills.py bench/soak.py
 
-.PHONY: setup build test check bench fuzz mutants lock clean
+RUN_STAGES = $(PYTHON_HERE) tools/run_stages.py $(STAGES_OPTIONS)
 
-# What running needs: Debian's packages, .venv, the agent. The same step as the first ./rtgauge.
-setup build:
+.PHONY: help setup build quick test check lint format bench fuzz mutants lock clean
+
+help: # List the targets
+	@sed -n 's/^\([a-z][a-z]*\):.*# \(.*\)/\1: \2/p' Makefile | column -t -s: -l 2
+
+# The same step as the first ./rtgauge.
+setup: # Install Debian packages and .venv, build the agent
 	@tools/setup.sh
 
-# Every test, of the agent (C) and of the host (Python).
-test:
+build: setup # The same
+
+# Options for the next three: STAGES_OPTIONS="--fail-fast", "--all" (unchanged stages too).
+quick: # Lint, types, and the tests that need no agent, network or emulation (2 minutes)
+	@tools/setup.sh --quick
+	@$(RUN_STAGES) quick
+
+test: # quick, and the tests that start agents, sshd and two emulated boards (10 minutes)
 	@tools/setup.sh --test
-	@$(PYTHON_HERE) tools/check.py $(TEST_OPTIONS) test
+	@$(RUN_STAGES) test
 
-# What CI runs: lint, types, all builds, sanitizers, sizes, the wheel, and `make test`.
-check:
+check: # What CI runs: test, every build, every architecture, every emulated board
 	@tools/setup.sh --dev
-	@$(PYTHON_HERE) tools/check.py check
+	@$(RUN_STAGES) check
 
-# Against the peers; takes long, and wants the machine for itself.
-bench:
+lint: # The stages of quick that only read the sources
+	@tools/setup.sh --quick
+	@$(RUN_STAGES) tree ruff mypy clang-format oxlint shellcheck
+
+format: # Format Python and C in place
+	@tools/setup.sh --quick
+	@.venv/bin/ruff check --quiet --fix .
+	@.venv/bin/ruff format --quiet src tests tools bench
+	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+
+bench: # Measure against cyclictest, jitterdebugger, hackbench (hours, on a quiet machine)
 	@tools/setup.sh --dev
 	@set -e; for program in $(BENCHES); do $(PYTHON_HERE) $$program; done
 
 # Damaged and hostile input by the million; FUZZ_OPTIONS="--seed 2 --from 5000000" for other parts.
 FUZZ_EXECUTIONS = 10000000
-fuzz:
+fuzz: # Damaged and hostile input
 	@tools/setup.sh --test
 	@set -e; for program in tests/support/fuzz_bundle.py tests/support/fuzz_stream.py \
 		tests/support/fuzz_extremes.py tests/support/fuzz_capture.py \
@@ -45,14 +64,13 @@ fuzz:
 # Mutation testing: are there tests that notice when a line is wrong? A sample takes some minutes,
 # all mutants some hours: MUTANTS_OPTIONS="". The result is build/mutants.json.
 MUTANTS_OPTIONS = --sample 400 --seed $(shell date +%Y%m%d)
-mutants:
+mutants: # Mutation tests of statistics and stream reader
 	@tools/setup.sh --test
 	@$(PYTHON_HERE) tools/mutants.py $(MUTANTS_OPTIONS)
 
-# The newest Python packages that pyproject.toml allows, with their hashes.
-lock:
+lock: # Update tools/requirements.lock
 	@tools/setup.sh
 	@$(PYTHON_HERE) tools/lock.py
 
-clean:
+clean: # Remove what was built, but not .venv
 	rm -rf build dist src/rtgauge/agents .hypothesis .venv/rtgauge-stamp

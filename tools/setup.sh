@@ -6,7 +6,8 @@
 #   tools/setup.sh          what running needs: Debian's packages, .venv, the agent
 #   tools/setup.sh --lab    and what emulated boards need: a cross compiler, static agents
 #                           (for one architecture, if that is named; for all eight: all)
-#   tools/setup.sh --test   and what the tests need
+#   tools/setup.sh --quick  and what `make quick` needs
+#   tools/setup.sh --test   and what `make test` needs
 #   tools/setup.sh --dev    and what `make check` needs
 #
 # Asks for nothing. Installs Debian packages only when something is missing, and then only as root
@@ -20,13 +21,13 @@ CDPATH='' cd -- "$(dirname -- "$0")/.."
 . tools/stamp.sh
 
 architecture="lab"
+tools=""
 case "${1-}" in
-"") level=run levels="run lab test dev" extras="" ;;
+"") level=run levels="run lab dev" extras="" ;;
 --lab) level=lab levels="lab dev" extras="lab" architecture=${2-lab} ;;
---test) level=test levels="test dev" extras="test" ;;
---dev) level=dev levels="dev" extras="lab test dev" ;;
+--quick | --test | --dev) level=dev levels="dev" extras="lab test dev" tools=${1#--} ;;
 *)
-	echo "usage: tools/setup.sh [--lab [ARCHITECTURE] | --test | --dev]" >&2
+	echo "usage: tools/setup.sh [--lab [ARCHITECTURE] | --quick | --test | --dev]" >&2
 	exit 2
 	;;
 esac
@@ -143,25 +144,27 @@ debian_packages() {
 		"install the packages gcc, libc6-dev and linux-libc-dev"
 }
 
-# Tools of `make check`, each as "command package".
-development_tools="clang clang
-clang-format clang-format
-chromium chromium
+# Tools of `make quick`, `make test` and `make check`, each as "command package".
+quick_tools="clang-format clang-format
 shellcheck shellcheck
+git git"
+test_tools="$quick_tools
+cpio cpio
+qemu-system-x86_64 qemu-system-x86"
+dev_tools="$test_tools
+clang clang
+chromium chromium
 valgrind valgrind
 cyclictest rt-tests
 hackbench rt-tests
 jitterdebugger jitterdebugger
 pdftotext poppler-utils
-cpio cpio
-qemu-system-x86_64 qemu-system-x86
 qemu-system-aarch64 qemu-system-arm
 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
-sparse sparse
-git git"
+sparse sparse"
 
-# Tools of the tests alone: where they cannot be had, what needs them is skipped with its reason.
-test_tools() {
+# Where sigrok-cli is not available, the tests that need it are skipped with that reason.
+optional_tools() {
 	command -v sigrok-cli >/dev/null || install_packages sigrok-cli || say "without sigrok-cli"
 }
 
@@ -193,10 +196,20 @@ missing_emulators() {
 }
 
 missing_tools() {
-	missing_multilib
-	missing_emulators
-	missing_server
-	echo "$development_tools" | while read -r tool package; do
+	case "$tools" in
+	quick) wanted=$quick_tools ;;
+	test)
+		wanted=$test_tools
+		missing_server
+		;;
+	dev)
+		wanted=$dev_tools
+		missing_multilib
+		missing_emulators
+		missing_server
+		;;
+	esac
+	echo "$wanted" | while read -r tool package; do
 		PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || echo "$package"
 	done | sort -u
 }
@@ -207,7 +220,7 @@ debian_tools() {
 	# shellcheck disable=SC2086
 	install_packages $missing || true
 	missing=$(missing_tools | xargs)
-	[ -z "$missing" ] || fail "tools of 'make check' are missing: $missing" \
+	[ -z "$missing" ] || fail "tools are missing: $missing" \
 		"install these Debian packages and start again"
 }
 
@@ -322,13 +335,11 @@ if ! have_python_packages; then
 elif ! compiles; then
 	debian_packages
 fi
-[ "$level" != dev ] || debian_tools
-case "$level" in
-test | dev) test_tools ;;
+[ -z "$tools" ] || debian_tools
+case "$tools" in
+test | dev) optional_tools ;;
 esac
 agent
-case "$level" in
-lab | dev) static_programs ;;
-esac
+[ "$level" != lab ] || static_programs
 echo "$stamp" >.venv/rtgauge-stamp
 [ -z "$announced" ] || say "done in $(($(date +%s) - started)) s"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by ./rtgauge and tools/setup.sh with the checkout as the current folder: what the set-up
 # was made from, in a few milliseconds. A checkout that was moved, or whose agent or list of

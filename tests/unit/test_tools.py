@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher, and the tools behind ``make check``: what they count, find and start."""
+"""The launcher, and the tools behind ``make check``: what they count, skip, find and start."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from check import Counts, Stage, StageFailedError, count_junit, count_results
-from tree import tree_faults
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from requirements import SECTIONS, locked, requirements
+from run_stages import LANES, Counts, Outcome, Runner, Stage, count_junit, read_stages, run_all
+from sizes import faults as size_faults
 from static_programs import shared_library
+from tree import tree_faults
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
@@ -40,52 +41,171 @@ def test_results_are_counted_by_case() -> None:
     assert str(Counts(12, 3, 4)) == "12 passed, 3 failed, 4 skipped"
 
 
-def test_a_result_that_cannot_be_read_is_a_failed_test(tmp_path: Path) -> None:
-    for name, text in (("a", MESON), ("b", PYTEST), ("c", "no result\n"), ("d", PYTEST[:-20])):
-        (tmp_path / f"{name}.xml").write_text(text)
-    (tmp_path / "e.xml").write_bytes(b"\xff\xfe")
-    assert count_results(tmp_path) == Counts(passed=3, failed=5, skipped=1)
-
-
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A stage whose logs and results are the test's own."""
-    monkeypatch.setattr("check.CHECK", tmp_path / "check")
-    monkeypatch.setattr("check.RESULTS", tmp_path / "results")
-    return Stage("trial")
+def runner(tmp_path: Path) -> Runner:
+    """A runner in a repository of its own that contains one file, ``in/a``."""
+    root = tmp_path / "tree"
+    (root / "in").mkdir(parents=True)
+    (root / "in" / "a").write_text("one")
+    subprocess.run(["git", "init", "-q", root], check=True, timeout=PATIENCE_S)
+    return Runner(root, tmp_path / "records")
+
+
+def stage(*commands: str, name: str = "trial", **more: object) -> Stage:
+    """A stage of no lane."""
+    return Stage(**{"name": name, "about": "", "lanes": (), "commands": commands, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("script", "reason", "counts"),
+    ("command", "outcome"),
     [
-        (f"echo '{PYTEST}' > $0", None, Counts(passed=2)),
-        (f"echo '{MESON}' > $0; exit 1", "1 passed, 2 failed, 1 skipped", Counts(1, 2, 1)),
-        (f"echo '{MESON}' > $0", "1 passed, 2 failed, 1 skipped", Counts(1, 2, 1)),
-        (f"echo '{PYTEST}' > $0; exit 3", "ended with 3", Counts(failed=1)),
-        ("echo '<testsuites/>' > $0", "ran no test", Counts(failed=1)),
-        ("exit 0", "left no result", Counts(failed=1)),
-        ("kill -9 $$", "left no result, ended with -9", Counts(failed=1)),
+        (f"echo '{PYTEST}' > r.xml", Outcome("ok", str(Counts(2)), Counts(2))),
+        (
+            f"echo '{MESON}' > r.xml; exit 1",
+            Outcome("FAILED", str(Counts(1, 2, 1)), Counts(1, 2, 1)),
+        ),
+        (f"echo '{MESON}' > r.xml", Outcome("FAILED", str(Counts(1, 2, 1)), Counts(1, 2, 1))),
+        (
+            f"echo '{PYTEST}' > r.xml; exit 3",
+            Outcome("FAILED", "'echo' exited with 3", Counts(2, 1)),
+        ),
+        ("echo '<testsuites/>' > r.xml", Outcome("FAILED", "ran no test", Counts(0, 1))),
+        ("true", Outcome("FAILED", "no r.xml", Counts(0, 1))),
+        ("kill -9 $$", Outcome("FAILED", "'kill' exited with -9: no r.xml", Counts(0, 1))),
+        (
+            "echo no r.xml > r.xml",
+            Outcome("FAILED", "r.xml: syntax error: line 1, column 0", Counts(0, 1)),
+        ),
+        ("echo there is no qemu; exit 77", Outcome("skipped", "there is no qemu")),
     ],
 )
-def test_no_stage_of_tests_holds_unseen(
-    stage: Stage, tmp_path: Path, script: str, reason: str | None, counts: Counts
+def test_a_stage_of_tests_cannot_pass_without_results(
+    runner: Runner, command: str, outcome: Outcome
 ) -> None:
-    result = tmp_path / "result.xml"
-    result.write_text(PYTEST)  # of an earlier time
-    if reason is None:
-        stage.tests(["sh", "-c", script, result], result)
-    else:
-        with pytest.raises(StageFailedError, match=reason):
-            stage.tests(["sh", "-c", script, result], result)
-    assert count_results(tmp_path / "results") == counts
+    (runner.root / "r.xml").write_text(PYTEST)  # of an earlier run
+    assert runner.carry_out(stage(command, results=("r.xml",))) == outcome
 
 
-def test_a_command_of_a_stage_is_logged_and_its_failure_seen(stage: Stage) -> None:
-    stage.run(["sh", "-c", "echo out; echo err >&2"])
-    with pytest.raises(StageFailedError, match="sh ended with 7"):
-        stage.run(["sh", "-c", "exit 7"])
-    lines = stage.log.read_text().splitlines()
-    assert [line for line in lines if not line.startswith("+")] == ["out", "err"]
+def test_the_output_of_a_stage_is_logged_and_its_last_line_shown(runner: Runner) -> None:
+    assert runner.carry_out(stage("echo out", "echo err >&2")) == Outcome("ok", "err")
+    assert runner.carry_out(stage("false", "echo never")) == Outcome(
+        "FAILED", "'false' exited with 1"
+    )
+    runner.carry_out(stage("echo out; echo err >&2", "exit 7"))
+    assert (
+        runner.logs / "trial.log"
+    ).read_text() == "+ echo out; echo err >&2\nout\nerr\n+ exit 7\n"
+
+
+def test_a_stage_is_repeated_when_something_it_depends_on_changes(runner: Runner) -> None:
+    """And only then; what another checkout has found with equal inputs holds here too."""
+    one = stage("cat in/*", inputs=("in",), versions=("cat version",))
+    (runner.root / "version").write_text("1")
+
+    def unchanged(which: Stage = one) -> bool:
+        return runner.carry_out(which).unchanged
+
+    assert not unchanged()
+    assert unchanged()
+    (runner.root / "out").write_text("no input")
+    assert unchanged()
+    for path, text in (("in/a", "two"), ("in/b", ""), ("version", "2")):
+        (runner.root / path).write_text(text)
+        assert not unchanged()
+        assert unchanged()
+    (runner.root / "in" / "b").chmod(0o755)
+    assert not unchanged()
+    (runner.root / "in" / "b").rename(runner.root / "in" / "c")
+    assert not unchanged()
+    assert not unchanged(stage("cat in/* ", inputs=("in",), versions=("cat version",)))
+    assert not unchanged(stage("true")), "a stage without inputs is always run"
+    assert not unchanged(stage("true"))
+
+
+def test_what_failed_was_skipped_or_changed_meanwhile_is_not_recorded(runner: Runner) -> None:
+    for command in ("false", "exit 77", "date +%s%N > in/a"):
+        for _ in range(2):
+            assert not runner.carry_out(stage(command, inputs=("in",))).unchanged
+
+
+def test_counts_of_unchanged_stages_are_kept_for_a_week(runner: Runner, tmp_path: Path) -> None:
+    one = stage(f"echo '{PYTEST}' > r.xml", inputs=("in",), results=("r.xml",))
+    assert not runner.carry_out(one).unchanged
+    assert runner.carry_out(one) == Outcome("ok", f"(unchanged) {Counts(2)}", Counts(2), True)
+    (record,) = (tmp_path / "records").iterdir()
+    week_ago = record.stat().st_mtime - 7 * 86400
+    os.utime(record, (week_ago, week_ago))
+    assert not runner.carry_out(one).unchanged
+    assert not Runner(runner.root, tmp_path / "records", use_records=False).carry_out(one).unchanged
+
+
+def test_stages_run_side_by_side_unless_alone_and_after_what_they_need(
+    runner: Runner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each stage notes how many are under way; two that wait for each other must overlap."""
+    meet = "touch {0}; while [ ! -e {1} ]; do sleep 0.01; done; echo"
+    stages = [
+        stage("ls lock 2>/dev/null && exit 1; echo", name="alone", alone=True),
+        stage(f"touch lock; {meet.format('x', 'y')}; rm lock", name="a"),
+        stage(f"{meet.format('y', 'x')}", name="b"),
+        stage("test ! -e lock; false", name="c", after=("a",)),
+        stage("echo", name="d", after=("c",)),
+    ]
+    done = run_all(runner, stages, 2, fail_fast=False)
+    assert {name: one.state for name, one in done.items()} == {
+        "alone": "ok", "a": "ok", "b": "ok", "c": "FAILED", "d": "skipped",
+    }  # fmt: skip
+    assert done["d"].note == "c failed"
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()][-1] == "d"
+
+
+def test_on_request_the_first_failure_ends_the_others(runner: Runner) -> None:
+    stages = [stage("sleep 600", name="a"), stage("false", name="b"), stage("true", name="c")]
+    done = run_all(runner, stages, 2, fail_fast=True)
+    assert {name: one.note for name, one in done.items()} == {
+        "a": "stopped", "b": "'false' exited with 1",
+    }  # fmt: skip
+
+
+def test_the_list_of_stages_is_sound() -> None:
+    stages = read_stages(ROOT / "tools" / "stages.toml")
+    lanes = {lane: {one.name for one in stages.values() if lane in one.lanes} for lane in LANES}
+    assert lanes["quick"] < lanes["test"]
+    assert lanes["test"] - {"lab-smoke"} < lanes["check"], "the stage lab contains its smoke tests"
+    for one in stages.values():
+        for pathspec in one.inputs:
+            listed = subprocess.run(
+                ["git", "ls-files", "--", pathspec.removeprefix(":!")],
+                cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE_S,
+            )  # fmt: skip
+            assert listed.stdout, f"{one.name}: no file matches the input '{pathspec}'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'name = "a"\nlanes = ["slow"]',
+        'name = "a"\nlanes = []\nafter = ["b"]',
+        'name = "a"\nlanes = []\ninputs = ["@b"]',
+    ],
+)
+def test_a_list_of_stages_with_an_unknown_name_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "stages.toml"
+    path.write_text(f'[[stage]]\nabout = ""\ncommands = []\n{text}\n')
+    with pytest.raises(ValueError, match="'a'"):
+        read_stages(path)
+
+
+def test_a_size_that_changes_by_more_than_2_percent_has_to_be_recorded() -> None:
+    assert not size_faults({"a": 1000, "b": 1000}, {"a": 1020, "b": 980})
+    assert size_faults(
+        {"a": 1000, "b": 1000, "c": 1000, "e": 1}, {"a": 1021, "b": 979, "d": 1, "e": 1}
+    ) == [
+        "a: 1021 bytes, +2.1% from the recorded 1000",
+        "b: 979 bytes, -2.1% from the recorded 1000",
+        "c: is recorded but was not built",
+        "d: 1 bytes, not recorded",
+    ]
 
 
 @pytest.mark.parametrize(
