@@ -18,7 +18,7 @@ import captures
 from captures import RATE, analogue, regular, samples, session
 from conftest import Result
 from rtgauge import report
-from rtgauge.capture import Wanted, convert, files, import_capture, is_capture
+from rtgauge.capture import Wanted, convert, import_capture, is_capture, recording
 from rtgauge.capture import session as sessions
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.results.model import build, validate
@@ -488,8 +488,7 @@ def test_a_session_that_unpacks_without_end(
 
 
 def test_noise_is_refused(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sessions, files):
-        monkeypatch.setattr(module, "EDGE_LIMIT", 1000)
+    monkeypatch.setattr(recording, "EDGE_LIMIT", 1000)
     noise = np.random.default_rng(1).integers(0, 4, 10_000).astype(np.uint8)
     with pytest.raises(UsageError, match="more than 1000 edges"):
         import_capture(store, session(tmp_path / "a.sr", noise), LINES)

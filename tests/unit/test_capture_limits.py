@@ -122,6 +122,14 @@ def test_samples_that_are_no_numbers_are_left_out_of_the_waveforms(tmp_path: Pat
         levels_of(np.array([0, 1e30], np.float32), Levels())
 
 
+def test_a_clock_that_packs_too_well_is_refused(tmp_path: Path) -> None:
+    """Three million edges in few bytes: reading them would take 100 times the file and more."""
+    path = captures.session(tmp_path / "a.sr", np.tile(np.array([0, 3], np.uint8), 1_500_000))
+    assert path.stat().st_size < 1 << 16
+    found = said(imported(path, "--event", "D0", "--answer", "D1"))
+    assert "more than 1048576 edges" in found
+
+
 def long_directory(path: Path, members: int, wide: Callable[[bytes, bytes], bytes]) -> None:
     """An archive whose directory goes on with entries of nothing; ``wide`` makes its end."""
     data = path.read_bytes()

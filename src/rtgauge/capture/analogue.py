@@ -64,8 +64,11 @@ def limits(wave: NDArray[np.floating]) -> tuple[float, float]:
     return least, most
 
 
-def of_voltages(waves: Sequence[NDArray[np.floating]], rate: Fraction, levels: Levels) -> Lines:
-    """Edges of lines that were sampled as voltages."""
+def of_voltages(
+    waves: Sequence[NDArray[np.floating]], rate: Fraction, levels: Levels, most: int = EDGE_LIMIT
+) -> Lines:
+    """Edges of lines that were sampled as voltages. OverflowError when a line has more than
+    ``most``."""
     length = min(len(wave) for wave in waves)
     if length < 2:
         refuse("a line has no samples")
@@ -75,7 +78,7 @@ def of_voltages(waves: Sequence[NDArray[np.floating]], rate: Fraction, levels: L
         schmitt = Schmitt(threshold, hysteresis)
         for piece in pieces(wave[:length]):
             schmitt.feed(piece)
-            if schmitt.count > EDGE_LIMIT:
+            if schmitt.count > most:
                 raise OverflowError
         edges.append(schmitt.edges())
         thresholds.append(threshold)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import os
 import re
 import tempfile
 import zipfile
@@ -15,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from rtgauge.capture.convert import converted
-from rtgauge.capture.recording import EDGE_LIMIT, HEAD, Recording, one_line, opened, refuse
+from rtgauge.capture.recording import HEAD, Recording, edge_limit, one_line, opened, refuse
 from rtgauge.capture.session import read_session
 from rtgauge.capture.table import first_row, read_table
 from rtgauge.errors import RtgaugeError, UsageError
@@ -60,9 +61,10 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
         head = file.read(HEAD)
         kind = _kind(head)
         file.seek(0)
+        most = edge_limit(os.fstat(file.fileno()).st_size)
         try:
             if kind == "session":
-                yield read_session(file, folder, samplerate, "sigrok session")
+                yield read_session(file, folder, samplerate, "sigrok session", most)
             elif kind == "csv":
                 yield read_table(path, head, folder, samplerate)
             elif kind == "bundle" or not head:
@@ -70,7 +72,7 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
             else:
                 made, note = converted(path, file, head, kind, folder)
                 with open(made, "rb") as session:
-                    yield read_session(session, folder, samplerate, kind.upper(), note)
+                    yield read_session(session, folder, samplerate, kind.upper(), most, note)
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -82,7 +84,7 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
             refuse(f"it is damaged ({one_line(error)})", "save it again")
         except OverflowError:
             refuse(
-                f"its lines have more than {EDGE_LIMIT} edges",
+                f"its lines have more than {most} edges",
                 "record the lines without noise: set the instrument's threshold, or --threshold",
             )
         except OSError as error:

@@ -23,12 +23,24 @@ from numpy.typing import NDArray
 from rtgauge.capture.edges import Edges
 from rtgauge.errors import UsageError, nearest
 
-__all__ = ["Levels", "Lines", "Recording", "Waves", "check_rate", "one_line", "opened", "refuse"]
+__all__ = [
+    "Levels",
+    "Lines",
+    "Recording",
+    "Waves",
+    "check_rate",
+    "edge_limit",
+    "one_line",
+    "opened",
+    "refuse",
+]
 
 FILE_LIMIT: Final = 1 << 36
 SAMPLE_LIMIT: Final = 1 << 34
 """So many samples of the lines are read: 3 h at 1.5 MHz."""
 EDGE_LIMIT: Final = 40_000_000
+EDGES_ALWAYS: Final = 1 << 20
+"""Number of edges that are read however small the file is. Each takes about 90 bytes of memory."""
 RATE_MIN: Final = Fraction(1, 1000)
 RATE_MAX: Final = Fraction(10**12)
 """Samples in a second: from one in 1000 s to four times as many as oscilloscopes take."""
@@ -139,6 +151,12 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         if found.st_size > FILE_LIMIT:
             refuse(f"it has {found.st_size} bytes; at most {FILE_LIMIT} are read")
         yield file
+
+
+def edge_limit(size: int) -> int:
+    """The number of edges that are read from a capture of ``size`` bytes: one from each byte. Edges
+    that vary in time take several bytes, however well the file is packed."""
+    return min(EDGE_LIMIT, max(size, EDGES_ALWAYS))
 
 
 def one_line(error: object) -> str:

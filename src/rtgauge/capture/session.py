@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from rtgauge.capture.analogue import Floats, of_voltages
 from rtgauge.capture.edges import logic_edges
 from rtgauge.capture.recording import (
-    EDGE_LIMIT,
     HEAD,
     RATE_MAX,
     RATE_MIN,
@@ -74,8 +73,14 @@ def _directory(file: IO[bytes]) -> None:
 
 
 def read_session(
-    file: IO[bytes], folder: Path, samplerate: Fraction | None, kind: str, note: str = ""
+    file: IO[bytes],
+    folder: Path,
+    samplerate: Fraction | None,
+    kind: str,
+    most: int,
+    note: str = "",
 ) -> Recording:
+    """A session of sigrok. OverflowError when its lines have more than ``most`` edges."""
     _directory(file)
     archive = zipfile.ZipFile(file)
     names = set(archive.namelist())
@@ -115,10 +120,10 @@ def read_session(
         if rate is None:
             refuse("it does not say how often it was sampled", "add --samplerate, such as 24MHz")
         if event in logic and answer in logic:
-            first, second, length = logic_edges(source.logic(event, answer), EDGE_LIMIT)
+            first, second, length = logic_edges(source.logic(event, answer), most)
             return Lines(first, second, rate, length, 1.0)
         waves = [source.wave(one) for one in (event, answer)]
-        return of_voltages(waves, rate, levels)
+        return of_voltages(waves, rate, levels, most)
 
     instrument = f"sigrok {version_text}".strip()
     return Recording(kind, instrument, (*logic, *analogue), rate, note, lines)
