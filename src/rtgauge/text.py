@@ -1,38 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them: nanoseconds in microseconds, with the digits that mean something.
+"""The one formatter for people: numbers, times and quantities as text.
 
-Three significant digits at least, never finer than a nanosecond, never a decimal beyond 100: a
-reader compares 3.21 with 30.7 and 1 234, and 1 234.567 would claim what no clock gives. Used by
-the terminal summary and by the HTML report, so that both show the same figures.
+Values are rounded to the digits that people read; the exact notation of options is in
+``rtgauge.units``. Numbers, units and thousands are joined by narrow no-break spaces; ``plain``
+makes ASCII of that.
 """
 
 from __future__ import annotations
 
-import re
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Final
 
 __all__ = [
     "GAP",
     "MINUS",
     "AtLeast",
     "Shown",
+    "bandwidth",
     "count",
+    "divisor",
     "duration",
+    "frequency",
     "grouped",
     "join",
+    "microseconds",
+    "per_hour",
+    "percent",
+    "plain",
+    "plural",
     "probability",
     "rate",
     "shown",
-    "typeset",
+    "size",
+    "time",
     "unit_name",
 ]
 
-GAP = "\u202f"
+GAP: Final = "\u202f"
 """Narrow no-break space: between the thousands, and between number and unit."""
 
-_SHOWN_IN = {"ps": "ns", "ns": "µs", "ns/s": "µs/s", "kHz": "MHz", "mC": "°C", "count": ""}
+MINUS: Final = "\u2212"
 
-MINUS = "\u2212"
+_SHOWN_IN: Final = {"ps": "ns", "ns": "µs", "ns/s": "µs/s", "kHz": "MHz", "mC": "°C", "count": ""}
+_LENGTHS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_TIMES: Final = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+_FREQUENCIES: Final = ((10**9, "GHz"), (10**6, "MHz"), (10**3, "kHz"), (1, "Hz"))
+_PLAIN: Final = str.maketrans(
+    {"µ": "u", "–": "-", MINUS: "-", "±": "+-", "≥": ">=", "…": "...", GAP: " ", "\u00a0": " "}
+)
 
 
 class AtLeast(int):
@@ -103,21 +121,85 @@ def count(number: float | None) -> str:
     return ("" if number >= 0 else MINUS) + grouped(str(abs(round(number))))
 
 
-def duration(seconds: float | None) -> str:
-    """A length of time as people say it: ``20 s``, ``2 min 30 s``, ``54 h``."""
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number of things with their name: ``1 run``, ``2 runs``, ``1 000 losses``."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share with that many significant digits: ``95 %``, ``0.12 %``."""
+    return f"{_digits(100 * share, digits)}{GAP}%"
+
+
+def _digits(value: float, number: int) -> str:
+    """That many significant digits, without an exponent."""
+    return f"{Decimal(f'{value:.{number}g}'):f}"
+
+
+def duration(seconds: float | None, *, up: bool = False, coarse: bool = False) -> str:
+    """A length of time in two units at most: ``20 s``, ``2 min 30 s``, ``2 d 6 h``.
+
+    ``up``: never rounded down. ``coarse``: tenths of a second at most, for what passes live.
+    """
     if seconds is None:
         return "–"
-    if seconds < 1:
-        return shown(seconds * 1000, "ms").full if seconds else f"0{GAP}s"
-    if seconds < 60:
+    if math.isinf(seconds):
+        return "for ever"
+    seconds = max(seconds, 0.0)
+    if coarse and seconds < 10:
+        return f"{seconds:.1f}{GAP}s"
+    if not coarse and 0 < seconds < 1:
+        return shown(seconds * 1000, "ms").full
+    if seconds < (10 if up or coarse else 60):
         return f"{seconds:.3g}{GAP}s"
-    whole = round(seconds)
-    parts = []
-    for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        amount, whole = divmod(whole, size)
-        if amount:
-            parts.append(f"{amount}{GAP}{name}")
-    return " ".join(parts[:2])
+    whole = math.ceil(seconds - 1e-9) if up else round(seconds)
+    for (unit, size), (smaller, step) in zip(_LENGTHS, (*_LENGTHS[1:], ("", 1)), strict=True):
+        if whole >= size:
+            first, rest = divmod(whole, size)
+            rest = -(-rest // step) if up else round(rest / step)
+            if rest * step == size:
+                first, rest = first + 1, 0
+            return f"{first}{GAP}{unit}" + (f" {rest}{GAP}{smaller}" if rest and smaller else "")
+    return f"0{GAP}s"
+
+
+def time(ns: float) -> str:
+    """A short time with three significant digits in the largest unit that fits: ``3.33 ms``."""
+    rounded = float(f"{ns:.3g}")
+    for size, unit in _TIMES:
+        if rounded >= size or size == 1:
+            return f"{_digits(rounded / size, 3)}{GAP}{unit}"
+    raise AssertionError("1 ns is the smallest unit")
+
+
+def microseconds(ns: int) -> str:
+    """A latency exactly: ``150 µs``, ``12.5 µs``, ``10 000 µs``."""
+    whole, _, decimals = f"{(abs(Decimal(ns)) / 1000).normalize():f}".partition(".")
+    number = grouped(whole) + (f".{decimals}" if decimals else "")
+    return f"{MINUS if ns < 0 else ''}{number}{GAP}µs"
+
+
+def frequency(hertz: float) -> str:
+    """A frequency with six significant digits: ``24 MHz``."""
+    for size, unit in _FREQUENCIES:
+        if hertz >= size or size == 1:
+            return f"{_digits(hertz / size, 6)}{GAP}{unit}"
+    raise AssertionError("1 Hz is the smallest unit")
+
+
+def size(number: int) -> str:
+    """A number of bytes: ``1.5 MiB``, ``120 KiB``."""
+    if number >= 2**20:
+        return f"{number / 2**20:.1f}{GAP}MiB"
+    return f"{number / 2**10:.0f}{GAP}KiB"
+
+
+def bandwidth(bytes_per_s: float) -> str:
+    """A rate of bytes with three significant digits: ``11 kB/s``."""
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if bytes_per_s >= scale:
+            return f"{_digits(bytes_per_s / scale, 3)}{GAP}{unit}/s"
+    return f"{bytes_per_s:.0f}{GAP}B/s"
 
 
 def rate(per_second: float | None, unit: str) -> str:
@@ -140,17 +222,26 @@ def probability(value: float) -> str:
     return f"1 in {count(one_in // 10**digits * 10**digits)}"
 
 
-def join(words: list[str]) -> str:
+def join(words: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     if len(words) < 2:
         return "".join(words)
     return ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def typeset(text: str) -> str:
-    """A sentence of evidence with its microseconds and counts written as the figures beside it."""
+def per_hour(events: float, *, down: bool = False) -> str:
+    """A rate of events to three digits, rounded up, so that no upper bound looks lower than it is;
+    a lower bound is rounded ``down``."""
+    if math.isinf(events):
+        return "any number an hour"
+    if events == 0:
+        return "0 an hour"
+    exact = Decimal(repr(float(events)))
+    digits = Decimal(1).scaleb(exact.adjusted() - 2)
+    rounded = exact.quantize(digits, rounding=ROUND_FLOOR if down else ROUND_CEILING)
+    return f"{rounded.normalize():f} an hour"
 
-    def figure(found: re.Match[str]) -> str:
-        return f"{grouped(found[1])}{found[2] or ''}{GAP}µs"
 
-    return re.sub(r"(\d+)(\.\d+)? us\b", figure, text.replace("\u00a0", GAP))
+def plain(text: str) -> str:
+    """The text in ASCII as far as this module's marks go: ``28.4 us``."""
+    return text.translate(_PLAIN)

@@ -176,7 +176,7 @@ def parse_rate(text: str) -> float:
     count, per = Fraction(match[1]), match[2]
     if per is None:
         if count:
-            raise ValueError(f"'{text}' lacks the time it refers to: write {match[1]}/h")
+            raise ValueError(f"'{text}' has no time unit: write {match[1]}/h")
         return 0.0
     words = {"hour": "h", "day": "d", "minute": "m", "min": "m"}
     per = words.get(per, per)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rtgauge import text
 from rtgauge.catalogue import Catalogue
-from rtgauge.engine.link import MARGIN, bandwidth_text, needed_bytes_per_s
+from rtgauge.engine.link import MARGIN, needed_bytes_per_s
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute
 from rtgauge.errors import ExitCode
@@ -18,6 +19,7 @@ from rtgauge.report import Source, write
 from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.target.fake import CATALOGUE, FakeAgent, FakeTarget
+from rtgauge.text import plain
 from test_run import Watcher
 
 KNOWN = Catalogue.from_document(dict(CATALOGUE))
@@ -43,14 +45,6 @@ def test_what_samples_need() -> None:
     assert needed({0}, interval="1ms", samples="300") < one / 5
 
 
-def test_a_rate_for_people() -> None:
-    assert [bandwidth_text(rate) for rate in (12.3, 11_250, 5.1e6)] == [
-        "12 B/s",
-        "11.2 kB/s",
-        "5.1 MB/s",
-    ]
-
-
 class Linked(FakeTarget):
     """Somewhere else."""
 
@@ -58,7 +52,7 @@ class Linked(FakeTarget):
         super().__init__(detail)
         self.bandwidth = bandwidth
         self.lost = ""
-        self.connection = {"folder": "/tmp/x", "link": bandwidth_text(bandwidth)}
+        self.connection = {"folder": "/tmp/x", "link": plain(text.bandwidth(bandwidth))}
 
 
 def carry_out(store: Store, target: Linked, steps: int = 1) -> tuple[RunOutcome, Watcher]:

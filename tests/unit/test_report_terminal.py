@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import stream
+from rtgauge import text as numbers
 from rtgauge.report.render import terminal
-from rtgauge.report.results import model, numbers
+from rtgauge.report.results import model
 
 
 def summary(run: made.FakeRun, width: int = 80, **more: Any) -> str:
@@ -162,60 +161,6 @@ def test_counters_of_the_stream() -> None:
     words = joined(summary(simple.run))
     for expected in ("7 123", "912", "52 records", "4 711 bytes", "cut inside a record"):
         assert expected in words, expected
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0, "ns", "0"),
-        (7, "ns", "0.007"),
-        (370, "ns", "0.370"),
-        (3214, "ns", "3.21"),
-        (30_749, "ns", "30.7"),
-        (146_499, "ns", "146"),
-        (1_234_567, "ns", "1 235"),
-        (-2500, "ns", "−2.50"),
-        (1234, "count", "1 234"),
-        (12.345, "count", "12.3"),
-        (None, "ns", "–"),
-    ],
-)
-def test_digits(value: float | None, unit: str, text: str) -> None:
-    assert numbers.shown(value, unit).text.replace(numbers.GAP, " ") == text
-
-
-@given(st.integers(-(2**62), 2**62))
-def test_no_figure_is_off_by_more_than_its_last_digit(value: int) -> None:
-    shown = numbers.shown(value, "ns")
-    text = shown.text.replace(numbers.GAP, "").replace("−", "-")
-    assert abs(float(text) - value / 1000) <= max(
-        0.5001 * 10.0 ** -len(shown.decimals), abs(value) * 1e-12
-    )
-
-
-@given(st.floats(1e-12, 0.49))
-def test_one_in_so_many_is_never_too_good(value: float) -> None:
-    text = numbers.probability(value).replace(numbers.GAP, "")
-    assert 1 / int(text.removeprefix("1 in ")) >= value * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (0.002, "2 ms"),
-        (0.0005, "0.500 ms"),
-        (1.5, "1.5 s"),
-        (20, "20 s"),
-        (60, "1 min"),
-        (59.999, "60 s"),
-        (63.2, "1 min 3 s"),
-        (194_400, "2 d 6 h"),
-        (None, "–"),
-    ],
-)
-def test_durations(seconds: float | None, text: str) -> None:
-    assert numbers.duration(seconds).replace(numbers.GAP, " ") == text
 
 
 def test_many_findings_are_told_in_few_lines() -> None:

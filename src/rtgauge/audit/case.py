@@ -21,7 +21,6 @@ __all__ = [
     "cpus_text",
     "finding",
     "reason",
-    "time_text",
     "unknown",
 ]
 
@@ -95,13 +94,6 @@ def finding(check: str, level: Level, found: str, why: str, remedy: str = "") ->
 
 def unknown(check: str, missing: str, why: str, remedy: str) -> Finding:
     return finding(check, "note", "unknown", f"{missing}; {why}", remedy)
-
-
-def time_text(ns: int) -> str:
-    for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")):
-        if ns >= size:
-            return f"{ns / size:g} {unit}"
-    return f"{ns} ns"
 
 
 def by_value(values: Mapping[int, str]) -> str:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
 from rtgauge.facts import CLOCK, CPU
 from rtgauge.facts.interpret import online_cpus
+from rtgauge.text import time
 from rtgauge.units import read_integer
 
 __all__ = ["check_clock", "check_clock_watchdog", "check_skew", "check_tick", "check_timers"]
@@ -40,7 +41,7 @@ def check_timers(name: str, case: Case) -> Finding:
         remedy = (
             "boot a kernel built with CONFIG_HIGH_RES_TIMERS=y and a one-shot clock event device"
         )
-    return finding(name, "error", f"resolution {time_text(resolution)}, a tick", why, remedy)
+    return finding(name, "error", f"resolution {time(resolution)}, a tick", why, remedy)
 
 
 #: Counters of the processor itself, read in some ten nanoseconds without leaving user space.

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 
-from rtgauge.audit.case import Case, Finding, cpus_text, finding, time_text, unknown
+from rtgauge.audit.case import Case, Finding, cpus_text, finding, unknown
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import rt_group_sched
+from rtgauge.text import time
 from rtgauge.units import read_integer
 
 __all__ = [
@@ -95,7 +96,7 @@ def check_throttling(name: str, case: Case) -> Finding:
     if has_server:
         positive = {cpu: value for cpu, value in servers.items() if value > 0}
         if positive:
-            longest = time_text(max(positive.values()))
+            longest = time(max(positive.values()))
             found.append(f"fair server up to {longest} a period on {cpus_text(positive)}")
             why.append(f"ordinary tasks that starve run before real-time tasks, {longest} a period")
             remedy.append(

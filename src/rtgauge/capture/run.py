@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge import __version__
+from rtgauge import text as numbers
 from rtgauge.capture.edges import Edges
 from rtgauge.capture.files import open_recording
 from rtgauge.capture.pairing import LONGEST, Answers, Recorded, pair
@@ -349,30 +350,16 @@ def error_ns(lines: Lines) -> float:
     return float(lines.error * NS / lines.rate)
 
 
-def _rate_text(rate: Fraction) -> str:
-    for size, unit in ((10**9, "GHz"), (10**6, "MHz"), (10**3, "kHz")):
-        if rate >= size:
-            return f"{float(rate / size):.6g} {unit}"
-    return f"{float(rate):.6g} Hz"
-
-
-def _time_text(value_ns: float) -> str:
-    for size, unit in ((10**6, "ms"), (10**3, "us")):
-        if value_ns >= size:
-            return f"{value_ns / size:.3g} {unit}"
-    return f"{value_ns:.3g} ns"
-
-
 def _remarks(found: Found, lines: Lines, recording: Recording, apart: bool) -> Iterator[str]:
-    error = _time_text(error_ns(lines))
+    error, rate = numbers.time(error_ns(lines)), numbers.frequency(float(lines.rate))
     if lines.waves is None:
         yield (
-            f"Sampled at {_rate_text(lines.rate)}: each value is right within ±{error}; means are "
+            f"Sampled at {rate}: each value is right within ±{error}; means are "
             "not shifted by that, minimum and maximum are by as much at most"
         )
     else:
         yield (
-            f"Sampled at {_rate_text(lines.rate)}, edges interpolated between two samples: each "
+            f"Sampled at {rate}, edges interpolated between two samples: each "
             f"value is right within ±{error} whatever the form of the edges"
         )
     if recording.note:
@@ -463,12 +450,12 @@ def _about(
         "sha256": digest,
         "format": recording.format,
         "instrument": recording.instrument or "unknown",
-        "samplerate": _rate_text(lines.rate),
+        "samplerate": numbers.plain(numbers.frequency(float(lines.rate))),
         "samples": str(lines.length),
         "channels": ", ".join(recording.channels[:32]),
         "event": channels[0],
         "answer": channels[1],
-        "sampling_error": f"±{_time_text(error_ns(lines))}",
+        "sampling_error": f"±{numbers.plain(numbers.time(error_ns(lines)))}",
         "asked": asked,
     }
     for name, pair_ in (("threshold", lines.threshold), ("hysteresis", lines.hysteresis)):
@@ -487,7 +474,7 @@ def _parameters(
         "answer-edge": wanted.answer_edge or ("same" if wanted.edge == "both" else "any"),
         "first-edge": "rising" if found.events.level[0] else "falling",
         "interval": format_duration(found.interval_ns),
-        "sampling-error": _time_text(error_ns(lines)).replace(" ", ""),
+        "sampling-error": numbers.plain(numbers.time(error_ns(lines))).replace(" ", ""),
     }
     if wanted.context:
         parameters["answered-by"] = wanted.context

@@ -14,6 +14,7 @@ import click
 from rtgauge.cli.options import as_json, find_run, open_store, store_options
 from rtgauge.cli.output import print_json, say
 from rtgauge.errors import UsageError
+from rtgauge.text import plain, size
 
 if TYPE_CHECKING:
     from rtgauge.capture import Wanted
@@ -56,7 +57,7 @@ def export(
     if as_json:
         print_json(_document("rtgauge-exported", bundle, file))
     else:
-        say(f"run {bundle.run[:ID_SHOWN]} is in {file} ({_size(bundle.packed_size)})")
+        say(f"run {bundle.run[:ID_SHOWN]} is in {file} ({plain(size(bundle.packed_size))})")
 
 
 @click.command("import")
@@ -214,7 +215,3 @@ def _document(name: str, bundle: Bundle, file: Path) -> dict[str, object]:
         "bytes": bundle.size,
         "path": str(file),
     }
-
-
-def _size(number: int) -> str:
-    return f"{number / 2**20:.1f} MiB" if number >= 2**20 else f"{number / 2**10:.0f} KiB"

@@ -15,6 +15,7 @@ import click
 
 from rtgauge.errors import ExitCode, RtgaugeError
 from rtgauge.facts import printable
+from rtgauge.text import duration, plain
 
 __all__ = [
     "format_seconds",
@@ -101,14 +102,5 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int
 
 
 def format_seconds(seconds: float) -> str:
-    """A length of time for people: ``2.5 s``, ``3 min 20 s``, ``2 h 5 min``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        minutes, rest = divmod(whole, 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, rest = divmod(round(whole / 60), 60)
-    return f"{hours} h {rest} min" if rest else f"{hours} h"
+    """A length of time as it passes, in ASCII: ``2.5 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    return plain(duration(seconds, coarse=True))

@@ -24,19 +24,13 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.facts import printable
 from rtgauge.plan import describe_step
+from rtgauge.text import plain, shown
 
 __all__ = ["ConsoleProgress", "Screen", "fitted", "measured"]
 
 REFRESH_S = 0.25
 # Frames of which one is written in full: whatever else got onto the terminal goes away again.
 FULL = 20
-
-
-def _quantity(value: float, unit: str) -> str:
-    if unit != "us":
-        return f"{value:.0f}"
-    value /= 1000
-    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
 
 
 def measured(live: LiveStep) -> list[str]:
@@ -48,23 +42,22 @@ def measured(live: LiveStep) -> list[str]:
     name, unit, scale = found[0].info.name, found[0].info.unit, found[0].info.scale
     same = [one for one in found if one.info.name == name]
     count = sum(one.count for one in same)
-    high = max(one.max for one in same) * scale
-    if unit == "ns" and high >= 1000:
-        unit = "us"
-    shown = [
-        _quantity(value, unit)
+    low, mean, high = (
+        shown(value * scale, unit)
         for value in (
-            min(one.min for one in same) * scale,
-            sum(one.sum for one in same) / count * scale,
-            high,
+            min(one.min for one in same),
+            sum(one.sum for one in same) / count,
+            max(one.max for one in same),
         )
-    ]
+    )
     missed = sum(one.missed for one in same)
     if name == "response" and missed:
-        answers = [f"largest answer {shown[2]} {unit}", f"mean {shown[1]}", f"min {shown[0]}"]
-        return [f"{missed} of {count + missed} events not answered", *answers]
-    return [f"{name} max {shown[2]} {unit}", f"mean {shown[1]}", f"min {shown[0]}",
-            f"{count} samples"]  # fmt: skip
+        events = f"{missed} of {count + missed} events not answered"
+        words = [events, f"max answer {high.full}", f"mean {mean.text}", f"min {low.text}"]
+    else:
+        words = [f"{name} max {high.full}", f"mean {mean.text}", f"min {low.text}"]
+        words.append(f"{count} samples")
+    return [plain(one) for one in words]
 
 
 def fitted(head: str, gap: str, fields: Sequence[str], columns: int | None) -> str:

@@ -14,7 +14,7 @@ from rtgauge.catalogue import Catalogue, Measurement
 from rtgauge.plan import PlannedStep
 from rtgauge.units import parse_cpus, parse_duration, parse_integer
 
-__all__ = ["MARGIN", "bandwidth_text", "needed_bytes_per_s"]
+__all__ = ["MARGIN", "needed_bytes_per_s"]
 
 #: The link has to carry so many times what the samples need: it is shared, and its rate varies.
 MARGIN: Final = 1.5
@@ -69,11 +69,3 @@ def _number(step: PlannedStep, entry: Measurement, name: str) -> int:
     if not text:
         return 0
     return parse_duration(text) if entry.option(name).type == "duration" else parse_integer(text)
-
-
-def bandwidth_text(bytes_per_s: float) -> str:
-    """A rate for people: ``11 kB/s``."""
-    for unit, size in (("MB", 1e6), ("kB", 1e3)):
-        if bytes_per_s >= size:
-            return f"{bytes_per_s / size:.3g} {unit}/s"
-    return f"{bytes_per_s:.0f} B/s"

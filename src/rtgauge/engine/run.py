@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.environment import log_host_document, read_facts, require_cpus
-from rtgauge.engine.link import MARGIN, bandwidth_text, needed_bytes_per_s
+from rtgauge.engine.link import MARGIN, needed_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, joined, with_line
 from rtgauge.engine.watch import Ended, Limits, StepProgress, Stopping, Watch
@@ -29,6 +29,7 @@ from rtgauge.plan import LOG_HOST, Plan, PlannedStep, calibration_steps, ends_ns
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Header, Setting
 from rtgauge.target import Target, connection_of, facts_of, lost_of
+from rtgauge.text import bandwidth, plain
 from rtgauge.units import parse_cpus
 
 __all__ = ["Progress", "Run", "RunOutcome"]
@@ -310,8 +311,8 @@ class Run:
         if carries >= needed * MARGIN:
             return ""
         return (
-            f"histograms only: the samples need {bandwidth_text(needed)}, "
-            f"the link carries {bandwidth_text(carries)}"
+            f"histograms only: the samples need {plain(bandwidth(needed))}, "
+            f"the link carries {plain(bandwidth(carries))}"
         )
 
     def _step(self, index: int, step: PlannedStep, interruption: Stopping) -> Ended:

@@ -49,7 +49,6 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
-from .text import duration_text, time_text
 from .timebase import Base, bases, division
 from .timeline import BINS, ExcursionsBuilder, HeatMap, Timeline, TimelineBuilder, bins_for
 from .verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
@@ -92,7 +91,6 @@ __all__ = [
     "corrected",
     "division",
     "duration_needed_s",
-    "duration_text",
     "effective_of_maximum",
     "effective_size",
     "effective_sizes",
@@ -114,7 +112,6 @@ __all__ = [
     "second_line",
     "shortest_period_s",
     "slope",
-    "time_text",
     "valley",
     "values_at",
     "verdict",

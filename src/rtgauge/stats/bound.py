@@ -19,8 +19,6 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from .text import duration_text
-
 __all__ = [
     "Bound",
     "bound_of_run",
@@ -130,22 +128,6 @@ class Bound:
     period_s: float | None
     """Late wake-ups rarer than once in this time may have been missed altogether; None where
     ``rate_per_hour`` is."""
-
-    @property
-    def statement(self) -> str:
-        """The claim in one sentence for the report."""
-        if not self.count:
-            return "No samples: nothing can be said."
-        text = (
-            f"If the samples are independent, a larger value than the maximum has a chance of at "
-            f"most {self.probability:.2g} per sample ({self.confidence * 100:.6g} % confidence)"
-        )
-        if self.period_s is None:
-            return f"{text}."
-        return (
-            f"{text}; the run shows late wake-ups of this task that are more frequent than once "
-            f"in {duration_text(self.period_s)}."
-        )
 
 
 def bound_of_run(

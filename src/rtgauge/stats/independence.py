@@ -62,16 +62,6 @@ class Clustering:
         """The mean number of large values in a group."""
         return 1 / max(self.index, 1 / self.exceedances)
 
-    @property
-    def statement(self) -> str:
-        """What it means for the bound."""
-        if not self.clustered:
-            return "Large values come one by one, as the bound assumes."
-        return (
-            f"Large values come in groups of about {self.group:.2g}: the bound on a larger value "
-            f"uses the effective number of samples."
-        )
-
 
 def clustering(positions: Integers, threshold: int) -> Clustering | None:
     """Judges the exceedances of a threshold; None for fewer than 20: a guess.

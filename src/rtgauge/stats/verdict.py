@@ -27,6 +27,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from rtgauge import text as numbers
+from rtgauge.units import format_duration
+
 from .bound import (
     duration_needed_s,
     exceedance_bound,
@@ -35,7 +38,6 @@ from .bound import (
     samples_needed,
 )
 from .episodes import NEAR
-from .text import duration_text, number_text, option_text, rate_text, time_text
 
 __all__ = ["DEFAULT_PROBABILITY", "DEFAULT_RATE_PER_HOUR", "BudgetVerdict", "verdict"]
 
@@ -75,8 +77,14 @@ class BudgetVerdict:
     """Without a time grid, the number of samples that would decide; None if it is decided."""
 
 
+def _option(seconds: float) -> str:
+    """A length of time for the command line, rounded up: seconds to 10 min, then minutes."""
+    whole = math.ceil(seconds - 1e-9)
+    return format_duration((whole if whole <= 600 else -(-whole // 60) * 60) * 10**9)
+
+
 def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number_text(number)} times"
+    return "once" if number == 1 else f"{numbers.count(number)} times"
 
 
 def _remedy_of_failure(budget: str, hard: bool) -> str:
@@ -111,28 +119,28 @@ class _Seen:
 
     @property
     def budget(self) -> str:
-        return time_text(self.budget_ns)
+        return numbers.microseconds(self.budget_ns)
 
     def text(self, by_episodes: bool) -> str:
         """The observation in words."""
         low, high = self.episodes
-        many = f"{number_text(self.count)} {self.counted}"
-        over = "" if self.duration_s is None else f" over {duration_text(self.duration_s)}"
+        many = f"{numbers.count(self.count)} {self.counted}"
+        over = "" if self.duration_s is None else f" over {numbers.duration(self.duration_s)}"
         if not self.exceedances:
             seen = f"{self.budget} never exceeded in {many}{over}"
         elif not by_episodes or self.dense:
             seen = f"{self.budget} exceeded {_times(self.exceedances)} in {many}{over}"
             seen += ", too often to tell episodes apart" if by_episodes else ""
         else:
-            share = f"{number_text(self.exceedances)} of {many}"
-            number = number_text(high) if low == high else f"{number_text(low)} to "
-            number += "" if low == high else number_text(high)
+            share = f"{numbers.count(self.exceedances)} of {many}"
+            number = numbers.count(high) if low == high else f"{numbers.count(low)} to "
+            number += "" if low == high else numbers.count(high)
             seen = f"{self.budget} exceeded in {number} episode{'' if high == 1 else 's'}"
             seen += f" ({share}){over}"
             if low < high:
                 seen += ", because their times are not known"
         if self.unknown:
-            seen += f", {number_text(self.unknown)} more of unknown value"
+            seen += f", {numbers.count(self.unknown)} more of unknown value"
         return seen
 
     def judged(
@@ -229,11 +237,11 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     bound = rate_bound(duration_s, confidence, suspected)
     lower = rate_lower_bound(duration_s, confidence, low)
     text = seen.text(not hard)
-    allowed_text = rate_text(allowed)
+    allowed_text = numbers.per_hour(allowed)
     if hard:
         allowed_text = "never" + (f" (shown as less than {allowed_text})" if allowed else "")
-    sure = f"with {confidence * 100:.6g} % confidence"
-    at_most = f"at most {rate_text(bound)} {sure}"
+    sure = f"with {numbers.percent(confidence, 6)} confidence"
+    at_most = f"at most {numbers.per_hour(bound)} {sure}"
     needed: float | None = 0.0
     result: Result
     remedy = ""
@@ -241,7 +249,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         result, needed = "fail", None
         evidence = f"{text}; allowed: never"
         if not hard:
-            at_least = rate_text(lower, down=True)
+            at_least = numbers.per_hour(lower, down=True)
             evidence = f"{text}: at least {at_least} {sure}; allowed: {allowed_text}"
         remedy = _remedy_of_failure(seen.budget, hard)
     elif seen.count == 0:
@@ -249,7 +257,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         evidence, remedy = _NOTHING
     elif bound < allowed:
         result = "pass"
-        evidence = f"{text}: {at_most}, below {rate_text(allowed)}"
+        evidence = f"{text}: {at_most}, below {numbers.per_hour(allowed)}"
     else:
         result = "inconclusive"
         evidence = f"{text}: {at_most}; allowed: {allowed_text}"
@@ -259,8 +267,8 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         else:
             again = "another exceedance" if suspected else "an exceedance"
             remedy = (
-                f"run {duration_text(needed)} longer without {again} "
-                f"(--for {option_text(duration_s + needed)})"
+                f"run {numbers.duration(needed, up=True)} longer without {again} "
+                f"(--for {_option(duration_s + needed)})"
             )
     return seen.judged(
         result,
@@ -276,14 +284,14 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     """Of a series without a time grid."""
     suspected = seen.exceedances + seen.unknown
     bound = exceedance_bound(seen.effective + seen.unknown, seen.confidence, suspected)
-    sure = f"with {seen.confidence * 100:.6g} % confidence"
+    sure = f"with {numbers.percent(seen.confidence, 6)} confidence"
     decisive = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
     if seen.effective:
         decisive = max(decisive, -(-decisive * seen.count // seen.effective))
-    claimed = f"1 in {number_text(round(1 / DEFAULT_PROBABILITY))}"
+    claimed = f"1 in {numbers.count(round(1 / DEFAULT_PROBABILITY))}"
     text = seen.text(False)
     if seen.effective < seen.count:
-        text += f" (in groups, equivalent to {number_text(seen.effective)} independent ones)"
+        text += f" (in groups, equivalent to {numbers.count(seen.effective)} independent ones)"
     needed: int | None = None
     result: Result
     if rate_per_hour is not None:
@@ -292,7 +300,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         remedy = "leave --rate out: the budget is then judged per operation"
         if not seen.exceedances and bound > DEFAULT_PROBABILITY:
             needed = decisive
-            remedy += f", of at least {number_text(needed)} samples (--samples {needed})"
+            remedy += f", of at least {numbers.count(needed)} samples (--samples {needed})"
     elif seen.exceedances:
         result = "fail"
         evidence = f"{text}; allowed: never"
@@ -302,13 +310,13 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         evidence, remedy = _NOTHING
     elif bound <= DEFAULT_PROBABILITY:
         result, remedy = "pass", ""
-        at_most = number_text(math.floor(1 / bound))
+        at_most = numbers.count(math.floor(1 / bound))
         evidence = f"{text}: at most 1 in {at_most} exceeds it {sure}, not more than {claimed}"
     else:
         result = "inconclusive"
         needed = decisive
         evidence = f"{text}: too few to show {sure} that at most {claimed} exceeds it"
-        remedy = f"measure at least {number_text(needed)} samples (--samples {needed})"
+        remedy = f"measure at least {numbers.count(needed)} samples (--samples {needed})"
     return seen.judged(
         result,
         evidence,

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rtgauge import text as numbers
 from rtgauge.report.pictures import scales
 from rtgauge.report.pictures.scales import Scale
-from rtgauge.report.results import numbers
-from rtgauge.report.results.numbers import GAP
+from rtgauge.text import GAP
 
 __all__ = [
     "COLOURS", "CROWD", "DASHES", "FONT", "FULL", "HALF", "INK", "SIZE",

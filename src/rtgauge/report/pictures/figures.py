@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge import text as numbers
 from rtgauge.report.pictures import oscilloscope, scales
 from rtgauge.report.pictures.drawing import (
     ACCENT,
@@ -46,7 +47,6 @@ from rtgauge.report.pictures.drawing import (
     text_width,
 )
 from rtgauge.report.pictures.scales import Scale
-from rtgauge.report.results import numbers
 from rtgauge.report.results.sequences import Sequenced
 
 __all__ = ["KINDS", "draw", "sequence"]

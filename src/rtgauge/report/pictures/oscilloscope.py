@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge import text as numbers
 from rtgauge.report.pictures import scales
 from rtgauge.report.pictures.drawing import (
     FAIL,
@@ -27,8 +28,7 @@ from rtgauge.report.pictures.drawing import (
     text_width,
 )
 from rtgauge.report.pictures.scales import Scale
-from rtgauge.report.results import numbers
-from rtgauge.report.results.numbers import GAP
+from rtgauge.text import GAP
 
 __all__ = ["DRAWN"]
 

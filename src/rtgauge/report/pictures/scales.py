@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rtgauge.report.results.numbers import GAP, MINUS, grouped
+from rtgauge.text import GAP, MINUS, grouped
 
 __all__ = [
     "Scale",

@@ -15,10 +15,10 @@ from typing import Any, Final
 from rich.console import Group
 from rich.text import Text
 
+from rtgauge import text as numbers
 from rtgauge.facts import printable
 from rtgauge.report.render.markdown import escape, escape_start, table
 from rtgauge.report.render.terminal import printed
-from rtgauge.report.results import numbers
 from rtgauge.report.results.labels import capital
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, set_facts, where
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from rtgauge import text as numbers
 from rtgauge.report.pictures import sketch
-from rtgauge.report.results import numbers
 from rtgauge.report.results.cases import plain, series_names, step_title
 from rtgauge.report.results.labels import (
     Level,
@@ -357,11 +357,9 @@ def _verdicts(run: Document, step: Document) -> str:
     rows = [
         (
             f"**{one['result']}**" if one["result"] == "fail" else one["result"],
-            escape(numbers.typeset(one["rule"])),
+            escape(one["rule"]),
             escape(names.get(one["series"], "")),
-            escape(
-                numbers.typeset("; ".join(t for t in (one["evidence"], one["remedy"]) if t.strip()))
-            ),
+            escape("; ".join(t for t in (one["evidence"], one["remedy"]) if t.strip())),
         )
         for one in sorted(found, key=lambda one: order.index(one["result"]))
     ]

@@ -19,12 +19,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from rtgauge import __version__
+from rtgauge import text as numbers
 from rtgauge.errors import RtgaugeError
 from rtgauge.report.pictures import drawing, figures
 from rtgauge.report.pictures.drawing import text_width, visible
 from rtgauge.report.render import html
 from rtgauge.report.render.html.tables import Cell, Grid
-from rtgauge.report.results import numbers
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.published import CAUTION
 from rtgauge.report.results.remarks import RULES

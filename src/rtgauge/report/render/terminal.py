@@ -21,9 +21,9 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from rtgauge import text as numbers
 from rtgauge.facts import printable
 from rtgauge.report.pictures import sketch
-from rtgauge.report.results import numbers
 from rtgauge.report.results.labels import (
     Level,
     ambience,
@@ -78,19 +78,9 @@ _STYLES: Final = {
     "skipped": "dim",
     "note": "",
 }
-_PLAIN: Final = {
-    "µ": "u",
-    "–": "-",
-    "—": "-",
-    "\u2212": "-",
-    "·": "-",
-    "±": "+-",
-    "≥": ">=",
-    "…": "...",
-    "\u202f": " ",
-    "\u00a0": " ",
-    **dict(zip(sketch.BLOCKS, "_.-=+*#@", strict=True)),
-}
+_PLAIN: Final = str.maketrans(
+    {"·": "-", "—": "-", "─": "-", **dict(zip(sketch.BLOCKS, "_.-=+*#@", strict=True))}
+)
 
 
 def _safe(value: object) -> str:
@@ -164,9 +154,8 @@ def printed(
     try:
         plain.encode(encoding)
     except UnicodeEncodeError:
-        for character, substitute in _PLAIN.items():
-            plain = plain.replace(character, substitute)
-        plain = plain.replace("─", "-").encode(encoding, "replace").decode(encoding)
+        plain = numbers.plain(plain).translate(_PLAIN)
+        plain = plain.encode(encoding, "replace").decode(encoding)
     return plain
 
 
@@ -527,13 +516,13 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
             shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
             if len(whose) == len(places) > 2:
                 shown = f"all {len(whose)} series"
-            line = _line((f"{result} ", _STYLES[result]), (_safe(numbers.typeset(rule)), ""))
+            line = _line((f"{result} ", _STYLES[result]), (_safe(rule), ""))
             if shown:
                 line.append(f" ({_safe(shown)})")
             evidence, remedy = representative(same, run["series"], names)
-            line.append(": " + _safe(numbers.typeset(evidence)))
+            line.append(": " + _safe(evidence))
             if remedy:
-                line.append("; " + _safe(numbers.typeset(remedy)), "dim")
+                line.append("; " + _safe(remedy), "dim")
             lines.append(line)
     return lines
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience

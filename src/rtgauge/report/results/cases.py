@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
     Level,
     bound_sentence,
@@ -225,7 +225,7 @@ def _finding(finding: Document) -> str:
 
 
 def _sentences(first: str, second: str) -> str:
-    return plain(numbers.typeset("; ".join(text for text in (first, second) if text.strip())))
+    return plain("; ".join(text for text in (first, second) if text.strip()))
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 
 __all__ = [
     "LENGTHS",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
+from rtgauge import text as numbers
 from rtgauge.report.results import ambience, gather
 from rtgauge.report.results.histogram import histogram_of
 from rtgauge.report.results.labels import ORDINARY, carried_out, is_response, waits_for_answers
@@ -574,7 +575,7 @@ def _budget_verdict(
     )
     result, evidence, remedy = judged.result, judged.evidence, judged.remedy
     if missing is not None and missing.max is not None:
-        waited = stats.time_text(missing.max)
+        waited = numbers.microseconds(missing.max)
         number = f"{missing.count} events were" if missing.count > 1 else "1 event was"
         evidence = f"{evidence}; {number} not answered within {waited}"
     if judged.needed_samples is not None:
@@ -586,7 +587,7 @@ def _budget_verdict(
     return {
         "step": step.number,
         "measurement": _measurement(step),
-        "rule": f"budget {stats.time_text(limit)}",
+        "rule": f"budget {numbers.microseconds(limit)}",
         "result": result,
         "evidence": evidence,
         "remedy": remedy,
@@ -639,7 +640,7 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
             told |= {name: cell for name, cell in cells if isinstance(cell, int)}
     ambiguous = told.get("ambiguous", 0)
     seen = stored.histogram.max if stored.histogram is not None else 0
-    longest = f", {stats.time_text(seen)}" if seen > 0 else ""
+    longest = f", {numbers.microseconds(seen)}" if seen > 0 else ""
     remedy = (
         f"raise events at a longer interval than the longest delay seen{longest}, or record a "
         "capture from before the first event until after the last answer"

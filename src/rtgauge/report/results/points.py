@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
     Level,
     carried_out,
@@ -172,7 +172,7 @@ def positive_points(run: Run) -> list[Point]:
             text = f"{where}: {numbers.join(rules[:3])} held"
             text += "." if len(rules) < 4 else f", and {len(rules) - 3} more."
             note = good[0]["evidence"] if len(good) == 1 else f"{len(good)} verdicts"
-            points.append(Point("pass", numbers.typeset(text), numbers.typeset(note)))
+            points.append(Point("pass", text, note))
         elif good:
             points.append(Point("pass", f"{where}: {len(good)} of {len(results)} verdicts passed."))
     grid = [one for one in run["series"] if one["interval_ns"] > 0 and one["count"]]
@@ -354,5 +354,5 @@ def _verdict_points(run: Run) -> list[Point]:
                 text = f"{where}: {rule} {word}" + (f" on {shown}" if shown else "")
                 evidence, remedy = representative(same, run["series"], names)
                 note = f"{_sentence(evidence)}{_sentence(remedy)}".strip()
-                points.append(Point(kind, numbers.typeset(text) + ".", numbers.typeset(note)))
+                points.append(Point(kind, text + ".", note))
     return points

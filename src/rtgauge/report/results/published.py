@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import reference
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 from rtgauge.report.results.labels import ORDINARY, group_series, is_response
 
 __all__ = ["CAUTION", "place_text", "places", "published"]

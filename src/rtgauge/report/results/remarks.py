@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rtgauge import stats
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 from rtgauge.report.results.ambience import stolen_ns
 from rtgauge.report.results.gather import Figures
 from rtgauge.report.results.labels import group_series, series_labels

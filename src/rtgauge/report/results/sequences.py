@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 
 __all__ = ["Event", "Sequenced", "is_sequence", "sequences"]
 

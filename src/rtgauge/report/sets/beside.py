@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     LENGTHS,

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from rtgauge import stats
+from rtgauge import text as numbers
 from rtgauge.errors import UsageError
 from rtgauge.facts import printable
-from rtgauge.report.results import gather, numbers
+from rtgauge.report.results import gather
 from rtgauge.report.results.labels import (
     LENGTHS,
     highest,

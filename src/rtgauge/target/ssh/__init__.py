@@ -26,7 +26,6 @@ from typing import Final
 
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
-from rtgauge.engine.link import bandwidth_text
 from rtgauge.errors import TargetError
 from rtgauge.lab.programs import static_agent
 from rtgauge.target.local import put_back
@@ -39,6 +38,7 @@ from rtgauge.target.ssh.connection import (
     say,
     script,
 )
+from rtgauge.text import bandwidth, plain
 
 __all__ = ["SshAgent", "SshTarget", "agent_for", "parse"]
 
@@ -183,7 +183,7 @@ class SshTarget:
             "agent_sha256": hashlib.sha256(program).hexdigest(),
             "folder": self._folder,
             "raised": " ".join(self._raise),
-            "link": bandwidth_text(self.bandwidth) if self.bandwidth else "",
+            "link": plain(bandwidth(self.bandwidth)) if self.bandwidth else "",
             "bytes_per_s": f"{self.bandwidth:.0f}",
         }
 

@@ -27,12 +27,12 @@ import jinja2
 from markupsafe import Markup
 
 from rtgauge import __version__
+from rtgauge import text as numbers
 from rtgauge.report import pictures
 from rtgauge.report.pictures.persistence import bases
 from rtgauge.report.render.html.comparison import runs_view, steps_view
 from rtgauge.report.render.html.steps import Shared, step_view
 from rtgauge.report.render.html.tables import Cell, Named, ambience_table, counter, span, tags
-from rtgauge.report.results import numbers
 from rtgauge.report.results.labels import (
     Level,
     added_text,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rtgauge import text as numbers
 from rtgauge.report import pictures
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.persistence import (
@@ -24,7 +25,7 @@ from rtgauge.report.pictures.persistence import (
 from rtgauge.report.render import compare_text
 from rtgauge.report.render.html.steps import Shared
 from rtgauge.report.render.html.tables import Cell, column, counter, tags
-from rtgauge.report.results import gather, numbers
+from rtgauge.report.results import gather
 from rtgauge.report.results.labels import (
     added_text,
     capital,

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rtgauge import text as numbers
 from rtgauge.report import pictures
 from rtgauge.report.pictures.persistence import (
     Base,
@@ -30,7 +31,6 @@ from rtgauge.report.render.html.tables import (
     plain_table,
     published_table,
 )
-from rtgauge.report.results import numbers
 from rtgauge.report.results.labels import (
     added_text,
     capital,
@@ -320,11 +320,11 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
         everyone = len(whose) == len(places) > 2
         rows.append(
             {
-                "rule": numbers.typeset(rule),
+                "rule": rule,
                 "whose": f"all {len(whose)} series" if everyone else "; ".join(whose),
                 "result": result,
-                "evidence": numbers.typeset(evidence),
-                "remedy": numbers.typeset(remedy),
+                "evidence": evidence,
+                "remedy": remedy,
             }
         )
     return rows

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rtgauge.report.results import numbers
+from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
     ambience,
     capital,

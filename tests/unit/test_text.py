@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers, times and quantities as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtgauge import text as numbers
+from rtgauge.text import (
+    bandwidth,
+    count,
+    duration,
+    frequency,
+    join,
+    microseconds,
+    per_hour,
+    percent,
+    plain,
+    plural,
+    size,
+    time,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "ns", "0"),
+        (7, "ns", "0.007"),
+        (370, "ns", "0.370"),
+        (3214, "ns", "3.21"),
+        (30_749, "ns", "30.7"),
+        (146_499, "ns", "146"),
+        (1_234_567, "ns", "1 235"),
+        (-2500, "ns", "−2.50"),
+        (1234, "count", "1 234"),
+        (12.345, "count", "12.3"),
+        (None, "ns", "–"),
+    ],
+)
+def test_digits(value: float | None, unit: str, text: str) -> None:
+    assert numbers.shown(value, unit).text.replace(numbers.GAP, " ") == text
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_no_figure_is_off_by_more_than_its_last_digit(value: int) -> None:
+    shown = numbers.shown(value, "ns")
+    text = shown.text.replace(numbers.GAP, "").replace("−", "-")
+    assert abs(float(text) - value / 1000) <= max(
+        0.5001 * 10.0 ** -len(shown.decimals), abs(value) * 1e-12
+    )
+
+
+@given(st.floats(1e-12, 0.49))
+def test_one_in_so_many_is_never_too_good(value: float) -> None:
+    text = numbers.probability(value).replace(numbers.GAP, "")
+    assert 1 / int(text.removeprefix("1 in ")) >= value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text", "up", "live"),
+    [
+        (0, "0 s", "0 s", "0.0 s"),
+        (0.002, "2 ms", "2 ms", "0.0 s"),
+        (0.0005, "0.500 ms", "0.500 ms", "0.0 s"),
+        (1.5, "1.5 s", "1.5 s", "1.5 s"),
+        (9.5, "9.5 s", "9.5 s", "9.5 s"),
+        (10.4, "10.4 s", "11 s", "10 s"),
+        (59.2, "59.2 s", "1 min", "59 s"),
+        (59.999, "60 s", "1 min", "1 min"),
+        (60, "1 min", "1 min", "1 min"),
+        (63.2, "1 min 3 s", "1 min 4 s", "1 min 3 s"),
+        (119, "1 min 59 s", "1 min 59 s", "1 min 59 s"),
+        (600.5, "10 min", "10 min 1 s", "10 min"),
+        (3601, "1 h", "1 h 1 min", "1 h"),
+        (7199.5, "2 h", "2 h", "2 h"),
+        (86399, "24 h", "24 h", "24 h"),
+        (90000, "1 d 1 h", "1 d 1 h", "1 d 1 h"),
+        (194_400, "2 d 6 h", "2 d 6 h", "2 d 6 h"),
+        (math.inf, "for ever", "for ever", "for ever"),
+    ],
+)
+def test_durations(seconds: float, text: str, up: str, live: str) -> None:
+    assert plain(duration(seconds)) == text
+    assert plain(duration(seconds, up=True)) == up
+    assert plain(duration(seconds, coarse=True)) == live
+
+
+def test_an_unknown_duration_is_a_dash() -> None:
+    assert duration(None) == "–"
+
+
+_SECONDS = {"d": 86400, "h": 3600, "min": 60, "s": 1, "ms": 1e-3}
+
+
+@given(st.floats(1e-3, 1e7))
+def test_a_duration_rounded_up_is_never_too_short(seconds: float) -> None:
+    words = plain(duration(seconds, up=True)).split()
+    shown = sum(
+        float(number) * _SECONDS[unit] for number, unit in zip(words[::2], words[1::2], strict=True)
+    )
+    assert shown >= seconds * (1 - 0.006)
+    assert shown >= seconds - 1e-6 or seconds < 10
+    assert shown <= seconds * 1.05 + 1
+
+
+def test_short_times_keep_three_digits() -> None:
+    times = (0.5, 1, 41.67, 999.6, 1000, 3_333_333, 4_000_000, 1.5e9)
+    assert [plain(time(ns)) for ns in times] == [
+        "0.5 ns", "1 ns", "41.7 ns", "1 us", "1 us", "3.33 ms", "4 ms", "1.5 s",
+    ]  # fmt: skip
+
+
+def test_latencies_are_exact() -> None:
+    assert [plain(microseconds(ns)) for ns in (150_000, 12_500, 1, 0, 10_000_000, -250)] == [
+        "150 us", "12.5 us", "0.001 us", "0 us", "10 000 us", "-0.25 us",
+    ]  # fmt: skip
+
+
+def test_rates_round_to_the_cautious_side() -> None:
+    assert per_hour(0.99991) == "1 an hour" and per_hour(2.9957) == "3 an hour"
+    assert per_hour(2.9957, down=True) == "2.99 an hour"
+    assert per_hour(0.012345) == "0.0124 an hour" and per_hour(0) == "0 an hour"
+    assert per_hour(1) == "1 an hour" and per_hour(123.4) == "124 an hour"
+    assert per_hour(math.inf) == "any number an hour"
+
+
+def test_other_quantities() -> None:
+    assert [plain(bandwidth(rate)) for rate in (12.3, 11_250, 5.1e6)] == [
+        "12 B/s", "11.2 kB/s", "5.1 MB/s",
+    ]  # fmt: skip
+    assert [plain(frequency(rate)) for rate in (5, 1000, 24e6, 1e9)] == [
+        "5 Hz", "1 kHz", "24 MHz", "1 GHz",
+    ]  # fmt: skip
+    assert [plain(size(number)) for number in (120 << 10, 3 << 19)] == ["120 KiB", "1.5 MiB"]
+    assert [plain(percent(share)) for share in (0.95, 0.0012, 1.0)] == ["95 %", "0.12 %", "100 %"]
+    assert plain(percent(0.999999, 6)) == "99.9999 %"
+
+
+def test_words_for_numbers() -> None:
+    assert plain(count(3_600_000)) == "3 600 000" and plain(count(-1000)) == "-1 000"
+    assert plural(1, "run") == "1 run" and plural(2, "run") == "2 runs"
+    assert plain(plural(1000, "loss", "losses")) == "1 000 losses"
+    assert [join(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_plain_text_is_ascii() -> None:
+    text = f"≥{numbers.GAP}12{numbers.GAP}345.6{numbers.GAP}µs ±1 – {numbers.MINUS}2…"
+    assert plain(text) == ">= 12 345.6 us +-1 - -2..." and plain(text).isascii()
