@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "run/run.h"
+#include "run/step.h"
 
 /* The mean is that of batches: one reading may be shorter than what the clock resolves. */
 #define CLOCK_COST_BATCH 1000
@@ -116,8 +116,8 @@ static void clock_cost_batch(const struct clock_cost_clock *clock, struct clock_
 static void clock_cost_loop(struct worker *worker)
 {
 	struct clock_cost_thread *t = worker->state;
-	struct run *run = worker->run;
-	const struct clock_cost_state *state = run->state;
+	struct step *step = worker->step;
+	const struct clock_cost_state *state = step->state;
 	const struct timespec rest = clock_from_ns(CLOCK_COST_REST_NS);
 	int64_t start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	int64_t rested_ns = start_ns;
@@ -125,7 +125,7 @@ static void clock_cost_loop(struct worker *worker)
 	for (int64_t done = 0; done < t->samples; done += CLOCK_COST_BATCH) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
-		if (run_stopped(run) || (t->for_ns && now_ns - start_ns >= t->for_ns))
+		if (step_stopped(step) || (t->for_ns && now_ns - start_ns >= t->for_ns))
 			return;
 		if (now_ns - rested_ns > CLOCK_COST_RUN_NS) {
 			nanosleep(&rest, NULL);
@@ -135,9 +135,9 @@ static void clock_cost_loop(struct worker *worker)
 			struct clock_cost_result *result = &t->results[i];
 
 			if (result->series >= 0) {
-				series_time(&run->series[result->series],
-					    clock_now_ns(CLOCK_MONOTONIC) - run->start_ns);
-				clock_cost_pairs(&run->series[result->series],
+				series_time(&step->series[result->series],
+					    clock_now_ns(CLOCK_MONOTONIC) - step->start_ns);
+				clock_cost_pairs(&step->series[result->series],
 						 clock_cost_clocks[i].id, result);
 			}
 			clock_cost_batch(&clock_cost_clocks[i], result);
@@ -145,9 +145,9 @@ static void clock_cost_loop(struct worker *worker)
 	}
 }
 
-static int clock_cost_add_thread(struct run *run, struct clock_cost_thread *t, int number)
+static int clock_cost_add_thread(struct step *step, struct clock_cost_thread *t, int number)
 {
-	const struct clock_cost_state *state = run->state;
+	const struct clock_cost_state *state = step->state;
 	struct series_info info = {
 		.name = "cost",
 		.context = "user",
@@ -163,35 +163,35 @@ static int clock_cost_add_thread(struct run *run, struct clock_cost_thread *t, i
 			continue;
 		info.labels[0] = (struct series_label){ "clock", clock_cost_clocks[i].name };
 		t->results[i].series =
-			run_add_series(run, &info, (size_t)(t->samples + t->samples / 8 + 64));
+			step_add_series(step, &info, (size_t)(t->samples + t->samples / 8 + 64));
 		if (t->results[i].series < 0)
 			return t->results[i].series;
 	}
-	number = run_add_worker(run, clock_cost_loop, t, t->cpu,
-				(int)option_number(&run->options, "priority"));
+	number = step_add_worker(step, clock_cost_loop, t, t->cpu,
+				 (int)option_number(&step->options, "priority"));
 	return number < 0 ? number : 0;
 }
 
-static int clock_cost_setup(struct run *run)
+static int clock_cost_setup(struct step *step)
 {
-	int64_t samples = option_number(&run->options, "samples");
+	int64_t samples = option_number(&step->options, "samples");
 	struct clock_cost_state *state;
 	struct cpulist cpus;
 	char text[24];
 	int number = 0, err;
 
-	err = run_cpus(run, &cpus);
+	err = step_cpus(step, &cpus);
 	if (err)
 		return err;
 	samples = (samples + CLOCK_COST_BATCH - 1) / CLOCK_COST_BATCH * CLOCK_COST_BATCH;
 	snprintf(text, sizeof(text), "%lld", (long long)samples);
-	option_effective(&run->options, "samples", text);
+	option_effective(&step->options, "samples", text);
 	state = calloc(1, sizeof(*state));
 	if (state)
 		state->threads = calloc((size_t)cpulist_count(&cpus), sizeof(*state->threads));
-	run->state = state;
+	step->state = state;
 	if (!state || !state->threads)
-		return message_set(&run->msg, -ENOMEM, "measure fewer CPUs", "no memory");
+		return message_set(&step->msg, -ENOMEM, "measure fewer CPUs", "no memory");
 	state->count = cpulist_count(&cpus);
 	state->clocks = CLOCK_COST_CLOCKS - !strcmp(clock_counter_name(), "none");
 	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1)) {
@@ -199,23 +199,23 @@ static int clock_cost_setup(struct run *run)
 
 		t->cpu = cpu;
 		t->samples = samples;
-		t->for_ns = option_number(&run->options, "for");
-		err = clock_cost_add_thread(run, t, number++);
+		t->for_ns = option_number(&step->options, "for");
+		err = clock_cost_add_thread(step, t, number++);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-static int clock_cost_finish(struct run *run)
+static int clock_cost_finish(struct step *step)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "clock", "" },	   { "cpu", "" },
 		{ "mean cost", "ps" },	   { "least cost", "ps" },
 		{ "smallest step", "ns" }, { "readings", "count" },
 	};
-	const struct clock_cost_state *state = run->state;
-	struct cbor *c = run_table_begin(run, "clocks", columns, 6, state->count * state->clocks);
+	const struct clock_cost_state *state = step->state;
+	struct cbor *c = step_table_begin(step, "clocks", columns, 6, state->count * state->clocks);
 
 	for (int i = 0; i < state->count; i++) {
 		const struct clock_cost_thread *t = &state->threads[i];
@@ -233,13 +233,13 @@ static int clock_cost_finish(struct run *run)
 			cbor_int(c, result->readings);
 		}
 	}
-	run_table_end(run);
+	step_table_end(step);
 	return 0;
 }
 
-static void clock_cost_cleanup(struct run *run)
+static void clock_cost_cleanup(struct step *step)
 {
-	struct clock_cost_state *state = run->state;
+	struct clock_cost_state *state = step->state;
 
 	free(state->threads);
 	free(state);

@@ -121,9 +121,9 @@ static const struct handover_plan condvar_plan = {
 	.judge = condvar_judge,
 };
 
-static int condvar_setup(struct run *run)
+static int condvar_setup(struct step *step)
 {
-	return handover_setup(run, &condvar_plan);
+	return handover_setup(step, &condvar_plan);
 }
 
 const struct measurement condvar_measurement = {

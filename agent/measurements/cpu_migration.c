@@ -52,11 +52,11 @@ static const struct measurement_evaluate migration_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
-static bool migration_fail(struct run *run, int err, int cpu)
+static bool migration_fail(struct step *step, int err, int cpu)
 {
-	struct migration_state *state = run->state;
+	struct migration_state *state = step->state;
 
-	state->error = message_set(&run->msg, err ? err : -EIO,
+	state->error = message_set(&step->msg, err ? err : -EIO,
 				   "keep the CPUs online, and in the cpuset of the caller",
 				   "cannot move to CPU %d: %s", cpu,
 				   err ? strerror(-err) : "it runs elsewhere");
@@ -64,25 +64,25 @@ static bool migration_fail(struct run *run, int err, int cpu)
 }
 
 /* Back and forth; the way forth is what is timed. */
-static bool migration_loop_once(struct run *run, const struct cpupair *pair, int64_t count)
+static bool migration_loop_once(struct step *step, const struct cpupair *pair, int64_t count)
 {
-	struct series *series = &run->series[pair->series];
+	struct series *series = &step->series[pair->series];
 	struct cpulist from = { { 0 } }, to = { { 0 } };
 
 	cpulist_add(&from, pair->from);
 	cpulist_add(&to, pair->to);
-	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns);
+	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns);
 	while (count-- > 0) {
 		int err = cpulist_apply(&from, 0);
 		int64_t from_ns, took_ns;
 
 		if (err)
-			return migration_fail(run, err, pair->from);
-		from_ns = mark_from_ns(&run->mark);
+			return migration_fail(step, err, pair->from);
+		from_ns = mark_from_ns(&step->mark);
 		err = cpulist_apply(&to, 0);
-		took_ns = mark_to_ns(&run->mark) - from_ns;
+		took_ns = mark_to_ns(&step->mark) - from_ns;
 		if (err || sched_getcpu() != pair->to)
-			return migration_fail(run, err, pair->to);
+			return migration_fail(step, err, pair->to);
 		series_put(series, took_ns - series->info.stamp_ns);
 	}
 	return true;
@@ -91,59 +91,60 @@ static bool migration_loop_once(struct run *run, const struct cpupair *pair, int
 static void migration_loop(struct worker *worker)
 {
 	const struct timespec rest = clock_from_ns(MIGRATION_REST_NS);
-	struct run *run = worker->run;
-	struct migration_state *state = run->state;
-	int64_t for_ns = option_number(&run->options, "for");
+	struct step *step = worker->step;
+	struct migration_state *state = step->state;
+	int64_t for_ns = option_number(&step->options, "for");
 	int64_t start_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	for (int64_t done = 0; done < state->samples; done += MIGRATION_LOOP)
 		for (int i = 0; i < state->all.count; i++) {
 			int64_t left = state->samples - done;
 
-			if (run_stopped(run) ||
+			if (step_stopped(step) ||
 			    (for_ns && clock_now_ns(CLOCK_MONOTONIC) - start_ns >= for_ns))
 				return;
-			if (!migration_loop_once(run, &state->all.pairs[i],
+			if (!migration_loop_once(step, &state->all.pairs[i],
 						 left < MIGRATION_LOOP ? left : MIGRATION_LOOP))
 				return;
 			nanosleep(&rest, NULL);
 		}
 }
 
-static int migration_setup(struct run *run)
+static int migration_setup(struct step *step)
 {
 	struct migration_state *state = calloc(1, sizeof(*state));
 	int err, worker;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	err = cpupairs_choose(run, &state->all);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	err = cpupairs_choose(step, &state->all);
 	if (err)
 		return err;
 	/* not the frame's to pin: that it moves is what is measured */
-	worker = run_add_worker(run, migration_loop, NULL, -1,
-				(int)option_number(&run->options, "priority"));
+	worker = step_add_worker(step, migration_loop, NULL, -1,
+				 (int)option_number(&step->options, "priority"));
 	if (worker < 0)
 		return worker;
-	run->workers[worker].prepare = cpupairs_prepare;
+	step->workers[worker].prepare = cpupairs_prepare;
 	for (int i = 0; i < state->all.count && err >= 0; i++)
-		err = cpupairs_series(run, &state->all.pairs[i], "migrate", worker, state->samples);
+		err = cpupairs_series(step, &state->all.pairs[i], "migrate", worker,
+				      state->samples);
 	return err < 0 ? err : 0;
 }
 
-static int migration_finish(struct run *run)
+static int migration_finish(struct step *step)
 {
-	struct migration_state *state = run->state;
+	struct migration_state *state = step->state;
 
-	cpupairs_verdict(run, &state->all);
+	cpupairs_verdict(step, &state->all);
 	return state->error;
 }
 
-static void migration_cleanup(struct run *run)
+static void migration_cleanup(struct step *step)
 {
-	struct migration_state *state = run->state;
+	struct migration_state *state = step->state;
 
 	cpupairs_free(&state->all);
 	free(state);

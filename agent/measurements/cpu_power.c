@@ -207,7 +207,7 @@ static void power_time(struct cpu_power_state *state, enum power_what what, enum
 		power_pass(state, what, area);
 	took_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
 	ensemble_loop(e, state->series[what][where]);
-	series_put(&e->run->series[state->series[what][where]], ensemble_net(e, took_ns));
+	series_put(&e->step->series[state->series[what][where]], ensemble_net(e, took_ns));
 }
 
 static void power_evict(struct cpu_power_state *state)
@@ -444,17 +444,17 @@ static int power_add(struct cpu_power_state *state)
 	return err;
 }
 
-static int cpu_power_setup(struct run *run)
+static int cpu_power_setup(struct step *step)
 {
 	struct cpu_power_state *state = calloc(1, sizeof(*state));
 	size_t bytes;
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	err = ensemble_setup(run, &state->ensemble, cpu_power_loop, 0, 0);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	err = ensemble_setup(step, &state->ensemble, cpu_power_loop, 0, 0);
 	if (err)
 		return err;
 	power_caches(state);
@@ -466,7 +466,7 @@ static int cpu_power_setup(struct run *run)
 	state->first[POWER_WRITE] = power_map(bytes);
 	if (state->read.at == MAP_FAILED || state->write.at == MAP_FAILED ||
 	    state->first[POWER_READ].at == MAP_FAILED || state->first[POWER_WRITE].at == MAP_FAILED)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	power_write(state->read.at, bytes / 4);
 #ifdef POWER_NO_CODE
 	state->refused = "not written for this processor";
@@ -483,18 +483,18 @@ static int64_t power_median_ns(const struct cpu_power_state *state, int what, in
 {
 	int number = state->series[what][where];
 
-	return number < 0 ? 0 : series_percentile(&state->ensemble.run->series[number], 50000);
+	return number < 0 ? 0 : series_percentile(&state->ensemble.step->series[number], 50000);
 }
 
-static void cpu_power_passes(struct run *run, const struct cpu_power_state *state)
+static void cpu_power_passes(struct step *step, const struct cpu_power_state *state)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "what", "" },		 { "size", "bytes" },  { "cached", "ns" },
 		{ "outer cache", "ns" }, { "uncached", "ns" }, { "first", "ns" },
 	};
 	const struct power_area *const areas[] = { &state->code, &state->read, &state->write };
 	int first = state->series[POWER_CODE][POWER_CACHED] < 0 ? POWER_READ : POWER_CODE;
-	struct cbor *c = run_table_begin(run, "passes", columns, 6, POWER_WHATS - first);
+	struct cbor *c = step_table_begin(step, "passes", columns, 6, POWER_WHATS - first);
 
 	for (int what = first; what < POWER_WHATS; what++) {
 		cbor_array(c, 6);
@@ -503,12 +503,13 @@ static void cpu_power_passes(struct run *run, const struct cpu_power_state *stat
 		for (int where = 0; where < POWER_STATES; where++)
 			cbor_int(c, power_median_ns(state, what, where));
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static void cpu_power_effect(struct run *run, const struct cpu_power_state *state)
+static void cpu_power_effect(struct step *step, const struct cpu_power_state *state)
 {
-	static const struct run_column columns[] = { { "what", "" }, { "uncached / cached", "%" } };
+	static const struct step_column columns[] = { { "what", "" },
+						      { "uncached / cached", "%" } };
 	int64_t effects[POWER_WHATS], sum = 0;
 	const char *names[POWER_WHATS];
 	struct cbor *c;
@@ -523,7 +524,7 @@ static void cpu_power_effect(struct run *run, const struct cpu_power_state *stat
 		effects[count] = power_median_ns(state, what, POWER_UNCACHED) * 100 / cached_ns;
 		sum += effects[count++];
 	}
-	c = run_table_begin(run, "effect", columns, 2, count ? count + 1 : 0);
+	c = step_table_begin(step, "effect", columns, 2, count ? count + 1 : 0);
 	for (int i = 0; i < count; i++) {
 		cbor_array(c, 2);
 		cbor_text(c, names[i]);
@@ -534,14 +535,14 @@ static void cpu_power_effect(struct run *run, const struct cpu_power_state *stat
 		cbor_text(c, "average");
 		cbor_int(c, sum / count);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static void cpu_power_caches(struct run *run, const struct cpu_power_state *state)
+static void cpu_power_caches(struct step *step, const struct cpu_power_state *state)
 {
-	static const struct run_column columns[] = { { "cache", "" },
-						     { "size", "bytes" },
-						     { "from", "" } };
+	static const struct step_column columns[] = { { "cache", "" },
+						      { "size", "bytes" },
+						      { "from", "" } };
 	const struct {
 		const char *name;
 		int64_t size;
@@ -552,7 +553,7 @@ static void cpu_power_caches(struct run *run, const struct cpu_power_state *stat
 		{ "last level", state->last_level, state->assumed ? "assumed" : "kernel" },
 		{ "walk", (int64_t)state->walk.bytes, "" },
 	};
-	struct cbor *c = run_table_begin(run, "caches", columns, 3, 4);
+	struct cbor *c = step_table_begin(step, "caches", columns, 3, 4);
 
 	for (int i = 0; i < 4; i++) {
 		cbor_array(c, 3);
@@ -560,34 +561,34 @@ static void cpu_power_caches(struct run *run, const struct cpu_power_state *stat
 		cbor_int(c, rows[i].size);
 		cbor_text(c, rows[i].from);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int cpu_power_finish(struct run *run)
+static int cpu_power_finish(struct step *step)
 {
-	struct cpu_power_state *state = run->state;
+	struct cpu_power_state *state = step->state;
 	char evidence[160];
 
-	cpu_power_passes(run, state);
-	cpu_power_effect(run, state);
-	cpu_power_caches(run, state);
+	cpu_power_passes(step, state);
+	cpu_power_effect(step, state);
+	cpu_power_caches(step, state);
 	if (state->refused || state->error)
-		run_verdict(run, POWER_ALL_CODE, "skipped",
-			    state->refused ?: strerror(-state->error),
-			    "allow memory to be executable, or do without this row");
+		step_verdict(step, POWER_ALL_CODE, "skipped",
+			     state->refused ?: strerror(-state->error),
+			     "allow memory to be executable, or do without this row");
 	if (state->walk.bytes && (int64_t)state->walk.bytes < 2 * state->last_level) {
 		snprintf(evidence, sizeof(evidence),
 			 "%lld KiB are walked over, the last level has %lld KiB",
 			 (long long)state->walk.bytes / 1024, (long long)state->last_level / 1024);
-		run_verdict(run, POWER_EVICTED, "skipped", evidence,
-			    "free some memory; or take what is uncached for the outer cache's");
+		step_verdict(step, POWER_EVICTED, "skipped", evidence,
+			     "free some memory; or take what is uncached for the outer cache's");
 	}
 	return state->ensemble.error;
 }
 
-static void cpu_power_cleanup(struct run *run)
+static void cpu_power_cleanup(struct step *step)
 {
-	struct cpu_power_state *state = run->state;
+	struct cpu_power_state *state = step->state;
 
 	if (!state)
 		return;

@@ -33,7 +33,7 @@ struct wakeup_bell {
 };
 
 struct wakeup_state {
-	struct run *run;
+	struct step *step;
 	struct cpupairs all;
 	struct wakeup_bell *bells; /* of each pair */
 	int64_t samples;
@@ -95,7 +95,7 @@ static bool wakeup_await_turn(struct wakeup_state *state, uint32_t mine)
 	for (;;) {
 		uint32_t turn = atomic_load_acquire(&state->turn);
 
-		if (run_stopped(state->run) || turn > mine)
+		if (step_stopped(state->step) || turn > mine)
 			return false;
 		if (turn == mine)
 			return true;
@@ -107,10 +107,10 @@ static bool wakeup_await_turn(struct wakeup_state *state, uint32_t mine)
 static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 {
 	struct wakeup_bell *bell = &state->bells[number];
-	struct series *series = &state->run->series[state->all.pairs[number].series];
+	struct series *series = &state->step->series[state->all.pairs[number].series];
 	int64_t attempts = 4 * count + 100;
 
-	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - state->run->start_ns);
+	series_time(series, clock_now_ns(CLOCK_MONOTONIC) - state->step->start_ns);
 	while (count && attempts--) {
 		uint32_t rung = atomic_load_acquire(&bell->rung);
 		int64_t woken_ns;
@@ -120,10 +120,10 @@ static void wakeup_sleep(struct wakeup_state *state, int number, int64_t count)
 		do {
 			err = wakeup_futex(&bell->rung, FUTEX_WAIT_PRIVATE, rung);
 			woken_ns = clock_now_ns(CLOCK_MONOTONIC);
-			if (run_stopped(state->run))
+			if (step_stopped(state->step))
 				return;
 		} while (atomic_load_acquire(&bell->rung) == rung);
-		mark_lower(&state->run->mark);
+		mark_lower(&state->step->mark);
 		if (err) {
 			bell->early++;
 			continue;
@@ -146,16 +146,16 @@ static void wakeup_ring(struct wakeup_state *state, int number, uint32_t loops)
 		uint32_t next = atomic_load_relaxed(&bell->rung) + 1;
 
 		nanosleep(&pause, NULL);
-		if (run_stopped(state->run) || atomic_load_acquire(&bell->loops) > loops)
+		if (step_stopped(state->step) || atomic_load_acquire(&bell->loops) > loops)
 			return;
 		if (atomic_load_acquire(&bell->ready) != next) {
 			if (clock_now_ns(CLOCK_MONOTONIC) - rung_ns < WAKEUP_PATIENCE_NS)
 				continue;
 			atomic_store_release(&state->lost, (uint32_t)number + 1);
-			atomic_store_release(&state->run->stop, RUN_STOP);
+			atomic_store_release(&state->step->stop, STEP_STOP);
 			return;
 		}
-		bell->rung_ns = rung_ns = mark_from_ns(&state->run->mark);
+		bell->rung_ns = rung_ns = mark_from_ns(&state->step->mark);
 		atomic_store_release(&bell->rung, next);
 		wakeup_futex(&bell->rung, FUTEX_WAKE_PRIVATE, 1);
 	}
@@ -190,60 +190,60 @@ static void wakeup_loop(struct worker *worker)
 }
 
 /* The worker of that CPU; -errno with a message. */
-static int wakeup_worker(struct run *run, int cpu)
+static int wakeup_worker(struct step *step, int cpu)
 {
 	int worker;
 
-	for (int i = 0; i < run->worker_count; i++)
-		if (run->workers[i].cpu == cpu)
+	for (int i = 0; i < step->worker_count; i++)
+		if (step->workers[i].cpu == cpu)
 			return i;
-	worker = run_add_worker(run, wakeup_loop, run->state, cpu,
-				(int)option_number(&run->options, "priority"));
+	worker = step_add_worker(step, wakeup_loop, step->state, cpu,
+				 (int)option_number(&step->options, "priority"));
 	if (worker >= 0)
-		run->workers[worker].prepare = cpupairs_prepare;
+		step->workers[worker].prepare = cpupairs_prepare;
 	return worker;
 }
 
-static int wakeup_setup(struct run *run)
+static int wakeup_setup(struct step *step)
 {
 	struct wakeup_state *state;
 	int err;
 
-	if (posix_memalign(&run->state, 64, sizeof(*state)))
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state = run->state;
+	if (posix_memalign(&step->state, 64, sizeof(*state)))
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state = step->state;
 	*state = (struct wakeup_state){
-		.run = run,
-		.samples = option_number(&run->options, "samples"),
-		.pause_ns = option_number(&run->options, "pause"),
-		.for_ns = option_number(&run->options, "for"),
+		.step = step,
+		.samples = option_number(&step->options, "samples"),
+		.pause_ns = option_number(&step->options, "pause"),
+		.for_ns = option_number(&step->options, "for"),
 	};
-	err = cpupairs_choose(run, &state->all);
+	err = cpupairs_choose(step, &state->all);
 	if (err)
 		return err;
 	if (posix_memalign((void **)&state->bells, 64,
 			   (size_t)state->all.count * sizeof(*state->bells)))
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	for (int i = 0; i < state->all.count && err >= 0; i++) {
 		struct cpupair *pair = &state->all.pairs[i];
 
 		state->bells[i] = (struct wakeup_bell){ 0 };
-		err = wakeup_worker(run, pair->from);
-		err = err < 0 ? err : wakeup_worker(run, pair->to);
-		err = err < 0 ? err : cpupairs_series(run, pair, "wake", err, state->samples);
+		err = wakeup_worker(step, pair->from);
+		err = err < 0 ? err : wakeup_worker(step, pair->to);
+		err = err < 0 ? err : cpupairs_series(step, pair, "wake", err, state->samples);
 	}
 	return err < 0 ? err : 0;
 }
 
-static void wakeup_table(struct run *run, const struct wakeup_state *state)
+static void wakeup_table(struct step *step, const struct wakeup_state *state)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "from", "" },
 		{ "to", "" },
 		{ "wake-ups", "count" },
 		{ "early", "count" },
 	};
-	struct cbor *c = run_table_begin(run, "pairs", columns, 4, state->all.count);
+	struct cbor *c = step_table_begin(step, "pairs", columns, 4, state->all.count);
 
 	for (int i = 0; i < state->all.count; i++) {
 		cbor_array(c, 4);
@@ -252,25 +252,25 @@ static void wakeup_table(struct run *run, const struct wakeup_state *state)
 		cbor_int(c, state->bells[i].samples);
 		cbor_int(c, state->bells[i].early);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int wakeup_finish(struct run *run)
+static int wakeup_finish(struct step *step)
 {
-	struct wakeup_state *state = run->state;
+	struct wakeup_state *state = step->state;
 
-	wakeup_table(run, state);
-	cpupairs_verdict(run, &state->all);
+	wakeup_table(step, state);
+	cpupairs_verdict(step, &state->all);
 	if (!state->lost)
 		return 0;
-	return message_set(&run->msg, -EIO, "look what else runs there at a higher priority",
+	return message_set(&step->msg, -EIO, "look what else runs there at a higher priority",
 			   "the thread on %s did not run for 5 s",
 			   state->all.pairs[state->lost - 1].labels[1]);
 }
 
-static void wakeup_cleanup(struct run *run)
+static void wakeup_cleanup(struct step *step)
 {
-	struct wakeup_state *state = run->state;
+	struct wakeup_state *state = step->state;
 
 	cpupairs_free(&state->all);
 	free(state->bells);

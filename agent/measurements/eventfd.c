@@ -76,9 +76,9 @@ static const struct handover_plan eventfd_plan = {
 	.judge = eventfd_judge,
 };
 
-static int eventfd_setup(struct run *run)
+static int eventfd_setup(struct step *step)
 {
-	return handover_setup(run, &eventfd_plan);
+	return handover_setup(step, &eventfd_plan);
 }
 
 const struct measurement eventfd_measurement = {

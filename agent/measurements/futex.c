@@ -118,9 +118,9 @@ static const struct handover_plan futex_plan = {
 	.judge = futex_judge,
 };
 
-static int futex_setup(struct run *run)
+static int futex_setup(struct step *step)
 {
-	return handover_setup(run, &futex_plan);
+	return handover_setup(step, &futex_plan);
 }
 
 const struct measurement futex_measurement = {

@@ -89,30 +89,30 @@ static uint32_t irq_dispatch_poll(struct irq_dispatch_cpu *c, uint32_t seen, int
 }
 
 /* Until shortly before @due_ns. */
-static void irq_dispatch_sleep(const struct run *run, int64_t due_ns, int64_t interval_ns)
+static void irq_dispatch_sleep(const struct step *step, int64_t due_ns, int64_t interval_ns)
 {
 	int64_t lead_ns = interval_ns / 2 < IRQ_DISPATCH_LEAD_NS ? interval_ns / 2 :
 								   IRQ_DISPATCH_LEAD_NS;
 	const struct timespec until = clock_from_ns(due_ns - lead_ns);
 
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) && !run_stopped(run))
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) && !step_stopped(step))
 		;
 }
 
 static void irq_dispatch_loop(struct worker *worker)
 {
 	struct irq_dispatch_cpu *c = worker->state;
-	struct run *run = worker->run;
+	struct step *step = worker->step;
 	int64_t interval_ns = c->interrupt->interval_ns;
-	int64_t first_ns = run->start_ns + c->dispatch.start_ns;
+	int64_t first_ns = step->start_ns + c->dispatch.start_ns;
 	int64_t samples = c->interrupt->samples;
 
 	for (int64_t index = 0; index < c->interrupt->periods && samples > 0; index++) {
 		int64_t due_ns = first_ns + index * interval_ns, now_ns, event, stamp_ns;
 		uint32_t seen, sequence;
 
-		irq_dispatch_sleep(run, due_ns, interval_ns);
-		if (run_stopped(run))
+		irq_dispatch_sleep(step, due_ns, interval_ns);
+		if (step_stopped(step))
 			return;
 		/* what came while it slept interrupted somebody else */
 		seen = atomic_load_acquire(&c->page->sequence);
@@ -131,16 +131,16 @@ static void irq_dispatch_loop(struct worker *worker)
 		if (atomic_load_acquire(&c->page->sequence) != sequence || now_ns < stamp_ns)
 			continue;
 		index = event;
-		grid_put(run, &c->dispatch, index, 0, now_ns - stamp_ns);
+		grid_put(step, &c->dispatch, index, 0, now_ns - stamp_ns);
 		samples--;
-		if (c->dispatch.next > index + 1 && run_starved(run, now_ns))
+		if (c->dispatch.next > index + 1 && step_starved(step, now_ns))
 			return;
 	}
 }
 
-static int irq_dispatch_add(struct run *run, void *state, int cpu)
+static int irq_dispatch_add(struct step *step, void *state, int cpu)
 {
-	const struct interrupt *interrupt = run->state;
+	const struct interrupt *interrupt = step->state;
 	struct irq_dispatch_cpu *c = state;
 	int worker, err;
 
@@ -150,31 +150,31 @@ static int irq_dispatch_add(struct run *run, void *state, int cpu)
 		interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_DISPATCH, RTGAUGE_CONTEXT_IRQ, cpu);
 	/* the thread says when there are enough */
 	c->session.setup.events = 0;
-	err = events_make(run, &c->session);
+	err = events_make(step, &c->session);
 	if (err)
 		return err;
 	c->page =
 		mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, c->session.fd, 0);
 	if (c->page == MAP_FAILED) {
 		c->page = NULL;
-		return message_set(&run->msg, -errno, "free some memory",
+		return message_set(&step->msg, -errno, "free some memory",
 				   "the kernel module's page cannot be mapped");
 	}
-	worker = run_add_worker(run, irq_dispatch_loop, c, cpu,
-				(int)option_number(&run->options, "priority"));
+	worker = step_add_worker(step, irq_dispatch_loop, c, cpu,
+				 (int)option_number(&step->options, "priority"));
 	if (worker < 0)
 		return worker;
-	err = interrupt_add_series(run, interrupt, "dispatch", "irq", cpu, worker, &c->dispatch);
+	err = interrupt_add_series(step, interrupt, "dispatch", "irq", cpu, worker, &c->dispatch);
 	c->dispatch.own = true;
 	return err;
 }
 
-static int irq_dispatch_setup(struct run *run)
+static int irq_dispatch_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct interrupt));
-	if (!run->state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	return interrupt_setup_cpus(run, run->state, sizeof(struct irq_dispatch_cpu),
+	step->state = calloc(1, sizeof(struct interrupt));
+	if (!step->state)
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	return interrupt_setup_cpus(step, step->state, sizeof(struct irq_dispatch_cpu),
 				    irq_dispatch_add);
 }
 
@@ -185,30 +185,30 @@ static void irq_dispatch_due(void *state, int64_t first_ns)
 	c->dispatch.start_ns = first_ns;
 }
 
-static int irq_dispatch_start(struct run *run)
+static int irq_dispatch_start(struct step *step)
 {
-	return interrupt_start(run, run->state, irq_dispatch_due);
+	return interrupt_start(step, step->state, irq_dispatch_due);
 }
 
-static int irq_dispatch_finish(struct run *run)
+static int irq_dispatch_finish(struct step *step)
 {
-	static const struct run_column columns[] = { { "cpu", "" }, { "loop", "ns" } };
-	const struct interrupt *interrupt = run->state;
+	static const struct step_column columns[] = { { "cpu", "" }, { "loop", "ns" } };
+	const struct interrupt *interrupt = step->state;
 	const struct irq_dispatch_cpu *cpus = (const void *)interrupt->states;
-	struct cbor *c = run_table_begin(run, "resolution", columns, 2, interrupt->count);
+	struct cbor *c = step_table_begin(step, "resolution", columns, 2, interrupt->count);
 
 	for (int i = 0; i < interrupt->count; i++) {
 		cbor_array(c, 2);
 		cbor_int(c, cpus[i].session.setup.cpu);
 		cbor_int(c, cpus[i].loop_ns == INT64_MAX ? 0 : cpus[i].loop_ns);
 	}
-	run_table_end(run);
-	return interrupt_finish(run, interrupt);
+	step_table_end(step);
+	return interrupt_finish(step, interrupt);
 }
 
-static void irq_dispatch_cleanup(struct run *run)
+static void irq_dispatch_cleanup(struct step *step)
 {
-	struct interrupt *interrupt = run->state;
+	struct interrupt *interrupt = step->state;
 	struct irq_dispatch_cpu *cpus = interrupt ? (void *)interrupt->states : NULL;
 
 	/* what is mapped keeps the session, and with it the source */

@@ -52,9 +52,9 @@ static int64_t irq_latency_acknowledged(const struct rtgauge_record *record)
 	return record->end_ns ? (int64_t)(record->end_ns - record->raised_ns) : INT64_MIN;
 }
 
-static int irq_latency_add(struct run *run, void *state, int cpu)
+static int irq_latency_add(struct step *step, void *state, int cpu)
 {
-	struct interrupt *interrupt = run->state;
+	struct interrupt *interrupt = step->state;
 	struct events_session *s = state;
 	int err;
 
@@ -62,42 +62,42 @@ static int irq_latency_add(struct run *run, void *state, int cpu)
 	s->setup.room = events_room(interrupt->interval_ns);
 	s->value[IRQ_GRID_HANDLER] = irq_latency_handler;
 	s->value[IRQ_GRID_ACKNOWLEDGED] = irq_latency_acknowledged;
-	err = events_add(run, s, 0);
+	err = events_add(step, s, 0);
 	if (!err)
-		err = interrupt_add_series(run, interrupt, "handler", "irq", cpu, -1,
+		err = interrupt_add_series(step, interrupt, "handler", "irq", cpu, -1,
 					   &s->grid[IRQ_GRID_HANDLER]);
 	if (!err)
-		err = interrupt_add_series(run, interrupt, "acknowledged", "irq", cpu, -1,
+		err = interrupt_add_series(step, interrupt, "acknowledged", "irq", cpu, -1,
 					   &s->grid[IRQ_GRID_ACKNOWLEDGED]);
 	return err;
 }
 
-static int irq_latency_setup(struct run *run)
+static int irq_latency_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct interrupt));
-	if (!run->state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	return interrupt_setup_cpus(run, run->state, sizeof(struct events_session),
+	step->state = calloc(1, sizeof(struct interrupt));
+	if (!step->state)
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	return interrupt_setup_cpus(step, step->state, sizeof(struct events_session),
 				    irq_latency_add);
 }
 
-static int irq_latency_start(struct run *run)
+static int irq_latency_start(struct step *step)
 {
-	return interrupt_start(run, run->state, NULL);
+	return interrupt_start(step, step->state, NULL);
 }
 
-static void irq_latency_collect(struct run *run)
+static void irq_latency_collect(struct step *step)
 {
-	const struct interrupt *interrupt = run->state;
+	const struct interrupt *interrupt = step->state;
 
-	events_collect(run, (struct events_session *)(void *)interrupt->states, interrupt->count);
+	events_collect(step, (struct events_session *)(void *)interrupt->states, interrupt->count);
 }
 
-static void irq_latency_cleanup(struct run *run)
+static void irq_latency_cleanup(struct step *step)
 {
-	if (run->state)
-		interrupt_cleanup(run->state);
-	free(run->state);
+	if (step->state)
+		interrupt_cleanup(step->state);
+	free(step->state);
 }
 
 const struct measurement irq_latency_measurement = {

@@ -60,7 +60,7 @@ static const struct measurement_evaluate irq_sustained_evaluate[] = {
 struct irq_sustained {
 	struct interrupt interrupt;
 	struct sustain search;
-	struct run *run;
+	struct step *step;
 	int fd;
 	int cpu;
 	int error;
@@ -85,7 +85,7 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 		sustain.gpio_output = state->interrupt.output;
 		sustain.gpio_input = state->interrupt.input;
 	}
-	if (run_stopped(state->run))
+	if (step_stopped(state->step))
 		return false;
 	if (ioctl(state->fd, RTGAUGE_SUSTAIN, &sustain)) {
 		state->error = errno;
@@ -105,7 +105,7 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 static void irq_sustained_loop(struct worker *worker)
 {
 	struct irq_sustained *state = worker->state;
-	int64_t most = option_number(&worker->run->options, "interrupts");
+	int64_t most = option_number(&worker->step->options, "interrupts");
 	int64_t period_ns;
 
 	for (int i = 0; i < IRQ_SUSTAINED_PHASES && irq_sustained_counts[i] <= most; i++) {
@@ -119,32 +119,32 @@ static void irq_sustained_loop(struct worker *worker)
 	}
 }
 
-static int irq_sustained_setup_state(struct run *run, struct irq_sustained *state)
+static int irq_sustained_setup_state(struct step *step, struct irq_sustained *state)
 {
 	struct message why = { { 0 }, { 0 } };
 	char text[128];
 	int err;
 
-	state->run = run;
+	state->step = step;
 	state->fd = -1;
-	err = interrupt_choose(run, &state->interrupt);
+	err = interrupt_choose(step, &state->interrupt);
 	if (err)
 		return err;
 	if (!(state->interrupt.source.flags & RTGAUGE_SOURCE_FREE_RUNNING)) {
 		snprintf(text, sizeof(text),
 			 "the source %s does not go on by itself: it cannot lose an interrupt",
 			 state->interrupt.source.name);
-		return run_skip(run, text, "use a source with a timer of its own: hpet");
+		return step_skip(step, text, "use a source with a timer of its own: hpet");
 	}
 	state->fd = events_open(&why);
 	if (state->fd < 0)
-		return run_skip(run, why.text, why.remedy);
+		return step_skip(step, why.text, why.remedy);
 	state->cpu = cpulist_next(&state->interrupt.cpus, 0);
 	snprintf(text, sizeof(text), "%d", state->cpu);
-	err = option_effective(&run->options, "cpu", text);
+	err = option_effective(&step->options, "cpu", text);
 	state->search.attempt = irq_sustained_attempt;
 	state->search.arg = state;
-	state->search.from_ns = option_number(&run->options, "from");
+	state->search.from_ns = option_number(&step->options, "from");
 	state->search.shortest_ns = (int64_t)state->interrupt.source.sustain_min_ns;
 	state->search.longest_ns = IRQ_SUSTAINED_LONGEST_NS;
 	state->search.step_ns = IRQ_SUSTAINED_STEP_NS;
@@ -152,32 +152,32 @@ static int irq_sustained_setup_state(struct run *run, struct irq_sustained *stat
 		state->search.from_ns = state->search.shortest_ns;
 	if (err)
 		return err;
-	err = run_add_worker(run, irq_sustained_loop, state, state->cpu,
-			     (int)option_number(&run->options, "priority"));
+	err = step_add_worker(step, irq_sustained_loop, state, state->cpu,
+			      (int)option_number(&step->options, "priority"));
 	return err < 0 ? err : 0;
 }
 
-static int irq_sustained_setup(struct run *run)
+static int irq_sustained_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct irq_sustained));
-	return run->state ? irq_sustained_setup_state(run, run->state) : -ENOMEM;
+	step->state = calloc(1, sizeof(struct irq_sustained));
+	return step->state ? irq_sustained_setup_state(step, step->state) : -ENOMEM;
 }
 
-static int irq_sustained_start(struct run *run)
+static int irq_sustained_start(struct step *step)
 {
-	struct irq_sustained *state = run->state;
+	struct irq_sustained *state = step->state;
 
-	interrupt_remark(run, &state->interrupt);
+	interrupt_remark(step, &state->interrupt);
 	return 0;
 }
 
-static void irq_sustained_tables_put(struct run *run, const struct irq_sustained *state)
+static void irq_sustained_tables_put(struct step *step, const struct irq_sustained *state)
 {
-	static const struct run_column tried[] = {
+	static const struct step_column tried[] = {
 		{ "interrupts", "" }, { "period", "ns" }, { "generated", "" }, { "lost", "" }
 	};
-	static const struct run_column found[] = { { "interrupts", "" }, { "period", "ns" } };
-	struct cbor *c = run_table_begin(run, "sustained", tried, 4, state->search.count);
+	static const struct step_column found[] = { { "interrupts", "" }, { "period", "ns" } };
+	struct cbor *c = step_table_begin(step, "sustained", tried, 4, state->search.count);
 
 	for (int i = 0; i < state->search.count; i++) {
 		cbor_array(c, 4);
@@ -191,44 +191,44 @@ static void irq_sustained_tables_put(struct run *run, const struct irq_sustained
 		cbor_int(c, state->search.tries[i].generated);
 		cbor_int(c, state->search.tries[i].lost);
 	}
-	run_table_end(run);
-	c = run_table_begin(run, "shortest", found, 2, state->phases);
+	step_table_end(step);
+	c = step_table_begin(step, "shortest", found, 2, state->phases);
 	for (int i = 0; i < state->phases; i++) {
 		cbor_array(c, 2);
 		cbor_int(c, irq_sustained_counts[i]);
 		cbor_int(c, state->shortest_ns[i]);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int irq_sustained_finish(struct run *run)
+static int irq_sustained_finish(struct step *step)
 {
-	const struct irq_sustained *state = run->state;
+	const struct irq_sustained *state = step->state;
 	int last = state->phases - 1;
 	char evidence[160];
 
-	irq_sustained_tables_put(run, state);
-	if (state->error && !run_stopped(run))
-		return message_set(&run->msg, -EIO, "look into the kernel's log (dmesg)",
+	irq_sustained_tables_put(step, state);
+	if (state->error && !step_stopped(step))
+		return message_set(&step->msg, -EIO, "look into the kernel's log (dmesg)",
 				   "the kernel module could not raise interrupts: %s",
 				   strerror(state->error));
 	if (last >= 0 && state->shortest_ns[last]) {
 		snprintf(evidence, sizeof(evidence), "at %lld ns none of %lld interrupts was lost",
 			 (long long)state->shortest_ns[last],
 			 (long long)irq_sustained_counts[last]);
-		run_verdict(run, IRQ_SUSTAINED_FOUND, "pass", evidence, "");
+		step_verdict(step, IRQ_SUSTAINED_FOUND, "pass", evidence, "");
 		return 0;
 	}
 	snprintf(evidence, sizeof(evidence), "the search ended after %d tries without one",
 		 state->search.count);
-	run_verdict(run, IRQ_SUSTAINED_FOUND, "inconclusive", evidence,
-		    "let it come to its end, with less load on the machine");
+	step_verdict(step, IRQ_SUSTAINED_FOUND, "inconclusive", evidence,
+		     "let it come to its end, with less load on the machine");
 	return 0;
 }
 
-static void irq_sustained_cleanup(struct run *run)
+static void irq_sustained_cleanup(struct step *step)
 {
-	struct irq_sustained *state = run->state;
+	struct irq_sustained *state = step->state;
 
 	if (state && state->fd >= 0)
 		close(state->fd);

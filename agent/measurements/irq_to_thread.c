@@ -55,30 +55,31 @@ struct irq_to_thread_cpu {
 	int worker;
 };
 
-static bool irq_to_thread_wait(const struct run *run, int fd, struct rtgauge_wait *wait)
+static bool irq_to_thread_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
 {
 	do {
 		wait->flags = 0;
 		if (!ioctl(fd, RTGAUGE_WAIT, wait))
 			return true;
-	} while (errno == EINTR && !run_stopped(run));
+	} while (errno == EINTR && !step_stopped(step));
 	return false;
 }
 
 static void irq_to_thread_loop(struct worker *worker)
 {
 	struct irq_to_thread_cpu *c = worker->state;
-	struct run *run = worker->run;
+	struct step *step = worker->step;
 	struct rtgauge_wait wait = { 0 };
 
-	while (!run_stopped(run) && irq_to_thread_wait(run, c->session.fd, &wait)) {
+	while (!step_stopped(step) && irq_to_thread_wait(step, c->session.fd, &wait)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		bool late = (int64_t)wait.index > c->wake.next;
 
 		wait.seen_ns = (uint64_t)now_ns;
-		grid_put(run, &c->wake, (int64_t)wait.index, 0, now_ns - (int64_t)wait.wake_ns);
-		grid_put(run, &c->handler, (int64_t)wait.index, 0, now_ns - (int64_t)wait.entry_ns);
-		if (late && run_starved(run, now_ns))
+		grid_put(step, &c->wake, (int64_t)wait.index, 0, now_ns - (int64_t)wait.wake_ns);
+		grid_put(step, &c->handler, (int64_t)wait.index, 0,
+			 now_ns - (int64_t)wait.entry_ns);
+		if (late && step_starved(step, now_ns))
 			return;
 	}
 }
@@ -87,46 +88,46 @@ static void irq_to_thread_loop(struct worker *worker)
 static void irq_to_thread_fill(struct worker *worker)
 {
 	const struct irq_to_thread_cpu *c = worker->state;
-	const struct worker *measured = &worker->run->workers[c->worker];
+	const struct worker *measured = &worker->step->workers[c->worker];
 
-	while (!run_stopped(worker->run) && !atomic_load_acquire(&measured->done))
+	while (!step_stopped(worker->step) && !atomic_load_acquire(&measured->done))
 		;
 }
 
-static int irq_to_thread_add(struct run *run, void *state, int cpu)
+static int irq_to_thread_add(struct step *step, void *state, int cpu)
 {
-	const struct interrupt *interrupt = run->state;
+	const struct interrupt *interrupt = step->state;
 	struct irq_to_thread_cpu *c = state;
 	int filler, err;
 
 	c->session.setup =
 		interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_TO_THREAD, RTGAUGE_CONTEXT_USER, cpu);
-	err = events_make(run, &c->session);
+	err = events_make(step, &c->session);
 	if (err)
 		return err;
-	c->worker = run_add_worker(run, irq_to_thread_loop, c, cpu,
-				   (int)option_number(&run->options, "priority"));
+	c->worker = step_add_worker(step, irq_to_thread_loop, c, cpu,
+				    (int)option_number(&step->options, "priority"));
 	if (c->worker < 0)
 		return c->worker;
-	filler = run_add_worker(run, irq_to_thread_fill, c, cpu, 0);
+	filler = step_add_worker(step, irq_to_thread_fill, c, cpu, 0);
 	if (filler < 0)
 		return filler;
-	run->workers[filler].filler = true;
-	err = interrupt_add_series(run, interrupt, "wake-to-thread", "user", cpu, c->worker,
+	step->workers[filler].filler = true;
+	err = interrupt_add_series(step, interrupt, "wake-to-thread", "user", cpu, c->worker,
 				   &c->wake);
 	if (!err)
-		err = interrupt_add_series(run, interrupt, "handler-to-thread", "user", cpu,
+		err = interrupt_add_series(step, interrupt, "handler-to-thread", "user", cpu,
 					   c->worker, &c->handler);
 	c->wake.own = c->handler.own = true;
 	return err;
 }
 
-static int irq_to_thread_setup(struct run *run)
+static int irq_to_thread_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct interrupt));
-	if (!run->state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	return interrupt_setup_cpus(run, run->state, sizeof(struct irq_to_thread_cpu),
+	step->state = calloc(1, sizeof(struct interrupt));
+	if (!step->state)
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	return interrupt_setup_cpus(step, step->state, sizeof(struct irq_to_thread_cpu),
 				    irq_to_thread_add);
 }
 
@@ -137,21 +138,21 @@ static void irq_to_thread_due(void *state, int64_t first_ns)
 	c->wake.start_ns = c->handler.start_ns = first_ns;
 }
 
-static int irq_to_thread_start(struct run *run)
+static int irq_to_thread_start(struct step *step)
 {
-	return interrupt_start(run, run->state, irq_to_thread_due);
+	return interrupt_start(step, step->state, irq_to_thread_due);
 }
 
-static int irq_to_thread_finish(struct run *run)
+static int irq_to_thread_finish(struct step *step)
 {
-	return interrupt_finish(run, run->state);
+	return interrupt_finish(step, step->state);
 }
 
-static void irq_to_thread_cleanup(struct run *run)
+static void irq_to_thread_cleanup(struct step *step)
 {
-	if (run->state)
-		interrupt_cleanup(run->state);
-	free(run->state);
+	if (step->state)
+		interrupt_cleanup(step->state);
+	free(step->state);
 }
 
 const struct measurement irq_to_thread_measurement = {

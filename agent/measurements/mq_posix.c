@@ -84,7 +84,7 @@ static void mq_posix_order(struct handover *h)
 						"third of 1", NULL };
 	static const char *const names[] = { "first of 1", "second of 9", "third of 1",
 					     "fourth of 9" };
-	bool ranked = option_number(&h->ensemble.run->options, "messages") == 0;
+	bool ranked = option_number(&h->ensemble.step->options, "messages") == 0;
 	struct handover_rule *rule = &h->rules[2];
 	struct mq_object *o = h->object;
 	const struct timespec past = { 0 };
@@ -141,9 +141,9 @@ static const struct handover_plan mq_posix_plan = {
 	.judge = mq_posix_judge,
 };
 
-static int mq_posix_setup(struct run *run)
+static int mq_posix_setup(struct step *step)
 {
-	return handover_setup(run, &mq_posix_plan);
+	return handover_setup(step, &mq_posix_plan);
 }
 
 const struct measurement mq_posix_measurement = {

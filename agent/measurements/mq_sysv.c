@@ -86,7 +86,7 @@ static void mq_sysv_judge(struct handover *h)
 						"third of 2", NULL };
 	static const char *const names[] = { "first of 2", "second of 1", "third of 2",
 					     "fourth of 1" };
-	bool ranked = option_number(&h->ensemble.run->options, "messages") == 0;
+	bool ranked = option_number(&h->ensemble.step->options, "messages") == 0;
 	struct handover_rule *rule = &h->rules[1];
 	const struct mq_object *o = h->object;
 	struct mq_message message = { 0 };
@@ -137,9 +137,9 @@ static const struct handover_plan mq_sysv_plan = {
 	.judge = mq_sysv_judge,
 };
 
-static int mq_sysv_setup(struct run *run)
+static int mq_sysv_setup(struct step *step)
 {
-	return handover_setup(run, &mq_sysv_plan);
+	return handover_setup(step, &mq_sysv_plan);
 }
 
 const struct measurement mq_sysv_measurement = {

@@ -57,34 +57,34 @@ static int chain_limit(void)
 	return value_get(CHAIN_LOCK_DEPTH, value, NULL) ? 1024 : atoi(value);
 }
 
-static int chain_add(struct run *run, int depth)
+static int chain_add(struct step *step, int depth)
 {
-	struct mutex_links *state = run->state;
+	struct mutex_links *state = step->state;
 	char value[12];
 
 	snprintf(value, sizeof(value), "%d", depth);
 	if (depth <= chain_limit())
 		return mutex_links_add(
-			run, "depth", value,
-			(enum mutex_protocol)option_number(&run->options, "protocol"), depth);
+			step, "depth", value,
+			(enum mutex_protocol)option_number(&step->options, "protocol"), depth);
 	state->cases[state->case_count++] =
 		(struct mutex_links_case){ .links = depth, .refused = EDEADLK };
 	return 0;
 }
 
-static int chain_setup(struct run *run)
+static int chain_setup(struct step *step)
 {
-	int deepest = (int)option_number(&run->options, "depth");
-	int err = mutex_links_setup(run, deepest);
+	int deepest = (int)option_number(&step->options, "depth");
+	int err = mutex_links_setup(step, deepest);
 
 	for (int depth = 1; depth < deepest && !err; depth *= 2)
-		err = chain_add(run, depth);
-	return err ?: chain_add(run, deepest);
+		err = chain_add(step, depth);
+	return err ?: chain_add(step, deepest);
 }
 
-static void chain_table(struct run *run, const struct mutex_links_case *cases, int count)
+static void chain_table(struct step *step, const struct mutex_links_case *cases, int count)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "depth", "count" },	   { "acquire, mean", "ns" },  { "acquire, least", "ns" },
 		{ "release, mean", "ns" }, { "release, least", "ns" }, { "samples", "count" },
 		{ "middle ran", "count" },
@@ -94,7 +94,7 @@ static void chain_table(struct run *run, const struct mutex_links_case *cases, i
 
 	for (int i = 0; i < count; i++)
 		rows += cases[i].samples > 0;
-	c = run_table_begin(run, CHAIN_TABLE, columns, 7, rows);
+	c = step_table_begin(step, CHAIN_TABLE, columns, 7, rows);
 	for (int i = 0; i < count; i++) {
 		const struct mutex_links_case *one = &cases[i];
 
@@ -109,12 +109,12 @@ static void chain_table(struct run *run, const struct mutex_links_case *cases, i
 		cbor_int(c, one->samples);
 		cbor_int(c, one->between);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int chain_finish(struct run *run)
+static int chain_finish(struct step *step)
 {
-	const struct mutex_links *state = run->state;
+	const struct mutex_links *state = step->state;
 	int measured = state->case_count;
 	char text[128];
 
@@ -124,11 +124,11 @@ static int chain_finish(struct run *run)
 	if (measured < state->case_count) {
 		snprintf(text, sizeof(text), "no chain of %d and more: %s is %d",
 			 state->cases[measured].links, CHAIN_LOCK_DEPTH, chain_limit());
-		run_verdict(run, CHAIN_RULE, "skipped", text, "write 1024, its default, to it");
+		step_verdict(step, CHAIN_RULE, "skipped", text, "write 1024, its default, to it");
 	}
 	if (measured)
-		mutex_links_verdict(run, CHAIN_RULE, state->cases, measured);
-	chain_table(run, state->cases, measured);
+		mutex_links_verdict(step, CHAIN_RULE, state->cases, measured);
+	chain_table(step, state->cases, measured);
 	return state->ensemble.error;
 }
 

@@ -43,29 +43,30 @@ static const struct measurement_evaluate contended_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
-static int contended_setup(struct run *run)
+static int contended_setup(struct step *step)
 {
 	enum mutex_protocol protocols[MUTEX_PROTOCOLS];
-	int err = mutex_links_setup(run, 1);
-	int count = err ? 0 : mutex_kind_protocols(run, protocols);
+	int err = mutex_links_setup(step, 1);
+	int count = err ? 0 : mutex_kind_protocols(step, protocols);
 
 	for (int i = 0; i < count && !err; i++)
-		err = mutex_links_add(run, "protocol", mutex_protocol_names[protocols[i]],
+		err = mutex_links_add(step, "protocol", mutex_protocol_names[protocols[i]],
 				      protocols[i], 1);
 	return err;
 }
 
-static int contended_finish(struct run *run)
+static int contended_finish(struct step *step)
 {
-	const struct mutex_links *state = run->state;
+	const struct mutex_links *state = step->state;
 
 	for (int i = 0; i < state->case_count; i++) {
 		const struct mutex_links_case *c = &state->cases[i];
 
 		if (c->refused)
-			mutex_kind_skipped(run, contended_rules[c->protocol], c->value, c->refused);
+			mutex_kind_skipped(step, contended_rules[c->protocol], c->value,
+					   c->refused);
 		else
-			mutex_links_verdict(run, contended_rules[c->protocol], c, 1);
+			mutex_links_verdict(step, contended_rules[c->protocol], c, 1);
 	}
 	return state->ensemble.error;
 }

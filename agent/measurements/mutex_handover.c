@@ -145,9 +145,9 @@ static const struct handover_plan mutex_plan = {
 	.end = mutex_end,
 };
 
-static int mutex_setup(struct run *run)
+static int mutex_setup(struct step *step)
 {
-	return handover_setup(run, &mutex_plan);
+	return handover_setup(step, &mutex_plan);
 }
 
 const struct measurement mutex_handover_measurement = {

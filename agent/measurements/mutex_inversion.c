@@ -199,7 +199,7 @@ static void inversion_await_high(struct ensemble *e, struct inversion *inversion
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 	struct procstat high;
 
-	while (!run_stopped(e->run) && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
+	while (!step_stopped(e->step) && clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
 		nanosleep(&look, NULL);
 		if (procstat_read(inversion->threads[INVERSION_HIGH].tid, &high))
 			return;
@@ -325,7 +325,7 @@ static void inversion_add(struct inversion_state *state, enum mutex_protocol pro
 }
 
 /* High is on the last of the CPUs. Low and middle, if on another CPU, are on the first. */
-static int inversion_setup(struct run *run)
+static int inversion_setup(struct step *step)
 {
 	struct inversion_state *state = calloc(1, sizeof(*state));
 	enum mutex_protocol protocols[MUTEX_PROTOCOLS];
@@ -333,44 +333,44 @@ static int inversion_setup(struct run *run)
 	char text[32];
 	int count, first, err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	err = run_cpus(run, &cpus);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	err = step_cpus(step, &cpus);
 	if (err)
 		return err;
 	first = cpulist_next(&cpus, 0);
-	err = ensemble_setup(run, &state->ensemble, inversion_loop, INVERSION_THREADS,
+	err = ensemble_setup(step, &state->ensemble, inversion_loop, INVERSION_THREADS,
 			     INVERSION_THREADS);
 	if (err)
 		return err;
 	state->other_cpu = first == state->ensemble.cpu ? -1 : first;
-	count = mutex_kind_protocols(run, protocols);
+	count = mutex_kind_protocols(step, protocols);
 	for (int place = 0; place < INVERSION_PLACES; place++)
 		for (int i = 0; i < count; i++)
 			inversion_add(state, protocols[i], place);
 	if (state->other_cpu < 0)
 		return 0;
 	snprintf(text, sizeof(text), "%d,%d", first, state->ensemble.cpu);
-	return option_effective(&run->options, "cpu", text);
+	return option_effective(&step->options, "cpu", text);
 }
 
-static void inversion_verdict(struct run *run, const struct inversion *inversion)
+static void inversion_verdict(struct step *step, const struct inversion *inversion)
 {
 	const char *rule = inversion->rounds.order.rule;
 	int refused = inversion->refused ?: inversion->high_refused;
 
 	if (refused)
-		mutex_kind_skipped(run, rule, mutex_protocol_names[inversion->protocol], refused);
+		mutex_kind_skipped(step, rule, mutex_protocol_names[inversion->protocol], refused);
 	else if (inversion->owner_cpu < 0 && inversion->unmoved)
-		run_verdict(run, rule, "skipped", "the owner needs a second CPU",
-			    "give two CPUs: --cpu 0,1");
+		step_verdict(step, rule, "skipped", "the owner needs a second CPU",
+			     "give two CPUs: --cpu 0,1");
 	else if (inversion->unmoved)
-		run_verdict(run, rule, "skipped", "a thread may not run on the other CPU",
-			    "allow the agent to use both CPUs (taskset, cpusets)");
+		step_verdict(step, rule, "skipped", "a thread may not run on the other CPU",
+			     "allow the agent to use both CPUs (taskset, cpusets)");
 	else
 		order_rounds_verdict(
-			run, &inversion->rounds,
+			step, &inversion->rounds,
 			inversion->rounds.held ?
 				"the middle thread runs after the high one has the mutex" :
 				"the middle thread runs while the high one waits for the low one",
@@ -378,9 +378,9 @@ static void inversion_verdict(struct run *run, const struct inversion *inversion
 			"give the threads real-time priorities");
 }
 
-static int inversion_finish(struct run *run)
+static int inversion_finish(struct step *step)
 {
-	struct inversion_state *state = run->state;
+	struct inversion_state *state = step->state;
 	const struct order *orders[MUTEX_PROTOCOLS * INVERSION_PLACES];
 
 	for (int i = 0; i < state->count; i++) {
@@ -388,15 +388,15 @@ static int inversion_finish(struct run *run)
 
 		orders[i] = &inversion->rounds.order;
 		if (!state->ensemble.error || inversion->rounds.judged)
-			inversion_verdict(run, inversion);
+			inversion_verdict(step, inversion);
 	}
-	order_table(run, orders, state->count);
+	order_table(step, orders, state->count);
 	return state->ensemble.error;
 }
 
-static void inversion_cleanup(struct run *run)
+static void inversion_cleanup(struct step *step)
 {
-	struct inversion_state *state = run->state;
+	struct inversion_state *state = step->state;
 
 	if (!state || !state->ensemble.stuck)
 		free(state);

@@ -115,7 +115,7 @@ static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 	if (m->refused)
 		return 0;
 	if (type->above)
-		state->ensemble.run->workers[0].raised = ceiling;
+		state->ensemble.step->workers[0].raised = ceiling;
 	m->acquire = ensemble_series(&state->ensemble, "acquire", "type", type->name,
 				     state->samples, true);
 	m->release = ensemble_series(&state->ensemble, "release", "type", type->name,
@@ -127,9 +127,9 @@ static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 static void mutex_singles(struct ensemble *e, const struct mutex_measured *m,
 			  pthread_mutex_t *mutex, int64_t count)
 {
-	struct series *acquire = &e->run->series[m->acquire];
-	struct series *release = &e->run->series[m->release];
-	struct mark *mark = &e->run->mark;
+	struct series *acquire = &e->step->series[m->acquire];
+	struct series *release = &e->step->series[m->release];
+	struct mark *mark = &e->step->mark;
 
 	ensemble_loop(e, m->acquire);
 	ensemble_loop(e, m->release);
@@ -177,24 +177,24 @@ static void mutex_loop(struct worker *worker)
 		}
 }
 
-static int mutex_setup(struct run *run)
+static int mutex_setup(struct step *step)
 {
 	struct mutex_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	err = ensemble_setup(run, &state->ensemble, mutex_loop, 0, 0);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	err = ensemble_setup(step, &state->ensemble, mutex_loop, 0, 0);
 	for (int i = 0; i < MUTEX_TYPES && !err; i++)
 		err = mutex_add(state, &mutex_types[i], &state->types[i]);
 	return err;
 }
 
-static int mutex_finish(struct run *run)
+static int mutex_finish(struct step *step)
 {
-	struct mutex_state *state = run->state;
+	struct mutex_state *state = step->state;
 	struct batch rows[MUTEX_TYPES * MUTEX_OPERATIONS];
 
 	for (int i = 0; i < MUTEX_TYPES; i++) {
@@ -202,16 +202,16 @@ static int mutex_finish(struct run *run)
 		       sizeof(state->types[i].batches));
 		if (!state->types[i].refused)
 			continue;
-		mutex_kind_skipped(run, MUTEX_ALL_MEASURED, mutex_types[i].name,
+		mutex_kind_skipped(step, MUTEX_ALL_MEASURED, mutex_types[i].name,
 				   state->types[i].refused);
 	}
-	batch_table(run, rows, MUTEX_TYPES * MUTEX_OPERATIONS);
+	batch_table(step, rows, MUTEX_TYPES * MUTEX_OPERATIONS);
 	return state->ensemble.error;
 }
 
-static void mutex_cleanup(struct run *run)
+static void mutex_cleanup(struct step *step)
 {
-	free(run->state);
+	free(step->state);
 }
 
 const struct measurement mutex_uncontended_measurement = {

@@ -170,8 +170,8 @@ static void fault_touch(struct fault_state *state, enum fault_kind_number kind, 
 {
 	struct fault_measured *m = &state->kinds[kind];
 	struct ensemble *e = &state->ensemble;
-	struct series *series = &e->run->series[m->series];
-	struct mark *mark = &e->run->mark;
+	struct series *series = &e->step->series[m->series];
+	struct mark *mark = &e->step->mark;
 	int64_t before = fault_count();
 
 	ensemble_loop(e, m->series);
@@ -196,14 +196,14 @@ static void fault_touch_huge(struct fault_state *state, char *memory, int count)
 		char *page = &memory[i * state->huge];
 		int64_t before = fault_count(), took_ns, faults;
 
-		took_ns = fault_write(&e->run->mark, page);
+		took_ns = fault_write(&e->step->mark, page);
 		faults = fault_count() - before;
 		fault_place(&page[state->huge / 2]);
 		if (fault_count() - before != faults) {
 			m->others++;
 			continue;
 		}
-		series_put(&e->run->series[m->series], ensemble_net(e, took_ns));
+		series_put(&e->step->series[m->series], ensemble_net(e, took_ns));
 		m->touches++;
 		m->faults += faults;
 	}
@@ -252,7 +252,7 @@ static bool fault_loops(struct fault_state *state, int first, int end)
 static void fault_loop(struct worker *worker)
 {
 	struct fault_state *state = worker->state;
-	bool locks = !worker->run->memory_unlocked;
+	bool locks = !worker->step->memory_unlocked;
 	bool goes_on = true;
 
 	if (locks && !state->unlock)
@@ -300,20 +300,20 @@ static size_t fault_huge_size(void)
 	return (size_t)strtoul(text, NULL, 10);
 }
 
-static int fault_setup(struct run *run)
+static int fault_setup(struct step *step)
 {
 	struct fault_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->page = (size_t)sysconf(_SC_PAGESIZE);
-	state->samples = option_number(&run->options, "samples");
-	state->unlock = option_number(&run->options, "unlock");
+	state->samples = option_number(&step->options, "samples");
+	state->unlock = option_number(&step->options, "unlock");
 	state->huge = fault_huge_size();
 	state->file = -1;
-	err = ensemble_setup(run, &state->ensemble, fault_loop, 0, 0);
+	err = ensemble_setup(step, &state->ensemble, fault_loop, 0, 0);
 	if (err)
 		return err;
 	if (!state->huge)
@@ -337,14 +337,14 @@ static int fault_setup(struct run *run)
 
 /* --- results --- */
 
-static void fault_table(struct run *run, const struct fault_state *state)
+static void fault_table(struct step *step, const struct fault_state *state)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "memory", "" },
 		{ "accesses", "count" },
 		{ "page faults", "count" },
 	};
-	struct cbor *c = run_table_begin(run, "faults", columns, 3, FAULT_KINDS);
+	struct cbor *c = step_table_begin(step, "faults", columns, 3, FAULT_KINDS);
 
 	for (int kind = 0; kind < FAULT_KINDS; kind++) {
 		cbor_array(c, 3);
@@ -352,25 +352,25 @@ static void fault_table(struct run *run, const struct fault_state *state)
 		cbor_int(c, state->kinds[kind].touches);
 		cbor_int(c, state->kinds[kind].faults);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static void fault_verdict_locked(struct run *run, const struct fault_measured *m)
+static void fault_verdict_locked(struct step *step, const struct fault_measured *m)
 {
 	char evidence[96];
 
-	if (run->memory_unlocked) {
-		run_verdict(run, FAULT_FREE, "skipped", strerror(run->memory_unlocked),
-			    "raise the limit of locked memory (ulimit -l)");
+	if (step->memory_unlocked) {
+		step_verdict(step, FAULT_FREE, "skipped", strerror(step->memory_unlocked),
+			     "raise the limit of locked memory (ulimit -l)");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "%lld accesses, %lld page faults",
 		 (long long)m->touches, (long long)m->faults);
-	run_verdict(run, FAULT_FREE, m->faults ? "fail" : "pass", evidence,
-		    m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
+	step_verdict(step, FAULT_FREE, m->faults ? "fail" : "pass", evidence,
+		     m->faults ? "lock all memory: mlockall(MCL_CURRENT | MCL_FUTURE)" : "");
 }
 
-static void fault_verdict_huge(struct run *run, const struct fault_state *state)
+static void fault_verdict_huge(struct step *step, const struct fault_state *state)
 {
 	const struct fault_measured *m = &state->kinds[FAULT_HUGE];
 	char evidence[96] = "no transparent huge pages";
@@ -383,28 +383,28 @@ static void fault_verdict_huge(struct run *run, const struct fault_state *state)
 	if (m->others)
 		snprintf(evidence, sizeof(evidence), "none of %lld huge pages asked for was had",
 			 (long long)m->others);
-	run_verdict(run, FAULT_ALL_MEASURED, "skipped", evidence,
-		    "see /sys/kernel/mm/transparent_hugepage/enabled, or free some memory");
+	step_verdict(step, FAULT_ALL_MEASURED, "skipped", evidence,
+		     "see /sys/kernel/mm/transparent_hugepage/enabled, or free some memory");
 }
 
-static int fault_finish(struct run *run)
+static int fault_finish(struct step *step)
 {
-	struct fault_state *state = run->state;
+	struct fault_state *state = step->state;
 
-	fault_table(run, state);
-	if (state->kinds[FAULT_LOCKED].touches || run->memory_unlocked)
-		fault_verdict_locked(run, &state->kinds[FAULT_LOCKED]);
-	fault_verdict_huge(run, state);
+	fault_table(step, state);
+	if (state->kinds[FAULT_LOCKED].touches || step->memory_unlocked)
+		fault_verdict_locked(step, &state->kinds[FAULT_LOCKED]);
+	fault_verdict_huge(step, state);
 	if (state->kinds[FAULT_FILE].refused)
-		run_verdict(run, FAULT_ALL_MEASURED, "skipped",
-			    strerror(state->kinds[FAULT_FILE].refused),
-			    "a file in memory needs memfd_create() and 4 MiB");
+		step_verdict(step, FAULT_ALL_MEASURED, "skipped",
+			     strerror(state->kinds[FAULT_FILE].refused),
+			     "a file in memory needs memfd_create() and 4 MiB");
 	return state->ensemble.error;
 }
 
-static void fault_cleanup(struct run *run)
+static void fault_cleanup(struct step *step)
 {
-	struct fault_state *state = run->state;
+	struct fault_state *state = step->state;
 
 	if (state->file >= 0)
 		close(state->file);

@@ -73,9 +73,9 @@ static const struct handover_plan pipe_plan = {
 	.judge = pipe_judge,
 };
 
-static int pipe_setup(struct run *run)
+static int pipe_setup(struct step *step)
 {
-	return handover_setup(run, &pipe_plan);
+	return handover_setup(step, &pipe_plan);
 }
 
 const struct measurement pipe_measurement = {

@@ -129,12 +129,12 @@ static const struct measurement_evaluate process_evaluate[] = {
 };
 
 /* Wait for it whatever comes between; once the step is stopped it is not waited for for long. */
-static int process_wait(const struct run *run, pid_t pid)
+static int process_wait(const struct step *step, pid_t pid)
 {
 	int status = -1;
 
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		if (run_stopped(run))
+		if (step_stopped(step))
 			kill(pid, SIGKILL);
 	return status;
 }
@@ -150,20 +150,20 @@ static bool process_once(struct process_state *state, int number)
 	int status;
 
 	*state->ran_ns = 0;
-	from_ns = mark_from_ns(&e->run->mark);
+	from_ns = mark_from_ns(&e->step->mark);
 	pid = how->create(state->ran_ns, words);
 	if (pid < 0)
 		return ensemble_fail(e, -errno, "cannot create a process");
-	status = process_wait(e->run, pid);
-	until_ns = mark_to_ns(&e->run->mark);
-	if (run_stopped(e->run))
+	status = process_wait(e->step, pid);
+	until_ns = mark_to_ns(&e->step->mark);
+	if (step_stopped(e->step))
 		return false;
 	if (how->program && read(state->pipe[0], state->ran_ns, sizeof(*state->ran_ns)) < 0)
 		*state->ran_ns = 0;
 	if (status || !*state->ran_ns)
 		return ensemble_fail(e, -ECHILD, "a child did not run, or not to its end");
-	series_put(&e->run->series[to->start], ensemble_net(e, *state->ran_ns - from_ns));
-	series_put(&e->run->series[to->life], ensemble_net(e, until_ns - from_ns));
+	series_put(&e->step->series[to->start], ensemble_net(e, *state->ran_ns - from_ns));
+	series_put(&e->step->series[to->life], ensemble_net(e, until_ns - from_ns));
 	return true;
 }
 
@@ -201,9 +201,9 @@ static int process_add_series(struct process_state *state)
 }
 
 /* Small pages, all of them there: each has its entry in the page tables that fork() copies. */
-static int process_take_memory(struct run *run, struct process_state *state)
+static int process_take_memory(struct step *step, struct process_state *state)
 {
-	size_t size = (size_t)option_number(&run->options, "memory");
+	size_t size = (size_t)option_number(&step->options, "memory");
 
 	if (!size)
 		return 0;
@@ -211,7 +211,7 @@ static int process_take_memory(struct run *run, struct process_state *state)
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (state->memory == MAP_FAILED) {
 		state->memory = NULL;
-		return message_set(&run->msg, -ENOMEM, "ask for less with --memory",
+		return message_set(&step->msg, -ENOMEM, "ask for less with --memory",
 				   "no memory of that size");
 	}
 	state->memory_size = size;
@@ -220,32 +220,32 @@ static int process_take_memory(struct run *run, struct process_state *state)
 	return 0;
 }
 
-static int process_setup(struct run *run)
+static int process_setup(struct step *step)
 {
 	struct process_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->pipe[0] = state->pipe[1] = -1;
-	state->samples = option_number(&run->options, "samples");
+	state->samples = option_number(&step->options, "samples");
 	state->ran_ns = shared_alloc(sizeof(*state->ran_ns));
 	if (!state->ran_ns)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	if (pipe2(state->pipe, O_NONBLOCK) || fcntl(state->pipe[0], F_SETFD, FD_CLOEXEC))
-		return message_set(&run->msg, -EMFILE, "allow more open files (ulimit -n)",
+		return message_set(&step->msg, -EMFILE, "allow more open files (ulimit -n)",
 				   "no pipe: %s", strerror(errno));
 	snprintf(state->fd, sizeof(state->fd), "%d", state->pipe[1]);
-	err = process_take_memory(run, state);
-	err = err ?: ensemble_setup(run, &state->ensemble, process_loop, 0, 0);
+	err = process_take_memory(step, state);
+	err = err ?: ensemble_setup(step, &state->ensemble, process_loop, 0, 0);
 	return err ?: process_add_series(state);
 }
 
 /* Lines of /proc/self/status, in KiB. */
-static void process_table(struct run *run)
+static void process_table(struct step *step)
 {
-	static const struct run_column columns[] = { { "memory", "" }, { "size", "KiB" } };
+	static const struct step_column columns[] = { { "memory", "" }, { "size", "KiB" } };
 	static const char *const names[] = { "VmRSS", "RssAnon", "VmPTE" };
 	static const char *const shown[] = { "resident", "of it private", "page tables" };
 	char text[4096];
@@ -256,7 +256,7 @@ static void process_table(struct run *run)
 	if (fd >= 0)
 		close(fd);
 	text[got > 0 ? got : 0] = '\0';
-	c = run_table_begin(run, "parent", columns, 2, 3);
+	c = step_table_begin(step, "parent", columns, 2, 3);
 	for (int i = 0; i < 3; i++) {
 		const char *line = strstr(text, names[i]);
 
@@ -264,20 +264,20 @@ static void process_table(struct run *run)
 		cbor_text(c, shown[i]);
 		cbor_int(c, line ? strtoll(line + strlen(names[i]) + 1, NULL, 10) : 0);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int process_finish(struct run *run)
+static int process_finish(struct step *step)
 {
-	struct process_state *state = run->state;
+	struct process_state *state = step->state;
 
-	process_table(run);
+	process_table(step);
 	return state->ensemble.error;
 }
 
-static void process_cleanup(struct run *run)
+static void process_cleanup(struct step *step)
 {
-	struct process_state *state = run->state;
+	struct process_state *state = step->state;
 
 	for (int i = 0; i < 2; i++)
 		if (state->pipe[i] >= 0)

@@ -238,7 +238,7 @@ static bool robin_carry_out(struct robin_state *state)
 	until_ns = clock_now_ns(CLOCK_MONOTONIC) +
 		   state->threads * (state->rounds + 1) * ROBIN_LIMIT_NS;
 	while (fine && !atomic_load_acquire(&state->stop)) {
-		if (run_stopped(e->run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		if (step_stopped(e->step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			fine = false;
 		else
 			nanosleep(&look, NULL);
@@ -371,16 +371,16 @@ static void robin_judge(struct robin_state *state)
 
 static void robin_put(struct robin_state *state, int count)
 {
-	struct run *run = state->ensemble.run;
+	struct step *step = state->ensemble.step;
 
 	for (int i = 0; i < count; i++) {
 		const struct robin_turn *turn = &state->turn[i];
 		int64_t length_ns = robin_length(turn);
 		struct series *series;
 
-		series = &run->series[i < state->threads ? state->first : state->later];
+		series = &step->series[i < state->threads ? state->first : state->later];
 		if (i >= state->threads && i % state->threads == 0)
-			series_time(series, turn->start_ns - run->start_ns);
+			series_time(series, turn->start_ns - step->start_ns);
 		series_put(series, length_ns);
 		if (!state->slices++ || length_ns < state->least_ns)
 			state->least_ns = length_ns;
@@ -410,36 +410,36 @@ static void robin_loop(struct worker *worker)
 
 static int robin_choose_rounds(struct robin_state *state)
 {
-	struct run *run = state->ensemble.run;
+	struct step *step = state->ensemble.step;
 	char value[VALUE_MAX], reason[96];
 
 	state->timeslice_ms = ROBIN_TIMESLICE_MS;
 	if (!value_get(ROBIN_TIMESLICE, value, NULL))
 		option_parse_integer(value, &state->timeslice_ms);
 	state->rounds = ROBIN_ROUNDS - (state->timeslice_ms > ROBIN_SLICE_ROUNDS_MS);
-	run->spin_ns = (state->rounds + 1) * ROBIN_LIMIT_NS;
+	step->spin_ns = (state->rounds + 1) * ROBIN_LIMIT_NS;
 	if (state->timeslice_ms <= ROBIN_SLICE_MAX_MS)
 		return 0;
 	snprintf(reason, sizeof(reason), "a slice of %lld ms is too long to measure",
 		 (long long)state->timeslice_ms);
-	return run_skip(run, reason, "set kernel.sched_rr_timeslice_ms to 100");
+	return step_skip(step, reason, "set kernel.sched_rr_timeslice_ms to 100");
 }
 
-static int robin_setup(struct run *run)
+static int robin_setup(struct step *step)
 {
 	struct robin_state *state = calloc(1, sizeof(*state));
 	struct timespec tick;
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->threads = (int)option_number(&run->options, "threads");
-	state->samples = option_number(&run->options, "samples");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->threads = (int)option_number(&step->options, "threads");
+	state->samples = option_number(&step->options, "samples");
 	/* that clock goes on by ticks */
 	if (!clock_getres(CLOCK_MONOTONIC_COARSE, &tick))
 		state->tick_ns = clock_to_ns(&tick);
-	err = ensemble_setup(run, &state->ensemble, robin_loop, 1, state->threads);
+	err = ensemble_setup(step, &state->ensemble, robin_loop, 1, state->threads);
 	err = err ?: robin_choose_rounds(state);
 	if (err)
 		return err;
@@ -453,10 +453,10 @@ static int robin_setup(struct run *run)
 	return err;
 }
 
-static void robin_tables_put(struct run *run, const struct robin_state *state)
+static void robin_tables_put(struct step *step, const struct robin_state *state)
 {
-	static const struct run_column quantum[] = { { "source", "" }, { "time", "ns" } };
-	static const struct run_column turns[] = {
+	static const struct step_column quantum[] = { { "source", "" }, { "time", "ns" } };
+	static const struct step_column turns[] = {
 		{ "round", "" },
 		{ "thread", "" },
 		{ "start", "ns" },
@@ -464,7 +464,7 @@ static void robin_tables_put(struct run *run, const struct robin_state *state)
 		{ "others in between", "ns" },
 		{ "stolen in between", "ns" },
 	};
-	struct cbor *c = run_table_begin(run, "quantum", quantum, 2, 3);
+	struct cbor *c = step_table_begin(step, "quantum", quantum, 2, 3);
 
 	cbor_array(c, 2);
 	cbor_text(c, "sched_rr_get_interval()");
@@ -475,8 +475,8 @@ static void robin_tables_put(struct run *run, const struct robin_state *state)
 	cbor_array(c, 2);
 	cbor_text(c, "tick");
 	cbor_int(c, state->tick_ns);
-	run_table_end(run);
-	c = run_table_begin(run, "turns", turns, 6, state->shown_count);
+	step_table_end(step);
+	c = step_table_begin(step, "turns", turns, 6, state->shown_count);
 	for (int i = 0; i < state->shown_count; i++) {
 		const struct robin_turn *turn = &state->shown[i];
 
@@ -488,12 +488,12 @@ static void robin_tables_put(struct run *run, const struct robin_state *state)
 		cbor_int(c, turn->others_ns);
 		cbor_int(c, turn->stolen_ns);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int robin_finish(struct run *run)
+static int robin_finish(struct step *step)
 {
-	const struct robin_state *state = run->state;
+	const struct robin_state *state = step->state;
 	char evidence[320];
 	int used;
 
@@ -511,23 +511,24 @@ static int robin_finish(struct run *run)
 			 "; %d of %d tests not judged: %s", state->tests - state->judged,
 			 state->tests, state->disturbed);
 	if (state->unfair[0])
-		run_verdict(run, ROBIN_FAIR, "fail", state->unfair,
-			    "only SCHED_RR takes turns; with it, look at what else has the CPU at "
-			    "that priority or above");
+		step_verdict(step, ROBIN_FAIR, "fail", state->unfair,
+			     "only SCHED_RR takes turns; with it, look at what else has the CPU at "
+			     "that priority or above");
 	else if (state->judged)
-		run_verdict(run, ROBIN_FAIR, "pass", evidence, "");
+		step_verdict(step, ROBIN_FAIR, "pass", evidence, "");
 	else
-		run_verdict(run, ROBIN_FAIR, "inconclusive",
-			    state->slices ? evidence : "no test was carried out",
-			    "re-run on an idle machine, keep the kernel from moving pages "
-			    "(khugepaged, compaction), and give each virtual CPU its own real one");
-	robin_tables_put(run, state);
+		step_verdict(
+			step, ROBIN_FAIR, "inconclusive",
+			state->slices ? evidence : "no test was carried out",
+			"re-run on an idle machine, keep the kernel from moving pages "
+			"(khugepaged, compaction), and give each virtual CPU its own real one");
+	robin_tables_put(step, state);
 	return 0;
 }
 
-static void robin_cleanup(struct run *run)
+static void robin_cleanup(struct step *step)
 {
-	struct robin_state *state = run->state;
+	struct robin_state *state = step->state;
 
 	if (!state->ensemble.stuck)
 		free(state);

@@ -126,10 +126,10 @@ static void sem_waiter_body(struct ensemble_thread *thread)
 		if (atomic_load_acquire(&state->stop))
 			return;
 		atomic_store_release(&waiter->gate, 0);
-		waiter->from_ns = mark_from_ns(&state->ensemble.run->mark);
+		waiter->from_ns = mark_from_ns(&state->ensemble.step->mark);
 		atomic_store_release(&waiter->waits, waiter->waits + 1);
 		sem_wait(&state->sem);
-		waiter->to_ns = mark_to_ns(&state->ensemble.run->mark);
+		waiter->to_ns = mark_to_ns(&state->ensemble.step->mark);
 		atomic_store_release(&waiter->released, waiter->released + 1);
 	}
 }
@@ -149,7 +149,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 		int64_t now_ns;
 
 		ensemble_open(&waiter->gate);
-		now_ns = mark_to_ns(&state->ensemble.run->mark);
+		now_ns = mark_to_ns(&state->ensemble.step->mark);
 		if (atomic_load_acquire(&waiter->waits) != round ||
 		    atomic_load_acquire(&waiter->released) == round)
 			return sem_keeper_broken(state, "whose gate was opened", n);
@@ -157,7 +157,7 @@ static bool sem_round(struct sem_state *state, int64_t (*taken_ns)[SEM_QUANTITIE
 	}
 	for (int n = state->count; n > 0; n--) {
 		struct sem_waiter *highest = state->ranks[state->count - n];
-		int64_t from_ns = mark_from_ns(&state->ensemble.run->mark);
+		int64_t from_ns = mark_from_ns(&state->ensemble.step->mark);
 
 		sem_post(&state->sem);
 		if (atomic_load_acquire(&highest->released) != round)
@@ -174,7 +174,7 @@ static void sem_keeper_body(struct ensemble_thread *thread)
 	int done = 0;
 
 	while (done < state->loop_rounds && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
-	       !run_stopped(state->ensemble.run) &&
+	       !step_stopped(state->ensemble.step) &&
 	       sem_round(state, state->taken_ns[done], (uint32_t)(state->done + done + 1)))
 		done++;
 	state->loop_rounds = done;
@@ -188,7 +188,7 @@ static void sem_take(struct sem_state *state, int n, enum sem_quantity quantity,
 	struct sem_sum *sum = &state->sums[n - 1][quantity];
 
 	if (series >= 0)
-		series_time(&e->run->series[series], state->loop_ns);
+		series_time(&e->step->series[series], state->loop_ns);
 	for (int i = 0; i < state->loop_rounds; i++) {
 		int64_t took_ns = ensemble_net(e, state->taken_ns[i][n - 1][quantity]);
 
@@ -198,7 +198,7 @@ static void sem_take(struct sem_state *state, int n, enum sem_quantity quantity,
 			sum->least_ns = took_ns;
 		sum->sum_ns += took_ns;
 		if (series >= 0)
-			series_put(&e->run->series[series], took_ns);
+			series_put(&e->step->series[series], took_ns);
 	}
 }
 
@@ -207,7 +207,7 @@ static bool sem_keep(struct sem_state *state)
 	int64_t left = state->rounds - state->done;
 
 	state->loop_rounds = left < SEM_LOOP ? (int)left : SEM_LOOP;
-	state->loop_ns = clock_now_ns(CLOCK_MONOTONIC) - state->ensemble.run->start_ns;
+	state->loop_ns = clock_now_ns(CLOCK_MONOTONIC) - state->ensemble.step->start_ns;
 	if (!ensemble_start(&state->keeper) || !ensemble_join(&state->keeper))
 		return false;
 	for (int n = 1; n <= state->count; n++) {
@@ -300,23 +300,23 @@ static void sem_fill(struct sem_state *state, enum sem_arrival arrival)
 	}
 }
 
-static int sem_setup(struct run *run)
+static int sem_setup(struct step *step)
 {
 	struct sem_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->rounds = option_number(&run->options, "samples");
-	state->count = (int)option_number(&run->options, "waiters");
-	if (sem_init(&state->sem, (int)option_number(&run->options, "shared"), 0))
-		return message_set(&run->msg, -errno, "use another C library",
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->rounds = option_number(&step->options, "samples");
+	state->count = (int)option_number(&step->options, "waiters");
+	if (sem_init(&state->sem, (int)option_number(&step->options, "shared"), 0))
+		return message_set(&step->msg, -errno, "use another C library",
 				   "cannot make a semaphore: %s", strerror(errno));
-	err = ensemble_setup(run, &state->ensemble, sem_loop, state->count + 1, state->count + 1);
+	err = ensemble_setup(step, &state->ensemble, sem_loop, state->count + 1, state->count + 1);
 	if (err)
 		return err;
-	sem_fill(state, (enum sem_arrival)option_number(&run->options, "arrival"));
+	sem_fill(state, (enum sem_arrival)option_number(&step->options, "arrival"));
 	for (int n = 1; n <= state->count && !err; n++)
 		err = sem_add(state, n);
 	return err;
@@ -324,12 +324,12 @@ static int sem_setup(struct run *run)
 
 static void sem_table(struct sem_state *state)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "waiters", "" },	   { "acquire, mean", "ns" },  { "acquire, least", "ns" },
 		{ "release, mean", "ns" }, { "release, least", "ns" },
 	};
-	struct run *run = state->ensemble.run;
-	struct cbor *c = run_table_begin(run, "waiters", columns, 5, state->count);
+	struct step *step = state->ensemble.step;
+	struct cbor *c = step_table_begin(step, "waiters", columns, 5, state->count);
 
 	for (int n = 1; n <= state->count; n++) {
 		cbor_array(c, 5);
@@ -339,12 +339,12 @@ static void sem_table(struct sem_state *state)
 			cbor_int(c, state->sums[n - 1][quantity].least_ns);
 		}
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int sem_finish(struct run *run)
+static int sem_finish(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 	char evidence[160];
 
 	if (state->done)
@@ -352,14 +352,14 @@ static int sem_finish(struct run *run)
 	snprintf(evidence, sizeof(evidence), "%lld rounds of %d waiters%s%s",
 		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken);
 	if (state->done || state->broken[0])
-		run_verdict(run, sem_rule, state->broken[0] ? "fail" : "pass", evidence,
-			    state->broken[0] ? "use SCHED_FIFO, and one CPU" : "");
+		step_verdict(step, sem_rule, state->broken[0] ? "fail" : "pass", evidence,
+			     state->broken[0] ? "use SCHED_FIFO, and one CPU" : "");
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct run *run)
+static void sem_cleanup(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 
 	if (state && !state->ensemble.stuck)
 		free(state);

@@ -99,14 +99,14 @@ static void sem_use(sem_t *sem)
 
 static void sem_put(const struct ensemble *e, int series, int64_t from_ns, int64_t to_ns)
 {
-	series_put(&e->run->series[series], ensemble_net(e, to_ns - from_ns));
+	series_put(&e->step->series[series], ensemble_net(e, to_ns - from_ns));
 }
 
 static void sem_unnamed(struct sem_state *state, const struct sem_kind *kind,
 			struct sem_measured *m, int64_t count)
 {
 	const struct ensemble *e = &state->ensemble;
-	struct mark *mark = &e->run->mark;
+	struct mark *mark = &e->step->mark;
 	sem_t *sem = state->sems;
 
 	while (count-- > 0) {
@@ -128,7 +128,7 @@ static bool sem_named(struct sem_state *state, const struct sem_kind *kind, stru
 		      int64_t count)
 {
 	const struct ensemble *e = &state->ensemble;
-	struct mark *mark = &e->run->mark;
+	struct mark *mark = &e->step->mark;
 
 	while (count-- > 0) {
 		int64_t from_ns = mark_from_ns(mark), to_ns;
@@ -207,26 +207,26 @@ static int sem_add_series(struct sem_state *state, const char *name, const struc
 		.labels = { { "kind", kind->name }, { "used", kind->used ? "yes" : "no" } },
 	};
 
-	return run_add_series(state->ensemble.run, &info,
-			      (size_t)(state->samples + state->samples / 8 + 64));
+	return step_add_series(state->ensemble.step, &info,
+			       (size_t)(state->samples + state->samples / 8 + 64));
 }
 
-static int sem_setup(struct run *run)
+static int sem_setup(struct step *step)
 {
 	struct sem_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
 	snprintf(state->name, sizeof(state->name), "/rtgauge-%d", (int)getpid());
 	/* one that was killed may have left it, where process numbers come again soon */
 	sem_unlink(state->name);
 	/* both C libraries have them there; to make one would warm it up */
 	if (access("/dev/shm", R_OK | W_OK | X_OK))
 		state->refused = errno;
-	err = ensemble_setup(run, &state->ensemble, sem_loop, 0, 0);
+	err = ensemble_setup(step, &state->ensemble, sem_loop, 0, 0);
 	for (int i = 0; i < SEM_KINDS && !err; i++) {
 		const struct sem_kind *kind = &sem_kinds[i];
 		struct sem_measured *m = &state->kinds[i];
@@ -242,9 +242,9 @@ static int sem_setup(struct run *run)
 	return err;
 }
 
-static int sem_finish(struct run *run)
+static int sem_finish(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 	struct batch rows[SEM_KINDS * SEM_OPERATIONS];
 	char evidence[96];
 
@@ -254,16 +254,16 @@ static int sem_finish(struct run *run)
 	if (state->refused) {
 		snprintf(evidence, sizeof(evidence), "a named semaphore: %s",
 			 strerror(state->refused));
-		run_verdict(run, SEM_ALL_MEASURED, "skipped", evidence,
-			    "mount a tmpfs at /dev/shm that this user may write to");
+		step_verdict(step, SEM_ALL_MEASURED, "skipped", evidence,
+			     "mount a tmpfs at /dev/shm that this user may write to");
 	}
-	batch_table(run, rows, SEM_KINDS * SEM_OPERATIONS);
+	batch_table(step, rows, SEM_KINDS * SEM_OPERATIONS);
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct run *run)
+static void sem_cleanup(struct step *step)
 {
-	free(run->state);
+	free(step->state);
 }
 
 const struct measurement sem_lifecycle_measurement = {

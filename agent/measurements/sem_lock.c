@@ -222,19 +222,19 @@ static void sem_loop(struct worker *worker)
 
 /* --- the frame --- */
 
-static int sem_setup(struct run *run)
+static int sem_setup(struct step *step)
 {
 	struct sem_state *state = calloc(1, sizeof(*state));
 	struct ensemble *e;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
-	state->shared = (int)option_number(&run->options, "shared");
+	state->shared = (int)option_number(&step->options, "shared");
 	state->rounds[SEM_BLOCKS].order.rule = SEM_BLOCKS_RULE;
 	state->rounds[SEM_RESCHEDULES].order.rule = SEM_RESCHEDULES_RULE;
-	e->priority = (int)option_number(&run->options, "priority");
+	e->priority = (int)option_number(&step->options, "priority");
 	state->high = (struct ensemble_thread){
 		.ensemble = e,
 		.body = sem_high_body,
@@ -250,34 +250,34 @@ static int sem_setup(struct run *run)
 		.name = "low",
 		.priority = e->priority - 2,
 	};
-	return ensemble_setup(run, e, sem_loop, 2, 2);
+	return ensemble_setup(step, e, sem_loop, 2, 2);
 }
 
-static int sem_finish(struct run *run)
+static int sem_finish(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 	const struct order *const orders[] = { &state->rounds[SEM_BLOCKS].order,
 					       &state->rounds[SEM_RESCHEDULES].order };
 
 	if (!state->complete) {
 		for (int i = 0; sem_verdicts[i].name && !state->ensemble.error; i++)
-			order_not_tried(run, sem_verdicts[i].name);
+			order_not_tried(step, sem_verdicts[i].name);
 		return state->ensemble.error;
 	}
-	order_rounds_verdict(run, &state->rounds[SEM_BLOCKS], "", SEM_LIBRARY_REMEDY);
-	run_verdict(run, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
-		    state->increments, SEM_LIBRARY_REMEDY);
-	order_rounds_verdict(run, &state->rounds[SEM_RESCHEDULES], "",
+	order_rounds_verdict(step, &state->rounds[SEM_BLOCKS], "", SEM_LIBRARY_REMEDY);
+	step_verdict(step, SEM_INCREMENTS_RULE, state->incremented ? "pass" : "fail",
+		     state->increments, SEM_LIBRARY_REMEDY);
+	order_rounds_verdict(step, &state->rounds[SEM_RESCHEDULES], "",
 			     "give the waiting threads a real-time policy and a higher priority");
-	run_verdict(run, SEM_MAXIMUM_RULE, state->limited ? "pass" : "fail", state->limits,
-		    SEM_LIBRARY_REMEDY);
-	order_table(run, orders, SEM_SCENARIOS);
+	step_verdict(step, SEM_MAXIMUM_RULE, state->limited ? "pass" : "fail", state->limits,
+		     SEM_LIBRARY_REMEDY);
+	order_table(step, orders, SEM_SCENARIOS);
 	return 0;
 }
 
-static void sem_cleanup(struct run *run)
+static void sem_cleanup(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 
 	if (state && !state->ensemble.stuck)
 		free(state);

@@ -228,7 +228,7 @@ static bool sem_round(struct sem_state *state, enum sem_arrival arrival, bool *m
 		falling[i] = state->count - 1 - i;
 		state->waiters[i].gate = 0;
 	}
-	sem_init(&state->sem, (int)option_number(&state->ensemble.run->options, "shared"), 0);
+	sem_init(&state->sem, (int)option_number(&state->ensemble.step->options, "shared"), 0);
 	sem_arrange(state, arrival);
 	if (!sem_carry_out(state))
 		return false;
@@ -257,18 +257,18 @@ static void sem_loop(struct worker *worker)
 
 /* --- the frame --- */
 
-static int sem_setup(struct run *run)
+static int sem_setup(struct step *step)
 {
 	struct sem_state *state = calloc(1, sizeof(*state));
 	struct ensemble *e;
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
-	state->count = (int)option_number(&run->options, "waiters");
-	err = ensemble_setup(run, e, sem_loop, state->count + 1, state->count + 1);
+	state->count = (int)option_number(&step->options, "waiters");
+	err = ensemble_setup(step, e, sem_loop, state->count + 1, state->count + 1);
 	state->keeper = (struct ensemble_thread){
 		.ensemble = e,
 		.body = sem_keeper_body,
@@ -291,9 +291,9 @@ static int sem_setup(struct run *run)
 	return err;
 }
 
-static int sem_finish(struct run *run)
+static int sem_finish(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 	const struct order *orders[SEM_ARRIVALS];
 	int count = 0;
 
@@ -305,17 +305,17 @@ static int sem_finish(struct run *run)
 			break;
 		if (rounds->judged)
 			orders[count++] = &rounds->order;
-		order_rounds_verdict(run, rounds, state->why[i],
+		order_rounds_verdict(step, rounds, state->why[i],
 				     "give each waiter a real-time policy and its own priority");
 	}
 	if (count)
-		order_table(run, orders, count);
+		order_table(step, orders, count);
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct run *run)
+static void sem_cleanup(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 
 	if (state && !state->ensemble.stuck)
 		free(state);

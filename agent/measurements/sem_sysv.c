@@ -84,9 +84,9 @@ static const struct handover_plan sem_sysv_plan = {
 	.judge = sem_sysv_judge,
 };
 
-static int sem_sysv_setup(struct run *run)
+static int sem_sysv_setup(struct step *step)
 {
-	return handover_setup(run, &sem_sysv_plan);
+	return handover_setup(step, &sem_sysv_plan);
 }
 
 const struct measurement sem_sysv_measurement = {

@@ -68,9 +68,9 @@ static const struct measurement_evaluate sem_evaluate[] = {
 /* Single operations, each between two time stamps. */
 static void sem_singles(struct ensemble *e, struct sem_measured *m, int64_t count)
 {
-	struct series *acquire = &e->run->series[m->acquire];
-	struct series *release = &e->run->series[m->release];
-	struct mark *mark = &e->run->mark;
+	struct series *acquire = &e->step->series[m->acquire];
+	struct series *release = &e->step->series[m->release];
+	struct mark *mark = &e->step->mark;
 
 	ensemble_loop(e, m->acquire);
 	ensemble_loop(e, m->release);
@@ -119,7 +119,7 @@ static int sem_add(struct sem_state *state, int shared)
 	for (int i = 0; i < SEM_OPERATIONS; i++)
 		m->batches[i].operation = sem_rows[shared][i];
 	if (sem_init(&m->sem, shared, 1))
-		return message_set(&state->ensemble.run->msg, -errno, "use another C library",
+		return message_set(&state->ensemble.step->msg, -errno, "use another C library",
 				   "cannot make a semaphore: %s", strerror(errno));
 	m->acquire =
 		ensemble_series(&state->ensemble, "acquire", "shared", value, state->samples, true);
@@ -128,36 +128,36 @@ static int sem_add(struct sem_state *state, int shared)
 	return m->acquire < 0 ? m->acquire : m->release < 0 ? m->release : 0;
 }
 
-static int sem_setup(struct run *run)
+static int sem_setup(struct step *step)
 {
 	struct sem_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	err = ensemble_setup(run, &state->ensemble, sem_loop, 0, 0);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	err = ensemble_setup(step, &state->ensemble, sem_loop, 0, 0);
 	for (int i = 0; i < SEM_KINDS && !err; i++)
 		err = sem_add(state, i);
 	return err;
 }
 
-static int sem_finish(struct run *run)
+static int sem_finish(struct step *step)
 {
-	struct sem_state *state = run->state;
+	struct sem_state *state = step->state;
 	struct batch rows[SEM_KINDS * SEM_OPERATIONS];
 
 	for (int i = 0; i < SEM_KINDS; i++)
 		memcpy(&rows[i * SEM_OPERATIONS], state->kinds[i].batches,
 		       sizeof(state->kinds[i].batches));
-	batch_table(run, rows, SEM_KINDS * SEM_OPERATIONS);
+	batch_table(step, rows, SEM_KINDS * SEM_OPERATIONS);
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct run *run)
+static void sem_cleanup(struct step *step)
 {
-	free(run->state);
+	free(step->state);
 }
 
 const struct measurement sem_uncontended_measurement = {

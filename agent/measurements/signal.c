@@ -134,7 +134,7 @@ static void signal_judge(struct handover *h)
 	static const char *const names[] = { "first of 1", "second of 0", "third of 1",
 					     "fourth of 0" };
 	const struct timespec patience = { .tv_nsec = 100 * NSEC_PER_MSEC };
-	bool ranked = option_number(&h->ensemble.run->options, "messages") == 0;
+	bool ranked = option_number(&h->ensemble.step->options, "messages") == 0;
 	struct handover_rule *rule = &h->rules[0];
 	struct signal_object *o = h->object;
 	siginfo_t info = { .si_code = SI_QUEUE };
@@ -201,9 +201,9 @@ static const struct handover_plan signal_plan = {
 	.judge = signal_judge,
 };
 
-static int signal_setup(struct run *run)
+static int signal_setup(struct step *step)
 {
-	return handover_setup(run, &signal_plan);
+	return handover_setup(step, &signal_plan);
 }
 
 const struct measurement signal_measurement = {

@@ -107,7 +107,7 @@ static void *lifecycle_main(void *arg)
 
 	/* one that was not to run does so only while it is deleted */
 	if (state->scenario != LIFECYCLE_NEVER)
-		mark_lower(&e->run->mark);
+		mark_lower(&e->step->mark);
 	state->runs_ns = now_ns;
 	state->tid = (pid_t)syscall(SYS_gettid);
 	atomic_store_release(&state->ran, 1);
@@ -138,7 +138,7 @@ static bool lifecycle_one(struct lifecycle_state *state, struct lifecycle_measur
 {
 	bool never = state->scenario == LIFECYCLE_NEVER;
 	bool terminated = state->scenario == LIFECYCLE_TERMINATED;
-	struct mark *mark = &state->ensemble.run->mark;
+	struct mark *mark = &state->ensemble.step->mark;
 	int64_t from_ns, until_ns;
 	pthread_t thread;
 	int err;
@@ -199,8 +199,8 @@ static bool lifecycle_go(struct lifecycle_state *state)
 	if (!ensemble_start(&state->creator) || !ensemble_join(&state->creator))
 		return false;
 	for (int i = 0; i < state->done; i++) {
-		series_put(&e->run->series[m->create], ensemble_net(e, state->create_ns[i]));
-		series_put(&e->run->series[m->delete], ensemble_net(e, state->delete_ns[i]));
+		series_put(&e->step->series[m->create], ensemble_net(e, state->create_ns[i]));
+		series_put(&e->step->series[m->delete], ensemble_net(e, state->delete_ns[i]));
 	}
 	m->done += state->done;
 	return true;
@@ -241,25 +241,25 @@ static int lifecycle_attributes(const struct ensemble *e, pthread_attr_t *attr, 
 	return err ?: pthread_attr_setschedparam(attr, &param);
 }
 
-static int lifecycle_setup(struct run *run)
+static int lifecycle_setup(struct step *step)
 {
 	struct lifecycle_state *state = calloc(1, sizeof(*state));
 	struct ensemble *e;
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
-	state->samples = option_number(&run->options, "samples");
-	err = ensemble_setup(run, e, lifecycle_loop, LIFECYCLE_LOW, 2);
+	state->samples = option_number(&step->options, "samples");
+	err = ensemble_setup(step, e, lifecycle_loop, LIFECYCLE_LOW, 2);
 	for (int i = 0; i < LIFECYCLE_KINDS && !err; i++) {
 		const struct lifecycle_kind *kind = &lifecycle_kinds[i];
 		struct lifecycle_measured *m = &state->kinds[i];
 
 		err = -lifecycle_attributes(e, &m->attr, kind->level);
 		if (err)
-			return message_set(&run->msg, -EIO, "choose another policy or priority",
+			return message_set(&step->msg, -EIO, "choose another policy or priority",
 					   "no attributes for a thread: %s", strerror(-err));
 		m->create =
 			ensemble_series(e, "create", "scenario", kind->name, state->samples, true);
@@ -272,9 +272,9 @@ static int lifecycle_setup(struct run *run)
 	return err;
 }
 
-static int lifecycle_finish(struct run *run)
+static int lifecycle_finish(struct step *step)
 {
-	const struct lifecycle_state *state = run->state;
+	const struct lifecycle_state *state = step->state;
 	int64_t wrong = 0, done = 0;
 	char evidence[256];
 	size_t used = 0;
@@ -289,19 +289,20 @@ static int lifecycle_finish(struct run *run)
 					 i ? "; " : "", lifecycle_kinds[i].name, (long long)m->done,
 					 (long long)m->wrong);
 	}
-	run_verdict(run, LIFECYCLE_RULE,
-		    wrong ? "fail" :
-		    done  ? "pass" :
-			    "inconclusive",
-		    evidence,
-		    wrong ? "measure with --policy fifo; the times are not those of the scenarios" :
-			    "");
+	step_verdict(
+		step, LIFECYCLE_RULE,
+		wrong ? "fail" :
+		done  ? "pass" :
+			"inconclusive",
+		evidence,
+		wrong ? "measure with --policy fifo; the times are not those of the scenarios" :
+			"");
 	return state->ensemble.error;
 }
 
-static void lifecycle_cleanup(struct run *run)
+static void lifecycle_cleanup(struct step *step)
 {
-	struct lifecycle_state *state = run->state;
+	struct lifecycle_state *state = step->state;
 
 	if (!state->ensemble.stuck)
 		free(state);

@@ -311,26 +311,26 @@ static void rules_loop(struct worker *worker)
 	state->ensemble.policy = policy;
 }
 
-static int rules_setup(struct run *run)
+static int rules_setup(struct step *step)
 {
 	struct rules_state *state = calloc(1, sizeof(*state));
 
-	run->state = state;
+	step->state = state;
 	if (state)
 		state->rounds = calloc(RULES_ALL, sizeof(*state->rounds));
 	if (!state || !state->rounds)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	return ensemble_setup(run, &state->ensemble, rules_loop, RULES_LOW, RULES_OTHERS + 1);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	return ensemble_setup(step, &state->ensemble, rules_loop, RULES_LOW, RULES_OTHERS + 1);
 }
 
-static void rules_table_lowered(struct run *run, const struct rules_state *state)
+static void rules_table_lowered(struct step *step, const struct rules_state *state)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "policy", "" },
 		{ "lowered while", "" },
 		{ "lands at", "" },
 	};
-	struct cbor *c = run_table_begin(run, "lowered", columns, 3, RULES_LOWERINGS);
+	struct cbor *c = step_table_begin(step, "lowered", columns, 3, RULES_LOWERINGS);
 
 	for (int i = 0; i < RULES_LOWERINGS; i++) {
 		const struct order *order = &state->rounds[RULES_CASES + i].order;
@@ -344,12 +344,12 @@ static void rules_table_lowered(struct run *run, const struct rules_state *state
 			     lowered < waiting		? "head" :
 							  "tail");
 	}
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int rules_finish(struct run *run)
+static int rules_finish(struct step *step)
 {
-	struct rules_state *state = run->state;
+	struct rules_state *state = step->state;
 	const struct order *orders[RULES_ALL];
 	int carried_out = 0;
 
@@ -361,20 +361,20 @@ static int rules_finish(struct run *run)
 	}
 	for (int i = 0; i < RULES_CASES && i < carried_out; i++)
 		order_rounds_verdict(
-			run, &state->rounds[i], "",
+			step, &state->rounds[i], "",
 			"use SCHED_FIFO or SCHED_RR, which have priorities; with these, "
 			"look for the fault in the kernel or the C library");
 	for (int i = carried_out; i < RULES_CASES; i++)
-		order_not_tried(run, rules_cases[i].rule);
+		order_not_tried(step, rules_cases[i].rule);
 	if (carried_out == RULES_ALL)
-		rules_table_lowered(run, state);
-	order_table(run, orders, carried_out);
+		rules_table_lowered(step, state);
+	order_table(step, orders, carried_out);
 	return 0;
 }
 
-static void rules_cleanup(struct run *run)
+static void rules_cleanup(struct step *step)
 {
-	struct rules_state *state = run->state;
+	struct rules_state *state = step->state;
 
 	if (state->ensemble.stuck)
 		return;

@@ -127,7 +127,7 @@ static const struct measurement_evaluate switch_evaluate[] = {
 static void switch_away(struct switch_state *state, uint32_t number, bool sampled)
 {
 	if (sampled)
-		mark_raise(&state->ensemble.run->mark);
+		mark_raise(&state->ensemble.step->mark);
 	state->left_ns = clock_now_ns(CLOCK_MONOTONIC);
 	atomic_store_release(&state->last, number);
 	sched_yield();
@@ -148,7 +148,7 @@ static void switch_single(struct switch_state *state, uint32_t number)
 		int64_t left_ns = state->left_ns;
 
 		/* a system call: behind it another one may have yielded */
-		mark_lower(&state->ensemble.run->mark);
+		mark_lower(&state->ensemble.step->mark);
 		if (last == number || (before != number && last != before))
 			state->out_of_turn++;
 		if (last != number && state->taken < SWITCH_SAMPLES_MAX)
@@ -298,7 +298,7 @@ static bool switch_start(struct switch_state *state, struct switch_group *group)
 		switch_end(state, i);
 		return false;
 	}
-	if (run_stopped(e->run))
+	if (step_stopped(e->step))
 		return false;
 	if (switch_await(state))
 		return true;
@@ -308,7 +308,7 @@ static bool switch_start(struct switch_state *state, struct switch_group *group)
 static void switch_measure(struct switch_state *state, struct switch_group *group)
 {
 	struct ensemble *e = &state->ensemble;
-	struct series *series = &e->run->series[group->series];
+	struct series *series = &e->step->series[group->series];
 	int64_t left = state->samples;
 
 	state->out_of_turn = 0;
@@ -362,17 +362,17 @@ static int switch_choose(struct switch_state *state, const char *text)
 	return most;
 }
 
-static int switch_setup(struct run *run)
+static int switch_setup(struct step *step)
 {
 	struct switch_state *state = calloc(1, sizeof(*state));
 	int most, err;
 
-	run->state = state;
+	step->state = state;
 	if (!state || sem_init(&state->all_through, 0, 0))
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	most = switch_choose(state, option_text(&run->options, "threads"));
-	err = ensemble_setup(run, &state->ensemble, switch_loop, 1, most);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	most = switch_choose(state, option_text(&step->options, "threads"));
+	err = ensemble_setup(step, &state->ensemble, switch_loop, 1, most);
 	for (int i = 0; i < state->group_count && !err; i++) {
 		struct switch_group *group = &state->groups[i];
 
@@ -386,7 +386,7 @@ static int switch_setup(struct run *run)
 	return err;
 }
 
-static void switch_verdict(struct run *run, const struct switch_state *state)
+static void switch_verdict(struct step *step, const struct switch_state *state)
 {
 	char evidence[256] = "";
 	int64_t switches = 0, out_of_turn = 0;
@@ -395,7 +395,7 @@ static void switch_verdict(struct run *run, const struct switch_state *state)
 
 	for (int i = 0; i < state->group_count; i++) {
 		const struct switch_group *group = &state->groups[i];
-		int64_t count = run->series[group->series].histogram.count;
+		int64_t count = step->series[group->series].histogram.count;
 
 		switches += count;
 		out_of_turn += group->out_of_turn;
@@ -410,37 +410,37 @@ static void switch_verdict(struct run *run, const struct switch_state *state)
 	}
 	if (!used)
 		return;
-	run_verdict(run, SWITCH_IN_TURN,
-		    out_of_turn || halted ? "fail" :
-		    switches		  ? "pass" :
-					    "inconclusive",
-		    evidence,
-		    out_of_turn || halted ? "measure with --policy fifo; the times are not those "
-					    "of switches in turn" :
-					    "");
+	step_verdict(step, SWITCH_IN_TURN,
+		     out_of_turn || halted ? "fail" :
+		     switches		   ? "pass" :
+					     "inconclusive",
+		     evidence,
+		     out_of_turn || halted ? "measure with --policy fifo; the times are not those "
+					     "of switches in turn" :
+					     "");
 }
 
-static int switch_finish(struct run *run)
+static int switch_finish(struct step *step)
 {
-	struct switch_state *state = run->state;
+	struct switch_state *state = step->state;
 	struct batch rows[SWITCH_GROUPS];
 
 	for (int i = 0; i < state->group_count; i++) {
 		rows[i] = state->groups[i].batch;
 		if (state->groups[i].refused[0])
-			run_verdict(
-				run, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
+			step_verdict(
+				step, SWITCH_ALL_MEASURED, "skipped", state->groups[i].refused,
 				"raise the limits of threads (ulimit -u, pids.max of the "
 				"control group) and of locked memory (ulimit -l), or free some");
 	}
-	switch_verdict(run, state);
-	batch_table(run, rows, state->group_count);
+	switch_verdict(step, state);
+	batch_table(step, rows, state->group_count);
 	return state->ensemble.error;
 }
 
-static void switch_cleanup(struct run *run)
+static void switch_cleanup(struct step *step)
 {
-	struct switch_state *state = run->state;
+	struct switch_state *state = step->state;
 
 	if (!state->ensemble.stuck)
 		free(state);

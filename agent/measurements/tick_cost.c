@@ -257,7 +257,7 @@ static bool tick_cost_has_tick(const struct tick_cost_state *state, const struct
 	return event->point >= 0 && (event->tag || event->away_ns < state->period_ns / 2);
 }
 
-static void tick_cost_sort_event(struct run *run, struct tick_cost_part *part,
+static void tick_cost_sort_event(struct step *step, struct tick_cost_part *part,
 				 const struct tick_event *event, bool tick)
 {
 	enum tick_cost_kind kind = tick ? LINE_TICK : LINE_OTHER;
@@ -267,12 +267,12 @@ static void tick_cost_sort_event(struct run *run, struct tick_cost_part *part,
 	if (event->away_ns > line->longest_ns)
 		line->longest_ns = event->away_ns;
 	if (!event->tag)
-		series_put(&run->series[tick ? part->tick : part->other], event->away_ns);
+		series_put(&step->series[tick ? part->tick : part->other], event->away_ns);
 }
 
 static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_part *part)
 {
-	struct run *run = state->ensemble.run;
+	struct step *step = state->ensemble.step;
 	struct tick_grid grid;
 	int64_t timed_ns = 0;
 	bool found;
@@ -291,10 +291,10 @@ static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_par
 
 		if (!i || event->from_ns - timed_ns >= TICK_COST_TIMES_NS) {
 			timed_ns = event->from_ns;
-			series_time(&run->series[part->tick], timed_ns - run->start_ns);
-			series_time(&run->series[part->other], timed_ns - run->start_ns);
+			series_time(&step->series[part->tick], timed_ns - step->start_ns);
+			series_time(&step->series[part->other], timed_ns - step->start_ns);
 		}
-		tick_cost_sort_event(run, part, event, found && tick_cost_has_tick(state, event));
+		tick_cost_sort_event(step, part, event, found && tick_cost_has_tick(state, event));
 	}
 	part->view.event_count = part->view.span_count = 0;
 }
@@ -302,13 +302,13 @@ static void tick_cost_settle(struct tick_cost_state *state, struct tick_cost_par
 /* One turn of a policy. False: it has its samples. */
 static bool tick_cost_take_turn(struct tick_cost_state *state, struct tick_cost_part *part)
 {
-	struct run *run = state->ensemble.run;
-	struct series *loop = &run->series[part->loop];
+	struct step *step = state->ensemble.step;
+	struct series *loop = &step->series[part->loop];
 	struct tick_span *span = &part->spans[part->view.span_count++];
 	int count = tick_cost_turn(state, part, span), next;
 	int64_t left = state->samples - part->done - count;
 
-	series_time(loop, span->from_ns - run->start_ns);
+	series_time(loop, span->from_ns - step->start_ns);
 	for (int i = 0; i < count; i++)
 		series_put(loop, ensemble_net(&state->ensemble, abs(part->took_ns[i])));
 	for (int first = 0; first < count; first = next) {
@@ -338,7 +338,7 @@ static bool tick_cost_wait(struct tick_cost_state *state, enum tick_cost_turn of
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 
 	while (atomic_load_acquire(&state->turn) == of) {
-		if (run_stopped(state->ensemble.run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		if (step_stopped(state->ensemble.step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return false;
 		ensemble_sleep_on(&state->turn, of, ENSEMBLE_PATIENCE_NS / 4);
 	}
@@ -350,7 +350,7 @@ static void tick_cost_other(struct worker *worker)
 	struct tick_cost_state *state = worker->state;
 	bool more = true;
 
-	while (more && !run_stopped(worker->run)) {
+	while (more && !step_stopped(worker->step)) {
 		if (!tick_cost_wait(state, TURN_FIFO))
 			continue;
 		if (atomic_load_acquire(&state->turn) == TURN_END)
@@ -405,7 +405,7 @@ static int tick_cost_add(struct tick_cost_state *state, struct tick_cost_part *p
 {
 	int *const numbers[] = { &part->loop, &part->tick, &part->other };
 	static const char *const names[] = { "loop", "tick", "other" };
-	struct run *run = state->ensemble.run;
+	struct step *step = state->ensemble.step;
 	int64_t room = state->samples < TICK_COST_RING ? state->samples : TICK_COST_RING;
 
 	part->measured = true;
@@ -419,27 +419,28 @@ static int tick_cost_add(struct tick_cost_state *state, struct tick_cost_part *p
 
 		if (number < 0)
 			return number;
-		run->series[number].info.thread = worker;
+		step->series[number].info.thread = worker;
 		*numbers[i] = number;
 	}
 	return 0;
 }
 
-static int tick_cost_setup(struct run *run)
+static int tick_cost_setup(struct step *step)
 {
 	struct tick_cost_state *state = calloc(1, sizeof(*state));
-	int priority = (int)option_number(&run->options, "priority"), err, worker;
+	int priority = (int)option_number(&step->options, "priority"), err, worker;
 	bool fifo = priority && worker_may_have(SCHED_FIFO, priority);
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	state->loop_ns = option_number(&run->options, "loop");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	state->loop_ns = option_number(&step->options, "loop");
 	state->period_ns = tick_configured_hz() ? tick_period_ns(tick_configured_hz()) : 0;
 	state->fifo.policy = "fifo";
 	state->other.policy = "other";
-	err = ensemble_setup(run, &state->ensemble, fifo ? tick_cost_fifo : tick_cost_single, 0, 0);
+	err = ensemble_setup(step, &state->ensemble, fifo ? tick_cost_fifo : tick_cost_single, 0,
+			     0);
 	if (err)
 		return err;
 	if (!fifo) {
@@ -447,7 +448,7 @@ static int tick_cost_setup(struct run *run)
 						 "priority 0 was asked for";
 		return tick_cost_add(state, &state->other, 0);
 	}
-	worker = run_add_worker(run, tick_cost_other, state, state->ensemble.cpu, 0);
+	worker = step_add_worker(step, tick_cost_other, state, state->ensemble.cpu, 0);
 	if (worker < 0)
 		return worker;
 	err = tick_cost_add(state, &state->fifo, 0);
@@ -461,7 +462,8 @@ static int64_t tick_cost_undisturbed_ns(const struct tick_cost_state *state,
 }
 
 /* A row for each line; those with a switch have no typical length. */
-static void tick_cost_rows(const struct run *run, struct cbor *c, const struct tick_cost_part *part)
+static void tick_cost_rows(const struct step *step, struct cbor *c,
+			   const struct tick_cost_part *part)
 {
 	static const char *const names[LINES] = {
 		[LINE_NONE] = "undisturbed",
@@ -479,41 +481,41 @@ static void tick_cost_rows(const struct run *run, struct cbor *c, const struct t
 		cbor_text(c, part->policy);
 		cbor_text(c, names[i]);
 		cbor_int(c, part->lines[i].loops);
-		cbor_int(c, typical ? series_percentile(&run->series[series[i]], 50000) : 0);
+		cbor_int(c, typical ? series_percentile(&step->series[series[i]], 50000) : 0);
 		cbor_int(c, part->lines[i].longest_ns);
 	}
 }
 
-static void tick_cost_skipped(struct run *run, const struct tick_cost_part *part)
+static void tick_cost_skipped(struct step *step, const struct tick_cost_part *part)
 {
 	char evidence[160];
 
 	snprintf(evidence, sizeof(evidence), "%s: %s", part->policy,
 		 part->refused ?: "no disturbance recurs with its period");
-	run_verdict(run, TICK_COST_SEEN, "skipped", evidence,
-		    "run as root, with more samples, on a CPU that ticks (not of nohz_full)");
+	step_verdict(step, TICK_COST_SEEN, "skipped", evidence,
+		     "run as root, with more samples, on a CPU that ticks (not of nohz_full)");
 }
 
-static int tick_cost_finish(struct run *run)
+static int tick_cost_finish(struct step *step)
 {
-	static const struct run_column lines[] = {
+	static const struct step_column lines[] = {
 		{ "policy", "" },      { "loops with", "" },	      { "loops", "count" },
 		{ "longer by", "ns" }, { "longer by at most", "ns" },
 	};
-	static const struct run_column ticks[] = {
+	static const struct step_column ticks[] = {
 		{ "policy", "" },      { "undisturbed loop", "ns" }, { "period", "ns" },
 		{ "points", "count" }, { "with a tick", "count" },   { "by chance", "count" },
 	};
-	struct tick_cost_state *state = run->state;
+	struct tick_cost_state *state = step->state;
 	const struct tick_cost_part *parts[] = { &state->fifo, &state->other };
 	int rows = state->fifo.measured + state->other.measured;
-	struct cbor *c = run_table_begin(run, "lines", lines, 5, rows * LINES);
+	struct cbor *c = step_table_begin(step, "lines", lines, 5, rows * LINES);
 
 	for (int i = 0; i < 2; i++)
 		if (parts[i]->measured)
-			tick_cost_rows(run, c, parts[i]);
-	run_table_end(run);
-	c = run_table_begin(run, "ticks", ticks, 6, rows);
+			tick_cost_rows(step, c, parts[i]);
+	step_table_end(step);
+	c = step_table_begin(step, "ticks", ticks, 6, rows);
 	for (int i = 0; i < 2; i++) {
 		if (!parts[i]->measured)
 			continue;
@@ -525,16 +527,16 @@ static int tick_cost_finish(struct run *run)
 		cbor_int(c, parts[i]->hits);
 		cbor_int(c, (parts[i]->chance_sum + 500) / 1000);
 	}
-	run_table_end(run);
+	step_table_end(step);
 	for (int i = 0; i < 2; i++)
 		if (!parts[i]->hits)
-			tick_cost_skipped(run, parts[i]);
+			tick_cost_skipped(step, parts[i]);
 	return state->ensemble.error;
 }
 
-static void tick_cost_cleanup(struct run *run)
+static void tick_cost_cleanup(struct step *step)
 {
-	free(run->state);
+	free(step->state);
 }
 
 const struct measurement tick_cost_measurement = {

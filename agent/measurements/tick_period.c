@@ -78,7 +78,7 @@ static const struct measurement_evaluate tick_period_evaluate[] = {
 /* Read the clock and nothing else, as long as others can wait. */
 static void tick_period_look(struct tick_period_state *state)
 {
-	struct series *gap = &state->ensemble.run->series[state->gap];
+	struct series *gap = &state->ensemble.step->series[state->gap];
 	struct tick_view *view = &state->view;
 	struct tick_span *span = &state->spans[view->span_count++];
 	int64_t last_ns, timed_ns;
@@ -98,7 +98,7 @@ static void tick_period_look(struct tick_period_state *state)
 			};
 			if (last_ns - timed_ns >= TICK_PERIOD_TIMES_NS) {
 				timed_ns = last_ns;
-				series_time(gap, timed_ns - state->ensemble.run->start_ns);
+				series_time(gap, timed_ns - state->ensemble.step->start_ns);
 			}
 			series_put(gap, away_ns);
 			now_ns = clock_now_ns(CLOCK_MONOTONIC);
@@ -122,8 +122,8 @@ static void tick_period_rest(void *arg)
 /* From tick to tick, where none between them is missing, be it because nobody looked. */
 static void tick_period_put(struct tick_period_state *state, int number)
 {
-	struct run *run = state->ensemble.run;
-	struct series *period = &run->series[state->period];
+	struct step *step = state->ensemble.step;
+	struct series *period = &step->series[state->period];
 	int64_t period_ns = state->grids[number].period_ns, last_ns = 0, timed_ns = 0;
 
 	for (int i = 0; i < state->view.event_count; i++) {
@@ -135,7 +135,7 @@ static void tick_period_put(struct tick_period_state *state, int number)
 		if (last_ns && since_ns < period_ns * 3 / 2) {
 			if (last_ns - timed_ns >= TICK_PERIOD_TIMES_NS) {
 				timed_ns = last_ns;
-				series_time(period, timed_ns - run->start_ns);
+				series_time(period, timed_ns - step->start_ns);
 			}
 			series_put(period, since_ns);
 		} else {
@@ -180,22 +180,22 @@ static void tick_period_loop(struct worker *worker)
 		tick_period_put(state, tick);
 }
 
-static int tick_period_setup(struct run *run)
+static int tick_period_setup(struct step *step)
 {
 	struct tick_period_state *state = calloc(1, sizeof(*state));
 	int err;
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
 	state->events = calloc((size_t)state->samples, sizeof(*state->events));
 	if (!state->events)
-		return message_set(&run->msg, -ENOMEM, "ask for fewer samples", "no memory");
-	state->expected = (int)option_number(&run->options, "expect") ?: tick_configured_hz();
+		return message_set(&step->msg, -ENOMEM, "ask for fewer samples", "no memory");
+	state->expected = (int)option_number(&step->options, "expect") ?: tick_configured_hz();
 	state->view.events = state->events;
 	state->view.spans = state->spans;
-	err = ensemble_setup(run, &state->ensemble, tick_period_loop, 0, 0);
+	err = ensemble_setup(step, &state->ensemble, tick_period_loop, 0, 0);
 	if (err)
 		return err;
 	state->gap = ensemble_series(&state->ensemble, "gap", NULL, NULL,
@@ -221,10 +221,10 @@ static const char *tick_period_result(const struct tick_grid *grids, int count, 
 	return result;
 }
 
-static void tick_period_verdict(struct run *run, const struct tick_period_state *state)
+static void tick_period_verdict(struct step *step, const struct tick_period_state *state)
 {
 	char evidence[256] = "no grid", *at = evidence + 7, *end = evidence + sizeof(evidence);
-	bool stops = !option_number(&run->options, "expect") && tick_stops(state->ensemble.cpu);
+	bool stops = !option_number(&step->options, "expect") && tick_stops(state->ensemble.cpu);
 	const char *result = "skipped";
 
 	for (int i = 0; i < state->grid_count; i++) {
@@ -240,19 +240,19 @@ static void tick_period_verdict(struct run *run, const struct tick_period_state 
 		result = tick_period_result(state->grids, state->grid_count, state->expected);
 	if (state->expected && stops)
 		result = result[0] == 'p' ? "fail" : "pass";
-	run_verdict(run, TICK_PERIOD_RULE, result, evidence,
-		    stops ? "find what else runs on the CPU: a tick stops for one thread alone" :
-			    "look longer (--for), on a quiet CPU");
+	step_verdict(step, TICK_PERIOD_RULE, result, evidence,
+		     stops ? "find what else runs on the CPU: a tick stops for one thread alone" :
+			     "look longer (--for), on a quiet CPU");
 }
 
-static int tick_period_finish(struct run *run)
+static int tick_period_finish(struct step *step)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "frequency", "Hz" }, { "period", "ns" },	  { "begins", "ns" },
 		{ "points", "count" }, { "with a gap", "count" }, { "by chance", "%" },
 	};
-	const struct tick_period_state *state = run->state;
-	struct cbor *c = run_table_begin(run, "grids", columns, 6, state->grid_count);
+	const struct tick_period_state *state = step->state;
+	struct cbor *c = step_table_begin(step, "grids", columns, 6, state->grid_count);
 
 	for (int i = 0; i < state->grid_count; i++) {
 		const struct tick_grid *grid = &state->grids[i];
@@ -265,14 +265,14 @@ static int tick_period_finish(struct run *run)
 		cbor_int(c, grid->hits);
 		cbor_int(c, grid->chance / 10);
 	}
-	run_table_end(run);
-	tick_period_verdict(run, state);
+	step_table_end(step);
+	tick_period_verdict(step, state);
 	return state->ensemble.error;
 }
 
-static void tick_period_cleanup(struct run *run)
+static void tick_period_cleanup(struct step *step)
 {
-	struct tick_period_state *state = run->state;
+	struct tick_period_state *state = step->state;
 
 	if (state)
 		free(state->events);

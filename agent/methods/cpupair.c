@@ -8,13 +8,13 @@
 
 #include "methods/stamp.h"
 
-int cpupairs_choose(struct run *run, struct cpupairs *all)
+int cpupairs_choose(struct step *step, struct cpupairs *all)
 {
-	int64_t most = option_number(&run->options, "pairs");
+	int64_t most = option_number(&step->options, "pairs");
 	struct cpulist list;
 	char reason[96];
 	int *cpus, count, cpu = -1;
-	int err = run_cpus(run, &list);
+	int err = step_cpus(step, &list);
 
 	if (err)
 		return err;
@@ -22,7 +22,7 @@ int cpupairs_choose(struct run *run, struct cpupairs *all)
 	if (count < 2) {
 		snprintf(reason, sizeof(reason), "this needs two CPUs, and has but CPU %d",
 			 cpulist_next(&list, 0));
-		return run_skip(run, reason, "give two CPUs that this process may use (--cpu)");
+		return step_skip(step, reason, "give two CPUs that this process may use (--cpu)");
 	}
 	cpus = calloc((size_t)count, sizeof(*cpus));
 	all->possible = count * (count - 1);
@@ -30,7 +30,7 @@ int cpupairs_choose(struct run *run, struct cpupairs *all)
 		calloc((size_t)(most < all->possible ? most : all->possible), sizeof(*all->pairs));
 	if (!cpus || !all->pairs) {
 		free(cpus);
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	}
 	for (int i = 0; i < count; i++)
 		cpus[i] = cpu = cpulist_next(&list, cpu + 1);
@@ -51,7 +51,7 @@ void cpupairs_free(struct cpupairs *all)
 	free(all->pairs);
 }
 
-int cpupairs_series(struct run *run, struct cpupair *pair, const char *name, int worker,
+int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, int worker,
 		    int64_t samples)
 {
 	struct series_info info = {
@@ -67,22 +67,22 @@ int cpupairs_series(struct run *run, struct cpupair *pair, const char *name, int
 	/* what the drain takes out meanwhile needs no room */
 	int64_t words = samples < 4000 ? samples : 4000;
 
-	pair->series = run_add_series(run, &info, (size_t)words + 1000);
+	pair->series = step_add_series(step, &info, (size_t)words + 1000);
 	return pair->series;
 }
 
 int cpupairs_prepare(struct worker *worker)
 {
-	struct run *run = worker->run;
+	struct step *step = worker->step;
 	int64_t stamp_ns = (stamp_cost_ps() + 500) / 1000;
 
-	for (int i = 0; i < run->series_count; i++)
-		if (run->series[i].info.thread == worker->number)
-			run->series[i].info.stamp_ns = stamp_ns;
+	for (int i = 0; i < step->series_count; i++)
+		if (step->series[i].info.thread == worker->number)
+			step->series[i].info.stamp_ns = stamp_ns;
 	return 0;
 }
 
-void cpupairs_verdict(struct run *run, const struct cpupairs *all)
+void cpupairs_verdict(struct step *step, const struct cpupairs *all)
 {
 	char evidence[64], remedy[64];
 
@@ -91,5 +91,5 @@ void cpupairs_verdict(struct run *run, const struct cpupairs *all)
 	snprintf(evidence, sizeof(evidence), "%d of %d pairs", all->count, all->possible);
 	snprintf(remedy, sizeof(remedy), "give --pairs %d, or fewer CPUs",
 		 all->possible < CPUPAIR_MAX ? all->possible : CPUPAIR_MAX);
-	run_verdict(run, CPUPAIR_VERDICT, "skipped", evidence, remedy);
+	step_verdict(step, CPUPAIR_VERDICT, "skipped", evidence, remedy);
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/option.h"
-#include "run/run.h"
+#include "run/step.h"
 
 #define CPUPAIR_MAX 500
 
@@ -51,17 +51,17 @@ struct cpupairs {
 	int possible;
 };
 
-/* The pairs among the CPUs of the option `cpu`. 0, -errno with a message, or RUN_SKIPPED: there
+/* The pairs among the CPUs of the option `cpu`. 0, -errno with a message, or STEP_SKIPPED: there
  * is but one CPU. To be freed by cpupairs_free(). */
-int cpupairs_choose(struct run *run, struct cpupairs *all);
+int cpupairs_choose(struct step *step, struct cpupairs *all);
 void cpupairs_free(struct cpupairs *all);
 /* A series of durations, net of a time stamp, that @worker puts. Its number, or -errno with a
  * message. */
-int cpupairs_series(struct run *run, struct cpupair *pair, const char *name, int worker,
+int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, int worker,
 		    int64_t samples);
 /* A worker's prepare(): its series are without the cost of a time stamp on its CPU. */
 int cpupairs_prepare(struct worker *worker);
 /* In finish(): say what was left out. */
-void cpupairs_verdict(struct run *run, const struct cpupairs *all);
+void cpupairs_verdict(struct step *step, const struct cpupairs *all);
 
 #endif

@@ -26,75 +26,75 @@
 
 /* --- setup --- */
 
-static int ensemble_policy(const struct run *run)
+static int ensemble_policy(const struct step *step)
 {
 	static const int policies[] = { SCHED_FIFO, SCHED_RR, SCHED_OTHER };
 
-	if (!option_known(&run->options, "policy"))
+	if (!option_known(&step->options, "policy"))
 		return SCHED_FIFO;
-	return policies[option_number(&run->options, "policy")];
+	return policies[option_number(&step->options, "policy")];
 }
 
-static int ensemble_choose_cpu(struct run *run, int *chosen)
+static int ensemble_choose_cpu(struct step *step, int *chosen)
 {
 	struct cpulist cpus;
 	char text[16];
-	int err = run_cpus(run, &cpus);
+	int err = step_cpus(step, &cpus);
 
 	if (err)
 		return err;
 	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1))
 		*chosen = cpu;
 	snprintf(text, sizeof(text), "%d", *chosen);
-	return option_effective(&run->options, "cpu", text);
+	return option_effective(&step->options, "cpu", text);
 }
 
 /* Of each worker's series that are net. The header, which is written after this, says it. */
 static int ensemble_prepare(struct worker *worker)
 {
 	struct ensemble *e = worker->state;
-	struct run *run = worker->run;
+	struct step *step = worker->step;
 
 	e->stamp_ps = stamp_cost_ps();
 	e->stamp_ns = (e->stamp_ps + 500) / 1000;
-	for (int i = 0; i < run->series_count; i++)
-		if (run->series[i].info.net)
-			run->series[i].info.stamp_ns = e->stamp_ns;
+	for (int i = 0; i < step->series_count; i++)
+		if (step->series[i].info.net)
+			step->series[i].info.stamp_ns = e->stamp_ns;
 	return 0;
 }
 
-int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct worker *worker),
+int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct worker *worker),
 		   int levels, int threads)
 {
 	char reason[128];
 	int err, worker;
 
-	e->run = run;
-	e->policy = ensemble_policy(run);
-	e->priority = (int)option_number(&run->options, "priority");
-	err = ensemble_choose_cpu(run, &e->cpu);
+	e->step = step;
+	e->policy = ensemble_policy(step);
+	e->priority = (int)option_number(&step->options, "priority");
+	err = ensemble_choose_cpu(step, &e->cpu);
 	if (err)
 		return err;
 	if (levels && !e->priority)
-		return run_skip(run, "it takes threads of several real-time priorities",
-				"give a priority (--priority)");
+		return step_skip(step, "it takes threads of several real-time priorities",
+				 "give a priority (--priority)");
 	if (levels && e->priority <= levels) {
 		snprintf(reason, sizeof(reason), "give a priority above %d", levels);
-		return message_set(&run->msg, -EINVAL, reason,
+		return message_set(&step->msg, -EINVAL, reason,
 				   "priority %d leaves too few below it", e->priority);
 	}
 	if (levels && !worker_may_have(SCHED_FIFO, e->priority)) {
 		snprintf(reason, sizeof(reason),
 			 "SCHED_FIFO with priority %d is not permitted here", e->priority);
-		return run_skip(run, reason,
-				"run as root, or with the capability CAP_SYS_NICE, or a higher "
-				"limit of real-time priority (ulimit -r)");
+		return step_skip(step, reason,
+				 "run as root, or with the capability CAP_SYS_NICE, or a higher "
+				 "limit of real-time priority (ulimit -r)");
 	}
-	worker = run_add_worker(run, loop, e, e->cpu, e->priority);
+	worker = step_add_worker(step, loop, e, e->cpu, e->priority);
 	if (worker < 0)
 		return worker;
-	run->workers[worker].prepare = ensemble_prepare;
-	run->stacks += (size_t)threads * worker_small_stack_size();
+	step->workers[worker].prepare = ensemble_prepare;
+	step->stacks += (size_t)threads * worker_small_stack_size();
 	return 0;
 }
 
@@ -112,8 +112,8 @@ int ensemble_series(struct ensemble *e, const char *name, const char *label, con
 	};
 
 	samples += samples / 8 + 64;
-	return run_add_series(e->run, &info,
-			      (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX));
+	return step_add_series(e->step, &info,
+			       (size_t)(samples < ENSEMBLE_RING_MAX ? samples : ENSEMBLE_RING_MAX));
 }
 
 void ensemble_tested(struct ensemble *e, int series, int level)
@@ -127,7 +127,7 @@ void ensemble_tested(struct ensemble *e, int series, int level)
 
 	if (series < 0)
 		return;
-	info = &e->run->series[series].info;
+	info = &e->step->series[series].info;
 	info->tested = true;
 	info->policy = names[e->policy];
 	info->priority = e->policy == SCHED_OTHER ? 0 : e->priority - level;
@@ -137,18 +137,18 @@ void ensemble_tested(struct ensemble *e, int series, int level)
 
 void ensemble_loop(struct ensemble *e, int series)
 {
-	series_time(&e->run->series[series], clock_now_ns(CLOCK_MONOTONIC) - e->run->start_ns);
+	series_time(&e->step->series[series], clock_now_ns(CLOCK_MONOTONIC) - e->step->start_ns);
 }
 
 bool ensemble_goes_on(struct ensemble *e)
 {
 	struct timespec rest;
-	int64_t for_ns = option_number(&e->run->options, "for");
+	int64_t for_ns = option_number(&e->step->options, "for");
 	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 	if (!e->start_ns)
 		e->start_ns = e->rested_ns = now_ns;
-	if (e->error || run_stopped(e->run) || (for_ns && now_ns - e->start_ns >= for_ns))
+	if (e->error || step_stopped(e->step) || (for_ns && now_ns - e->start_ns >= for_ns))
 		return false;
 	if (now_ns - e->rested_ns >= ENSEMBLE_RUN_NS) {
 		rest = clock_from_ns((now_ns - e->rested_ns) / ENSEMBLE_REST_PART);
@@ -161,7 +161,7 @@ bool ensemble_goes_on(struct ensemble *e)
 bool ensemble_fail(struct ensemble *e, int err, const char *what)
 {
 	if (!e->error)
-		e->error = message_set(&e->run->msg, err,
+		e->error = message_set(&e->step->msg, err,
 				       err == -ETIMEDOUT ?
 					       "end what else runs with real-time priority on "
 					       "this CPU, or choose another one (--cpu)" :
@@ -268,7 +268,7 @@ bool ensemble_join(struct ensemble_thread *thread)
 		return true;
 	e->stuck = true;
 	if (!e->error)
-		e->error = message_set(&e->run->msg, -err,
+		e->error = message_set(&e->step->msg, -err,
 				       "find out what keeps the CPU from it, and run again",
 				       "a thread of the measurement did not end in a second");
 	return false;
@@ -280,7 +280,7 @@ bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value)
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;
 
 	while ((int32_t)(atomic_load_acquire(word) - value) < 0) {
-		if (run_stopped(e->run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		if (step_stopped(e->step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return false;
 		nanosleep(&look, NULL);
 	}
@@ -327,7 +327,7 @@ bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value)
 	while (!ensemble_reached(word, value, &seen)) {
 		int64_t left_ns = until_ns - clock_now_ns(CLOCK_MONOTONIC);
 
-		if (run_stopped(e->run) || left_ns <= 0)
+		if (step_stopped(e->step) || left_ns <= 0)
 			return false;
 		ensemble_sleep_on(word, seen, left_ns);
 	}

@@ -3,7 +3,7 @@
  * The threads of a measurement that needs several, all on one CPU: unpinned on several CPUs no
  * switch and no inversion would arise.
  *
- * One of them, the conductor, is the frame's worker (run.h): of the highest priority, the only one
+ * One of them, the conductor, is the frame's worker (step.h): of the highest priority, the only one
  * that puts samples into series. It creates the others, waits for them with a limit, and joins them
  * before its loop returns. Whatever it waits for has a limit: a system that misbehaves gives a
  * verdict, not a hang.
@@ -18,7 +18,7 @@
 #include "base/atomic.h"
 #include "base/option.h"
 #include "methods/stamp.h"
-#include "run/run.h"
+#include "run/step.h"
 
 /* No wait of a conductor is longer: what takes so long, with real-time priority, does not come. */
 #define ENSEMBLE_PATIENCE_NS NSEC_PER_SEC
@@ -46,7 +46,7 @@
 	}
 
 struct ensemble {
-	struct run *run;
+	struct step *step;
 	int cpu;
 	int policy;	  /* of the threads under test: SCHED_FIFO, or the option `policy` */
 	int priority;	  /* the conductor's; the threads under test are below it */
@@ -54,7 +54,7 @@ struct ensemble {
 	int64_t stamp_ns; /* the same, rounded */
 	int64_t start_ns; /* CLOCK_MONOTONIC when the loop began */
 	int64_t rested_ns;
-	int error;  /* 0, or -errno or RUN_SKIPPED with the run's message */
+	int error;  /* 0, or -errno or STEP_SKIPPED with the step's message */
 	bool stuck; /* a thread did not end: its memory must stay */
 };
 
@@ -80,9 +80,9 @@ struct ensemble_thread {
  * Choose the CPU (the last of the option `cpu`), find out whether the priorities may be had, and
  * add the conductor. @levels: so many priorities below the conductor's are needed (0: it runs as
  * SCHED_OTHER, too, and is labelled so); @threads: so many at once. worker->state in @loop is @e,
- * so let the measurement's state begin with it. 0, -errno with a message, or RUN_SKIPPED.
+ * so let the measurement's state begin with it. 0, -errno with a message, or STEP_SKIPPED.
  */
-int ensemble_setup(struct run *run, struct ensemble *e, void (*loop)(struct worker *worker),
+int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct worker *worker),
 		   int levels, int threads);
 /*
  * A series of durations in ns, with a label unless @label is NULL; @net: ensemble_net() is taken

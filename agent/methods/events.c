@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/drain.h"
 
 #define EVENTS_ROOM_SECONDS 6
 #define EVENTS_BATCH 128
@@ -157,59 +156,59 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 	       "edges";
 }
 
-static int events_refused(struct run *run, const struct rtgauge_setup *setup, int err)
+static int events_refused(struct step *step, const struct rtgauge_setup *setup, int err)
 {
 	char reason[240];
 
 	if (err == -EINVAL)
-		return message_set(&run->msg, -EIO,
+		return message_set(&step->msg, -EIO,
 				   "report it: the agent asked for what it may not",
 				   "the kernel module refuses the set-up for CPU %u", setup->cpu);
 	snprintf(reason, sizeof(reason), "the kernel module cannot measure on CPU %u: %s",
 		 setup->cpu, events_refusal(setup, err));
-	return run_skip(run, reason,
-			setup->kind == RTGAUGE_KIND_RESPONSE ?
-				"choose another line or CPU, or --context user" :
-				"choose another source, line or CPU");
+	return step_skip(step, reason,
+			 setup->kind == RTGAUGE_KIND_RESPONSE ?
+				 "choose another line or CPU, or --context user" :
+				 "choose another source, line or CPU");
 }
 
-int events_make(struct run *run, struct events_session *s)
+int events_make(struct step *step, struct events_session *s)
 {
 	struct message why = { { 0 }, { 0 } };
 
 	s->fd = events_open(&why);
 	if (s->fd < 0)
-		return run_skip(run, why.text, why.remedy);
+		return step_skip(step, why.text, why.remedy);
 	if (ioctl(s->fd, RTGAUGE_SETUP, &s->setup))
-		return events_refused(run, &s->setup, -errno);
+		return events_refused(step, &s->setup, -errno);
 	return 0;
 }
 
-int events_add(struct run *run, struct events_session *s, int priority)
+int events_add(struct step *step, struct events_session *s, int priority)
 {
-	int err = events_make(run, s);
+	int err = events_make(step, s);
 
 	if (err)
 		return err;
 	if ((s->setup.contexts & RTGAUGE_CONTEXT_KERNEL) && !s->setup.thread)
-		return run_skip(run,
-				"the kernel's thread has no number in this PID namespace: its "
-				"priority cannot be set",
-				"run the agent in the machine's own PID namespace");
-	s->worker = run_add_foreign(run, (pid_t)s->setup.thread, (int)s->setup.cpu,
-				    s->setup.thread ? priority : 0);
+		return step_skip(step,
+				 "the kernel's thread has no number in this PID namespace: its "
+				 "priority cannot be set",
+				 "run the agent in the machine's own PID namespace");
+	s->worker = step_add_foreign(step, (pid_t)s->setup.thread, (int)s->setup.cpu,
+				     s->setup.thread ? priority : 0);
 	return s->worker < 0 ? s->worker : 0;
 }
 
-int events_start(struct run *run, struct events_session *s, int64_t first_due_ns)
+int events_start(struct step *step, struct events_session *s, int64_t first_due_ns)
 {
 	struct rtgauge_start start = { 0 };
 
-	start.first_due_ns = (uint64_t)(run->start_ns + first_due_ns);
+	start.first_due_ns = (uint64_t)(step->start_ns + first_due_ns);
 	for (int i = 0; i < EVENTS_GRIDS; i++)
 		s->grid[i].start_ns = first_due_ns;
 	if (ioctl(s->fd, RTGAUGE_START, &start))
-		return message_set(&run->msg, -EIO, "keep the CPUs online, and run again",
+		return message_set(&step->msg, -EIO, "keep the CPUs online, and run again",
 				   "the kernel module could not start on CPU %u: %s", s->setup.cpu,
 				   strerror(errno));
 	return 0;
@@ -224,13 +223,13 @@ void events_close(struct events_session *s)
 
 /* --- records --- */
 
-static void events_record(struct run *run, struct events_session *s,
+static void events_record(struct step *step, struct events_session *s,
 			  const struct rtgauge_record *record)
 {
 	int64_t index = (int64_t)record->index;
 
 	if (s->record) {
-		s->record(run, s, record);
+		s->record(step, s, record);
 		return;
 	}
 	/* what neither was handled nor passed over by the handler found the ring full */
@@ -244,7 +243,7 @@ static void events_record(struct run *run, struct events_session *s,
 			continue;
 		value = s->value[i](record);
 		if (value != INT64_MIN)
-			grid_put(run, &s->grid[i], index, s->lost, value);
+			grid_put(step, &s->grid[i], index, s->lost, value);
 	}
 }
 
@@ -262,7 +261,7 @@ static const char *events_failure(uint32_t failure)
 	}
 }
 
-int64_t events_account(struct run *run, const struct events_session *s)
+int64_t events_account(struct step *step, const struct events_session *s)
 {
 	struct rtgauge_status status = { 0 };
 	char text[160];
@@ -272,37 +271,38 @@ int64_t events_account(struct run *run, const struct events_session *s)
 		snprintf(text, sizeof(text),
 			 "%llu interrupts of CPU %u were handled on another CPU",
 			 (unsigned long long)status.other_cpu, s->setup.cpu);
-		drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
+		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 	}
 	if (status.state == RTGAUGE_STATE_FAILED) {
 		snprintf(text, sizeof(text), "the kernel module gave up on CPU %u: %s",
 			 s->setup.cpu, events_failure(status.failure));
-		run_fail(run, text,
-			 status.failure == RTGAUGE_FAILURE_STORM ?
-				 "see what drives the line: more than 2000 edges within 100 ms, or "
-				 "half of that time in its handler, are no events" :
-				 "keep CPUs and module as they are, and run again");
+		step_fail(
+			step, text,
+			status.failure == RTGAUGE_FAILURE_STORM ?
+				"see what drives the line: more than 2000 edges within 100 ms, or "
+				"half of that time in its handler, are no events" :
+				"keep CPUs and module as they are, and run again");
 	}
 	return (int64_t)status.lost;
 }
 
-static void events_ended(struct run *run, struct events_session *s, int err)
+static void events_ended(struct step *step, struct events_session *s, int err)
 {
-	int64_t lost = events_account(run, s);
+	int64_t lost = events_account(step, s);
 	char text[128];
 
 	for (int i = 0; i < EVENTS_GRIDS; i++)
-		grid_end(run, &s->grid[i], lost);
+		grid_end(step, &s->grid[i], lost);
 	if (err) {
 		snprintf(text, sizeof(text), "the records of CPU %u cannot be read: %s",
 			 s->setup.cpu, strerror(-err));
-		run_fail(run, text, "report it: the agent asked for what it may not");
+		step_fail(step, text, "report it: the agent asked for what it may not");
 	}
-	run_foreign_done(run, s->worker);
+	step_foreign_done(step, s->worker);
 }
 
 /* All that there is now; true: the session has ended. */
-static bool events_read(struct run *run, struct events_session *s)
+static bool events_read(struct step *step, struct events_session *s)
 {
 	struct rtgauge_record records[EVENTS_BATCH];
 
@@ -314,24 +314,24 @@ static bool events_read(struct run *run, struct events_session *s)
 		if (size < 0 && errno == EAGAIN)
 			return false;
 		if (size <= 0) {
-			events_ended(run, s, size < 0 ? -errno : 0);
+			events_ended(step, s, size < 0 ? -errno : 0);
 			return true;
 		}
 		for (size_t i = 0; i < (size_t)size / sizeof(records[0]); i++)
-			events_record(run, s, &records[i]);
-		run_drain(run);
+			events_record(step, s, &records[i]);
+		step_drain(step);
 	}
 }
 
-void events_collect(struct run *run, struct events_session *s, int count)
+void events_collect(struct step *step, struct events_session *s, int count)
 {
 	for (int i = 0; i < count; i++) {
-		if (atomic_load_acquire(&run->workers[s[i].worker].done))
+		if (atomic_load_acquire(&step->workers[s[i].worker].done))
 			continue;
-		if (run_stopped(run) && !s[i].stopped) {
+		if (step_stopped(step) && !s[i].stopped) {
 			ioctl(s[i].fd, RTGAUGE_STOP);
 			s[i].stopped = true;
 		}
-		events_read(run, &s[i]);
+		events_read(step, &s[i]);
 	}
 }

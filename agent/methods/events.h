@@ -14,7 +14,7 @@
 
 #include "methods/grid.h"
 #include "rtgauge.h"
-#include "run/run.h"
+#include "run/step.h"
 
 #define EVENTS_GRIDS 2
 
@@ -25,7 +25,7 @@ struct events_session {
 	/* a stamp of the record less another is the sample; INT64_MIN: there is none */
 	int64_t (*value[EVENTS_GRIDS])(const struct rtgauge_record *record);
 	/* where there is no grid: puts its samples, with @state; else NULL */
-	void (*record)(struct run *run, struct events_session *s,
+	void (*record)(struct step *step, struct events_session *s,
 		       const struct rtgauge_record *record);
 	void *state;
 	struct grid grid[EVENTS_GRIDS];
@@ -45,18 +45,18 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 /* "CHIP:OUTPUT:INPUT" of the option gpio, into the fields of a set-up. 0 or -EINVAL. */
 int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input);
 
-/* In setup(): the session of @s->setup. 0, RUN_SKIPPED, or -errno with the run's message. */
-int events_make(struct run *run, struct events_session *s);
-/* The same, and its records are read by events_collect(): with a foreign worker at @priority. 0, RUN_SKIPPED, or -errno
- * with the run's message. */
-int events_add(struct run *run, struct events_session *s, int priority);
-/* In start(): grid point 0 is at @first_due_ns of the step. 0 or -errno with the run's message. */
-int events_start(struct run *run, struct events_session *s, int64_t first_due_ns);
+/* In setup(): the session of @s->setup. 0, STEP_SKIPPED, or -errno with the step's message. */
+int events_make(struct step *step, struct events_session *s);
+/* The same, and its records are read by events_collect(): with a foreign worker at @priority. 0, STEP_SKIPPED, or -errno
+ * with the step's message. */
+int events_add(struct step *step, struct events_session *s, int priority);
+/* In start(): grid point 0 is at @first_due_ns of the step. 0 or -errno with the step's message. */
+int events_start(struct step *step, struct events_session *s, int64_t first_due_ns);
 /* In collect(): the records of all of them, into their series. */
-void events_collect(struct run *run, struct events_session *s, int count);
+void events_collect(struct step *step, struct events_session *s, int count);
 /* At the end: what became of it, to the stream where it was not as asked for; a session that failed
  * fails the run. How many events found the ring full. */
-int64_t events_account(struct run *run, const struct events_session *s);
+int64_t events_account(struct step *step, const struct events_session *s);
 void events_close(struct events_session *s);
 
 /* Room for records: for so many seconds, within the module's limit. */

@@ -3,7 +3,7 @@
 #include "methods/grid.h"
 
 #include "dither.h"
-#include "run/run.h"
+#include "run/step.h"
 
 /* So many offsets are put before the rings are drained. */
 #define GRID_DRAIN_EVERY 512
@@ -13,28 +13,28 @@ int64_t grid_offset_ns(int64_t index, int64_t interval_ns)
 	return (int64_t)dither_ns((uint64_t)index, (uint64_t)interval_ns);
 }
 
-static void grid_begin(struct run *run, struct grid *grid, int64_t index, int64_t lost)
+static void grid_begin(struct step *step, struct grid *grid, int64_t index, int64_t lost)
 {
 	int64_t first_ns = grid->start_ns + index * grid->interval_ns;
 
-	run->series[grid->series].info.first_due_ns = first_ns;
+	step->series[grid->series].info.first_due_ns = first_ns;
 	if (grid->dither >= 0)
-		run->series[grid->dither].info.first_due_ns = first_ns;
+		step->series[grid->dither].info.first_due_ns = first_ns;
 	grid->next = index;
 	grid->lost = lost;
 	grid->begun = true;
 }
 
-void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, int64_t value)
+void grid_put(struct step *step, struct grid *grid, int64_t index, int64_t lost, int64_t value)
 {
-	struct series *series = &run->series[grid->series];
+	struct series *series = &step->series[grid->series];
 	int64_t gap, gone;
 
 	/* the sample that exceeded the stop threshold is the last of its series */
-	if (atomic_load_acquire(&run->threshold_hit) && run->threshold_series == grid->series)
+	if (atomic_load_acquire(&step->threshold_hit) && step->threshold_series == grid->series)
 		return;
 	if (!grid->begun)
-		grid_begin(run, grid, index, lost);
+		grid_begin(step, grid, index, lost);
 	gap = index - grid->next;
 	gone = lost - grid->lost;
 	if (gone > gap)
@@ -44,21 +44,21 @@ void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, i
 	if (gap > gone)
 		series_missed(series, gap - gone);
 	for (int64_t i = grid->next; grid->dither >= 0 && i <= index; i++) {
-		series_put(&run->series[grid->dither], grid_offset_ns(i, grid->interval_ns));
+		series_put(&step->series[grid->dither], grid_offset_ns(i, grid->interval_ns));
 		if (!grid->own && (i - grid->next) % GRID_DRAIN_EVERY == GRID_DRAIN_EVERY - 1)
-			run_drain(run);
+			step_drain(step);
 	}
 	series_put(series, value);
 	grid->next = index + 1;
 	grid->lost = lost;
 	grid->count++;
 	if (__builtin_expect(value > grid->limit_ns, 0))
-		run_threshold(run, series, value);
+		step_threshold(step, series, value);
 }
 
-void grid_end(struct run *run, struct grid *grid, int64_t lost)
+void grid_end(struct step *step, struct grid *grid, int64_t lost)
 {
 	if (grid->series >= 0 && lost > grid->lost)
-		series_lost(&run->series[grid->series], lost - grid->lost);
+		series_lost(&step->series[grid->series], lost - grid->lost);
 	grid->lost = lost;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct run;
+struct step;
 
 /* Offset of the dithered due time of grid point @index, in [0, @interval_ns). */
 int64_t grid_offset_ns(int64_t index, int64_t interval_ns);
@@ -33,8 +33,8 @@ struct grid {
  * sample count as such, the other points in between as missed. The first one says where the series
  * begins. The rings may be drained on the way, unless a measuring thread puts it.
  */
-void grid_put(struct run *run, struct grid *grid, int64_t index, int64_t lost, int64_t value);
+void grid_put(struct step *step, struct grid *grid, int64_t index, int64_t lost, int64_t value);
 /* At the end: what was lost after the last sample. */
-void grid_end(struct run *run, struct grid *grid, int64_t lost);
+void grid_end(struct step *step, struct grid *grid, int64_t lost);
 
 #endif

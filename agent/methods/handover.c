@@ -143,7 +143,7 @@ bool handover_skip(struct handover *h, const char *what, int err, const char *re
 
 	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(err));
 	if (!h->ensemble.error)
-		h->ensemble.error = run_skip(h->ensemble.run, reason, remedy);
+		h->ensemble.error = step_skip(h->ensemble.step, reason, remedy);
 	return false;
 }
 
@@ -179,14 +179,14 @@ static bool handover_await(struct handover *h)
 static void handover_put(struct handover *h)
 {
 	struct ensemble *e = &h->ensemble;
-	struct series *wake = &e->run->series[h->wake[h->kind][h->place]];
+	struct series *wake = &e->step->series[h->wake[h->kind][h->place]];
 	int send = h->send[h->kind][h->place];
 	int64_t sleeps = h->wakes;
 
 	for (int i = 0; i < h->rounds; i++)
 		series_put(wake, ensemble_net(e, h->times[i].woke_ns - h->times[i].from_ns));
 	for (int i = 0; i < h->rounds && send >= 0; i++)
-		series_put(&e->run->series[send],
+		series_put(&e->step->series[send],
 			   ensemble_net(e, h->times[i].sent_ns - h->times[i].from_ns));
 	/* one switch for each rest, and one for each wait in which it slept */
 	if (h->interval_ns)
@@ -285,7 +285,7 @@ static void handover_conduct(struct worker *worker)
 			if (!h->ensemble.stuck)
 				h->plan->close(h);
 		}
-	h->judged = !h->ensemble.error && !run_stopped(worker->run);
+	h->judged = !h->ensemble.error && !step_stopped(worker->step);
 	if (h->plan->judge && h->judged)
 		h->plan->judge(h);
 }
@@ -312,7 +312,7 @@ static bool handover_asleep(struct handover *h, const struct handover_queued *qu
 	struct procstat stat = { 0 };
 
 	while (stat.state != 'S' && clock_now_ns(CLOCK_MONOTONIC) < until_ns &&
-	       !run_stopped(h->ensemble.run)) {
+	       !step_stopped(h->ensemble.step)) {
 		pid_t tid = (pid_t)atomic_load_acquire(&queued->tid);
 
 		nanosleep(&look, NULL);
@@ -327,7 +327,7 @@ static bool handover_woken(struct handover *h, uint32_t count)
 	int64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + HANDOVER_PATIENCE_NS;
 
 	while (!ensemble_await(&h->ensemble, &h->woken, count))
-		if (run_stopped(h->ensemble.run) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
+		if (step_stopped(h->ensemble.step) || clock_now_ns(CLOCK_MONOTONIC) > until_ns)
 			return false;
 	return true;
 }
@@ -362,7 +362,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 		good = ensemble_start(&queued->thread) && handover_asleep(h, queued);
 		rule->unknown = good ? NULL : "it was not seen that a waiter sleeps";
 	}
-	if (!good && run_stopped(e->run))
+	if (!good && step_stopped(e->step))
 		rule->unknown = "the step was stopped";
 	/* whoever still waits */
 	for (int i = 0; i < HANDOVER_QUEUE; i++)
@@ -458,7 +458,7 @@ static int handover_add_series(struct handover *h, enum handover_role role,
 	if (h->plan->label)
 		info.labels[1] =
 			(struct series_label){ h->plan->label, h->plan->kinds[h->kind].value };
-	return run_add_series(h->ensemble.run, &info, (size_t)(h->samples + h->samples / 8 + 64));
+	return step_add_series(h->ensemble.step, &info, (size_t)(h->samples + h->samples / 8 + 64));
 }
 
 /* What each part yields: the time until the waiter runs, and that of the call alone where the
@@ -483,11 +483,11 @@ static int handover_add_part(struct handover *h, enum handover_place place)
 }
 
 /* Which of the values of an option of several are given. */
-static void handover_given(const struct run *run, const char *option, bool *given)
+static void handover_given(const struct step *step, const char *option, bool *given)
 {
-	const char *values = option_get(&run->options, option)->info->values;
-	const char *at = option_text(&run->options, option);
-	int64_t count = option_number(&run->options, option);
+	const char *values = option_get(&step->options, option)->info->values;
+	const char *at = option_text(&step->options, option);
+	int64_t count = option_number(&step->options, option);
 
 	for (int64_t i = 0; i < count; i++) {
 		size_t size = strcspn(at, ",");
@@ -499,34 +499,34 @@ static void handover_given(const struct run *run, const char *option, bool *give
 
 static void handover_choose(struct handover *h)
 {
-	struct run *run = h->ensemble.run;
+	struct step *step = h->ensemble.step;
 
-	h->samples = option_number(&run->options, "samples");
-	h->interval_ns = option_number(&run->options, "interval");
+	h->samples = option_number(&step->options, "samples");
+	h->interval_ns = option_number(&step->options, "interval");
 	h->interval = clock_from_ns(h->interval_ns);
-	handover_given(run, "waiter", h->wanted);
+	handover_given(step, "waiter", h->wanted);
 	h->kind_wanted[0] = !h->plan->label;
 	if (h->plan->label)
-		handover_given(run, h->plan->label, h->kind_wanted);
+		handover_given(step, h->plan->label, h->kind_wanted);
 }
 
 /* The sender is on the last of the CPUs, the waiter, where it is on another, on the first. */
 static int handover_cpus(struct handover *h)
 {
-	struct run *run = h->ensemble.run;
+	struct step *step = h->ensemble.step;
 	struct cpulist cpus;
 	char text[32];
-	int first, err = run_cpus(run, &cpus);
+	int first, err = step_cpus(step, &cpus);
 
 	if (err)
 		return err;
 	first = cpulist_next(&cpus, 0);
-	err = ensemble_setup(run, &h->ensemble, handover_conduct, HANDOVER_LEVELS, HANDOVER_ROLES);
+	err = ensemble_setup(step, &h->ensemble, handover_conduct, HANDOVER_LEVELS, HANDOVER_ROLES);
 	h->other_cpu = first == h->ensemble.cpu ? -1 : first;
 	if (err || h->other_cpu < 0 || !h->wanted[HANDOVER_OTHER_CPU])
 		return err;
 	snprintf(text, sizeof(text), "%d,%d", first, h->ensemble.cpu);
-	return option_effective(&run->options, "cpu", text);
+	return option_effective(&step->options, "cpu", text);
 }
 
 static size_t handover_size(void)
@@ -534,20 +534,20 @@ static size_t handover_size(void)
 	return (sizeof(struct handover) + HANDOVER_PAGE - 1) / HANDOVER_PAGE * HANDOVER_PAGE;
 }
 
-int handover_setup(struct run *run, const struct handover_plan *plan)
+int handover_setup(struct step *step, const struct handover_plan *plan)
 {
 	struct handover *h = aligned_alloc(HANDOVER_PAGE, handover_size());
 	int err;
 
-	run->state = h;
+	step->state = h;
 	if (!h)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	if (plan->object_size > HANDOVER_OBJECT)
 		abort();
 	memset(h, 0, sizeof(*h));
 	h->object = h->memory;
 	h->plan = plan;
-	h->ensemble.run = run;
+	h->ensemble.step = step;
 	sem_init(&h->done, 0, 0);
 	for (int i = 0; i < HANDOVER_ROLES; i++)
 		sem_init(&h->go[i], 0, 0);
@@ -556,15 +556,15 @@ int handover_setup(struct run *run, const struct handover_plan *plan)
 	for (h->kind = 0; h->kind < plan->kind_count && !err; h->kind++)
 		for (int place = 0; place < HANDOVER_PLACES && !err; place++)
 			err = handover_add_part(h, place);
-	if (!err && !run->series_count)
-		err = run_skip(run, "there is no other CPU for the waiter",
-			       "give two, as --cpu 0,1");
+	if (!err && !step->series_count)
+		err = step_skip(step, "there is no other CPU for the waiter",
+				"give two, as --cpu 0,1");
 	return err;
 }
 
 static void handover_sleeps_table(const struct handover *h)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "waiter", "" },
 		{ "kind", "" },
 		{ "waits", "count" },
@@ -575,7 +575,7 @@ static void handover_sleeps_table(const struct handover *h)
 
 	for (int i = 0; i < HANDOVER_LABELS * HANDOVER_PLACES; i++)
 		rows += h->waits[i / HANDOVER_PLACES][i % HANDOVER_PLACES] > 0;
-	c = run_table_begin(h->ensemble.run, "sleeps", columns, 4, rows);
+	c = step_table_begin(h->ensemble.step, "sleeps", columns, 4, rows);
 	for (int kind = 0; kind < h->plan->kind_count; kind++)
 		for (int place = 0; place < HANDOVER_PLACES; place++) {
 			if (!h->waits[kind][place])
@@ -586,28 +586,28 @@ static void handover_sleeps_table(const struct handover *h)
 			cbor_int(c, h->waits[kind][place]);
 			cbor_int(c, h->slept[kind][place]);
 		}
-	run_table_end(h->ensemble.run);
+	step_table_end(h->ensemble.step);
 }
 
-int handover_finish(struct run *run)
+int handover_finish(struct step *step)
 {
-	struct handover *h = run->state;
+	struct handover *h = step->state;
 	const struct order *orders[HANDOVER_RULES];
-	const struct measurement_entry *verdicts = run->request->measurement->verdicts;
+	const struct measurement_entry *verdicts = step->measurement->verdicts;
 	int count = 0;
 
 	if (h->ensemble.error)
 		return h->ensemble.error;
 	for (int i = 0; verdicts[i].name && !h->judged; i++)
 		if (strcmp(verdicts[i].name, HANDOVER_ALL_MEASURED))
-			order_not_tried(run, verdicts[i].name);
+			order_not_tried(step, verdicts[i].name);
 	if (h->wanted[HANDOVER_OTHER_CPU] && h->other_cpu < 0)
-		run_verdict(run, HANDOVER_ALL_MEASURED, "skipped",
-			    "there is no other CPU for the waiter", "give two, as --cpu 0,1");
+		step_verdict(step, HANDOVER_ALL_MEASURED, "skipped",
+			     "there is no other CPU for the waiter", "give two, as --cpu 0,1");
 	for (int i = 0; i < h->plan->kind_count; i++)
 		h->batches[i].operation = h->plan->label ? h->plan->kinds[i].value :
 							   "send, receive";
-	batch_table(run, h->batches, h->plan->kind_count);
+	batch_table(step, h->batches, h->plan->kind_count);
 	handover_sleeps_table(h);
 	for (int i = 0; i < HANDOVER_RULES; i++) {
 		const struct handover_rule *rule = &h->rules[i];
@@ -616,19 +616,20 @@ int handover_finish(struct run *run)
 			continue;
 		orders[count++] = &rule->order;
 		if (rule->remedy && rule->unknown)
-			run_verdict(run, rule->order.rule, "inconclusive", rule->unknown,
-				    "have /proc mounted, and more open files (ulimit -n)");
+			step_verdict(step, rule->order.rule, "inconclusive", rule->unknown,
+				     "have /proc mounted, and more open files (ulimit -n)");
 		else if (rule->remedy)
-			order_verdict(run, &rule->order, rule->held, rule->why ?: "", rule->remedy);
+			order_verdict(step, &rule->order, rule->held, rule->why ?: "",
+				      rule->remedy);
 	}
 	if (count)
-		order_table(run, orders, count);
+		order_table(step, orders, count);
 	return 0;
 }
 
-void handover_cleanup(struct run *run)
+void handover_cleanup(struct step *step)
 {
-	struct handover *h = run->state;
+	struct handover *h = step->state;
 
 	/* a thread that did not end still uses it */
 	if (!h || h->ensemble.stuck)

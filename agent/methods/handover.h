@@ -171,9 +171,9 @@ extern const struct measurement_entry handover_verdicts[];
 extern const struct measurement_evaluate handover_evaluate[];
 
 /* The measurement's setup(), finish() and cleanup(). */
-int handover_setup(struct run *run, const struct handover_plan *plan);
-int handover_finish(struct run *run);
-void handover_cleanup(struct run *run);
+int handover_setup(struct step *step, const struct handover_plan *plan);
+int handover_finish(struct step *step);
+void handover_cleanup(struct step *step);
 
 /* In open(): the step is skipped, or fails. Both give false. */
 bool handover_skip(struct handover *h, const char *what, int err, const char *remedy);
@@ -261,7 +261,7 @@ HANDOVER_TEMPLATE void handover_send_loop(struct ensemble_thread *thread, handov
 					  handover_act *take, bool far)
 {
 	struct handover *h = thread->state;
-	struct mark *mark = &h->ensemble.run->mark;
+	struct mark *mark = &h->ensemble.step->mark;
 	void *object = h->object;
 	int rounds, err = 0;
 
@@ -287,7 +287,7 @@ HANDOVER_TEMPLATE void handover_wait_loop(struct ensemble_thread *thread, handov
 					  handover_act *take, int64_t (*stamp)(void *object))
 {
 	struct handover *h = thread->state;
-	struct mark *mark = &h->ensemble.run->mark;
+	struct mark *mark = &h->ensemble.step->mark;
 	void *object = h->object;
 	int rounds, err = 0;
 
@@ -315,8 +315,8 @@ HANDOVER_TEMPLATE bool handover_alone_loop(struct handover *h, handover_act *arm
 					   handover_act *send, handover_act *wait,
 					   handover_act *take)
 {
-	struct series *series = &h->ensemble.run->series[h->send[h->kind][HANDOVER_NONE]];
-	struct mark *mark = &h->ensemble.run->mark;
+	struct series *series = &h->ensemble.step->series[h->send[h->kind][HANDOVER_NONE]];
+	struct mark *mark = &h->ensemble.step->mark;
 	void *object = h->object;
 	int err = 0;
 

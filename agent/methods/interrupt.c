@@ -8,19 +8,18 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "run/drain.h"
 
 #define INTERRUPT_RING_SECONDS 4
 #define INTERRUPT_RING_MAX (1 << 16)
 
-static int interrupt_check_interval(struct run *run, const struct interrupt *interrupt)
+static int interrupt_check_interval(struct step *step, const struct interrupt *interrupt)
 {
 	const struct rtgauge_source *source = &interrupt->source;
 	char reason[128], shortest[32], longest[32];
-	int64_t for_ns = option_number(&run->options, "for");
+	int64_t for_ns = option_number(&step->options, "for");
 
 	if (for_ns && for_ns < interrupt->interval_ns)
-		return message_set(&run->msg, -EINVAL,
+		return message_set(&step->msg, -EINVAL,
 				   "measure for longer, or at a shorter interval",
 				   "not one period of %lld ns is due in %lld ns",
 				   (long long)interrupt->interval_ns, (long long)for_ns);
@@ -33,13 +32,13 @@ static int interrupt_check_interval(struct run *run, const struct interrupt *int
 		option_format_duration((int64_t)source->interval_min_ns, shortest,
 				       sizeof(shortest)),
 		option_format_duration((int64_t)source->interval_max_ns, longest, sizeof(longest)));
-	return run_skip(run, reason, "give another interval");
+	return step_skip(step, reason, "give another interval");
 }
 
 /* What exists once raises them for one CPU. */
-static int interrupt_choose_cpus(struct run *run, struct interrupt *interrupt)
+static int interrupt_choose_cpus(struct step *step, struct interrupt *interrupt)
 {
-	int err = run_cpus(run, &interrupt->cpus);
+	int err = step_cpus(step, &interrupt->cpus);
 	char text[16];
 	int first;
 
@@ -49,12 +48,12 @@ static int interrupt_choose_cpus(struct run *run, struct interrupt *interrupt)
 	memset(&interrupt->cpus, 0, sizeof(interrupt->cpus));
 	cpulist_add(&interrupt->cpus, first);
 	snprintf(text, sizeof(text), "%d", first);
-	return option_effective(&run->options, "cpu", text);
+	return option_effective(&step->options, "cpu", text);
 }
 
-int interrupt_choose(struct run *run, struct interrupt *interrupt)
+int interrupt_choose(struct step *step, struct interrupt *interrupt)
 {
-	const struct option_set *options = &run->options;
+	const struct option_set *options = &step->options;
 	const char *gpio = option_text(options, "gpio");
 	struct message why = { { 0 }, { 0 } };
 	int err;
@@ -62,15 +61,15 @@ int interrupt_choose(struct run *run, struct interrupt *interrupt)
 	interrupt->periods = interrupt->samples = INT64_MAX;
 	if (gpio[0] &&
 	    events_parse_gpio(gpio, interrupt->chip, &interrupt->output, &interrupt->input))
-		return message_set(&run->msg, -EINVAL,
+		return message_set(&step->msg, -EINVAL,
 				   "give the chip's label as gpioinfo shows it: 9030000.pl061:0:1",
 				   "'%s' is not CHIP:OUTPUT:INPUT, two lines of one chip", gpio);
 	err = events_source(option_text(options, "source"), gpio, &interrupt->source, &why);
 	if (err)
-		return run_skip(run, why.text, why.remedy);
-	err = option_effective(&run->options, "source", interrupt->source.name);
+		return step_skip(step, why.text, why.remedy);
+	err = option_effective(&step->options, "source", interrupt->source.name);
 	if (!err)
-		err = interrupt_choose_cpus(run, interrupt);
+		err = interrupt_choose_cpus(step, interrupt);
 	if (err || !option_known(options, "interval"))
 		return err;
 	interrupt->interval_ns = option_number(options, "interval");
@@ -78,7 +77,7 @@ int interrupt_choose(struct run *run, struct interrupt *interrupt)
 		interrupt->periods = option_number(options, "for") / interrupt->interval_ns;
 	if (option_number(options, "samples"))
 		interrupt->samples = option_number(options, "samples");
-	return interrupt_check_interval(run, interrupt);
+	return interrupt_check_interval(step, interrupt);
 }
 
 struct rtgauge_setup interrupt_setup(const struct interrupt *interrupt, uint32_t kind,
@@ -102,7 +101,7 @@ struct rtgauge_setup interrupt_setup(const struct interrupt *interrupt, uint32_t
 	return setup;
 }
 
-int interrupt_add_series(struct run *run, const struct interrupt *interrupt, const char *name,
+int interrupt_add_series(struct step *step, const struct interrupt *interrupt, const char *name,
 			 const char *context, int cpu, int thread, struct grid *grid)
 {
 	int64_t words = INTERRUPT_RING_SECONDS * NSEC_PER_SEC / interrupt->interval_ns + 1024;
@@ -122,11 +121,11 @@ int interrupt_add_series(struct run *run, const struct interrupt *interrupt, con
 			       .limit_ns = INT64_MAX };
 	if (words > INTERRUPT_RING_MAX)
 		words = INTERRUPT_RING_MAX;
-	grid->series = run_add_series(run, &info, (size_t)words);
+	grid->series = step_add_series(step, &info, (size_t)words);
 	return grid->series < 0 ? grid->series : 0;
 }
 
-void interrupt_remark(struct run *run, const struct interrupt *interrupt)
+void interrupt_remark(struct step *step, const struct interrupt *interrupt)
 {
 	char text[160];
 
@@ -136,7 +135,7 @@ void interrupt_remark(struct run *run, const struct interrupt *interrupt)
 		 "the interrupts came from %s, a timer of the kernel's: a fallback, with no device "
 		 "and no line of its own",
 		 interrupt->source.name);
-	drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
+	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 }
 
 /* --- a state for each CPU --- */
@@ -147,48 +146,48 @@ static struct events_session *interrupt_session(const struct interrupt *interrup
 						 interrupt->size * (size_t)number);
 }
 
-int interrupt_setup_cpus(struct run *run, struct interrupt *interrupt, size_t size,
-			 int (*add)(struct run *run, void *state, int cpu))
+int interrupt_setup_cpus(struct step *step, struct interrupt *interrupt, size_t size,
+			 int (*add)(struct step *step, void *state, int cpu))
 {
 	const struct cpulist *cpus = &interrupt->cpus;
-	int number = 0, err = interrupt_choose(run, interrupt);
+	int number = 0, err = interrupt_choose(step, interrupt);
 
 	if (err)
 		return err;
 	interrupt->states = calloc((size_t)cpulist_count(cpus), size);
 	if (!interrupt->states)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	interrupt->size = size;
 	interrupt->count = cpulist_count(cpus);
 	for (int i = 0; i < interrupt->count; i++)
 		interrupt_session(interrupt, i)->fd = -1;
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0 && !err; cpu = cpulist_next(cpus, cpu + 1))
-		err = add(run, interrupt_session(interrupt, number++), cpu);
+		err = add(step, interrupt_session(interrupt, number++), cpu);
 	return err;
 }
 
-int interrupt_start(struct run *run, const struct interrupt *interrupt,
+int interrupt_start(struct step *step, const struct interrupt *interrupt,
 		    void (*due)(void *state, int64_t first_ns))
 {
 	int err = 0;
 
-	interrupt_remark(run, interrupt);
+	interrupt_remark(step, interrupt);
 	for (int i = 0; i < interrupt->count && !err; i++) {
 		struct events_session *session = interrupt_session(interrupt, i);
 		int64_t first_ns =
-			run_first_due_ns(run) + interrupt->interval_ns / interrupt->count * i;
+			step_first_due_ns(step) + interrupt->interval_ns / interrupt->count * i;
 
 		if (due)
 			due(session, first_ns);
-		err = events_start(run, session, first_ns);
+		err = events_start(step, session, first_ns);
 	}
 	return err;
 }
 
-int interrupt_finish(struct run *run, const struct interrupt *interrupt)
+int interrupt_finish(struct step *step, const struct interrupt *interrupt)
 {
 	for (int i = 0; i < interrupt->count; i++)
-		events_account(run, interrupt_session(interrupt, i));
+		events_account(step, interrupt_session(interrupt, i));
 	return 0;
 }
 

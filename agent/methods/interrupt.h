@@ -40,27 +40,27 @@ struct interrupt {
 	int count;
 };
 
-/* In setup(), from the options. 0, RUN_SKIPPED, or -errno with the run's message. */
-int interrupt_choose(struct run *run, struct interrupt *interrupt);
+/* In setup(), from the options. 0, STEP_SKIPPED, or -errno with the step's message. */
+int interrupt_choose(struct step *step, struct interrupt *interrupt);
 /* In setup(): the choice above, and for each CPU a state of @size bytes, which @add fills. 0,
- * RUN_SKIPPED, or -errno with the run's message. */
-int interrupt_setup_cpus(struct run *run, struct interrupt *interrupt, size_t size,
-			 int (*add)(struct run *run, void *state, int cpu));
+ * STEP_SKIPPED, or -errno with the step's message. */
+int interrupt_setup_cpus(struct step *step, struct interrupt *interrupt, size_t size,
+			 int (*add)(struct step *step, void *state, int cpu));
 /* In start(): every session, the CPUs one after the other within a period. @due, if any, is told each
- * one's first due time. 0 or -errno with the run's message. */
-int interrupt_start(struct run *run, const struct interrupt *interrupt,
+ * one's first due time. 0 or -errno with the step's message. */
+int interrupt_start(struct step *step, const struct interrupt *interrupt,
 		    void (*due)(void *state, int64_t first_ns));
 /* In finish(), where no records are read: what became of the sessions. 0. */
-int interrupt_finish(struct run *run, const struct interrupt *interrupt);
+int interrupt_finish(struct step *step, const struct interrupt *interrupt);
 void interrupt_cleanup(struct interrupt *interrupt);
 /* A session's set-up on @cpu, without a ring for records. */
 struct rtgauge_setup interrupt_setup(const struct interrupt *interrupt, uint32_t kind,
 				     uint32_t contexts, int cpu);
 /* A series on the grid, with the label source: 0 or -errno. */
-int interrupt_add_series(struct run *run, const struct interrupt *interrupt, const char *name,
+int interrupt_add_series(struct step *step, const struct interrupt *interrupt, const char *name,
 			 const char *context, int cpu, int thread, struct grid *grid);
 /* In start(), once (interrupt_start() does it): to the stream that the source is but a fallback, if
  * it is. */
-void interrupt_remark(struct run *run, const struct interrupt *interrupt);
+void interrupt_remark(struct step *step, const struct interrupt *interrupt);
 
 #endif

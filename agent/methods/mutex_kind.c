@@ -39,10 +39,10 @@ int mutex_kind_init(pthread_mutex_t *mutex, const struct mutex_kind *kind, int c
 	return err;
 }
 
-int mutex_kind_protocols(const struct run *run, enum mutex_protocol *protocols)
+int mutex_kind_protocols(const struct step *step, enum mutex_protocol *protocols)
 {
-	const char *text = option_text(&run->options, "protocol");
-	int count = (int)option_number(&run->options, "protocol");
+	const char *text = option_text(&step->options, "protocol");
+	int count = (int)option_number(&step->options, "protocol");
 
 	for (int i = 0; i < count; i++) {
 		size_t size = strcspn(text, ",");
@@ -54,11 +54,11 @@ int mutex_kind_protocols(const struct run *run, enum mutex_protocol *protocols)
 	return count;
 }
 
-void mutex_kind_skipped(struct run *run, const char *rule, const char *name, int err)
+void mutex_kind_skipped(struct step *step, const char *rule, const char *name, int err)
 {
 	char evidence[160];
 
 	snprintf(evidence, sizeof(evidence), "a mutex of the kind %s: %s", name, strerror(err));
-	run_verdict(run, rule, "skipped", evidence,
-		    "use a C library that has it, and real-time priority");
+	step_verdict(step, rule, "skipped", evidence,
+		     "use a C library that has it, and real-time priority");
 }

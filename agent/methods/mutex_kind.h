@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "run/run.h"
+#include "run/step.h"
 
 enum mutex_protocol { MUTEX_NONE, MUTEX_INHERIT, MUTEX_PROTECT, MUTEX_PROTOCOLS };
 
@@ -22,8 +22,8 @@ extern const char *const mutex_protocol_names[MUTEX_PROTOCOLS];
 /* 0, or the error number with which the C library refuses it. */
 int mutex_kind_init(pthread_mutex_t *mutex, const struct mutex_kind *kind, int ceiling);
 /* What the option `protocol` asks for, in order: how many. */
-int mutex_kind_protocols(const struct run *run, enum mutex_protocol *protocols);
+int mutex_kind_protocols(const struct step *step, enum mutex_protocol *protocols);
 /* In finish(): the verdict that a kind cannot be had. */
-void mutex_kind_skipped(struct run *run, const char *rule, const char *name, int err);
+void mutex_kind_skipped(struct step *step, const char *rule, const char *name, int err);
 
 #endif

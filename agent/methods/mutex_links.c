@@ -27,7 +27,7 @@ static bool links_turn(struct mutex_links_scene *scene, int number, uint32_t tur
 static void links_first(struct ensemble_thread *thread)
 {
 	struct mutex_links_scene *scene = thread->state;
-	struct mark *mark = &thread->ensemble->run->mark;
+	struct mark *mark = &thread->ensemble->step->mark;
 	uint32_t all = 0;
 
 	for (uint32_t loop = 1;; loop++) {
@@ -78,7 +78,7 @@ static void links_high(struct ensemble_thread *thread)
 {
 	struct mutex_links_scene *scene = thread->state;
 	pthread_mutex_t *mutex = &scene->mutexes[scene->links - 1];
-	struct mark *mark = &thread->ensemble->run->mark;
+	struct mark *mark = &thread->ensemble->step->mark;
 
 	for (uint32_t turn = 1; links_turn(scene, scene->links, turn); turn++) {
 		ensemble_post(&scene->turns[scene->links + 1]);
@@ -175,8 +175,8 @@ static void links_put(struct mutex_links *state, struct mutex_links_case *c)
 		int64_t acquire_ns = ensemble_net(e, scene->runs_ns[i] - scene->request_ns[i]);
 		int64_t release_ns = ensemble_net(e, scene->got_ns[i] - scene->unlock_ns[i]);
 
-		series_put(&e->run->series[c->acquire], acquire_ns);
-		series_put(&e->run->series[c->release], release_ns);
+		series_put(&e->step->series[c->acquire], acquire_ns);
+		series_put(&e->step->series[c->release], release_ns);
 		links_add(&c->acquire_sum_ns, &c->acquire_least_ns, c->samples, acquire_ns);
 		links_add(&c->release_sum_ns, &c->release_least_ns, c->samples, release_ns);
 		c->early += scene->runs_ns[i] < scene->request_ns[i];
@@ -205,7 +205,7 @@ static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 		going = ensemble_await_posts(e, &scene->done, loops);
 		if (going)
 			links_put(state, c);
-		c->stalled = !going && !run_stopped(e->run);
+		c->stalled = !going && !step_stopped(e->step);
 	}
 	links_end(state);
 }
@@ -221,21 +221,21 @@ static void links_loop(struct worker *worker)
 
 /* --- for the measurements --- */
 
-int mutex_links_setup(struct run *run, int links)
+int mutex_links_setup(struct step *step, int links)
 {
 	struct mutex_links *state = calloc(1, sizeof(*state));
 
-	run->state = state;
+	step->state = state;
 	if (!state)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
-	state->samples = option_number(&run->options, "samples");
-	return ensemble_setup(run, &state->ensemble, links_loop, MUTEX_LINKS_LEVELS, links + 2);
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->samples = option_number(&step->options, "samples");
+	return ensemble_setup(step, &state->ensemble, links_loop, MUTEX_LINKS_LEVELS, links + 2);
 }
 
-int mutex_links_add(struct run *run, const char *label, const char *value,
+int mutex_links_add(struct step *step, const char *label, const char *value,
 		    enum mutex_protocol protocol, int links)
 {
-	struct mutex_links *state = run->state;
+	struct mutex_links *state = step->state;
 	struct mutex_links_case *c = &state->cases[state->case_count++];
 
 	c->protocol = protocol;
@@ -253,7 +253,7 @@ int mutex_links_add(struct run *run, const char *label, const char *value,
 	return c->acquire < 0 ? c->acquire : c->release < 0 ? c->release : 0;
 }
 
-void mutex_links_verdict(struct run *run, const char *rule, const struct mutex_links_case *cases,
+void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,
 			 int count)
 {
 	long long samples = 0, ready = 0, between = 0, early = 0;
@@ -274,22 +274,23 @@ void mutex_links_verdict(struct run *run, const char *rule, const struct mutex_l
 		 "high one had the mutex%s; %lld times the owner ran before it was wanted",
 		 ready, between, where, early);
 	if (between)
-		run_verdict(run, rule, "fail", text,
-			    "make the mutex with PTHREAD_PRIO_INHERIT, and find out why the kernel "
-			    "does not follow it");
+		step_verdict(
+			step, rule, "fail", text,
+			"make the mutex with PTHREAD_PRIO_INHERIT, and find out why the kernel "
+			"does not follow it");
 	else if (stalled)
-		run_verdict(run, rule, "inconclusive", "some rounds did not end within a second",
-			    "find out what keeps the CPU from these threads, and run again");
+		step_verdict(step, rule, "inconclusive", "some rounds did not end within a second",
+			     "find out what keeps the CPU from these threads, and run again");
 	else if (early || !samples || ready != samples)
-		run_verdict(run, rule, "inconclusive", text,
-			    "measure on a CPU of its own, until the samples are there");
+		step_verdict(step, rule, "inconclusive", text,
+			     "measure on a CPU of its own, until the samples are there");
 	else
-		run_verdict(run, rule, "pass", text, "");
+		step_verdict(step, rule, "pass", text, "");
 }
 
-void mutex_links_cleanup(struct run *run)
+void mutex_links_cleanup(struct step *step)
 {
-	struct mutex_links *state = run->state;
+	struct mutex_links *state = step->state;
 
 	if (!state || !state->ensemble.stuck)
 		free(state);

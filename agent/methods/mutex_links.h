@@ -77,14 +77,14 @@ struct mutex_links {
 			NULL                                                                      \
 	}
 
-/* In setup(): the state, with room for @links at most. 0, -errno with a message, RUN_SKIPPED. */
-int mutex_links_setup(struct run *run, int links);
+/* In setup(): the state, with room for @links at most. 0, -errno with a message, STEP_SKIPPED. */
+int mutex_links_setup(struct step *step, int links);
 /* A case, labelled @label with its value. 0 or -errno with a message. */
-int mutex_links_add(struct run *run, const char *label, const char *value,
+int mutex_links_add(struct step *step, const char *label, const char *value,
 		    enum mutex_protocol protocol, int links);
 /* In finish(): the verdict of @count cases, that middle ran in none of them. */
-void mutex_links_verdict(struct run *run, const char *rule, const struct mutex_links_case *cases,
+void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,
 			 int count);
-void mutex_links_cleanup(struct run *run);
+void mutex_links_cleanup(struct step *step);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "run/run.h"
+#include "run/step.h"
 
 void order_mark(struct order *order, const char *thread, const char *what)
 {
@@ -69,14 +69,14 @@ const char *order_text(const struct order *order, char *buf, size_t size)
 	return buf;
 }
 
-void order_verdict(struct run *run, const struct order *order, bool held, const char *why,
+void order_verdict(struct step *step, const struct order *order, bool held, const char *why,
 		   const char *remedy)
 {
 	char text[640], evidence[1024];
 
 	snprintf(evidence, sizeof(evidence), "%s%s%s", why, why[0] ? ": " : "",
 		 order_text(order, text, sizeof(text)));
-	run_verdict(run, order->rule, held ? "pass" : "fail", evidence, remedy);
+	step_verdict(step, order->rule, held ? "pass" : "fail", evidence, remedy);
 }
 
 bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
@@ -95,7 +95,7 @@ bool order_round(struct order_rounds *rounds, const struct order *now, bool held
 	return held && rounds->judged < ORDER_ROUNDS;
 }
 
-void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, const char *why,
+void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, const char *why,
 			  const char *remedy)
 {
 	bool decided = rounds->judged == ORDER_ROUNDS || (rounds->judged && !rounds->held);
@@ -103,7 +103,7 @@ void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, co
 	int used;
 
 	if (!rounds->judged && !rounds->repeated) {
-		order_not_tried(run, rounds->order.rule);
+		order_not_tried(step, rounds->order.rule);
 		return;
 	}
 	used = snprintf(text, sizeof(text), "%s%s", why, why[0] ? " " : "");
@@ -117,21 +117,21 @@ void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, co
 	else
 		snprintf(text + used, sizeof(text) - (size_t)used, "in round %d", rounds->judged);
 	if (decided)
-		order_verdict(run, &rounds->order, rounds->held, text, remedy);
+		order_verdict(step, &rounds->order, rounds->held, text, remedy);
 	else
-		run_verdict(run, rounds->order.rule, "inconclusive", text,
-			    "re-run on an idle machine, with more time (--for)");
+		step_verdict(step, rounds->order.rule, "inconclusive", text,
+			     "re-run on an idle machine, with more time (--for)");
 }
 
-void order_not_tried(struct run *run, const char *rule)
+void order_not_tried(struct step *step, const char *rule)
 {
-	run_verdict(run, rule, "inconclusive", "not tried: the step ended before",
-		    "give it more time (--for)");
+	step_verdict(step, rule, "inconclusive", "not tried: the step ended before",
+		     "give it more time (--for)");
 }
 
-void order_table(struct run *run, const struct order *const *orders, int count)
+void order_table(struct step *step, const struct order *const *orders, int count)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "rule", "" },
 		{ "time", "ns" },
 		{ "thread", "" },
@@ -142,7 +142,7 @@ void order_table(struct run *run, const struct order *const *orders, int count)
 
 	for (int i = 0; i < count; i++)
 		rows += order_count(orders[i]);
-	c = run_table_begin(run, ORDER_TABLE, columns, 4, rows);
+	c = step_table_begin(step, ORDER_TABLE, columns, 4, rows);
 	for (int i = 0; i < count; i++)
 		for (int k = 0; k < order_count(orders[i]); k++) {
 			const struct order_mark *mark = &orders[i]->marks[k];
@@ -153,5 +153,5 @@ void order_table(struct run *run, const struct order *const *orders, int count)
 			cbor_text(c, mark->thread);
 			cbor_text(c, mark->what);
 		}
-	run_table_end(run);
+	step_table_end(step);
 }

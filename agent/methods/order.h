@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct run;
+struct step;
 
 #define ORDER_MARKS_MAX 128
 
@@ -40,7 +40,7 @@ bool order_is(const struct order *order, const char *const *threads);
 const char *order_text(const struct order *order, char *buf, size_t size);
 
 /* In finish(): the verdict pass or fail with the order as its evidence, after @why, if not "". */
-void order_verdict(struct run *run, const struct order *order, bool held, const char *why,
+void order_verdict(struct step *step, const struct order *order, bool held, const char *why,
 		   const char *remedy);
 /*
  * Rounds of one rule. A single round may hold by chance, and a kernel with a race keeps the order most
@@ -60,12 +60,12 @@ struct order_rounds {
 bool order_round(struct order_rounds *rounds, const struct order *now, bool held,
 		 const char *disturbed);
 /* In finish(): the verdict, with @why, the number of rounds and the order as its evidence. */
-void order_rounds_verdict(struct run *run, const struct order_rounds *rounds, const char *why,
+void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, const char *why,
 			  const char *remedy);
 /* In finish(): @rule was not tried, as the step ended before; never silently. */
-void order_not_tried(struct run *run, const char *rule);
+void order_not_tried(struct step *step, const char *rule);
 /* In finish(): the table `order` (rule, time, thread, event) of several verdicts. */
-void order_table(struct run *run, const struct order *const *orders, int count);
+void order_table(struct step *step, const struct order *const *orders, int count);
 #define ORDER_TABLE "order"
 #define ORDER_MEANING "which thread did what when, as the verdicts' evidence"
 

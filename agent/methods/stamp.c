@@ -2,7 +2,7 @@
 /* The cost of a time stamp, and batches of short operations. */
 #include "methods/stamp.h"
 
-#include "run/run.h"
+#include "run/step.h"
 
 #define STAMP_BATCHES 20
 #define STAMP_BATCH 500
@@ -34,9 +34,9 @@ void batch_add(struct batch *batch, int count, int64_t took_ns, int64_t stamp_ps
 	batch->sum_ps += took_ps;
 }
 
-void batch_table(struct run *run, const struct batch *batches, int count)
+void batch_table(struct step *step, const struct batch *batches, int count)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "operation", "" },
 		{ "mean", "ps" },
 		{ "least batch", "ps" },
@@ -47,7 +47,7 @@ void batch_table(struct run *run, const struct batch *batches, int count)
 
 	for (int i = 0; i < count; i++)
 		rows += batches[i].batches > 0;
-	c = run_table_begin(run, BATCH_TABLE, columns, 4, rows);
+	c = step_table_begin(step, BATCH_TABLE, columns, 4, rows);
 	for (int i = 0; i < count; i++) {
 		const struct batch *batch = &batches[i];
 
@@ -59,5 +59,5 @@ void batch_table(struct run *run, const struct batch *batches, int count)
 		cbor_int(c, batch->least_ps);
 		cbor_int(c, batch->operations);
 	}
-	run_table_end(run);
+	step_table_end(step);
 }

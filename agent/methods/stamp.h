@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-struct run;
+struct step;
 
 /* What a time stamp costs the calling thread, in ps: the least mean of several batches. */
 int64_t stamp_cost_ps(void);
@@ -39,7 +39,7 @@ void batch_add(struct batch *batch, int count, int64_t took_ns, int64_t stamp_ps
 	} while (0)
 
 /* In finish(): the table `batches` (operation, mean, least, operations) of those that were timed. */
-void batch_table(struct run *run, const struct batch *batches, int count);
+void batch_table(struct step *step, const struct batch *batches, int count);
 /* What a measurement says of that table in its `tables`. */
 #define BATCH_TABLE "batches"
 #define BATCH_MEANING \

@@ -49,8 +49,10 @@ static void drain_series_event(struct run *run, const char *event, int64_t time_
 
 void drain_message(struct run *run, int64_t now_ns, const char *text)
 {
-	struct cbor *c = drain_event(run, "message", now_ns, 1);
+	struct cbor *c;
 
+	drain_begin(run);
+	c = drain_event(run, "message", now_ns, 1);
 	cbor_put_text(c, "text", text);
 	drain_event_end(run);
 }
@@ -97,24 +99,25 @@ void drain_load_event(struct run *run, int64_t now_ns, const char *message)
 
 void drain_threshold(struct run *run, int64_t now_ns)
 {
-	const struct series *s = &run->series[run->threshold_series];
+	const struct series *s = &run->step.series[run->step.threshold_series];
 
 	/* the thread ended with the sample that did it */
 	drain_series_event(run, "threshold", now_ns, s, s->next_index - 1, "value",
-			   run->threshold_value);
+			   run->step.threshold_value);
 }
 
-void drain_work(struct run *run, const char *load, const char *unit, uint64_t count,
-		int64_t from_ns, int64_t to_ns)
+void drain_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
+		int64_t to_ns)
 {
+	struct run *run = arg;
 	struct cbor *c = stream_begin(&run->stream);
 
 	cbor_map(c, 5);
 	cbor_put_text(c, "load", load);
 	cbor_put_text(c, "unit", unit);
 	cbor_put_int(c, "count", (int64_t)count);
-	cbor_put_int(c, "from_ns", from_ns - run->start_ns);
-	cbor_put_int(c, "to_ns", to_ns - run->start_ns);
+	cbor_put_int(c, "from_ns", from_ns - run->step.start_ns);
+	cbor_put_int(c, "to_ns", to_ns - run->step.start_ns);
 	stream_end(&run->stream, STREAM_WORK);
 }
 
@@ -166,11 +169,11 @@ static void drain_locked_memory(struct run *run)
 	struct setting_record record = {
 		.name = "locked memory",
 		.asked = "all",
-		.effective = run->memory_unlocked ? "none" : "all",
-		.reason = run->memory_unlocked ? strerror(run->memory_unlocked) : "",
+		.effective = run->step.memory_unlocked ? "none" : "all",
+		.reason = run->step.memory_unlocked ? strerror(run->step.memory_unlocked) : "",
 	};
 
-	if (run->worker_count)
+	if (run->step.worker_count)
 		drain_setting(run, &record);
 }
 
@@ -231,9 +234,9 @@ static void drain_series_record(struct run *run, const struct series *s)
 static void drain_parameters(struct run *run, struct cbor *c)
 {
 	cbor_text(c, "parameters");
-	cbor_map(c, run->options.count);
-	for (size_t i = 0; i < run->options.count; i++) {
-		const struct option_value *value = &run->options.values[i];
+	cbor_map(c, run->step.options.count);
+	for (size_t i = 0; i < run->step.options.count; i++) {
+		const struct option_value *value = &run->step.options.values[i];
 
 		cbor_text(c, value->info->name);
 		cbor_map(c, 2);
@@ -278,16 +281,22 @@ void drain_header(struct run *run)
 	cbor_put_int(c, "hz", hz);
 	cbor_text(c, "clock");
 	stream_clock_map(c);
-	cbor_put_int(c, "start_ns", run->start_ns);
+	cbor_put_int(c, "start_ns", run->step.start_ns);
 	stream_end(&run->stream, STREAM_HEADER);
 
 	environment_collect(run->request->measurement == NULL, drain_fact, run);
-	if (run->settings)
-		settings_each(run->settings, drain_setting, run);
+	if (run->step.settings)
+		settings_each(run->step.settings, drain_setting, run);
 	drain_locked_memory(run);
 	drain_load_user(run);
-	for (int i = 0; i < run->series_count; i++)
-		drain_series_record(run, &run->series[i]);
+	for (int i = 0; i < run->step.series_count; i++)
+		drain_series_record(run, &run->step.series[i]);
+}
+
+void drain_begin(struct run *run)
+{
+	if (!run->stream.records)
+		drain_header(run);
 }
 
 /* --- samples --- */
@@ -452,11 +461,11 @@ void drain_samples(struct run *run, int64_t now_ns)
 	pass.open = 0;
 	pass.withheld = drain_withholds(run);
 	drain_turned(run, now_ns, pass.withheld);
-	for (int i = 0; i < run->series_count; i++) {
-		pass.series = &run->series[i];
-		series_drain(&run->series[i], &sink);
+	for (int i = 0; i < run->step.series_count; i++) {
+		pass.series = &run->step.series[i];
+		series_drain(&run->step.series[i], &sink);
 		drain_close(&pass);
-		drain_maximum(run, &run->series[i], now_ns);
+		drain_maximum(run, &run->step.series[i], now_ns);
 	}
 	stream_flush(&run->stream);
 }
@@ -502,9 +511,9 @@ static void drain_histogram(struct run *run, const struct series *s)
 
 void drain_histograms(struct run *run)
 {
-	for (int i = 0; i < run->series_count; i++)
-		if (run->series[i].histogram.count)
-			drain_histogram(run, &run->series[i]);
+	for (int i = 0; i < run->step.series_count; i++)
+		if (run->step.series[i].histogram.count)
+			drain_histogram(run, &run->step.series[i]);
 }
 
 void drain_clock(struct run *run)
@@ -527,9 +536,9 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 	cbor_put_int(c, "duration_ns", duration_ns);
 	cbor_put_int(c, "records", run->stream.records);
 	cbor_text(c, "series");
-	cbor_array(c, (size_t)run->series_count);
-	for (int i = 0; i < run->series_count; i++) {
-		const struct series *s = &run->series[i];
+	cbor_array(c, (size_t)run->step.series_count);
+	for (int i = 0; i < run->step.series_count; i++) {
+		const struct series *s = &run->step.series[i];
 		int64_t interval_ns = s->info.interval_ns;
 		/* for a grid without any period, one before its first, so that 0 periods are due */
 		int64_t last_ns = s->info.first_due_ns + (s->next_index - 1) * interval_ns;

@@ -10,6 +10,8 @@ struct run;
 
 /* Header, environment, settings, series: once, before the first sample. */
 void drain_header(struct run *run);
+/* The same, unless it was written already. */
+void drain_begin(struct run *run);
 /* Take all samples out of the rings, and pass them on; a new maximum gets its event. */
 void drain_samples(struct run *run, int64_t now_ns);
 /* Whether samples are kept from the stream: the run was asked for that, or its spool has little
@@ -25,7 +27,8 @@ void drain_setting_changed(struct run *run, int64_t now_ns, const char *name, co
 			   const char *found);
 void drain_load_event(struct run *run, int64_t now_ns, const char *message);
 void drain_threshold(struct run *run, int64_t now_ns);
-void drain_work(struct run *run, const char *load, const char *unit, uint64_t count,
-		int64_t from_ns, int64_t to_ns);
+/* As of load_set_check(); @arg: the run. */
+void drain_work(void *arg, const char *load, const char *unit, uint64_t count, int64_t from_ns,
+		int64_t to_ns);
 
 #endif

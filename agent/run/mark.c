@@ -39,7 +39,7 @@ static void mark_pulse(void *mark, int level)
 
 static int mark_skip(struct run *run, const char *reason, const char *remedy)
 {
-	return message_set(&run->msg, RUN_SKIPPED, remedy, "%s", reason);
+	return message_set(&run->step.msg, STEP_SKIPPED, remedy, "%s", reason);
 }
 
 int mark_parse(struct run *run)
@@ -51,9 +51,9 @@ int mark_parse(struct run *run)
 	if (!run->request->mark)
 		return 0;
 	if (m->mark) {
-		err = line_parse(&run->mark.line, run->request->mark,
-				 (struct line_how){ .marks = true }, &run->msg);
-		return err == -ENODEV ? RUN_SKIPPED : err;
+		err = line_parse(&run->step.mark.line, run->request->mark,
+				 (struct line_how){ .marks = true }, &run->step.msg);
+		return err == -ENODEV ? STEP_SKIPPED : err;
 	}
 	snprintf(reason, sizeof(reason), "%s takes no stamps that a line could mark: %s", m->name,
 		 !strcmp(m->chapter, CHAPTER_RESPONSE) ?
@@ -96,12 +96,12 @@ static int mark_cost(struct mark *mark)
 /* The first series of the first thread that puts samples by itself. NULL: the kernel takes them all. */
 static struct series *mark_series(struct run *run)
 {
-	for (int i = 0; i < run->series_count; i++) {
-		struct series *series = &run->series[i];
+	for (int i = 0; i < run->step.series_count; i++) {
+		struct series *series = &run->step.series[i];
 		int thread = series->info.thread;
 
-		if (series->info.companion < 0 && thread >= 0 && !run->workers[thread].foreign &&
-		    !run->workers[thread].refused)
+		if (series->info.companion < 0 && thread >= 0 &&
+		    !run->step.workers[thread].foreign && !run->step.workers[thread].refused)
 			return series;
 	}
 	return NULL;
@@ -110,7 +110,7 @@ static struct series *mark_series(struct run *run)
 int mark_open(struct run *run)
 {
 	const struct measurement *m = run->request->measurement;
-	struct mark *mark = &run->mark;
+	struct mark *mark = &run->step.mark;
 	struct series *series = NULL;
 	int err;
 
@@ -124,16 +124,16 @@ int mark_open(struct run *run)
 					 "thread could mark them",
 					 "omit --mark, or measure --context user");
 	}
-	err = line_open(&mark->line, &run->msg);
+	err = line_open(&mark->line, &run->step.msg);
 	if (!err) {
 		err = mark_cost(mark);
 		if (err)
-			message_set(&run->msg, err, "use another line",
+			message_set(&run->step.msg, err, "use another line",
 				    "cannot drive the line '%.80s': %s", run->request->mark,
 				    strerror(-err));
 	}
 	if (err)
-		return err == -ENODEV ? RUN_SKIPPED : err;
+		return err == -ENODEV ? STEP_SKIPPED : err;
 	if (!series && mark->sleeps)
 		return mark_skip(
 			run, "a write to this line sleeps, so other threads would run meanwhile",
@@ -145,17 +145,19 @@ int mark_open(struct run *run)
 
 void mark_start(struct run *run)
 {
-	struct series *series = run->mark.taken && !run->mark.on ? mark_series(run) : NULL;
+	struct series *series = run->step.mark.taken && !run->step.mark.on ? mark_series(run) :
+									     NULL;
 
 	if (series) {
-		run->mark.pulse = (struct series_pulse){ .drive = mark_pulse, .arg = &run->mark };
-		series_mark(series, &run->mark.pulse);
+		run->step.mark.pulse =
+			(struct series_pulse){ .drive = mark_pulse, .arg = &run->step.mark };
+		series_mark(series, &run->step.mark.pulse);
 	}
 }
 
 int mark_close(struct run *run, char note[MARK_NOTE], struct message *msg)
 {
-	struct mark *mark = &run->mark;
+	struct mark *mark = &run->step.mark;
 	uint32_t error = atomic_load_acquire(&mark->error);
 
 	note[0] = '\0';

@@ -6,7 +6,7 @@
 #include "base/option.h"
 
 struct mark_way;
-struct run;
+struct step;
 struct worker;
 
 /* A series as the catalogue describes it; ends with a NULL name. */
@@ -67,26 +67,26 @@ struct measurement {
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
 	bool answers;	   /* it answers events from outside, which another machine can raise */
 	const char *times; /* the measurement whose answers it times, or NULL */
-	/* Add series and workers (run.h). 0, -errno with the run's message, or RUN_SKIPPED. */
-	int (*setup)(struct run *run);
-	/* Settings of its own, after those of every run; run->settings is NULL where all are to be kept.
-	 * May be NULL, like the two below. 0, -errno with the run's message, or RUN_SKIPPED. */
-	int (*configure)(struct run *run);
+	/* Add series and workers (step.h). 0, -errno with the step's message, or STEP_SKIPPED. */
+	int (*setup)(struct step *step);
+	/* Settings of its own, after those of every run; step->settings is NULL where all are to be kept.
+	 * May be NULL, like the two below. 0, -errno with the step's message, or STEP_SKIPPED. */
+	int (*configure)(struct step *step);
 	/* The workers are at the gate and the grids are placed: start what does not wait there. 0 or
-	 * -errno with the run's message. */
-	int (*start)(struct run *run);
+	 * -errno with the step's message. */
+	int (*start)(struct step *step);
 	/* By the draining thread, each time before it empties the rings: put the samples that the kernel
 	 * has gathered. */
-	void (*collect)(struct run *run);
+	void (*collect)(struct step *step);
 	/* All workers have ended, also where start() failed: let go of what keeps settings in use. May be
 	 * NULL. */
-	void (*stop)(struct run *run);
+	void (*stop)(struct step *step);
 	/* A worker's prepare() was refused (worker->refused). 0: the others go on without it; else
-	 * -errno or RUN_SKIPPED with the run's message. NULL if there is no prepare(). */
-	int (*refused)(struct run *run, const struct worker *worker);
+	 * -errno or STEP_SKIPPED with the step's message. NULL if there is no prepare(). */
+	int (*refused)(struct step *step, const struct worker *worker);
 	/* After all workers have ended: tables and verdicts. May be NULL. 0 or -errno. */
-	int (*finish)(struct run *run);
-	void (*cleanup)(struct run *run); /* may be NULL */
+	int (*finish)(struct step *step);
+	void (*cleanup)(struct step *step); /* may be NULL */
 };
 
 #endif

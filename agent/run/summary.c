@@ -52,22 +52,23 @@ static void summary_series(const struct series *s)
 void summary_print(const struct run *run)
 {
 	const struct measurement *m = run->request->measurement;
-	const char *policy = run->worker_count ? run->workers[0].start.policy : "";
+	const char *policy = run->step.worker_count ? run->step.workers[0].start.policy : "";
 
 	printf("%s: %s\n", m->name, m->summary);
 	printf("load %s%s%s%s; %lld.%lld s", run->request->loads,
 	       run->request->load_command ? ", command" : "",
 	       run->request->disturb ? ", disturbed on purpose by " : "",
 	       run->request->disturb ? run->request->disturb : "",
-	       (long long)(run->duration_ns / NSEC_PER_SEC),
-	       (long long)(run->duration_ns % NSEC_PER_SEC / (100 * NSEC_PER_MSEC)));
+	       (long long)(run->step.duration_ns / NSEC_PER_SEC),
+	       (long long)(run->step.duration_ns % NSEC_PER_SEC / (100 * NSEC_PER_MSEC)));
 	if (policy && policy[0])
-		printf("; policy %s, priority %d", policy, run->workers[0].start.priority);
+		printf("; policy %s, priority %d", policy, run->step.workers[0].start.priority);
 	printf("\n");
-	if (run->worker_count && run->workers[0].priority > run->workers[0].start.priority)
+	if (run->step.worker_count &&
+	    run->step.workers[0].priority > run->step.workers[0].start.priority)
 		printf("NOT at real-time priority: run as root, or allow it (ulimit -r 99)\n");
-	if (run->memory_unlocked)
-		printf("memory is NOT locked: %s\n", strerror(run->memory_unlocked));
+	if (run->step.memory_unlocked)
+		printf("memory is NOT locked: %s\n", strerror(run->step.memory_unlocked));
 	if (run->undone)
 		printf("%d settings were put back that a killed agent had left changed\n",
 		       run->undone);
@@ -75,7 +76,7 @@ void summary_print(const struct run *run)
 		printf("%d settings changed while measuring\n", run->disturbed);
 	printf("%-24s %3s %9s %9s %9s %9s %9s\n", "us", "cpu", "min", "median", "99.9 %", "max",
 	       "samples");
-	for (int i = 0; i < run->series_count; i++)
-		if (run->series[i].info.companion < 0)
-			summary_series(&run->series[i]);
+	for (int i = 0; i < run->step.series_count; i++)
+		if (run->step.series[i].info.companion < 0)
+			summary_series(&run->step.series[i]);
 }

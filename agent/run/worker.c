@@ -58,7 +58,7 @@ size_t worker_small_stack_size(void)
 
 size_t workers_stacks_size(const struct run *run)
 {
-	return (size_t)run->worker_count * worker_stack_size() + run->stacks;
+	return (size_t)run->step.worker_count * worker_stack_size() + run->step.stacks;
 }
 
 static const char *worker_policy_name(int policy)
@@ -122,7 +122,7 @@ static __attribute__((noinline)) void worker_touch_stack(void)
 static void *worker_main(void *arg)
 {
 	struct worker *worker = arg;
-	struct run *run = worker->run;
+	struct run *run = run_of(worker->step);
 	struct sched_param param = { .sched_priority = worker->priority };
 
 	worker->tid = (pid_t)syscall(SYS_gettid);
@@ -145,7 +145,7 @@ static void *worker_main(void *arg)
 	atomic_add_release(&run->ready, 1);
 	while (!atomic_load_acquire(&run->go))
 		syscall(SYS_futex, &run->go, FUTEX_WAIT, 0, NULL, NULL, 0);
-	if (!run_stopped(run) && !worker->refused)
+	if (!step_stopped(&run->step) && !worker->refused)
 		worker->loop(worker);
 	worker_look(worker, &worker->end);
 	atomic_store_release(&worker->done, 1);
@@ -156,15 +156,15 @@ static void *worker_main(void *arg)
 /* The life of a measuring process; locks on memory do not come through fork(). */
 static void __attribute__((noreturn)) worker_live(struct worker *worker, void (*forked)(void *run))
 {
-	struct run *run = worker->run;
+	struct run *run = run_of(worker->step);
 
 	signal(SIGXCPU, SIG_DFL);
 	forked(run);
-	if (!run->memory_unlocked && mlockall(MCL_CURRENT | MCL_FUTURE))
-		run->memory_unlocked = errno;
-	for (int i = 0; i < run->series_count; i++)
-		if (run->series[i].info.thread == worker->number)
-			series_touch(&run->series[i]);
+	if (!run->step.memory_unlocked && mlockall(MCL_CURRENT | MCL_FUTURE))
+		run->step.memory_unlocked = errno;
+	for (int i = 0; i < run->step.series_count; i++)
+		if (run->step.series[i].info.thread == worker->number)
+			series_touch(&run->step.series[i]);
 	worker_main(worker);
 	/* until it is reaped: to end takes time, at this priority, beside those that still measure */
 	for (;;)
@@ -174,7 +174,7 @@ static void __attribute__((noreturn)) worker_live(struct worker *worker, void (*
 /* All in one process group, that of the first, so that the guardian can end them as one. */
 static int worker_fork(struct worker *worker, void (*forked)(void *run), pid_t *group)
 {
-	struct run *run = worker->run;
+	struct run *run = run_of(worker->step);
 	pid_t pid = load_fork();
 
 	if (!pid)
@@ -187,8 +187,8 @@ static int worker_fork(struct worker *worker, void (*forked)(void *run), pid_t *
 	if (*group)
 		return 0;
 	*group = pid;
-	if (run->settings)
-		settings_guard_group(run->settings, pid);
+	if (run->step.settings)
+		settings_guard_group(run->step.settings, pid);
 	return 0;
 }
 
@@ -219,16 +219,16 @@ static int workers_create(struct run *run, void (*forked)(void *run), uint32_t *
 	pid_t group = 0;
 	int err = 0;
 
-	for (int i = 0; i < run->worker_count && !err; i++) {
-		if (!run->workers[i].process)
+	for (int i = 0; i < run->step.worker_count && !err; i++) {
+		if (!run->step.workers[i].process)
 			continue;
-		err = worker_fork(&run->workers[i], forked, &group);
+		err = worker_fork(&run->step.workers[i], forked, &group);
 		*created += !err;
 	}
-	for (int i = 0; i < run->worker_count && !err; i++) {
-		if (run->workers[i].process || run->workers[i].foreign)
+	for (int i = 0; i < run->step.worker_count && !err; i++) {
+		if (run->step.workers[i].process || run->step.workers[i].foreign)
 			continue;
-		err = worker_create(&run->workers[i]);
+		err = worker_create(&run->step.workers[i]);
 		*created += !err;
 	}
 	return err;
@@ -241,7 +241,7 @@ static int workers_await(struct run *run, uint32_t created)
 	const struct timespec look = { .tv_nsec = NSEC_PER_MSEC };
 
 	while (atomic_load_acquire(&run->ready) < created) {
-		int err = workers_check(run, &run->msg);
+		int err = workers_check(run, &run->step.msg);
 
 		if (err)
 			return err;
@@ -253,8 +253,8 @@ static int workers_await(struct run *run, uint32_t created)
 /* Threads of the kernel get their priority from outside; what they have then is read back. */
 static void workers_place_foreign(struct run *run)
 {
-	for (int i = 0; i < run->worker_count; i++) {
-		struct worker *worker = &run->workers[i];
+	for (int i = 0; i < run->step.worker_count; i++) {
+		struct worker *worker = &run->step.workers[i];
 		struct sched_param param = { .sched_priority = worker->priority };
 
 		if (!worker->foreign || !worker->tid)
@@ -267,16 +267,16 @@ static void workers_place_foreign(struct run *run)
 
 static int workers_verify(struct run *run)
 {
-	for (int i = 0; i < run->worker_count; i++) {
-		const struct worker *worker = &run->workers[i];
+	for (int i = 0; i < run->step.worker_count; i++) {
+		const struct worker *worker = &run->step.workers[i];
 		int err = 0;
 
 		if (worker->start.strayed)
-			return message_set(&run->msg, -ENODEV,
+			return message_set(&run->step.msg, -ENODEV,
 					   "keep the CPUs online, and in the cpuset of the caller",
 					   "cannot bind a measuring thread to CPU %d", worker->cpu);
 		if (worker->refused)
-			err = run->request->measurement->refused(run, worker);
+			err = run->step.measurement->refused(&run->step, worker);
 		if (err)
 			return err;
 	}
@@ -298,9 +298,10 @@ int workers_start(struct run *run, void (*forked)(void *run))
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err)
 		message_set(
-			&run->msg, err,
+			&run->step.msg, err,
 			"measure with fewer threads, or raise the limits (ulimit -u, ulimit -l)",
-			"cannot start %d measuring threads: %s", run->worker_count, strerror(-err));
+			"cannot start %d measuring threads: %s", run->step.worker_count,
+			strerror(-err));
 	/* also those that were started before one that could not be */
 	if (!err || created)
 		err = workers_await(run, created) ?: err;
@@ -318,8 +319,8 @@ void workers_open_gate(struct run *run)
 
 bool workers_done(const struct run *run)
 {
-	for (int i = 0; i < run->worker_count; i++)
-		if (!atomic_load_acquire(&run->workers[i].done))
+	for (int i = 0; i < run->step.worker_count; i++)
+		if (!atomic_load_acquire(&run->step.workers[i].done))
 			return false;
 	return true;
 }
@@ -328,8 +329,8 @@ int workers_check(struct run *run, struct message *msg)
 {
 	int result = 0;
 
-	for (int i = 0; i < run->worker_count; i++) {
-		struct worker *worker = &run->workers[i];
+	for (int i = 0; i < run->step.worker_count; i++) {
+		struct worker *worker = &run->step.workers[i];
 		siginfo_t info = { 0 };
 
 		if (!worker->process || !worker->created || atomic_load_acquire(&worker->done))
@@ -353,8 +354,8 @@ int workers_check(struct run *run, struct message *msg)
 
 void workers_wake(struct run *run)
 {
-	for (int i = 0; i < run->worker_count; i++) {
-		struct worker *worker = &run->workers[i];
+	for (int i = 0; i < run->step.worker_count; i++) {
+		struct worker *worker = &run->step.workers[i];
 
 		if (!worker->created || atomic_load_acquire(&worker->done))
 			continue;
@@ -376,7 +377,7 @@ static void worker_reap(struct worker *worker)
 	while (wait4(worker->tid, NULL, 0, &usage) < 0)
 		if (errno != EINTR)
 			return;
-	worker->run->processes_ns +=
+	run_of(worker->step)->processes_ns +=
 		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NSEC_PER_SEC +
 		(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NSEC_PER_USEC;
 }
@@ -385,8 +386,8 @@ void workers_join(struct run *run)
 {
 	pid_t group = 0;
 
-	for (int i = 0; i < run->worker_count; i++) {
-		struct worker *worker = &run->workers[i];
+	for (int i = 0; i < run->step.worker_count; i++) {
+		struct worker *worker = &run->step.workers[i];
 
 		if (worker->created && worker->process) {
 			group = group ? group : worker->tid;
@@ -399,6 +400,6 @@ void workers_join(struct run *run)
 			munmap(worker->stack, worker_stack_size());
 		worker->stack = NULL;
 	}
-	if (group && run->settings)
-		settings_release_group(run->settings, group);
+	if (group && run->step.settings)
+		settings_release_group(run->step.settings, group);
 }

@@ -18,13 +18,6 @@
 #include "run/run.h"
 #include "stream/series.h"
 
-/* Nothing is marked here; with the whole agent linked its own takes this one's place. */
-__attribute__((weak)) void mark_drive(struct mark *mark, int level)
-{
-	(void)mark;
-	(void)level;
-}
-
 #define ROOM 262144
 #define FIRST_RECORD 2
 
@@ -44,8 +37,8 @@ int main(int argc, char **argv)
 	info.first_due_ns = atoll(argv[3]);
 	info.companion = -1;
 	run.request = &request;
-	run.series = &series;
-	run.series_count = 1;
+	run.step.series = &series;
+	run.step.series_count = 1;
 	if (stream_init(&run.stream, STDOUT_FILENO) || series_init(&series, 0, &info, ROOM))
 		return 1;
 	run.stream.records = FIRST_RECORD;

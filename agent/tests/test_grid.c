@@ -55,7 +55,8 @@ int main(void)
 		.name = "latency", .unit = "ns", .interval_ns = 1000, .companion = -1
 	};
 	struct tap tap = { 0 };
-	struct run run = { .series_count = 2 };
+	struct run run = { .step.series_count = 2 };
+	struct step *step = &run.step;
 	struct series series[2];
 	struct grid grid = { .series = 0,
 			     .dither = 1,
@@ -68,16 +69,16 @@ int main(void)
 
 	series_init(&series[0], 0, &info, 1024);
 	series_init(&series[1], 1, &info, 1024);
-	run.series = series;
-	grid_put(&run, &grid, 7, 2, 100);
+	step->series = series;
+	grid_put(step, &grid, 7, 2, 100);
 	tap_check(&tap,
 		  series[0].info.first_due_ns == 12000 && series[1].info.first_due_ns == 12000,
 		  "the first sample says where the series begins");
-	grid_put(&run, &grid, 8, 2, 100);
-	grid_put(&run, &grid, 12, 2, 100); /* 9 to 11 missed */
-	grid_put(&run, &grid, 20, 7, 100); /* 5 of 13 to 19 lost, 2 missed */
-	grid_put(&run, &grid, 21, 9, 100); /* more said to be lost than there is room for */
-	grid_end(&run, &grid, 12);
+	grid_put(step, &grid, 8, 2, 100);
+	grid_put(step, &grid, 12, 2, 100); /* 9 to 11 missed */
+	grid_put(step, &grid, 20, 7, 100); /* 5 of 13 to 19 lost, 2 missed */
+	grid_put(step, &grid, 21, 9, 100); /* more said to be lost than there is room for */
+	grid_end(step, &grid, 12);
 	series_drain(&series[0], &sink);
 	tap_check(&tap, seen.samples == 5 && grid.count == 5, "every sample is there");
 	tap_check(&tap, seen.missed == 5, "points without a sample are missed");
@@ -86,10 +87,11 @@ int main(void)
 	sink.arg = &offsets;
 	series_drain(&series[1], &sink);
 	tap_check(&tap, offsets.samples == 15, "every point has its offset, missed ones too");
-	grid_put(&run, &grid, 22, 12, 901);
-	tap_check(&tap, run_stopped(&run) && run.threshold_value == 901 && !run.threshold_series,
+	grid_put(step, &grid, 22, 12, 901);
+	tap_check(&tap,
+		  step_stopped(step) && step->threshold_value == 901 && !step->threshold_series,
 		  "what is above the limit ends the run");
-	grid_put(&run, &grid, 23, 12, 100);
+	grid_put(step, &grid, 23, 12, 100);
 	tap_check(&tap, grid.count == 6, "and is the last sample of its series");
 	return tap_end(&tap);
 }

@@ -4,10 +4,12 @@
 
 #include <string.h>
 
+#include "run/run.h"
 #include "tap.h"
 
 static struct tap tap;
 static struct run run;
+static struct step *const step = &run.step;
 static struct response response;
 static struct loopback loopback;
 static struct series series[1];
@@ -23,7 +25,7 @@ static int drive(struct line *line, int level)
 	if (raised <= answers)
 		atomic_store_release(&loopback.came, (uint32_t)raised);
 	if (raised == stop_at)
-		atomic_store_release(&run.stop, RUN_STOP);
+		atomic_store_release(&step->stop, STEP_STOP);
 	return 0;
 }
 
@@ -32,7 +34,7 @@ static const struct line_kind kind = { .name = "made-up", .drive = drive };
 /* Events of those raised that are accounted for. */
 static int64_t events(int samples, int stop, int back)
 {
-	struct worker worker = { .run = &run, .state = &loopback };
+	struct worker worker = { .step = step, .state = &loopback };
 
 	memset(&run, 0, sizeof(run));
 	memset(&loopback, 0, sizeof(loopback));
@@ -42,9 +44,9 @@ static int64_t events(int samples, int stop, int back)
 		.for_ns = INT64_MAX,
 		.interval_ns = NSEC_PER_MSEC,
 	};
-	run.series = series;
-	run.start_ns = clock_now_ns(CLOCK_MONOTONIC);
-	loopback.run = &run;
+	step->series = series;
+	step->start_ns = clock_now_ns(CLOCK_MONOTONIC);
+	loopback.step = step;
 	loopback.response = &response;
 	loopback.wake = loopback.dither = -1;
 	answers_begin(&loopback.limits, response.interval_ns, 0, true);

@@ -11,13 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cbor.h"
 #include "base/clock.h"
 #include "lines/line.h"
 #include "methods/answers.h"
 #include "methods/grid.h"
-#include "run/drain.h"
-#include "run/run.h"
+#include "run/step.h"
 
 #define LOG_HOST_ANSWERED "every-event-answered"
 #define LOG_HOST_DEFAULT_EVENTS 1000
@@ -124,7 +122,7 @@ static void log_host_answer(struct log_host *h, const struct line_event *event)
 }
 
 /* Take the next edge that comes before @until_ns. 1: taken, 0: none came, -1: end the loop. */
-static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
+static int log_host_take(struct step *step, struct log_host *h, int64_t until_ns)
 {
 	struct line_event event;
 	int got;
@@ -132,7 +130,7 @@ static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
 	if (h->edges >= LOG_HOST_STORM) {
 		h->storms += h->edges == LOG_HOST_STORM;
 		h->edges = LOG_HOST_STORM + 1;
-		return run_sleep_until(run, until_ns) ? 0 : -1;
+		return step_sleep_until(step, until_ns) ? 0 : -1;
 	}
 	got = line_wait(&h->line, until_ns, &event);
 	if (got == 1)
@@ -144,14 +142,14 @@ static int log_host_take(struct run *run, struct log_host *h, int64_t until_ns)
 		h->failing = "waited on";
 		return -1;
 	}
-	return run_stopped(run) ? -1 : got == 1;
+	return step_stopped(step) ? -1 : got == 1;
 }
 
 /* Take all edges until @until_ns; false: the loop is to end. */
-static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_ns)
+static bool log_host_listen(struct step *step, struct log_host *h, int64_t until_ns)
 {
 	for (;;) {
-		int got = log_host_take(run, h, until_ns);
+		int got = log_host_take(step, h, until_ns);
 
 		if (got < 0)
 			return false;
@@ -162,12 +160,12 @@ static bool log_host_listen(struct run *run, struct log_host *h, int64_t until_n
 
 /* Take all edges until @until_ns, and longer while the open event has no answer. False: end the
  * loop. */
-static bool log_host_await(struct run *run, struct log_host *h, int64_t until_ns)
+static bool log_host_await(struct step *step, struct log_host *h, int64_t until_ns)
 {
 	int got;
 
 	do {
-		got = log_host_take(run, h, answers_until_ns(&h->answers, until_ns));
+		got = log_host_take(step, h, answers_until_ns(&h->answers, until_ns));
 		if (got < 0)
 			return false;
 	} while (got || clock_now_ns(CLOCK_MONOTONIC) < answers_until_ns(&h->answers, until_ns));
@@ -176,13 +174,13 @@ static bool log_host_await(struct run *run, struct log_host *h, int64_t until_ns
 
 /* Take all edges until the next event may be raised at @next_ns, which moves on by whole intervals
  * while the open one has no answer. False: end the loop. */
-static bool log_host_settle(struct run *run, struct log_host *h, int64_t *next_ns)
+static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next_ns)
 {
 	bool held = false;
 
 	for (;;) {
 		int64_t until_ns = answers_until_ns(&h->answers, *next_ns);
-		int got = log_host_take(run, h, until_ns);
+		int got = log_host_take(step, h, until_ns);
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
 
 		if (got < 0)
@@ -199,9 +197,9 @@ static bool log_host_settle(struct run *run, struct log_host *h, int64_t *next_n
 }
 
 /* Record the open event's sample, or that it has none. */
-static void log_host_close_event(struct run *run, struct log_host *h, int64_t next_ns)
+static void log_host_close_event(struct step *step, struct log_host *h, int64_t next_ns)
 {
-	struct series *series = &run->series[h->series];
+	struct series *series = &step->series[h->series];
 
 	switch (answers_close(&h->answers, next_ns)) {
 	case ANSWERS_UNANSWERED:
@@ -235,16 +233,16 @@ static bool log_host_raise(struct log_host *h, int level)
 	return log_host_drive(h, level);
 }
 
-static bool log_host_put_back(struct run *run, struct log_host *h, int level, int64_t at_ns)
+static bool log_host_put_back(struct step *step, struct log_host *h, int level, int64_t at_ns)
 {
-	if (!log_host_await(run, h, at_ns))
+	if (!log_host_await(step, h, at_ns))
 		return false;
 	answers_put_back(&h->answers, clock_now_ns(CLOCK_MONOTONIC));
 	return log_host_drive(h, level);
 }
 
 /* One event, and all edges until the next may be raised at @next_ns. False: end the loop. */
-static bool log_host_event(struct run *run, struct log_host *h, int64_t index, int64_t due_ns,
+static bool log_host_event(struct step *step, struct log_host *h, int64_t index, int64_t due_ns,
 			   int64_t *next_ns)
 {
 	bool pulse = h->raises != LINE_BOTH;
@@ -254,11 +252,11 @@ static bool log_host_event(struct run *run, struct log_host *h, int64_t index, i
 	if (!log_host_raise(h, level))
 		return false;
 	if (pulse && !h->line.kind->messages &&
-	    !log_host_put_back(run, h, !level, due_ns + h->interval_ns / 2))
+	    !log_host_put_back(step, h, !level, due_ns + h->interval_ns / 2))
 		return false;
-	if (!log_host_settle(run, h, next_ns))
+	if (!log_host_settle(step, h, next_ns))
 		return false;
-	log_host_close_event(run, h, due_next_ns);
+	log_host_close_event(step, h, due_next_ns);
 	return true;
 }
 
@@ -270,13 +268,13 @@ static int64_t log_host_offset_ns(const struct log_host *h, int64_t index)
 static void log_host_loop(struct worker *worker)
 {
 	struct log_host *h = worker->state;
-	struct run *run = worker->run;
-	int64_t grid_ns = run->start_ns + run->series[h->series].info.first_due_ns;
+	struct step *step = worker->step;
+	int64_t grid_ns = step->start_ns + step->series[h->series].info.first_due_ns;
 	int64_t end_ns = h->for_ns == INT64_MAX ? INT64_MAX : grid_ns + h->for_ns;
 
 	if (h->raises == LINE_FALLING && !h->line.kind->messages && !log_host_drive(h, 1))
 		return;
-	if (!log_host_listen(run, h, grid_ns + log_host_offset_ns(h, 0)))
+	if (!log_host_listen(step, h, grid_ns + log_host_offset_ns(h, 0)))
 		return;
 	for (int64_t i = 0; i < h->events && grid_ns < end_ns; i++, grid_ns += h->interval_ns) {
 		int64_t late_ns = clock_now_ns(CLOCK_MONOTONIC) - grid_ns - h->interval_ns;
@@ -288,38 +286,38 @@ static void log_host_loop(struct worker *worker)
 			h->held_up++;
 		}
 		due_next_ns = next_ns = grid_ns + h->interval_ns + log_host_offset_ns(h, i + 1);
-		if (!log_host_event(run, h, i, grid_ns + log_host_offset_ns(h, i), &next_ns)) {
+		if (!log_host_event(step, h, i, grid_ns + log_host_offset_ns(h, i), &next_ns)) {
 			/* raised, but the loop ended before its outcome was known */
 			h->answers.raised--;
 			return;
 		}
 		grid_ns += next_ns - due_next_ns;
 		if (h->dither >= 0)
-			series_put(&run->series[h->dither], log_host_offset_ns(h, i));
+			series_put(&step->series[h->dither], log_host_offset_ns(h, i));
 	}
 	/* an answer after its timeout shows that another event may have been credited with it */
 	if (h->answers.unanswered && h->answers.answered)
-		log_host_listen(run, h, clock_now_ns(CLOCK_MONOTONIC) + h->answers.timeout_ns);
+		log_host_listen(step, h, clock_now_ns(CLOCK_MONOTONIC) + h->answers.timeout_ns);
 }
 
 /* --- set-up --- */
 
-static int log_host_choose_cpu(struct run *run, struct log_host *h)
+static int log_host_choose_cpu(struct step *step, struct log_host *h)
 {
 	struct cpulist cpus;
 	char text[16];
-	int err = run_cpus(run, &cpus);
+	int err = step_cpus(step, &cpus);
 
 	if (err)
 		return err;
 	h->cpu = cpulist_next(&cpus, 0);
 	snprintf(text, sizeof(text), "%d", h->cpu);
-	return option_effective(&run->options, "cpu", text);
+	return option_effective(&step->options, "cpu", text);
 }
 
-static int log_host_read(struct run *run, struct log_host *h)
+static int log_host_read(struct step *step, struct log_host *h)
 {
-	const struct option_set *options = &run->options;
+	const struct option_set *options = &step->options;
 	int64_t samples = option_number(options, "samples");
 	int64_t for_ns = option_number(options, "for");
 	int64_t circuit = option_number(options, "short-circuit");
@@ -337,16 +335,16 @@ static int log_host_read(struct run *run, struct log_host *h)
 	snprintf(h->edge, sizeof(h->edge), "%s", option_text(options, "edge"));
 	answers_begin(&h->answers, h->interval_ns, timeout_ns, h->raises == LINE_BOTH);
 	snprintf(text, sizeof(text), "%lld", (long long)samples);
-	return option_effective(&run->options, "samples", text) ?:
-								  option_effective(
-									  &run->options, "timeout",
-									  option_format_duration(h->answers.timeout_ns, text, sizeof(text)));
+	return option_effective(&step->options, "samples", text) ?:
+								   option_effective(
+									   &step->options, "timeout",
+									   option_format_duration(h->answers.timeout_ns, text, sizeof(text)));
 }
 
-static int log_host_add_series(struct run *run, struct log_host *h, int worker)
+static int log_host_add_series(struct step *step, struct log_host *h, int worker)
 {
-	const char *by = option_text(&run->options, "answered-by");
-	bool circuit = option_number(&run->options, "short-circuit") != 0;
+	const char *by = option_text(&step->options, "answered-by");
+	bool circuit = option_number(&step->options, "short-circuit") != 0;
 	struct series_info info = {
 		.name = circuit ? "own-error" : "response",
 		.context = circuit		 ? "user" :
@@ -361,59 +359,59 @@ static int log_host_add_series(struct run *run, struct log_host *h, int worker)
 	};
 
 	h->dither = -1;
-	h->series = run_add_series(run, &info, LOG_HOST_RING);
+	h->series = step_add_series(step, &info, LOG_HOST_RING);
 	if (h->series < 0 || !h->dithered)
 		return h->series < 0 ? h->series : 0;
 	info.name = "dither";
 	info.companion = h->series;
-	h->dither = run_add_series(run, &info, LOG_HOST_RING);
+	h->dither = step_add_series(step, &info, LOG_HOST_RING);
 	return h->dither < 0 ? h->dither : 0;
 }
 
-static int log_host_setup_state(struct run *run, struct log_host *h)
+static int log_host_setup_state(struct step *step, struct log_host *h)
 {
-	struct line_how how = line_how(&run->options, true);
+	struct line_how how = line_how(&step->options, true);
 	int worker, err;
 
 	h->raises = how.edge;
 	how.edge = LINE_BOTH;
-	err = line_parse(&h->line, option_text(&run->options, "line"), how, &run->msg);
+	err = line_parse(&h->line, option_text(&step->options, "line"), how, &step->msg);
 	if (!err && h->line.kind->loops)
 		return message_set(
-			&run->msg, -EINVAL,
+			&step->msg, -EINVAL,
 			"measure response with it, or --short-circuit with the line itself",
 			"a loopback has no other machine to be asked");
 	if (!err)
-		err = log_host_read(run, h);
+		err = log_host_read(step, h);
 	if (!err)
-		err = log_host_choose_cpu(run, h);
+		err = log_host_choose_cpu(step, h);
 	if (!err)
-		err = line_open(&h->line, &run->msg);
+		err = line_open(&h->line, &step->msg);
 	if (err)
-		return err == -ENODEV ? RUN_SKIPPED : err;
-	worker = run_add_worker(run, log_host_loop, h, h->cpu,
-				(int)option_number(&run->options, "priority"));
-	return worker < 0 ? worker : log_host_add_series(run, h, worker);
+		return err == -ENODEV ? STEP_SKIPPED : err;
+	worker = step_add_worker(step, log_host_loop, h, h->cpu,
+				 (int)option_number(&step->options, "priority"));
+	return worker < 0 ? worker : log_host_add_series(step, h, worker);
 }
 
-static int log_host_setup(struct run *run)
+static int log_host_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct log_host));
-	return run->state ? log_host_setup_state(run, run->state) :
-			    message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	step->state = calloc(1, sizeof(struct log_host));
+	return step->state ? log_host_setup_state(step, step->state) :
+			     message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 }
 
 /* --- after --- */
 
-static void log_host_table(struct run *run, const struct log_host *h)
+static void log_host_table(struct step *step, const struct log_host *h)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "raised", "count" },	  { "answered", "count" }, { "unanswered", "count" },
 		{ "late", "count" },	  { "double", "count" },   { "lost", "count" },
 		{ "ambiguous", "count" },
 	};
 	const struct answers *a = &h->answers;
-	struct cbor *c = run_table_begin(run, "answers", columns, 7, 1);
+	struct cbor *c = step_table_begin(step, "answers", columns, 7, 1);
 
 	cbor_array(c, 7);
 	cbor_int(c, a->raised);
@@ -423,11 +421,11 @@ static void log_host_table(struct run *run, const struct log_host *h)
 	cbor_int(c, a->doubled);
 	cbor_int(c, h->lost);
 	cbor_int(c, a->ambiguous);
-	run_table_end(run);
+	step_table_end(step);
 }
 
 /* "COUNT THINGS TEXT". */
-static void log_host_message(struct run *run, int64_t count, const char *thing, const char *text)
+static void log_host_message(struct step *step, int64_t count, const char *thing, const char *text)
 {
 	char line[200];
 
@@ -435,7 +433,7 @@ static void log_host_message(struct run *run, int64_t count, const char *thing, 
 		return;
 	snprintf(line, sizeof(line), "%lld %s%s %s", (long long)count, thing, count == 1 ? "" : "s",
 		 text);
-	drain_message(run, run->duration_ns, line);
+	step_message(step, step->duration_ns, line);
 }
 
 /* Remedy for answers that did not come in time. */
@@ -465,7 +463,7 @@ static const char *log_host_result(const struct log_host *h)
 	return behind ? "fail" : a->ambiguous ? "inconclusive" : "pass";
 }
 
-static void log_host_verdict(struct run *run, const struct log_host *h)
+static void log_host_verdict(struct step *step, const struct log_host *h)
 {
 	const struct answers *a = &h->answers;
 	char evidence[400], remedy[160];
@@ -488,40 +486,40 @@ static void log_host_verdict(struct run *run, const struct log_host *h)
 	if ((a->unanswered || a->late) && h->lost)
 		snprintf(evidence + used, sizeof(evidence) - used,
 			 "; the log host lost %lld edges itself", (long long)h->lost);
-	run_verdict(run, LOG_HOST_ANSWERED, log_host_result(h), evidence,
-		    log_host_remedy(a, remedy, sizeof(remedy)));
+	step_verdict(step, LOG_HOST_ANSWERED, log_host_result(h), evidence,
+		     log_host_remedy(a, remedy, sizeof(remedy)));
 }
 
-static int log_host_finish(struct run *run)
+static int log_host_finish(struct step *step)
 {
-	const struct log_host *h = run->state;
+	const struct log_host *h = step->state;
 
-	log_host_table(run, h);
-	log_host_message(run, h->unasked, "edge", "before the first event");
-	log_host_message(run, h->unmarked, "event",
+	log_host_table(step, h);
+	log_host_message(step, h->unasked, "edge", "before the first event");
+	log_host_message(step, h->unmarked, "event",
 			 "not stamped by MARK: the time before driving stands for it");
-	log_host_message(run, h->held_up, "event",
+	log_host_message(step, h->held_up, "event",
 			 "held up by an interval or more: what followed came later, too");
-	log_host_message(run, h->held_back, "event",
+	log_host_message(step, h->held_back, "event",
 			 "held back until the previous one was answered or timed out");
-	log_host_message(run, h->answers.ambiguous, "event",
+	log_host_message(step, h->answers.ambiguous, "event",
 			 "without a sample: the answer may belong to another event");
-	log_host_message(run, h->storms, "interval",
+	log_host_message(step, h->storms, "interval",
 			 "with so many edges that the rest of it was not listened to");
-	log_host_message(run, h->line.merged, "edge",
+	log_host_message(step, h->line.merged, "edge",
 			 "seen by the board together with the one after it, as one");
-	log_host_message(run, h->line.foreign, "time", "something came on the line, and no event");
+	log_host_message(step, h->line.foreign, "time", "something came on the line, and no event");
 	if (h->error)
-		return message_set(&run->msg, -h->error, "see what has become of the line",
+		return message_set(&step->msg, -h->error, "see what has become of the line",
 				   "the line failed while it was %s: %s", h->failing,
 				   strerror(h->error));
-	log_host_verdict(run, h);
+	log_host_verdict(step, h);
 	return 0;
 }
 
-static void log_host_cleanup(struct run *run)
+static void log_host_cleanup(struct step *step)
 {
-	struct log_host *h = run->state;
+	struct log_host *h = step->state;
 
 	line_close(&h->line);
 	free(h);

@@ -12,7 +12,6 @@
 
 #include "base/cbor.h"
 #include "base/clock.h"
-#include "run/drain.h"
 
 #define RESPONSE_INTERVAL_MIN (50 * NSEC_PER_USEC)
 
@@ -92,14 +91,14 @@ static const struct measurement_entry response_verdicts[] = {
 
 /* --- set-up --- */
 
-static int response_choose_context(struct run *run, struct response *r)
+static int response_choose_context(struct step *step, struct response *r)
 {
-	if (option_number(&run->options, "context") != 1)
-		return message_set(&run->msg, -EINVAL,
+	if (option_number(&step->options, "context") != 1)
+		return message_set(&step->msg, -EINVAL,
 				   "measure one context after the other, each in a step of its own",
 				   "a line is answered once: not in contexts %s together",
-				   option_text(&run->options, "context"));
-	r->context = option_text(&run->options, "context");
+				   option_text(&step->options, "context"));
+	r->context = option_text(&step->options, "context");
 	if (strcmp(r->context, "user"))
 		r->way = &response_module;
 	else
@@ -107,42 +106,42 @@ static int response_choose_context(struct run *run, struct response *r)
 	return 0;
 }
 
-static int response_choose_cpu(struct run *run, struct response *r)
+static int response_choose_cpu(struct step *step, struct response *r)
 {
 	struct cpulist cpus;
 	char text[16];
-	int err = run_cpus(run, &cpus);
+	int err = step_cpus(step, &cpus);
 
 	if (err)
 		return err;
 	r->cpu = cpulist_next(&cpus, 0);
 	snprintf(text, sizeof(text), "%d", r->cpu);
-	return option_effective(&run->options, "cpu", text);
+	return option_effective(&step->options, "cpu", text);
 }
 
 /* What has no meaning on this line. */
-static int response_check(struct run *run, const struct response *r)
+static int response_check(struct step *step, const struct response *r)
 {
-	const struct option_set *options = &run->options;
+	const struct option_set *options = &step->options;
 
 	if (!r->line.kind->loops &&
 	    (option_get(options, "interval")->given || option_get(options, "dither")->given))
-		return message_set(&run->msg, -EINVAL, "give the interval to the log host",
+		return message_set(&step->msg, -EINVAL, "give the interval to the log host",
 				   "events come from outside: --interval and --dither are for "
 				   "--line loopback alone");
 	if (r->line.kind->loops && r->delay_ns)
-		return message_set(&run->msg, -EINVAL, "leave --delay out",
+		return message_set(&step->msg, -EINVAL, "leave --delay out",
 				   "nothing is answered on a loopback: no answer can be delayed");
 	if (!r->delay_ns && option_get(options, "delay-every")->given)
-		return message_set(&run->msg, -EINVAL, "give --delay 5ms as well",
+		return message_set(&step->msg, -EINVAL, "give --delay 5ms as well",
 				   "--delay-every says how often answers are delayed, not by how "
 				   "much");
 	return 0;
 }
 
-static void response_read(const struct run *run, struct response *r)
+static void response_read(const struct step *step, struct response *r)
 {
-	const struct option_set *options = &run->options;
+	const struct option_set *options = &step->options;
 	int64_t samples = option_number(options, "samples");
 	int64_t for_ns = option_number(options, "for");
 	char delay[32];
@@ -162,106 +161,106 @@ static void response_read(const struct run *run, struct response *r)
 			 (long long)r->delay_every);
 }
 
-static int response_setup_state(struct run *run, struct response *r)
+static int response_setup_state(struct step *step, struct response *r)
 {
-	int err = line_parse(&r->line, option_text(&run->options, "line"),
-			     line_how(&run->options, false), &run->msg);
+	int err = line_parse(&r->line, option_text(&step->options, "line"),
+			     line_how(&step->options, false), &step->msg);
 
 	if (err)
-		return err == -ENODEV ? RUN_SKIPPED : err;
-	response_read(run, r);
-	err = response_check(run, r);
+		return err == -ENODEV ? STEP_SKIPPED : err;
+	response_read(step, r);
+	err = response_check(step, r);
 	/* what has no say here is not told as if it had */
 	if (!err && !r->line.kind->loops)
-		err = option_effective(&run->options, "interval", "");
+		err = option_effective(&step->options, "interval", "");
 	if (!err && !r->delay_ns)
-		err = option_effective(&run->options, "delay-every", "");
+		err = option_effective(&step->options, "delay-every", "");
 	if (!err)
-		err = response_choose_context(run, r);
+		err = response_choose_context(step, r);
 	if (!err && r->way != &response_loopback)
-		err = option_effective(&run->options, "timeout", "");
+		err = option_effective(&step->options, "timeout", "");
 	if (!err)
-		err = response_choose_cpu(run, r);
-	return err ? err : r->way->setup(run, r);
+		err = response_choose_cpu(step, r);
+	return err ? err : r->way->setup(step, r);
 }
 
-static int response_setup(struct run *run)
+static int response_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct response));
-	return run->state ? response_setup_state(run, run->state) :
-			    message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+	step->state = calloc(1, sizeof(struct response));
+	return step->state ? response_setup_state(step, step->state) :
+			     message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 }
 
 /* --- the frame's functions --- */
 
-static int response_start(struct run *run)
+static int response_start(struct step *step)
 {
-	struct response *r = run->state;
+	struct response *r = step->state;
 	char text[160];
 
 	if (r->delayed[0]) {
 		snprintf(text, sizeof(text),
 			 "answers are delayed on purpose: by %s; these are no results", r->delayed);
-		drain_message(run, clock_now_ns(CLOCK_MONOTONIC) - run->start_ns, text);
+		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 	}
-	return r->way->start ? r->way->start(run, r) : 0;
+	return r->way->start ? r->way->start(step, r) : 0;
 }
 
-static void response_collect(struct run *run)
+static void response_collect(struct step *step)
 {
-	struct response *r = run->state;
+	struct response *r = step->state;
 
 	if (r->way->collect)
-		r->way->collect(run, r);
+		r->way->collect(step, r);
 }
 
-static void response_stop(struct run *run)
+static void response_stop(struct step *step)
 {
-	struct response *r = run->state;
+	struct response *r = step->state;
 
 	if (r->way->stop)
 		r->way->stop(r);
 }
 
-static void response_table(struct run *run, const struct response *r)
+static void response_table(struct step *step, const struct response *r)
 {
-	static const struct run_column columns[] = {
+	static const struct step_column columns[] = {
 		{ "seen", "count" },
 		{ "answered", "count" },
 		{ "lost", "count" },
 		{ "repeated", "count" },
 	};
-	struct cbor *c = run_table_begin(run, "events", columns, 4, 1);
+	struct cbor *c = step_table_begin(step, "events", columns, 4, 1);
 
 	cbor_array(c, 4);
 	cbor_int(c, r->seen);
 	cbor_int(c, r->answered);
 	cbor_int(c, r->lost);
 	cbor_int(c, r->repeated);
-	run_table_end(run);
+	step_table_end(step);
 }
 
-static int response_finish(struct run *run)
+static int response_finish(struct step *step)
 {
-	struct response *r = run->state;
-	int err = r->way->finish ? r->way->finish(run, r) : 0;
+	struct response *r = step->state;
+	int err = r->way->finish ? r->way->finish(step, r) : 0;
 
-	response_table(run, r);
+	response_table(step, r);
 	if (err)
 		return err;
 	if (r->error)
-		return message_set(&run->msg, -r->error, "see what has become of the line",
+		return message_set(&step->msg, -r->error, "see what has become of the line",
 				   "the line failed while it was %s: %s", r->failing,
 				   strerror(r->error));
 	/* where no other end was asked for, it is in order that somebody ends it */
 	if (r->samples == INT64_MAX && r->for_ns == INT64_MAX)
-		run_stop_is_end(run);
+		step_stop_is_end(step);
 	return 0;
 }
 
-static void response_cleanup(struct run *run)
+static void response_cleanup(struct step *step)
 {
-	struct response *r = run->state;
+	struct response *r = step->state;
 
 	if (r->way && r->way->cleanup)
 		r->way->cleanup(r);

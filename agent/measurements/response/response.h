@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "lines/line.h"
-#include "run/run.h"
+#include "run/step.h"
 
 #define RESPONSE_DEFAULT_EVENTS 1000
 
@@ -18,11 +18,11 @@ struct response;
 
 /* Functions of struct measurement, in their order; those that may be NULL there may be here, too. */
 struct response_way {
-	int (*setup)(struct run *run, struct response *r);
-	int (*start)(struct run *run, struct response *r);
-	void (*collect)(struct run *run, struct response *r);
+	int (*setup)(struct step *step, struct response *r);
+	int (*start)(struct step *step, struct response *r);
+	void (*collect)(struct step *step, struct response *r);
 	void (*stop)(struct response *r);
-	int (*finish)(struct run *run, struct response *r);
+	int (*finish)(struct step *step, struct response *r);
 	void (*cleanup)(struct response *r);
 };
 
@@ -58,9 +58,9 @@ extern const struct response_way response_loopback;
 extern const struct response_way response_module; /* the contexts of the kernel, loopback or not */
 
 /* A series of what the line does; -errno, or its number. @interval_ns: 0 where it has no grid. */
-int response_add_series(struct run *run, const struct response *r, const char *name, int thread,
+int response_add_series(struct step *step, const struct response *r, const char *name, int thread,
 			int64_t interval_ns);
 /* From the draining thread: whether the time is up; then all workers are ended. */
-void response_end_in_time(struct run *run, const struct response *r);
+void response_end_in_time(struct step *step, const struct response *r);
 
 #endif

@@ -13,7 +13,6 @@
 #include "measurements/response/response.h"
 #include "methods/answers.h"
 #include "methods/grid.h"
-#include "run/drain.h"
 
 /* Events whose time is kept: one may be answered so many later. */
 #define LOOPBACK_EVENTS 64
@@ -22,7 +21,7 @@
 
 struct loopback {
 	struct response *response;
-	struct run *run;
+	struct step *step;
 	int series;			    /* numbers */
 	int wake;			    /* -1: the kernel stamps no edges */
 	int dither;			    /* -1: none */
@@ -51,7 +50,7 @@ static bool loopback_drive(struct loopback *l, int level)
 }
 
 /* One event; with one edge alone the line is put back half an interval later. */
-static bool loopback_raise(struct run *run, struct loopback *l, int64_t index, int64_t due_ns)
+static bool loopback_raise(struct step *step, struct loopback *l, int64_t index, int64_t due_ns)
 {
 	const struct response *r = l->response;
 	int level = r->toggles ? r->line.how.edge == LINE_RISING : !(index & 1);
@@ -62,19 +61,20 @@ static bool loopback_raise(struct run *run, struct loopback *l, int64_t index, i
 		return false;
 	if (!r->toggles)
 		return true;
-	return run_sleep_until(run, due_ns + r->interval_ns / 2) && loopback_drive(l, !level);
+	return step_sleep_until(step, due_ns + r->interval_ns / 2) && loopback_drive(l, !level);
 }
 
-static bool loopback_hold(struct run *run, struct loopback *l, int64_t *grid_ns, int64_t offset_ns)
+static bool loopback_hold(struct step *step, struct loopback *l, int64_t *grid_ns,
+			  int64_t offset_ns)
 {
 	*grid_ns += l->response->interval_ns;
 	l->held_back++;
-	return run_sleep_until(run, *grid_ns + offset_ns);
+	return step_sleep_until(step, *grid_ns + offset_ns);
 }
 
 /* Before event @index: wait until the previous one has come back or timed out. After a timeout the
  * next event that comes back is followed by a quiet line. False: end the loop. */
-static bool loopback_await(struct run *run, struct loopback *l, int64_t index, int64_t *grid_ns,
+static bool loopback_await(struct step *step, struct loopback *l, int64_t index, int64_t *grid_ns,
 			   int64_t offset_ns)
 {
 	int64_t until_ns = index ? l->raised_ns[(index - 1) % LOOPBACK_EVENTS] : 0;
@@ -87,12 +87,12 @@ static bool loopback_await(struct run *run, struct loopback *l, int64_t index, i
 			l->expired = true;
 			return true;
 		}
-		if (!loopback_hold(run, l, grid_ns, offset_ns))
+		if (!loopback_hold(step, l, grid_ns, offset_ns))
 			return false;
 	}
 	until_ns = *grid_ns + offset_ns + l->limits.quiet_ns;
 	while (l->expired && *grid_ns + offset_ns < until_ns) {
-		if (!loopback_hold(run, l, grid_ns, offset_ns))
+		if (!loopback_hold(step, l, grid_ns, offset_ns))
 			return false;
 	}
 	l->expired = false;
@@ -103,8 +103,8 @@ static void loopback_raise_loop(struct worker *worker)
 {
 	struct loopback *l = worker->state;
 	struct response *r = l->response;
-	struct run *run = worker->run;
-	int64_t grid_ns = run->start_ns + run->series[l->series].info.first_due_ns;
+	struct step *step = worker->step;
+	int64_t grid_ns = step->start_ns + step->series[l->series].info.first_due_ns;
 	int64_t end_ns = r->for_ns == INT64_MAX ? INT64_MAX : grid_ns + r->for_ns;
 	int64_t index = 0;
 
@@ -119,21 +119,21 @@ static void loopback_raise_loop(struct worker *worker)
 			grid_ns += late_ns;
 			l->held_up++;
 		}
-		if (!run_sleep_until(run, grid_ns + offset_ns) ||
-		    !loopback_await(run, l, index, &grid_ns, offset_ns))
+		if (!step_sleep_until(step, grid_ns + offset_ns) ||
+		    !loopback_await(step, l, index, &grid_ns, offset_ns))
 			break;
 		if (l->dither >= 0)
-			series_put(&run->series[l->dither], offset_ns);
-		if (!loopback_raise(run, l, index, grid_ns + offset_ns))
+			series_put(&step->series[l->dither], offset_ns);
+		if (!loopback_raise(step, l, index, grid_ns + offset_ns))
 			break;
 	}
-	if (run_sleep_until(run, grid_ns + r->interval_ns))
-		loopback_await(run, l, index, &grid_ns, 0);
+	if (step_sleep_until(step, grid_ns + r->interval_ns))
+		loopback_await(step, l, index, &grid_ns, 0);
 	/* raised, but the loop ended before its outcome was known */
-	if (index && run_stopped(run) && atomic_load_acquire(&l->came) != (uint32_t)index)
+	if (index && step_stopped(step) && atomic_load_acquire(&l->came) != (uint32_t)index)
 		index--;
 	l->events = index;
-	atomic_store_release(&run->stop, RUN_STOP);
+	atomic_store_release(&step->stop, STEP_STOP);
 }
 
 /* The event that an edge to @level belongs to: the last one, or in both directions the one before it;
@@ -150,10 +150,10 @@ static int64_t loopback_event(struct loopback *l, int level)
 }
 
 /* Record the sample of event @index, or that it has none. */
-static void loopback_came(struct run *run, struct loopback *l, int64_t index,
+static void loopback_came(struct step *step, struct loopback *l, int64_t index,
 			  const struct line_event *event)
 {
-	struct series *response = &run->series[l->series];
+	struct series *response = &step->series[l->series];
 	int64_t delay_ns = event->seen_ns - l->raised_ns[index % LOOPBACK_EVENTS];
 	int64_t open = index - l->next;
 
@@ -169,7 +169,7 @@ static void loopback_came(struct run *run, struct loopback *l, int64_t index,
 		series_put(response, delay_ns);
 	}
 	if (l->wake >= 0)
-		series_put(&run->series[l->wake], event->seen_ns - event->stamp_ns);
+		series_put(&step->series[l->wake], event->seen_ns - event->stamp_ns);
 	l->next = index + 1;
 	atomic_store_release(&l->came, (uint32_t)l->next);
 }
@@ -178,9 +178,9 @@ static void loopback_wait_loop(struct worker *worker)
 {
 	struct loopback *l = worker->state;
 	struct response *r = l->response;
-	struct run *run = worker->run;
+	struct step *step = worker->step;
 
-	while (!run_stopped(run)) {
+	while (!step_stopped(step)) {
 		struct line_event event;
 		int64_t index;
 		int got = line_wait(&r->line, LINE_FOREVER, &event);
@@ -199,42 +199,42 @@ static void loopback_wait_loop(struct worker *worker)
 			r->repeated++;
 			continue;
 		}
-		loopback_came(run, l, index, &event);
+		loopback_came(step, l, index, &event);
 	}
 }
 
-static int loopback_add(struct run *run, struct response *r, struct loopback *l)
+static int loopback_add(struct step *step, struct response *r, struct loopback *l)
 {
-	int waits = run_add_worker(run, loopback_wait_loop, l, r->cpu, r->priority);
+	int waits = step_add_worker(step, loopback_wait_loop, l, r->cpu, r->priority);
 	int raises = waits < 0 ? waits :
-				 run_add_worker(run, loopback_raise_loop, l, r->cpu,
-						r->priority > 1 ? r->priority - 1 : r->priority);
+				 step_add_worker(step, loopback_raise_loop, l, r->cpu,
+						 r->priority > 1 ? r->priority - 1 : r->priority);
 
 	if (raises < 0)
 		return raises;
-	l->series = response_add_series(run, r, "response", waits, r->interval_ns);
+	l->series = response_add_series(step, r, "response", waits, r->interval_ns);
 	if (l->series >= 0 && r->line.kind->stamps)
-		l->wake = response_add_series(run, r, "wake-up", waits, 0);
+		l->wake = response_add_series(step, r, "wake-up", waits, 0);
 	if (l->series >= 0 && r->dither)
-		l->dither = response_add_series(run, r, "dither", raises, r->interval_ns);
+		l->dither = response_add_series(step, r, "dither", raises, r->interval_ns);
 	if (l->series < 0 || (r->line.kind->stamps && l->wake < 0) || (r->dither && l->dither < 0))
 		return -ENOMEM;
 	if (l->dither >= 0)
-		run->series[l->dither].info.companion = l->series;
+		step->series[l->dither].info.companion = l->series;
 	return 0;
 }
 
-static int loopback_setup(struct run *run, struct response *r)
+static int loopback_setup(struct step *step, struct response *r)
 {
 	struct loopback *l = calloc(1, sizeof(*l));
 	char text[32];
 	int err;
 
 	if (!l)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	r->state = l;
 	l->response = r;
-	l->run = run;
+	l->step = step;
 	l->series = -1;
 	l->wake = l->dither = -1;
 	answers_begin(&l->limits, r->interval_ns, option_number(&run->options, "timeout"),
@@ -246,17 +246,17 @@ static int loopback_setup(struct run *run, struct response *r)
 	if (r->samples == INT64_MAX && r->for_ns == INT64_MAX) {
 		r->samples = RESPONSE_DEFAULT_EVENTS;
 		snprintf(text, sizeof(text), "%d", RESPONSE_DEFAULT_EVENTS);
-		err = option_effective(&run->options, "samples", text);
+		err = option_effective(&step->options, "samples", text);
 		if (err)
 			return err;
 	}
-	err = line_open(&r->line, &run->msg);
+	err = line_open(&r->line, &step->msg);
 	if (err)
-		return err == -ENODEV ? RUN_SKIPPED : err;
-	return loopback_add(run, r, l);
+		return err == -ENODEV ? STEP_SKIPPED : err;
+	return loopback_add(step, r, l);
 }
 
-static int loopback_finish(struct run *run, struct response *r)
+static int loopback_finish(struct step *step, struct response *r)
 {
 	const struct loopback *l = r->state;
 	int64_t missed = l->events - r->answered - l->ambiguous;
@@ -279,23 +279,23 @@ static int loopback_finish(struct run *run, struct response *r)
 	else
 		snprintf(evidence, sizeof(evidence), "all of %lld events came back",
 			 (long long)l->events);
-	run_verdict(run, "every-event-answered",
-		    missed > 0 || l->late      ? "fail" :
-		    l->events && !l->ambiguous ? "pass" :
-						 "inconclusive",
-		    evidence,
-		    "check the wiring from the output to the input, and raise --interval");
+	step_verdict(step, "every-event-answered",
+		     missed > 0 || l->late	? "fail" :
+		     l->events && !l->ambiguous ? "pass" :
+						  "inconclusive",
+		     evidence,
+		     "check the wiring from the output to the input, and raise --interval");
 	if (l->ambiguous) {
 		snprintf(evidence, sizeof(evidence),
 			 "%lld events without a sample: the edge may belong to an earlier event",
 			 (long long)l->ambiguous);
-		drain_message(run, run->duration_ns, evidence);
+		step_message(step, step->duration_ns, evidence);
 	}
 	if (l->held_back) {
 		snprintf(evidence, sizeof(evidence),
 			 "%lld intervals without an event: the previous event had not come back",
 			 (long long)l->held_back);
-		drain_message(run, run->duration_ns, evidence);
+		step_message(step, step->duration_ns, evidence);
 	}
 	if (!l->held_up)
 		return 0;
@@ -303,7 +303,7 @@ static int loopback_finish(struct run *run, struct response *r)
 		evidence, sizeof(evidence),
 		"%lld times the events were held up by an interval or more: those after it came later",
 		(long long)l->held_up);
-	drain_message(run, run->duration_ns, evidence);
+	step_message(step, step->duration_ns, evidence);
 	return 0;
 }
 
@@ -311,13 +311,13 @@ static int loopback_finish(struct run *run, struct response *r)
 static void loopback_stop(struct response *r)
 {
 	struct loopback *l = r->state;
-	struct run *run = l->run;
+	struct step *step = l->step;
 
 	/* the last event came back after all */
 	if (l->events < l->next)
 		l->events = l->next;
 	if (l->series >= 0 && l->events > l->next)
-		series_missed(&run->series[l->series], l->events - l->next);
+		series_missed(&step->series[l->series], l->events - l->next);
 }
 
 static void loopback_cleanup(struct response *r)

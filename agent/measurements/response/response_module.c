@@ -17,7 +17,6 @@
 #include "measurements/response/response.h"
 #include "methods/events.h"
 #include "methods/grid.h"
-#include "run/drain.h"
 
 /* Records for more than a second of the wildest line that the module takes. */
 #define MODULE_ROOM 32768
@@ -43,51 +42,51 @@ struct module {
 
 /* --- what can be had --- */
 
-static int module_refuses(struct run *run, const char *text, const char *remedy)
+static int module_refuses(struct step *step, const char *text, const char *remedy)
 {
-	return message_set(&run->msg, -EINVAL, remedy, "%s", text);
+	return message_set(&step->msg, -EINVAL, remedy, "%s", text);
 }
 
 /* What the module cannot do on any line. */
-static int module_check(struct run *run, const struct response *r, bool in_thread)
+static int module_check(struct step *step, const struct response *r, bool in_thread)
 {
 	int64_t delay_max_ns = in_thread ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
 
 	if (!r->line.pins.label[0])
-		return module_refuses(run,
+		return module_refuses(step,
 				      "the kernel's contexts answer on lines of a GPIO chip alone",
 				      "choose --line gpio:CHIP:OUT:IN, or --context user");
 	if (strlen(r->line.pins.label) >= sizeof(((struct rtgauge_setup *)NULL)->gpio_chip))
-		return run_skip(run, "the chip's label is too long for the kernel module",
-				"choose another chip, or --context user");
+		return step_skip(step, "the chip's label is too long for the kernel module",
+				 "choose another chip, or --context user");
 	if (r->delay_ns > delay_max_ns)
 		return module_refuses(
-			run,
+			step,
 			in_thread ? "the kernel's thread can be delayed by 4 s at most" :
 				    "the handler can be delayed by 10 ms at most: the CPU waits "
 				    "with it",
 			"choose a shorter --delay");
 	if (r->delay_every > UINT32_MAX)
-		return module_refuses(run, "the module counts answers with 32 bits",
+		return module_refuses(step, "the module counts answers with 32 bits",
 				      "choose a smaller --delay-every");
 	return 0;
 }
 
 /* A module that is older than this agent knows of no such sessions, and would call them wrong. */
-static int module_look(struct run *run)
+static int module_look(struct step *step)
 {
 	struct message why = { { 0 }, { 0 } };
 	struct rtgauge_info info;
 	int fd = events_open(&why);
 
 	if (fd < 0)
-		return run_skip(run, why.text, why.remedy);
+		return step_skip(step, why.text, why.remedy);
 	memset(&info, 0, sizeof(info));
 	ioctl(fd, RTGAUGE_INFO, &info);
 	close(fd);
 	if (info.sources < RTGAUGE_SOURCE_EXTERNAL)
-		return run_skip(run, "the kernel module is too old to answer events from outside",
-				"build and load the module that came with this agent");
+		return step_skip(step, "the kernel module is too old to answer events from outside",
+				 "build and load the module that came with this agent");
 	return 0;
 }
 
@@ -113,7 +112,7 @@ static uint32_t module_flags(const struct response *r, bool in_thread)
 	       (r->delay_every && in_thread ? RTGAUGE_SETUP_DELAY_SLEEP : 0U);
 }
 
-static void module_record(struct run *run, struct events_session *s,
+static void module_record(struct step *step, struct events_session *s,
 			  const struct rtgauge_record *record)
 {
 	struct module *m = s->state;
@@ -126,17 +125,17 @@ static void module_record(struct run *run, struct events_session *s,
 	if (entry_ns - m->block_ns >= MODULE_BLOCK_NS) {
 		m->block_ns = entry_ns;
 		if (m->wake >= 0)
-			series_time(&run->series[m->wake], entry_ns - run->start_ns);
-		series_time(&run->series[m->answer], entry_ns - run->start_ns);
+			series_time(&step->series[m->wake], entry_ns - step->start_ns);
+		series_time(&step->series[m->answer], entry_ns - step->start_ns);
 	}
 	if (m->wake >= 0)
-		series_put(&run->series[m->wake], (int64_t)record->thread_ns - entry_ns);
-	series_put(&run->series[m->answer], (int64_t)record->end_ns - entry_ns);
+		series_put(&step->series[m->wake], (int64_t)record->thread_ns - entry_ns);
+	series_put(&step->series[m->answer], (int64_t)record->end_ns - entry_ns);
 }
 
 /* The module hears the line from here on, so that whoever reads the stream's header may raise
  * events. */
-static int module_listen(struct run *run, const struct module *m)
+static int module_listen(struct step *step, const struct module *m)
 {
 	struct rtgauge_start start = { 0 };
 	struct sched_param fifo = { .sched_priority = m->response->priority };
@@ -144,18 +143,18 @@ static int module_listen(struct run *run, const struct module *m)
 	/* not by the C library: musl refuses it, as POSIX means the process */
 	if (m->in_thread && syscall(SYS_sched_setscheduler, (pid_t)m->session.setup.thread,
 				    fifo.sched_priority ? SCHED_FIFO : SCHED_OTHER, &fifo))
-		return message_set(&run->msg, -errno, "run as root",
+		return message_set(&step->msg, -errno, "run as root",
 				   "the kernel's thread cannot have priority %d: %s",
 				   fifo.sched_priority, strerror(errno));
 	if (ioctl(m->session.fd, RTGAUGE_START, &start))
-		return run_skip(run,
-				errno == EBUSY ? "the line's interrupt is in use" :
-						 "the kernel module could not start to listen",
-				"choose another line, and keep the CPUs online");
+		return step_skip(step,
+				 errno == EBUSY ? "the line's interrupt is in use" :
+						  "the kernel module could not start to listen",
+				 "choose another line, and keep the CPUs online");
 	return 0;
 }
 
-static int module_setup_outside(struct run *run, struct response *r, struct module *m)
+static int module_setup_outside(struct step *step, struct response *r, struct module *m)
 {
 	struct rtgauge_setup *setup = &m->session.setup;
 	int err;
@@ -177,15 +176,15 @@ static int module_setup_outside(struct run *run, struct response *r, struct modu
 	memcpy(setup->gpio_chip, r->line.pins.label, strlen(r->line.pins.label));
 	m->session.record = module_record;
 	m->session.state = m;
-	err = events_add(run, &m->session, r->priority);
+	err = events_add(step, &m->session, r->priority);
 	if (err)
 		return err;
 	if (m->in_thread)
-		m->wake = response_add_series(run, r, "wake-up", m->session.worker, 0);
-	m->answer = response_add_series(run, r, "answer", m->session.worker, 0);
+		m->wake = response_add_series(step, r, "wake-up", m->session.worker, 0);
+	m->answer = response_add_series(step, r, "answer", m->session.worker, 0);
 	if (m->answer < 0 || (m->in_thread && m->wake < 0))
 		return -ENOMEM;
-	return module_listen(run, m);
+	return module_listen(step, m);
 }
 
 /* --- a loopback --- */
@@ -206,24 +205,24 @@ static int64_t module_handler_to_thread(const struct rtgauge_record *record)
 }
 
 /* It raises the line, and lets it fall half an interval later. */
-static int module_check_loopback(struct run *run, struct response *r)
+static int module_check_loopback(struct step *step, struct response *r)
 {
-	if (r->line.how.edge != LINE_RISING && option_get(&run->options, "edge")->given)
-		return module_refuses(run, "the kernel module raises the line: its edge is rising",
+	if (r->line.how.edge != LINE_RISING && option_get(&step->options, "edge")->given)
+		return module_refuses(step, "the kernel module raises the line: its edge is rising",
 				      "leave --edge out, or choose --context user");
 	if (r->line.how.active_low || r->line.how.bias || r->line.how.debounce_ns)
-		return module_refuses(run,
+		return module_refuses(step,
 				      "on a loopback the kernel module takes the line as it is",
 				      "leave --active-low, --bias and --debounce out, or choose "
 				      "--context user");
 	if (r->interval_ns < MODULE_INTERVAL_MIN_NS)
-		return module_refuses(run, "the kernel module raises a line every 100 us at most",
+		return module_refuses(step, "the kernel module raises a line every 100 us at most",
 				      "choose a longer --interval");
 	snprintf(r->edge, sizeof(r->edge), "rising");
-	return option_effective(&run->options, "edge", "rising");
+	return option_effective(&step->options, "edge", "rising");
 }
 
-static int module_default_samples(struct run *run, struct response *r)
+static int module_default_samples(struct step *step, struct response *r)
 {
 	char text[16];
 
@@ -231,7 +230,7 @@ static int module_default_samples(struct run *run, struct response *r)
 		return 0;
 	r->samples = RESPONSE_DEFAULT_EVENTS;
 	snprintf(text, sizeof(text), "%d", RESPONSE_DEFAULT_EVENTS);
-	return option_effective(&run->options, "samples", text);
+	return option_effective(&step->options, "samples", text);
 }
 
 static struct grid module_grid(const struct response *r, int series, int dither)
@@ -244,20 +243,20 @@ static struct grid module_grid(const struct response *r, int series, int dither)
 	};
 }
 
-static int module_add_loopback(struct run *run, struct response *r, struct module *m)
+static int module_add_loopback(struct step *step, struct response *r, struct module *m)
 {
 	struct events_session *s = &m->session;
 	int dither = -1;
 
-	m->answer = response_add_series(run, r, "response", s->worker, r->interval_ns);
+	m->answer = response_add_series(step, r, "response", s->worker, r->interval_ns);
 	if (m->answer >= 0 && r->dither)
-		dither = response_add_series(run, r, "dither", s->worker, r->interval_ns);
+		dither = response_add_series(step, r, "dither", s->worker, r->interval_ns);
 	if (m->answer >= 0 && m->in_thread)
-		m->wake = response_add_series(run, r, "wake-up", s->worker, r->interval_ns);
+		m->wake = response_add_series(step, r, "wake-up", s->worker, r->interval_ns);
 	if (m->answer < 0 || (r->dither && dither < 0) || (m->in_thread && m->wake < 0))
 		return -ENOMEM;
 	if (dither >= 0)
-		run->series[dither].info.companion = m->answer;
+		step->series[dither].info.companion = m->answer;
 	s->grid[MODULE_RESPONSE] = module_grid(r, m->answer, dither);
 	s->grid[MODULE_WAKE] = module_grid(r, m->wake, -1);
 	s->value[MODULE_RESPONSE] = m->in_thread ? module_raised_to_thread :
@@ -266,13 +265,13 @@ static int module_add_loopback(struct run *run, struct response *r, struct modul
 	return 0;
 }
 
-static int module_setup_loopback(struct run *run, struct response *r, struct module *m)
+static int module_setup_loopback(struct step *step, struct response *r, struct module *m)
 {
 	struct rtgauge_setup *setup = &m->session.setup;
-	int err = module_check_loopback(run, r);
+	int err = module_check_loopback(step, r);
 
 	if (!err)
-		err = module_default_samples(run, r);
+		err = module_default_samples(step, r);
 	if (err)
 		return err;
 	*setup = (struct rtgauge_setup){
@@ -289,19 +288,19 @@ static int module_setup_loopback(struct run *run, struct response *r, struct mod
 		.gpio_input = r->line.pins.input,
 	};
 	memcpy(setup->gpio_chip, r->line.pins.label, strlen(r->line.pins.label));
-	err = events_add(run, &m->session, r->priority);
-	return err ? err : module_add_loopback(run, r, m);
+	err = events_add(step, &m->session, r->priority);
+	return err ? err : module_add_loopback(step, r, m);
 }
 
 /* --- the way's functions --- */
 
-static int module_setup(struct run *run, struct response *r)
+static int module_setup(struct step *step, struct response *r)
 {
 	struct module *m = calloc(1, sizeof(*m));
 	int err;
 
 	if (!m)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	r->state = m;
 	m->response = r;
 	m->in_thread = !strcmp(r->context, "kernel");
@@ -309,29 +308,29 @@ static int module_setup(struct run *run, struct response *r)
 	m->session.fd = -1;
 	for (int i = 0; i < EVENTS_GRIDS; i++)
 		m->session.grid[i].series = m->session.grid[i].dither = -1;
-	err = module_check(run, r, m->in_thread);
+	err = module_check(step, r, m->in_thread);
 	if (!err)
-		err = module_look(run);
+		err = module_look(step);
 	if (err)
 		return err;
-	return r->line.kind->loops ? module_setup_loopback(run, r, m) :
-				     module_setup_outside(run, r, m);
+	return r->line.kind->loops ? module_setup_loopback(step, r, m) :
+				     module_setup_outside(step, r, m);
 }
 
-static int module_start(struct run *run, struct response *r)
+static int module_start(struct step *step, struct response *r)
 {
 	struct module *m = r->state;
 
-	return r->line.kind->loops ? events_start(run, &m->session, run_first_due_ns(run)) : 0;
+	return r->line.kind->loops ? events_start(step, &m->session, step_first_due_ns(step)) : 0;
 }
 
-static void module_collect(struct run *run, struct response *r)
+static void module_collect(struct step *step, struct response *r)
 {
 	struct module *m = r->state;
 
 	if (!r->line.kind->loops)
-		response_end_in_time(run, r);
-	events_collect(run, &m->session, 1);
+		response_end_in_time(step, r);
+	events_collect(step, &m->session, 1);
 }
 
 static void module_stop(struct response *r)
@@ -343,7 +342,7 @@ static void module_stop(struct response *r)
 			   !ioctl(m->session.fd, RTGAUGE_STATUS, &m->status);
 }
 
-static void module_finish_loopback(struct run *run, struct response *r, const struct module *m)
+static void module_finish_loopback(struct step *step, struct response *r, const struct module *m)
 {
 	int64_t came = m->session.grid[MODULE_RESPONSE].count;
 	int64_t open = r->seen + (int64_t)m->status.missed - came;
@@ -357,15 +356,15 @@ static void module_finish_loopback(struct run *run, struct response *r, const st
 	else
 		snprintf(evidence, sizeof(evidence), "all of %lld events came back",
 			 (long long)came);
-	run_verdict(run, "every-event-answered",
-		    open > 0 ? "fail" :
-		    came     ? "pass" :
-			       "inconclusive",
-		    evidence,
-		    "see that the output is wired to the input, and raise events less often");
+	step_verdict(step, "every-event-answered",
+		     open > 0 ? "fail" :
+		     came     ? "pass" :
+				"inconclusive",
+		     evidence,
+		     "see that the output is wired to the input, and raise events less often");
 }
 
-static int module_finish(struct run *run, struct response *r)
+static int module_finish(struct step *step, struct response *r)
 {
 	struct module *m = r->state;
 	char text[160];
@@ -375,7 +374,7 @@ static int module_finish(struct run *run, struct response *r)
 	r->seen = (int64_t)m->status.events;
 	r->lost = (int64_t)m->status.lost;
 	if (r->line.kind->loops) {
-		module_finish_loopback(run, r, m);
+		module_finish_loopback(step, r, m);
 		return 0;
 	}
 	r->repeated = (int64_t)m->status.missed;
@@ -386,7 +385,7 @@ static int module_finish(struct run *run, struct response *r)
 		return 0;
 	snprintf(text, sizeof(text), "%llu events came before the one before was answered",
 		 (unsigned long long)m->status.thread_missed);
-	drain_message(run, run->duration_ns, text);
+	step_message(step, step->duration_ns, text);
 	return 0;
 }
 

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "measurements/response/response.h"
-#include "run/drain.h"
 
 /* Events that follow the last answer so closely, and so many of them, leave nobody else any time: then
  * the thread pauses, and what the kernel has no room for meanwhile is counted as lost. */
@@ -33,13 +32,13 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 {
 	struct response_thread *t = worker->state;
 	struct response *r = t->response;
-	struct run *run = worker->run;
-	struct series *wake = stamped ? &run->series[t->wake] : NULL;
-	struct series *answer = &run->series[t->answer];
+	struct step *step = worker->step;
+	struct series *wake = stamped ? &step->series[t->wake] : NULL;
+	struct series *answer = &step->series[t->answer];
 	int64_t before_ns = 0, block_ns = 0, until_delay = r->delay_every;
 	int output = 0, last = -1, close = 0;
 
-	while (!run_stopped(run)) {
+	while (!step_stopped(step)) {
 		struct line_event event;
 		int64_t after_ns;
 		int got = line_wait(&r->line, LINE_FOREVER, &event);
@@ -52,7 +51,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 			return;
 		}
 		if (delays && --until_delay == 0) {
-			run_sleep_until(run, clock_now_ns(CLOCK_MONOTONIC) + r->delay_ns);
+			step_sleep_until(step, clock_now_ns(CLOCK_MONOTONIC) + r->delay_ns);
 			until_delay = r->delay_every;
 		}
 		output = r->toggles ? !output : event.level;
@@ -71,8 +70,8 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 		if (event.seen_ns - block_ns >= RESPONSE_BLOCK_NS) {
 			block_ns = event.seen_ns;
 			if (stamped)
-				series_time(wake, block_ns - run->start_ns);
-			series_time(answer, block_ns - run->start_ns);
+				series_time(wake, block_ns - step->start_ns);
+			series_time(answer, block_ns - step->start_ns);
 		}
 		if (stamped) {
 			series_put(wake, event.seen_ns - event.stamp_ns);
@@ -83,7 +82,7 @@ static inline __attribute__((always_inline)) void response_answer(struct worker 
 		close = event.seen_ns - before_ns < RESPONSE_CLOSE_NS ? close + 1 : 0;
 		before_ns = after_ns;
 		if (__builtin_expect(close == RESPONSE_CLOSE_MAX, 0)) {
-			run_sleep_until(run, clock_now_ns(CLOCK_MONOTONIC) + RESPONSE_PAUSE_NS);
+			step_sleep_until(step, clock_now_ns(CLOCK_MONOTONIC) + RESPONSE_PAUSE_NS);
 			t->pauses++;
 			close = 0;
 		}
@@ -112,44 +111,45 @@ static void response_loop_unstamped_delayed(struct worker *worker)
 	response_answer(worker, false, true);
 }
 
-static int response_user_setup(struct run *run, struct response *r)
+static int response_user_setup(struct step *step, struct response *r)
 {
 	bool stamped = r->line.kind->stamps;
 	struct response_thread *t = calloc(1, sizeof(*t));
 	int worker, err;
 
 	if (!t)
-		return message_set(&run->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	r->state = t;
 	t->response = r;
 	t->wake = -1;
-	err = line_open(&r->line, &run->msg);
+	err = line_open(&r->line, &step->msg);
 	if (err)
-		return err == -ENODEV ? RUN_SKIPPED : err;
+		return err == -ENODEV ? STEP_SKIPPED : err;
 	if (stamped)
-		worker = run_add_worker(run, r->delay_every ? response_loop_delayed : response_loop,
-					t, r->cpu, r->priority);
+		worker = step_add_worker(step,
+					 r->delay_every ? response_loop_delayed : response_loop, t,
+					 r->cpu, r->priority);
 	else
-		worker = run_add_worker(run,
-					r->delay_every ? response_loop_unstamped_delayed :
-							 response_loop_unstamped,
-					t, r->cpu, r->priority);
+		worker = step_add_worker(step,
+					 r->delay_every ? response_loop_unstamped_delayed :
+							  response_loop_unstamped,
+					 t, r->cpu, r->priority);
 	if (worker < 0)
 		return worker;
 	if (stamped)
-		t->wake = response_add_series(run, r, "wake-up", worker, 0);
+		t->wake = response_add_series(step, r, "wake-up", worker, 0);
 	if (stamped && t->wake < 0)
 		return t->wake;
-	t->answer = response_add_series(run, r, stamped ? "answer" : "turn-around", worker, 0);
+	t->answer = response_add_series(step, r, stamped ? "answer" : "turn-around", worker, 0);
 	return t->answer < 0 ? t->answer : 0;
 }
 
-static void response_user_collect(struct run *run, struct response *r)
+static void response_user_collect(struct step *step, struct response *r)
 {
-	response_end_in_time(run, r);
+	response_end_in_time(step, r);
 }
 
-static int response_user_finish(struct run *run, struct response *r)
+static int response_user_finish(struct step *step, struct response *r)
 {
 	const struct response_thread *t = r->state;
 	char text[160];
@@ -159,13 +159,13 @@ static int response_user_finish(struct run *run, struct response *r)
 			 "events came faster than they can be answered: %lld pauses of 1 ms were "
 			 "made",
 			 (long long)t->pauses);
-		drain_message(run, run->duration_ns, text);
+		step_message(step, step->duration_ns, text);
 	}
 	if (r->line.foreign) {
 		snprintf(text, sizeof(text),
 			 "%lld times something came on the line that was no event",
 			 (long long)r->line.foreign);
-		drain_message(run, run->duration_ns, text);
+		step_message(step, step->duration_ns, text);
 	}
 	return 0;
 }

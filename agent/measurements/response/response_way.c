@@ -5,7 +5,7 @@
 
 #define RESPONSE_RING 16384
 
-int response_add_series(struct run *run, const struct response *r, const char *name, int thread,
+int response_add_series(struct step *step, const struct response *r, const char *name, int thread,
 			int64_t interval_ns)
 {
 	struct series_info info = {
@@ -21,13 +21,13 @@ int response_add_series(struct run *run, const struct response *r, const char *n
 			    { r->delayed[0] ? "delayed" : NULL, r->delayed } },
 	};
 
-	return run_add_series(run, &info, RESPONSE_RING);
+	return step_add_series(step, &info, RESPONSE_RING);
 }
 
-void response_end_in_time(struct run *run, const struct response *r)
+void response_end_in_time(struct step *step, const struct response *r)
 {
-	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC) - run->start_ns;
+	int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC) - step->start_ns;
 
-	if (r->for_ns != INT64_MAX && now_ns - run->gate_ns >= r->for_ns)
-		atomic_store_release(&run->stop, RUN_STOP);
+	if (r->for_ns != INT64_MAX && now_ns - step->gate_ns >= r->for_ns)
+		atomic_store_release(&step->stop, STEP_STOP);
 }

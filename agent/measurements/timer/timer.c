@@ -128,7 +128,7 @@ struct timer_state {
 /* --- methods --- */
 
 /* What is left of the methods asked for, as the option's value in effect. 0 or -errno. */
-static int timer_methods_effective(struct run *run, const struct timer_state *state)
+static int timer_methods_effective(struct step *step, const struct timer_state *state)
 {
 	char text[128] = "";
 	size_t used = 0;
@@ -137,13 +137,13 @@ static int timer_methods_effective(struct run *run, const struct timer_state *st
 		if (!state->refused[i].text[0])
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 						 used ? "," : "", state->methods[i]->name);
-	return option_effective(&run->options, "method", text);
+	return option_effective(&step->options, "method", text);
 }
 
 /* Go on without a method, if others are left; else the measurement is skipped. */
-static int timer_skip(struct run *run, int number, const char *remedy, const char *reason)
+static int timer_skip(struct step *step, int number, const char *remedy, const char *reason)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 	int left = 0;
 
 	message_set(&state->refused[number], 0, remedy, "%s: %s", state->methods[number]->name,
@@ -151,38 +151,38 @@ static int timer_skip(struct run *run, int number, const char *remedy, const cha
 	for (int i = 0; i < state->method_count; i++)
 		left += !state->refused[i].text[0];
 	if (!left)
-		return run_skip(run, state->refused[number].text, state->refused[number].remedy);
-	return timer_methods_effective(run, state);
+		return step_skip(step, state->refused[number].text, state->refused[number].remedy);
+	return timer_methods_effective(step, state);
 }
 
 /* The intervals that a method cannot have. */
-static int timer_check_interval(struct run *run, int number, int64_t interval_ns)
+static int timer_check_interval(struct step *step, int number, int64_t interval_ns)
 {
-	const struct timer_state *state = run->state;
+	const struct timer_state *state = step->state;
 	const char *name = state->methods[number]->name;
-	int64_t per_cpu = option_number(&run->options, "threads");
+	int64_t per_cpu = option_number(&step->options, "threads");
 
 	if (!strcmp(name, "deadline") && interval_ns < TIMER_DEADLINE_MIN_NS)
-		return timer_skip(run, number, "give an interval of 100us or more",
+		return timer_skip(step, number, "give an interval of 100us or more",
 				  "the kernel's shortest period of a reservation is 100 us");
 	if (!strcmp(name, "deadline") &&
 	    timer_reserved_ns(interval_ns, per_cpu) < TIMER_RESERVED_MIN_NS)
-		return timer_skip(run, number, "give a longer interval, or fewer threads",
+		return timer_skip(step, number, "give a longer interval, or fewer threads",
 				  "below a share of 40 us its threads would hold themselves up");
 	if (!strcmp(name, "itimer") && interval_ns % TIMER_ITIMER_STEP_NS)
-		return timer_skip(run, number, "give an interval of whole microseconds",
+		return timer_skip(step, number, "give an interval of whole microseconds",
 				  "setitimer() knows whole microseconds only");
 	return 0;
 }
 
-static int timer_choose_methods(struct run *run, struct timer_state *state)
+static int timer_choose_methods(struct step *step, struct timer_state *state)
 {
-	int64_t interval_ns = option_number(&run->options, "interval");
-	const char *text = option_text(&run->options, "method");
-	const char *values = option_get(&run->options, "method")->info->values;
+	int64_t interval_ns = option_number(&step->options, "interval");
+	const char *text = option_text(&step->options, "method");
+	const char *values = option_get(&step->options, "method")->info->values;
 	int err = 0;
 
-	state->method_count = (int)option_number(&run->options, "method");
+	state->method_count = (int)option_number(&step->options, "method");
 	for (int i = 0; i < state->method_count; i++) {
 		size_t size = strcspn(text, ",");
 
@@ -190,15 +190,15 @@ static int timer_choose_methods(struct run *run, struct timer_state *state)
 		text += size + 1;
 	}
 	for (int i = 0; i < state->method_count && !err; i++)
-		err = timer_check_interval(run, i, interval_ns);
+		err = timer_check_interval(step, i, interval_ns);
 	return err;
 }
 
 /* What a worker's prepare() was refused; the method goes, also where it was granted elsewhere. */
-static int timer_refused(struct run *run, const struct worker *worker)
+static int timer_refused(struct step *step, const struct worker *worker)
 {
 	const struct timer_thread *t = worker->state;
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 	char reason[128];
 	int number = 0;
 
@@ -208,39 +208,39 @@ static int timer_refused(struct run *run, const struct worker *worker)
 		 strerror(-worker->refused));
 	for (int i = 0; i < state->count; i++)
 		if (state->threads[i].method == t->method)
-			run->workers[i].refused = worker->refused;
-	return timer_skip(run, number, t->method->remedy, reason);
+			step->workers[i].refused = worker->refused;
+	return timer_skip(step, number, t->method->remedy, reason);
 }
 
 /* --- set-up --- */
 
-static int timer_add_thread(struct run *run, struct timer_thread *t, int cpu, int number, int all)
+static int timer_add_thread(struct step *step, struct timer_thread *t, int cpu, int number, int all)
 {
 	const struct timer_method *method = t->method;
 	int worker, err;
 
 	cpu = method->unpinned ? -1 : cpu;
-	worker = run_add_worker(run, t->dither >= 0 ? method->dithered : method->loop, t, cpu,
-				method->unpinned ? 0 :
-						   (int)option_number(&run->options, "priority"));
+	worker = step_add_worker(step, t->dither >= 0 ? method->dithered : method->loop, t, cpu,
+				 method->unpinned ? 0 :
+						    (int)option_number(&step->options, "priority"));
 	if (worker < 0)
 		return worker;
-	run->workers[worker].prepare = method->prepare;
-	run->workers[worker].process = method->process;
+	step->workers[worker].prepare = method->prepare;
+	step->workers[worker].process = method->process;
 	/* threads are due one after the other, evenly over the period */
-	err = timer_add_series(run, "user", method->name, cpu, worker, t,
+	err = timer_add_series(step, "user", method->name, cpu, worker, t,
 			       t->interval_ns / all * number, &t->latency, &t->dither);
 	return err;
 }
 
 /* Whether it is wanted; which methods it is done with is their own affair. */
-static int timer_wants_dither(struct run *run, const struct timer_state *state, bool *dithered)
+static int timer_wants_dither(struct step *step, const struct timer_state *state, bool *dithered)
 {
-	const char *asked = option_text(&run->options, "dither");
-	int64_t for_ns = option_number(&run->options, "for");
-	int64_t samples = option_number(&run->options, "samples");
+	const char *asked = option_text(&step->options, "dither");
+	int64_t for_ns = option_number(&step->options, "for");
+	int64_t samples = option_number(&step->options, "samples");
 	/* so many periods are longer than that, whatever else ends the run */
-	int64_t many = TIMER_DITHER_AUTO_NS / option_number(&run->options, "interval");
+	int64_t many = TIMER_DITHER_AUTO_NS / option_number(&step->options, "interval");
 	bool is_long = (!for_ns || for_ns > TIMER_DITHER_AUTO_NS) && (!samples || samples > many);
 	bool possible = false;
 
@@ -248,20 +248,20 @@ static int timer_wants_dither(struct run *run, const struct timer_state *state, 
 		if (state->methods[i]->dithered)
 			possible = true;
 		else if (!strcmp(asked, "yes"))
-			return message_set(&run->msg, -EINVAL,
+			return message_set(&step->msg, -EINVAL,
 					   "leave it at auto: it is used where it can be",
 					   "the due times of %s cannot be moved by dither",
 					   state->methods[i]->name);
 	}
 	*dithered = possible && (!strcmp(asked, "yes") || (!strcmp(asked, "auto") && is_long));
-	return option_effective(&run->options, "dither", *dithered ? "yes" : "no");
+	return option_effective(&step->options, "dither", *dithered ? "yes" : "no");
 }
 
 /* One method's threads on all CPUs. */
-static int timer_add_method(struct run *run, const struct timer_method *method,
+static int timer_add_method(struct step *step, const struct timer_method *method,
 			    const struct cpulist *cpus, const struct timer_thread *common, int all)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
 		for (int i = 0; i < common->per_cpu; i++) {
@@ -272,7 +272,7 @@ static int timer_add_method(struct run *run, const struct timer_method *method,
 			*t = *common;
 			t->method = method;
 			t->dither = common->dither >= 0 && method->dithered ? 0 : -1;
-			err = timer_add_thread(run, t, cpu, number, all);
+			err = timer_add_thread(step, t, cpu, number, all);
 			if (err)
 				return err;
 		}
@@ -285,9 +285,9 @@ static int timer_add_method(struct run *run, const struct timer_method *method,
 static const char *const timer_context_words = "irq kernel user";
 
 /* Those asked for, as a mask. */
-static unsigned int timer_contexts_asked(const struct run *run)
+static unsigned int timer_contexts_asked(const struct step *step)
 {
-	const char *text = option_text(&run->options, "context");
+	const char *text = option_text(&step->options, "context");
 	unsigned int mask = 0;
 
 	while (*text) {
@@ -299,7 +299,7 @@ static unsigned int timer_contexts_asked(const struct run *run)
 	return mask;
 }
 
-static int timer_contexts_effective(struct run *run, unsigned int mask, const char *method)
+static int timer_contexts_effective(struct step *step, unsigned int mask, const char *method)
 {
 	char text[64] = "";
 	size_t used = 0;
@@ -309,35 +309,35 @@ static int timer_contexts_effective(struct run *run, unsigned int mask, const ch
 		if (mask & 1U << i)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 						 used ? "," : "", timer_contexts[i]);
-	err = option_effective(&run->options, "context", text);
+	err = option_effective(&step->options, "context", text);
 	if (err || !method)
 		return err;
 	snprintf(text, sizeof(text), "%s%s%s", method, mask & TIMER_USER ? "," : "",
-		 mask & TIMER_USER ? option_text(&run->options, "method") : "");
-	return option_effective(&run->options, "method", text);
+		 mask & TIMER_USER ? option_text(&step->options, "method") : "");
+	return option_effective(&step->options, "method", text);
 }
 
 /* What the contexts of the kernel do not have. */
-static int timer_check_kernel(struct run *run)
+static int timer_check_kernel(struct step *step)
 {
-	if (option_get(&run->options, "method")->given)
-		return message_set(&run->msg, -EINVAL,
+	if (option_get(&step->options, "method")->given)
+		return message_set(&step->msg, -EINVAL,
 				   "leave --method out, or measure --context user alone",
 				   "--method is how a thread of user space waits by itself; beside "
 				   "contexts irq and kernel it has no say");
-	if (option_number(&run->options, "threads") > 1)
-		return message_set(&run->msg, -EINVAL,
+	if (option_number(&step->options, "threads") > 1)
+		return message_set(&step->msg, -EINVAL,
 				   "leave --threads out, or measure --context user alone",
 				   "contexts irq and kernel have one timer on each CPU");
 	return 0;
 }
 
-/* The module, else the tracer, else none: RUN_SKIPPED if nothing is left to be measured. */
-static int timer_choose_backend(struct run *run, struct timer_state *state, unsigned int contexts)
+/* The module, else the tracer, else none: STEP_SKIPPED if nothing is left to be measured. */
+static int timer_choose_backend(struct step *step, struct timer_state *state, unsigned int contexts)
 {
 	static const struct timer_backend *const backends[] = { &timer_module, &timer_tracer };
 	struct timer_kernel *kernel = &state->kernel;
-	const struct option_value *dither = option_get(&run->options, "dither");
+	const struct option_value *dither = option_get(&step->options, "dither");
 	bool dithered = dither->given && !strcmp(dither->asked, "yes");
 	struct message why[2] = { 0 };
 
@@ -350,18 +350,18 @@ static int timer_choose_backend(struct run *run, struct timer_state *state, unsi
 		kernel->common = &state->common;
 		/* only the user's own methods have it beside the tracer */
 		if (!kernel->backend->user && !(contexts & TIMER_USER))
-			return option_effective(&run->options, "dither", "no");
+			return option_effective(&step->options, "dither", "no");
 		return 0;
 	}
 	message_set(&state->no_kernel, 0, why[0].remedy, "contexts irq and kernel: %s; %s",
 		    why[0].text, why[1].text);
 	if (!(contexts & TIMER_USER))
-		return run_skip(run, state->no_kernel.text, state->no_kernel.remedy);
-	return timer_contexts_effective(run, TIMER_USER, NULL);
+		return step_skip(step, state->no_kernel.text, state->no_kernel.remedy);
+	return timer_contexts_effective(step, TIMER_USER, NULL);
 }
 
 /* The contexts of the kernel, and the user's that shares the module's timer. */
-static int timer_add_kernel(struct run *run, struct timer_state *state, unsigned int contexts,
+static int timer_add_kernel(struct step *step, struct timer_state *state, unsigned int contexts,
 			    const struct cpulist *cpus, int all)
 {
 	const struct timer_backend *backend = state->kernel.backend;
@@ -370,19 +370,19 @@ static int timer_add_kernel(struct run *run, struct timer_state *state, unsigned
 
 	state->kernel.cpus = cpus;
 	state->kernel.all = all;
-	err = backend->setup(run, &state->kernel);
+	err = backend->setup(step, &state->kernel);
 	if (err)
 		return err;
 	if (backend->user)
-		err = option_effective(&run->options, "method", method);
-	return err ?: timer_contexts_effective(run, contexts, backend->user ? NULL : method);
+		err = option_effective(&step->options, "method", method);
+	return err ?: timer_contexts_effective(step, contexts, backend->user ? NULL : method);
 }
 
 /* --- the frame's functions --- */
 
 /* The user's threads, each waiting by itself. */
-static int timer_add_methods(struct run *run, struct timer_state *state, const struct cpulist *cpus,
-			     int all)
+static int timer_add_methods(struct step *step, struct timer_state *state,
+			     const struct cpulist *cpus, int all)
 {
 	int err = 0;
 
@@ -391,13 +391,13 @@ static int timer_add_methods(struct run *run, struct timer_state *state, const s
 		return -ENOMEM;
 	for (int i = 0; !err && i < state->method_count; i++)
 		if (!state->refused[i].text[0])
-			err = timer_add_method(run, state->methods[i], cpus, &state->common, all);
+			err = timer_add_method(step, state->methods[i], cpus, &state->common, all);
 	return err;
 }
 
-static void timer_read_common(const struct run *run, struct timer_thread *common)
+static void timer_read_common(const struct step *step, struct timer_thread *common)
 {
-	const struct option_set *options = &run->options;
+	const struct option_set *options = &step->options;
 	int64_t samples = option_number(options, "samples");
 	int64_t limit_ns = option_number(options, "stop-above");
 
@@ -422,97 +422,97 @@ static int timer_count(const struct timer_state *state, const struct cpulist *cp
 	return all * cpulist_count(cpus);
 }
 
-static int timer_setup_state(struct run *run, struct timer_state *state)
+static int timer_setup_state(struct step *step, struct timer_state *state)
 {
 	struct timer_thread *common = &state->common;
-	unsigned int contexts = timer_contexts_asked(run);
+	unsigned int contexts = timer_contexts_asked(step);
 	bool dithered = false;
 	struct cpulist cpus;
 	int all = 0, err;
 
-	timer_read_common(run, common);
-	err = run_cpus(run, &cpus);
+	timer_read_common(step, common);
+	err = step_cpus(step, &cpus);
 	if (!err && common->for_ns && common->for_ns < common->interval_ns)
-		return message_set(&run->msg, -EINVAL,
+		return message_set(&step->msg, -EINVAL,
 				   "measure for longer, or at a shorter interval",
 				   "not one period of %lld ns is due in %lld ns",
 				   (long long)common->interval_ns, (long long)common->for_ns);
 	if (!err && (contexts & ~(unsigned int)TIMER_USER))
-		err = timer_check_kernel(run);
+		err = timer_check_kernel(step);
 	if (!err)
-		err = timer_choose_methods(run, state);
+		err = timer_choose_methods(step, state);
 	if (!err)
-		err = timer_wants_dither(run, state, &dithered);
+		err = timer_wants_dither(step, state, &dithered);
 	common->dither = dithered ? 0 : -1;
 	if (!err && (contexts & ~(unsigned int)TIMER_USER))
-		err = timer_choose_backend(run, state, contexts);
+		err = timer_choose_backend(step, state, contexts);
 	if (!err)
 		all = timer_count(state, &cpus, contexts);
 	if (!err && (contexts & TIMER_USER & ~state->kernel.contexts))
-		err = timer_add_methods(run, state, &cpus, all);
+		err = timer_add_methods(step, state, &cpus, all);
 	if (!err && state->kernel.backend)
-		err = timer_add_kernel(run, state, contexts, &cpus, all);
+		err = timer_add_kernel(step, state, contexts, &cpus, all);
 	if (err == -ENOMEM)
-		message_set(&run->msg, err, "measure fewer CPUs or threads",
+		message_set(&step->msg, err, "measure fewer CPUs or threads",
 			    "no memory for %d threads", all);
 	return err;
 }
 
-static int timer_setup(struct run *run)
+static int timer_setup(struct step *step)
 {
-	run->state = calloc(1, sizeof(struct timer_state));
-	return run->state ? timer_setup_state(run, run->state) : -ENOMEM;
+	step->state = calloc(1, sizeof(struct timer_state));
+	return step->state ? timer_setup_state(step, step->state) : -ENOMEM;
 }
 
-static int timer_configure(struct run *run)
+static int timer_configure(struct step *step)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 	const struct timer_backend *backend = state->kernel.backend;
 
-	return backend && backend->configure ? backend->configure(run, &state->kernel) : 0;
+	return backend && backend->configure ? backend->configure(step, &state->kernel) : 0;
 }
 
-static int timer_start(struct run *run)
+static int timer_start(struct step *step)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 
-	return state->kernel.backend ? state->kernel.backend->start(run, &state->kernel) : 0;
+	return state->kernel.backend ? state->kernel.backend->start(step, &state->kernel) : 0;
 }
 
-static void timer_collect(struct run *run)
+static void timer_collect(struct step *step)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 
 	if (state->kernel.backend)
-		state->kernel.backend->collect(run, &state->kernel);
+		state->kernel.backend->collect(step, &state->kernel);
 }
 
-static void timer_stop(struct run *run)
+static void timer_stop(struct step *step)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 
 	if (state->kernel.backend && state->kernel.backend->stop)
 		state->kernel.backend->stop(&state->kernel);
 }
 
 /* The methods and contexts that were not measured while others were. */
-static int timer_finish(struct run *run)
+static int timer_finish(struct step *step)
 {
-	const struct timer_state *state = run->state;
+	const struct timer_state *state = step->state;
 
 	for (int i = 0; i < state->method_count; i++)
 		if (state->refused[i].text[0])
-			run_verdict(run, TIMER_ALL_MEASURED, "skipped", state->refused[i].text,
-				    state->refused[i].remedy);
+			step_verdict(step, TIMER_ALL_MEASURED, "skipped", state->refused[i].text,
+				     state->refused[i].remedy);
 	if (state->no_kernel.text[0])
-		run_verdict(run, TIMER_ALL_CONTEXTS, "skipped", state->no_kernel.text,
-			    state->no_kernel.remedy);
+		step_verdict(step, TIMER_ALL_CONTEXTS, "skipped", state->no_kernel.text,
+			     state->no_kernel.remedy);
 	return 0;
 }
 
-static void timer_cleanup(struct run *run)
+static void timer_cleanup(struct step *step)
 {
-	struct timer_state *state = run->state;
+	struct timer_state *state = step->state;
 
 	if (state->kernel.backend)
 		state->kernel.backend->cleanup(&state->kernel);

@@ -18,7 +18,7 @@ int timer_fd_prepare(struct worker *worker)
 }
 
 /* How often it has expired since the last time; 0: the run is to stop. */
-static inline int64_t timer_fd_read(const struct timer_thread *t, const struct run *run,
+static inline int64_t timer_fd_read(const struct timer_thread *t, const struct step *step,
 				    const struct timespec *due, struct timespec *now)
 {
 	uint64_t expired;
@@ -28,14 +28,14 @@ static inline int64_t timer_fd_read(const struct timer_thread *t, const struct r
 	do {
 		got = read(t->fd, &expired, sizeof(expired));
 		clock_gettime(CLOCK_MONOTONIC, now);
-	} while (got < 0 && errno == EINTR && !run_stopped(run));
+	} while (got < 0 && errno == EINTR && !step_stopped(step));
 	return got < 0 ? 0 : (int64_t)expired;
 }
 
 void timer_fd_loop(struct worker *worker)
 {
 	const struct timer_thread *t = worker->state;
-	const struct itimerspec grid = { .it_value = timer_first_due(worker->run, t),
+	const struct itimerspec grid = { .it_value = timer_first_due(worker->step, t),
 					 .it_interval = clock_from_ns(t->interval_ns) };
 
 	timerfd_settime(t->fd, TFD_TIMER_ABSTIME, &grid, NULL);
@@ -43,14 +43,14 @@ void timer_fd_loop(struct worker *worker)
 	close(t->fd);
 }
 
-static inline bool timer_fd_once(const struct timer_thread *t, const struct run *run,
+static inline bool timer_fd_once(const struct timer_thread *t, const struct step *step,
 				 const struct timespec *due, int64_t *now_ns)
 {
 	const struct itimerspec once = { .it_value = *due };
 	struct timespec now;
 
 	timerfd_settime(t->fd, TFD_TIMER_ABSTIME, &once, NULL);
-	if (!timer_fd_read(t, run, due, &now))
+	if (!timer_fd_read(t, step, due, &now))
 		return false;
 	*now_ns = clock_to_ns(&now);
 	return true;

@@ -6,7 +6,7 @@
 #define TIMER_RING_SECONDS 4
 #define TIMER_RING_MAX (1 << 17)
 
-int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
+int64_t timer_missed(struct step *step, struct series *latency, int64_t missed, int64_t periods,
 		     int64_t samples, const struct timespec *now)
 {
 	/* periods after the end are not due any more */
@@ -16,12 +16,12 @@ int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, in
 		missed = periods;
 	if (missed)
 		series_missed(latency, missed);
-	return run_starved(run, clock_to_ns(now)) ? -1 : missed;
+	return step_starved(step, clock_to_ns(now)) ? -1 : missed;
 }
 
-int timer_add_series(struct run *run, const char *context, const char *method, int cpu, int thread,
-		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
-		     int *dither)
+int timer_add_series(struct step *step, const char *context, const char *method, int cpu,
+		     int thread, const struct timer_thread *common, int64_t first_due_ns,
+		     int *latency, int *dither)
 {
 	int64_t words = TIMER_RING_MAX;
 	bool dithered = common->dither >= 0; /* @dither may be that very field */
@@ -42,11 +42,11 @@ int timer_add_series(struct run *run, const char *context, const char *method, i
 	if (TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64 < words)
 		words = TIMER_RING_SECONDS * NSEC_PER_SEC / common->interval_ns + 64;
 	*dither = -1;
-	*latency = run_add_series(run, &info, (size_t)words);
+	*latency = step_add_series(step, &info, (size_t)words);
 	if (*latency < 0 || !dithered)
 		return *latency < 0 ? *latency : 0;
 	info.name = "dither";
 	info.companion = *latency;
-	*dither = run_add_series(run, &info, (size_t)words);
+	*dither = step_add_series(step, &info, (size_t)words);
 	return *dither < 0 ? *dither : 0;
 }

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "methods/grid.h"
-#include "run/run.h"
+#include "run/step.h"
 
 struct timer_kernel;
 
@@ -82,7 +82,7 @@ static inline int64_t timer_reserved_ns(int64_t interval_ns, int64_t per_cpu)
 
 /* Off the fast path: @missed grid points went by, of which @periods were left. How many of them
  * were due; -1: the loop is to end. */
-int64_t timer_missed(struct run *run, struct series *latency, int64_t missed, int64_t periods,
+int64_t timer_missed(struct step *step, struct series *latency, int64_t missed, int64_t periods,
 		     int64_t samples, const struct timespec *now);
 
 /*
@@ -94,10 +94,10 @@ struct timer_backend {
 	bool user;	  /* the user thread, too, waits for its timer */
 	/* Whether it is there. 0, or -errno with reason and remedy. */
 	int (*look)(const struct timer_thread *common, bool dithered, struct message *why);
-	int (*setup)(struct run *run, struct timer_kernel *kernel);
-	int (*configure)(struct run *run, struct timer_kernel *kernel); /* may be NULL */
-	int (*start)(struct run *run, struct timer_kernel *kernel);
-	void (*collect)(struct run *run, struct timer_kernel *kernel);
+	int (*setup)(struct step *step, struct timer_kernel *kernel);
+	int (*configure)(struct step *step, struct timer_kernel *kernel); /* may be NULL */
+	int (*start)(struct step *step, struct timer_kernel *kernel);
+	void (*collect)(struct step *step, struct timer_kernel *kernel);
 	void (*stop)(struct timer_kernel *kernel); /* may be NULL */
 	void (*cleanup)(struct timer_kernel *kernel);
 };
@@ -119,9 +119,9 @@ extern const struct timer_backend timer_module;
 extern const struct timer_backend timer_tracer;
 
 /* A series of @context on a grid and, with dither, its companion (else -1): -errno, or 0. */
-int timer_add_series(struct run *run, const char *context, const char *method, int cpu, int thread,
-		     const struct timer_thread *common, int64_t first_due_ns, int *latency,
-		     int *dither);
+int timer_add_series(struct step *step, const char *context, const char *method, int cpu,
+		     int thread, const struct timer_thread *common, int64_t first_due_ns,
+		     int *latency, int *dither);
 
 /* A grid without a series yet. */
 static inline struct grid timer_grid_of(const struct timer_thread *common)
@@ -132,9 +132,9 @@ static inline struct grid timer_grid_of(const struct timer_thread *common)
 			      .limit_ns = common->limit_ns };
 }
 
-static inline struct timespec timer_first_due(const struct run *run, const struct timer_thread *t)
+static inline struct timespec timer_first_due(const struct step *step, const struct timer_thread *t)
 {
-	return clock_from_ns(run->start_ns + run->series[t->latency].info.first_due_ns);
+	return clock_from_ns(step->start_ns + step->series[t->latency].info.first_due_ns);
 }
 
 /*
@@ -144,36 +144,36 @@ static inline struct timespec timer_first_due(const struct run *run, const struc
  */
 static inline __attribute__((always_inline)) void
 timer_grid(struct worker *worker,
-	   int64_t (*wait)(const struct timer_thread *t, const struct run *run,
+	   int64_t (*wait)(const struct timer_thread *t, const struct step *step,
 			   const struct timespec *due, struct timespec *now),
-	   int64_t (*passed)(const struct timer_thread *t, const struct run *run,
+	   int64_t (*passed)(const struct timer_thread *t, const struct step *step,
 			     const struct timespec *due, int64_t late_ns, int64_t counted))
 {
 	const struct timer_thread *t = worker->state;
-	struct run *run = worker->run;
-	struct series *latency = &run->series[t->latency];
+	struct step *step = worker->step;
+	struct series *latency = &step->series[t->latency];
 	const struct timespec interval = clock_from_ns(t->interval_ns);
-	struct timespec due = timer_first_due(run, t);
+	struct timespec due = timer_first_due(step, t);
 	int64_t periods = t->periods, samples = t->samples;
 
-	while (!run_stopped(run)) {
+	while (!step_stopped(step)) {
 		struct timespec now;
 		int64_t late_ns, counted;
 
-		counted = wait(t, run, &due, &now);
+		counted = wait(t, step, &due, &now);
 		if (!counted)
 			return;
 		late_ns = clock_difference_ns(&now, &due);
 		series_put(latency, late_ns);
 		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
-			run_threshold(run, latency, late_ns);
+			step_threshold(step, latency, late_ns);
 			return;
 		}
 		periods--;
 		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0)) {
-			int64_t missed = passed(t, run, &due, late_ns, counted) - 1;
+			int64_t missed = passed(t, step, &due, late_ns, counted) - 1;
 
-			missed = timer_missed(run, latency, missed, periods, samples, &now);
+			missed = timer_missed(step, latency, missed, periods, samples, &now);
 			if (missed < 0)
 				return;
 			periods -= missed;
@@ -186,11 +186,11 @@ timer_grid(struct worker *worker,
 }
 
 /* The kernel counts by itself. */
-static inline int64_t timer_counted(const struct timer_thread *t, const struct run *run,
+static inline int64_t timer_counted(const struct timer_thread *t, const struct step *step,
 				    const struct timespec *due, int64_t late_ns, int64_t counted)
 {
 	(void)t;
-	(void)run;
+	(void)step;
 	(void)due;
 	(void)late_ns;
 	return counted;
@@ -200,28 +200,28 @@ static inline int64_t timer_counted(const struct timer_thread *t, const struct r
  * until @due and reads the clock into @now_ns; false: the run is to stop. */
 static inline __attribute__((always_inline)) void
 timer_dithered(struct worker *worker,
-	       bool (*wait)(const struct timer_thread *t, const struct run *run,
+	       bool (*wait)(const struct timer_thread *t, const struct step *step,
 			    const struct timespec *due, int64_t *now_ns))
 {
 	const struct timer_thread *t = worker->state;
-	struct run *run = worker->run;
-	struct series *latency = &run->series[t->latency];
-	struct series *dither = &run->series[t->dither];
-	int64_t grid_ns = run->start_ns + latency->info.first_due_ns;
+	struct step *step = worker->step;
+	struct series *latency = &step->series[t->latency];
+	struct series *dither = &step->series[t->dither];
+	int64_t grid_ns = step->start_ns + latency->info.first_due_ns;
 	int64_t index = 0, samples = t->samples;
 	int64_t offset_ns = grid_offset_ns(index, t->interval_ns);
 
-	while (!run_stopped(run)) {
+	while (!step_stopped(step)) {
 		struct timespec due = clock_from_ns(grid_ns + offset_ns);
 		int64_t now_ns, late_ns, missed = 0;
 
-		if (!wait(t, run, &due, &now_ns))
+		if (!wait(t, step, &due, &now_ns))
 			return;
 		late_ns = now_ns - clock_to_ns(&due);
 		series_put(dither, offset_ns);
 		series_put(latency, late_ns);
 		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
-			run_threshold(run, latency, late_ns);
+			step_threshold(step, latency, late_ns);
 			return;
 		}
 		if (--samples <= 0)
@@ -238,7 +238,7 @@ timer_dithered(struct worker *worker,
 		if (__builtin_expect(missed > 0, 0))
 			series_missed(latency, missed);
 		if (__builtin_expect(missed > 0 || latency->lost_open, 0) &&
-		    run_starved(run, now_ns))
+		    step_starved(step, now_ns))
 			return;
 		if (index >= t->periods)
 			return;

@@ -43,35 +43,35 @@ static int timer_module_look(const struct timer_thread *common, bool dithered, s
 /* --- the user's thread --- */
 
 /* Until the next event; false: there is none any more. */
-static bool timer_module_wait(const struct run *run, int fd, struct rtgauge_wait *wait)
+static bool timer_module_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
 {
 	do {
 		wait->flags = 0;
 		if (!ioctl(fd, RTGAUGE_WAIT, wait))
 			return true;
-	} while (errno == EINTR && !run_stopped(run));
+	} while (errno == EINTR && !step_stopped(step));
 	return false;
 }
 
 static void timer_module_loop(struct worker *worker)
 {
 	struct timer_module_thread *t = worker->state;
-	struct run *run = worker->run;
+	struct step *step = worker->step;
 	struct events_session *session = t->session;
-	const struct series *latency = &run->series[t->grid.series];
+	const struct series *latency = &step->series[t->grid.series];
 	struct rtgauge_wait wait = { 0 };
 
-	while (!run_stopped(run)) {
+	while (!step_stopped(step)) {
 		bool late;
 		int64_t now_ns;
 
-		if (!timer_module_wait(run, session->fd, &wait))
+		if (!timer_module_wait(step, session->fd, &wait))
 			return;
 		now_ns = clock_now_ns(CLOCK_MONOTONIC);
 		wait.seen_ns = (uint64_t)now_ns;
 		late = (int64_t)wait.index > t->grid.next || latency->lost_open;
-		grid_put(run, &t->grid, (int64_t)wait.index, 0, now_ns - (int64_t)wait.due_ns);
-		if (late && run_starved(run, now_ns))
+		grid_put(step, &t->grid, (int64_t)wait.index, 0, now_ns - (int64_t)wait.due_ns);
+		if (late && step_starved(step, now_ns))
 			return;
 	}
 }
@@ -88,7 +88,8 @@ static int64_t timer_module_thread(const struct rtgauge_record *record)
 	return record->thread_ns ? (int64_t)(record->thread_ns - record->due_ns) : INT64_MIN;
 }
 
-static int timer_module_add_user(struct run *run, struct timer_kernel *kernel, int number, int cpu)
+static int timer_module_add_user(struct step *step, struct timer_kernel *kernel, int number,
+				 int cpu)
 {
 	struct timer_module_state *state = kernel->state;
 	struct timer_module_thread *t = &state->threads[number];
@@ -98,15 +99,15 @@ static int timer_module_add_user(struct run *run, struct timer_kernel *kernel, i
 	t->session = &state->sessions[number];
 	t->grid = timer_grid_of(common);
 	t->grid.own = true;
-	worker = run_add_worker(run, timer_module_loop, t, cpu,
-				(int)option_number(&run->options, "priority"));
+	worker = step_add_worker(step, timer_module_loop, t, cpu,
+				 (int)option_number(&step->options, "priority"));
 	if (worker < 0)
 		return worker;
-	return timer_add_series(run, "user", timer_module.name, cpu, worker, common, 0,
+	return timer_add_series(step, "user", timer_module.name, cpu, worker, common, 0,
 				&t->grid.series, &t->grid.dither);
 }
 
-static int timer_module_add(struct run *run, struct timer_kernel *kernel, int number, int cpu)
+static int timer_module_add(struct step *step, struct timer_kernel *kernel, int number, int cpu)
 {
 	struct timer_module_state *state = kernel->state;
 	struct events_session *s = &state->sessions[number];
@@ -130,21 +131,21 @@ static int timer_module_add(struct run *run, struct timer_kernel *kernel, int nu
 		.events = common->samples == INT64_MAX ? 0 : (uint64_t)common->samples,
 		.periods = common->for_ns ? (uint64_t)common->periods : 0,
 	};
-	err = events_add(run, s, (int)option_number(&run->options, "priority"));
+	err = events_add(step, s, (int)option_number(&step->options, "priority"));
 	if (!err && (kernel->contexts & TIMER_IRQ))
-		err = timer_add_series(run, "irq", timer_module.name, cpu, -1, common, 0,
+		err = timer_add_series(step, "irq", timer_module.name, cpu, -1, common, 0,
 				       &s->grid[TIMER_GRID_IRQ].series,
 				       &s->grid[TIMER_GRID_IRQ].dither);
 	if (!err && (kernel->contexts & TIMER_KERNEL))
-		err = timer_add_series(run, "kernel", timer_module.name, cpu, s->worker, common, 0,
+		err = timer_add_series(step, "kernel", timer_module.name, cpu, s->worker, common, 0,
 				       &s->grid[TIMER_GRID_KERNEL].series,
 				       &s->grid[TIMER_GRID_KERNEL].dither);
 	if (!err && (kernel->contexts & TIMER_USER))
-		err = timer_module_add_user(run, kernel, number, cpu);
+		err = timer_module_add_user(step, kernel, number, cpu);
 	return err;
 }
 
-static int timer_module_setup(struct run *run, struct timer_kernel *kernel)
+static int timer_module_setup(struct step *step, struct timer_kernel *kernel)
 {
 	struct timer_module_state *state = calloc(1, sizeof(*state));
 	size_t count = (size_t)cpulist_count(kernel->cpus);
@@ -162,31 +163,31 @@ static int timer_module_setup(struct run *run, struct timer_kernel *kernel)
 		state->sessions[i].fd = -1;
 	for (int cpu = cpulist_next(kernel->cpus, 0); cpu >= 0 && !err;
 	     cpu = cpulist_next(kernel->cpus, cpu + 1))
-		err = timer_module_add(run, kernel, number++, cpu);
+		err = timer_module_add(step, kernel, number++, cpu);
 	return err;
 }
 
 /* One after the other over the period, as threads of user space are. */
-static int timer_module_start(struct run *run, struct timer_kernel *kernel)
+static int timer_module_start(struct step *step, struct timer_kernel *kernel)
 {
 	const struct timer_module_state *state = kernel->state;
 	int err = 0;
 
 	for (int i = 0; i < state->count && !err; i++) {
 		int64_t first_ns =
-			run_first_due_ns(run) + kernel->common->interval_ns / kernel->all * i;
+			step_first_due_ns(step) + kernel->common->interval_ns / kernel->all * i;
 
 		state->threads[i].grid.start_ns = first_ns;
-		err = events_start(run, &state->sessions[i], first_ns);
+		err = events_start(step, &state->sessions[i], first_ns);
 	}
 	return err;
 }
 
-static void timer_module_collect(struct run *run, struct timer_kernel *kernel)
+static void timer_module_collect(struct step *step, struct timer_kernel *kernel)
 {
 	const struct timer_module_state *state = kernel->state;
 
-	events_collect(run, state->sessions, state->count);
+	events_collect(step, state->sessions, state->count);
 }
 
 static void timer_module_cleanup(struct timer_kernel *kernel)

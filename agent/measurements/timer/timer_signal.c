@@ -49,7 +49,7 @@ int timer_signal_prepare(struct worker *worker)
 }
 
 /* Wait for the signal, then read the clock; false: the run is to stop. */
-static inline bool timer_signal_take(const struct timer_thread *t, const struct run *run,
+static inline bool timer_signal_take(const struct timer_thread *t, const struct step *step,
 				     siginfo_t *info, struct timespec *now)
 {
 	int got;
@@ -57,26 +57,26 @@ static inline bool timer_signal_take(const struct timer_thread *t, const struct 
 	do {
 		got = sigwaitinfo(&t->signals, info);
 		clock_gettime(CLOCK_MONOTONIC, now);
-	} while (got != SIGALRM && !run_stopped(run));
+	} while (got != SIGALRM && !step_stopped(step));
 	return got == SIGALRM;
 }
 
 /* --- a POSIX timer --- */
 
-static inline int64_t timer_signal_wait(const struct timer_thread *t, const struct run *run,
+static inline int64_t timer_signal_wait(const struct timer_thread *t, const struct step *step,
 					const struct timespec *due, struct timespec *now)
 {
 	siginfo_t info;
 
 	(void)due;
 	/* the kernel counts the grid points that went by until the signal was taken */
-	return timer_signal_take(t, run, &info, now) ? 1 + (int64_t)info.si_overrun : 0;
+	return timer_signal_take(t, step, &info, now) ? 1 + (int64_t)info.si_overrun : 0;
 }
 
 void timer_signal_loop(struct worker *worker)
 {
 	const struct timer_thread *t = worker->state;
-	const struct itimerspec grid = { .it_value = timer_first_due(worker->run, t),
+	const struct itimerspec grid = { .it_value = timer_first_due(worker->step, t),
 					 .it_interval = clock_from_ns(t->interval_ns) };
 
 	timer_settime(t->timer, TIMER_ABSTIME, &grid, NULL);
@@ -84,7 +84,7 @@ void timer_signal_loop(struct worker *worker)
 	timer_delete(t->timer);
 }
 
-static inline bool timer_signal_once(const struct timer_thread *t, const struct run *run,
+static inline bool timer_signal_once(const struct timer_thread *t, const struct step *step,
 				     const struct timespec *due, int64_t *now_ns)
 {
 	const struct itimerspec once = { .it_value = *due };
@@ -92,7 +92,7 @@ static inline bool timer_signal_once(const struct timer_thread *t, const struct 
 	siginfo_t info;
 
 	timer_settime(t->timer, TIMER_ABSTIME, &once, NULL);
-	if (!timer_signal_take(t, run, &info, &now))
+	if (!timer_signal_take(t, step, &info, &now))
 		return false;
 	*now_ns = clock_to_ns(&now);
 	return true;
@@ -121,10 +121,10 @@ static struct timeval timer_timeval(int64_t us)
  * The earlier bound counts: latencies are never too small, and too large by no more than the call
  * takes. It is tried again as long as other tries were quicker.
  */
-static void timer_itimer_start(const struct timer_thread *t, struct run *run)
+static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 {
-	struct series *latency = &run->series[t->latency];
-	int64_t due_ns = run->start_ns + latency->info.first_due_ns;
+	struct series *latency = &step->series[t->latency];
+	int64_t due_ns = step->start_ns + latency->info.first_due_ns;
 	int64_t best_ns = INT64_MAX;
 
 	for (int i = 0; i < TIMER_STARTS_MAX; i++) {
@@ -139,7 +139,7 @@ static void timer_itimer_start(const struct timer_thread *t, struct run *run)
 		start.it_interval = timer_timeval(t->interval_ns / 1000);
 		setitimer(ITIMER_REAL, &start, NULL);
 		took_ns = clock_now_ns(CLOCK_MONOTONIC) - from_ns;
-		latency->info.first_due_ns = from_ns + us * 1000 - run->start_ns;
+		latency->info.first_due_ns = from_ns + us * 1000 - step->start_ns;
 		if (i >= TIMER_STARTS_TRIED && took_ns <= best_ns)
 			return;
 		if (us < 1000)
@@ -155,7 +155,7 @@ static void timer_itimer_start(const struct timer_thread *t, struct run *run)
  * timer is set now says which it was. If it has expired once more already, the thread was held up
  * after it had taken the signal: no point was skipped.
  */
-static int64_t timer_itimer_passed(const struct timer_thread *t, const struct run *run,
+static int64_t timer_itimer_passed(const struct timer_thread *t, const struct step *step,
 				   const struct timespec *due, int64_t late_ns, int64_t counted)
 {
 	int64_t from_ns, to_ns, left_ns;
@@ -167,20 +167,20 @@ static int64_t timer_itimer_passed(const struct timer_thread *t, const struct ru
 		from_ns = clock_now_ns(CLOCK_MONOTONIC);
 		getitimer(ITIMER_REAL, &left);
 		to_ns = clock_now_ns(CLOCK_MONOTONIC);
-	} while (to_ns - from_ns > t->interval_ns / 4 && !run_stopped(run));
+	} while (to_ns - from_ns > t->interval_ns / 4 && !step_stopped(step));
 	left_ns = left.it_value.tv_sec * NSEC_PER_SEC + left.it_value.tv_usec * NSEC_PER_USEC;
 	if (!left_ns)
 		return counted;
 	return (from_ns + left_ns - clock_to_ns(due) + t->interval_ns / 2) / t->interval_ns;
 }
 
-static inline int64_t timer_itimer_wait(const struct timer_thread *t, const struct run *run,
+static inline int64_t timer_itimer_wait(const struct timer_thread *t, const struct step *step,
 					const struct timespec *due, struct timespec *now)
 {
 	siginfo_t info;
 
 	(void)due;
-	return timer_signal_take(t, run, &info, now);
+	return timer_signal_take(t, step, &info, now);
 }
 
 void timer_itimer_loop(struct worker *worker)
@@ -188,7 +188,7 @@ void timer_itimer_loop(struct worker *worker)
 	const struct timer_thread *t = worker->state;
 	const struct itimerval none = { { 0 }, { 0 } };
 
-	timer_itimer_start(t, worker->run);
+	timer_itimer_start(t, worker->step);
 	timer_grid(worker, timer_itimer_wait, timer_itimer_passed);
 	setitimer(ITIMER_REAL, &none, NULL);
 }

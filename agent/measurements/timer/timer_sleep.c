@@ -17,32 +17,32 @@
 #define TIMER_SCHED_DEADLINE 6
 
 /* Sleep until @due. 0, or EINTR when the run is to stop: other signals do not end the wait. */
-static inline int timer_sleep(const struct run *run, const struct timespec *due)
+static inline int timer_sleep(const struct step *step, const struct timespec *due)
 {
 	int err;
 
 	while ((err = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, due, NULL)) == EINTR &&
-	       !run_stopped(run))
+	       !step_stopped(step))
 		;
 	return err;
 }
 
-static inline int64_t timer_sleep_wait(const struct timer_thread *t, const struct run *run,
+static inline int64_t timer_sleep_wait(const struct timer_thread *t, const struct step *step,
 				       const struct timespec *due, struct timespec *now)
 {
 	(void)t;
-	if (timer_sleep(run, due))
+	if (timer_sleep(step, due))
 		return 0;
 	clock_gettime(CLOCK_MONOTONIC, now);
 	return 1;
 }
 
 /* Nobody counts but the thread itself: it goes on at the first grid point after now. */
-static inline int64_t timer_sleep_passed(const struct timer_thread *t, const struct run *run,
+static inline int64_t timer_sleep_passed(const struct timer_thread *t, const struct step *step,
 					 const struct timespec *due, int64_t late_ns,
 					 int64_t counted)
 {
-	(void)run;
+	(void)step;
 	(void)due;
 	(void)counted;
 	return late_ns / t->interval_ns + 1;
@@ -53,11 +53,11 @@ void timer_sleep_loop(struct worker *worker)
 	timer_grid(worker, timer_sleep_wait, timer_sleep_passed);
 }
 
-static inline bool timer_sleep_once(const struct timer_thread *t, const struct run *run,
+static inline bool timer_sleep_once(const struct timer_thread *t, const struct step *step,
 				    const struct timespec *due, int64_t *now_ns)
 {
 	(void)t;
-	if (timer_sleep(run, due))
+	if (timer_sleep(step, due))
 		return false;
 	*now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	return true;
@@ -72,14 +72,14 @@ void timer_sleep_dithered(struct worker *worker)
 void timer_relative_loop(struct worker *worker)
 {
 	const struct timer_thread *t = worker->state;
-	struct run *run = worker->run;
-	struct series *latency = &run->series[t->latency];
+	struct step *step = worker->step;
+	struct series *latency = &step->series[t->latency];
 	const struct timespec asked = clock_from_ns(t->interval_ns);
-	struct timespec first = timer_first_due(run, t);
+	struct timespec first = timer_first_due(step, t);
 	int64_t end_ns = t->for_ns ? clock_to_ns(&first) + t->for_ns : INT64_MAX;
 	int64_t samples = t->samples, say_ns = 0, now_ns;
 
-	if (timer_sleep(run, &first))
+	if (timer_sleep(step, &first))
 		return;
 	do {
 		struct timespec before, now, rest = asked;
@@ -87,24 +87,24 @@ void timer_relative_loop(struct worker *worker)
 
 		clock_gettime(CLOCK_MONOTONIC, &before);
 		while (nanosleep(&rest, &rest))
-			if (run_stopped(run))
+			if (step_stopped(step))
 				return;
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		late_ns = clock_difference_ns(&now, &before) - t->interval_ns;
 		now_ns = clock_to_ns(&now);
 		if (now_ns >= say_ns) {
-			series_time(latency, now_ns - run->start_ns);
+			series_time(latency, now_ns - step->start_ns);
 			say_ns = now_ns + TIMER_SAY_NS;
 		}
 		series_put(latency, late_ns);
 		if (__builtin_expect(late_ns > t->limit_ns, 0)) {
-			run_threshold(run, latency, late_ns);
+			step_threshold(step, latency, late_ns);
 			return;
 		}
 		if (__builtin_expect(late_ns >= t->interval_ns || latency->lost_open, 0) &&
-		    run_starved(run, now_ns))
+		    step_starved(step, now_ns))
 			return;
-	} while (--samples > 0 && now_ns < end_ns && !run_stopped(run));
+	} while (--samples > 0 && now_ns < end_ns && !step_stopped(step));
 }
 
 /*

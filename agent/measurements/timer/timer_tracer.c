@@ -127,7 +127,7 @@ static int tracer_look(const struct timer_thread *common, bool dithered, struct 
 
 /* --- setting up --- */
 
-static int tracer_add_cpu(struct run *run, struct timer_kernel *kernel, int number, int cpu)
+static int tracer_add_cpu(struct step *step, struct timer_kernel *kernel, int number, int cpu)
 {
 	struct tracer *tracer = kernel->state;
 	struct tracer_cpu *c = &tracer->cpus[number];
@@ -141,19 +141,19 @@ static int tracer_add_cpu(struct run *run, struct timer_kernel *kernel, int numb
 	c->irq = timer_grid_of(&common);
 	c->kernel = timer_grid_of(&common);
 	/* its thread is known when the tracer runs */
-	c->worker = run_add_foreign(run, 0, cpu, (int)option_number(&run->options, "priority"));
+	c->worker = step_add_foreign(step, 0, cpu, (int)option_number(&step->options, "priority"));
 	if (c->worker < 0)
 		return c->worker;
 	if (kernel->contexts & TIMER_IRQ)
-		err = timer_add_series(run, "irq", TRACER_NAME, cpu, -1, &common, 0, &c->irq.series,
-				       &c->irq.dither);
+		err = timer_add_series(step, "irq", TRACER_NAME, cpu, -1, &common, 0,
+				       &c->irq.series, &c->irq.dither);
 	if (!err && (kernel->contexts & TIMER_KERNEL))
-		err = timer_add_series(run, "kernel", TRACER_NAME, cpu, c->worker, &common, 0,
+		err = timer_add_series(step, "kernel", TRACER_NAME, cpu, c->worker, &common, 0,
 				       &c->kernel.series, &c->kernel.dither);
 	return err;
 }
 
-static int tracer_setup(struct run *run, struct timer_kernel *kernel)
+static int tracer_setup(struct step *step, struct timer_kernel *kernel)
 {
 	struct tracer *tracer = calloc(1, sizeof(*tracer));
 	int number = 0, err = 0;
@@ -170,18 +170,18 @@ static int tracer_setup(struct run *run, struct timer_kernel *kernel)
 		return -ENOMEM;
 	for (int cpu = cpulist_next(kernel->cpus, 0); cpu >= 0 && !err;
 	     cpu = cpulist_next(kernel->cpus, cpu + 1))
-		err = tracer_add_cpu(run, kernel, number++, cpu);
+		err = tracer_add_cpu(step, kernel, number++, cpu);
 	return err;
 }
 
 /* A setting of the tracer that all instances share: it is as asked, or the tracer is of no use. */
-static int tracer_set(struct run *run, const char *folder, const char *name, const char *value)
+static int tracer_set(struct step *step, const char *folder, const char *name, const char *value)
 {
 	char path[128], found[VALUE_MAX], reason[VALUE_MAX + 160];
 	int err;
 
 	snprintf(path, sizeof(path), "%s/osnoise/%s", folder, name);
-	err = settings_set(run->settings, path, value, &run->msg);
+	err = settings_set(step->settings, path, value, &step->msg);
 	if (err)
 		return err;
 	err = value_get(path, found, NULL);
@@ -189,10 +189,10 @@ static int tracer_set(struct run *run, const char *folder, const char *name, con
 		return 0;
 	snprintf(reason, sizeof(reason), "%s cannot be set to %s: %s", path, value,
 		 err ? value_reason(err) : found);
-	return run_skip(run, reason, "run as root, with nobody else using the tracer");
+	return step_skip(step, reason, "run as root, with nobody else using the tracer");
 }
 
-static int tracer_set_all(struct run *run, const char *folder, const struct tracer *tracer)
+static int tracer_set_all(struct step *step, const char *folder, const struct tracer *tracer)
 {
 	struct cpulist cpus = { { 0 } };
 	char list[VALUE_MAX], period[32];
@@ -202,15 +202,15 @@ static int tracer_set_all(struct run *run, const char *folder, const struct trac
 		cpulist_add(&cpus, tracer->cpus[i].cpu);
 	snprintf(period, sizeof(period), "%lld",
 		 (long long)(tracer->cpus[0].clock.interval_ns / NSEC_PER_USEC));
-	err = tracer_set(run, folder, "cpus", cpulist_format(&cpus, list, sizeof(list)));
+	err = tracer_set(step, folder, "cpus", cpulist_format(&cpus, list, sizeof(list)));
 	if (!err)
-		err = tracer_set(run, folder, "timerlat_period_us", period);
+		err = tracer_set(step, folder, "timerlat_period_us", period);
 	if (!err)
-		err = tracer_set(run, folder, "stop_tracing_us", "0");
+		err = tracer_set(step, folder, "stop_tracing_us", "0");
 	if (!err)
-		err = tracer_set(run, folder, "stop_tracing_total_us", "0");
+		err = tracer_set(step, folder, "stop_tracing_total_us", "0");
 	if (!err)
-		err = tracer_set(run, folder, "print_stack", "0");
+		err = tracer_set(step, folder, "print_stack", "0");
 	return err;
 }
 
@@ -223,7 +223,7 @@ static int tracer_put(const struct tracer *tracer, const char *file, const char 
 }
 
 /* The instance goes as a whole, so what is set in it needs no putting back. */
-static int tracer_make(struct run *run, const char *folder, struct tracer *tracer)
+static int tracer_make(struct step *step, const char *folder, struct tracer *tracer)
 {
 	int64_t bytes =
 		TRACER_SECONDS * NSEC_PER_SEC / tracer->cpus[0].clock.interval_ns * TRACER_BYTES;
@@ -233,7 +233,7 @@ static int tracer_make(struct run *run, const char *folder, struct tracer *trace
 	snprintf(tracer->instance, sizeof(tracer->instance), "%s/instances/rtgauge-%d", folder,
 		 (int)getpid());
 	snprintf(size, sizeof(size), "%lld", (long long)(bytes / 1024 + 256));
-	err = settings_make_instance(run->settings, tracer->instance);
+	err = settings_make_instance(step->settings, tracer->instance);
 	if (!err)
 		err = tracer_put(tracer, "tracing_on", "0");
 	if (!err)
@@ -246,43 +246,43 @@ static int tracer_make(struct run *run, const char *folder, struct tracer *trace
 		return 0;
 	snprintf(reason, sizeof(reason), "no trace instance with timerlat in %s: %s", folder,
 		 value_reason(err));
-	return run_skip(run, reason, "use a kernel of version 5.17 or newer, as root");
+	return step_skip(step, reason, "use a kernel of version 5.17 or newer, as root");
 }
 
-static int tracer_configure(struct run *run, struct timer_kernel *kernel)
+static int tracer_configure(struct step *step, struct timer_kernel *kernel)
 {
 	const char *folder = tracer_folder();
 	struct tracer *tracer = kernel->state;
 	char name[32], reason[80];
 	int err;
 
-	if (!run->settings)
-		return run_skip(run, "the timerlat tracer is a setting, and all are to be kept",
-				"leave --keep-settings out");
+	if (!step->settings)
+		return step_skip(step, "the timerlat tracer is a setting, and all are to be kept",
+				 "leave --keep-settings out");
 	snprintf(name, sizeof(name), TRACER_NAME "/%d", tracer->cpus[0].cpu);
 	if (tracer_thread(name))
-		return run_skip(run, "somebody else is using the timerlat tracer",
-				"end it, and measure again");
+		return step_skip(step, "somebody else is using the timerlat tracer",
+				 "end it, and measure again");
 	if (tracer_value_has(folder, "osnoise/options", "NO_OSNOISE_WORKLOAD"))
-		return run_skip(run, "the timerlat tracer is set to have no threads of its own",
-				"echo OSNOISE_WORKLOAD to osnoise/options in tracefs");
-	err = tracer_set_all(run, folder, tracer);
+		return step_skip(step, "the timerlat tracer is set to have no threads of its own",
+				 "echo OSNOISE_WORKLOAD to osnoise/options in tracefs");
+	err = tracer_set_all(step, folder, tracer);
 	if (!err)
-		err = tracer_make(run, folder, tracer);
+		err = tracer_make(step, folder, tracer);
 	for (int i = 0; i < tracer->count && !err; i++) {
-		struct worker *worker = &run->workers[tracer->cpus[i].worker];
+		struct worker *worker = &step->workers[tracer->cpus[i].worker];
 
 		snprintf(name, sizeof(name), TRACER_NAME "/%d", tracer->cpus[i].cpu);
 		worker->tid = tracer_thread(name);
 		snprintf(reason, sizeof(reason), "the timerlat tracer has no thread on CPU %d",
 			 tracer->cpus[i].cpu);
 		if (!worker->tid)
-			err = run_skip(run, reason, "keep the CPUs online, and run again");
+			err = step_skip(step, reason, "keep the CPUs online, and run again");
 	}
 	return err;
 }
 
-static int tracer_start(struct run *run, struct timer_kernel *kernel)
+static int tracer_start(struct step *step, struct timer_kernel *kernel)
 {
 	struct tracer *tracer = kernel->state;
 	char path[160];
@@ -292,7 +292,7 @@ static int tracer_start(struct run *run, struct timer_kernel *kernel)
 	tracer->pipe = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	err = tracer->pipe < 0 ? -errno : tracer_put(tracer, "tracing_on", "1");
 	if (err)
-		return message_set(&run->msg, -EIO, "run again", "%s cannot be read: %s", path,
+		return message_set(&step->msg, -EIO, "run again", "%s cannot be read: %s", path,
 				   strerror(-err));
 	if (kernel->common->for_ns)
 		tracer->end_ns = clock_now_ns(CLOCK_MONOTONIC) + kernel->common->for_ns +
@@ -318,7 +318,8 @@ static bool tracer_complete(const struct tracer *tracer, const struct tracer_cpu
 	return grid->begun && (grid->next >= tracer->periods || grid->count >= tracer->samples);
 }
 
-static void tracer_event(struct run *run, struct tracer *tracer, const struct timerlat_event *event)
+static void tracer_event(struct step *step, struct tracer *tracer,
+			 const struct timerlat_event *event)
 {
 	struct tracer_cpu *c = tracer_find(tracer, event->cpu);
 	struct grid *grid = event->context == TIMERLAT_IRQ ? &c->irq : &c->kernel;
@@ -332,18 +333,18 @@ static void tracer_event(struct run *run, struct tracer *tracer, const struct ti
 	    grid->count >= tracer->samples || (grid->begun && index < grid->next))
 		return;
 	if (!grid->begun)
-		grid->start_ns = c->clock.first_due_ns - run->start_ns;
-	grid_put(run, grid, index, c->clock.lost, event->latency_ns);
+		grid->start_ns = c->clock.first_due_ns - step->start_ns;
+	grid_put(step, grid, index, c->clock.lost, event->latency_ns);
 }
 
-static void tracer_lines(struct run *run, struct tracer *tracer)
+static void tracer_lines(struct step *step, struct tracer *tracer)
 {
 	struct timerlat_event event;
 	char *line = tracer->text, *end;
 
 	while ((end = memchr(line, '\n', tracer->used - (size_t)(line - tracer->text)))) {
 		if (!timerlat_parse(line, (size_t)(end - line), &event))
-			tracer_event(run, tracer, &event);
+			tracer_event(step, tracer, &event);
 		line = end + 1;
 	}
 	tracer->used -= (size_t)(line - tracer->text);
@@ -353,7 +354,7 @@ static void tracer_lines(struct run *run, struct tracer *tracer)
 		tracer->used = 0;
 }
 
-static void tracer_read(struct run *run, struct tracer *tracer)
+static void tracer_read(struct step *step, struct tracer *tracer)
 {
 	for (;;) {
 		ssize_t size = read(tracer->pipe, tracer->text + tracer->used,
@@ -364,12 +365,12 @@ static void tracer_read(struct run *run, struct tracer *tracer)
 		if (size <= 0)
 			return;
 		tracer->used += (size_t)size;
-		tracer_lines(run, tracer);
-		run_drain(run);
+		tracer_lines(step, tracer);
+		step_drain(step);
 	}
 }
 
-static void tracer_collect(struct run *run, struct timer_kernel *kernel)
+static void tracer_collect(struct step *step, struct timer_kernel *kernel)
 {
 	struct tracer *tracer = kernel->state;
 	bool over = tracer->end_ns && clock_now_ns(CLOCK_MONOTONIC) > tracer->end_ns;
@@ -377,13 +378,13 @@ static void tracer_collect(struct run *run, struct timer_kernel *kernel)
 
 	if (tracer->pipe < 0)
 		return;
-	tracer_read(run, tracer);
+	tracer_read(step, tracer);
 	for (int i = 0; i < tracer->count; i++) {
 		struct tracer_cpu *c = &tracer->cpus[i];
 
-		if (run_stopped(run) || over || tracer_complete(tracer, c))
-			run_foreign_done(run, c->worker);
-		left += !atomic_load_acquire(&run->workers[c->worker].done);
+		if (step_stopped(step) || over || tracer_complete(tracer, c))
+			step_foreign_done(step, c->worker);
+		left += !atomic_load_acquire(&step->workers[c->worker].done);
 	}
 	if (!left && !tracer->off) {
 		tracer->off = true;
