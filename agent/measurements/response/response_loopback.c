@@ -237,10 +237,10 @@ static int loopback_setup(struct step *step, struct response *r)
 	l->step = step;
 	l->series = -1;
 	l->wake = l->dither = -1;
-	answers_begin(&l->limits, r->interval_ns, option_number(&run->options, "timeout"),
+	answers_begin(&l->limits, r->interval_ns, option_number(&step->options, "timeout"),
 		      !r->toggles);
 	option_format_duration(l->limits.timeout_ns, text, sizeof(text));
-	err = option_effective(&run->options, "timeout", text);
+	err = option_effective(&step->options, "timeout", text);
 	if (err)
 		return err;
 	if (r->samples == INT64_MAX && r->for_ns == INT64_MAX) {
