@@ -8,9 +8,7 @@ that is not an ``RtgaugeError`` is a bug.
     ├── UsageError (2)            wrong option, unknown name, unreadable plan
     ├── TargetError (1)           a target cannot be reached, or its agent failed
     ├── StreamError (1)           a stream is not one, or of a newer version
-    ├── StoreError (1)            the store cannot be read or written, or is of a newer version
-    ├── InterruptedRun (4)        stopped from outside; what was measured is kept
-    └── Skipped (77)              nothing of what was asked for can run here
+    └── StoreError (1)            the store cannot be read or written, or is of a newer version
 """
 
 from __future__ import annotations
@@ -21,9 +19,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "ExitCode",
-    "InterruptedRun",
     "RtgaugeError",
-    "Skipped",
     "StoreError",
     "StreamError",
     "TargetError",
@@ -70,18 +66,6 @@ class StreamError(RtgaugeError):
 
 class StoreError(RtgaugeError):
     """The store cannot be opened, read or written."""
-
-
-class InterruptedRun(RtgaugeError):
-    """A run was stopped from outside; what was measured is kept."""
-
-    exit_code = ExitCode.INTERRUPTED
-
-
-class Skipped(RtgaugeError):
-    """Everything that was asked for cannot run here."""
-
-    exit_code = ExitCode.SKIPPED
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

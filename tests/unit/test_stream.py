@@ -747,7 +747,8 @@ def test_records_that_come_in_masses_are_read_as_all_others(
         monkeypatch.setattr(StreamReader, "_quick", lambda *_: None)
         assert found == (streams.read_plain(data, sizes, sealed), reason_in(data))
         if not number:
-            assert sum(span is not None for span in taken) == 2 * 30
+            blocks = sum(kind == RecordType.SAMPLES for kind, _, _ in streams.bodies(data))
+            assert sum(span is not None for span in taken) == 2 * blocks > 0
 
 
 def reason_in(data: bytes) -> str:

@@ -13,7 +13,6 @@ import sys
 import zlib
 from collections.abc import Container, Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ from rtgauge.stream.cbor import (
     Value,
     decode_body,
 )
-from rtgauge.stream.records import Event, Fact, Gaps, Record, RecordType, Samples, Span, StreamEnd
+from rtgauge.stream.records import Gaps, Record, RecordType, Samples, Span, StreamEnd
 
 BODY_LIMIT = 65536
 READ_SIZE = 1 << 20
@@ -109,18 +108,12 @@ def _envelope(data: bytes, start: int) -> _Envelope:
     return _Envelope(kind, sequence, at, body_stop, stop, crc)
 
 
-# The two records that come by the million from an overloaded system, as the agent writes them:
-# looked at in one step each. Whatever differs, be it one byte, goes the general way.
+# The record that comes by the million, as the agent writes it: looked at in one step. Whatever
+# differs, be it one byte, goes the general way.
 _SHORT = (
     rb"([\x00-\x17]|\x18[\x18-\xff]|\x19[\x01-\xff].|\x1a(?!\x00\x00).{4}"
     rb"|\x1b(?!\x00{4})[\x00-\x7f].{7})"
 )
-_MISSED_RECORD = re.compile(
-    rb"\x84\x06" + _SHORT + rb"([\x40-\x57]|\x58[\x18-\xff])"
-    rb"(\xa5\x65event\x66missed\x67time_ns" + _SHORT + rb"\x66series" + _SHORT
-    + rb"\x65index" + _SHORT + rb"\x65count" + _SHORT + rb")" + _SHORT,
-    re.DOTALL,
-)  # fmt: skip
 _SAMPLES_HEAD = re.compile(
     rb"\x84\x04" + _SHORT + rb"([\x40-\x57]|\x58[\x18-\xff]|\x59[\x01-\xff].)"
     rb"(\xa4\x66series" + _SHORT + rb"\x65index" + _SHORT + rb"\x66due_ns" + _SHORT
@@ -277,37 +270,8 @@ class StreamReader:
         self._records += 1
 
     def _quick(self, data: bytes, view: memoryview, at: int) -> Span | None:
-        """The record at ``at`` if it is one of the two kinds that come in masses, and without
-        fault; None if it has to be looked at closely."""
-        kind = data[at + 1] if at + 1 < len(data) and self._records else -1
-        if kind == RecordType.EVENT:
-            return self._quick_missed(data, view, at)
-        if kind == RecordType.SAMPLES:
-            return self._quick_samples(data, view, at)
-        return None
-
-    def _quick_missed(self, data: bytes, view: memoryview, at: int) -> Span | None:
-        found = _MISSED_RECORD.match(data, at)
-        if found is None:
-            return None
-        head, body, crc = found.group(2, 3, 8)
-        number, time_ns, series, index, count = map(_short, found.group(1, 4, 5, 6, 7))
-        if (
-            _short(head) != len(body)
-            or zlib.crc32(body) != _short(crc)
-            or number < self._next
-            or series not in self._series
-            or index + count > self._series[series].last_index
-            or time_ns > NUMBER_LIMIT
-        ):
-            return None
-        self._count(number)
-        fields: dict[str, Fact] = {"index": index, "count": count}
-        record = Event(number, "missed", time_ns, series, MappingProxyType(fields))
-        start = self._position
-        return Span(record, RecordType.EVENT, number, start + at, start + found.end())
-
-    def _quick_samples(self, data: bytes, view: memoryview, at: int) -> Span | None:
+        """The block of samples at ``at`` if it has no fault; None for any other record, and where
+        a closer look has to tell."""
         found = _SAMPLES_HEAD.match(data, at)
         if found is None:
             return None
