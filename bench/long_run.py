@@ -50,7 +50,7 @@ READ = """
 import resource, sys
 from pathlib import Path
 from rtgauge.report.pictures.strips import strips
-from rtgauge.report.results.ambience import Watched
+from rtgauge.report.results.background import Watched
 from rtgauge.store import RunFolder
 from rtgauge.store.samples import StoredRun
 path = Path(sys.argv[1])

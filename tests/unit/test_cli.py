@@ -394,7 +394,7 @@ def test_a_disturbance_is_labelled_everywhere(rtgauge: Run, load: list[str]) -> 
     found = run["steps"][0]["load"]
     others = "sched,command," if load else ""
     assert (found["name"], found["disturb"]) == (f"{others}disturb:{text}", text)
-    assert run["steps"][0]["remarks"][0]["rule"] == "disturbed"
+    assert run["steps"][0]["observations"][0]["rule"] == "disturbed"
     assert run["steps"][0]["published"] == []
     assert "disturb" not in run["steps"][-1]["load"]
     report = Path("disturbed.md").read_text()

@@ -258,7 +258,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     assert "instructions as time" in counted["note"]
     assert [one["emulated"] for one in counted["sets"]] == [["counted"], ["counted"]]
     source = Source(study(lab="plain"))  # type: ignore[arg-type]
-    assert isinstance(source.beside, str) and "mode plain" in source.beside
+    assert isinstance(source.comparison, str) and "mode plain" in source.comparison
 
 
 def test_environments_are_compared_by_name() -> None:
@@ -418,8 +418,8 @@ def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
 
 def test_markdown_has_a_section_of_it() -> None:
     source = Source(study())  # type: ignore[arg-type]
-    assert isinstance(source.beside, compare.Compared)
-    text = compare_text.markdown(source.beside.document)
+    assert isinstance(source.comparison, compare.Compared)
+    text = compare_text.markdown(source.comparison.document)
     assert text.startswith("## Side by side")
     assert text.count("| B/A") == 6
 
@@ -427,7 +427,7 @@ def test_markdown_has_a_section_of_it() -> None:
 def test_the_page_draws_what_the_samples_are() -> None:
     runs = study(lab="counted")
     source = Source(runs)  # type: ignore[arg-type]
-    page = html.render(source.analysis, source.beside)
+    page = html.render(source.analysis, source.comparison)
     data = inflated(re.findall(r'id="data">(.*?)</script>', page)[0])
     for step, name in enumerate(("sets-0", "sets-1")):
         drawn = data[name]
@@ -444,13 +444,13 @@ def test_the_page_draws_what_the_samples_are() -> None:
             assert drawn["ccdf"]["reached"][place] == reached
     assert page.count('<tr class="relative">') == 6 and "instructions as time" in page
     refused = Source(study(lab="plain"))  # type: ignore[arg-type]
-    page = html.render(refused.analysis, refused.beside)
+    page = html.render(refused.analysis, refused.comparison)
     assert "mode plain" in page and 'class="sets"' not in page
 
 
 def test_on_paper_lines_of_a_set_share_colour_and_marker() -> None:
     source = Source(study())  # type: ignore[arg-type]
-    shared = html.views(source.analysis, source.beside).shared
+    shared = html.views(source.analysis, source.comparison).shared
     key = drawing.key(shared.data["sets-0"])
     assert key is not None
     for at, dashes in ((0, 3), (1, 3)):

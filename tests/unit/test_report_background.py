@@ -11,7 +11,7 @@ import pytest
 
 import report_runs as made
 from rtgauge.report.render import markdown, terminal
-from rtgauge.report.results import ambience, model
+from rtgauge.report.results import background, model
 from rtgauge.report.results.points import negative_points
 from rtgauge.stream import Ambience
 
@@ -33,13 +33,13 @@ def record(at_s: float, **changes: Any) -> Ambience:
     return Ambience(**{**quiet, **changes})
 
 
-def beside(*records: Ambience) -> ambience.Watched:
-    return ambience.Watched().step(records)
+def seen(*records: Ambience) -> background.Watched:
+    return background.Watched().step(records)
 
 
-def found(*steps: ambience.Watched, cpus: tuple[int, ...] = (0, 1)) -> dict[str, str]:
+def found(*steps: background.Watched, cpus: tuple[int, ...] = (0, 1)) -> dict[str, str]:
     named = [(f"timer (step {at + 1})", cpus, one) for at, one in enumerate(steps)]
-    return {one["check"]: one["found"] for one in ambience.findings(named)}
+    return {one["check"]: one["found"] for one in background.findings(named)}
 
 
 def test_figures_of_two_steps_against_brute_force() -> None:
@@ -60,9 +60,9 @@ def test_figures_of_two_steps_against_brute_force() -> None:
                 for at in times
             ]
         )
-    total = beside(*steps[0])
-    total.merge(beside(*steps[1]))
-    rows = {(one["name"], one["cpu"]): one for one in ambience.series(total, 2, 0.95)}
+    total = seen(*steps[0])
+    total.merge(seen(*steps[1]))
+    rows = {(one["name"], one["cpu"]): one for one in background.series(total, 2, 0.95)}
     assert list(rows) == [
         ("frequency", 0), ("interrupts", 0), ("interrupts", 1), ("steal", 0), ("steal", 1),
         ("smi", -1), ("temperature", -1),
@@ -95,43 +95,43 @@ def test_figures_of_two_steps_against_brute_force() -> None:
 
 
 def test_the_first_reading_is_only_the_reference() -> None:
-    watched = beside(record(1), record(2, interrupts=(7, 8)))
-    rows = {(one["name"], one["cpu"]): one for one in ambience.series(watched, 1, 0.95)}
+    watched = seen(record(1), record(2, interrupts=(7, 8)))
+    rows = {(one["name"], one["cpu"]): one for one in background.series(watched, 1, 0.95)}
     assert rows["interrupts", 0]["count"] == 1 and rows["interrupts", 0]["max"] == 7
     assert rows["interrupts", 0]["rest"] == {"min": None, "mean": None, "max": None}
 
 
 def test_a_quiet_run_has_no_findings() -> None:
-    assert found(beside(*(record(at) for at in range(9)))) == {}
-    slightly = beside(record(0), record(1, frequency_khz=(1_900_000, None)))
+    assert found(seen(*(record(at) for at in range(9)))) == {}
+    slightly = seen(record(0), record(1, frequency_khz=(1_900_000, None)))
     assert found(slightly) == {}
-    unknown = beside(record(0, smi=None), record(1, smi=None, frequency_khz=(None, None)))
+    unknown = seen(record(0, smi=None), record(1, smi=None, frequency_khz=(None, None)))
     assert found(unknown) == {}
 
 
 def test_what_disturbed_is_found() -> None:
-    quiet = beside(record(0), record(1))
-    stolen = beside(record(0), record(1), record(11, steal_ns=(0, S // 10)))
+    quiet = seen(record(0), record(1))
+    stolen = seen(record(0), record(1), record(11, steal_ns=(0, S // 10)))
     assert found(quiet, stolen) == {
         "steal-time": "a hypervisor took 0.91 % of the time of CPU 1 in timer (step 2), "
         "up to 1 % between two readings"
     }
     assert found(quiet, stolen, cpus=(0,)) == {}
     # booked late: more than the time since the reading before
-    late = beside(record(0), record(1, steal_ns=(S // 2, 0)), record(2, steal_ns=(3 * S, 0)))
+    late = seen(record(0), record(1, steal_ns=(S // 2, 0)), record(2, steal_ns=(3 * S, 0)))
     assert found(late) == {
         "steal-time": "a hypervisor took 75 % of the time of CPU 0 in timer (step 1), "
         "up to 100 % between two readings"
     }
-    assert found(beside(record(0), record(1, smi=2)), beside(record(0), record(1, smi=1))) == {
+    assert found(seen(record(0), record(1, smi=2)), seen(record(0), record(1, smi=1))) == {
         "smi": "2 system management interrupts in timer (step 1); 1 other step likewise"
     }
-    slow = beside(record(0), record(1, frequency_khz=(2_000_000, 1_200_000)))
+    slow = seen(record(0), record(1, frequency_khz=(2_000_000, 1_200_000)))
     assert found(slow) == {
         "frequency-change": "the clock of CPU 1 went between 1\u202f200 and 2\u202f000 MHz in "
         "timer (step 1)"
     }
-    assert found(beside(record(0, temperature_mc={"1 soc": 96_000}))) == {
+    assert found(seen(record(0, temperature_mc={"1 soc": 96_000}))) == {
         "temperature": "96 °C at 1 soc in timer (step 1)"
     }
 

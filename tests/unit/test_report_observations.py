@@ -11,7 +11,8 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report.results import model, remarks
+from rtgauge.report.results import model
+from rtgauge.report.results.observations import RULES
 
 US = 1000
 
@@ -37,7 +38,7 @@ def _said(*series: made.FakeSeries, **more: Any) -> dict[str, list[str]]:
     document = model.build(cast(Any, [run]))
     model.validate(document)
     found: dict[str, list[str]] = {}
-    for one in document["runs"][0]["steps"][0]["remarks"]:
+    for one in document["runs"][0]["steps"][0]["observations"]:
         found.setdefault(one["rule"], []).append(one["text"].replace("\u202f", " "))
         assert all(0 <= place < len(series) for place in one["series"])
     return found
@@ -187,5 +188,5 @@ def test_stolen_time_and_firmware_are_remarked() -> None:
 
 
 def test_rules_are_named_once() -> None:
-    names = [rule.name for rule in remarks.RULES]
+    names = [rule.name for rule in RULES]
     assert len(set(names)) == len(names)

@@ -138,7 +138,7 @@ def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
                     there(cell.text)
         for verdict in step["verdicts"]:
             there(verdict["rule"])
-        for remark in step["remarks"]:
+        for remark in step["observations"]:
             there(remark.text)
 
 

@@ -18,7 +18,7 @@ from rtgauge import stats, stream
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import histogram, model
-from rtgauge.report.sets import beside
+from rtgauge.report.sets import quantities
 from test_report_html import inflated
 
 VALUES = st.lists(st.integers(-(2**40), 2**40), max_size=60)
@@ -96,7 +96,7 @@ def test_methods_and_steps_stand_side_by_side() -> None:
     run = methods_run("bench")
     document = model.build([run])  # type: ignore[list-item]
     model.validate(document)
-    (table,) = beside.within(document, 0)
+    (table,) = quantities.within(document, 0)
     assert (table.measurement, table.name) == ("timer", "latency")
     texts = [row.what for row in table.rows]
     assert len(set(texts)) == 3
@@ -116,14 +116,14 @@ def test_methods_and_steps_stand_side_by_side() -> None:
 
 def test_one_row_is_not_beside_anything() -> None:
     document = model.build([made.simple().run])
-    assert beside.within(document, 0) == beside.across(document) == []
+    assert quantities.within(document, 0) == quantities.across(document) == []
     assert "side by side" not in html.render(model.analyse([made.simple().run]))
 
 
 def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     runs = [methods_run("first", 1), methods_run("second", 2), made.simple().run]
     analysis = model.analyse(runs)
-    tables = beside.across(analysis.model)
+    tables = quantities.across(analysis.model)
     assert [table.shared for table in tables] == [
         "nanosleep, no load added",
         "timer fd, no load added",
@@ -133,7 +133,7 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     assert [row.what for row in tables[0].rows] == ["run 1, first", "run 2, second"]
     page = html.render(analysis)
     data = inflated(re.findall(r'id="data">(.*?)</script>', page)[0])
-    drawn = data["beside-0"]
+    drawn = data["comparison-0"]
     assert drawn["labels"] == ["run 1, first", "run 2, second"]
     for place, run in enumerate(runs[:2]):
         values = [v for one in run.steps[0].series[:2] for v in one.value.tolist()]
@@ -172,10 +172,10 @@ def test_the_command_of_a_row_has_what_its_plan_says() -> None:
     planned = {"load_cpu": "1", "prepare": True, "mark": "gpio:gpiochip0:17"}
     run = made.run([made.step(0, series, load="cpu")])
     run.document["plan"] = {"steps": [planned]}
-    rows = beside.within(model.build([run]), 0)[0].rows  # type: ignore[list-item]
+    rows = quantities.within(model.build([run]), 0)[0].rows  # type: ignore[list-item]
     assert rows[0].command.endswith("--load cpu --mark gpio:gpiochip0:17 --load-cpu 1 --prepare")
     run.document["plan"] = {"steps": []}
-    assert beside.within(model.build([run]), 0)[0].rows[0].command.endswith("--load cpu")  # type: ignore[list-item]
+    assert quantities.within(model.build([run]), 0)[0].rows[0].command.endswith("--load cpu")  # type: ignore[list-item]
 
 
 def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
@@ -184,7 +184,7 @@ def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
     step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
     step["load"] = {"name": "doload"}
     labels = {"line": "gpio", "edge": "both"}
-    text = beside.command(step, labels, {"load": "doload"})
+    text = quantities.command(step, labels, {"load": "doload"})
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
-    text = beside.command(step, labels, {"load": "idle", "keep_settings": True})
+    text = quantities.command(step, labels, {"load": "idle", "keep_settings": True})
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --keep-settings"

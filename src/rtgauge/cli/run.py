@@ -728,16 +728,16 @@ def _results(
 
 def _print(source: Source) -> None:
     """The results of the runs; those of several targets in the end side by side."""
-    beside = source.beside
-    print_results(source.model, across=beside is None)
-    if beside is None:
+    compared = source.comparison
+    print_results(source.model, across=compared is None)
+    if compared is None:
         return
     study = source.model["runs"][0]["study"]
     show("\nThe targets side by side\n", bold=True)
-    if isinstance(beside, str):
-        show(beside)
+    if isinstance(compared, str):
+        show(compared)
         return
-    print_comparison(beside.document)
+    print_comparison(compared.document)
     show(f"\nThe same again: rtgauge compare {study[:18]}")
 
 

@@ -86,7 +86,7 @@ class Source:
         return self.sets if self.sets is not None else compare.sets_by_target(runs)
 
     @functools.cached_property
-    def beside(self) -> compare.Compared | str | None:
+    def comparison(self) -> compare.Compared | str | None:
         """The sets of the report side by side, or why they are not; None for a single one."""
         if len(self._sets(self._figures.model["runs"])) < 2:
             return None
@@ -108,19 +108,19 @@ def _from_model(render: Callable[[model.Document], str]) -> Callable[[Source], b
 
 
 def _markdown(source: Source) -> bytes:
-    beside = source.beside
-    if isinstance(beside, compare.Compared):
-        return markdown.render(source.model, compare_text.markdown(beside.document)).encode()
-    refused = None if beside is None else markdown.escape_start(beside)
+    shown = source.comparison
+    if isinstance(shown, compare.Compared):
+        return markdown.render(source.model, compare_text.markdown(shown.document)).encode()
+    refused = None if shown is None else markdown.escape_start(shown)
     return markdown.render(source.model, refused).encode()
 
 
 FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
     {
-        ".html": lambda source: html.render(source.analysis, source.beside).encode(),
+        ".html": lambda source: html.render(source.analysis, source.comparison).encode(),
         ".json": _json,
         ".md": _markdown,
-        ".pdf": lambda source: pdf.render(source.analysis, source.paper, source.beside),
+        ".pdf": lambda source: pdf.render(source.analysis, source.paper, source.comparison),
         ".tap": _from_model(ktap.render),
         ".xml": _from_model(junit.render),
     }

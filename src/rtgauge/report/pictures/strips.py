@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rtgauge.report.results.ambience import stolen_ns
+from rtgauge.report.results.background import stolen_ns
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredStep
@@ -55,7 +55,7 @@ class Strip:
 
 def strips(step: StoredStep, points: int = POINTS) -> list[Strip]:
     """The strips of a step, those of its loads first; none where nothing was recorded."""
-    return _work(step.work, points) + _ambience(step.ambience, points)
+    return _work(step.work, points) + _background(step.ambience, points)
 
 
 def _work(records: Iterable[Work], points: int) -> list[Strip]:
@@ -136,7 +136,7 @@ def _groups(records: Collection[Ambience], points: int) -> list[_Group]:
     return groups
 
 
-def _ambience(records: Collection[Ambience], points: int) -> list[Strip]:
+def _background(records: Collection[Ambience], points: int) -> list[Strip]:
     groups = _groups(records, points)
     if not groups:
         return []

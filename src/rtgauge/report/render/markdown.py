@@ -18,7 +18,7 @@ from rtgauge.report.pictures import sketch
 from rtgauge.report.results.cases import plain, series_names, step_title
 from rtgauge.report.results.labels import (
     Level,
-    ambience,
+    background,
     capital,
     carried_out,
     chapters,
@@ -38,7 +38,7 @@ from rtgauge.report.results.labels import (
 from rtgauge.report.results.points import Point, negative_points, positive_points, verdict_of_run
 from rtgauge.report.results.published import CAUTION, place_text
 from rtgauge.report.results.ratings import rating_text
-from rtgauge.report.sets import beside
+from rtgauge.report.sets import quantities
 
 __all__ = ["escape", "render"]
 
@@ -59,13 +59,13 @@ def escape_start(value: object) -> str:
     return _LINE_START.sub(lambda found: found[0][:-1] + "\\" + found[0][-1], escape(value))
 
 
-def render(model: Document, beside_text: str | None = None) -> str:
-    """The Markdown text of a results model. ``beside_text`` is the section in which its runs stand
+def render(model: Document, comparison: str | None = None) -> str:
+    """The Markdown text of a results model. ``comparison`` is the section in which its runs stand
     side by side; without one each run is a set of its own there."""
     parts: list[str] = []
-    parts += _runs(model) if beside_text is None else [*_runs_table(model), beside_text]
+    parts += _runs(model) if comparison is None else [*_runs_table(model), comparison]
     for number, run in enumerate(model["runs"]):
-        parts += _run(run, beside.within(model, number))
+        parts += _run(run, quantities.within(model, number))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -86,7 +86,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[in
     return "\n".join([line(head), line(rule), *(line(row) for row in rows)])
 
 
-def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
+def _run(run: Document, tables: Sequence[quantities.Table]) -> list[str]:
     title = escape(target_name(run)) + (f": {escape(run['label'])}" if run["label"] else "")
     verdict = verdict_of_run(run)
     parts = [
@@ -101,8 +101,8 @@ def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
         if points:
             parts += [f"## {name}", "\n".join(_point(point) for point in points)]
     if tables:
-        parts += ["## Side by side", *(part for one in tables for part in _beside(one, True))]
-        parts.append(beside.CAUTION)
+        parts += ["## Side by side", *(part for one in tables for part in _side_by_side(one, True))]
+        parts.append(quantities.CAUTION)
     parts += _ratings(run)
     whole = chapters(run)
     for name, steps in whole.items():
@@ -111,7 +111,7 @@ def _run(run: Document, tables: Sequence[beside.Table]) -> list[str]:
             parts += _step(run, step, "###")
     for step in () if whole else carried_out(run):
         parts += _step(run, step)
-    parts += _ambience(run)
+    parts += _background(run)
     parts += _findings(run)
     parts += _settings(run)
     return parts
@@ -154,19 +154,19 @@ def _runs_table(model: Document) -> list[str]:
 def _runs(model: Document) -> list[str]:
     """What several runs are, and the quantities that they share."""
     parts = _runs_table(model)
-    tables = beside.across(model) if parts else []
+    tables = quantities.across(model) if parts else []
     if tables:
-        parts += [part for one in tables for part in _beside(one, False)]
-        parts.append(beside.CAUTION)
+        parts += [part for one in tables for part in _side_by_side(one, False)]
+        parts.append(quantities.CAUTION)
     return parts
 
 
-def _beside(found: beside.Table, commands: bool) -> list[str]:
+def _side_by_side(found: quantities.Table, commands: bool) -> list[str]:
     """The figures as studies publish them, and the command of each row below the table."""
     rows, unit = found.rows, found.unit
     ends = sketch.extent([row.histogram for row in rows])
     columns: dict[str, list[str]] = {
-        escape(beside.title(found)): [escape(row.what) for row in rows],
+        escape(quantities.title(found)): [escape(row.what) for row in rows],
         "time": [escape(numbers.duration(row.duration_s)) for row in rows],
         "samples": [escape(numbers.count(row.count)) for row in rows],
     }
@@ -190,15 +190,15 @@ def _beside(found: beside.Table, commands: bool) -> list[str]:
     return parts
 
 
-def _ambience(run: Document) -> list[str]:
+def _background(run: Document) -> list[str]:
     """What was watched beside all steps."""
-    found = ambience(run)
+    found = background(run)
     rows = [
         [escape(label), *(escape(text) for text in figures)] for label, figures in watched(found)
     ]
     if not rows:
         return []
-    return ["## Ambience", table(("watched", "min", "mean", "max"), rows, (1, 2, 3))]
+    return ["## Background activity", table(("watched", "min", "mean", "max"), rows, (1, 2, 3))]
 
 
 def _point(point: Point) -> str:
@@ -253,7 +253,7 @@ def _step(run: Document, step: Document, level: str = "##") -> list[str]:
     parts += _published(step)
     parts.append("\n".join(f"- {escape_start(place_text(one, run))}" for one in step["places"]))
     parts.append(_verdicts(run, step))
-    parts.append("\n".join(f"- {escape_start(one['text'])}" for one in step["remarks"]))
+    parts.append("\n".join(f"- {escape_start(one['text'])}" for one in step["observations"]))
     parts.append(
         "\n".join(
             f"- {escape_start(event['text'])} (at {escape(numbers.duration(event['time_s']))})"

@@ -26,8 +26,8 @@ from rtgauge.report.pictures.drawing import text_width, visible
 from rtgauge.report.render import html
 from rtgauge.report.render.html.tables import Cell, Grid
 from rtgauge.report.results.model import Analysis
+from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
-from rtgauge.report.results.remarks import RULES
 from rtgauge.report.results.sequences import Sequenced
 from rtgauge.report.sets.compare import Compared
 
@@ -159,7 +159,7 @@ def _files(
             {**_run(book, run), "id": words(model["runs"][number]["id"][:13])}
             for number, run in enumerate(views.runs)
         ],
-        "beside": _beside(book, views.beside),
+        "comparison": _comparison(book, views.comparison),
     }
     template = importlib.resources.files("rtgauge.report.render").joinpath(
         "templates", "report.typ"
@@ -212,14 +212,14 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
             }
             for row in run["overview"]
         ],
-        "ambience": run["ambience"] and table(run["ambience"]),
-        "beside": [_side(book, one) for one in run["beside"]],
+        "background": run["background"] and table(run["background"]),
+        "side_by_side": [_side(book, one) for one in run["side_by_side"]],
     }
 
 
 _DRAWN: Final = ("table", "all", "more", "figures", "places", "labels")
 _SHOWN: Final = ("groups", "tables", "orders", "sequences", "published", "opens", "step")
-_SPECIAL: Final = ("steps", "beside", "chapters", "overview", "ambience")
+_SPECIAL: Final = ("steps", "side_by_side", "chapters", "overview", "background")
 
 
 def _chapter(one: html.Chapter | None) -> dict[str, Any] | None:
@@ -228,13 +228,13 @@ def _chapter(one: html.Chapter | None) -> dict[str, Any] | None:
     return {"name": titled(one.name)}
 
 
-def _beside(book: _Book, beside: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if beside is None:
+def _comparison(book: _Book, shown: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if shown is None:
         return None
     return {
-        **plain({k: value for k, value in beside.items() if k not in ("tables", "sets")}),
-        "tables": [_side(book, one) for one in beside["tables"]],
-        "sets": None if beside["sets"] is None else _sets(book, beside["sets"]),
+        **plain({k: value for k, value in shown.items() if k not in ("tables", "sets")}),
+        "tables": [_side(book, one) for one in shown["tables"]],
+        "sets": None if shown["sets"] is None else _sets(book, shown["sets"]),
     }
 
 
@@ -405,10 +405,10 @@ def table(grid: Grid) -> dict[str, Any]:
     for chosen in _parted(widths, drawing.FULL - first):
         total = first + sum(widths[at] for at in chosen)
         stretch = drawing.FULL / total if total > 0.6 * drawing.FULL else 1.0
-        beside = _beside_each_other(total, len(grid.rows))
+        pieces = _pieces(total, len(grid.rows))
         parts.append(
             {
-                "beside": beside,
+                "pieces": pieces,
                 "widths": [first * stretch, *(widths[at] * stretch for at in chosen)],
                 "heads": [titled(grid.heads[0]), *(titled(grid.heads[at + 1]) for at in chosen)]
                 if grid.heads
@@ -433,7 +433,7 @@ def table(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _beside_each_other(width: float, rows: int) -> int:
+def _pieces(width: float, rows: int) -> int:
     """How many pieces of a long narrow table stand beside each other."""
     if rows < 24:
         return 1

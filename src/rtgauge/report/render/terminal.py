@@ -26,7 +26,7 @@ from rtgauge.facts import printable
 from rtgauge.report.pictures import sketch
 from rtgauge.report.results.labels import (
     Level,
-    ambience,
+    background,
     carried_out,
     chapters,
     claim,
@@ -51,7 +51,7 @@ from rtgauge.report.results.labels import (
 from rtgauge.report.results.points import prepared, verdict_of_run
 from rtgauge.report.results.published import place_text
 from rtgauge.report.results.ratings import rating_text
-from rtgauge.report.sets import beside
+from rtgauge.report.sets import quantities
 
 __all__ = ["printed", "render", "text"]
 
@@ -105,12 +105,12 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
     for number, run in enumerate(model["runs"]):
         if parts:
             parts.append(Text())
-        parts.extend(_run(run, beside.within(model, number)))
-    tables = beside.across(model) if across else []
+        parts.extend(_run(run, quantities.within(model, number)))
+    tables = quantities.across(model) if across else []
     if tables:
         parts += [Text(), Text(f"{len(model['runs'])} runs side by side", "bold")]
-        parts += _beside(tables)
-        parts.append(Text(beside.CAUTION, "dim"))
+        parts += _side_by_side(tables)
+        parts.append(Text(quantities.CAUTION, "dim"))
     return Group(*parts)
 
 
@@ -174,7 +174,7 @@ def _indented(line: RenderableType, by: int = 2) -> Padding:
     return Padding(line, (0, 0, 0, by))
 
 
-def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[RenderableType]:
+def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[RenderableType]:
     environment = run["environment"]
     kernel = (environment.get("kernel") or {}).get("release") or ""
     facts = [
@@ -210,8 +210,8 @@ def _run(run: Mapping[str, Any], tables: Sequence[beside.Table]) -> list[Rendera
     for step in aside:
         parts.extend(_calibration(run, step))
     parts += _ratings(run)
-    parts += _beside(tables)
-    parts += _ambience(run)
+    parts += _side_by_side(tables)
+    parts += _background(run)
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     if findings:
         parts += [Text(), Text("What limits these numbers", "bold")]
@@ -358,15 +358,15 @@ def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Renderable
     if words := ordinary(run, step):
         lines.append(_line((where, ""), (words, _STYLES["error"])))
     lines += [
-        _line((where, ""), (_safe(remark["text"]), ""))
-        for remark in step["remarks"]
-        if remark["rule"] == "growth"
+        _line((where, ""), (_safe(observation["text"]), ""))
+        for observation in step["observations"]
+        if observation["rule"] == "growth"
     ]
     lines += [Text.assemble(where, one) for one in _places(run, step)]
     return [_indented(line) for line in lines]
 
 
-def _beside(tables: Sequence[beside.Table]) -> list[RenderableType]:
+def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
     """What stands side by side: the figures as studies publish them, with a small histogram."""
     parts: list[RenderableType] = []
     for found in tables:
@@ -383,13 +383,13 @@ def _beside(tables: Sequence[beside.Table]) -> list[RenderableType]:
             columns.append(("missed", [numbers.count(row.missed) for row in rows]))
         small = [sketch.blocks(row.histogram, ends, SPARK) for row in rows]
         table = _Figures("side by side", [_safe(row.what) for row in rows], columns, small)
-        parts += [Text(), Text(_safe(beside.title(found)), "bold"), table]
+        parts += [Text(), Text(_safe(quantities.title(found)), "bold"), table]
     return parts
 
 
-def _ambience(run: Mapping[str, Any]) -> list[RenderableType]:
+def _background(run: Mapping[str, Any]) -> list[RenderableType]:
     """What was watched beside all steps, in a line each; of many CPUs the first few."""
-    rows = watched(ambience(run))
+    rows = watched(background(run))
     if not rows:
         return []
     table = Table.grid(padding=(0, 2))
@@ -397,7 +397,7 @@ def _ambience(run: Mapping[str, Any]) -> list[RenderableType]:
         table.add_row(_safe(label), _safe(f"{least} to {most}, mean {mean}"))
     if len(rows) > ROW_LIMIT:
         table.add_row(Text(f"and {len(rows) - ROW_LIMIT} more", "dim"))
-    return [Text(), Text("Ambience", "bold"), _indented(table)]
+    return [Text(), Text("Background activity", "bold"), _indented(table)]
 
 
 def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
@@ -478,9 +478,9 @@ def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableTyp
         parts.append(_indented(Text(_safe(claim(series, labels)))))
     if words := ordinary(run, step):
         parts.append(_indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
-    for remark in step["remarks"]:
-        if remark["rule"] == "disturbed":
-            parts.append(_indented(Text(_safe(remark["text"]), _STYLES["warning"])))
+    for observation in step["observations"]:
+        if observation["rule"] == "disturbed":
+            parts.append(_indented(Text(_safe(observation["text"]), _STYLES["warning"])))
     parts += [_indented(line) for line in _counters(run, step)]
     parts += [_indented(line) for line in _verdicts(run, step)]
     return parts + [_indented(line) for line in _places(run, step)]

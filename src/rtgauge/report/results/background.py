@@ -22,8 +22,8 @@ __all__ = ["MEASUREMENT", "ROLE", "Extent", "Watched", "findings", "series"]
 
 Document = dict[str, Any]
 
-MEASUREMENT: Final = "ambience"
-ROLE: Final = "ambience"
+MEASUREMENT: Final = "background"
+ROLE: Final = "background"
 
 STEADY: Final = 0.9
 """A clock whose slowest reading is at least this share of its fastest one did not change."""

@@ -152,7 +152,7 @@ def cases_of(run: Document) -> RunCases:
 
 
 def _group(run: Document, step: Document) -> Group:
-    cases = [_carried_out("measured", step, (*_events(step), *_remarks(step), *_places(run, step)))]
+    cases = [_carried_out("measured", step, _lines(run, step))]
     names = series_names(run, step["step"])
     judged = set()
     for verdict in run["verdicts"]:
@@ -202,12 +202,16 @@ def _events(step: Document) -> tuple[str, ...]:
     )
 
 
-def _remarks(step: Document) -> tuple[str, ...]:
-    return tuple(plain(f"remark: {one['text']}") for one in step["remarks"])
+def _observations(step: Document) -> tuple[str, ...]:
+    return tuple(plain(f"observation: {one['text']}") for one in step["observations"])
 
 
 def _places(run: Document, step: Document) -> tuple[str, ...]:
     return tuple(plain(f"place: {place_text(one, run)}") for one in step["places"])
+
+
+def _lines(run: Document, step: Document) -> tuple[str, ...]:
+    return (*_events(step), *_observations(step), *_places(run, step))
 
 
 def _by_weight(findings: Iterable[Document]) -> list[Document]:

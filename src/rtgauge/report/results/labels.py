@@ -14,7 +14,7 @@ __all__ = [
     "ORDINARY",
     "Level",
     "added_text",
-    "ambience",
+    "background",
     "bound_sentence",
     "capital",
     "carried_out",
@@ -213,7 +213,7 @@ def capital(text: str) -> str:
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:
     """The steps of a run that measure or calibrate; what was merely watched beside is none."""
-    return [step for step in run["steps"] if step["role"] != "ambience"]
+    return [step for step in run["steps"] if step["role"] != "background"]
 
 
 def chapters(run: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -227,9 +227,9 @@ def chapters(run: Mapping[str, Any]) -> dict[str, list[Any]]:
     return found if len(measured) > 1 else {}
 
 
-def ambience(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def background(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The series of what was watched beside all steps: frequency, temperature, and such."""
-    places = {step["step"] for step in run["steps"] if step["role"] == "ambience"}
+    places = {step["step"] for step in run["steps"] if step["role"] == "background"}
     return [one for one in run["series"] if one["step"] in places]
 
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results import ambience, gather
+from rtgauge.report.results import background, gather
 from rtgauge.report.results.histogram import histogram_of
 from rtgauge.report.results.labels import ORDINARY, carried_out, is_response, waits_for_answers
+from rtgauge.report.results.observations import Mark, told
 from rtgauge.report.results.published import places as published_places
 from rtgauge.report.results.published import published
 from rtgauge.report.results.ratings import ratings
-from rtgauge.report.results.remarks import Mark, told
 from rtgauge.store import load_failure
 
 if TYPE_CHECKING:
@@ -150,13 +150,13 @@ def _run(
         for finding in source.get("findings") or ()
     ]
     if watched := _watched(run):
-        findings += ambience.findings(_measured(watched))
+        findings += background.findings(_measured(watched))
         number = max(step["step"] for step in steps) + 1
-        steps.append(_ambience_step(number, run))
-        total = ambience.Watched()
+        steps.append(_background_step(number, run))
+        total = background.Watched()
         for _, one in watched:
             total.merge(one)
-        series += ambience.series(total, number, CONFIDENCE)
+        series += background.series(total, number, CONFIDENCE)
     document = {
         "id": run.id,
         "study": source.get("study"),
@@ -180,10 +180,10 @@ def _run(
     }
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
-    ambiences = {step.number: step.ambience for step in run.steps}
+    records = {step.number: step.ambience for step in run.steps}
     for one in carried_out(document):
-        step_told = told(one, document, found, ambiences[one["step"]])
-        one["remarks"] = step_told.remarks
+        step_told = told(one, document, found, records[one["step"]])
+        one["observations"] = step_told.observations
         marks.update(step_told.marks)
         one["published"] = published(one, document)
         one["places"] = published_places(one, document)
@@ -240,18 +240,18 @@ def _environment(run: StoredRun) -> Document:
 # --- what went on beside the steps -------------------------------------------------------------
 
 
-def _watched(run: StoredRun) -> list[tuple[StoredStep, ambience.Watched]]:
+def _watched(run: StoredRun) -> list[tuple[StoredStep, background.Watched]]:
     """Of each step with ambience what was watched, in the order in which they are listed."""
     return [
-        (step, ambience.Watched().step(step.ambience))
+        (step, background.Watched().step(step.ambience))
         for step in sorted(run.steps, key=lambda step: step.number)
         if len(step.ambience)
     ]
 
 
 def _measured(
-    watched: Sequence[tuple[StoredStep, ambience.Watched]],
-) -> list[tuple[str, list[int], ambience.Watched]]:
+    watched: Sequence[tuple[StoredStep, background.Watched]],
+) -> list[tuple[str, list[int], background.Watched]]:
     """The steps that measure (calibrations where there is no other), for the findings."""
     asked = [one for one in watched if one[0].document.get("role", "measurement") == "measurement"]
     return [
@@ -264,12 +264,12 @@ def _measured(
     ]
 
 
-def _ambience_step(number: int, run: StoredRun) -> Document:
+def _background_step(number: int, run: StoredRun) -> Document:
     """The step that holds what was watched beside all others."""
     return {
         "step": number,
-        "measurement": ambience.MEASUREMENT,
-        "role": ambience.ROLE,
+        "measurement": background.MEASUREMENT,
+        "role": background.ROLE,
         "parameters": {},
         "asked": {},
         "load": {"name": "idle", "work_rate": None, "unit": "", "loads": []},
@@ -281,7 +281,7 @@ def _ambience_step(number: int, run: StoredRun) -> Document:
         "stream": None,
         "events": [],
         "chapter": "",
-        "remarks": [],
+        "observations": [],
         "published": [],
         "places": [],
     }
@@ -351,7 +351,7 @@ def _step(step: StoredStep, chapter: str) -> Document:
         },
         "events": _told(step),
         "chapter": chapter,
-        "remarks": [],
+        "observations": [],
         "published": [],
         "places": [],
     }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remarks on a step: what rules find in its samples, in sentences.
+"""Observations on a step: what rules find in its samples, in sentences.
 
-On the path of a sample: the figures of ``gather`` and the results model's series come in, remarks
-for the model leave. Every rule is one function and stands in ``RULES``; docs/report.md prints them.
-None knows a measurement by its name.
+On the path of a sample: the figures of ``gather`` and the series of the results model come in,
+observations for the model leave. Every rule is one function in ``RULES``, and docs/report.md
+describes it. No rule knows a measurement by its name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from rtgauge import stats
 from rtgauge import text as numbers
-from rtgauge.report.results.ambience import stolen_ns
+from rtgauge.report.results.background import stolen_ns
 from rtgauge.report.results.gather import Figures
 from rtgauge.report.results.labels import group_series, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
@@ -58,10 +58,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Told:
-    """The remarks on a step, for the results model; and for its pictures the second line of each
-    quantity that has one, by the place of the quantity's first series."""
+    """The observations on a step. ``marks``: the second lines for its pictures, by the place of the
+    first series of each quantity that has one."""
 
-    remarks: list[Document]
+    observations: list[Document]
     marks: Mapping[int, Mark]
 
 
@@ -113,8 +113,8 @@ def told(
     figures: Mapping[int, Figures],
     watched: Collection[Ambience] = (),
 ) -> Told:
-    """The remarks on one step of a run of the results model; ``figures``: place in the run's
-    series -> what its samples say; ``watched``: the step's records of the ambience."""
+    """The observations on one step of a run of the results model; ``figures``: place in the run's
+    series -> what its samples say; ``watched``: the step's records of background activity."""
     places = [
         place
         for place, one in enumerate(run["series"])
@@ -138,7 +138,7 @@ def told(
             for text, at in rule.find(quantity):
                 words = f"{quantity.name}: {text}" if len(groups) > 1 else text
                 words = words[:1].upper() + words[1:]
-                found.append(_remark(rule.name, words, [members[one] for one in at]))
+                found.append(_observation(rule.name, words, [members[one] for one in at]))
         if quantity.timed and quantity.lines:
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
@@ -146,13 +146,13 @@ def told(
             marks[members[0]] = Mark(round(middle + line.excess_ns), text)
     tables = [table for table in run["tables"] if table["step"] == step["step"]]
     found += [
-        _remark("batches", *one)
+        _observation("batches", *one)
         for one in _batches(tables, [(p, run["series"][p]) for p in places])
     ]
     if disturb := step["load"].get("disturb"):
-        found.insert(0, _remark("disturbed", _on_purpose(disturb), []))
+        found.insert(0, _observation("disturbed", _on_purpose(disturb), []))
     cpus = {run["series"][place]["cpu"] for place in places}
-    found += [_remark(*one, []) for one in _ambience(watched, cpus)]
+    found += [_observation(*one, []) for one in _background(watched, cpus)]
     return Told(found, marks)
 
 
@@ -164,7 +164,7 @@ def _on_purpose(disturb: str) -> str:
     )
 
 
-def _remark(rule: str, text: str, series: Sequence[int]) -> Document:
+def _observation(rule: str, text: str, series: Sequence[int]) -> Document:
     return {"rule": rule, "text": text, "series": list(series)}
 
 
@@ -555,7 +555,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9_-]+", text.lower()))
 
 
-def _ambience(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple[str, str]]:
+def _background(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple[str, str]]:
     """Time that a hypervisor took from the step's CPUs, and interruptions by the firmware."""
     records = list(watched)
     if len(records) < 2:

@@ -217,9 +217,9 @@ def _chapter_points(run: Run, name: str, steps: Sequence[Mapping[str, Any]]) -> 
         )
         points.append(Point("pass", f"{name}: {which} {what} passed.", numbers.join(list(places))))
     for step in steps:
-        for remark in step["remarks"]:
-            if remark["rule"] == "steady":
-                points.append(Point("pass", f"{_where(run, step)}: {remark['text']}"))
+        for observation in step["observations"]:
+            if observation["rule"] == "steady":
+                points.append(Point("pass", f"{_where(run, step)}: {observation['text']}"))
     return points
 
 
@@ -284,9 +284,9 @@ def negative_points(run: Run) -> list[Point]:
             )
     for step in carried_out(run) if chapters(run) else ():
         points += [
-            Point("warn", f"{_where(run, step)}: {remark['text']}")
-            for remark in step["remarks"]
-            if remark["rule"] == "growth"
+            Point("warn", f"{_where(run, step)}: {observation['text']}")
+            for observation in step["observations"]
+            if observation["rule"] == "growth"
         ]
     preparation = prepared(run)
     if preparation is not None and preparation.kind != "pass":

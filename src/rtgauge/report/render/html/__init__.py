@@ -32,7 +32,7 @@ from rtgauge.report import pictures
 from rtgauge.report.pictures.persistence import bases
 from rtgauge.report.render.html.comparison import runs_view, steps_view
 from rtgauge.report.render.html.steps import Shared, step_view
-from rtgauge.report.render.html.tables import Cell, Named, ambience_table, counter, span, tags
+from rtgauge.report.render.html.tables import Cell, Named, background_table, counter, span, tags
 from rtgauge.report.results.labels import (
     Level,
     added_text,
@@ -50,10 +50,10 @@ from rtgauge.report.results.labels import (
     worst,
 )
 from rtgauge.report.results.model import Analysis, Document
+from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.points import negative_points, positive_points, verdict_of_run
 from rtgauge.report.results.published import CAUTION
 from rtgauge.report.results.ratings import rating_text
-from rtgauge.report.results.remarks import RULES
 from rtgauge.report.sets.compare import Compared
 
 __all__ = ["Views", "deflated", "render", "views"]
@@ -72,14 +72,14 @@ def deflated(data: object) -> str:
 class Views:
     """What a report shows, before it becomes a page of HTML or the pages of a PDF.
 
-    ``runs`` holds a part for each run, ``beside`` how they compare (None for a single run);
+    ``runs`` holds a part for each run, ``comparison`` how they compare (None for a single run);
     ``shared`` the arrays behind the pictures, by the id of their quantity.
     """
 
     title: str
     head: Mapping[str, str]
     runs: Sequence[Mapping[str, Any]]
-    beside: Mapping[str, Any] | None
+    comparison: Mapping[str, Any] | None
     shared: Shared
 
 
@@ -129,7 +129,7 @@ def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
         title=shown.title,
         head=shown.head,
         runs=shown.runs,
-        beside=shown.beside,
+        comparison=shown.comparison,
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
@@ -271,8 +271,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "chapters": parts,
         "ratings": [{**one, "rating": rating_text(one["rating"])} for one in run["ratings"]],
         "overview": [_overview(run, view) for view in views],
-        "ambience": ambience_table(run),
-        "beside": steps_view(analysis, number, shared, prefix),
+        "background": background_table(run),
+        "side_by_side": steps_view(analysis, number, shared, prefix),
         "skipped": [
             {
                 "anchor": view["anchor"],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Side by side in the HTML report: methods and steps of a run, and runs of a report.
 
-What belongs together comes from ``beside``, the figures of several series together from the tables
-of values behind them; nothing is ranked.
+``quantities`` says which series belong together. The figures of several series together come from
+their tables of values. Nothing is ranked.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.results.points import verdict_of_run
-from rtgauge.report.sets import beside, compare
+from rtgauge.report.sets import compare, quantities
 from rtgauge.stats import Counts
 
-__all__ = ["Beside", "SetTable", "runs_view", "steps_view"]
+__all__ = ["RowTable", "SetTable", "runs_view", "steps_view"]
 
 WIDTH, HEIGHT = 96, 22
 _SHARES = ("50", "99", "99.9")
@@ -61,7 +61,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Beside:
+class RowTable:
     """A table of what stands side by side; ``figures`` is the id of its pictures, if any."""
 
     title: str
@@ -75,13 +75,13 @@ class Beside:
     views: Sequence[Mapping[str, Any]] = ()
 
 
-def _anchor(many: bool, row: beside.Row) -> str:
+def _anchor(many: bool, row: quantities.Row) -> str:
     return f"{f'r{row.run + 1}-' if many else ''}step-{row.step}"
 
 
 def _lines(
     analysis: Analysis,
-    table: beside.Table,
+    table: quantities.Table,
     columns: Sequence[tuple[str, Sequence[Cell]]],
     swatches: bool,
 ) -> tuple[list[Line], str, str]:
@@ -107,26 +107,26 @@ def _lines(
     return lines, numbers.shown(low, table.unit).text, numbers.shown(high, table.unit).full
 
 
-def _extremes(rows: Sequence[beside.Row], unit: str) -> list[tuple[str, list[Cell]]]:
+def _extremes(rows: Sequence[quantities.Row], unit: str) -> list[tuple[str, list[Cell]]]:
     return [
         ("Min", column([row.min for row in rows], unit)),
         ("Average", column([row.mean for row in rows], unit)),
     ]
 
 
-def _ends(rows: Sequence[beside.Row], unit: str) -> list[tuple[str, list[Cell]]]:
+def _ends(rows: Sequence[quantities.Row], unit: str) -> list[tuple[str, list[Cell]]]:
     ends = [("Max", column([row.max for row in rows], unit, cls="peak"))]
     if any(row.missed for row in rows):
         ends.append(("Missed", [counter(row.missed) for row in rows]))
     return ends
 
 
-def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = "") -> list[Beside]:
+def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = "") -> list[RowTable]:
     """The tables of a run's quantities that it has under several methods, loads or steps."""
     found = []
-    if (answers := beside.answers(analysis.model, [number])) is not None:
+    if (answers := quantities.answers(analysis.model, [number])) is not None:
         found.append(_across(analysis, answers, f"{prefix}answers", shared))
-    for table in beside.within(analysis.model, number):
+    for table in quantities.within(analysis.model, number):
         # They stand above already, with their pictures.
         if answers is not None and is_response(table.name, table.unit):
             continue
@@ -139,9 +139,9 @@ def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = ""
         ]
         lines, low, high = _lines(analysis, table, columns, False)
         found.append(
-            Beside(
-                title=beside.title(table),
-                caption="The series of several CPUs together. " + beside.CAUTION,
+            RowTable(
+                title=quantities.title(table),
+                caption="The series of several CPUs together. " + quantities.CAUTION,
                 heads=[head for head, _ in columns],
                 lines=lines,
                 commands=True,
@@ -152,12 +152,12 @@ def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = ""
     return found
 
 
-def _counts(analysis: Analysis, row: beside.Row) -> Counts:
+def _counts(analysis: Analysis, row: quantities.Row) -> Counts:
     figures, places = analysis.figures[row.run], analysis.places[row.run]
     return Counts.merged([figures[places[place]].counts for place in row.places])
 
 
-def _traces(analysis: Analysis, row: beside.Row) -> list[Trace]:
+def _traces(analysis: Analysis, row: quantities.Row) -> list[Trace]:
     steps = analysis.model["runs"][row.run]["steps"]
     parameters = next(one["parameters"] for one in steps if one["step"] == row.step)
     figures, places = analysis.figures[row.run], analysis.places[row.run]
@@ -174,23 +174,23 @@ def runs_view(
         return None
     view: dict[str, Any] = {
         "runs": [_run_row(run, number) for number, run in enumerate(runs)],
-        "caution": beside.CAUTION,
+        "caution": quantities.CAUTION,
         "tables": [],
         "refused": compared if isinstance(compared, str) else "",
         "sets": None,
     }
-    whole = beside.answers(analysis.model, range(len(runs)))
+    whole = quantities.answers(analysis.model, range(len(runs)))
     tables = [whole] if whole is not None else []
     if isinstance(compared, compare.Compared):
         view["sets"] = _sets_view(compared, shared)
     elif compared is None:
         tables += [
             table
-            for table in beside.across(analysis.model)
+            for table in quantities.across(analysis.model)
             if whole is None or not is_response(table.name, table.unit)
         ]
     view["tables"] = [
-        _across(analysis, table, f"beside-{at}", shared) for at, table in enumerate(tables)
+        _across(analysis, table, f"comparison-{at}", shared) for at, table in enumerate(tables)
     ]
     return view
 
@@ -379,10 +379,10 @@ def _run_row(run: Document, number: int) -> dict[str, Any]:
 
 def _across(
     analysis: Analysis,
-    table: beside.Table,
+    table: quantities.Table,
     name: str,
     shared: Shared,
-) -> Beside:
+) -> RowTable:
     rows, unit = table.rows, table.unit
     merged = [_counts(analysis, row) for row in rows]
     shares = [
@@ -440,8 +440,8 @@ def _across(
             )
             shared.data[name]["persistence"] = answers
             views = (captions(answers, shared.responses > 1) if answers else []) + views
-    return Beside(
-        title=beside.title(table),
+    return RowTable(
+        title=quantities.title(table),
         caption="The series of several CPUs together.",
         heads=[head for head, _ in columns],
         lines=lines,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step in the HTML report: definition, tables, pictures, verdicts and remarks.
+"""A step in the HTML report: definition, tables, pictures, verdicts and observations.
 
 Step 11 of the path of a sample: what the results model and ``pictures`` say of one step becomes
 what the template shows and, in ``Shared``, the data that static/report.js draws. What a measurement
@@ -145,7 +145,7 @@ def step_view(
         "chapter": step["chapter"],
         "page": _page(definition),
         "verdicts": _verdict_rows(run, step["step"]),
-        "remarks": _remarks(run, step),
+        "observations": _observations(run, step),
     }
 
 
@@ -230,12 +230,12 @@ def step_facts(
     return facts
 
 
-def _remarks(run: Document, step: Document) -> list[Point]:
-    remarks = []
+def _observations(run: Document, step: Document) -> list[Point]:
+    observations = []
     stream = step["stream"]
     if stream is not None:
         if stream["lost_records"]:
-            remarks.append(
+            observations.append(
                 Point(
                     "fail",
                     f"{numbers.count(stream['lost_records'])} records of the stream were lost "
@@ -250,17 +250,17 @@ def _remarks(run: Document, step: Document) -> list[Point]:
                 if stream["dropped_bytes"]
                 else ""
             )
-            remarks.append(Point("warn", text, note))
+            observations.append(Point("warn", text, note))
     for event in step["events"]:
         kind = "note" if event["event"] in ("message", "threshold") else "warn"
-        remarks.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
+        observations.append(Point(kind, event["text"], f"at {numbers.duration(event['time_s'])}"))
     members = [one for one in run["series"] if one["step"] == step["step"]]
     missed = [one for one in members if one["missed"]]
     answers = [one for one in missed if waits_for_answers(one["name"], one["unit"])]
     periods = [one for one in missed if one not in answers]
     if answers:
         count = sum(one["missed"] for one in answers)
-        remarks.append(
+        observations.append(
             Point(
                 "warn",
                 f"{'1 event was' if count == 1 else f'{numbers.count(count)} events were'} without "
@@ -272,7 +272,7 @@ def _remarks(run: Document, step: Document) -> list[Point]:
     if periods:
         count = sum(one["missed"] for one in periods)
         overruns = sum(one["overruns"] for one in periods)
-        remarks.append(
+        observations.append(
             Point(
                 "warn",
                 f"{'1 period was' if count == 1 else f'{numbers.count(count)} periods were'} "
@@ -281,9 +281,9 @@ def _remarks(run: Document, step: Document) -> list[Point]:
                 "was.",
             )
         )
-    remarks += [Point("note", one["text"]) for one in step["remarks"]]
+    observations += [Point("note", one["text"]) for one in step["observations"]]
     if any(one["source"] == "histogram" for one in members):
-        remarks.append(
+        observations.append(
             Point(
                 "note",
                 "Only histograms were sent: values other than the extremes are rounded up by at "
@@ -293,7 +293,7 @@ def _remarks(run: Document, step: Document) -> list[Point]:
                 else "",
             )
         )
-    return remarks
+    return observations
 
 
 def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:

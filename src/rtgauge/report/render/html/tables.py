@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
-    ambience,
+    background,
     capital,
     highest,
     peak,
@@ -24,7 +24,7 @@ __all__ = [
     "Grid",
     "Named",
     "Row",
-    "ambience_table",
+    "background_table",
     "column",
     "counter",
     "figures_table",
@@ -217,15 +217,15 @@ def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> 
     return _grid("More figures", "Series", labels, [""] * len(series), columns, caption)
 
 
-def ambience_table(run: Document) -> Grid | None:
+def background_table(run: Document) -> Grid | None:
     """What was watched beside all steps: a row for each quantity and CPU."""
     rows = [
-        Row(label, [Cell(text) for text in figures]) for label, figures in watched(ambience(run))
+        Row(label, [Cell(text) for text in figures]) for label, figures in watched(background(run))
     ]
     if not rows:
         return None
     return Grid(
-        "Ambience",
+        "Background activity",
         ["Watched", "Least", "Mean", "Largest"],
         rows,
         "Beside all steps of the run; over time it stands below the pictures of each step.",
