@@ -9,6 +9,7 @@ in on purpose are to be found where theory says that they show, at their size, a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
@@ -120,6 +121,16 @@ AGAIN = {
 }
 
 
+# For `make test`: a board of each kind, and one disturbance.
+SMOKE_KIND = "preempt_disable"
+SMOKE = {
+    board: Boot(
+        board, tuple(one for one in ORDERS if one[0] in ("undisturbed", SMOKE_KIND)), turn=6
+    )
+    for board in ("x86_64-rt-6.12", "x86_64-stock-6.12")
+}
+
+
 def _shows(kind: str, context: str, board: str) -> bool:
     """What theory says of a kind of disturbance, in a context, on a kernel."""
     if kind in ("local_irq_save", "raw_spin_lock_irqsave"):
@@ -162,7 +173,23 @@ def test_two_runs_are_equal_bit_for_bit(booted: list[Booted], board: str, name: 
 def test_a_disturbance_is_found_where_it_shows_and_nowhere_else(
     booted: list[Booted], board: str, kind: str, context: str
 ) -> None:
-    steps = booted[0].steps
+    _is_found(booted[0].steps, board, kind, context)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("board", "context"),
+    [
+        pytest.param(board, context, marks=pytest.mark.boots(boot))
+        for board, boot in SMOKE.items()
+        for context in CONTEXTS
+    ],
+)
+def test_smoke(booted: list[Booted], board: str, context: str) -> None:
+    _is_found(booted[0].steps, board, SMOKE_KIND, context)
+
+
+def _is_found(steps: Mapping[str, Step], board: str, kind: str, context: str) -> None:
     still, disturbed = (_complete(steps[name]) for name in ("undisturbed", kind))
     done = re.search(rf"disturbed on purpose (\d+) times by {kind} ", "\n".join(disturbed.texts()))
     assert done, disturbed.texts()
