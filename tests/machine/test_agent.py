@@ -98,6 +98,7 @@ def test_a_stall_is_missed_periods_and_nothing_else(
 
 
 @pytest.mark.parametrize("interval_us", [100, 1000])
+@pytest.mark.slow
 def test_an_agent_that_was_stopped_for_long_goes_on(
     agent: str, tmp_path: Path, interval_us: int
 ) -> None:
@@ -141,6 +142,7 @@ def test_the_drain_is_not_in_front_of_a_measuring_thread(
         assert nice < ordinary
 
 
+@pytest.mark.slow
 def test_threads_that_leave_no_time_are_ended(agent: str) -> None:
     """Together they would hold every CPU for ever, though each one sleeps."""
     if os.geteuid() != 0:
@@ -416,6 +418,7 @@ def wait_until_full(pipe: int) -> None:
         (held,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))
 
 
+@pytest.mark.slow
 def test_a_reader_that_was_stuck_gets_the_rest(agent: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [agent, "run", "timer", "--for", "0", "--interval", "20us", "--output", "-", "--control"],

@@ -16,6 +16,7 @@ PROGRAM = SOURCES.parent / "bench" / "kills.py"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the agent changes settings: only root can")
+@pytest.mark.slow
 def test_kills(tmp_path: Path) -> None:
     allowed = subprocess.run(
         ["unshare", "-m", "true"], capture_output=True, timeout=60, check=False

@@ -255,6 +255,7 @@ def test_answers_that_come_together_are_counted(board: Peer, tmp_path: Path) -> 
     assert answers_of(stream) == (EVENTS, EVENTS, 0, 0, 0, 2)
 
 
+@pytest.mark.slow
 def test_a_board_that_is_silent_now_and_then(board: Peer, tmp_path: Path) -> None:
     def changes(number: int, _: int) -> int:
         board.write(MERGED_AT, 1)

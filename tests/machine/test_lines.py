@@ -159,6 +159,7 @@ def test_every_event_is_answered(agent: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listens", [True, False])
+@pytest.mark.slow
 def test_a_silent_target_ends_in_a_verdict(agent: str, tmp_path: Path, listens: bool) -> None:
     with target(lambda *_: []) as port:
         code, stream = log_host(agent, tmp_path, port if listens else free_port())
@@ -173,6 +174,7 @@ def test_a_silent_target_ends_in_a_verdict(agent: str, tmp_path: Path, listens: 
     assert_accounted(stream, EVENTS)
 
 
+@pytest.mark.slow
 def test_a_late_answer_is_no_answer_to_the_next_event(agent: str, tmp_path: Path) -> None:
     held: list[bytes] = []
 
@@ -202,6 +204,7 @@ def test_answers_that_are_too_many_are_counted(agent: str, tmp_path: Path) -> No
     assert missed_at(stream) == [2]
 
 
+@pytest.mark.slow
 def test_an_answer_of_the_wrong_level_is_none(agent: str, tmp_path: Path) -> None:
     with target(lambda n, level: [datagram(level ^ (n == 2))]) as port:
         code, stream = log_host(agent, tmp_path, port)

@@ -162,6 +162,7 @@ def why_skipped(name: str) -> str:
     return "SCHED_FIFO" if name in NEED_PRIORITY else "two CPUs"
 
 
+@pytest.mark.slow
 def test_everything_is_measured_or_says_why_not(place: Place, folder: Path) -> None:
     agent, state = prepared(place, folder)
     entries = described(agent).measurements
@@ -204,6 +205,7 @@ def test_priority_0_skips_what_takes_priorities(folder: Path) -> None:
 
 @pytest.mark.skipif(not ROOT, reason="only root can give rights away")
 @pytest.mark.skipif(os.nice(0) > 0, reason="under nice loads are refused to who has no rights")
+@pytest.mark.slow
 def test_an_evaluation_without_rights(folder: Path) -> None:
     """Through the host: what is skipped keeps the others from nothing, and is no failure; where
     all is skipped the code is 77."""

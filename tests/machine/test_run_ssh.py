@@ -112,6 +112,7 @@ def test_a_whole_run(board: Sshd, rtgauge: Run) -> None:
     assert connection["folder"] in Path("report.html").read_text()
 
 
+@pytest.mark.slow
 def test_looking_at_a_board(board: Sshd, rtgauge: Run) -> None:
     document = rtgauge("describe", "--json", *TARGET).json()
     assert "timer" in {entry["name"] for entry in document["measurements"]}
@@ -142,6 +143,7 @@ def two_steps(time_: str) -> str:
     return "plan.toml"
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, two_steps("8s"), "--interval", "1ms")
     board.cut()
@@ -164,6 +166,7 @@ def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn
     until(lambda: board.left() == [])
 
 
+@pytest.mark.slow
 def test_cut_five_times(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, "timer", "--for", "20s", "--interval", "1ms")
     cuts = 0
@@ -182,6 +185,7 @@ def test_cut_five_times(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     until(lambda: board.left() == [])
 
 
+@pytest.mark.slow
 def test_a_cut_that_is_not_to_be_mended(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, two_steps("1h"), "--reconnect", "0")
     board.cut()
@@ -198,6 +202,7 @@ def test_a_cut_that_is_not_to_be_mended(board: Sshd, rtgauge: Run, spawn: Spawn)
     until(lambda: board.left() == [])
 
 
+@pytest.mark.slow
 def test_a_board_that_stays_away(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, two_steps("1h"), "--reconnect", "2s")
     board.stop()
@@ -212,6 +217,7 @@ def test_a_board_that_stays_away(board: Sshd, rtgauge: Run, spawn: Spawn) -> Non
     until(lambda: board.left() == [])
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_board_is_away(board: Sshd, rtgauge: Run, spawn: Spawn) -> None:
     process, run = measuring(spawn, "timer", "--for", "1h", "--reconnect", "1m")
     board.stop()
@@ -286,6 +292,7 @@ def spool_of(target: SshTarget) -> int:
     return pid
 
 
+@pytest.mark.slow
 def test_a_kill_after_the_way_back_hits_nobody_else(
     board: Sshd, measured: tuple[SshTarget, SshAgent]
 ) -> None:
@@ -306,6 +313,7 @@ def test_a_kill_after_the_way_back_hits_nobody_else(
             another.kill()
 
 
+@pytest.mark.slow
 def test_a_kill_over_a_network_that_is_silent(
     board: Sshd, measured: tuple[SshTarget, SshAgent]
 ) -> None:
@@ -337,6 +345,7 @@ def test_an_agent_that_is_gone_when_the_connection_is_there_again(
     assert "was lost and not found again (the agent there is gone" in agent.messages()
 
 
+@pytest.mark.slow
 def test_a_way_back_that_was_given_up_leaves_nothing(
     board: Sshd, measured: tuple[SshTarget, SshAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +391,7 @@ def test_ctrl_c_before_anything_is_measured(
     assert board.left() == []
 
 
+@pytest.mark.slow
 def test_a_thin_link_carries_histograms(
     board: Sshd, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

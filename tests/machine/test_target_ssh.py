@@ -291,6 +291,7 @@ def test_a_keeper_leaves_what_became_anothers(board: Sshd, script: Script) -> No
     assert board.left() == [folder.name]
 
 
+@pytest.mark.slow
 def test_an_agent_to_which_no_way_leads_is_given_up(board: Sshd, script: Script) -> None:
     script('[ "$1" = attach ] || echo samples; exit 255')
     with opened() as target:

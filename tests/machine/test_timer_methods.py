@@ -356,6 +356,7 @@ def test_a_measuring_process_that_dies_fails_the_step(agent: str, tmp_path: Path
     assert not any(Path(f"/proc/{pid}").exists() for pid in measuring)
 
 
+@pytest.mark.slow
 def test_a_measuring_process_does_not_end_beside_those_that_measure(
     agent: str, tmp_path: Path
 ) -> None:

@@ -582,6 +582,7 @@ def test_what_is_sealed_may_be_read(tmp_path: Path, rows: int, kind: str) -> Non
             check_parquet(path, rows + 1)
 
 
+@pytest.mark.slow
 def test_no_byte_of_a_footer_ends_the_process(tmp_path: Path) -> None:
     """Arrow ends it at some; so it happens in another one."""
     stream = streams.Builder().series(0).samples(0, 0, streams.latencies(2000))
@@ -617,6 +618,7 @@ print(refused)
         assert int(done.stdout) > 500
 
 
+@pytest.mark.slow
 def test_a_short_run_of_the_fuzzer(tmp_path: Path, files: Files) -> None:
     assert fuzz_bundle.pack_quickly(files) == pack(files)
     tally = fuzz_bundle.fuzz(7, 0, 1000, tmp_path)

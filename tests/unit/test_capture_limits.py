@@ -91,6 +91,7 @@ def test_an_interval_that_cannot_be(tmp_path: Path) -> None:
     assert "--interval" in found
 
 
+@pytest.mark.slow
 def test_waveforms_of_millions_of_samples_need_little_memory(tmp_path: Path) -> None:
     """A delay of four million samples, of which few points are looked at."""
     wave = np.zeros(12_000_000, np.float32)
@@ -149,6 +150,7 @@ def ends_of_64_bits(directory: bytes, end: bytes, *, lie: bool = False) -> bytes
     return more + struct.pack("<4sLQL", b"PK\6\7", 0, start + len(directory), 1) + end
 
 
+@pytest.mark.slow
 def test_the_directory_of_an_archive_is_limited_however_it_is_told(tmp_path: Path) -> None:
     lines = ("--event", "D0", "--answer", "D1")
 

@@ -26,6 +26,7 @@ from rtgauge.stream import COUNT_LIMIT, NUMBER_LIMIT
 from streams import Builder
 
 
+@pytest.mark.slow
 def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
     tally = fuzz_extremes.fuzz(20, 0, 80, tmp_path)
     assert not tally.how, tally.how
@@ -33,6 +34,7 @@ def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
     assert tally.thorough > 60
 
 
+@pytest.mark.slow
 def test_a_short_run_of_the_fuzzer_of_captures(tmp_path: Path) -> None:
     tally = fuzz_capture.fuzz(20, 0, 60, tmp_path)
     assert not tally.how, tally.how

@@ -250,6 +250,7 @@ def test_the_fuzzer_writes_every_key_of_the_page() -> None:
         assert keys - {"key", "---", "anything else"} <= known[name]
 
 
+@pytest.mark.slow
 def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
     tally = fuzz_plan.fuzz(20, 0, 300, tmp_path)
     assert not tally.how, tally.how

@@ -178,6 +178,7 @@ def many(kind: str) -> Builder:
     "kind",
     ["tables", "empty tables", "rules", "facts", "settings", "series", "events", "messages"],
 )
+@pytest.mark.slow
 def test_n_bytes_cost_at_most_100_n_of_memory(tmp_path: Path, kind: str) -> None:
     """All formats but PDF, which another program makes."""
     data = many(kind).data

@@ -552,6 +552,7 @@ def test_pictures_are_drawn(browser: str, tmp_path: Path, which: str) -> None:
     assert len(page.blocks["script"]) == 3
 
 
+@pytest.mark.slow
 def test_the_controls_work(browser: str, tmp_path: Path) -> None:
     """Hide, isolate and show series, zoom by key, change the scale: no error, pictures remain."""
     text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(10, 3000)))

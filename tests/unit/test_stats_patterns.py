@@ -191,6 +191,7 @@ def _found(
         (10 * MS, (2.0, 1.0)),
     ],
 )
+@pytest.mark.slow
 def test_the_rhythm_of_the_grid_is_no_second_line(
     interval_ns: int, lengths: tuple[float, ...]
 ) -> None:

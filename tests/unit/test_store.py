@@ -636,6 +636,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_nobody_removes_what_others_make(tmp_path: Path) -> None:
     """Six processes make runs and look for what was left behind, all at once."""
     path = str(tmp_path / "store")
@@ -947,6 +948,7 @@ def test_sqlite_does_not_wait_for_the_writer_of_a_fifo(store: Store, suffix: str
     assert caught.value.remedy.startswith("remove ")
 
 
+@pytest.mark.slow
 def test_a_short_run_of_the_fuzzer_of_the_index(tmp_path: Path) -> None:
     tally = fuzz_index.fuzz(20, 0, 40, tmp_path)
     assert not tally.how, tally.how

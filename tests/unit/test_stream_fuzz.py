@@ -9,9 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fuzz_stream
 
 
+@pytest.mark.slow
 def test_fuzzing(tmp_path: Path) -> None:
     tally = fuzz_stream.fuzz(20, 0, 4000, tmp_path)
     assert not tally.how, tally.how
