@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from rtgauge.errors import TargetError
-from rtgauge.target import lost_of
+from rtgauge.target.base import lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for
 from sshd import Sshd, missing
 from test_restore import RT_RUNTIME, _writable

@@ -25,8 +25,9 @@ from rtgauge.lab.programs import Programs
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.report import Source
 from rtgauge.store import Store
-from rtgauge.target import RunningAgent, facts_of, open_target, pace_of, taken_s
+from rtgauge.target import RunningAgent, open_target
 from rtgauge.target import lab as module
+from rtgauge.target.base import pace_of, taken_s
 from rtgauge.target.lab import LabTarget
 from test_lab_machine import fake_qemu, process_ends
 
@@ -224,21 +225,21 @@ def test_describe_comes_from_the_board_where_its_agent_is_none_for_here(
 
 def test_the_mode_is_chosen_by_what_is_asked_for(lab: Callable[..., LabTarget]) -> None:
     target = lab()
-    target.settle(plan(""), [])
-    assert facts_of(target)["mode"] == "counted"
-    sides = [target.side_by_side]
+    target.settle(0, [])
+    assert target.facts["mode"] == "counted"
+    sides = [pace_of(target).independent]
     assert (pace_of(target).speaks, pace_of(target).scale > 10) == (False, True)
-    target.settle(plan("", cpu="0-2"), [])
-    assert facts_of(target)["mode"] == "plain"
+    target.settle(2, [])
+    assert target.facts["mode"] == "plain"
     assert target.setup().cpus == 3
-    assert [*sides, target.side_by_side] == [True, False]
+    assert [*sides, pace_of(target).independent] == [True, False]
     assert "-icount" not in target.setup().mode.arguments
     assert lab("x86_64-rt,cpus=4").setup().mode.name == "plain"
     named = lab("x86_64-rt,mode=counted")
     with pytest.raises(UsageError, match="CPU 0 alone"):
-        named.settle(plan("", cpu="1"), [])
+        named.settle(1, [])
     with pytest.raises(UsageError, match="CPU 8"):
-        lab().settle(plan("", cpu="8"), [])
+        lab().settle(8, [])
 
 
 @pytest.mark.parametrize("detail", ["x86_64-rt-6.1,mode=plain", "x86_64-rt-6.1"])
@@ -284,12 +285,12 @@ def test_the_firmware_that_starts_sooner_is_taken_where_qemu_has_it(
     monkeypatch.setattr(machine, "FIRMWARE_FOLDERS", (tmp_path / "data",))
     target = lab()
     assert "-bios" not in target.setup().devices
-    assert facts_of(target)["firmware"] == "QEMU's own"
+    assert target.facts["firmware"] == "QEMU's own"
     firmware = tmp_path / "data" / "qboot.rom"
     firmware.parent.mkdir()
     firmware.touch()
     assert target.setup().devices[-2:] == ("-bios", str(firmware))
-    assert facts_of(target)["firmware"] == "qboot.rom"
+    assert target.facts["firmware"] == "qboot.rom"
     assert "-bios" not in lab("arm64-stock-6.1").setup().devices
     assert "-bios" not in lab("x86_64-rt-6.1,mode=plain").setup().devices
 
@@ -306,12 +307,12 @@ def test_wired_lines(lab: Callable[..., LabTarget]) -> None:
     target = lab("arm64-rt-6.1,lines=0:1+5:2")
     setup = target.setup()
     assert [(wire.output, wire.input) for wire in setup.wires] == [(0, 1), (5, 2)]
-    assert facts_of(target)["lines"] == "9030000.pl061:0:1, 9030000.pl061:5:2"
+    assert target.facts["lines"] == "9030000.pl061:0:1, 9030000.pl061:5:2"
     with pytest.raises(UsageError, match="shell has no wired lines"):
         target.shell_words()
     bare = lab("arm64-rt-6.1")
     assert bare.setup().wires == ()
-    assert "lines" not in facts_of(bare)
+    assert "lines" not in bare.facts
     assert bare.shell_words()
 
 
@@ -321,7 +322,7 @@ def test_lines_from_outside(lab: Callable[..., LabTarget]) -> None:
     assert setup.outside
     assert setup.wires == ()
     assert setup.mode is MODES["plain"]
-    assert facts_of(target)["lines"] == "outside"
+    assert target.facts["lines"] == "outside"
     assert pace_of(target).speaks
     assert not setup.doorbell
     assert not lab("arm64-rt-6.1,lines=0:1").setup().outside
@@ -334,7 +335,7 @@ def test_lines_by_doorbell(lab: Callable[..., LabTarget], name: str) -> None:
     assert setup.outside
     assert setup.doorbell
     assert setup.mode is MODES["plain"]
-    assert facts_of(target)["lines"] == "outside, by doorbell"
+    assert target.facts["lines"] == "outside, by doorbell"
     assert target.log_host == "local"
     assert target.answer_line == "gpio:rtgauge-doorbell:1:2"
 

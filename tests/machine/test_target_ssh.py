@@ -17,7 +17,8 @@ import pytest
 
 from rtgauge.engine.watch import Limits
 from rtgauge.errors import ExitCode, TargetError, UsageError
-from rtgauge.target import connection_of, lost_of, open_target, ssh
+from rtgauge.target import open_target, ssh
+from rtgauge.target.base import lost_of
 from rtgauge.target.ssh import SshAgent, SshTarget, agent_for, connection, parse
 from rtgauge.target.ssh.connection import KEEPER
 from sshd import PATIENCE_S, Sshd, key, missing, user
@@ -187,7 +188,7 @@ def test_a_large_agent_and_the_rate_of_the_link(board: Sshd, script: Script) -> 
         assert there.stat().st_mode & 0o7777 == 0o700
         assert there.parent.stat().st_mode & 0o7777 == 0o700
         assert target.bandwidth > 0
-        said = connection_of(target)
+        said = target.connection
         assert said["folder"] == str(there.parent)
         assert said["machine"] == os.uname().machine
         assert all(isinstance(text, str) for text in said.values())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,7 +52,11 @@ class Linked(FakeTarget):
         super().__init__(detail)
         self.bandwidth = bandwidth
         self.lost = ""
+        self.reconnect_s = 0.0
         self.connection = {"folder": "/tmp/x", "link": plain(text.bandwidth(bandwidth))}
+
+    def regain(self, _stop: Callable[[], bool]) -> str:
+        raise AssertionError("nothing is retried for 0 s")
 
 
 def carry_out(store: Store, target: Linked, steps: int = 1) -> tuple[RunOutcome, Watcher]:

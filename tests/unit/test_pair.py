@@ -265,6 +265,9 @@ class OfTheLab(FakeTarget):
     log_host = "fake"
     answer_line = "gpio:pl061:1:2"
 
+    def log_line(self, line: str) -> str:
+        return line
+
 
 def steps_of(step: PlannedStep) -> list[dict[str, Any]]:
     made = paired(Plan("test", (step,)), OfTheLab(), LogHosts())

@@ -160,16 +160,17 @@ def _shown(changes: _Changes) -> str:
 def _model(config: KernelConfig) -> Model:
     if config.realtime:
         return "preempt_rt"
-    for option, model in (
+    models: tuple[tuple[str, Model], ...] = (
         ("XENOMAI", "cobalt"),
         ("EVL", "evl"),
         ("PREEMPT_LAZY", "lazy"),
         ("PREEMPT_VOLUNTARY", "voluntary"),
         ("PREEMPT_NONE", "none"),
         ("PREEMPT", "full"),
-    ):
+    )
+    for option, model in models:
         if config.on(option, option + "_BEHAVIOUR"):
-            return model  # type: ignore[return-value]
+            return model
     return "unknown"
 
 

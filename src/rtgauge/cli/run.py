@@ -561,11 +561,13 @@ def _consent(
 ) -> None:
     """The user of a plan may not be its author. UsageError if it runs programs on a target other
     than a machine of the lab without consent; with consent, prints each program and its user."""
+    from rtgauge.target.base import Disturbable  # noqa: PLC0415
+
     theirs = {program for step in planned for program in _programs(step)}
     places = [
         f"on {target.name} as {_runs_as(target, given['load_cmd_root'])}"
         for target in targets
-        if not getattr(target, "disturb_module", "")
+        if not isinstance(target, Disturbable)
     ]
     found = [program for step in steps for program in _programs(step) if program in theirs]
     for program in dict.fromkeys(found) if places else ():
@@ -670,9 +672,10 @@ def _execute(
 ) -> list[RunOutcome]:
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
     from rtgauge.engine.study import execute  # noqa: PLC0415
+    from rtgauge.target.base import pace_of  # noqa: PLC0415
 
     at_once = 1
-    if all(getattr(target, "side_by_side", False) for target in targets):
+    if all(pace_of(target).independent for target in targets):
         at_once = min(len(os.sched_getaffinity(0)), len(targets))
     return execute(
         plan,

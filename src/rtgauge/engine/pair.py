@@ -21,6 +21,7 @@ from rtgauge.engine.watch import Ended, StepProgress, Stopping
 from rtgauge.errors import UsageError
 from rtgauge.plan import LOG_HOST, RESPONSE, Plan, PlannedStep, planned_step
 from rtgauge.target import Target, open_target
+from rtgauge.target.base import LabWired
 
 __all__ = [
     "Follower",
@@ -89,7 +90,7 @@ def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
     Raises UsageError where something is missing, TargetError where a log host cannot be reached.
     """
     # Settings of a machine are set by one agent; and a board of the lab is not worth ours.
-    made = bool(getattr(target, "log_host", ""))
+    made = isinstance(target, LabWired) and bool(target.log_host)
     steps: list[PlannedStep] = []
     for step in plan.steps:
         with_host = _with_log_host(step, target)
@@ -109,17 +110,19 @@ def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
     line = step.parameters.get("line", "")
     if step.measurement != RESPONSE or line.startswith("loopback:"):
         return step
-    made = getattr(target, "log_host", "")
-    if step.log_host == OF_THE_LAB and not made:
+    wired = target if isinstance(target, LabWired) and target.log_host else None
+    if step.log_host == OF_THE_LAB and wired is None:
         raise UsageError(
             f"target '{target.name}' has no log host of its own",
             "take a board whose lines are outside, such as lab:arm64-rt-6.1,lines=outside",
         )
-    if made and step.log_host in ("", OF_THE_LAB):
+    if wired is not None and step.log_host in ("", OF_THE_LAB):
         parameters = dict(step.parameters)
         if not line:
-            parameters["line"] = str(getattr(target, "answer_line", ""))
-        return replace(step, log_host=made, log_line="", parameters=MappingProxyType(parameters))
+            parameters["line"] = wired.answer_line
+        return replace(
+            step, log_host=wired.log_host, log_line="", parameters=MappingProxyType(parameters)
+        )
     if step.log_host and not step.log_line:
         raise UsageError(
             f"log host '{step.log_host}': which lines are its own?",
@@ -188,9 +191,9 @@ def _own(text: str) -> dict[str, str]:
 
 def with_line(timing: PlannedStep, board: PlannedStep, target: Target) -> PlannedStep:
     """The log host's step with its line, which of a board of the lab is known when that runs."""
-    if timing.parameters.get("line"):
+    if timing.parameters.get("line") or not isinstance(target, LabWired):
         return timing
-    line = target.log_line(board.parameters.get("line", ""))  # type: ignore[attr-defined]
+    line = target.log_line(board.parameters.get("line", ""))
     return replace(timing, parameters=MappingProxyType({**timing.parameters, "line": line}))
 
 

@@ -28,7 +28,8 @@ from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import LOG_HOST, Plan, PlannedStep, calibration_steps, ends_ns, expected_ns
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Header, Setting
-from rtgauge.target import Target, connection_of, facts_of, lost_of
+from rtgauge.target import Target
+from rtgauge.target.base import Emulated, Linked, Reconnecting, lost_of
 from rtgauge.text import bandwidth, plain
 from rtgauge.units import parse_cpus
 
@@ -209,16 +210,16 @@ class Run:
 
     def _regained(self, interruption: Stopping) -> bool:
         """Whether a target that was lost between two steps is there again."""
-        patience_s = float(getattr(self._target, "reconnect_s", 0.0))
-        if not patience_s:
+        target = self._target
+        if not isinstance(target, Reconnecting) or not target.reconnect_s:
             return False
         self._progress.message(
-            f"{self._target.name}: {lost_of(self._target)}; "
-            f"trying to connect again for {patience_s:.0f} s …"
+            f"{target.name}: {target.lost}. "
+            f"Retrying the connection for {target.reconnect_s:.0f} s …"
         )
-        why = self._target.regain(lambda: interruption.asked)  # type: ignore[attr-defined]
+        why = target.regain(lambda: interruption.asked)
         if why:
-            self._progress.message(f"{self._target.name}: {why}")
+            self._progress.message(f"{target.name}: {why}")
         return not why
 
     def _first_document(
@@ -270,12 +271,12 @@ class Run:
     def _environment(self) -> dict[str, Any]:
         """What was found there; of a board of the lab, what it was made of too, and of one that is
         elsewhere, how it is reached."""
-        made, connection = facts_of(self._target), connection_of(self._target)
-        return {
-            **environment_document(self._facts, self._settings),
-            **({"lab": made} if made else {}),
-            **({"connection": connection} if connection else {}),
-        }
+        document = environment_document(self._facts, self._settings)
+        if isinstance(self._target, Emulated):
+            document["lab"] = dict(self._target.facts)
+        if isinstance(self._target, Linked):
+            document["connection"] = dict(self._target.connection)
+        return document
 
     def _findings(self, settings: Sequence[Setting] | None) -> list[dict[str, Any]]:
         """The audit's findings for what is measured here, and with what the run itself set."""
@@ -287,8 +288,9 @@ class Run:
             settings=settings,
             priority=_lowest_priority(_own(self._plan.steps)),
         )
-        made = facts_of(self._target)
-        return [asdict(_of_the_lab(one, made) if made else one) for one in found]
+        if isinstance(self._target, Emulated):
+            found = [_of_the_lab(one, self._target.facts) for one in found]
+        return [asdict(one) for one in found]
 
     def _note(self, index: int, ended: Ended, duration_s: float = 0.0) -> dict[str, Any]:
         entry: dict[str, Any] = self._document["steps"][index]
@@ -303,7 +305,7 @@ class Run:
 
     def _thin(self, step: PlannedStep) -> str:
         """Why the link to the target cannot carry this step's samples; empty if it can."""
-        carries = float(getattr(self._target, "bandwidth", 0.0))
+        carries = self._target.bandwidth if isinstance(self._target, Linked) else 0.0
         if step.histogram_only or not carries:
             return ""
         online = online_cpus(Facts(self._facts)) or frozenset({0})

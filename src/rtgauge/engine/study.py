@@ -16,10 +16,12 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import LogHosts, paired
 from rtgauge.engine.run import Progress, Run, RunOutcome
 from rtgauge.engine.watch import Limits
+from rtgauge.errors import UsageError
 from rtgauge.plan import Plan, check_texts
-from rtgauge.plan.disturb import disturb_words
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import Target, open_target
+from rtgauge.target.base import Adaptable, Disturbable, Reconnecting
+from rtgauge.units import parse_cpus
 
 __all__ = ["execute", "schedule"]
 
@@ -111,7 +113,7 @@ def execute(
     _settle(plan, targets)
 
     def patient(target: Target) -> Target:
-        if reconnect_s is not None and hasattr(target, "reconnect_s"):
+        if reconnect_s is not None and isinstance(target, Reconnecting):
             target.reconnect_s = reconnect_s
         return target
 
@@ -137,7 +139,7 @@ def _execute(
     prepared = [_prepare(plan, target, hosts) for target in targets]
     disturbs = [step.disturb for step in plan.steps]
     words = {
-        target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
+        target.name: _disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
     }
     turns = schedule(len(prepared), plan.repeat)
     study = new_run_id() if len(turns) > 1 else ""
@@ -212,10 +214,31 @@ def _at_once(
 
 
 def _settle(plan: Plan, targets: Sequence[Target]) -> None:
-    """Let targets that can be run in several ways choose theirs by what the plan asks for."""
-    choosers = [target for target in targets if hasattr(target, "settle")]
-    for target in choosers:
-        target.settle(plan, [other.name for other in choosers if other is not target])
+    """Let targets that can run in several ways choose by what the plan asks for."""
+    named = [text for step in plan.steps for text in (step.parameters.get("cpu"), step.load_cpu)]
+    highest = max((max(parse_cpus(text) or {0}) for text in named if text), default=0)
+    for target in targets:
+        if isinstance(target, Adaptable):
+            others = [one for one in targets if isinstance(one, Adaptable) and one is not target]
+            target.settle(highest, [one.name for one in others])
+
+
+def _disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> list[str]:
+    """The arguments of the agent for disturbed steps: where the module is, or that the user agrees.
+
+    Raises UsageError where a target must not be disturbed.
+    """
+    if not any(disturbs):
+        return []
+    if isinstance(target, Disturbable):
+        return ["--disturb-module", target.disturb_module]
+    if not allowed:
+        raise UsageError(
+            f"target '{target.name}' is not a machine of the lab, so it is not disturbed "
+            "without your consent",
+            "measure in the lab (--target lab:x86_64-rt), or add --allow-disturb if it may be",
+        )
+    return ["--allow-disturb"]
 
 
 def _prepare(plan: Plan, target: Target, hosts: LogHosts) -> tuple[Plan, Target, Catalogue]:

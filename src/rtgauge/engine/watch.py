@@ -18,7 +18,8 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.errors import ExitCode, StreamError, TargetError
 from rtgauge.store import RunFolder, load_failure
 from rtgauge.stream import StreamReader, Trailer
-from rtgauge.target import RunningAgent, Target, away_of, pace_of, restore, taken_s
+from rtgauge.target import RunningAgent, Target
+from rtgauge.target.base import Detached, Emulated, Restoring, pace_of, taken_s
 
 __all__ = ["Ended", "Limits", "StepProgress", "Stopping", "Watch"]
 
@@ -215,7 +216,7 @@ class Watch:
 
     def _look_for_the_connection(self, now: float) -> None:
         """An agent that cannot be reached goes on: neither its silence nor its time counts."""
-        away = away_of(self._agent)
+        away = self._agent.away if isinstance(self._agent, Detached) else ""
         name = self._target.name
         if away and self._away_since is None:
             self._away_since = self._heard = now
@@ -293,7 +294,7 @@ class Watch:
     def _host_stops(self, reason: str) -> None:
         if self._stopped_at is None:
             self.stop()
-            hint = getattr(self._target, "hint", "")
+            hint = self._target.hint if isinstance(self._target, Emulated) else ""
             self._blame = Ended(
                 "failed",
                 reason,
@@ -326,8 +327,10 @@ class Watch:
 
     def _restore(self) -> None:
         """Put settings back after a signal ended the agent, perhaps with its guardian."""
+        if not isinstance(self._target, Restoring):
+            return
         try:
-            number, processes = restore(self._target, self._run_id)
+            number, processes = self._target.restore(self._run_id)
         except TargetError as error:
             self._progress.message(
                 f"{self._target.name}: cannot tell whether the killed agent left settings "

@@ -7,16 +7,12 @@ show where. On machines of the lab that may always be; elsewhere with consent al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rtgauge.errors import UsageError, nearest
 from rtgauge.units import format_duration, parse_duration
 
-if TYPE_CHECKING:
-    from rtgauge.target import Target
-
-__all__ = ["KINDS", "disturb_words", "normalise_disturb"]
+__all__ = ["KINDS", "normalise_disturb"]
 
 KINDS: Final = (
     "spin_lock",
@@ -68,19 +64,3 @@ def _duration(what: str, text: str, limits: tuple[int, int]) -> int:
             f"give {format_duration(low)} to {format_duration(high)}",
         )
     return value
-
-
-def disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> list[str]:
-    """What the agent is told besides, for steps that are disturbed: where the module is, or that
-    the user allowed it. Raises UsageError where a target is not to be disturbed."""
-    if not any(disturbs):
-        return []
-    module = str(getattr(target, "disturb_module", ""))
-    if module:
-        return ["--disturb-module", module]
-    if not allowed:
-        raise UsageError(
-            f"target '{target.name}' is no machine of the lab: not disturbed without consent",
-            "measure in the lab (--target lab:x86_64-rt), or say --allow-disturb if it may be",
-        )
-    return ["--allow-disturb"]

@@ -16,16 +16,14 @@ import platform
 import re
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
-from rtgauge.facts import printable
 from rtgauge.lab import board as lab_board
 from rtgauge.lab import image as lab_image
 from rtgauge.lab.boards import MACHINES, Board
@@ -44,9 +42,7 @@ from rtgauge.lab.machine import (
     terminal_words,
 )
 from rtgauge.lab.programs import programs
-from rtgauge.plan import Plan
-from rtgauge.target import Pace
-from rtgauge.units import parse_cpus
+from rtgauge.target.base import Pace, say
 
 __all__ = ["LabAgent", "LabTarget"]
 
@@ -77,10 +73,6 @@ DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-
-
-def _say(text: str) -> None:
-    print(printable(text), file=sys.stderr, flush=True)
 
 
 class _Words:
@@ -179,12 +171,8 @@ class LabTarget:
     @property
     def pace(self) -> Pace:
         """The guest's seconds are longer than ours; a counted step says nothing before its end."""
-        return Pace(scale=self._mode.pace, speaks=not self._mode.counted)
-
-    @property
-    def side_by_side(self) -> bool:
-        """Whether others may measure here meanwhile: counted time knows nothing of that."""
-        return self._mode.counted
+        counted = self._mode.counted
+        return Pace(scale=self._mode.pace, speaks=not counted, independent=counted)
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -197,30 +185,29 @@ class LabTarget:
         console = self._machine.console if self._machine is not None else ""
         return f"see the board's console: {console}" if console else ""
 
-    def settle(self, plan: Plan, others: Sequence[str]) -> None:
+    def settle(self, highest_cpu: int, others: Sequence[str]) -> None:
         """Choose the mode by what the plan asks for, where the name does not say it.
 
         ``others`` are the boards of the lab in the same study. Raises UsageError if kernels would
         be compared in plain mode, or the mode that was named cannot do what is asked for.
         """
-        highest = max((_highest_cpu(step) for step in plan.steps), default=0)
-        plain = _PLAIN.format(count=max(2, highest + 1))
-        if highest and self._mode.counted:
+        plain = _PLAIN.format(count=max(2, highest_cpu + 1))
+        if highest_cpu and self._mode.counted:
             if self._words.mode is not None:
                 raise UsageError(
                     f"target '{self.name}' has CPU 0 alone: counted mode has one processor",
-                    f"take {plain} in place of mode=counted, or leave out CPU {highest}",
+                    f"take {plain} in place of mode=counted, or leave out CPU {highest_cpu}",
                 )
-            if highest >= CPUS_MAX:
+            if highest_cpu >= CPUS_MAX:
                 raise UsageError(
-                    f"target '{self.name}' cannot have a CPU {highest}",
+                    f"target '{self.name}' cannot have a CPU {highest_cpu}",
                     f"name CPUs up to {CPUS_MAX - 1}",
                 )
-            self._use("plain", highest + 1)
+            self._use("plain", highest_cpu + 1)
         if others and not self._mode.counted:
             raise UsageError(
-                f"plan '{plan.name}' compares boards of the lab, but target '{self.name}' would "
-                "run in plain mode, where the host's own latencies are measured with the kernel's",
+                f"boards of the lab are compared, but target '{self.name}' would run in plain "
+                "mode, which measures the latencies of this machine with those of the kernel",
                 "run each board by itself: what drives its lines from outside needs plain mode"
                 if self._words.outside
                 else "let it measure on CPU 0 alone (counted mode), or run each board by itself",
@@ -242,7 +229,7 @@ class LabTarget:
         return self._ask([AGENT, "describe"]).decode(errors="replace")
 
     def _describe_here(self) -> str | None:
-        agent = programs(self.board.machine, _say).agent
+        agent = programs(self.board.machine, say).agent
         try:
             asked = subprocess.run(
                 [agent, "describe"],
@@ -344,7 +331,7 @@ class LabTarget:
         firmware = None
         if self._mode.counted:
             firmware = firmware_of(program, board.machine.firmware)
-        image = lab_image(board, say=_say)
+        image = lab_image(board, say=say)
         arguments = ["console=ttyS0", *board.machine.kernel_arguments, *self._words.kernel]
         self._facts = {
             **image.facts,
@@ -411,12 +398,6 @@ class LabTarget:
         except BaseException:
             machine.close(failed=True)
             raise
-
-
-def _highest_cpu(step: Any) -> int:
-    """The highest CPU that a step names."""
-    cpus = [parse_cpus(text) for text in (step.parameters.get("cpu"), step.load_cpu) if text]
-    return max((max(one) for one in cpus if one), default=0)
 
 
 def _version(program: str) -> str:

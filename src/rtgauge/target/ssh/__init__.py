@@ -28,6 +28,7 @@ from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError
 from rtgauge.lab.programs import static_agent
+from rtgauge.target.base import say
 from rtgauge.target.local import put_back
 from rtgauge.target.ssh.agent import HOLD_MORE_S, RETRY_S, Over, Return, SshAgent
 from rtgauge.target.ssh.connection import (
@@ -35,7 +36,6 @@ from rtgauge.target.ssh.connection import (
     PATIENCE_S,
     Connection,
     parse,
-    say,
     script,
 )
 from rtgauge.text import bandwidth, plain

@@ -16,7 +16,6 @@ import selectors
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -26,9 +25,10 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from rtgauge.errors import TargetError, UsageError
-from rtgauge.facts import one_line, printable
+from rtgauge.facts import one_line
+from rtgauge.target.base import say
 
-__all__ = ["Address", "Answer", "Connection", "Messages", "parse", "say", "script"]
+__all__ = ["Address", "Answer", "Connection", "Messages", "parse", "script"]
 
 
 READY: Final = "rtgauge-keeper"
@@ -75,11 +75,6 @@ KEEPER: Final = " ".join(
     for line in (resources.files("rtgauge.target.ssh") / "keeper.sh").read_text().splitlines()
     if not line.startswith("#")
 )
-
-
-def say(text: str) -> None:
-    """Write a line about the progress to stderr."""
-    print(printable(text), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

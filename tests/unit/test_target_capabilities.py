@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optional capabilities of targets and agents: each an interface that the type checker and
+``isinstance`` know alike, none a name looked up in an object."""
+
+import ast
+import inspect
+import tokenize
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rtgauge
+from rtgauge.target import base
+from rtgauge.target.base import (
+    Adaptable,
+    Detached,
+    Disturbable,
+    Emulated,
+    Emulation,
+    LabWired,
+    Linked,
+    Pace,
+    Paced,
+    Reconnecting,
+    Restoring,
+    RunningAgent,
+    Target,
+)
+from rtgauge.target.fake import FakeAgent, FakeTarget
+from rtgauge.target.lab import LabAgent, LabTarget
+from rtgauge.target.local import LocalAgent, LocalTarget
+from rtgauge.target.ssh import SshAgent, SshTarget
+
+SOURCES = Path(rtgauge.__file__).parent
+
+INTERFACES = {
+    name: one
+    for name, one in vars(base).items()
+    if name in base.__all__ and inspect.isclass(one) and "_is_protocol" in vars(one)
+}
+CAPABILITIES: dict[str, Any] = {
+    name: one for name, one in INTERFACES.items() if one not in (Target, RunningAgent)
+}
+
+#: Attributes that are looked up by name for a reason other than a capability: file → (number, why).
+LOOKED_UP = {
+    "cli/main.py": (4, "a command is imported when it is called; streams, errors of click"),
+    "cli/progress.py": (1, "a text stream of another program may name no encoding"),
+    "cli/store.py": (1, "columns of a row, by the keys of the JSON"),
+    "report/render/pdf.py": (2, "fields of a dataclass, by name"),
+    "store/index.py": (1, "sqlite3 sets the code on some of its errors"),
+    "store/seal.py": (3, "fields of a dataclass, columns of a table, by name"),
+}
+#: Lines that the type checker is told to ignore: file → (number, why).
+IGNORED = {
+    "plan/__init__.py": (1, "the type is compared exactly, as bool is an int"),
+    "reference/__init__.py": (1, "a row of a CSV file becomes a dataclass"),
+    "stats/counts.py": (1, "the documented way to make a class unhashable"),
+}
+
+
+def typed(local: LocalTarget, lab: LabTarget, ssh: SshTarget, fake: FakeTarget) -> None:
+    """Never called: the type checker holds members and signatures against the interfaces."""
+    _targets: tuple[Target, ...] = (local, lab, ssh, fake)
+    _restoring: tuple[Restoring, ...] = (local, ssh)
+    _linked: Linked = ssh
+    _reconnecting: Reconnecting = ssh
+    _paced: Paced = lab
+    _emulated: Emulated = lab
+    _adaptable: Adaptable = lab
+    _disturbable: Disturbable = lab
+    _wired: LabWired = lab
+
+
+def typed_agents(local: LocalAgent, lab: LabAgent, ssh: SshAgent, fake: FakeAgent) -> None:
+    """As ``typed``, of agents."""
+    _agents: tuple[RunningAgent, ...] = (local, lab, ssh, fake)
+    _emulation: Emulation = lab
+    _detached: Detached = ssh
+
+
+def test_every_interface_has_at_most_six_members_and_its_place_in_the_table() -> None:
+    page = (SOURCES.parents[1] / "docs" / "targets.md").read_text(encoding="utf-8")
+    assert len(INTERFACES) == 12
+    for name, one in INTERFACES.items():
+        own = {*vars(one), *vars(one).get("__annotations__", {})}
+        members = {member for member in own if not member.startswith("_")}
+        assert 1 <= len(members) <= 6, (name, members)
+        assert f"`{name}`" in page, f"docs/targets.md does not describe {name}"
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (FakeTarget(), set()),
+        (LabTarget("x86_64-rt-6.1"), {"Adaptable", "Disturbable", "Emulated", "LabWired", "Paced"}),
+    ],
+)
+def test_a_target_has_the_capabilities_whose_members_it_has(
+    target: Target, expected: set[str]
+) -> None:
+    assert {name for name, one in CAPABILITIES.items() if isinstance(target, one)} == expected
+
+
+def test_what_the_engine_asks_of_a_target_without_capabilities() -> None:
+    assert base.pace_of(FakeTarget()) == Pace(scale=1.0, speaks=True, independent=False)
+    assert base.lost_of(FakeTarget()) == ""
+
+
+def test_no_source_looks_for_a_capability_by_name() -> None:
+    found: Counter[str] = Counter()
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Name) and node.id in ("getattr", "hasattr", "setattr"):
+                found[str(path.relative_to(SOURCES))] += 1
+    assert dict(found) == {name: number for name, (number, _) in LOOKED_UP.items()}
+
+
+def test_no_source_silences_the_type_checker_without_a_reason() -> None:
+    found: Counter[str] = Counter()
+    for path in SOURCES.rglob("*.py"):
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.COMMENT and "type: ignore" in token.string:
+                    found[str(path.relative_to(SOURCES))] += 1
+    assert dict(found) == {name: number for name, (number, _) in IGNORED.items()}
