@@ -149,7 +149,7 @@ def test_without_a_terminal_there_are_lines_and_nothing_else() -> None:
         "run", "calibration:", "calibration:", "[1/1]", "[1/1]",
     ]  # fmt: skip
     assert "[1/1] timer --for 3s, load sched: complete; latency max " in written
-    assert written.endswith(", mean 2.8, min 2.0, 6000 samples\n")
+    assert written.endswith(", mean 2.83, min 2.00, 6000 samples\n")
 
 
 def test_a_dumb_terminal_is_none() -> None:
