@@ -16,87 +16,53 @@
 #include "run/measurement.h"
 #include "run/run.h"
 
-extern const struct measurement timer_measurement;
-extern const struct measurement clock_cost_measurement;
-extern const struct measurement cpu_power_measurement;
-extern const struct measurement tick_period_measurement;
-extern const struct measurement tick_cost_measurement;
-extern const struct measurement thread_rules_measurement;
-extern const struct measurement round_robin_measurement;
-extern const struct measurement thread_switch_measurement;
-extern const struct measurement thread_lifecycle_measurement;
-extern const struct measurement sem_lock_measurement;
-extern const struct measurement sem_order_measurement;
-extern const struct measurement sem_lifecycle_measurement;
-extern const struct measurement sem_uncontended_measurement;
-extern const struct measurement sem_contended_measurement;
-extern const struct measurement mutex_inversion_measurement;
-extern const struct measurement mutex_contended_measurement;
-extern const struct measurement mutex_uncontended_measurement;
-extern const struct measurement mutex_chain_measurement;
-extern const struct measurement irq_latency_measurement;
-extern const struct measurement irq_dispatch_measurement;
-extern const struct measurement irq_to_thread_measurement;
-extern const struct measurement irq_sustained_measurement;
-extern const struct measurement response_measurement;
-extern const struct measurement log_host_measurement;
-extern const struct measurement condvar_measurement;
-extern const struct measurement futex_measurement;
-extern const struct measurement mq_posix_measurement;
-extern const struct measurement mq_sysv_measurement;
-extern const struct measurement sem_sysv_measurement;
-extern const struct measurement pipe_measurement;
-extern const struct measurement eventfd_measurement;
-extern const struct measurement signal_measurement;
-extern const struct measurement mutex_handover_measurement;
-extern const struct measurement process_create_measurement;
-extern const struct measurement page_fault_measurement;
-extern const struct measurement cpu_wakeup_measurement;
-extern const struct measurement cpu_migration_measurement;
-
-/* one on a line, however many there are */
+/* One row for each measurement: the file that defines NAME_measurement. */
 /* clang-format off */
-const struct measurement *const catalogue_measurements[] = {
-	&timer_measurement,
-	&clock_cost_measurement,
-	&cpu_power_measurement,
-	&tick_period_measurement,
-	&tick_cost_measurement,
-	&thread_rules_measurement,
-	&round_robin_measurement,
-	&thread_switch_measurement,
-	&thread_lifecycle_measurement,
-	&sem_lock_measurement,
-	&sem_order_measurement,
-	&sem_lifecycle_measurement,
-	&sem_uncontended_measurement,
-	&sem_contended_measurement,
-	&mutex_inversion_measurement,
-	&mutex_contended_measurement,
-	&mutex_uncontended_measurement,
-	&mutex_chain_measurement,
-	&irq_latency_measurement,
-	&irq_dispatch_measurement,
-	&irq_to_thread_measurement,
-	&irq_sustained_measurement,
-	&response_measurement,
-	&log_host_measurement,
-	&condvar_measurement,
-	&futex_measurement,
-	&mq_posix_measurement,
-	&mq_sysv_measurement,
-	&sem_sysv_measurement,
-	&pipe_measurement,
-	&eventfd_measurement,
-	&signal_measurement,
-	&mutex_handover_measurement,
-	&process_create_measurement,
-	&page_fault_measurement,
-	&cpu_wakeup_measurement,
-	&cpu_migration_measurement,
-	NULL,
-};
+#define MEASUREMENTS(ROW) \
+	ROW(timer) \
+	ROW(clock_cost) \
+	ROW(cpu_power) \
+	ROW(tick_period) \
+	ROW(tick_cost) \
+	ROW(thread_rules) \
+	ROW(round_robin) \
+	ROW(thread_switch) \
+	ROW(thread_lifecycle) \
+	ROW(sem_lock) \
+	ROW(sem_order) \
+	ROW(sem_lifecycle) \
+	ROW(sem_uncontended) \
+	ROW(sem_contended) \
+	ROW(mutex_inversion) \
+	ROW(mutex_contended) \
+	ROW(mutex_uncontended) \
+	ROW(mutex_chain) \
+	ROW(irq_latency) \
+	ROW(irq_dispatch) \
+	ROW(irq_to_thread) \
+	ROW(irq_sustained) \
+	ROW(response) \
+	ROW(log_host) \
+	ROW(condvar) \
+	ROW(futex) \
+	ROW(mq_posix) \
+	ROW(mq_sysv) \
+	ROW(sem_sysv) \
+	ROW(pipe) \
+	ROW(eventfd) \
+	ROW(signal) \
+	ROW(mutex_handover) \
+	ROW(process_create) \
+	ROW(page_fault) \
+	ROW(cpu_wakeup) \
+	ROW(cpu_migration)
 /* clang-format on */
+#define DECLARATION(name) extern const struct measurement name##_measurement;
+#define ADDRESS(name) &name##_measurement,
+
+MEASUREMENTS(DECLARATION)
+
+const struct measurement *const catalogue_measurements[] = { MEASUREMENTS(ADDRESS) NULL };
 
 extern const struct load load_sched;
 extern const struct load load_cpu;
@@ -353,17 +319,19 @@ static void describe_mark(struct json *json, const struct mark_way *mark)
 
 static void describe_measurement(struct json *json, const struct measurement *m)
 {
+	static const char *const user[] = { "user", NULL };
+
 	json_open(json, NULL, '{');
 	json_text(json, "name", m->name);
-	json_text(json, "code", m->code);
+	json_text(json, "code", m->code ? m->code : "");
 	json_text(json, "summary", m->summary);
-	json_text(json, "role", m->role);
+	json_text(json, "role", m->role ? m->role : "measurement");
 	json_text(json, "chapter", m->chapter ? m->chapter : "");
 	if (m->answers)
 		json_bool(json, "answers", true);
 	if (m->times)
 		json_text(json, "times", m->times);
-	describe_list(json, "contexts", m->contexts);
+	describe_list(json, "contexts", m->contexts ? m->contexts : user);
 	describe_options(json, "options", m->options);
 	json_open(json, "series", '[');
 	for (const struct measurement_series *s = m->series; s && s->name; s++) {

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -16,8 +15,6 @@
 /* A clock that is slow to read takes seconds for many samples: others get the CPU in between. */
 #define CLOCK_COST_RUN_NS (100 * NSEC_PER_MSEC)
 #define CLOCK_COST_REST_NS NSEC_PER_MSEC
-
-static const char *const clock_cost_contexts[] = { "user", NULL };
 
 static const struct option_info clock_cost_options[] = {
 	{ "for", OPTION_DURATION, "0", 0, 0, NULL,
@@ -175,7 +172,7 @@ static int clock_cost_add_thread(struct step *step, struct clock_cost_thread *t,
 static int clock_cost_setup(struct step *step)
 {
 	int64_t samples = option_number(&step->options, "samples");
-	struct clock_cost_state *state;
+	struct clock_cost_state *state = step->state;
 	struct cpulist cpus;
 	char text[24];
 	int number = 0, err;
@@ -186,12 +183,9 @@ static int clock_cost_setup(struct step *step)
 	samples = (samples + CLOCK_COST_BATCH - 1) / CLOCK_COST_BATCH * CLOCK_COST_BATCH;
 	snprintf(text, sizeof(text), "%lld", (long long)samples);
 	option_effective(&step->options, "samples", text);
-	state = calloc(1, sizeof(*state));
-	if (state)
-		state->threads = calloc((size_t)cpulist_count(&cpus), sizeof(*state->threads));
-	step->state = state;
-	if (!state || !state->threads)
-		return message_set(&step->msg, -ENOMEM, "measure fewer CPUs", "no memory");
+	state->threads = step_alloc(step, (size_t)cpulist_count(&cpus), sizeof(*state->threads));
+	if (!state->threads)
+		return -ENOMEM;
 	state->count = cpulist_count(&cpus);
 	state->clocks = CLOCK_COST_CLOCKS - !strcmp(clock_counter_name(), "none");
 	for (int cpu = cpulist_next(&cpus, 0); cpu >= 0; cpu = cpulist_next(&cpus, cpu + 1)) {
@@ -237,25 +231,16 @@ static int clock_cost_finish(struct step *step)
 	return 0;
 }
 
-static void clock_cost_cleanup(struct step *step)
-{
-	struct clock_cost_state *state = step->state;
-
-	free(state->threads);
-	free(state);
-}
-
 const struct measurement clock_cost_measurement = {
 	.name = "clock-cost",
 	.code = "CAL-P-TRC",
 	.summary = "what a time stamp costs, and in what steps each clock counts",
 	.role = "calibration",
 	.chapter = CHAPTER_CALIBRATION,
-	.contexts = clock_cost_contexts,
 	.options = clock_cost_options,
 	.series = clock_cost_series,
 	.tables = clock_cost_tables,
+	.state_size = sizeof(struct clock_cost_state),
 	.setup = clock_cost_setup,
 	.finish = clock_cost_finish,
-	.cleanup = clock_cost_cleanup,
 };

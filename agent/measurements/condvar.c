@@ -128,9 +128,7 @@ static int condvar_setup(struct step *step)
 
 const struct measurement condvar_measurement = {
 	.name = "condvar",
-	.code = "",
 	.summary = "waking a thread through a condition variable, and whom",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,
@@ -139,7 +137,7 @@ const struct measurement condvar_measurement = {
 	.verdicts = condvar_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = condvar_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,8 +19,6 @@ struct migration_state {
 	int64_t samples;
 	int error;
 };
-
-static const char *const migration_contexts[] = { "user", NULL };
 
 static const struct option_info migration_options[] = {
 	CPUPAIR_OPTIONS,
@@ -112,12 +109,9 @@ static void migration_loop(struct worker *worker)
 
 static int migration_setup(struct step *step)
 {
-	struct migration_state *state = calloc(1, sizeof(*state));
+	struct migration_state *state = step->state;
 	int err, worker;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	err = cpupairs_choose(step, &state->all);
 	if (err)
@@ -142,27 +136,16 @@ static int migration_finish(struct step *step)
 	return state->error;
 }
 
-static void migration_cleanup(struct step *step)
-{
-	struct migration_state *state = step->state;
-
-	cpupairs_free(&state->all);
-	free(state);
-}
-
 const struct measurement cpu_migration_measurement = {
 	.name = "cpu-migration",
-	.code = "",
 	.summary = "time in which a thread moves itself to another CPU",
-	.role = "measurement",
 	.chapter = CHAPTER_KERNEL,
-	.contexts = migration_contexts,
 	.options = migration_options,
 	.series = migration_series,
 	.verdicts = migration_verdicts,
 	.evaluate = migration_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct migration_state),
 	.setup = migration_setup,
 	.finish = migration_finish,
-	.cleanup = migration_cleanup,
 };

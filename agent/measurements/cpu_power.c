@@ -111,8 +111,6 @@ struct cpu_power_state {
 	volatile uint32_t sink;
 };
 
-static const char *const cpu_power_contexts[] = { "user", NULL };
-
 static const struct option_info cpu_power_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "50", 1, 100000, NULL, "passes of each kind" },
@@ -446,13 +444,10 @@ static int power_add(struct cpu_power_state *state)
 
 static int cpu_power_setup(struct step *step)
 {
-	struct cpu_power_state *state = calloc(1, sizeof(*state));
+	struct cpu_power_state *state = step->state;
 	size_t bytes;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	err = ensemble_setup(step, &state->ensemble, cpu_power_loop, 0, 0);
 	if (err)
@@ -590,29 +585,25 @@ static void cpu_power_cleanup(struct step *step)
 {
 	struct cpu_power_state *state = step->state;
 
-	if (!state)
-		return;
 	power_unmap(&state->code);
 	power_unmap(&state->read);
 	power_unmap(&state->write);
 	for (int i = 0; i < POWER_WHATS; i++)
 		power_unmap(&state->first[i]);
 	power_unmap(&state->walk);
-	free(state);
 }
 
 const struct measurement cpu_power_measurement = {
 	.name = "cpu-power",
 	.code = "CAL-P-CPU",
 	.summary = "what caches are worth on this CPU",
-	.role = "measurement",
 	.chapter = CHAPTER_CALIBRATION,
-	.contexts = cpu_power_contexts,
 	.options = cpu_power_options,
 	.series = cpu_power_series,
 	.tables = cpu_power_tables,
 	.verdicts = cpu_power_verdicts,
 	.evaluate = cpu_power_evaluate,
+	.state_size = sizeof(struct cpu_power_state),
 	.setup = cpu_power_setup,
 	.finish = cpu_power_finish,
 	.cleanup = cpu_power_cleanup,

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,8 +41,6 @@ struct wakeup_state {
 	uint32_t turn __attribute__((aligned(64))); /* number of the test loop: a futex */
 	uint32_t lost;				    /* a sleeper did not wake; pair number + 1 */
 };
-
-static const char *const wakeup_contexts[] = { "user", NULL };
 
 static const struct option_info wakeup_options[] = {
 	CPUPAIR_OPTIONS,
@@ -206,12 +203,9 @@ static int wakeup_worker(struct step *step, int cpu)
 
 static int wakeup_setup(struct step *step)
 {
-	struct wakeup_state *state;
+	struct wakeup_state *state = step->state;
 	int err;
 
-	if (posix_memalign(&step->state, 64, sizeof(*state)))
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
-	state = step->state;
 	*state = (struct wakeup_state){
 		.step = step,
 		.samples = option_number(&step->options, "samples"),
@@ -221,13 +215,12 @@ static int wakeup_setup(struct step *step)
 	err = cpupairs_choose(step, &state->all);
 	if (err)
 		return err;
-	if (posix_memalign((void **)&state->bells, 64,
-			   (size_t)state->all.count * sizeof(*state->bells)))
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->bells = step_alloc(step, (size_t)state->all.count, sizeof(*state->bells));
+	if (!state->bells)
+		return -ENOMEM;
 	for (int i = 0; i < state->all.count && err >= 0; i++) {
 		struct cpupair *pair = &state->all.pairs[i];
 
-		state->bells[i] = (struct wakeup_bell){ 0 };
 		err = wakeup_worker(step, pair->from);
 		err = err < 0 ? err : wakeup_worker(step, pair->to);
 		err = err < 0 ? err : cpupairs_series(step, pair, "wake", err, state->samples);
@@ -268,29 +261,17 @@ static int wakeup_finish(struct step *step)
 			   state->all.pairs[state->lost - 1].labels[1]);
 }
 
-static void wakeup_cleanup(struct step *step)
-{
-	struct wakeup_state *state = step->state;
-
-	cpupairs_free(&state->all);
-	free(state->bells);
-	free(state);
-}
-
 const struct measurement cpu_wakeup_measurement = {
 	.name = "cpu-wakeup",
-	.code = "",
 	.summary = "time until a thread runs that another CPU wakes",
-	.role = "measurement",
 	.chapter = CHAPTER_KERNEL,
-	.contexts = wakeup_contexts,
 	.options = wakeup_options,
 	.series = wakeup_series,
 	.tables = wakeup_tables,
 	.verdicts = wakeup_verdicts,
 	.evaluate = wakeup_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct wakeup_state),
 	.setup = wakeup_setup,
 	.finish = wakeup_finish,
-	.cleanup = wakeup_cleanup,
 };

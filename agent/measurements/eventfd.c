@@ -83,9 +83,7 @@ static int eventfd_setup(struct step *step)
 
 const struct measurement eventfd_measurement = {
 	.name = "eventfd",
-	.code = "",
 	.summary = "waking a thread through an event descriptor",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,
@@ -94,7 +92,7 @@ const struct measurement eventfd_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = eventfd_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -125,9 +125,7 @@ static int futex_setup(struct step *step)
 
 const struct measurement futex_measurement = {
 	.name = "futex",
-	.code = "",
 	.summary = "waking a thread through a futex, and whom",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = futex_options,
@@ -136,7 +134,7 @@ const struct measurement futex_measurement = {
 	.verdicts = futex_verdicts,
 	.evaluate = futex_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = futex_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -5,7 +5,6 @@
  * docs/measurements/irq-dispatch.md says what exactly is timed.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -171,9 +170,6 @@ static int irq_dispatch_add(struct step *step, void *state, int cpu)
 
 static int irq_dispatch_setup(struct step *step)
 {
-	step->state = calloc(1, sizeof(struct interrupt));
-	if (!step->state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	return interrupt_setup_cpus(step, step->state, sizeof(struct irq_dispatch_cpu),
 				    irq_dispatch_add);
 }
@@ -209,22 +205,19 @@ static int irq_dispatch_finish(struct step *step)
 static void irq_dispatch_cleanup(struct step *step)
 {
 	struct interrupt *interrupt = step->state;
-	struct irq_dispatch_cpu *cpus = interrupt ? (void *)interrupt->states : NULL;
+	struct irq_dispatch_cpu *cpus = (void *)interrupt->states;
 
 	/* what is mapped keeps the session, and with it the source */
 	for (int i = 0; cpus && i < interrupt->count; i++)
 		if (cpus[i].page)
 			munmap((void *)cpus[i].page, (size_t)sysconf(_SC_PAGESIZE));
-	if (interrupt)
-		interrupt_cleanup(interrupt);
-	free(interrupt);
+	interrupt_cleanup(step);
 }
 
 const struct measurement irq_dispatch_measurement = {
 	.name = "irq-dispatch",
 	.code = "IRQ-P-DLT",
 	.summary = "from the end of a handler until the interrupted thread goes on",
-	.role = "measurement",
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_dispatch_contexts,
 	.options = irq_dispatch_options,
@@ -232,6 +225,7 @@ const struct measurement irq_dispatch_measurement = {
 	.tables = irq_dispatch_tables,
 	.evaluate = irq_dispatch_evaluate,
 	.mark = &mark_samples,
+	.state_size = sizeof(struct interrupt),
 	.setup = irq_dispatch_setup,
 	.start = irq_dispatch_start,
 	.finish = irq_dispatch_finish,

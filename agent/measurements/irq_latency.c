@@ -4,7 +4,6 @@
  * been acknowledged. docs/measurements/irq-latency.md says what exactly is timed.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "methods/interrupt.h"
 
@@ -74,9 +73,6 @@ static int irq_latency_add(struct step *step, void *state, int cpu)
 
 static int irq_latency_setup(struct step *step)
 {
-	step->state = calloc(1, sizeof(struct interrupt));
-	if (!step->state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	return interrupt_setup_cpus(step, step->state, sizeof(struct events_session),
 				    irq_latency_add);
 }
@@ -93,25 +89,18 @@ static void irq_latency_collect(struct step *step)
 	events_collect(step, (struct events_session *)(void *)interrupt->states, interrupt->count);
 }
 
-static void irq_latency_cleanup(struct step *step)
-{
-	if (step->state)
-		interrupt_cleanup(step->state);
-	free(step->state);
-}
-
 const struct measurement irq_latency_measurement = {
 	.name = "irq-latency",
 	.code = "IRQ-P-LAT",
 	.summary = "from an interrupt line raised until its handler runs",
-	.role = "measurement",
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_latency_contexts,
 	.options = irq_latency_options,
 	.series = irq_latency_series,
 	.evaluate = irq_latency_evaluate,
+	.state_size = sizeof(struct interrupt),
 	.setup = irq_latency_setup,
 	.start = irq_latency_start,
 	.collect = irq_latency_collect,
-	.cleanup = irq_latency_cleanup,
+	.cleanup = interrupt_cleanup,
 };

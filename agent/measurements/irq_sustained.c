@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -119,8 +118,9 @@ static void irq_sustained_loop(struct worker *worker)
 	}
 }
 
-static int irq_sustained_setup_state(struct step *step, struct irq_sustained *state)
+static int irq_sustained_setup(struct step *step)
 {
+	struct irq_sustained *state = step->state;
 	struct message why = { { 0 }, { 0 } };
 	char text[128];
 	int err;
@@ -155,12 +155,6 @@ static int irq_sustained_setup_state(struct step *step, struct irq_sustained *st
 	err = step_add_worker(step, irq_sustained_loop, state, state->cpu,
 			      (int)option_number(&step->options, "priority"));
 	return err < 0 ? err : 0;
-}
-
-static int irq_sustained_setup(struct step *step)
-{
-	step->state = calloc(1, sizeof(struct irq_sustained));
-	return step->state ? irq_sustained_setup_state(step, step->state) : -ENOMEM;
 }
 
 static int irq_sustained_start(struct step *step)
@@ -230,16 +224,14 @@ static void irq_sustained_cleanup(struct step *step)
 {
 	struct irq_sustained *state = step->state;
 
-	if (state && state->fd >= 0)
+	if (state->fd >= 0)
 		close(state->fd);
-	free(state);
 }
 
 const struct measurement irq_sustained_measurement = {
 	.name = "irq-sustained",
 	.code = "IRQ-S-SUS",
 	.summary = "shortest interrupt period at which none is lost",
-	.role = "measurement",
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_sustained_contexts,
 	.options = irq_sustained_options,
@@ -247,6 +239,7 @@ const struct measurement irq_sustained_measurement = {
 	.tables = irq_sustained_tables,
 	.verdicts = irq_sustained_verdicts,
 	.evaluate = irq_sustained_evaluate,
+	.state_size = sizeof(struct irq_sustained),
 	.setup = irq_sustained_setup,
 	.start = irq_sustained_start,
 	.finish = irq_sustained_finish,

@@ -5,13 +5,11 @@
  * docs/measurements/irq-to-thread.md says what exactly is timed.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "methods/interrupt.h"
 
-static const char *const irq_to_thread_contexts[] = { "user", NULL };
 static const char *const irq_to_thread_wake_stages[] = { "wake-up", "switch", "return to user",
 							 NULL };
 static const char *const irq_to_thread_handler_stages[] = { "handler", "wake-up", "switch",
@@ -124,9 +122,6 @@ static int irq_to_thread_add(struct step *step, void *state, int cpu)
 
 static int irq_to_thread_setup(struct step *step)
 {
-	step->state = calloc(1, sizeof(struct interrupt));
-	if (!step->state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	return interrupt_setup_cpus(step, step->state, sizeof(struct irq_to_thread_cpu),
 				    irq_to_thread_add);
 }
@@ -148,26 +143,18 @@ static int irq_to_thread_finish(struct step *step)
 	return interrupt_finish(step, step->state);
 }
 
-static void irq_to_thread_cleanup(struct step *step)
-{
-	if (step->state)
-		interrupt_cleanup(step->state);
-	free(step->state);
-}
-
 const struct measurement irq_to_thread_measurement = {
 	.name = "irq-to-thread",
 	.code = "IRQ-P-TLT",
 	.summary = "from an interrupt's handler until the thread that it wakes runs",
-	.role = "measurement",
 	.chapter = CHAPTER_INTERRUPTS,
-	.contexts = irq_to_thread_contexts,
 	.options = irq_to_thread_options,
 	.series = irq_to_thread_series,
 	.evaluate = irq_to_thread_evaluate,
 	.mark = &mark_samples,
+	.state_size = sizeof(struct interrupt),
 	.setup = irq_to_thread_setup,
 	.start = irq_to_thread_start,
 	.finish = irq_to_thread_finish,
-	.cleanup = irq_to_thread_cleanup,
+	.cleanup = interrupt_cleanup,
 };

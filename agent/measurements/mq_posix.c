@@ -148,9 +148,7 @@ static int mq_posix_setup(struct step *step)
 
 const struct measurement mq_posix_measurement = {
 	.name = "mq-posix",
-	.code = "",
 	.summary = "waking a thread through a POSIX message queue, and whom",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mq_posix_options,
@@ -159,7 +157,7 @@ const struct measurement mq_posix_measurement = {
 	.verdicts = mq_posix_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = mq_posix_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -144,9 +144,7 @@ static int mq_sysv_setup(struct step *step)
 
 const struct measurement mq_sysv_measurement = {
 	.name = "mq-sysv",
-	.code = "",
 	.summary = "waking a thread through a System V message queue",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mq_sysv_options,
@@ -155,7 +153,7 @@ const struct measurement mq_sysv_measurement = {
 	.verdicts = mq_sysv_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = mq_sysv_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

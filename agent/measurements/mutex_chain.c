@@ -15,8 +15,6 @@
 #define CHAIN_TABLE "chain"
 #define CHAIN_LOCK_DEPTH "/proc/sys/kernel/max_lock_depth"
 
-static const char *const chain_contexts[] = { "user", NULL };
-
 static const struct option_info chain_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "200", 1, 1000000, NULL, "requests at each depth" },
@@ -134,18 +132,15 @@ static int chain_finish(struct step *step)
 
 const struct measurement mutex_chain_measurement = {
 	.name = "mutex-chain",
-	.code = "",
 	.summary = "what inheritance takes through chains of mutexes, by their length",
-	.role = "measurement",
 	.chapter = CHAPTER_MUTEXES,
-	.contexts = chain_contexts,
 	.options = chain_options,
 	.series = chain_series,
 	.tables = chain_tables,
 	.verdicts = chain_verdicts,
 	.evaluate = chain_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct mutex_links),
 	.setup = chain_setup,
 	.finish = chain_finish,
-	.cleanup = mutex_links_cleanup,
 };

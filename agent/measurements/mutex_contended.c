@@ -13,8 +13,6 @@ static const char *const contended_rules[MUTEX_PROTOCOLS] = {
 	[MUTEX_PROTECT] = CONTENDED_RULE("protect"),
 };
 
-static const char *const contended_contexts[] = { "user", NULL };
-
 static const struct option_info contended_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "requests with each protocol" },
@@ -75,15 +73,13 @@ const struct measurement mutex_contended_measurement = {
 	.name = "mutex-contended",
 	.code = "MUT-P-ARC",
 	.summary = "what it takes to get a mutex that a thread of lower priority has",
-	.role = "measurement",
 	.chapter = CHAPTER_MUTEXES,
-	.contexts = contended_contexts,
 	.options = contended_options,
 	.series = contended_series,
 	.verdicts = contended_verdicts,
 	.evaluate = contended_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct mutex_links),
 	.setup = contended_setup,
 	.finish = contended_finish,
-	.cleanup = mutex_links_cleanup,
 };

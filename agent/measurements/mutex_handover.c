@@ -152,9 +152,7 @@ static int mutex_setup(struct step *step)
 
 const struct measurement mutex_handover_measurement = {
 	.name = "mutex-handover",
-	.code = "",
 	.summary = "waking the thread that waits for a mutex",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mutex_options,
@@ -163,7 +161,7 @@ const struct measurement mutex_handover_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = mutex_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = mutex_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cpulist.h"
@@ -64,8 +63,6 @@ static const char *const inversion_rules[MUTEX_PROTOCOLS][INVERSION_PLACES] = {
 	[MUTEX_INHERIT] = { INVERSION_RULE("inherit"), INVERSION_ACROSS("inherit") },
 	[MUTEX_PROTECT] = { INVERSION_RULE("protect"), INVERSION_ACROSS("protect") },
 };
-
-static const char *const inversion_contexts[] = { "user", NULL };
 
 static const struct option_info inversion_options[] = {
 	ENSEMBLE_FOR,
@@ -327,15 +324,12 @@ static void inversion_add(struct inversion_state *state, enum mutex_protocol pro
 /* High is on the last of the CPUs. Low and middle, if on another CPU, are on the first. */
 static int inversion_setup(struct step *step)
 {
-	struct inversion_state *state = calloc(1, sizeof(*state));
+	struct inversion_state *state = step->state;
 	enum mutex_protocol protocols[MUTEX_PROTOCOLS];
 	struct cpulist cpus;
 	char text[32];
 	int count, first, err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	err = step_cpus(step, &cpus);
 	if (err)
 		return err;
@@ -394,26 +388,16 @@ static int inversion_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void inversion_cleanup(struct step *step)
-{
-	struct inversion_state *state = step->state;
-
-	if (!state || !state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement mutex_inversion_measurement = {
 	.name = "mutex-inversion",
 	.code = "MUT-B-ARC",
 	.summary = "whether a mutex keeps a middle thread from delaying a high one",
-	.role = "measurement",
 	.chapter = CHAPTER_MUTEXES,
-	.contexts = inversion_contexts,
 	.options = inversion_options,
 	.tables = inversion_tables,
 	.verdicts = inversion_verdicts,
 	.evaluate = inversion_evaluate,
+	.state_size = sizeof(struct inversion_state),
 	.setup = inversion_setup,
 	.finish = inversion_finish,
-	.cleanup = inversion_cleanup,
 };

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "methods/ensemble.h"
@@ -62,8 +61,6 @@ struct mutex_state {
 	int64_t samples;
 	struct mutex_measured types[MUTEX_TYPES];
 };
-
-static const char *const mutex_contexts[] = { "user", NULL };
 
 static const struct option_info mutex_options[] = {
 	ENSEMBLE_FOR,
@@ -179,12 +176,9 @@ static void mutex_loop(struct worker *worker)
 
 static int mutex_setup(struct step *step)
 {
-	struct mutex_state *state = calloc(1, sizeof(*state));
+	struct mutex_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	err = ensemble_setup(step, &state->ensemble, mutex_loop, 0, 0);
 	for (int i = 0; i < MUTEX_TYPES && !err; i++)
@@ -209,25 +203,18 @@ static int mutex_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void mutex_cleanup(struct step *step)
-{
-	free(step->state);
-}
-
 const struct measurement mutex_uncontended_measurement = {
 	.name = "mutex-uncontended",
 	.code = "MUT-P-ARN",
 	.summary = "what a mutex costs that nobody else wants",
-	.role = "measurement",
 	.chapter = CHAPTER_MUTEXES,
-	.contexts = mutex_contexts,
 	.options = mutex_options,
 	.series = mutex_series,
 	.tables = mutex_tables,
 	.verdicts = mutex_verdicts,
 	.evaluate = mutex_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct mutex_state),
 	.setup = mutex_setup,
 	.finish = mutex_finish,
-	.cleanup = mutex_cleanup,
 };

@@ -66,8 +66,6 @@ struct fault_state {
 	struct fault_measured kinds[FAULT_KINDS];
 };
 
-static const char *const fault_contexts[] = { "user", NULL };
-
 static const struct option_info fault_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "2000", 1, 10000000, NULL, "pages touched of each kind" },
@@ -302,12 +300,9 @@ static size_t fault_huge_size(void)
 
 static int fault_setup(struct step *step)
 {
-	struct fault_state *state = calloc(1, sizeof(*state));
+	struct fault_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->page = (size_t)sysconf(_SC_PAGESIZE);
 	state->samples = option_number(&step->options, "samples");
 	state->unlock = option_number(&step->options, "unlock");
@@ -408,22 +403,19 @@ static void fault_cleanup(struct step *step)
 
 	if (state->file >= 0)
 		close(state->file);
-	free(state);
 }
 
 const struct measurement page_fault_measurement = {
 	.name = "page-fault",
-	.code = "",
 	.summary = "what the first access to a page takes, and that locked memory has it behind it",
-	.role = "measurement",
 	.chapter = CHAPTER_KERNEL,
-	.contexts = fault_contexts,
 	.options = fault_options,
 	.series = fault_series,
 	.tables = fault_tables,
 	.verdicts = fault_verdicts,
 	.evaluate = fault_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct fault_state),
 	.setup = fault_setup,
 	.finish = fault_finish,
 	.cleanup = fault_cleanup,

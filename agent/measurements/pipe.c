@@ -80,9 +80,7 @@ static int pipe_setup(struct step *step)
 
 const struct measurement pipe_measurement = {
 	.name = "pipe",
-	.code = "",
 	.summary = "waking a thread through a pipe",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,
@@ -91,7 +89,7 @@ const struct measurement pipe_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = pipe_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -98,8 +98,6 @@ static const struct process_how process_hows[] = {
 
 #define PROCESS_HOWS ((int)(sizeof(process_hows) / sizeof(process_hows[0])))
 
-static const char *const process_contexts[] = { "user", NULL };
-
 static const struct option_info process_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "500", 1, 1000000, NULL, "children created in each way" },
@@ -222,12 +220,9 @@ static int process_take_memory(struct step *step, struct process_state *state)
 
 static int process_setup(struct step *step)
 {
-	struct process_state *state = calloc(1, sizeof(*state));
+	struct process_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->pipe[0] = state->pipe[1] = -1;
 	state->samples = option_number(&step->options, "samples");
 	state->ran_ns = shared_alloc(sizeof(*state->ran_ns));
@@ -285,21 +280,18 @@ static void process_cleanup(struct step *step)
 	if (state->memory)
 		munmap(state->memory, state->memory_size);
 	shared_free(state->ran_ns, sizeof(*state->ran_ns));
-	free(state);
 }
 
 const struct measurement process_create_measurement = {
 	.name = "process-create",
-	.code = "",
 	.summary = "time until a new process runs, and until it has been waited for",
-	.role = "measurement",
 	.chapter = CHAPTER_KERNEL,
-	.contexts = process_contexts,
 	.options = process_options,
 	.series = process_series,
 	.tables = process_tables,
 	.evaluate = process_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct process_state),
 	.setup = process_setup,
 	.finish = process_finish,
 	.cleanup = process_cleanup,

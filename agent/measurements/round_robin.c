@@ -77,8 +77,6 @@ struct robin_state {
 	int shown_count;
 };
 
-static const char *const robin_contexts[] = { "user", NULL };
-
 static const struct option_info robin_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "20", 1, 100000, NULL, "slices after the first round" },
@@ -427,13 +425,10 @@ static int robin_choose_rounds(struct robin_state *state)
 
 static int robin_setup(struct step *step)
 {
-	struct robin_state *state = calloc(1, sizeof(*state));
+	struct robin_state *state = step->state;
 	struct timespec tick;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->threads = (int)option_number(&step->options, "threads");
 	state->samples = option_number(&step->options, "samples");
 	/* that clock goes on by ticks */
@@ -526,27 +521,17 @@ static int robin_finish(struct step *step)
 	return 0;
 }
 
-static void robin_cleanup(struct step *step)
-{
-	struct robin_state *state = step->state;
-
-	if (!state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement round_robin_measurement = {
 	.name = "round-robin",
 	.code = "THR-B-RR",
 	.summary = "the slices of SCHED_RR threads of one priority",
-	.role = "measurement",
 	.chapter = CHAPTER_THREADS,
-	.contexts = robin_contexts,
 	.options = robin_options,
 	.series = robin_series,
 	.tables = robin_tables,
 	.verdicts = robin_verdicts,
 	.evaluate = robin_evaluate,
+	.state_size = sizeof(struct robin_state),
 	.setup = robin_setup,
 	.finish = robin_finish,
-	.cleanup = robin_cleanup,
 };

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "methods/ensemble.h"
@@ -69,8 +68,6 @@ struct sem_state {
 	struct sem_sum sums[SEM_WAITERS_MAX][SEM_QUANTITIES];
 	int64_t taken_ns[SEM_LOOP][SEM_WAITERS_MAX][SEM_QUANTITIES];
 };
-
-static const char *const sem_contexts[] = { "user", NULL };
 
 static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
@@ -302,12 +299,9 @@ static void sem_fill(struct sem_state *state, enum sem_arrival arrival)
 
 static int sem_setup(struct step *step)
 {
-	struct sem_state *state = calloc(1, sizeof(*state));
+	struct sem_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->rounds = option_number(&step->options, "samples");
 	state->count = (int)option_number(&step->options, "waiters");
 	if (sem_init(&state->sem, (int)option_number(&step->options, "shared"), 0))
@@ -357,28 +351,18 @@ static int sem_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct step *step)
-{
-	struct sem_state *state = step->state;
-
-	if (state && !state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement sem_contended_measurement = {
 	.name = "sem-contended",
 	.code = "SEM-P-ARC",
 	.summary = "blocking on a semaphore and releasing the highest of up to 90 waiters",
-	.role = "measurement",
 	.chapter = CHAPTER_SEMAPHORES,
-	.contexts = sem_contexts,
 	.options = sem_options,
 	.series = sem_series,
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,
-	.cleanup = sem_cleanup,
 };

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,8 +56,6 @@ struct sem_state {
 	struct sem_measured kinds[SEM_KINDS];
 	sem_t sems[SEM_BATCH];
 };
-
-static const char *const sem_contexts[] = { "user", NULL };
 
 static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
@@ -213,12 +210,9 @@ static int sem_add_series(struct sem_state *state, const char *name, const struc
 
 static int sem_setup(struct step *step)
 {
-	struct sem_state *state = calloc(1, sizeof(*state));
+	struct sem_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	snprintf(state->name, sizeof(state->name), "/rtgauge-%d", (int)getpid());
 	/* one that was killed may have left it, where process numbers come again soon */
@@ -261,25 +255,18 @@ static int sem_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct step *step)
-{
-	free(step->state);
-}
-
 const struct measurement sem_lifecycle_measurement = {
 	.name = "sem-lifecycle",
 	.code = "SEM-P-NEW",
 	.summary = "creating and deleting a semaphore",
-	.role = "measurement",
 	.chapter = CHAPTER_SEMAPHORES,
-	.contexts = sem_contexts,
 	.options = sem_options,
 	.series = sem_series,
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,
-	.cleanup = sem_cleanup,
 };

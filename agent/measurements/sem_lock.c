@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "methods/ensemble.h"
@@ -44,8 +43,6 @@ struct sem_state {
 	bool limited;
 	char limits[200];
 };
-
-static const char *const sem_contexts[] = { "user", NULL };
 
 static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
@@ -224,12 +221,9 @@ static void sem_loop(struct worker *worker)
 
 static int sem_setup(struct step *step)
 {
-	struct sem_state *state = calloc(1, sizeof(*state));
+	struct sem_state *state = step->state;
 	struct ensemble *e;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
 	state->shared = (int)option_number(&step->options, "shared");
 	state->rounds[SEM_BLOCKS].order.rule = SEM_BLOCKS_RULE;
@@ -275,26 +269,16 @@ static int sem_finish(struct step *step)
 	return 0;
 }
 
-static void sem_cleanup(struct step *step)
-{
-	struct sem_state *state = step->state;
-
-	if (state && !state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement sem_lock_measurement = {
 	.name = "sem-lock",
 	.code = "SEM-B-LCK",
 	.summary = "when a semaphore blocks, counts, gives the CPU to a waiter, and is full",
-	.role = "measurement",
 	.chapter = CHAPTER_SEMAPHORES,
-	.contexts = sem_contexts,
 	.options = sem_options,
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
+	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,
-	.cleanup = sem_cleanup,
 };

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "methods/ensemble.h"
@@ -44,8 +43,6 @@ struct sem_state {
 	struct order_rounds rounds[SEM_ARRIVALS];
 	char why[SEM_ARRIVALS][400]; /* of the recorded round */
 };
-
-static const char *const sem_contexts[] = { "user", NULL };
 
 static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
@@ -259,13 +256,10 @@ static void sem_loop(struct worker *worker)
 
 static int sem_setup(struct step *step)
 {
-	struct sem_state *state = calloc(1, sizeof(*state));
+	struct sem_state *state = step->state;
 	struct ensemble *e;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
 	state->count = (int)option_number(&step->options, "waiters");
 	err = ensemble_setup(step, e, sem_loop, state->count + 1, state->count + 1);
@@ -313,26 +307,16 @@ static int sem_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct step *step)
-{
-	struct sem_state *state = step->state;
-
-	if (state && !state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement sem_order_measurement = {
 	.name = "sem-order",
 	.code = "SEM-B-REL",
 	.summary = "which of its waiters a semaphore releases first",
-	.role = "measurement",
 	.chapter = CHAPTER_SEMAPHORES,
-	.contexts = sem_contexts,
 	.options = sem_options,
 	.tables = sem_tables,
 	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
+	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,
-	.cleanup = sem_cleanup,
 };

@@ -91,9 +91,7 @@ static int sem_sysv_setup(struct step *step)
 
 const struct measurement sem_sysv_measurement = {
 	.name = "sem-sysv",
-	.code = "",
 	.summary = "waking a thread through a System V semaphore",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,
@@ -102,7 +100,7 @@ const struct measurement sem_sysv_measurement = {
 	.verdicts = handover_verdicts,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = sem_sysv_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <semaphore.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "methods/ensemble.h"
@@ -35,8 +34,6 @@ struct sem_state {
 	int64_t samples;
 	struct sem_measured kinds[SEM_KINDS]; /* [1]: process-shared */
 };
-
-static const char *const sem_contexts[] = { "user", NULL };
 
 static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
@@ -130,12 +127,9 @@ static int sem_add(struct sem_state *state, int shared)
 
 static int sem_setup(struct step *step)
 {
-	struct sem_state *state = calloc(1, sizeof(*state));
+	struct sem_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	err = ensemble_setup(step, &state->ensemble, sem_loop, 0, 0);
 	for (int i = 0; i < SEM_KINDS && !err; i++)
@@ -155,24 +149,17 @@ static int sem_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void sem_cleanup(struct step *step)
-{
-	free(step->state);
-}
-
 const struct measurement sem_uncontended_measurement = {
 	.name = "sem-uncontended",
 	.code = "SEM-P-ARN",
 	.summary = "what a semaphore costs that nobody waits for",
-	.role = "measurement",
 	.chapter = CHAPTER_SEMAPHORES,
-	.contexts = sem_contexts,
 	.options = sem_options,
 	.series = sem_series,
 	.tables = sem_tables,
 	.evaluate = sem_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct sem_state),
 	.setup = sem_setup,
 	.finish = sem_finish,
-	.cleanup = sem_cleanup,
 };

@@ -208,9 +208,7 @@ static int signal_setup(struct step *step)
 
 const struct measurement signal_measurement = {
 	.name = "signal",
-	.code = "",
 	.summary = "waking a thread with a signal",
-	.role = "measurement",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = signal_options,
@@ -219,7 +217,7 @@ const struct measurement signal_measurement = {
 	.verdicts = signal_verdicts,
 	.evaluate = signal_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct handover),
 	.setup = signal_setup,
 	.finish = handover_finish,
-	.cleanup = handover_cleanup,
 };

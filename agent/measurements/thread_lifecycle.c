@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -67,8 +66,6 @@ struct lifecycle_state {
 	pid_t tid;
 	uint32_t ran; /* the two above are valid */
 };
-
-static const char *const lifecycle_contexts[] = { "user", NULL };
 
 static const struct option_info lifecycle_options[] = {
 	ENSEMBLE_FOR,
@@ -243,13 +240,10 @@ static int lifecycle_attributes(const struct ensemble *e, pthread_attr_t *attr, 
 
 static int lifecycle_setup(struct step *step)
 {
-	struct lifecycle_state *state = calloc(1, sizeof(*state));
+	struct lifecycle_state *state = step->state;
 	struct ensemble *e;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	e = &state->ensemble;
 	state->samples = option_number(&step->options, "samples");
 	err = ensemble_setup(step, e, lifecycle_loop, LIFECYCLE_LOW, 2);
@@ -300,27 +294,17 @@ static int lifecycle_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void lifecycle_cleanup(struct step *step)
-{
-	struct lifecycle_state *state = step->state;
-
-	if (!state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement thread_lifecycle_measurement = {
 	.name = "thread-lifecycle",
 	.code = "THR-P-NEW",
 	.summary = "time to create and to delete threads",
-	.role = "measurement",
 	.chapter = CHAPTER_THREADS,
-	.contexts = lifecycle_contexts,
 	.options = lifecycle_options,
 	.series = lifecycle_series,
 	.verdicts = lifecycle_verdicts,
 	.evaluate = lifecycle_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct lifecycle_state),
 	.setup = lifecycle_setup,
 	.finish = lifecycle_finish,
-	.cleanup = lifecycle_cleanup,
 };

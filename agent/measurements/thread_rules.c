@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -44,8 +43,6 @@ struct rules_state {
 	struct order now;	       /* of the current round */
 	struct order_rounds *rounds;   /* of each test */
 };
-
-static const char *const rules_contexts[] = { "user", NULL };
 
 static const struct option_info rules_options[] = {
 	ENSEMBLE_FOR,
@@ -313,13 +310,11 @@ static void rules_loop(struct worker *worker)
 
 static int rules_setup(struct step *step)
 {
-	struct rules_state *state = calloc(1, sizeof(*state));
+	struct rules_state *state = step->state;
 
-	step->state = state;
-	if (state)
-		state->rounds = calloc(RULES_ALL, sizeof(*state->rounds));
-	if (!state || !state->rounds)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	state->rounds = step_alloc(step, RULES_ALL, sizeof(*state->rounds));
+	if (!state->rounds)
+		return -ENOMEM;
 	return ensemble_setup(step, &state->ensemble, rules_loop, RULES_LOW, RULES_OTHERS + 1);
 }
 
@@ -372,28 +367,16 @@ static int rules_finish(struct step *step)
 	return 0;
 }
 
-static void rules_cleanup(struct step *step)
-{
-	struct rules_state *state = step->state;
-
-	if (state->ensemble.stuck)
-		return;
-	free(state->rounds);
-	free(state);
-}
-
 const struct measurement thread_rules_measurement = {
 	.name = "thread-rules",
 	.code = "THR-B-NEW",
 	.summary = "who runs when a thread is created, yields or is lowered",
-	.role = "measurement",
 	.chapter = CHAPTER_THREADS,
-	.contexts = rules_contexts,
 	.options = rules_options,
 	.tables = rules_tables,
 	.verdicts = rules_verdicts,
 	.evaluate = rules_evaluate,
+	.state_size = sizeof(struct rules_state),
 	.setup = rules_setup,
 	.finish = rules_finish,
-	.cleanup = rules_cleanup,
 };

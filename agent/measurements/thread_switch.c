@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -84,8 +83,6 @@ struct switch_state {
 	int64_t taken_ns[SWITCH_SAMPLES_MAX];
 	struct ensemble_thread all[SWITCH_THREADS_MAX];
 };
-
-static const char *const switch_contexts[] = { "user", NULL };
 
 static const struct option_info switch_options[] = {
 	ENSEMBLE_FOR,
@@ -364,12 +361,10 @@ static int switch_choose(struct switch_state *state, const char *text)
 
 static int switch_setup(struct step *step)
 {
-	struct switch_state *state = calloc(1, sizeof(*state));
+	struct switch_state *state = step->state;
 	int most, err;
 
-	step->state = state;
-	if (!state || sem_init(&state->all_through, 0, 0))
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+	sem_init(&state->all_through, 0, 0);
 	state->samples = option_number(&step->options, "samples");
 	most = switch_choose(state, option_text(&step->options, "threads"));
 	err = ensemble_setup(step, &state->ensemble, switch_loop, 1, most);
@@ -438,28 +433,18 @@ static int switch_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void switch_cleanup(struct step *step)
-{
-	struct switch_state *state = step->state;
-
-	if (!state->ensemble.stuck)
-		free(state);
-}
-
 const struct measurement thread_switch_measurement = {
 	.name = "thread-switch",
 	.code = "THR-P-SLS",
 	.summary = "time to switch between threads of one priority",
-	.role = "measurement",
 	.chapter = CHAPTER_THREADS,
-	.contexts = switch_contexts,
 	.options = switch_options,
 	.series = switch_series,
 	.tables = switch_tables,
 	.verdicts = switch_verdicts,
 	.evaluate = switch_evaluate,
 	.mark = &mark_spans,
+	.state_size = sizeof(struct switch_state),
 	.setup = switch_setup,
 	.finish = switch_finish,
-	.cleanup = switch_cleanup,
 };

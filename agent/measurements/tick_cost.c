@@ -90,8 +90,6 @@ struct tick_cost_state {
 	struct tick_cost_part fifo, other;
 };
 
-static const char *const tick_cost_contexts[] = { "user", NULL };
-
 static const struct option_info tick_cost_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "100000", 1000, 100000000, NULL, "loops with each policy" },
@@ -427,13 +425,10 @@ static int tick_cost_add(struct tick_cost_state *state, struct tick_cost_part *p
 
 static int tick_cost_setup(struct step *step)
 {
-	struct tick_cost_state *state = calloc(1, sizeof(*state));
+	struct tick_cost_state *state = step->state;
 	int priority = (int)option_number(&step->options, "priority"), err, worker;
 	bool fifo = priority && worker_may_have(SCHED_FIFO, priority);
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	state->loop_ns = option_number(&step->options, "loop");
 	state->period_ns = tick_configured_hz() ? tick_period_ns(tick_configured_hz()) : 0;
@@ -534,24 +529,17 @@ static int tick_cost_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void tick_cost_cleanup(struct step *step)
-{
-	free(step->state);
-}
-
 const struct measurement tick_cost_measurement = {
 	.name = "tick-cost",
 	.code = "CLK-P-DUR",
 	.summary = "what the clock tick takes from a running thread",
-	.role = "measurement",
 	.chapter = CHAPTER_TICK,
-	.contexts = tick_cost_contexts,
 	.options = tick_cost_options,
 	.series = tick_cost_series,
 	.tables = tick_cost_tables,
 	.verdicts = tick_cost_verdicts,
 	.evaluate = tick_cost_evaluate,
+	.state_size = sizeof(struct tick_cost_state),
 	.setup = tick_cost_setup,
 	.finish = tick_cost_finish,
-	.cleanup = tick_cost_cleanup,
 };

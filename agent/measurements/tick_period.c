@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "methods/ensemble.h"
 #include "methods/tick.h"
@@ -37,8 +36,6 @@ struct tick_period_state {
 	struct tick_grid grids[TICK_PERIOD_GRIDS];
 	int grid_count;
 };
-
-static const char *const tick_period_contexts[] = { "user", NULL };
 
 static const struct option_info tick_period_options[] = {
 	{ "for", OPTION_DURATION, "1s", 100 * NSEC_PER_MSEC, TICK_PERIOD_FOR_MAX_NS, NULL,
@@ -182,16 +179,13 @@ static void tick_period_loop(struct worker *worker)
 
 static int tick_period_setup(struct step *step)
 {
-	struct tick_period_state *state = calloc(1, sizeof(*state));
+	struct tick_period_state *state = step->state;
 	int err;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
-	state->events = calloc((size_t)state->samples, sizeof(*state->events));
+	state->events = step_alloc(step, (size_t)state->samples, sizeof(*state->events));
 	if (!state->events)
-		return message_set(&step->msg, -ENOMEM, "ask for fewer samples", "no memory");
+		return -ENOMEM;
 	state->expected = (int)option_number(&step->options, "expect") ?: tick_configured_hz();
 	state->view.events = state->events;
 	state->view.spans = state->spans;
@@ -270,28 +264,17 @@ static int tick_period_finish(struct step *step)
 	return state->ensemble.error;
 }
 
-static void tick_period_cleanup(struct step *step)
-{
-	struct tick_period_state *state = step->state;
-
-	if (state)
-		free(state->events);
-	free(state);
-}
-
 const struct measurement tick_period_measurement = {
 	.name = "tick-period",
 	.code = "CLK-B-CFG",
 	.summary = "whether the clock tick comes as configured",
-	.role = "measurement",
 	.chapter = CHAPTER_TICK,
-	.contexts = tick_period_contexts,
 	.options = tick_period_options,
 	.series = tick_period_series,
 	.tables = tick_period_tables,
 	.verdicts = tick_period_verdicts,
 	.evaluate = tick_period_evaluate,
+	.state_size = sizeof(struct tick_period_state),
 	.setup = tick_period_setup,
 	.finish = tick_period_finish,
-	.cleanup = tick_period_cleanup,
 };

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "methods/stamp.h"
 
@@ -24,14 +23,12 @@ int cpupairs_choose(struct step *step, struct cpupairs *all)
 			 cpulist_next(&list, 0));
 		return step_skip(step, reason, "give two CPUs that this process may use (--cpu)");
 	}
-	cpus = calloc((size_t)count, sizeof(*cpus));
+	cpus = step_alloc(step, (size_t)count, sizeof(*cpus));
 	all->possible = count * (count - 1);
-	all->pairs =
-		calloc((size_t)(most < all->possible ? most : all->possible), sizeof(*all->pairs));
-	if (!cpus || !all->pairs) {
-		free(cpus);
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
-	}
+	all->pairs = step_alloc(step, (size_t)(most < all->possible ? most : all->possible),
+				sizeof(*all->pairs));
+	if (!cpus || !all->pairs)
+		return -ENOMEM;
 	for (int i = 0; i < count; i++)
 		cpus[i] = cpu = cpulist_next(&list, cpu + 1);
 	for (int k = 0; k < all->possible && k < most; k++) {
@@ -42,13 +39,7 @@ int cpupairs_choose(struct step *step, struct cpupairs *all)
 		snprintf(pair->labels[0], sizeof(pair->labels[0]), "CPU %d", pair->from);
 		snprintf(pair->labels[1], sizeof(pair->labels[1]), "CPU %d", pair->to);
 	}
-	free(cpus);
 	return 0;
-}
-
-void cpupairs_free(struct cpupairs *all)
-{
-	free(all->pairs);
 }
 
 int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, int worker,

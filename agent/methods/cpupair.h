@@ -52,9 +52,8 @@ struct cpupairs {
 };
 
 /* The pairs among the CPUs of the option `cpu`. 0, -errno with a message, or STEP_SKIPPED: there
- * is but one CPU. To be freed by cpupairs_free(). */
+ * is but one CPU. */
 int cpupairs_choose(struct step *step, struct cpupairs *all);
-void cpupairs_free(struct cpupairs *all);
 /* A series of durations, net of a time stamp, that @worker puts. Its number, or -errno with a
  * message. */
 int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, int worker,

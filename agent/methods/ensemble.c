@@ -266,7 +266,7 @@ bool ensemble_join(struct ensemble_thread *thread)
 	thread->created = false;
 	if (!err)
 		return true;
-	e->stuck = true;
+	e->stuck = e->step->stuck = true;
 	if (!e->error)
 		e->error = message_set(&e->step->msg, -err,
 				       "find out what keeps the CPU from it, and run again",

@@ -55,7 +55,7 @@ struct ensemble {
 	int64_t start_ns; /* CLOCK_MONOTONIC when the loop began */
 	int64_t rested_ns;
 	int error;  /* 0, or -errno or STEP_SKIPPED with the step's message */
-	bool stuck; /* a thread did not end: its memory must stay */
+	bool stuck; /* a thread did not end */
 };
 
 /* A thread under test. Filled by the measurement but for the last five. */

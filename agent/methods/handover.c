@@ -529,22 +529,13 @@ static int handover_cpus(struct handover *h)
 	return option_effective(&step->options, "cpu", text);
 }
 
-static size_t handover_size(void)
-{
-	return (sizeof(struct handover) + HANDOVER_PAGE - 1) / HANDOVER_PAGE * HANDOVER_PAGE;
-}
-
 int handover_setup(struct step *step, const struct handover_plan *plan)
 {
-	struct handover *h = aligned_alloc(HANDOVER_PAGE, handover_size());
+	struct handover *h = step->state;
 	int err;
 
-	step->state = h;
-	if (!h)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	if (plan->object_size > HANDOVER_OBJECT)
 		abort();
-	memset(h, 0, sizeof(*h));
 	h->object = h->memory;
 	h->plan = plan;
 	h->ensemble.step = step;
@@ -625,14 +616,4 @@ int handover_finish(struct step *step)
 	if (count)
 		order_table(step, orders, count);
 	return 0;
-}
-
-void handover_cleanup(struct step *step)
-{
-	struct handover *h = step->state;
-
-	/* a thread that did not end still uses it */
-	if (!h || h->ensemble.stuck)
-		return;
-	free(h);
 }

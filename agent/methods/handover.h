@@ -19,8 +19,7 @@
 #define HANDOVER_LABELS 2 /* kinds of a measurement at most */
 #define HANDOVER_RULES 3
 #define HANDOVER_OBJECT 1280 /* the largest object of a measurement */
-#define HANDOVER_PAGE 4096
-#define HANDOVER_QUEUE 3 /* waiters of different priorities */
+#define HANDOVER_QUEUE 3     /* waiters of different priorities */
 
 /* What is sent where. */
 enum handover_way {
@@ -173,7 +172,6 @@ extern const struct measurement_evaluate handover_evaluate[];
 /* The measurement's setup(), finish() and cleanup(). */
 int handover_setup(struct step *step, const struct handover_plan *plan);
 int handover_finish(struct step *step);
-void handover_cleanup(struct step *step);
 
 /* In open(): the step is skipped, or fails. Both give false. */
 bool handover_skip(struct handover *h, const char *what, int err, const char *remedy);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -154,9 +153,9 @@ int interrupt_setup_cpus(struct step *step, struct interrupt *interrupt, size_t 
 
 	if (err)
 		return err;
-	interrupt->states = calloc((size_t)cpulist_count(cpus), size);
+	interrupt->states = step_alloc(step, (size_t)cpulist_count(cpus), size);
 	if (!interrupt->states)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+		return -ENOMEM;
 	interrupt->size = size;
 	interrupt->count = cpulist_count(cpus);
 	for (int i = 0; i < interrupt->count; i++)
@@ -191,9 +190,10 @@ int interrupt_finish(struct step *step, const struct interrupt *interrupt)
 	return 0;
 }
 
-void interrupt_cleanup(struct interrupt *interrupt)
+void interrupt_cleanup(struct step *step)
 {
+	struct interrupt *interrupt = step->state;
+
 	for (int i = 0; i < interrupt->count; i++)
 		events_close(interrupt_session(interrupt, i));
-	free(interrupt->states);
 }

@@ -52,7 +52,7 @@ int interrupt_start(struct step *step, const struct interrupt *interrupt,
 		    void (*due)(void *state, int64_t first_ns));
 /* In finish(), where no records are read: what became of the sessions. 0. */
 int interrupt_finish(struct step *step, const struct interrupt *interrupt);
-void interrupt_cleanup(struct interrupt *interrupt);
+void interrupt_cleanup(struct step *step);
 /* A session's set-up on @cpu, without a ring for records. */
 struct rtgauge_setup interrupt_setup(const struct interrupt *interrupt, uint32_t kind,
 				     uint32_t contexts, int cpu);

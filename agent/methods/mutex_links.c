@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- the threads --- */
@@ -223,11 +222,8 @@ static void links_loop(struct worker *worker)
 
 int mutex_links_setup(struct step *step, int links)
 {
-	struct mutex_links *state = calloc(1, sizeof(*state));
+	struct mutex_links *state = step->state;
 
-	step->state = state;
-	if (!state)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 	state->samples = option_number(&step->options, "samples");
 	return ensemble_setup(step, &state->ensemble, links_loop, MUTEX_LINKS_LEVELS, links + 2);
 }
@@ -286,12 +282,4 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 			     "measure on a CPU of its own, until the samples are there");
 	else
 		step_verdict(step, rule, "pass", text, "");
-}
-
-void mutex_links_cleanup(struct step *step)
-{
-	struct mutex_links *state = step->state;
-
-	if (!state || !state->ensemble.stuck)
-		free(state);
 }

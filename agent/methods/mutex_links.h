@@ -85,6 +85,5 @@ int mutex_links_add(struct step *step, const char *label, const char *value,
 /* In finish(): the verdict of @count cases, that middle ran in none of them. */
 void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,
 			 int count);
-void mutex_links_cleanup(struct step *step);
 
 #endif

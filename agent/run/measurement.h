@@ -19,7 +19,7 @@ struct measurement_series {
 	const char *const *stages; /* in order, NULL at the end; may be NULL */
 };
 
-/* The stages of a series where they are others in a context; ends with a NULL series. */
+/* The stages of a series in a context where they differ; ends with a NULL series. */
 struct measurement_way {
 	const char *series;
 	const char *context;
@@ -32,11 +32,11 @@ struct measurement_entry {
 	const char *meaning;
 };
 
-/* How `rtgauge evaluate` carries a measurement out; ends with a NULL load. */
+/* The steps of a measurement in `rtgauge evaluate`; ends with a NULL load. */
 struct measurement_evaluate {
 	const char *load;
 	const char *parameters; /* "for=20s samples=1000" */
-	const char *thorough;	/* those that are otherwise with --thorough; may be NULL */
+	const char *thorough;	/* parameters that differ with --thorough; may be NULL */
 };
 
 /* Chapters of an evaluation, in the order of the catalogue. */
@@ -53,11 +53,11 @@ struct measurement_evaluate {
 
 struct measurement {
 	const char *name;
-	const char *code; /* of the RTOS evaluation framework 2.9, or "" */
+	const char *code; /* of the RTOS evaluation framework 2.9; NULL: none */
 	const char *summary;
-	const char *role;    /* "measurement" or "calibration" */
-	const char *chapter; /* of an evaluation report: CHAPTER_... */
-	const char *const *contexts;
+	const char *role;	     /* NULL: "measurement"; or "calibration" */
+	const char *chapter;	     /* of an evaluation report: CHAPTER_... */
+	const char *const *contexts; /* NULL: user */
 	const struct option_info *options;
 	const struct measurement_series *series;
 	const struct measurement_way *ways; /* may be NULL */
@@ -67,26 +67,30 @@ struct measurement {
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
 	bool answers;	   /* it answers events from outside, which another machine can raise */
 	const char *times; /* the measurement whose answers it times, or NULL */
+	size_t state_size; /* of step->state, which the runner allocates (zeroed) and frees */
 	/* Add series and workers (step.h). 0, -errno with the step's message, or STEP_SKIPPED. */
 	int (*setup)(struct step *step);
-	/* Settings of its own, after those of every run; step->settings is NULL where all are to be kept.
-	 * May be NULL, like the two below. 0, -errno with the step's message, or STEP_SKIPPED. */
+	/* The functions below may be NULL. */
+
+	/* Change further settings, after those of every run; step->settings is NULL where all are to
+	 * be kept. Returns as setup(). */
 	int (*configure)(struct step *step);
-	/* The workers are at the gate and the grids are placed: start what does not wait there. 0 or
+	/* The workers wait at the gate and the grids are placed: start what does not wait there. 0, or
 	 * -errno with the step's message. */
 	int (*start)(struct step *step);
-	/* By the draining thread, each time before it empties the rings: put the samples that the kernel
-	 * has gathered. */
+	/* Called by the draining thread each time before it empties the rings: put the samples that
+	 * the kernel has collected. */
 	void (*collect)(struct step *step);
-	/* All workers have ended, also where start() failed: let go of what keeps settings in use. May be
-	 * NULL. */
+	/* All workers have ended, or start() has failed: release what keeps settings in use. */
 	void (*stop)(struct step *step);
-	/* A worker's prepare() was refused (worker->refused). 0: the others go on without it; else
-	 * -errno or STEP_SKIPPED with the step's message. NULL if there is no prepare(). */
+	/* A worker's prepare() has failed (worker->refused). 0: the others continue without it; else
+	 * -errno or STEP_SKIPPED with the step's message. Needed where a worker has a prepare(). */
 	int (*refused)(struct step *step, const struct worker *worker);
-	/* After all workers have ended: tables and verdicts. May be NULL. 0 or -errno. */
+	/* After all workers have ended: tables and verdicts. 0 or -errno. */
 	int (*finish)(struct step *step);
-	void (*cleanup)(struct step *step); /* may be NULL */
+	/* Close and unmap what setup() opened, also where setup() has failed. The runner frees the
+	 * memory of step_alloc() and of the state. */
+	void (*cleanup)(struct step *step);
 };
 
 #endif

@@ -483,6 +483,9 @@ static void run_free(struct run *run)
 
 	if (m && m->cleanup && run->step.state)
 		m->cleanup(&run->step);
+	for (int i = 0; !run->step.stuck && i < run->memory_count; i++)
+		free(run->memory[i]);
+	free(run->memory);
 	if (run->loads)
 		load_set_free(run->loads);
 	for (int i = 0; i < run->step.series_count; i++)
@@ -524,13 +527,18 @@ static int run_close_mark(struct run *run, int err)
 /* Everything that can be refused before anything is changed. */
 static int run_accept(struct run *run, struct cpulist *load_cpus)
 {
+	const struct measurement *m = run->step.measurement;
 	int err = run_parse_loads(run, load_cpus);
 
 	if (!err)
 		err = injection_check(run);
 	if (!err)
 		err = mark_parse(run);
-	return err ? err : run->step.measurement->setup(&run->step);
+	if (!err && m->state_size) {
+		run->step.state = step_alloc(&run->step, 1, m->state_size);
+		err = run->step.state ? 0 : -ENOMEM;
+	}
+	return err ? err : m->setup(&run->step);
 }
 
 static int run_carry_out(struct run *run)

@@ -53,6 +53,8 @@ struct run {
 	struct load_set *loads;
 	pid_t groups[RUN_LOADS_MAX]; /* process groups of the loads */
 	int group_count;
+	void **memory; /* of step_alloc() */
+	int memory_count;
 	struct background background;
 	struct disturb disturb;
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 
 /* How long after the gate opens the first period is due. */
 #define STEP_LEAD_NS (20 * NSEC_PER_MSEC)
+#define STEP_PAGE 4096
 
 int step_add_series(struct step *step, const struct series_info *info, size_t words)
 {
@@ -113,6 +115,26 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 		return message_set(&step->msg, -EINVAL, "give a list such as 0-3,8, or all",
 				   "no CPU to measure on");
 	return option_effective(&step->options, "cpu", cpulist_format(cpus, buf, sizeof(buf)));
+}
+
+void *step_alloc(struct step *step, size_t count, size_t size)
+{
+	struct run *run = run_of(step);
+	void **grown = realloc(run->memory, (size_t)(run->memory_count + 1) * sizeof(*grown));
+	size_t bytes;
+	void *block = NULL;
+
+	if (grown)
+		run->memory = grown;
+	if (grown && !__builtin_mul_overflow(count, size, &bytes) && bytes < SIZE_MAX / 2)
+		block = aligned_alloc(STEP_PAGE, (bytes / STEP_PAGE + 1) * STEP_PAGE);
+	if (!block) {
+		message_set(&step->msg, -ENOMEM, "free memory, or measure less at once",
+			    "out of memory");
+		return NULL;
+	}
+	grown[run->memory_count++] = block;
+	return memset(block, 0, bytes);
 }
 
 int step_skip(struct step *step, const char *reason, const char *remedy)

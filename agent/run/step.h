@@ -89,7 +89,8 @@ struct step {
 	uint32_t threshold_hit; /* the two below are valid */
 	int threshold_series;
 	int64_t threshold_value;
-	void *state; /* the measurement's own */
+	bool stuck;  /* a thread never ended and still uses the memory: it is not freed */
+	void *state; /* the measurement's own, of its state_size; NULL if that is 0 */
 };
 
 /* --- for setup() --- */
@@ -103,6 +104,9 @@ int step_add_worker(struct step *step, void (*loop)(struct worker *worker), void
 int step_add_foreign(struct step *step, pid_t tid, int cpu, int priority);
 /* The CPUs of the option `cpu`: all of them online and allowed, or -EINVAL with a message. */
 int step_cpus(struct step *step, struct cpulist *cpus);
+/* Zeroed memory for @count objects of @size bytes, aligned to a page. The runner frees it after
+ * cleanup(). NULL, with a message: return -ENOMEM. */
+void *step_alloc(struct step *step, size_t count, size_t size);
 /* Skip the measurement, with the reason and the remedy: return step_skip(step, ...). */
 int step_skip(struct step *step, const char *reason, const char *remedy);
 

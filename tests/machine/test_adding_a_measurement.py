@@ -17,23 +17,23 @@ from conftest import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "adding-a-measurement.md"
-TABLE = "const struct measurement *const catalogue_measurements[] = {\n"
+TABLE = "#define MEASUREMENTS(ROW) \\\n"
 
 
 @pytest.fixture(scope="session", name="taught_agent")
 def build_agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agent's sources with the page's three pieces of C put where it says."""
+    """The agent's sources with the page's two pieces of C put where it says."""
     folder = tmp_path_factory.mktemp("taught")
     sources = folder / "agent"
     shutil.copytree(ROOT / "agent", sources)
     page = PAGE.read_text()
-    file, declaration, line = re.findall(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    file, row = re.findall(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (name,) = re.findall(r"^`agent/(measurements/\w+\.c)`:$", page, re.MULTILINE)
     assert not (sources / name).exists()
     (sources / name).write_text(file)
     catalogue = (sources / "catalogue.c").read_text()
     assert catalogue.count(TABLE) == 1
-    (sources / "catalogue.c").write_text(catalogue.replace(TABLE, declaration + TABLE + line))
+    (sources / "catalogue.c").write_text(catalogue.replace(TABLE, TABLE + row))
     agent = folder / "rtgauge-agent"
     files = [path for path in sources.rglob("*.c") if path.parent.name != "tests"]
     subprocess.run(
@@ -70,7 +70,7 @@ def test_it_is_described_run_stored_and_reported(
     assert rtgauge("report", "last", "-o", "yield-cost.html").code == 0
     html = Path("yield-cost.html").read_text()
     assert "yield-cost" in html
-    assert "time of a sched_yield() that finds nobody to yield to" in html.replace("Time", "time")
+    assert "time of a sched_yield() when no other thread is ready" in html.replace("Time", "time")
     assert rtgauge("report", "last", "-o", "yield-cost.json").code == 0
     assert json.loads(Path("yield-cost.json").read_text()) == shown
 

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -368,8 +367,9 @@ static int log_host_add_series(struct step *step, struct log_host *h, int worker
 	return h->dither < 0 ? h->dither : 0;
 }
 
-static int log_host_setup_state(struct step *step, struct log_host *h)
+static int log_host_setup(struct step *step)
 {
+	struct log_host *h = step->state;
 	struct line_how how = line_how(&step->options, true);
 	int worker, err;
 
@@ -392,13 +392,6 @@ static int log_host_setup_state(struct step *step, struct log_host *h)
 	worker = step_add_worker(step, log_host_loop, h, h->cpu,
 				 (int)option_number(&step->options, "priority"));
 	return worker < 0 ? worker : log_host_add_series(step, h, worker);
-}
-
-static int log_host_setup(struct step *step)
-{
-	step->state = calloc(1, sizeof(struct log_host));
-	return step->state ? log_host_setup_state(step, step->state) :
-			     message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 }
 
 /* --- after --- */
@@ -522,14 +515,11 @@ static void log_host_cleanup(struct step *step)
 	struct log_host *h = step->state;
 
 	line_close(&h->line);
-	free(h);
 }
 
 const struct measurement log_host_measurement = {
 	.name = "log-host",
-	.code = "",
 	.summary = "another machine's answers to events that this one raises and times",
-	.role = "measurement",
 	.chapter = CHAPTER_RESPONSE,
 	.contexts = log_host_contexts,
 	.options = log_host_options,
@@ -537,6 +527,7 @@ const struct measurement log_host_measurement = {
 	.tables = log_host_tables,
 	.verdicts = log_host_verdicts,
 	.times = "response",
+	.state_size = sizeof(struct log_host),
 	.setup = log_host_setup,
 	.finish = log_host_finish,
 	.cleanup = log_host_cleanup,

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cbor.h"
@@ -161,8 +160,9 @@ static void response_read(const struct step *step, struct response *r)
 			 (long long)r->delay_every);
 }
 
-static int response_setup_state(struct step *step, struct response *r)
+static int response_setup(struct step *step)
 {
+	struct response *r = step->state;
 	int err = line_parse(&r->line, option_text(&step->options, "line"),
 			     line_how(&step->options, false), &step->msg);
 
@@ -182,13 +182,6 @@ static int response_setup_state(struct step *step, struct response *r)
 	if (!err)
 		err = response_choose_cpu(step, r);
 	return err ? err : r->way->setup(step, r);
-}
-
-static int response_setup(struct step *step)
-{
-	step->state = calloc(1, sizeof(struct response));
-	return step->state ? response_setup_state(step, step->state) :
-			     message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
 }
 
 /* --- the frame's functions --- */
@@ -265,14 +258,11 @@ static void response_cleanup(struct step *step)
 	if (r->way && r->way->cleanup)
 		r->way->cleanup(r);
 	line_close(&r->line);
-	free(r);
 }
 
 const struct measurement response_measurement = {
 	.name = "response",
-	.code = "",
 	.summary = "answer to an event from outside: edge on a line until the answer on another",
-	.role = "measurement",
 	.chapter = CHAPTER_RESPONSE,
 	.contexts = response_contexts,
 	.options = response_options,
@@ -281,6 +271,7 @@ const struct measurement response_measurement = {
 	.tables = response_tables,
 	.verdicts = response_verdicts,
 	.answers = true,
+	.state_size = sizeof(struct response),
 	.setup = response_setup,
 	.start = response_start,
 	.collect = response_collect,

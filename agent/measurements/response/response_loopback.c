@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -226,12 +225,12 @@ static int loopback_add(struct step *step, struct response *r, struct loopback *
 
 static int loopback_setup(struct step *step, struct response *r)
 {
-	struct loopback *l = calloc(1, sizeof(*l));
+	struct loopback *l = step_alloc(step, 1, sizeof(*l));
 	char text[32];
 	int err;
 
 	if (!l)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+		return -ENOMEM;
 	r->state = l;
 	l->response = r;
 	l->step = step;
@@ -320,14 +319,8 @@ static void loopback_stop(struct response *r)
 		series_missed(&step->series[l->series], l->events - l->next);
 }
 
-static void loopback_cleanup(struct response *r)
-{
-	free(r->state);
-}
-
 const struct response_way response_loopback = {
 	.setup = loopback_setup,
 	.stop = loopback_stop,
 	.finish = loopback_finish,
-	.cleanup = loopback_cleanup,
 };

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -296,11 +295,11 @@ static int module_setup_loopback(struct step *step, struct response *r, struct m
 
 static int module_setup(struct step *step, struct response *r)
 {
-	struct module *m = calloc(1, sizeof(*m));
+	struct module *m = step_alloc(step, 1, sizeof(*m));
 	int err;
 
 	if (!m)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+		return -ENOMEM;
 	r->state = m;
 	m->response = r;
 	m->in_thread = !strcmp(r->context, "kernel");
@@ -396,7 +395,6 @@ static void module_cleanup(struct response *r)
 	if (!m)
 		return;
 	events_close(&m->session);
-	free(m);
 }
 
 const struct response_way response_module = {

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -114,11 +113,11 @@ static void response_loop_unstamped_delayed(struct worker *worker)
 static int response_user_setup(struct step *step, struct response *r)
 {
 	bool stamped = r->line.kind->stamps;
-	struct response_thread *t = calloc(1, sizeof(*t));
+	struct response_thread *t = step_alloc(step, 1, sizeof(*t));
 	int worker, err;
 
 	if (!t)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+		return -ENOMEM;
 	r->state = t;
 	t->response = r;
 	t->wake = -1;
@@ -170,14 +169,8 @@ static int response_user_finish(struct step *step, struct response *r)
 	return 0;
 }
 
-static void response_user_cleanup(struct response *r)
-{
-	free(r->state);
-}
-
 const struct response_way response_user = {
 	.setup = response_user_setup,
 	.collect = response_user_collect,
 	.finish = response_user_finish,
-	.cleanup = response_user_cleanup,
 };

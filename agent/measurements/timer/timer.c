@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "measurements/timer/timer_method.h"
@@ -386,7 +385,7 @@ static int timer_add_methods(struct step *step, struct timer_state *state,
 {
 	int err = 0;
 
-	state->threads = calloc((size_t)all, sizeof(*state->threads));
+	state->threads = step_alloc(step, (size_t)all, sizeof(*state->threads));
 	if (!state->threads)
 		return -ENOMEM;
 	for (int i = 0; !err && i < state->method_count; i++)
@@ -422,8 +421,9 @@ static int timer_count(const struct timer_state *state, const struct cpulist *cp
 	return all * cpulist_count(cpus);
 }
 
-static int timer_setup_state(struct step *step, struct timer_state *state)
+static int timer_setup(struct step *step)
 {
+	struct timer_state *state = step->state;
 	struct timer_thread *common = &state->common;
 	unsigned int contexts = timer_contexts_asked(step);
 	bool dithered = false;
@@ -452,16 +452,7 @@ static int timer_setup_state(struct step *step, struct timer_state *state)
 		err = timer_add_methods(step, state, &cpus, all);
 	if (!err && state->kernel.backend)
 		err = timer_add_kernel(step, state, contexts, &cpus, all);
-	if (err == -ENOMEM)
-		message_set(&step->msg, err, "measure fewer CPUs or threads",
-			    "no memory for %d threads", all);
 	return err;
-}
-
-static int timer_setup(struct step *step)
-{
-	step->state = calloc(1, sizeof(struct timer_state));
-	return step->state ? timer_setup_state(step, step->state) : -ENOMEM;
 }
 
 static int timer_configure(struct step *step)
@@ -516,15 +507,11 @@ static void timer_cleanup(struct step *step)
 
 	if (state->kernel.backend)
 		state->kernel.backend->cleanup(&state->kernel);
-	free(state->threads);
-	free(state);
 }
 
 const struct measurement timer_measurement = {
 	.name = "timer",
-	.code = "",
 	.summary = "latency of a periodic task: from its due time until it runs",
-	.role = "measurement",
 	.chapter = CHAPTER_TIMER,
 	.contexts = timer_contexts,
 	.options = timer_options,
@@ -533,6 +520,7 @@ const struct measurement timer_measurement = {
 	.evaluate = timer_evaluate,
 	.ways = timer_ways,
 	.mark = &mark_samples,
+	.state_size = sizeof(struct timer_state),
 	.setup = timer_setup,
 	.configure = timer_configure,
 	.start = timer_start,

@@ -6,7 +6,6 @@
  * the user's thread.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -147,15 +146,15 @@ static int timer_module_add(struct step *step, struct timer_kernel *kernel, int 
 
 static int timer_module_setup(struct step *step, struct timer_kernel *kernel)
 {
-	struct timer_module_state *state = calloc(1, sizeof(*state));
+	struct timer_module_state *state = step_alloc(step, 1, sizeof(*state));
 	size_t count = (size_t)cpulist_count(kernel->cpus);
 	int number = 0, err = 0;
 
 	kernel->state = state;
 	if (!state)
 		return -ENOMEM;
-	state->sessions = calloc(count, sizeof(*state->sessions));
-	state->threads = calloc(count, sizeof(*state->threads));
+	state->sessions = step_alloc(step, count, sizeof(*state->sessions));
+	state->threads = step_alloc(step, count, sizeof(*state->threads));
 	if (!state->sessions || !state->threads)
 		return -ENOMEM;
 	state->count = (int)count;
@@ -198,9 +197,6 @@ static void timer_module_cleanup(struct timer_kernel *kernel)
 		return;
 	for (int i = 0; i < state->count; i++)
 		events_close(&state->sessions[i]);
-	free(state->sessions);
-	free(state->threads);
-	free(state);
 }
 
 const struct timer_backend timer_module = {

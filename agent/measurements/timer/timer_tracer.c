@@ -155,7 +155,7 @@ static int tracer_add_cpu(struct step *step, struct timer_kernel *kernel, int nu
 
 static int tracer_setup(struct step *step, struct timer_kernel *kernel)
 {
-	struct tracer *tracer = calloc(1, sizeof(*tracer));
+	struct tracer *tracer = step_alloc(step, 1, sizeof(*tracer));
 	int number = 0, err = 0;
 
 	kernel->state = tracer;
@@ -165,7 +165,7 @@ static int tracer_setup(struct step *step, struct timer_kernel *kernel)
 	tracer->periods = kernel->common->periods;
 	tracer->samples = kernel->common->samples;
 	tracer->count = cpulist_count(kernel->cpus);
-	tracer->cpus = calloc((size_t)tracer->count, sizeof(*tracer->cpus));
+	tracer->cpus = step_alloc(step, (size_t)tracer->count, sizeof(*tracer->cpus));
 	if (!tracer->cpus)
 		return -ENOMEM;
 	for (int cpu = cpulist_next(kernel->cpus, 0); cpu >= 0 && !err;
@@ -408,8 +408,6 @@ static void tracer_cleanup(struct timer_kernel *kernel)
 	if (!tracer)
 		return;
 	tracer_stop(kernel);
-	free(tracer->cpus);
-	free(tracer);
 }
 
 const struct timer_backend timer_tracer = {
