@@ -2,7 +2,7 @@
 """What must hold for the files of the repository, whatever is in them.
 
 Every source names its licence at its beginning; nothing names a folder of someone's machine or a
-host of a package index; text is clean; every C source is named by the agent's build.
+host of a package index; text is clean; every C test is named by the agent's build.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _source_faults(root: Path, files: Sequence[str]) -> Iterator[str]:
     build = root / "agent" / "meson.build"
     named = set(re.findall(r"'([\w./-]+)\.c'", build.read_text(encoding="utf-8")))
     for name in files:
-        if name.startswith("agent/") and name.endswith(".c"):
+        if name.startswith("agent/tests/") and name.endswith(".c"):
             source = name.removeprefix("agent/").removesuffix(".c")
             if source not in named:
                 yield f"{name}: is not named in agent/meson.build"

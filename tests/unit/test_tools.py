@@ -227,7 +227,11 @@ def test_a_size_that_changes_by_more_than_2_percent_has_to_be_recorded() -> None
             "a.txt:1: names an index of packages: whoever installs chooses it",
         ),
         ("a.txt", "<" * 7 + " HEAD\n", "a.txt:1: names a conflict"),
-        ("agent/new.c", "/" + LICENCE[1:], "agent/new.c: is not named in agent/meson.build"),
+        (
+            "agent/tests/new.c",
+            "/" + LICENCE[1:],
+            "agent/tests/new.c: is not named in agent/meson.build",
+        ),
         ("agent/old.c", "/" + LICENCE[1:], None),
         ("agent/tests/test_old.c", "/" + LICENCE[1:], None),
     ],
