@@ -498,7 +498,7 @@ def test_a_pipe_does_not_hang(store: Store, tmp_path: Path) -> None:
     import os  # noqa: PLC0415
 
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         import_capture(store, tmp_path / "pipe", LINES)
 
 
@@ -537,7 +537,7 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     assert is_capture(path)
     asked = rtgauge("import", path)
     assert asked.code == 2
-    assert "it has: D0, D1" in asked.err
+    assert "The capture has: D0, D1" in asked.err
     wrong = rtgauge("import", path, "--event", "D0", "--answer", "D7")
     assert wrong.code == 2
     assert "D7" in wrong.err

@@ -81,7 +81,7 @@ def test_every_beginning_of_a_body_is_refused_for_the_same_reason_whatever_follo
         found = outcome(whole[:size])
         assert isinstance(found, str)
         assert outcome(whole[:size], JUNK) == outcome(whole[:size], whole[size:]) == found
-    assert outcome(whole + b"\0") == "the body goes on after its map"
+    assert outcome(whole + b"\0") == "bytes follow the map of the body"
 
 
 @pytest.mark.parametrize("number", [0, 22, 23, 24, 25, 255, 256, 65_535, 65_536, 1 << 32])

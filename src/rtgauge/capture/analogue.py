@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that were sampled as voltages: their edges, and the samples in a file beside."""
+"""Lines that were sampled as voltages: their edges, and the samples in a file of their own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edges of recorded lines; pure functions.
 
-A position counts samples from the beginning of the recording. A digital line's edge stands at the
-first sample with the new level, so it came up to one sample earlier; that of an analogue line is
+A position counts samples from the beginning of the recording. A digital line's edge is at the
+first sample with the new level, so it happened up to one sample earlier. An analogue line's edge is
 where the straight line between two samples crosses the threshold.
 """
 
@@ -76,8 +76,8 @@ def logic_edges(chunks: Iterable[NDArray[np.uint8]], most: int) -> tuple[Edges, 
 class Schmitt:
     """Edges of an analogue line, chunk by chunk, with hysteresis: the level is high once a sample
     reaches ``high``, low once one falls to ``low``, and stays as it was between. The edge is where
-    the line crossed ``threshold`` last before that. Samples that are no numbers are as the one
-    before."""
+    the line crossed ``threshold`` last before that. A sample that is not a number counts
+    as the one before it."""
 
     def __init__(self, threshold: float, hysteresis: float) -> None:
         self._threshold = threshold

@@ -41,8 +41,8 @@ def _kind(head: bytes) -> str:
 
 
 def is_capture(path: Path) -> bool:
-    """Whether the file is a capture, as far as its beginning tells; a file that cannot be read is
-    none."""
+    """Whether the file is a capture, as far as its beginning tells. False for a file that cannot be
+    read."""
     try:
         with opened(path) as file:
             return _kind(file.read(HEAD)) in ("session", "vcd", "csv")
@@ -52,7 +52,7 @@ def is_capture(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[Recording]:
-    """Open a capture; ``samplerate`` where the file does not say. UsageError when it is none."""
+    """Open a capture; ``samplerate`` where the file does not say. UsageError for another file."""
     with (
         tempfile.TemporaryDirectory(prefix="rtgauge-capture.") as name,
         opened(path) as file,
@@ -68,7 +68,7 @@ def open_recording(path: Path, samplerate: Fraction | None = None) -> Iterator[R
             elif kind == "csv":
                 yield read_table(path, head, folder, samplerate)
             elif kind == "bundle" or not head:
-                refuse("it is no capture")
+                refuse("it is not a capture")
             else:
                 made, note = converted(path, file, head, kind, folder)
                 with open(made, "rb") as session:

@@ -37,7 +37,7 @@ __all__ = [
 
 FILE_LIMIT: Final = 1 << 36
 SAMPLE_LIMIT: Final = 1 << 34
-"""So many samples of the lines are read: 3 h at 1.5 MHz."""
+"""Maximum number of samples that are read of a line: 3 h at 1.5 MHz."""
 EDGE_LIMIT: Final = 40_000_000
 EDGES_ALWAYS: Final = 1 << 20
 """Number of edges that are read however small the file is. Each takes about 90 bytes of memory."""
@@ -48,7 +48,7 @@ TIME_LIMIT: Final = 1 << 59
 """The longest capture in ns, 18 years: sums of two such times fit a stream (docs/stream.md)."""
 HEAD: Final = 1 << 16
 ROOM: Final = 1 << 26
-"""So many bytes stay free where temporary files are."""
+"""Number of bytes that stay free where temporary files are."""
 
 YEAR_S: Final = 365.25 * 86400
 CLOCK: Final = "check the unit of its times, or give the true rate with --samplerate"
@@ -57,7 +57,7 @@ REMEDY: Final = "name a capture that sigrok-cli, PulseView or an oscilloscope sa
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """The samples of two analogue lines, in a file beside: event and answer."""
+    """The samples of two analogue lines, in a file of their own: event and answer."""
 
     event: NDArray[np.float32]
     answer: NDArray[np.float32]
@@ -67,8 +67,8 @@ class Waves:
 class Lines:
     """The two lines of a capture. ``rate``: samples in a second, the unit of the positions.
 
-    ``error``: by so many samples a position can be wrong; ``threshold`` and ``hysteresis`` in V, of
-    event and answer, where the lines are analogue; ``waves`` then holds them.
+    ``error``: number of samples by which a position can be wrong. Analogue lines have ``threshold``
+    and ``hysteresis`` in V, of event and answer, and ``waves``.
     """
 
     event: Edges
@@ -114,7 +114,7 @@ class Recording:
         if name is None:
             raise UsageError(
                 f"this is a capture: which of its channels has the {option}s?",
-                f"add --{option} CHANNEL; it has: {listed}",
+                f"add --{option} CHANNEL. The capture has: {listed}",
             )
         if name in self.channels:
             return name
@@ -147,9 +147,9 @@ def opened(path: Path) -> Iterator[BufferedReader]:
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{path} is no file", REMEDY)
+            raise UsageError(f"{path} is not a file", REMEDY)
         if found.st_size > FILE_LIMIT:
-            refuse(f"it has {found.st_size} bytes; at most {FILE_LIMIT} are read")
+            refuse(f"it has {found.st_size} bytes, more than {FILE_LIMIT}")
         yield file
 
 

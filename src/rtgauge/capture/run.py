@@ -43,7 +43,7 @@ INT32: Final = 2**31 - 1
 LATEST_S: Final = float(2**33)
 """The latest file time that is accepted, in 2242: clocks of a stream are 64-bit ns."""
 TOLD: Final = 5
-"""So many unanswered events are named in the verdict."""
+"""Number of unanswered events that the verdict lists."""
 
 EDGES: Final = ("both", "rising", "falling")
 ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
@@ -103,8 +103,8 @@ class Wanted:
     ``longest_ns``: the longest delay possible, given by the user.
 
     ``answer_edge`` ``same``: the answer's line follows the event's; ``any``: each of its edges
-    answers. ``context``: who answered, where that is known. What is told of the system under test
-    (``board``, ``kernel``, ``realtime``, ``load``) a capture cannot know by itself.
+    answers. ``context``: what answered, where that is known. The user gives what a capture does
+    not contain: ``board``, ``kernel``, ``realtime`` and ``load`` of the system under test.
     """
 
     event: str | None = None
@@ -150,8 +150,8 @@ class Found:
 
 
 def import_capture(store: Store, path: Path, wanted: Wanted) -> Imported:
-    """Make a run of a capture. UsageError when it is none or has not what is asked; nothing is left
-    behind then."""
+    """Make a run of a capture. UsageError for another file, or if the capture lacks what is asked.
+    The store is unchanged then."""
     digest = _digest(path)
     asked = _asked(wanted)
     same = _is_there(store, digest, asked)
@@ -324,7 +324,7 @@ def _records(
 
 
 def _samples(writer: StreamWriter, due: Int64, value: Int64, found: Found) -> Iterator[bytes]:
-    """Blocks of samples, with the events between that have none as gaps or ``missed``."""
+    """Blocks of samples. Events without an answer are gaps of a block, or ``missed``."""
     reached = -1
     for start in range(0, len(due), BLOCK):
         index, samples = due[start : start + BLOCK], value[start : start + BLOCK]

@@ -85,9 +85,9 @@ def read_session(
     archive = zipfile.ZipFile(file)
     names = set(archive.namelist())
     if len(archive.namelist()) > MEMBER_LIMIT:  # the end record may claim fewer
-        refuse(f"it lists {len(archive.namelist())} parts; at most {MEMBER_LIMIT} are read")
+        refuse(f"it lists {len(archive.namelist())} parts, more than {MEMBER_LIMIT}")
     if not {"version", "metadata"} <= names:
-        refuse("it is an archive, but no session of sigrok")
+        refuse("it is an archive, but not a session of sigrok")
     version = _member(archive, "version", 64).strip()
     if version not in (b"1", b"2"):
         refuse(f"it is of session format {version[:20]!r}; 1 and 2 are known")

@@ -62,8 +62,8 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _numbers(line: str, separator: str, comma: bool) -> int:
-    """How many numbers the line holds, 0 where something else stands in it besides; empty fields
-    at its end do not count."""
+    """Number of numbers in the line, 0 if it contains anything else. Empty fields at its end do
+    not count."""
     fields = _fields(line, separator)
     while fields and not fields[-1]:
         fields.pop()
@@ -122,7 +122,7 @@ def _units(row: Sequence[str]) -> bool:
 
 
 def _stated(preamble: Sequence[str], layout: _Layout, wanted: re.Pattern[str]) -> Fraction | None:
-    """The number that stands beside, behind or below a word of the preamble."""
+    """The number next to, behind or below a word of the preamble."""
     rows = [re.split(r"[,;\t:]", line.strip().lstrip(";# ")) for line in preamble]
     columns = [_fields(line, layout.separator) for line in preamble]
     for at, row in enumerate(rows):

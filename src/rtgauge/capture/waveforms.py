@@ -29,12 +29,12 @@ __all__ = ["waveforms"]
 COLUMNS: Final = 200
 LEVELS: Final = 48
 POINTS: Final = 20_000_000
-"""So many points of all waveforms are looked at; of more events some are left out, no extreme."""
+"""Maximum number of points of all waveforms. Beyond it some events are left out, but no extreme."""
 EXTREMES: Final = 50
 FINE: Final = 8
 """Points on the line from one sample to the next: so fast edges are lines, not dots."""
 AT_ONCE: Final = 1 << 20
-"""Points in memory, and the limit of one waveform; more samples are thinned out."""
+"""Points in memory, and the limit of one waveform, whose samples are thinned out beyond it."""
 
 
 def waveforms(lines: Lines, events: Edges, delay: NDArray[np.float64]) -> Iterator[tuple[str, str]]:

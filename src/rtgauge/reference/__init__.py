@@ -91,7 +91,7 @@ _WHOLE: Final = ("samples", "generated", "lost")
 
 
 def read(text: str) -> tuple[Row, ...]:
-    """The rows of a text such as published.csv; ValueError names the row that is none."""
+    """The rows of a text such as published.csv; ValueError names the first wrong row."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     found = []
     for number, raw in enumerate(csv.DictReader(lines, strict=True), 1):

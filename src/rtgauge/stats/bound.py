@@ -124,7 +124,7 @@ class Bound:
     probability: float
     """At most this chance that one further sample is larger."""
     rate_per_hour: float | None
-    """At most this many larger ones an hour; None if no time passed, or without a time grid."""
+    """Upper bound on larger samples an hour. None if no time passed, or without a time grid."""
     period_s: float | None
     """Late wake-ups rarer than once in this time may have been missed altogether; None where
     ``rate_per_hour`` is."""
@@ -139,7 +139,7 @@ def bound_of_run(
     timed: bool = True,
     effective: int | None = None,
 ) -> Bound:
-    """The bound that stands beside the observed maximum of a series.
+    """The bound that belongs to the observed maximum of a series.
 
     ``exceedances``: number of the ``count`` that are larger or unknown (events without an answer).
     ``timed``: whether the samples cover all of the duration, as on a time grid; only then does the

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The distribution corrected for coordinated omission: what the skipped periods would have shown.
 
-On the path of a sample: counts -> here -> verdict and report, beside the distribution as measured.
+On the path of a sample: counts -> here -> verdict and report, next to the distribution as measured.
 
 A periodic task that is held up for 50 ms at 1 ms takes one late sample and skips 49 periods,
 just when it went worst. Waiting for a slow subject before measuring again is what G. Tene calls
@@ -185,9 +185,9 @@ def corrected(
 
     ``latency`` is the value of the sample before each gap, where ``known`` says that it was kept
     (``values_at`` gives both); ``count`` the points skipped. ``offsets`` must have been made of
-    the same gaps, known or not. Exact up to 4 million skipped points; beyond that, gaps of more
+    the same gaps, known or not. Exact up to 4 million skipped points. Beyond that, gaps of more
     than 4096 points are added by bucket, 0.1 % wide and rounded up, so that no stop, however
-    long, exhausts memory; what it takes beside the arguments is a byte for each gap.
+    long, exhausts memory. In addition to the arguments it takes a byte for each gap.
     ValueError for gaps without a grid.
     """
     late = np.asarray(latency, dtype=np.int64)

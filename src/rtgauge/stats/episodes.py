@@ -26,9 +26,9 @@ NEAR: Final = 10
 class EpisodesBuilder:
     """Counts the episodes of a series whose parts arrive in any order.
 
-    Positions are numbers of periods on the time grid. Of each part, the builder keeps the
-    positions of its first and last exceedance and the number of its episodes, so memory does not
-    grow with the number of exceedances.
+    Positions are numbers of periods on the time grid. The builder keeps the positions of
+    the first and last exceedance of each part and its number of episodes, so memory does not grow
+    with the number of exceedances.
     """
 
     def __init__(self, near: int = NEAR) -> None:

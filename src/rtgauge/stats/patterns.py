@@ -91,7 +91,7 @@ def pace(due_ns: Int64, values: Int64, starts: Int64) -> Pace:
 
 
 def _loops(due_ns: Int64, values: Int64, starts: Int64) -> tuple[Int64, Int64, Float64]:
-    """Of each loop its first sample, their number, and when the next loop begins."""
+    """The first sample of each loop, its number of samples, and when the next loop begins."""
     first = np.flatnonzero(np.diff(due_ns, prepend=due_ns[0] - 1))
     number = np.diff(first, append=len(due_ns))
     took = np.maximum(np.add.reduceat(values, first), 1)
@@ -147,7 +147,7 @@ def comb(
     """Whether hits come at regular times; None if they do not, or there are too few to say.
 
     ``exposure``: the times of all samples, hits or not. Hits at random come more often where there
-    are more samples; that is taken into account, so that the rhythm of the sampling is no find.
+    are more samples; that is taken into account, so that the rhythm of the sampling is not found.
     Hits within 200 us are one; periods from 800 us on are looked for. At least 20 periods must
     have been seen.
 
@@ -288,7 +288,7 @@ def _search(hits: Float64, exposure: _Exposure, interval_ns: float) -> list[_Pea
     if top < _ANY:
         return []
     peaks = np.flatnonzero(power >= max(_ANY, 0.4 * top))
-    # Of neighbours, which are the sides of one peak, the largest.
+    # Neighbours are the sides of one peak: the largest counts.
     groups = np.split(peaks, np.flatnonzero(np.diff(peaks) > 4) + 1)
     best = [int(group[np.argmax(power[group])]) for group in groups]
     return [
@@ -308,7 +308,7 @@ def _refined(hits: Float64, exposure: _Exposure, peak: _Peak) -> _Peak:
 
 def _recurs(hits: Float64, exposure: _Exposure, peak: _Peak, known: bool) -> bool:
     """Whether hits are as far from random if those of one period count as one, in their middle:
-    a few bursts of many hits each are no rhythm."""
+    a few bursts of many hits each are not a rhythm."""
     phasors = np.exp(2j * np.pi * peak.hz / 1e9 * hits)
     middle = float(np.angle(phasors.sum())) / (2 * math.pi)
     turns = np.floor(hits * peak.hz / 1e9 - middle + 0.5)
@@ -444,11 +444,11 @@ class Slope:
 
 
 def slope(points: Sequence[tuple[float, float, float, float]]) -> Slope | None:
-    """The slope of a line through points (x, value, least, largest): the median of the slopes of
+    """The slope of a line through points (x, value, min, max): the median of the slopes of
     all pairs (H. Theil, 1950; P. K. Sen, Journal of the American Statistical Association 63, 1968).
 
-    ``least`` and ``largest`` are what the value may be. From six different x on the limits are
-    Sen's 95 % interval, widened by them; below, the least and the largest that a pair may have.
+    The value may be from ``min`` to ``max``. From six different x on the limits are Sen's 95 %
+    interval, widened by them. With fewer they are the min and max slope that a pair may have.
     None with fewer than three x.
     """
     if len({one[0] for one in points}) < 3:

@@ -2,7 +2,7 @@
 """Percentiles as far as the samples carry them, and their exact confidence intervals.
 
 The intervals are pairs of order statistics whose ranks come from the binomial distribution
-(Thompson 1936; Hahn & Meeker, Statistical Intervals, 5.2; David & Nagaraja, Order Statistics,
+(Thompson 1936, Hahn & Meeker, Statistical Intervals, 5.2, David & Nagaraja, Order Statistics,
 7.1). They hold for every distribution, are conservative for discrete ones (Scheffe & Tukey 1945),
 and assume independent samples.
 """

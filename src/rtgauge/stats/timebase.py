@@ -16,7 +16,7 @@ DIVISIONS: Final = 10
 FAR: Final = 4
 """The bulk is enlarged where that makes it at least so many times as wide."""
 REST: Final = 200
-"""Of so many answers one, the slowest, may lie beyond what is enlarged."""
+"""One answer in this number, the slowest, may lie beyond what is enlarged."""
 
 
 def division(span: float) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency over time in one pass over the samples, with the table of all values beside it.
+"""Latency over time in one pass over the samples, together with the table of all values.
 
 Step 9 of the path of a sample: sealed samples -> here -> pictures of the report.
 
@@ -69,7 +69,7 @@ class HeatMap:
     edges_ns: Int64
     """Time edges, one more than there are bins."""
     low: Int64
-    """Smallest value of each row, rising; every row is log-linear, none is left out between."""
+    """Smallest value of each row, rising. All rows are log-linear, without a gap between them."""
     high: Int64
     """Largest value of each row."""
     counts: Int64
@@ -101,7 +101,7 @@ class Timeline:
     _first_bucket: int
 
     def quantile(self, part: float) -> Int64:
-        """Of each bin the value that a part of its samples does not exceed.
+        """The value that a part of the samples does not exceed, for each bin.
 
         To 0.8 %, rounded up, and never beyond the bin's own minimum and maximum.
         """
@@ -119,8 +119,8 @@ class Timeline:
         return self.excursion_ns[order], self.excursion[order]
 
     def above(self, value: int) -> tuple[Int64, Int64]:
-        """Of each bin the number of samples above a value, and that of those not below it; to the
-        bucket that holds the value."""
+        """The number of samples above a value and the number not below it, for each bin. Exact to
+        the bucket that holds the value."""
         column = int(bucket_of(value)) - self._first_bucket
         upper = self._histogram[:, max(column + 1, 0) :].sum(axis=1)
         return upper, self._histogram[:, max(column, 0) :].sum(axis=1)

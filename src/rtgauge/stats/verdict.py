@@ -63,18 +63,18 @@ class BudgetVerdict:
     """None without a time grid."""
     exceedances: int
     episodes: tuple[int, int]
-    """Lower and upper limit; equal where the times of all exceedances are known."""
+    """Lower and upper limit. They are equal where the times of all exceedances are known."""
     count: int
     duration_s: float | None
     confidence: float
     bound_per_hour: float | None
-    """Upper bound on the rate of episodes; None if no time passed, or without a time grid."""
+    """Upper bound on the rate of episodes. None if no time passed, or without a time grid."""
     bound_per_sample: float
     """Upper bound on the probability that a sample exceeds the budget."""
     needed_s: float | None
-    """How much longer the run would have to be for a pass; 0 for one, None if no length helps."""
+    """Time that the run would have to be longer for a pass. 0 for a pass, None if none helps."""
     needed_samples: int | None = None
-    """Without a time grid, the number of samples that would decide; None if it is decided."""
+    """The number of samples that would decide without a time grid. None if it is decided."""
 
 
 def _option(seconds: float) -> str:
@@ -174,7 +174,7 @@ class _Seen:
         )
 
 
-_NOTHING = ("no samples", "measure again: without samples nothing can be said")
+_NOTHING = ("no samples", "measure again, so that there are samples")
 
 
 def verdict(  # noqa: PLR0913
@@ -281,7 +281,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
 
 
 def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
-    """Of a series without a time grid."""
+    """The verdict on a series without a time grid."""
     suspected = seen.exceedances + seen.unknown
     bound = exceedance_bound(seen.effective + seen.unknown, seen.confidence, suspected)
     sure = f"with {numbers.percent(seen.confidence, 6)} confidence"

@@ -2,8 +2,8 @@
 """The stream: reading what an agent writes, and encoding records as it would.
 
 Step 7 of the path of a sample: the bytes that the agent's draining thread wrote arrive here, as
-they come from the pipe, and leave as ``Samples`` whose values still lie in the bytes received,
-beside the store (``rtgauge.store``), which appends those bytes to the run's folder.
+they come from the pipe, and leave as ``Samples`` whose values still lie in the bytes received.
+The store (``rtgauge.store``) appends the same bytes to the run's folder.
 
 The format is docs/stream.md; nothing here goes beyond that page. A stream may come over a bad
 line, from a crashed system or from somebody who means harm. So the reader takes no general CBOR

@@ -20,7 +20,7 @@ class Bad(Exception):
 
 
 class Typed(NamedTuple):
-    """The content of a tag 78: where it stands in the data."""
+    """The content of a tag 78: its first byte and the one after its last."""
 
     start: int
     stop: int
@@ -146,7 +146,7 @@ def decode_body(data: bytes, start: int, stop: int) -> dict[str, Value]:
     count, at = _argument(data, start, stop)
     body, at = _decode_map(data, at, stop, 0, count)
     if at != stop:
-        raise Bad("the body goes on after its map")
+        raise Bad("bytes follow the map of the body")
     return body
 
 

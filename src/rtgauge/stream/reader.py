@@ -185,7 +185,7 @@ class StreamReader:
         return spans
 
     def finish(self) -> StreamEnd:
-        """How the stream ended, when no more bytes come. May be asked again."""
+        """How the stream ended, when no more bytes come. A second call gives the same."""
         if self._reason is None:
             self._dropped = self._held
             self._parts, self._held = [], 0
@@ -208,7 +208,7 @@ class StreamReader:
 
     @property
     def ended(self) -> bool:
-        """Whether the stream is at its end: by its trailer, or by what is no record."""
+        """Whether the stream is at its end: by its trailer, or by bytes that are not a record."""
         return self._ended()
 
     def _ended(self) -> bool:

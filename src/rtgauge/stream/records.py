@@ -129,10 +129,10 @@ class Samples:
     """A block of consecutive samples; sample k has the index ``index + k``, and more by the periods
     that were missed before it.
 
-    ``values`` is read-only and lies in the bytes that were fed: whoever keeps it keeps those.
-    ``gaps``: rows (position, periods): so many were missed before the sample at that position; None
-    where none were. ``position``, ``gaps_position``: where the bytes of the first sample and of the
-    first gap stand in the stream.
+    ``values`` is read-only and lies in the bytes that were fed, and keeps them in memory.
+    ``gaps``: rows (position, periods): the periods missed before the sample at that position. None
+    without any. ``position``, ``gaps_position``: the first byte of the samples and of the gaps in
+    the stream.
     """
 
     sequence: int
@@ -224,10 +224,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Ambience:
-    """What goes on beside the measurement at ``time_ns``, and what was counted since the record
-    before (in the first one nothing).
+    """Background activity at ``time_ns``, and what was counted since the record before (nothing in
+    the first one).
 
-    The tuples have one item for each of ``cpus``; None is what cannot be had. ``temperature_mc``:
+    The tuples have one item for each of ``cpus``. None: not available. ``temperature_mc``:
     zone to thousandths of a degree Celsius.
     """
 
@@ -316,7 +316,7 @@ Record: TypeAlias = (
 
 
 class Span(NamedTuple):
-    """An accepted record and where it stands in the stream: bytes ``start`` to ``stop``.
+    """An accepted record, which is bytes ``start`` to ``stop`` of the stream.
 
     ``record`` is None for a type that this reader does not know.
     """
