@@ -144,7 +144,7 @@ static inline void compat_handle_domain_irq(struct irq_domain *domain, unsigned 
 #endif
 }
 
-/* For work that is nobody's in particular, least of all the measured CPU's. */
+/* For work that is bound to no CPU, so that it leaves the measured one alone. */
 static inline struct workqueue_struct *compat_unbound_workqueue(void)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)

@@ -36,7 +36,7 @@
 #define KINDS \
 	"spin_lock, spin_lock_bh, tasklet, kthread, preempt_disable, local_irq_save or raw_spin_lock_irqsave"
 #define PRIORITIES \
-	"SCHED_FIFO priority of the disturbing thread, 1 (default) or 50; 0: SCHED_OTHER; a tasklet has none"
+	"SCHED_FIFO priority of the disturbing thread, 1 (default) or 50; 0: SCHED_OTHER (not for a tasklet)"
 
 static char *kind = "";
 module_param(kind, charp, 0444);

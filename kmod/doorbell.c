@@ -2,8 +2,8 @@
 /*
  * rtgauge_doorbell: the lines of an emulated board of the lab that has no GPIO chip, as a chip whose
  * lines are driven and seen from outside. The device is QEMU's ivshmem-doorbell: memory that both
- * share (doorbell.h), an interrupt that who is outside raises, and a register by which the board
- * rings there.
+ * share (doorbell.h), an interrupt that the outside raises, and a register with which the board
+ * interrupts the outside.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -290,7 +290,7 @@ static void doorbell_remove(struct pci_dev *pci)
 	struct doorbell *d = pci_get_drvdata(pci);
 
 	writel(0, &d->memory->board);
-	/* first of all: who is unbound while a line is listened on has no domain after the chip's end */
+	/* first: the chip's interrupt domain ends with it, also while a line is in use */
 	compat_irq_forget_affinity(d->irq);
 	free_irq(d->irq, d);
 	gpiochip_remove(&d->chip);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR Apache-2.0 */
 /*
- * What an emulated board and who drives its lines from outside share: the memory of QEMU's device
- * ivshmem-doorbell. docs/lab.md says who rings when.
+ * What an emulated board shares with the program that drives its lines from outside: the memory of
+ * QEMU's device ivshmem-doorbell. docs/lab.md says which of them rings when.
  *
  * All numbers are little-endian. A line is the number of its changes since the memory was made: its
  * lowest bit is the level. So one word, which is written at once, tells the level and how many edges
@@ -17,16 +17,16 @@
 #define DOORBELL_LINES 8
 
 struct doorbell_memory {
-	/* by who made the memory, before anybody sees it */
+	/* by the maker of the memory, before anybody sees it */
 	__u32 magic;
 	__u32 version;
 	__u32 lines;
-	__u32 peer; /* number of who is outside, whom the board rings */
+	__u32 peer; /* number of the outside, which the board rings */
 	/* by the board */
 	__u32 board;  /* 1: it hears its doorbell */
 	__u32 merged; /* changes of its inputs that came together with another one */
 	__u32 reserved[10];
-	__u32 in[DOORBELL_LINES];  /* by who is outside: changes of the board's inputs */
+	__u32 in[DOORBELL_LINES];  /* by the outside: changes of the board's inputs */
 	__u32 out[DOORBELL_LINES]; /* by the board: changes of its outputs */
 };
 

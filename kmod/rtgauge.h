@@ -3,9 +3,9 @@
  * The user interface of rtgauge.ko: events in the interrupt, kernel and user contexts.
  *
  * /dev/rtgauge is for root alone: mode 0600, and open() asks for CAP_SYS_ADMIN. One open file is
- * one session: one stream of events on one CPU. An event is an interrupt that a source was told to
- * raise at a due time; its handler stamps it, and wakes a kernel thread, a user thread, both or
- * nobody.
+ * one session: one stream of events on one CPU. An event is an interrupt that a source
+ * raises at a due time. Its handler stamps it and wakes a kernel thread, a user thread, both or
+ * neither.
  *
  *	fd = open("/dev/rtgauge", O_RDWR | O_CLOEXEC);
  *	ioctl(fd, RTGAUGE_INFO, &info);		 version first: refuse another one
@@ -22,7 +22,7 @@
  * Fields named reserved, and flags without a name here, are to be zero: else EINVAL.
  *
  * Errors of every call: ENOTTY unknown request, EFAULT bad pointer, EINVAL a value out of its range
- * or a reserved field not zero, EBUSY not in this state of the session. Others stand beside it.
+ * or a reserved field not zero, EBUSY not in this state of the session. Each call lists its others.
  */
 #ifndef RTGAUGE_H
 #define RTGAUGE_H
@@ -36,9 +36,9 @@
 #define RTGAUGE_DEVICE "/dev/rtgauge"
 
 /*
- * Event sources. The numbers stay. AUTO in a set-up: for RTGAUGE_KIND_RESPONSE the edges from
- * outside; the GPIO if a chip is named; else for RTGAUGE_KIND_TIMER the hrtimer; else the HPET if
- * it is available; else the hrtimer, which is a fallback.
+ * Event sources. The numbers stay. AUTO in a set-up chooses the first that applies: the edges
+ * from outside (RTGAUGE_KIND_RESPONSE), the GPIO (if a chip is named), the hrtimer
+ * (RTGAUGE_KIND_TIMER), the HPET (if it is available), the hrtimer as a fallback.
  */
 #define RTGAUGE_SOURCE_AUTO 0
 #define RTGAUGE_SOURCE_HRTIMER 1
@@ -46,8 +46,8 @@
 #define RTGAUGE_SOURCE_GPIO 3
 #define RTGAUGE_SOURCE_EXTERNAL 4 /* edges from outside: for RTGAUGE_KIND_RESPONSE alone */
 
-/* What is measured: which stamps are taken, and who may be woken. */
-#define RTGAUGE_KIND_TIMER 1	     /* entry_ns; before a wake-up wake_ns; any contexts */
+/* What is measured: the stamps that are taken, and the threads that may be woken. */
+#define RTGAUGE_KIND_TIMER 1	     /* entry_ns, before a wake-up wake_ns. Any contexts */
 #define RTGAUGE_KIND_IRQ_LATENCY 2   /* entry_ns, end_ns; wakes nobody */
 #define RTGAUGE_KIND_IRQ_DISPATCH 3  /* entry_ns, end_ns, the mapped page; wakes nobody */
 #define RTGAUGE_KIND_IRQ_TO_THREAD 4 /* entry_ns, wake_ns; wakes at least one */
@@ -163,7 +163,7 @@ struct rtgauge_setup {
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
 	__u32 thread; /* out: id of the kernel thread in the caller's namespace; 0: there is none */
 	__u32 raise_cpu; /* out: where the GPIO's output is driven from; else cpu */
-	/* in: RTGAUGE_KIND_RESPONSE's; else 0 */
+	/* in: for RTGAUGE_KIND_RESPONSE, else 0 */
 	__u32 debounce_us; /* by the chip, of the input; 0: none */
 	__u32 delay_ns;	   /* wait so long before an answer, to try instruments; 0: never */
 	__u32 delay_every; /* at each answer whose number, from 1, is a multiple of this */
@@ -231,7 +231,7 @@ struct rtgauge_status {
 	__u64 lost;    /* out: events that found the ring full: stamped by nobody, nobody woken */
 	__u64 thread_missed; /* out: events that the kernel thread was too late for */
 	__u64 user_missed;   /* out: grid points that RTGAUGE_WAIT passed over */
-	__u64 stray;	     /* out: interrupts of the source that were no event */
+	__u64 stray;	     /* out: interrupts of the source that belong to no event */
 	__u64 other_cpu;     /* out: of the events: handled on another CPU than asked for */
 	__u64 reserved;
 };
@@ -276,7 +276,7 @@ struct rtgauge_sustain {
  *
  * RTGAUGE_KIND_RESPONSE: index is the number of the event, from 0, and has gaps where the ring was
  * full; due_ns, raised_ns and missed are 0. entry_ns is the edge's stamp; end_ns comes after the
- * output was driven, by whoever did; thread_ns is when the kernel thread took the event up.
+ * output was driven, in any context; thread_ns is when the kernel thread took the event up.
  */
 #define RTGAUGE_RECORD_THREAD_MISSED 0x1 /* the thread was still late for an earlier one */
 #define RTGAUGE_RECORD_OTHER_CPU 0x2	 /* handled on another CPU than asked for */
@@ -293,7 +293,7 @@ struct rtgauge_record {
 	__u64 entry_ns;	 /* first stamp in the handler */
 	__u64 end_ns;  /* last stamp in the handler, after the device was acknowledged, or above */
 	__u64 wake_ns; /* in the handler, just before the wake-ups */
-	__u64 thread_ns; /* first stamp in the kernel thread; 0: it has none */
+	__u64 thread_ns; /* first stamp in the kernel thread; 0: not stamped */
 	__u32 missed;	 /* grid points that the handler missed since the record before */
 	__u32 flags;	 /* RTGAUGE_RECORD_* */
 };

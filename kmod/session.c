@@ -27,9 +27,9 @@
 /* A ring that nobody reads holds what the threads have yet to see. */
 #define SESSION_ROOM_MIN 4096U
 #define SESSION_LOOK_MS 20
-/* So many periods late, and whole ones are passed over in one step. */
+/* Number of periods of lateness from which whole periods are passed over in one step. */
 #define SESSION_JUMP_PERIODS 16
-/* A sustained source that has not been heard for so long is not heard any more. */
+/* Silence in seconds after which a sustained source is taken to have stopped. */
 #define SESSION_SILENCE_S 5
 
 #define SESSION_WAKES (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_USER)
@@ -127,7 +127,7 @@ u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns)
 
 static void session_finish(struct session *s, u32 state)
 {
-	/* ordered after the records: who sees it sees them all */
+	/* ordered after the records: a reader of the state sees them all */
 	cmpxchg(&s->state, RTGAUGE_STATE_RUNNING, state);
 }
 
@@ -682,7 +682,7 @@ int session_stop(struct session *s)
 
 /* --- those who follow the ring --- */
 
-/* 1: there is one, with its place in @position; 0: none yet; else -errno. Passed slots are free. */
+/* 1: found, its place is in @position. 0: not yet. Else -errno. Passed slots are free. */
 static int session_find(struct session *s, u64 seen_ns, u32 *position)
 {
 	u32 state = shared_get(&s->state);
@@ -706,7 +706,7 @@ int session_wait(struct session *s, struct rtgauge_wait *wait)
 
 	if (shared_get(&s->state) == RTGAUGE_STATE_OPEN)
 		return -EBUSY;
-	/* what it gave the last time may stand there */
+	/* the caller may leave the last result there */
 	if (!(s->contexts & RTGAUGE_CONTEXT_USER) || wait->flags & ~RTGAUGE_RECORD_OTHER_CPU)
 		return -EINVAL;
 	if (atomic_cmpxchg(&s->user_waits, 0, 1))

@@ -16,7 +16,7 @@
  *	<its other stamps>
  *	session_keep(s);				 last of all: it is there, its thread woken
  *
- * The ring has one writer, the handler, and up to three who follow it: the kernel thread, the
+ * The ring has one writer, the handler, and up to three readers: the kernel thread, the
  * thread in RTGAUGE_WAIT, and the reader. Positions count up and wrap around at 2^32.
  */
 #ifndef RTGAUGE_SESSION_H
@@ -78,16 +78,16 @@ struct session {
 	};
 	struct sustain *sustain;
 
-	/* Of the kernel thread: */
+	/* The kernel thread's: */
 	u32 thread_position ____cacheline_aligned;
 	u64 thread_missed, thread_seen_ns;
 
-	/* Of the thread in RTGAUGE_WAIT: */
+	/* For the thread in RTGAUGE_WAIT: */
 	u32 user_position ____cacheline_aligned;
 	atomic_t user_waits;
-	u64 user_missed, user_index; /* the index that would be none missed */
+	u64 user_missed, user_index; /* the index expected next */
 
-	/* Of the reader: */
+	/* The reader's: */
 	u32 tail ____cacheline_aligned;
 	struct mutex read_lock; /* one reader at a time */
 	wait_queue_head_t readers;
@@ -100,7 +100,7 @@ struct session {
 };
 
 /*
- * Positions, states and sequence numbers that interrupt and process contexts share. Who sees a new
+ * Positions, states and sequence numbers that interrupt and process contexts share. A reader of a new
  * value sees everything that was written before it was set.
  */
 static inline u32 shared_get(const u32 *shared)

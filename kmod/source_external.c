@@ -30,12 +30,12 @@ struct source_external {
 	bool flip; /* the answer's level to the line's */
 	u32 armed; /* edges are events */
 
-	/* Of the handler: */
+	/* The handler's: */
 	u32 level; /* of the event before: RTGAUGE_RECORD_LEVEL or 0 */
 	u32 edges, edges_max;
 	u64 window_ns, busy_ns; /* when the window began; in the handler since then */
 
-	/* Of who answers: */
+	/* The answering context's: */
 	u32 delay_ns, delay_every, delay_left;
 	bool high;
 };

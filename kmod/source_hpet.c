@@ -66,7 +66,7 @@ struct source_hpet {
 	unsigned int irq;
 };
 
-/* The one there is; who has it changes under the lock of all sessions. */
+/* The only one; its owner changes under the lock of all sessions. */
 static struct source_hpet source_hpet_device;
 static struct session *source_hpet_owner;
 
@@ -312,7 +312,7 @@ static int source_hpet_open(struct session *s, struct rtgauge_setup *setup)
 		return err;
 	}
 	source_hpet_owner = s;
-	/* until it is started, whatever comes on the line is none of its interrupts */
+	/* until it is started, interrupts on the line are not its own */
 	s->due_ns = 0;
 	hpet->last = source_hpet_read(hpet, SOURCE_HPET_COUNTER) + SOURCE_HPET_FAR_TICKS;
 	err = source_hpet_connect(hpet, s);

@@ -5,7 +5,7 @@
  *	interface calls			every request, with what is valid and what is not
  *	interface fuzz SEED COUNT	so many requests at random, the same for the same seed
  *	interface killed COUNT		processes that are killed amid everything they can do
- *	interface reload FILE COUNT	the module loaded and removed, sessions running meanwhile
+ *	interface reload FILE COUNT	the module loaded and removed while sessions run
  *	interface offline CPU		a CPU goes offline under a session
  *
  * Writes TAP to stdout. Exit status 0: all held.
@@ -220,7 +220,7 @@ static void calls_setup(void)
 	close(fd);
 }
 
-/* The same arithmetic as the agent's, written again. */
+/* The arithmetic of dither.h, written independently. */
 static uint64_t dither(uint64_t index, uint64_t interval)
 {
 	uint32_t phase = (uint32_t)index * 0x04f1bbcdU;

@@ -2,7 +2,7 @@
 /*
  * Two serial ports, /dev/ttyNM0 and /dev/ttyNM1, joined by a null-modem cable that carries the
  * modem-control lines alone, for the tests in a guest: RTS of one is CTS of the other, DTR is DSR and
- * DCD. A change is told to the other port from an interrupt's context, as a UART's driver does it.
+ * DCD. A change reaches the other port from an interrupt's context, as with a UART's driver.
  */
 #include <linux/irq_work.h>
 #include <linux/module.h>
@@ -16,7 +16,7 @@ struct cable_end {
 	struct uart_port port;
 	struct irq_work told;
 	unsigned int driven; /* RTS and DTR of this end */
-	unsigned int seen;   /* CTS, DSR and DCD, as they were told last */
+	unsigned int seen;   /* CTS, DSR and DCD, as last reported */
 };
 
 static struct cable_end cable[CABLE_PORTS];

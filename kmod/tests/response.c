@@ -8,7 +8,7 @@
  *	response calls			what is asked for rightly and wrongly, and how it ends
  *	response storm			two sessions that answer each other without an end
  *	response killed COUNT		processes that are killed with lines in use
- *	response reload FILE COUNT	the module loaded and removed, edges coming meanwhile
+ *	response reload FILE COUNT	the module loaded and removed while edges come
  *	response offline CPU		a CPU goes offline under a session
  *	response refused CHIP...	lines that cannot be had, of chips made for it
  *
@@ -563,7 +563,7 @@ static void calls_full(void)
 		usleep(1000);
 		size = read(fd, records, sizeof(records));
 		CHECK(size == sizeof(records[0]) && records[0].index == 4099 && !level(input),
-		      "and it goes on, the gap in its numbers");
+		      "and it continues, with the gap in its numbers");
 		CHECK(!ioctl(fd, RTGAUGE_STOP) && status_of(fd).state == RTGAUGE_STATE_STOPPED &&
 			      !read(fd, records, sizeof(records)),
 		      "stopped: the end");
@@ -590,7 +590,7 @@ static void calls_waited(void)
 	fd = responding(&setup, 50);
 	drive(output, true);
 	usleep(1000);
-	drive(output, false); /* held back: the next two come meanwhile */
+	drive(output, false); /* held back: the next two come during that */
 	usleep(1000);
 	drive(output, true);
 	usleep(1000);
@@ -626,7 +626,7 @@ static void calls_waited(void)
 	close(output);
 }
 
-/* Few edges, but half of the time in the handler: each is told to count as 10 ms and no more. */
+/* Few edges, but half of the time in the handler: each counts as 10 ms and no more. */
 static void calls_busy(void)
 {
 	int output = output_line(0);

@@ -236,7 +236,7 @@ static bool init_is_doorbell(const char *folder)
 	return !access(path, F_OK);
 }
 
-/* Map the exchange, QEMU's ivshmem device. False if the machine has none. */
+/* Map the exchange, QEMU's ivshmem device. False if the machine lacks it. */
 static bool init_find_exchange(struct init *init)
 {
 	DIR *devices = opendir("/sys/bus/pci/devices");
@@ -272,7 +272,7 @@ static void init_check_exchange(const struct init *init)
 	errno = EPROTO;
 	if (exchange->magic != EXCHANGE_MAGIC || exchange->version != EXCHANGE_VERSION ||
 	    exchange->size != init->size || init->size <= EXCHANGE_DATA_AT)
-		init_fail("the exchange is none of ours");
+		init_fail("the exchange is not of this program's version");
 }
 
 static void init_open_pause(struct init *init)
@@ -389,7 +389,7 @@ static void init_reap_rest(void)
 	}
 }
 
-/* The words of an order, in a copy; NULL with errno set if they are none. */
+/* The words of an order, in a copy; NULL with errno set if they are invalid. */
 static char **init_words(const struct init *init, char **copy)
 {
 	static char *words[INIT_WORDS_MAX + 1];
@@ -432,7 +432,7 @@ static void init_show(const struct init *init)
 	exchange->shown = shown + given;
 }
 
-/* Wait for a program's end. In plain mode the host gets its output meanwhile, and may signal it. */
+/* Wait for a program's end. In plain mode the host reads its output during that time, and may signal it. */
 static int init_await(const struct init *init, pid_t pid)
 {
 	volatile struct exchange *exchange = init->exchange;
