@@ -137,6 +137,7 @@ class Run:
         self.disturb_words: Sequence[str] = ()
         self._settings: list[Setting] = []
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
+        self._started: set[int] = set()  # steps that have a stream
 
     def carry_out(
         self,
@@ -318,6 +319,7 @@ class Run:
         )
 
     def _step(self, index: int, step: PlannedStep, interruption: Stopping) -> Ended:
+        """One step on the target itself."""
         thin = self._thin(step)
         if thin:
             step = replace(step, histogram_only=True)
@@ -326,117 +328,108 @@ class Run:
             None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
         )
         live = LiveStep(step, time_s, samples_s)
-        self._document["steps"][index].update(state="running", reason="")
-        self._folder.write_document(self._document)
-        total = len(self._plan.steps)
-        self._progress.step_started(live, index + 1 if index < total else 0, total)
-        began = self._clock.monotonic()
-        words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
-        if step.disturb:
-            words += self.disturb_words
-        try:
-            agent = self._target.start(words)
-        except TargetError as error:
-            ended = Ended("failed", error.message, error.remedy)
-        else:
-            watch = Watch(agent, live, self._target, self._limits, interruption, self._progress)
-            with contextlib.closing(watch):
-                ended = watch.run(self._folder, index)
-            ended = self._sealed(index, ended)
+        began = self._begin(index, live)
+        with contextlib.ExitStack() as stack:
+            watch = self._start(
+                stack, index, step, live, self._target, interruption, self._progress
+            )
+            ended = watch if isinstance(watch, Ended) else watch.run()
         if thin and ended.state == "complete":
             ended.reason = "; ".join(part for part in (thin, ended.reason) if part)
-        self._settings += live.settings
-        self._document["environment"] = self._environment()
-        entry = self._note(index, ended, self._clock.monotonic() - began)
-        self._progress.step_ended(live, entry)
-        return ended
+        return self._end(index, live, ended, began)
 
     def _pair(
         self, index: int, board: PlannedStep, timing: PlannedStep, interruption: Stopping
     ) -> tuple[Ended, Ended]:
         """A board's step and its log host's, at once; the log host's follows in the list."""
-        total = len(self._plan.steps)
         host = self._hosts[timing.log_host]
         # a missed event is one of those asked for: the time they take is known beforehand
         expected = expected_ns(timing, host.catalogue)
-        lives = (
-            LiveStep(board, None),
-            LiveStep(timing, None if expected is None else expected / 1e9),
-        )
-        view = PairView(*lives)
+        answering = LiveStep(board, None)
+        raising = LiveStep(timing, None if expected is None else expected / 1e9)
+        view = PairView(answering, raising)
         held = Held(interruption)
         together = Together(self._progress, view)
-        self._document["steps"][index].update(state="running", reason="")
-        self._folder.write_document(self._document)
-        self._progress.step_started(view, index + 1, total)
-        began = self._clock.monotonic()
-        watches: list[Watch | None] = [None, None]
-        failures: list[Ended | None] = [None, None]
-
-        def start(place: int, target: Target, step: PlannedStep) -> Watch | None:
-            number = index + place
-            words = [*step.arguments(), "--run", self._document["id"], "--step", str(number)]
-            if step.disturb:
-                words += self.disturb_words
-            try:
-                agent = target.start(words)
-            except TargetError as error:
-                failures[place] = Ended("failed", error.message, error.remedy)
-                return None
-            seen = held if place == 0 else interruption
-            watch = Watch(agent, lives[place], target, self._limits, seen, together)
-            watches[place] = watch
-            watch.begin(self._folder, number)
-            return watch
+        began = self._begin(index, view)
+        log: Watch | Ended | None = None
 
         def start_timing() -> Watch | None:
+            nonlocal log
             entry = self._document["steps"][index + 1]
             try:
                 step = with_line(timing, board, self._target)
                 entry.update(
                     parameters=dict(step.parameters),
                     log_host=log_host_document(host.target),
-                    state="running",
                 )
             except RtgaugeError as error:
-                failures[1] = Ended("failed", error.message, error.remedy)
+                log = Ended("failed", error.message, error.remedy)
                 return None
-            self._folder.write_document(self._document)
+            self._mark_running(index + 1)
             held.held = True
-            return start(1, host.target, step)
+            log = self._start(stack, index + 1, step, raising, host.target, interruption, together)
+            return None if isinstance(log, Ended) else log
 
         there = False
-        try:
-            answering = start(0, self._target, board)
-            if answering is not None:
-                there = follow(answering, start_timing, held.release)
-            ended = [
-                failure or (watch.end() if watch is not None else None)
-                for failure, watch in zip(failures, watches, strict=True)
-            ]
-        finally:
-            for watch in watches:
-                if watch is not None:
-                    watch.close()
-        both = list(joined(ended[0] or Ended("skipped"), ended[1], there))
-        took = self._clock.monotonic() - began
-        self._settings += lives[0].settings
-        self._document["environment"] = self._environment()
-        for place, live in enumerate(lives):
-            if watches[place] is not None:
-                both[place] = self._sealed(index + place, both[place])
-            entry = self._note(index + place, both[place], took)
-            if place:
-                self._progress.step_started(live, index + 2, total)
-            self._progress.step_ended(live, entry)
-        return both[0], both[1]
+        with contextlib.ExitStack() as stack:
+            answers = self._start(stack, index, board, answering, self._target, held, together)
+            if isinstance(answers, Watch):
+                there = follow(answers, start_timing, held.release)
+                answers = answers.end()
+            if isinstance(log, Watch):
+                log = log.end()
+        ended = joined(answers, log, there)
+        first = self._end(index, answering, ended[0], began)
+        self._progress.step_started(raising, index + 2, len(self._plan.steps))
+        return first, self._end(index + 1, raising, ended[1], began)
 
-    def _sealed(self, index: int, ended: Ended) -> Ended:
-        """How a step ended, once its samples are sealed."""
+    def _mark_running(self, index: int) -> None:
+        self._document["steps"][index].update(state="running", reason="")
+        self._folder.write_document(self._document)
+
+    def _begin(self, index: int, view: LiveStep) -> float:
+        """Record and show that a step begins; when that was."""
+        self._mark_running(index)
+        total = len(self._plan.steps)
+        self._progress.step_started(view, index + 1 if index < total else 0, total)
+        return self._clock.monotonic()
+
+    def _start(
+        self,
+        stack: contextlib.ExitStack,
+        index: int,
+        step: PlannedStep,
+        live: LiveStep,
+        target: Target,
+        interruption: Stopping,
+        progress: StepProgress,
+    ) -> Watch | Ended:
+        """Start the agent of a step, which ends with ``stack`` at the latest; or why it did not."""
+        words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
+        if step.disturb:
+            words += self.disturb_words
         try:
-            self._folder.seal(index)
-        except StreamError as error:  # of a newer version, say: it stays as it came
+            agent = target.start(words)
+        except TargetError as error:
             return Ended("failed", error.message, error.remedy)
+        watch = Watch(agent, live, target, self._limits, interruption, progress)
+        stack.enter_context(contextlib.closing(watch))
+        watch.begin(self._folder, index)
+        self._started.add(index)
+        return watch
+
+    def _end(self, index: int, live: LiveStep, ended: Ended, began: float) -> Ended:
+        """Seal and record a step that has ended."""
+        if index in self._started:
+            try:
+                self._folder.seal(index)
+            except StreamError as error:  # such as a newer version: it stays as it came
+                ended = Ended("failed", error.message, error.remedy)
+        if not _is_log_host(live.step):
+            self._settings += live.settings
+        self._document["environment"] = self._environment()
+        entry = self._note(index, ended, self._clock.monotonic() - began)
+        self._progress.step_ended(live, entry)
         return ended
 
     def _state(self, interruption: Stopping) -> tuple[str, str, str]:

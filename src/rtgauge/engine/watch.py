@@ -125,9 +125,8 @@ class Watch:
         self._refused = False
         self._blame = Ended("complete")  # why the host itself ended the agent
 
-    def run(self, folder: RunFolder, index: int) -> Ended:
-        """Read until the agent is gone; gives how the step ended."""
-        self.begin(folder, index)
+    def run(self) -> Ended:
+        """Read until the agent is gone; how the step ended."""
         while self.turn(POLL_S):
             pass
         return self.end()
