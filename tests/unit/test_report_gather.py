@@ -319,6 +319,40 @@ def test_what_was_lost_is_in_the_maximum() -> None:
     assert figures.counts.max == 3 * max(values.values())
 
 
+@pytest.mark.parametrize("told", [0, 500])
+def test_missed_periods_of_the_trailer_and_of_the_events(told: int) -> None:
+    """The larger number: either may lack some."""
+    series, values, missed = gappy(2, 400, 5)
+    totals = dataclasses.replace(series.totals, missed=told, lost=told // 100)
+    with mock.patch.object(made.FakeSeries, "totals", totals):
+        figures = of(series)
+    assert (figures.missed, figures.lost) == (max(told, len(missed)), told // 100)
+    assert figures.taken == max(totals.count, len(values))
+
+
+@pytest.mark.parametrize(("missed", "start"), [(1, 0), (2, 0), (10, -5 * MS), (0, 7)])
+def test_due_times_of_chunks_with_missed_periods(missed: int, start: int) -> None:
+    index = np.array([0, 1, 2, *range(3 + missed, 30)])
+    gaps = ((2, missed),) if missed else ()
+    values = np.arange(len(index), dtype=np.int32)
+    figures = of(made.FakeSeries(made.info(), index, values, start_ns=start, gaps=gaps))
+    line = figures.timeline
+    assert line is not None and line.start_ns == start
+    rows = np.minimum(index * MS // line.bin_ns, len(line.count) - 1)
+    assert line.count.tolist() == np.bincount(rows, minlength=len(line.count)).tolist()
+
+
+def test_a_grid_of_a_nanosecond_and_a_series_without_bins() -> None:
+    index = np.arange(50)
+    series = made.FakeSeries(made.info(interval_ns=1), index, np.arange(50, dtype=np.int32))
+    figures = of(series)
+    assert figures.timeline is not None and figures.timeline.count.sum() == 50
+    offsets, _, missed = gappy(3, 400, 5, info=made.info(1, companion=0))
+    bare = of(offsets)  # of a step whose drawn series are not there
+    assert bare.timeline is None and bare.around is None and bare.corrected is not None
+    assert (bare.kept, bare.corrected.count) == (400 - len(missed), 400)
+
+
 def test_gaps_after_lost_samples_are_unknown() -> None:
     series, _, _ = gappy(4, 400, 6)
     before, count = series.gaps[2]
@@ -350,6 +384,32 @@ def test_episodes_are_those_of_samples_and_missed_periods(seed: int, rows: int) 
     assert of(series, made.step(0, [series])).episodes is None
     other = dataclasses.replace(series, info=made.info(unit="bytes"))
     assert of(other, made.step(0, [other], budget_ns=budget)).episodes is None
+
+
+def test_periods_missed_after_a_sample_that_is_unknown_are_no_episode() -> None:
+    series = made.FakeSeries(
+        made.info(), np.array([0, 1, 6, 7]), np.full(4, 5, np.int32), gaps=((1, 2), (4, 1))
+    )
+    assert of(series, made.step(0, [series], budget_ns=99)).episodes == (1, 1)
+    unseen = dataclasses.replace(series, gaps=((4, 1),))
+    assert of(unseen, made.step(0, [unseen], budget_ns=99)).episodes == (0, 0)
+    # a chunk with a gap of each kind
+    both = dataclasses.replace(
+        series, index=np.array([0, 1, 60]), value=np.full(3, 5, np.int32), gaps=((1, 2), (40, 1))
+    )
+    assert of(both, made.step(0, [both], budget_ns=99)).episodes == (1, 1)
+
+
+@pytest.mark.parametrize("rows", [700, 20_000])
+def test_groups_of_large_values_are_looked_for_in_all_chunks(rows: int) -> None:
+    random = np.random.default_rng(8)
+    values = np.repeat(random.integers(1000, 90_000, 2000), 10).astype(np.int32)
+    series = made.FakeSeries(made.info(), np.arange(20_000), values, chunk_rows=rows)
+    builder = stats.ExcursionsBuilder()
+    builder.add(np.arange(20_000), values)
+    figures = of(series)
+    assert figures.clustering is not None and figures.clustering.clustered
+    assert figures.clustering == builder.clustering()
 
 
 def test_lost_samples_alone_are_an_episode() -> None:
@@ -455,6 +515,23 @@ def test_percentiles_among_unanswered_events_are_left_out() -> None:
     assert gather.intervals(answered, 0.95) == expected
 
 
+def test_percentiles_end_at_the_shortest_wait() -> None:
+    values = np.arange(1, 901, dtype=np.int32)
+    waits = stats.Counts.from_arrays([np.repeat([950, 5000], [5, 95])])
+    answered = dataclasses.replace(of(response(900, [], values=values)), effective=None)
+    figures = dataclasses.replace(answered, unanswered=waits)
+    assert gather.percentiles([figures]) == {"50": 500, "90": 900}
+    assert gather.intervals(figures, 0.95)["90"][1] is None
+    longer = dataclasses.replace(figures, unanswered=stats.Counts.from_arrays([waits.values + 50]))
+    assert gather.percentiles([figures, longer]).keys() == {"50"} | {"90"}
+    same = stats.Counts.from_arrays([np.repeat([950], 100)])
+    alike = dataclasses.replace(figures, unanswered=same)
+    assert stats.percentile_interval(figures.counts.merge(same), "90")[1] == 950
+    assert gather.intervals(alike, 0.95)["90"] == (stats.interval_ranks(1000, "90")[0], None)
+    other = stats.Counts.from_arrays([np.repeat([890, 5000], [5, 95])])
+    assert gather.percentiles([dataclasses.replace(figures, unanswered=other)]) == {"50": 500}
+
+
 @given(st.sets(st.integers(1, 98), max_size=60), st.integers(1, 100))
 def test_halves_are_the_events_of_even_and_of_odd_number(missed: set[int], rows: int) -> None:
     index = np.setdiff1d(np.arange(100), sorted(missed))
@@ -474,6 +551,11 @@ def test_episodes_of_events_without_an_answer() -> None:
     for budget, number in ((MS, 3), (MS + 1, 0), (4999, 1)):
         figures = of(series, made.step(0, [series], budget_ns=budget))
         assert figures.episodes == (number, number)
+    # ten events apart, one of them after a sample that was not kept
+    near = response(100, [30, 40])
+    lone = near.index != 29
+    near = dataclasses.replace(near, index=near.index[lone], value=near.value[lone])
+    assert of(near, made.step(0, [near], budget_ns=MS)).episodes == (2, 2)
     # and after samples that were not kept
     kept = ~np.isin(series.index, [29, 79])
     short = dataclasses.replace(series, index=series.index[kept], value=series.value[kept])
@@ -544,9 +626,9 @@ def looped(loops: int, each: int, slow: int, **more: Any) -> made.FakeSeries:
     )
 
 
-@pytest.mark.parametrize(("slow", "loop"), [(12, 0), (250, 12), (399, 19)])
+@pytest.mark.parametrize(("slow", "loop"), [(12, 0), (250, 12), (399, 19), (1999, 99), (3, 0)])
 def test_the_largest_sample_of_a_loop_is_shown_in_its_loop(slow: int, loop: int) -> None:
-    series = looped(20, 20, slow)
+    series = looped(20 if slow < 400 else 100, 20, slow)
     window = of(series).around
     assert window is not None and window.loop
     assert window.index.tolist() == list(range(loop * 20, loop * 20 + 20))
@@ -564,6 +646,9 @@ def test_short_and_long_loops_are_not_shown_by_themselves() -> None:
     assert few is not None and not few.loop
     just = of(looped(50, 10, 100)).around
     assert just is not None and just.loop
+    for before, shown in ((599, True), (600, False)):  # begins with the loop, or within it
+        window = of(looped(3, 601, 601 + before)).around
+        assert window is not None and window.loop == shown
     long = of(looped(3, 1500, 2200)).around  # more before and after than are kept
     assert long is not None and not long.loop
     assert long.index.tolist() == list(range(2200 - 600, 2200 + 601))
@@ -571,13 +656,14 @@ def test_short_and_long_loops_are_not_shown_by_themselves() -> None:
 
 def test_the_starts_of_all_loops_of_a_step_are_known() -> None:
     one, other = looped(20, 20, 5), looped(10, 30, 9)
-    other = dataclasses.replace(other, due=other.due_ns + 400_000)
-    step: Any = made.step(0, [one, other])
+    one = dataclasses.replace(one, due=one.due_ns + MS)
+    other = dataclasses.replace(other, due=other.due_ns + 1_400_000)
     grid, _, _ = gappy(1, 100, 3)
+    step: Any = made.step(0, [one, other, grid])
     apart: Any = made.step(1, [grid])
-    pairs: Any = [(one, step), (other, step), (grid, apart)]
-    first, second, third = gather.gather(pairs)
-    starts = sorted([*(k * MS for k in range(20)), *(k * MS + 400_000 for k in range(10))])
+    pairs: Any = [(one, step), (other, step), (grid, step), (grid, apart)]
+    first, second, _, third = gather.gather(pairs)
+    starts = sorted([*(k * MS + MS for k in range(20)), *(k * MS + 1_400_000 for k in range(10))])
     assert first.starts.tolist() == second.starts.tolist() == starts
     assert third.starts.tolist() == []
 

@@ -310,3 +310,111 @@ def test_impossible_counts() -> None:
 def test_the_length_asked_for_is_never_shorter_than_needed(longer_s: float, option: str) -> None:
     assert _option(longer_s) == option
     assert parse_duration(option) >= longer_s * 1e9
+
+
+# --- at the limits of what may be claimed ----------------------------------------------------
+
+
+def test_sentences_of_an_operation() -> None:
+    sure = "with 95 % confidence"
+    enough = verdict(150_000, 0, 10_000, None)
+    assert plain(enough.evidence) == (
+        f"150 us never exceeded in 10 000 samples: at most 1 in 3 338 exceeds it {sure}, "
+        f"not more than 1 in 1 000"
+    )
+    few = verdict(150_000, 0, 300, None, unknown=2)
+    assert plain(few.evidence) == (
+        f"150 us never exceeded in 300 samples, 2 more of unknown value: too few to show {sure} "
+        f"that at most 1 in 1 000 exceeds it"
+    )
+    failed = verdict(150_000, 3, 300, None)
+    assert plain(failed.evidence) == "150 us exceeded 3 times in 300 samples; allowed: never"
+    assert failed.needed_samples is None
+    grouped = verdict(150_000, 0, 3000, None, effective=2999)
+    assert "(in groups, equivalent to 2 999 independent ones)" in plain(grouped.evidence)
+
+
+def test_a_rate_for_an_operation_needs_samples_only_where_they_would_do() -> None:
+    refused = "leave --rate out: the budget is then judged per operation"
+    for exceedances, count, more in ((0, 300, True), (0, 10**6, False), (1, 300, False)):
+        found = verdict(150_000, exceedances, count, None, rate_per_hour=1.0)
+        assert found.needed_samples == (2995 if more else None)
+        wanted = ", of at least 2 995 samples (--samples 2995)" if more else ""
+        assert plain(found.remedy) == refused + wanted
+
+
+def test_sentences_over_time() -> None:
+    passed = verdict(150_000, 2, 36 * 10**6, 10 * HOUR, rate_per_hour=1.0, episodes=(1, 1))
+    assert plain(passed.evidence) == (
+        "150 us exceeded in 1 episode (2 of 36 000 000 samples) over 10 h: at most "
+        "0.475 an hour with 95 % confidence, below 1 an hour"
+    )
+    unsure = verdict(150_000, 0, 1000, HOUR)
+    assert plain(unsure.evidence) == (
+        "150 us never exceeded in 1 000 samples over 1 h: at most 3 an hour with 95 % "
+        "confidence; allowed: never (shown as less than 1 an hour)"
+    )
+    failed = verdict(150_000, 90, 10**7, HOUR, rate_per_hour=1.0, episodes=(20, 30))
+    assert plain(failed.evidence).startswith("150 us exceeded in 20 to 30 episodes (90 of 10")
+    assert "at least 13.2 an hour with 95 % confidence; allowed: 1 an hour" in plain(
+        failed.evidence
+    )
+    never = verdict(150_000, 0, 1000, HOUR, rate_per_hour=0.0)
+    assert plain(never.evidence).endswith("; allowed: never")
+
+
+def test_a_rate_that_equals_its_bound_is_not_decided() -> None:
+    upper, lower = rate_bound(HOUR, 0.95, 7), rate_lower_bound(HOUR, 0.95, 7)
+    for rate, result in (
+        (upper, "inconclusive"),
+        (math.nextafter(upper, math.inf), "pass"),
+        (lower, "inconclusive"),
+        (math.nextafter(lower, 0), "fail"),
+    ):
+        found = verdict(9, 7, 10**6, HOUR, rate_per_hour=rate, episodes=(7, 7))
+        assert found.result == result
+
+
+def test_less_than_a_second_may_be_needed() -> None:
+    """For once an hour, 10 784.6 s without an exceedance: whole seconds are asked for."""
+    assert verdict(9, 0, 10**6, 10_784.5).needed_s == 0.5
+    assert verdict(9, 0, 10**6, 10_784.0).needed_s == 1.0
+    assert verdict(9, 0, 0, 77.0).needed_s == 10_785.0
+    assert verdict(9, 0, 0, 77.0, rate_per_hour=2.0).needed_s == 5393.0
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 0.0, 1.0, 1.5])
+def test_every_bound_refuses_impossible_arguments(wrong: float) -> None:
+    for call in (
+        lambda: exceedance_bound(10, wrong),
+        lambda: rate_bound(10, wrong),
+        lambda: rate_lower_bound(10, wrong),
+        lambda: duration_needed_s(10, wrong),
+        lambda: samples_needed(0.1, wrong),
+        lambda: shortest_period_s(10, wrong),
+    ):
+        with pytest.raises(ValueError, match="confidence lies between 0 and 1"):
+            call()
+    for call in (
+        lambda: exceedance_bound(10, 0.9, -1),
+        lambda: rate_bound(10, 0.9, -1),
+        lambda: rate_lower_bound(10, 0.9, -1),
+        lambda: duration_needed_s(10, 0.9, -1),
+        lambda: samples_needed(0.1, 0.9, -1),
+    ):
+        with pytest.raises(ValueError, match="cannot be negative"):
+            call()
+    with pytest.raises(ValueError, match="a probability lies"):
+        samples_needed(wrong)
+
+
+def test_bounds_hold_at_95_percent_of_no_exceedance_unless_told() -> None:
+    assert exceedance_bound(99) == exceedance_bound(99, 0.95, 0)
+    assert rate_bound(99) == rate_bound(99, 0.95, 0)
+    assert rate_lower_bound(99, exceedances=3) == rate_lower_bound(99, 0.95, 3)
+    assert rate_lower_bound(99) == 0
+    assert duration_needed_s(99) == duration_needed_s(99, 0.95, 0)
+    assert samples_needed(0.01) == samples_needed(0.01, 0.95, 0) == 299
+    assert samples_needed(0.96) == 1 and samples_needed(0.99, exceedances=3) == 4
+    assert shortest_period_s(99) == shortest_period_s(99, 0.95)
+    assert shortest_period_s(-1) == 0

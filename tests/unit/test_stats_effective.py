@@ -153,7 +153,10 @@ def test_two_opposite_batches_are_worth_one_sample() -> None:
     """The largest design effect: half of all samples, in two of 10 batches."""
     count = np.array([1000, 1, 1, 1, 1, 1, 1, 1, 1, 1000])
     assert stats.effective_size(np.array([1000, *[0] * 9]), count) == 1
-    # a share of 1 of 2, or of 1 of all, is one to be judged
+    # a single one, in a small batch beside a large one
+    lone, sizes = np.array([1, *[0] * 9]), np.array([*[1] * 9, 1000])
+    size = by_definition(lone.tolist(), sizes.tolist())
+    assert size is not None and stats.effective_size(lone, sizes) == size < 500
     above = np.zeros(40, np.int64)
     above[3] = 1
     assert stats.effective_size(above, np.full(40, 10)) == 400

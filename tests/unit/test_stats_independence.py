@@ -46,6 +46,7 @@ def test_an_index_of_eight_tenths_is_independent_enough() -> None:
     assert found is not None
     assert found.index == 0.8
     assert not found.clustered
+    assert found.lower == 1.0
 
 
 def test_twenty_exceedances_are_needed() -> None:

@@ -182,7 +182,7 @@ def intervals(figures: Figures, confidence: float) -> dict[str, tuple[int | None
     limit, names = open_.min, percentiles([figures])
     whole = Counts.merged((figures.counts, open_))
     for name, size in sizes.items():
-        sizes[name] = size and max(size * whole.count // figures.counts.count, 1)
+        sizes[name] = size and size * whole.count // figures.counts.count
     found = stats.percentile_intervals(whole, confidence, names, sizes)
     return {
         name: (low, high if high is not None and high < limit else None)
@@ -745,7 +745,7 @@ class _Pass:
             return self._pace.laid(chunk.due_ns, value)
         first, last = int(chunk.due_ns[0]), int(chunk.due_ns[-1])
         step = self._info.interval_ns
-        if step > 0 and last - first == step * (len(chunk.value) - 1):
+        if last - first == step * (len(chunk.value) - 1):
             return range(first, last + 1, step)
         return chunk.due_ns
 
