@@ -12,7 +12,6 @@
 
 #include "methods/ensemble.h"
 #include "methods/mutex_kind.h"
-#include "run/worker.h"
 
 /* Mutexes in an array: they stay in the first-level cache, and none waits for its neighbour. */
 #define MUTEX_BATCH 64
@@ -107,7 +106,7 @@ static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 		m->refused = mutex_kind_init(&m->mutexes[i], &type->kind, ceiling);
 	/* what can be made may still not be locked: that takes the ceiling's priority */
 	if (!m->refused && type->kind.protocol == MUTEX_PROTECT &&
-	    (!state->ensemble.priority || !worker_may_have(SCHED_FIFO, ceiling)))
+	    (!state->ensemble.priority || !state->ensemble.step->core->may_have(ceiling)))
 		m->refused = EPERM;
 	if (m->refused)
 		return 0;

@@ -16,7 +16,6 @@
 
 #include "methods/ensemble.h"
 #include "methods/tick.h"
-#include "run/worker.h"
 
 /* A turn: so many loops at most, and so long. */
 #define TICK_COST_TURN 4096
@@ -427,7 +426,7 @@ static int tick_cost_setup(struct step *step)
 {
 	struct tick_cost_state *state = step->state;
 	int priority = (int)option_number(&step->options, "priority"), err, worker;
-	bool fifo = priority && worker_may_have(SCHED_FIFO, priority);
+	bool fifo = priority && step->core->may_have(priority);
 
 	state->samples = option_number(&step->options, "samples");
 	state->loop_ns = option_number(&step->options, "loop");

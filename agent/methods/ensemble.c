@@ -83,7 +83,7 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 		return message_set(&step->msg, -EINVAL, reason,
 				   "priority %d leaves too few below it", e->priority);
 	}
-	if (levels && !worker_may_have(SCHED_FIFO, e->priority)) {
+	if (levels && !step->core->may_have(e->priority)) {
 		snprintf(reason, sizeof(reason),
 			 "SCHED_FIFO with priority %d is not permitted here", e->priority);
 		return step_skip(step, reason,

@@ -600,6 +600,7 @@ int run_execute(const struct run_request *request, struct option_set *options)
 	}
 	run->request = request;
 	run->step.measurement = request->measurement;
+	run->step.core = &core_linux;
 	run->step.options = *options;
 	run->step.start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	run_signals();

@@ -14,6 +14,7 @@
 #include "base/cbor.h"
 #include "base/cpulist.h"
 #include "base/message.h"
+#include "core/core.h"
 #include "run/mark.h"
 #include "run/measurement.h"
 #include "stream/series.h"
@@ -71,6 +72,7 @@ struct worker {
  * write only their worker, their series, and the words that atomic.h accesses. */
 struct step {
 	const struct measurement *measurement;
+	const struct core *core; /* that measuring threads run on */
 	struct option_set options;
 	struct message msg;
 	struct settings *settings; /* NULL: all settings are kept */

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/signals.h"
+#include "core/core.h"
 #include "loads/load.h"
 #include "run/run.h"
 
@@ -61,51 +61,16 @@ size_t workers_stacks_size(const struct run *run)
 	return (size_t)run->step.worker_count * worker_stack_size() + run->step.stacks;
 }
 
-static const char *worker_policy_name(int policy)
-{
-	switch (policy & ~SCHED_RESET_ON_FORK) {
-	case SCHED_FIFO:
-		return "fifo";
-	case SCHED_RR:
-		return "rr";
-	case SCHED_OTHER:
-		return "other";
-	case SCHED_BATCH:
-		return "batch";
-	case SCHED_IDLE:
-		return "idle";
-	case 6:
-		return "deadline";
-	}
-	return "unknown";
-}
-
-bool worker_may_have(int policy, int priority)
-{
-	struct sched_param param = { .sched_priority = priority }, before;
-	int policy_before = (int)syscall(SYS_sched_getscheduler, 0);
-
-	if (policy_before < 0 || syscall(SYS_sched_getparam, 0, &before) ||
-	    syscall(SYS_sched_setscheduler, 0, policy, &param))
-		return false;
-	syscall(SYS_sched_setscheduler, 0, policy_before, &before);
-	return true;
-}
-
-/* The system calls themselves: some C libraries only have stubs for a thread's own scheduling. */
 bool worker_look(const struct worker *worker, struct worker_placement *found)
 {
-	struct sched_param param;
-	struct cpulist cpus = { { 0 } };
-	int policy = (int)syscall(SYS_sched_getscheduler, worker->tid);
+	struct core_task task;
 
-	if (policy < 0 || syscall(SYS_sched_getparam, worker->tid, &param) ||
-	    syscall(SYS_sched_getaffinity, worker->tid, sizeof(cpus.bits), cpus.bits) < 0)
+	if (!worker->step->core->look(worker->tid, &task))
 		return false;
-	found->policy = worker_policy_name(policy);
-	found->priority = param.sched_priority;
+	found->policy = task.policy;
+	found->priority = task.priority;
 	found->strayed = worker->cpu >= 0 &&
-			 (cpulist_count(&cpus) != 1 || !cpulist_has(&cpus, worker->cpu));
+			 (cpulist_count(&task.cpus) != 1 || !cpulist_has(&task.cpus, worker->cpu));
 	return true;
 }
 
@@ -123,20 +88,10 @@ static void *worker_main(void *arg)
 {
 	struct worker *worker = arg;
 	struct run *run = run_of(worker->step);
-	struct sched_param param = { .sched_priority = worker->priority };
 
 	worker->tid = (pid_t)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, "rtgauge-measure");
-	/* without real-time priority the kernel would round the due times by 50 us */
-	prctl(PR_SET_TIMERSLACK, 1UL);
-	if (worker->cpu >= 0) {
-		struct cpulist one = { { 0 } };
-
-		cpulist_add(&one, worker->cpu);
-		cpulist_apply(&one, 0);
-	}
-	if (worker->priority > 0)
-		syscall(SYS_sched_setscheduler, worker->tid, SCHED_FIFO, &param);
+	run->step.core->enter(worker->cpu, worker->priority);
 	worker_touch_stack();
 	if (worker->prepare)
 		worker->refused = worker->prepare(worker);
@@ -250,17 +205,15 @@ static int workers_await(struct run *run, uint32_t created)
 	return 0;
 }
 
-/* Threads of the kernel get their priority from outside; what they have then is read back. */
+/* Threads of the kernel get their priority here, and it is read back. */
 static void workers_place_foreign(struct run *run)
 {
 	for (int i = 0; i < run->step.worker_count; i++) {
 		struct worker *worker = &run->step.workers[i];
-		struct sched_param param = { .sched_priority = worker->priority };
 
 		if (!worker->foreign || !worker->tid)
 			continue;
-		syscall(SYS_sched_setscheduler, worker->tid,
-			worker->priority > 0 ? SCHED_FIFO : SCHED_OTHER, &param);
+		run->step.core->place(worker->tid, worker->priority);
 		worker_look(worker, &worker->start);
 	}
 }

@@ -11,8 +11,6 @@ struct run;
 struct worker;
 struct worker_placement;
 
-/* Whether the calling thread may have the policy and priority; it stays as it is. */
-bool worker_may_have(int policy, int priority);
 /* Stack of a thread that does little: 32 KiB, or the least that the C library takes. */
 size_t worker_small_stack_size(void);
 /* The memory that the stacks of all workers will take. */
