@@ -20,16 +20,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from rtgauge.errors import TargetError, UsageError, nearest
 from rtgauge.facts import printable
-from rtgauge.units import (
-    INT64_MAX,
-    format_cpus,
-    format_duration,
-    format_size,
-    parse_cpus,
-    parse_duration,
-    parse_integer,
-    parse_size,
-)
+from rtgauge.options import HOST_OPTIONS, TYPES, Option, RunOption
 
 __all__ = [
     "Catalogue",
@@ -39,137 +30,18 @@ __all__ = [
     "Option",
     "Profile",
     "Rule",
+    "RunOption",
     "Series",
     "Table",
 ]
 
-_TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
 _CONTEXTS: Final = ("irq", "kernel", "user")
 # Options of every load: when in a cycle it works.
 _CYCLE: Final = ("cycle", "from", "until")
 
-# Words that a step of a plan and the command line use themselves: a measurement's option by one of
-# these names could never be given.
-_RESERVED: Final = frozenset(
-    {
-        "allow-disturb",
-        "allow-load-cmd",
-        "as-json",
-        "budget",
-        "control",
-        "data",
-        "disturb",
-        "disturb-module",
-        "help",
-        "histogram-only",
-        "hours",
-        "json",
-        "keep-settings",
-        "label",
-        "load",
-        "load-cmd",
-        "load-cmd-root",
-        "load-cpu",
-        "mark",
-        "measurement",
-        "output",
-        "prepare",
-        "rate",
-        "repeat",
-        "report",
-        "run",
-        "share",
-        "step",
-        "store",
-        "store-url",
-        "target",
-        "thorough",
-    }
-)
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a measurement or of a load."""
-
-    name: str
-    type: str
-    default: str
-    min: str = ""
-    max: str = ""
-    values: tuple[str, ...] = ()
-    help: str = ""
-
-    def number(self, text: str) -> int:
-        """The value as a number: ns, bytes, 0/1, place among the values. Raises ValueError."""
-        if self.type == "duration":
-            return parse_duration(text)
-        if self.type == "size":
-            return parse_size(text)
-        if self.type == "integer":
-            return parse_integer(text)
-        if self.type == "flag":
-            return ("no", "yes").index(self._flag(text))
-        if self.type == "enum":
-            return self.values.index(self._enum(text))
-        raise ValueError(f"{self.name} is no number")
-
-    def normalise(self, text: str) -> str:
-        """The value as it is kept and passed on. Raises ValueError, its text made to be shown."""
-        if self.type == "enum":
-            return self._enum(text)
-        if self.type == "enums":
-            return ",".join(self._enums(text))
-        if self.type == "flag":
-            return self._flag(text)
-        if self.type == "cpus":
-            cpus = parse_cpus(text)
-            return "all" if cpus is None else format_cpus(cpus)
-        if self.type == "text":
-            if "\n" in text or "\0" in text:
-                raise ValueError("a text has one line")
-            return text
-        value = self.number(text)
-        if self.min and value < self.number(self.min):
-            raise ValueError(f"{text} is too small; the range is {self.min} to {self.max}")
-        if self.max and value > self.number(self.max):
-            raise ValueError(f"{text} is too large; the range is {self.min} to {self.max}")
-        if self.type == "duration":
-            return format_duration(value)
-        return format_size(value) if self.type == "size" else str(value)
-
-    def notation(self) -> str:
-        """What a value looks like, for a help text: ``20us…1h``, ``one|other``, ``LIST``."""
-        if self.type in ("enum", "enums"):
-            return "|".join(self.values) + (",…" if self.type == "enums" else "")
-        if self.type == "flag":
-            return "yes|no"
-        if self.max == str(INT64_MAX):
-            return f"{self.min or 0} or more"
-        if self.min or self.max:
-            return f"{self.min or '…'} to {self.max or '…'}"
-        return {"cpus": "LIST", "text": "TEXT"}.get(self.type, self.type.upper())
-
-    def _enum(self, text: str) -> str:
-        if text not in self.values:
-            raise ValueError(f"'{text}' is not one of its values; {nearest(text, self.values)}")
-        return text
-
-    def _enums(self, text: str) -> list[str]:
-        found: list[str] = []
-        for word in text.split(","):
-            value = self._enum(word.strip())
-            if value in found:
-                raise ValueError(f"'{value}' is named twice")
-            found.append(value)
-        return found
-
-    @staticmethod
-    def _flag(text: str) -> str:
-        words = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "on": "yes", "off": "no"}
-        if text not in words:
-            raise ValueError(f"'{text}' is neither yes nor no")
-        return words[text]
+# Names that no measurement's option may have: the command line and plans use them.
+_RESERVED: Final = frozenset({"help", "measurement", *(option.name for option in HOST_OPTIONS)})
+_APPLIES: Final = ("step", "command", "host")
 
 
 @dataclass(frozen=True)
@@ -225,7 +97,7 @@ class _Named:
         return any(option.name == name for option in self.options)
 
     def option(self, name: str) -> Option:
-        """The option of that name; UsageError with the nearest one if there is none."""
+        """The option of that name. Raises UsageError with the nearest one."""
         for option in self.options:
             if option.name == name:
                 return option
@@ -235,7 +107,7 @@ class _Named:
         )
 
     def normalise(self, name: str, text: str) -> str:
-        """The value of one option as it is kept; UsageError if it has none or it is wrong."""
+        """The value of an option in its shortest notation. Raises UsageError."""
         try:
             return self.option(name).normalise(text)
         except ValueError as error:
@@ -247,7 +119,7 @@ class _Named:
 
 @dataclass(frozen=True)
 class Load(_Named):
-    """What else a target can do meanwhile; ``unit``: in what its work is counted."""
+    """A background load of a target. ``unit``: the unit of its work."""
 
     unit: str = ""
 
@@ -256,7 +128,7 @@ class Load(_Named):
 
 @dataclass(frozen=True)
 class Profile:
-    """A mix of loads under one name; ``mix`` is the text of the loads that it stands for."""
+    """A mix of loads under one name. ``mix`` is the text of its loads."""
 
     name: str
     summary: str
@@ -265,9 +137,13 @@ class Profile:
 
 @dataclass(frozen=True)
 class Measurement(_Named):
-    """One thing that can be measured. ``role`` is ``measurement`` or ``calibration``; ``chapter``
-    is the part of an evaluation that it belongs to, empty where the agent does not say. ``mark`` is
-    when the line of ``--mark`` ``rises`` and ``falls``; empty: there is nothing to mark."""
+    """One thing that can be measured.
+
+    ``role`` is ``measurement`` or ``calibration``. ``chapter`` is the part of an evaluation that it
+    belongs to; empty if the agent names none. ``mark`` contains when the line of ``--mark``
+    ``rises`` and ``falls``; empty if the measurement cannot be marked. ``answers``: it answers
+    events that another machine can raise. ``times``: the measurement whose answers it times.
+    """
 
     code: str = ""
     role: str = "measurement"
@@ -278,15 +154,18 @@ class Measurement(_Named):
     verdicts: tuple[Rule, ...] = ()
     evaluate: tuple[Evaluation, ...] = ()
     mark: Mapping[str, str] = field(default_factory=dict)
+    answers: bool = False
+    times: str = ""
 
     kind = "measurement"
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything an agent can do; ``document`` is its description as it came.
+    """Everything an agent can do. ``document`` is the description as the agent printed it.
 
-    ``load_options`` are those that every load has besides its own.
+    ``load_options`` are those that every load has in addition to its own, ``run_options`` those of
+    every run; the latter are empty in stored descriptions of older agents.
     """
 
     agent: str
@@ -294,18 +173,34 @@ class Catalogue:
     measurements: Mapping[str, Measurement]
     loads: Mapping[str, Load]
     load_options: tuple[Option, ...]
+    run_options: tuple[RunOption, ...]
     profiles: Mapping[str, Profile]
     document: Mapping[str, Any]
 
     def measurement(self, name: str) -> Measurement:
-        """The measurement of that name; UsageError with the nearest one if there is none."""
+        """The measurement of that name. Raises UsageError with the nearest one."""
         if name not in self.measurements:
             raise UsageError(f"unknown measurement '{name}'", nearest(name, self.measurements))
         return self.measurements[name]
 
+    def timing(self, name: str) -> Measurement:
+        """The measurement that times the answers of measurement ``name``. Raises UsageError."""
+        for entry in self.measurements.values():
+            if entry.times == name:
+                return entry
+        raise UsageError(
+            f"this agent has no measurement that times the answers of '{name}'",
+            "use the rtgauge-agent of this rtgauge's version on the log host",
+        )
+
+    def step_options(self) -> Mapping[str, RunOption]:
+        """The options that a step of a plan can have, whatever it measures."""
+        known = (*self.run_options, *HOST_OPTIONS)
+        return {option.name: option for option in known if option.applies_to("step")}
+
     def load(self, name: str) -> Load:
-        """The load of that name, with the options of every load after its own; UsageError with the
-        nearest load or profile if there is none."""
+        """The load of that name, with the options of every load after its own. Raises UsageError
+        with the nearest load or profile."""
         if name not in self.loads:
             known = [*self.loads, *self.profiles, "idle"]
             raise UsageError(f"unknown load '{name}'", nearest(name, known))
@@ -323,7 +218,9 @@ class Catalogue:
     def _normalise_part(self, text: str, part: str) -> str:
         name, *pairs = part.split(":")
         if name == "idle":
-            raise UsageError(f"load '{text}': idle is no load beside others", "leave 'idle' out")
+            raise UsageError(
+                f"load '{text}': 'idle' cannot be combined with other loads", "leave 'idle' out"
+            )
         if name in self.profiles and name not in self.loads:
             if pairs:
                 raise UsageError(
@@ -356,18 +253,21 @@ class Catalogue:
         cycle, start, end = (known[word].number(given.get(word, "0")) for word in _CYCLE)
         if cycle == 0 and (start or end):
             raise UsageError(
-                f"load '{text}': {name} is to work in a part of a cycle, but has none",
-                f"give its length as well: {name}:cycle=65s:…",
+                f"load '{text}': {name} has 'from' or 'until' but no cycle",
+                f"add the length of the cycle: {name}:cycle=65s:…",
             )
         if start >= (end or cycle) > 0 or end > cycle:
             raise UsageError(
-                f"load '{text}': {name} never works, or beyond its cycle",
+                f"load '{text}': {name} would never work, or work beyond its cycle",
                 "choose from < until <= cycle (until 0: the cycle's end)",
             )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Catalogue:
-        """Read what an agent's ``describe`` printed; TargetError if it is no catalogue."""
+        """Read what the ``describe`` of an agent that is to measure printed.
+
+        Raises TargetError for anything but a catalogue, and for an agent that is too old.
+        """
         try:
             document = json.loads(text, parse_constant=_no_number, parse_float=_finite)
             json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be
@@ -376,27 +276,39 @@ class Catalogue:
                 f"the agent's description is not JSON: {error}",
                 "check that RTGAUGE_AGENT names an rtgauge-agent",
             ) from None
-        return cls.from_document(document)
+        catalogue = cls.from_document(document)
+        if not catalogue.run_options:
+            raise TargetError(
+                f"the agent has version {catalogue.agent or 'unknown'} and does not describe the "
+                "options of a run ('run_options')",
+                "use the rtgauge-agent of this rtgauge's version",
+            )
+        return catalogue
 
     @classmethod
     def from_document(cls, document: object) -> Catalogue:
-        """The same from the JSON document; TargetError names the place that is wrong."""
+        """Read the JSON document, also one that an older agent printed and the store has kept.
+
+        Raises TargetError that names the wrong place.
+        """
         top = _Reader("catalogue", document)
         if top.text("format") != "rtgauge-catalogue":
-            raise TargetError("the agent's description is no rtgauge catalogue")
+            raise TargetError("the agent's description is not an rtgauge catalogue")
         if top.document.get("version") != 1:
             raise TargetError(
-                f"the agent's catalogue has version {top.document.get('version')}; "
-                "this program knows version 1",
-                "install an rtgauge of the agent's version",
+                f"the agent's catalogue has version {top.document.get('version')}, "
+                "but this rtgauge reads version 1",
+                "install the rtgauge of the agent's version",
             )
-        measurements = [_measurement(entry) for entry in top.maps("measurements")]
+        run_options = _run_options(top)
+        reserved = _RESERVED | {option.name for option in run_options}
+        measurements = [_measurement(entry, reserved) for entry in top.maps("measurements")]
         load_options = _options(top, frozenset(), "load_options")
         for option in load_options:
             if option.name in _CYCLE and option.type != "duration":
                 raise TargetError(
                     f"the agent's description is wrong: option '{option.name}' of every load is "
-                    "no duration"
+                    "not a duration"
                 )
         common = frozenset(option.name for option in load_options)
         loads = [_load(entry, common) for entry in top.maps("loads")]
@@ -407,13 +319,14 @@ class Catalogue:
             measurements=_unique("measurement", measurements),
             loads=_unique("load", loads),
             load_options=load_options,
+            run_options=run_options,
             profiles=_unique("profile", profiles),
             document=MappingProxyType(dict(top.document)),
         )
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -445,28 +358,32 @@ class _Reader:
     def text(self, key: str, default: str | None = None) -> str:
         value = self.document.get(key, default)
         if not isinstance(value, str):
-            raise TargetError(f"the agent's description is wrong: {self.where}: no text '{key}'")
+            raise TargetError(
+                f"the agent's description is wrong: {self.where}: '{key}' is not a text"
+            )
         return printable(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self.document.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is no list of texts"
+                f"the agent's description is wrong: {self.where}: '{key}' is not a list of texts"
             )
         return tuple(map(printable, value))
 
     def maps(self, key: str) -> list[_Reader]:
         value = self.document.get(key, [])
         if not isinstance(value, list):
-            raise TargetError(f"the agent's description is wrong: {self.where}: '{key}' is no list")
+            raise TargetError(
+                f"the agent's description is wrong: {self.where}: '{key}' is not a list"
+            )
         return [_Reader(f"{self.where}, {key} {i}", item) for i, item in enumerate(value)]
 
     def mapping(self, key: str) -> dict[str, str]:
         value = self.document.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
             raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{key}' is no map of texts"
+                f"the agent's description is wrong: {self.where}: '{key}' is not a map of texts"
             )
         return value
 
@@ -478,7 +395,7 @@ class _Reader:
         name = self.text("name")
         if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is None:
             raise TargetError(
-                f"the agent's description is wrong: {self.where}: '{name}' is no name"
+                f"the agent's description is wrong: {self.where}: '{name}' is not a name"
             )
         self.where = f"{self.where.rpartition(', ')[2]} '{name}'"
         return name
@@ -496,7 +413,7 @@ def _option(entry: _Reader) -> Option:
         values=entry.texts("values"),
         help=entry.text("help", ""),
     )
-    if option.type not in _TYPES:
+    if option.type not in TYPES:
         raise TargetError(f"the agent's description is wrong: {where}: type '{option.type}'")
     try:
         option.normalise(option.default)
@@ -509,7 +426,7 @@ def _option(entry: _Reader) -> Option:
 
 
 def _options(
-    entry: _Reader, taken: frozenset[str], key: str = "options", why: str = "reserved for the host"
+    entry: _Reader, taken: frozenset[str], key: str = "options", why: str = "reserved for every run"
 ) -> tuple[Option, ...]:
     options = tuple(_option(item) for item in entry.maps(key))
     names = [option.name for option in options]
@@ -522,7 +439,20 @@ def _options(
     return options
 
 
-def _measurement(entry: _Reader) -> Measurement:
+def _run_options(top: _Reader) -> tuple[RunOption, ...]:
+    plain = _options(top, _RESERVED, "run_options", "one that the host itself has, too")
+    options = []
+    for option, entry in zip(plain, top.maps("run_options"), strict=True):
+        applies = entry.text("applies")
+        if applies not in _APPLIES:
+            raise TargetError(
+                f"the agent's description is wrong: option '{option.name}' applies to '{applies}'"
+            )
+        options.append(RunOption(**vars(option), applies=applies))
+    return tuple(options)
+
+
+def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
     name = entry.name()
     role = entry.text("role", "measurement")
     if role not in ("measurement", "calibration"):
@@ -536,7 +466,7 @@ def _measurement(entry: _Reader) -> Measurement:
     return Measurement(
         name=name,
         summary=entry.text("summary", ""),
-        options=_options(entry, _RESERVED),
+        options=_options(entry, reserved),
         code=entry.text("code", ""),
         role=role,
         chapter=entry.text("chapter", ""),
@@ -564,6 +494,8 @@ def _measurement(entry: _Reader) -> Measurement:
             for i in entry.maps("evaluate")
         ),
         mark=MappingProxyType(entry.mapping("mark")),
+        answers=entry.document.get("answers") is True,
+        times=entry.text("times", ""),
     )
 
 

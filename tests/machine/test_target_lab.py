@@ -68,7 +68,7 @@ def plan(*commands: str, cpu: str = "", name: str = "trial") -> Plan:
     return Plan(
         name,
         tuple(
-            PlannedStep("timer", MappingProxyType(parameters), load_command=command)
+            PlannedStep("timer", MappingProxyType(parameters), {"load-cmd": command})
             for command in commands
         ),
     )

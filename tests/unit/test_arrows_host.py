@@ -22,8 +22,9 @@ ARROWS: Mapping[str, str] = {
     "reference": "",
     "stream": "errors",
     "facts": "errors units",
-    "catalogue": "errors facts units",
-    "plan": "errors catalogue units",
+    "options": "errors units",
+    "catalogue": "errors facts options units",
+    "plan": "errors catalogue options units",
     "lab": "errors architectures units",
     "target": "target.fake errors clock architectures facts units text lab",
     # The fake has no agent, so it interprets the options and writes the stream itself.
@@ -40,8 +41,9 @@ ARROWS: Mapping[str, str] = {
     "report": "report.render report.document report.sets report.pictures report.results errors"
     " store units text",
     "capture": "errors catalogue stream stats store units text",
-    "cli": "errors clock architectures units text facts catalogue plan lab target audit store stats"
-    " stream engine report report.render report.sets report.pictures report.results capture",
+    "cli": "errors clock architectures units text facts options catalogue plan lab target audit"
+    " store stats stream engine report report.render report.sets report.pictures report.results"
+    " capture",
     "__main__": "cli",
 }
 

@@ -109,23 +109,23 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "--load", "sched:grups=1"], "no option 'grups'", "'groups'"),
         (["run", "timer", *QUICK, "--load", "dolaod"], "unknown load 'dolaod'", "'doload'"),
         (["run", "timer", *QUICK, "--load", "doload:cycle=1s"], "is a profile", "sched:restart=5s"),
-        (["run", "timer", *QUICK, "--load-cmd", " "], "'load-cmd': a command has one line", ""),
+        (["run", "timer", *QUICK, "--load-cmd", " "], "'load-cmd': a command is a single line", ""),
         (
             ["run", "timer", *QUICK, "--disturb", "kthread:200us:7.301ms"],
-            "target 'fake' is no machine of the lab",
+            "target 'fake' is not a machine of the lab",
             "--allow-disturb",
         ),
         (["run", "timer", *QUICK, "--method", "nanosleep,nanosleep"], "named twice", ""),
-        (["run", "timer", *QUICK, "--prepare", "--keep-settings"], "left as it is", "leave one"),
+        (["run", "timer", *QUICK, "--prepare", "--keep-settings"], "keep its settings", "leave"),
         (["run", "timer", *QUICK, "--hours", "1"], "unknown option '--hours'", ""),
         (["run", "timer-quick", "--target", "fake", "--hours", "1"], "no step", "share = 1"),
         (["run", "timer-study", *QUICK, "--hours", "1"], "both --hours and --for", "leave one"),
-        (["run", "timer-study", "--target", "fake", "--hours", "0"], "0 hours are none", "0.5"),
-        (["run", "timer-study", "--target", "fake", "--hours", "nan"], "nan hours are none", ""),
-        (["run", "timer-study", "--target", "fake", "--hours", "x"], "'--hours'", "--help"),
-        (["run", "timer-study", "--target", "fake", "--hours", "1e-7"], "leave nothing for", ""),
+        (["run", "timer-study", "--target", "fake", "--hours", "0"], "cannot last 0 hours", "0.5"),
+        (["run", "timer-study", "--target", "fake", "--hours", "nan"], "cannot last nan hours", ""),
+        (["run", "timer-study", "--target", "fake", "--hours", "x"], "'x' is not a number", "8"),
+        (["run", "timer-study", "--target", "fake", "--hours", "1e-7"], "leave no time for", ""),
         (["run", "timer", *QUICK, "--budget", "150"], "'budget': '150' has no unit", "150us"),
-        (["run", "timer", *QUICK, "--rate", "1/h"], "no budget", "--budget"),
+        (["run", "timer", *QUICK, "--rate", "1/h"], "without the budget", "--budget"),
         (["run", "timer", *QUICK, "--budget", "1ms", "--rate", "1"], "has no time unit", "1/h"),
         (["run", "timer", *QUICK, "--repeat", "0"], "repeat", ""),
         (["run", "timer", *QUICK, "-o", "report.doc"], ".doc", ".html"),
@@ -279,7 +279,7 @@ def test_a_plan_s_steps_that_mark_nothing_are_measured_without() -> None:
     line = "gpio:gpiochip0:17"
     for name, mark in (("sem-uncontended", line), ("tick-period", ""), ("thread-rules", "")):
         step = planned_step(catalogue, name, {})
-        assert _override(step, catalogue, {"mark": line}).mark == mark
+        assert _override(step, catalogue, {"mark": line}).text("mark") == mark
 
 
 def test_evaluate(rtgauge: Run) -> None:
@@ -648,7 +648,7 @@ def test_a_folder_that_may_not_be_written_is_found_before_measuring(
     )
     done = rtgauge(*words, "--target", "fake", "--for", "1s", "--data", "data")
     assert (done.code, done.out) == (1, "")
-    assert f"no right to write into {here}" in done.err and "-o FILE" in done.err
+    assert f"no permission to write to {here}" in done.err and "-o FILE" in done.err
     assert rtgauge("runs", "--json", "--data", "data").json()["runs"] == []
 
 

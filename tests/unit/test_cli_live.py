@@ -177,7 +177,7 @@ def test_a_terminal_without_block_elements() -> None:
 
 def many(cpus: int, labels: Mapping[str, str] = MappingProxyType({}), **changes: Any) -> LiveStep:
     """A step with so many CPUs in which CPU n has the maximum (n + 1) · 10 us."""
-    live = LiveStep(PlannedStep("timer", {"for": "10s"}, load="sched"), 10.0, elapsed_s=2.5)
+    live = LiveStep(PlannedStep("timer", {"for": "10s"}, {"load": "sched"}), 10.0, elapsed_s=2.5)
     for cpu in range(cpus):
         live.take(info(cpu, labels=MappingProxyType(dict(labels)), **changes))
         for second in range(3):

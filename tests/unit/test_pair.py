@@ -237,7 +237,7 @@ def test_options_of_the_log_hosts_own(store: Store, rtgauge: Run, tmp_path: Path
 def test_only_what_answers_has_a_log_host(rtgauge: Run) -> None:
     asked = rtgauge("run", "timer", "--target", "fake", "--log-host", "fake")
     assert asked.code == ExitCode.USAGE
-    assert "measurement 'timer' answers no events" in asked.err
+    assert "measurement 'timer' does not answer events" in asked.err
 
 
 def test_from_the_command_line(rtgauge: Run) -> None:

@@ -16,7 +16,6 @@ from rtgauge.catalogue import Catalogue
 from rtgauge.errors import UsageError
 from rtgauge.plan import (
     Plan,
-    PlannedStep,
     calibration_steps,
     evaluation_plan,
     expected_ns,
@@ -89,7 +88,7 @@ def test_a_plan_with_everything(catalogue: Catalogue) -> None:
         "--mark", "gpio:gpiochip0:17", "--disturb", "preempt_disable:200us:7.301ms",
         "--histogram-only",
     ]  # fmt: skip
-    assert second == PlannedStep("pendulum", parameters=second.parameters, prepare=True)
+    assert second.run_options() == {"prepare": True}
     assert second.arguments() == ["run", "pendulum", "--load", "idle", "--prepare"]
     assert first.loads == "sched:groups=2,command"
 
@@ -149,7 +148,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         ("[plan]\ntargets = 'local'\n" + STEP, "[plan], key 'targets'", "targets = ["),
         ("[plan]\ntargets = ['local', 3]\n" + STEP, "[plan], key 'targets'", "targets = ["),
         ("[plan]\ntargets = ['']\n" + STEP, "[plan], key 'targets'", "targets = ["),
-        ("[plan]\ntargets = ['a', 'b', 'a ']\n" + STEP, "'a' is there twice", "'repeat'"),
+        ("[plan]\ntargets = ['a', 'b', 'a ']\n" + STEP, "'a' is named twice", "'repeat'"),
         ("[plan]\ntarget = ['a']\n" + STEP, "unknown key 'target'", "'targets'"),
         ("[step]\nmeasurement = 'timer'", "'step' is not a list", "[[step]]"),
         ("step = [1]", "'step' is not a list", "[[step]]"),
@@ -159,7 +158,7 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + STEP + "intervall = '1ms'", "step 2 of 2, key 'intervall'", "'interval'"),
         (STEP + "bobs = 3", "step 1 of 1, key 'bobs': measurement 'timer' has no option", ""),
         (STEP + "interval = '1us'", "step 1 of 1, key 'interval'", ""),
-        (STEP + "interval = 1.5", "key 'interval': 1.5 is neither a text", ""),
+        (STEP + "interval = 1.5", "key 'interval': 1.5 is not a text", ""),
         (STEP + "interval = ['1ms']", "key 'interval'", ""),
         (STEP + "priority = 100", "key 'priority'", ""),
         (STEP + "cpu = '9-1'", "key 'cpu'", ""),
@@ -168,43 +167,43 @@ def test_the_name_defaults_to_that_of_the_file(catalogue: Catalogue) -> None:
         (STEP + "budget = '150'", "key 'budget'", ""),
         (STEP + "budget = '0'", "key 'budget'", ""),
         (STEP + "budget = '1us'\nrate = '0'", "rate", ""),
-        (STEP + "rate = '1/h'", "no budget", "--budget"),
+        (STEP + "rate = '1/h'", "without the budget", "--budget"),
         (STEP + "keep-settings = 'perhaps'", "key 'keep-settings'", ""),
         (STEP + "prepare = 1", "key 'prepare'", ""),
-        (STEP + "prepare = true\nkeep-settings = true", "left as it is", "leave one"),
+        (STEP + "prepare = true\nkeep-settings = true", "keep its settings", "leave out"),
         (STEP + "load-cmd = ''", "'load-cmd': a command", ""),
-        (STEP + "mark = 'gpio:17'", "'mark': 'gpio:17' is no line", "gpio:CHIP:LINE"),
-        (STEP + "mark = 'loopback:a:1:2'", "is no line to mark on", "gpio:CHIP:LINE"),
+        (STEP + "mark = 'gpio:17'", "'mark': 'gpio:17' is not a GPIO line", "gpio:CHIP:LINE"),
+        (STEP + "mark = 'loopback:a:1:2'", "is not a GPIO line", "gpio:CHIP:LINE"),
         (STEP + "disturb = 'kthread:1ms'", "not KIND:LENGTH:PERIOD", "preempt_disable:200us"),
-        (STEP + "disturb = 'kthraed:1ms:9ms'", "called 'kthraed'", "'kthread'"),
-        (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is no length", "1us to 100ms"),
-        (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is no length", "1us to 100ms"),
+        (STEP + "disturb = 'kthraed:1ms:9ms'", "disturbance 'kthraed'", "'kthread'"),
+        (STEP + "disturb = 'kthread:0us:9ms'", "'0us' is not a length", "1us to 100ms"),
+        (STEP + "disturb = 'kthread:101ms:1s'", "'101ms' is not a length", "1us to 100ms"),
         (STEP + "disturb = 'kthread:1:9ms'", "'1' has no unit", "its length"),
-        (STEP + "disturb = 'kthread:1us:9us'", "'9us' is no period", "10us to 4s"),
-        (STEP + "disturb = 'kthread:1us:5s'", "'5s' is no period", "10us to 4s"),
-        (STEP + "disturb = 'kthread:5ms:9ms'", "9ms leaves too little", "twice the length"),
+        (STEP + "disturb = 'kthread:1us:9us'", "'9us' is not a period", "10us to 4s"),
+        (STEP + "disturb = 'kthread:1us:5s'", "'5s' is not a period", "10us to 4s"),
+        (STEP + "disturb = 'kthread:5ms:9ms'", "9ms is too short", "twice the length"),
         (
             STEP + "disturb = 'kthread:1ms:9ms'\nkeep-settings = true",
-            "disturbed, and left as it is",
-            "leave one",
+            "disturbed and keep its settings",
+            "leave out",
         ),
         (STEP + 'load-cmd = "a\\nb"', "'load-cmd': a command", ""),
         (STEP + "method = []", "key 'method'", ""),
         (STEP + "method = ['timer', 'nanoslep']", "key 'method'", "how the task waits"),
         (STEP + "method = [['timer']]", "key 'method'", ""),
         (STEP + "cpu = ['0', '1']", "key 'cpu'", ""),
-        (STEP + "share = 1", "no hours to be shared", "hours = 8"),
+        (STEP + "share = 1", "no hours to share", "hours = 8"),
         (STEP + "shrae = 1", "key 'shrae'", "'share'"),
         (HOURS + STEP, "no step of the plan has a share", "share = 1"),
         (HOURS + STEP + "share = 1\nfor = '1s'", "both 'share' and 'for'", "leave one"),
         (HOURS + STEP + "share = 0", "key 'share': 0 is not", ""),
         (HOURS + STEP + "share = true", "key 'share': True is not", ""),
         (HOURS + STEP + "share = nan", "key 'share': nan is not", ""),
-        (HOURS + "[[step]]\nmeasurement = 'clock-cost'\nshare = 1", "takes as long", "'share'"),
+        (HOURS + "[[step]]\nmeasurement = 'clock-cost'\nshare = 1", "has no length", "'share'"),
         ("[plan]\nhours = 0\n" + STEP, "[plan], key 'hours'", ""),
         ("[plan]\nhours = nan\n" + STEP, "[plan], key 'hours'", ""),
         ("[plan]\nhours = '2'\n" + STEP, "[plan], key 'hours'", ""),
-        ("[plan]\nhours = 8000\n" + STEP + "share = 1", "too large; the range is", ""),
+        ("[plan]\nhours = 8000\n" + STEP + "share = 1", "too large. The range is", ""),
     ],
 )
 def test_wrong_plans_name_file_step_and_key(
@@ -317,7 +316,7 @@ def test_a_budget_is_for_what_has_a_time_grid(catalogue: Catalogue) -> None:
         ("timer", 9000, 2.0), ("timer", 9000, 2.0), ("pendulum", None, None),
         ("telescope", None, None),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="no budget"):
+    with pytest.raises(UsageError, match="without the budget"):
         evaluation_plan(catalogue, settings={"rate": "2/h"})
 
 
@@ -389,7 +388,7 @@ def test_nothing_to_evaluate() -> None:
     document: dict[str, Any] = copy.deepcopy(dict(CATALOGUE))
     for entry in document["measurements"]:
         entry["evaluate"] = []
-    with pytest.raises(UsageError, match="nothing to evaluate"):
+    with pytest.raises(UsageError, match="belongs to an evaluation"):
         evaluation_plan(Catalogue.from_document(document))
 
 
@@ -456,9 +455,9 @@ def test_ratings_of_the_evaluator(catalogue: Catalogue) -> None:
         (RATED + "rating = true", "not a number from 0 to 10"),
         (RATED + 'rating = "8"', "not a number from 0 to 10"),
         (RATED + "rating = 8\nmark = 8", "unknown key 'mark'"),
-        (STEP + '[[rating]]\nsubject = "support"\nrating = 8', "'reason' is no text"),
-        (STEP + '[[rating]]\nrating = 8\nreason = "x"', "'subject' is no text"),
-        (STEP + '[[rating]]\nsubject = 7\nrating = 8\nreason = "x"', "'subject' is no text"),
+        (STEP + '[[rating]]\nsubject = "support"\nrating = 8', "'reason' is not a text"),
+        (STEP + '[[rating]]\nrating = 8\nreason = "x"', "'subject' is not a text"),
+        (STEP + '[[rating]]\nsubject = 7\nrating = 8\nreason = "x"', "'subject' is not a text"),
         (RATED + "rating = 8\n" + RATED.removeprefix(STEP) + "rating = 8", "rated twice"),
         (STEP + f'[[rating]]\nsubject = "{"x" * 61}"\nrating = 8\nreason = "x"', "longer"),
     ],
@@ -498,7 +497,7 @@ def test_the_evaluation_2_9_has_the_framework_in_its_order() -> None:
 def test_a_prepared_plan_has_its_calibration_prepared(catalogue: Catalogue) -> None:
     plan = Plan("x", (planned_step(catalogue, "timer", {"prepare": "yes"}),))
     (calibration,) = calibration_steps(plan, catalogue)
-    assert calibration.prepare
+    assert calibration.run_options() == {"prepare": True}
 
 
 @pytest.mark.parametrize(

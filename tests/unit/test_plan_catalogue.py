@@ -156,12 +156,12 @@ def broken() -> list[tuple[str, Any]]:
         ("chapter", chapter),
         ("one that every load has", load_options),
         ("profile 'doload' twice", profiles),
-        ("no list", {**document(), "profiles": {}}),
-        ("no list", {**document(), "load_options": "restart"}),
+        ("is not a list", {**document(), "profiles": {}}),
+        ("is not a list", {**document(), "load_options": "restart"}),
         ("default of 'extra'", with_option(type="enums", values=["a", "b"], default="a,c")),
         ("reserved", with_option(name="prepare")),
         ("not a map", []),
-        ("no list", {**document(), "loads": {}}),
+        ("is not a list", {**document(), "loads": {}}),
         ("measurements 0", {**document(), "measurements": [3]}),
         ("type 'colour'", with_option(type="colour")),
         ("default of 'extra'", with_option(default="many")),
@@ -223,11 +223,11 @@ def test_the_cycle_of_a_load_is_of_durations() -> None:
     for option in wrong["load_options"]:
         if option["name"] == "cycle":
             option.update(type="text", default="", min="", max="")
-    with pytest.raises(TargetError, match="'cycle' of every load is no duration"):
+    with pytest.raises(TargetError, match="'cycle' of every load is not a duration"):
         Catalogue.from_document(wrong)
 
 
-@pytest.mark.parametrize("name", ["as-json", "store-url"])
+@pytest.mark.parametrize("name", ["json", "store", "log-host", "load", "hold"])
 def test_no_option_takes_the_place_of_one_of_the_hosts(name: str) -> None:
     wrong = document()
     wrong["measurements"][0]["options"][0]["name"] = name

@@ -179,12 +179,25 @@ def test_the_command_of_a_row_has_what_its_plan_says() -> None:
 
 
 def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
-    """A label may be less than its option, and a log host's step tells the board's load."""
+    """A label may be less than its option, and a flag has no value."""
     lines = {"line": "gpio:chip:1:2"}
     step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
-    step["load"] = {"name": "doload"}
+    step["run_options"] = {"load": "doload"}
     labels = {"line": "gpio", "edge": "both"}
-    text = quantities.command(step, labels, {"load": "doload"})
+    text = quantities.command(step, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
-    text = quantities.command(step, labels, {"load": "idle", "keep_settings": True})
+    text = quantities.command({**step, "run_options": {"keep-settings": True}}, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --keep-settings"
+
+
+def test_the_command_of_a_row_has_the_options_that_the_step_was_given() -> None:
+    series = [made.FakeSeries(made.info(at, at), np.arange(9), np.arange(9) + 1) for at in (0, 1)]
+    steps = [made.step(number, series, load="cpu") for number in (0, 1)]
+    for step in steps:
+        step.document["run_options"] = {"load": "cpu", "load-cmd": "yes", "new-one": True}
+    run = made.run(steps)
+    run.document["plan"] = {"steps": [{"load": "net", "prepare": True}] * 2}
+    document = model.build([run])  # type: ignore[list-item]
+    model.validate(document)
+    rows = quantities.within(document, 0)[0].rows
+    assert rows[0].command.endswith("--load cpu --load-cmd yes --new-one")

@@ -45,7 +45,8 @@ def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target:
     if present is None:
         return
     for step in steps:
-        for name, text in (("cpu", step.parameters.get("cpu")), ("load-cpu", step.load_cpu)):
+        wanted_cpus = {"cpu": step.parameters.get("cpu"), "load-cpu": step.text("load-cpu")}
+        for name, text in wanted_cpus.items():
             wanted = parse_cpus(text) if text else None
             missing = sorted((wanted or frozenset()) - present)
             if missing:
@@ -59,7 +60,7 @@ def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target:
 def check_cpus(plan: Plan, target: Target) -> None:
     """UsageError if the plan asks for a CPU that is not online on the target, before anything is
     done there."""
-    if any(step.parameters.get("cpu") or step.load_cpu for step in plan.steps):
+    if any(step.parameters.get("cpu") or step.text("load-cpu") for step in plan.steps):
         _, facts, _ = read_facts(target.environment())
         require_cpus(plan.steps, facts, target.name)
 

@@ -19,7 +19,7 @@ from rtgauge.catalogue import Catalogue
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.watch import Ended, StepProgress, Stopping
 from rtgauge.errors import UsageError
-from rtgauge.plan import LOG_HOST, RESPONSE, Plan, PlannedStep, planned_step
+from rtgauge.plan import Plan, PlannedStep, planned_step
 from rtgauge.target import Target, open_target
 from rtgauge.target.base import LabWired
 
@@ -100,7 +100,7 @@ def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
         for board in _contexts(with_host):
             timing = _timing(board, hosts[board.log_host].catalogue)
             if made or board.log_host == target.name:
-                timing = replace(timing, keep_settings=True)
+                timing = timing.with_option("keep-settings", True)
             steps += [_answering(board), timing]
     return replace(plan, steps=tuple(steps))
 
@@ -108,7 +108,7 @@ def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
 def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
     """The step with what the lab gives by itself: who times the answers, and on which lines."""
     line = step.parameters.get("line", "")
-    if step.measurement != RESPONSE or line.startswith("loopback:"):
+    if not step.answers or line.startswith("loopback:"):
         return step
     wired = target if isinstance(target, LabWired) and target.log_host else None
     if step.log_host == OF_THE_LAB and wired is None:
@@ -150,6 +150,7 @@ def _answering(step: PlannedStep) -> PlannedStep:
 
 def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
     """The log host's side."""
+    entry = catalogue.timing(step.measurement)
     given = {name: text for name, text in step.parameters.items() if name in (*_RAISER, *_SHARED)}
     if not {"for", "samples"} & set(given):
         given["samples"] = EVENTS
@@ -157,20 +158,19 @@ def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
     if step.log_line:
         given["line"] = step.log_line
     for name, text in _own(step.log_set).items():
-        catalogue.measurement(LOG_HOST).option(name)
+        entry.option(name)
         if name in given or name in (*_RAISER, *_SHARED, "line", "answered-by"):
             raise UsageError(
                 f"log-set: '{name}' is not the log host's own",
                 "its lines are --log-line; the rest is said once, for the step",
             )
         given[name] = text
-    timing = planned_step(catalogue, LOG_HOST, given)
+    timing = planned_step(catalogue, entry.name, given)
     return replace(
-        timing,
+        timing.with_option("keep-settings", step.flag("keep-settings")),
         budget_ns=step.budget_ns,
         rate_per_hour=step.rate_per_hour,
         log_host=step.log_host,
-        keep_settings=step.keep_settings,
     )
 
 

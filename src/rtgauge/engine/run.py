@@ -25,7 +25,7 @@ from rtgauge.engine.watch import Ended, Limits, StepProgress, Stopping, Watch
 from rtgauge.errors import ExitCode, RtgaugeError, StoreError, StreamError, TargetError
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import online_cpus
-from rtgauge.plan import LOG_HOST, Plan, PlannedStep, calibration_steps, ends_ns, expected_ns
+from rtgauge.plan import Plan, PlannedStep, calibration_steps, ends_ns, expected_ns
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Header, Setting
 from rtgauge.target import Target
@@ -82,7 +82,7 @@ def _of_the_lab(finding: Finding, made: Mapping[str, str]) -> Finding:
 
 
 def _is_log_host(step: PlannedStep) -> bool:
-    return step.measurement == LOG_HOST and bool(step.log_host)
+    return bool(step.times and step.log_host)
 
 
 def _own(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
@@ -91,7 +91,7 @@ def _own(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
 
 
 def _has_log_host(step: PlannedStep) -> bool:
-    return step.measurement != LOG_HOST and bool(step.log_host)
+    return bool(step.log_host and not step.times)
 
 
 def _cpus_measured(steps: Sequence[PlannedStep]) -> list[int] | None:
@@ -253,7 +253,8 @@ class Run:
                     # of a log host's step that of the board, which is what was measured
                     "load": loaded.load,
                     "load_command": loaded.load_command,
-                    "disturb": step.disturb,
+                    "disturb": step.text("disturb"),
+                    "run_options": step.run_options(),
                     "budget_ns": step.budget_ns,
                     "rate_per_hour": step.rate_per_hour,
                     "role": step.role,
@@ -307,7 +308,7 @@ class Run:
     def _thin(self, step: PlannedStep) -> str:
         """Why the link to the target cannot carry this step's samples; empty if it can."""
         carries = self._target.bandwidth if isinstance(self._target, Linked) else 0.0
-        if step.histogram_only or not carries:
+        if step.flag("histogram-only") or not carries:
             return ""
         online = online_cpus(Facts(self._facts)) or frozenset({0})
         needed = needed_bytes_per_s(step, self._catalogue, online)
@@ -322,7 +323,7 @@ class Run:
         """One step on the target itself."""
         thin = self._thin(step)
         if thin:
-            step = replace(step, histogram_only=True)
+            step = step.with_option("histogram-only", True)
             self._progress.message(f"step {index + 1} ({step.measurement}): {thin}")
         time_s, samples_s = (
             None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
@@ -406,7 +407,7 @@ class Run:
     ) -> Watch | Ended:
         """Start the agent of a step, which ends with ``stack`` at the latest; or why it did not."""
         words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
-        if step.disturb:
+        if step.text("disturb"):
             words += self.disturb_words
         try:
             agent = target.start(words)

@@ -137,7 +137,7 @@ def _execute(
     at_once: int,
 ) -> list[RunOutcome]:
     prepared = [_prepare(plan, target, hosts) for target in targets]
-    disturbs = [step.disturb for step in plan.steps]
+    disturbs = [step.text("disturb") for step in plan.steps]
     words = {
         target.name: _disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
     }
@@ -215,7 +215,9 @@ def _at_once(
 
 def _settle(plan: Plan, targets: Sequence[Target]) -> None:
     """Let targets that can run in several ways choose by what the plan asks for."""
-    named = [text for step in plan.steps for text in (step.parameters.get("cpu"), step.load_cpu)]
+    named = [
+        text for step in plan.steps for text in (step.parameters.get("cpu"), step.text("load-cpu"))
+    ]
     highest = max((max(parse_cpus(text) or {0}) for text in named if text), default=0)
     for target in targets:
         if isinstance(target, Adaptable):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disturbances put in on purpose (``--disturb KIND:LENGTH:PERIOD``): what there is, and the texts.
+"""Disturbances put in on purpose, ``--disturb KIND:LENGTH:PERIOD``: their kinds and notation.
 
-The agent inserts the module rtgauge_disturb for the step; docs/disturb.md has what each kind must
-show where. On machines of the lab that may always be; elsewhere with consent alone.
+The agent inserts the module rtgauge_disturb for the step. docs/disturb.md lists the effects that
+each kind must have. Machines of the lab are always disturbed, others with the user's consent only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PERIOD: Final = (10 * _US, 4_000_000 * _US)
 
 
 def normalise_disturb(text: str) -> str:
-    """A disturbance with its durations in one notation. Raises UsageError for what is none."""
+    """A disturbance with its durations in their shortest notation. Raises UsageError."""
     parts = text.strip().split(":")
     if len(parts) != 3:
         raise UsageError(
@@ -40,14 +40,14 @@ def normalise_disturb(text: str) -> str:
     kind = parts[0]
     if kind not in KINDS:
         raise UsageError(
-            f"'disturb': no kind of disturbance is called '{kind}'", nearest(kind, KINDS)
+            f"'disturb': there is no kind of disturbance '{kind}'", nearest(kind, KINDS)
         )
     length = _duration("length", parts[1], _LENGTH)
     period = _duration("period", parts[2], _PERIOD)
     if period < 2 * length:
         raise UsageError(
-            f"'disturb': the period {parts[2]} leaves too little beside {parts[1]}",
-            "at least twice the length: the machine needs the rest",
+            f"'disturb': the period {parts[2]} is too short for a disturbance of {parts[1]}",
+            "give a period of at least twice the length",
         )
     return f"{kind}:{format_duration(length)}:{format_duration(period)}"
 
@@ -60,7 +60,7 @@ def _duration(what: str, text: str, limits: tuple[int, int]) -> int:
         raise UsageError(f"'disturb': {error}", f"give its {what}, such as 200us") from None
     if not low <= value <= high:
         raise UsageError(
-            f"'disturb': '{text}' is no {what} of a disturbance",
+            f"'disturb': '{text}' is not a {what} of a disturbance",
             f"give {format_duration(low)} to {format_duration(high)}",
         )
     return value

@@ -89,6 +89,7 @@ _STEP: Mapping[str, tuple[type, ...]] = {
     "step": (int,),
     "measurement": _MAYBE_TEXT,
     "parameters": (dict, _NONE),
+    "run_options": (dict, _NONE),
     "load": _MAYBE_TEXT,
     "load_command": _MAYBE_TEXT,
     "disturb": _MAYBE_TEXT,
@@ -294,6 +295,9 @@ def _steps(steps: list[Any], run: Path) -> None:
             raise _Wrong("a step has an unknown role")
         if any(type(value) is not str for value in (step.get("parameters") or {}).values()):
             raise _Wrong("a parameter of a step is not text")
+        options = (step.get("run_options") or {}).values()
+        if any(value is not True and type(value) is not str for value in options):
+            raise _Wrong("an option of a step is neither text nor true")
         if step["step"] in known:
             raise _Wrong(f"step {step['step']} stands twice in {DOCUMENT}")
         known.add(step["step"])

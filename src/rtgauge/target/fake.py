@@ -84,6 +84,19 @@ _UNTIL_STOPPED: Final = [
     {**option, "default": "0"} if option["name"] == "for" else option for option in _COMMON
 ]
 
+
+def _run_option(name: str, kind: str, applies: str, notation: str = "") -> dict[str, Any]:
+    default = {"load": "idle", "step": "0", "spool-size": "0", "hold": "10m"}.get(name, "")
+    return {
+        "name": name,
+        "type": kind,
+        "default": "no" if kind == "flag" else default,
+        "values": [notation] if notation else [],
+        "help": f"made-up option {name}",
+        "applies": applies,
+    }
+
+
 CATALOGUE: Final[Mapping[str, Any]] = {
     "format": "rtgauge-catalogue",
     "version": 1,
@@ -175,6 +188,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             "code": "",
             "summary": "made-up answers to made-up events",
             "role": "measurement",
+            "answers": True,
             "contexts": ["user"],
             "options": [
                 *_UNTIL_STOPPED,
@@ -197,6 +211,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             "code": "",
             "summary": "made-up events and the answers to them",
             "role": "measurement",
+            "times": "response",
             "contexts": ["user"],
             "options": [
                 *_UNTIL_STOPPED,
@@ -214,6 +229,26 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             "verdicts": [{"rule": "every-event-answered", "meaning": "each event is answered"}],
             "evaluate": [],
         },
+    ],
+    "run_options": [
+        _run_option("load", "text", "step", "LOADS"),
+        _run_option("load-cpu", "cpus", "step"),
+        _run_option("load-cmd", "text", "step", "COMMAND"),
+        _run_option("load-cmd-root", "flag", "command"),
+        _run_option("mark", "text", "step", "gpio:CHIP:LINE"),
+        _run_option("disturb", "text", "step", "KIND:LENGTH:PERIOD"),
+        _run_option("allow-disturb", "flag", "command"),
+        _run_option("histogram-only", "flag", "step"),
+        _run_option("keep-settings", "flag", "step"),
+        _run_option("prepare", "flag", "step"),
+        _run_option("disturb-module", "text", "host", "FILE"),
+        _run_option("output", "text", "host", "FILE"),
+        _run_option("run", "text", "host", "ID"),
+        _run_option("step", "integer", "host"),
+        _run_option("control", "flag", "host"),
+        _run_option("spool", "text", "host", "SOCKET"),
+        _run_option("spool-size", "size", "host"),
+        _run_option("hold", "duration", "host"),
     ],
     "loads": [
         {"name": "sched", "summary": "made-up messages", "unit": "messages",
@@ -428,10 +463,7 @@ class FakeTarget:
         catalogue = Catalogue.from_document(dict(self._catalogue))
         measurement = catalogue.measurement(words[1])
         given: dict[str, str] = {}
-        flags = (
-            "--allow-disturb", "--histogram-only", "--keep-settings", "--prepare", "--control",
-            "--load-cmd-root",
-        )  # fmt: skip
+        flags = [f"--{option.name}" for option in catalogue.run_options if option.type == "flag"]
         rest = [word for word in words[2:] if word not in flags]
         for name, value in zip(rest[::2], rest[1::2], strict=True):
             given[name.removeprefix("--")] = value

@@ -122,7 +122,8 @@ def _run(
     chapters = _chapters(source.get("catalogue"))
     rhythms = _rhythms(source.get("catalogue"))
     for step in sorted(run.steps, key=lambda step: step.number):
-        steps.append(_step(step, chapters.get(_measurement(step), "")))
+        planned = _planned(source.get("plan"), step.number)
+        steps.append(_step(step, chapters.get(_measurement(step), ""), planned))
         for stored in reported(step):
             key = (step.number, stored.info.series)
             timed = stored.info.interval_ns > 0 or _measurement(step) in rhythms
@@ -272,6 +273,7 @@ def _background_step(number: int, run: StoredRun) -> Document:
         "role": background.ROLE,
         "parameters": {},
         "asked": {},
+        "run_options": {},
         "load": {"name": "idle", "work_rate": None, "unit": "", "loads": []},
         "state": "complete",
         "reason": "",
@@ -320,7 +322,45 @@ def _step_state(step: StoredStep) -> tuple[str, str, str]:
     return state, reason, remedy
 
 
-def _step(step: StoredStep, chapter: str) -> Document:
+def _planned(plan: Any, number: int) -> Document:
+    """A step as the plan has it: the steps of a run are counted as those of its plan."""
+    steps = (plan or {}).get("steps")
+    planned = steps[number] if isinstance(steps, list) and number < len(steps) else {}
+    return dict(planned) if isinstance(planned, Mapping) else {}
+
+
+# Keys of a step in run.json, and the options of the run that they became.
+_OLDER: Final = {
+    "load": "load",
+    "load_command": "load-cmd",
+    "mark": "mark",
+    "disturb": "disturb",
+    "load_cpu": "load-cpu",
+    "histogram_only": "histogram-only",
+    "keep_settings": "keep-settings",
+    "prepare": "prepare",
+}
+
+
+def _run_options(step: StoredStep, planned: Document) -> dict[str, str | bool]:
+    """The options of the run that the step was given. Steps of older runs do not contain them as
+    such: they are found in the plan, or else in the step."""
+    source = step.document
+    options = source.get("run_options")
+    if options is None:
+        stored = {key: source.get(key) for key in ("load", "load_command", "disturb")}
+        stored.update(planned)
+        options = {
+            name: stored[key]
+            for key, name in _OLDER.items()
+            if stored.get(key) not in (None, "", "idle", False)
+        }
+        if not {"load", "load-cmd"} & set(options):
+            options.pop("load-cpu", None)
+    return {str(name): True if value is True else str(value) for name, value in options.items()}
+
+
+def _step(step: StoredStep, chapter: str, planned: Document) -> Document:
     source = step.document
     state, reason, remedy = _step_state(step)
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
@@ -334,6 +374,7 @@ def _step(step: StoredStep, chapter: str) -> Document:
         "role": source.get("role", "measurement"),
         "parameters": parameters,
         "asked": {str(k): str(v) for k, v in (source.get("parameters") or {}).items()},
+        "run_options": _run_options(step, planned),
         "load": _load(step),
         "state": state,
         "reason": reason,

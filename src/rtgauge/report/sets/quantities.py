@@ -70,26 +70,14 @@ class Table:
     shared: str = ""
 
 
-_FLAGS: Final = ("histogram_only", "keep_settings", "prepare")
-
-
-def _planned(run: Document, step: int) -> Document:
-    """A step as the plan has it: the steps of a run are counted as those of its plan."""
-    steps = (run.get("plan") or {}).get("steps")
-    if not isinstance(steps, list) or step >= len(steps):
-        return {}
-    planned = steps[step]
-    return planned if isinstance(planned, Mapping) else {}
-
-
 def run_name(run: Document, number: int) -> str:
     """What a run is called beside others: its number, and its label or target."""
     return f"run {number + 1}, {run['label'] or target_name(run)}"
 
 
-def command(step: Document, labels: Mapping[str, str], planned: Document) -> str:
-    """The command line that carries out one row of a step: of an option with several values that
-    its labels name, the value that this row has. ``planned`` is the step in the run's plan."""
+def command(step: Document, labels: Mapping[str, str]) -> str:
+    """The command line that carries out one row of a step. Of an option with several values it has
+    the one that the row's labels name."""
     words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
     options = {**step["parameters"], **asked}
@@ -103,24 +91,8 @@ def command(step: Document, labels: Mapping[str, str], planned: Document) -> str
     )
     for name, value in asked.items():
         words += [f"--{name}", shlex.quote(str(value))]
-    load = step["load"]
-    disturb = str(load.get("disturb") or "")
-    own = ("command", f"disturb:{disturb}")
-    loads = [name for name in str(load["name"]).split(",") if name not in own]
-    # A log host has none: its step tells the load of the board that answers.
-    if planned.get("load") == "idle":
-        loads = []
-    if loads and loads != ["idle"]:
-        words += ["--load", shlex.quote(",".join(loads))]
-    if load.get("command") and planned.get("load_command", True):
-        words += ["--load-cmd", shlex.quote(str(load["command"]))]
-    if planned.get("mark"):
-        words += ["--mark", shlex.quote(str(planned["mark"]))]
-    if disturb:
-        words += ["--disturb", disturb]
-    if planned.get("load_cpu") and (loads not in ([], ["idle"]) or load.get("command")):
-        words += ["--load-cpu", shlex.quote(str(planned["load_cpu"]))]
-    words += [f"--{key.replace('_', '-')}" for key in _FLAGS if planned.get(key)]
+    for name, value in step["run_options"].items():
+        words += [shlex.quote(f"--{name}"), *([] if value is True else [shlex.quote(str(value))])]
     return " ".join(words)
 
 
@@ -269,7 +241,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
         step=at,
         places=tuple(places),
         what=what or f"step {at + 1}",
-        command=command(step, dict(labels), _planned(run, at)),
+        command=command(step, dict(labels)),
         duration_s=max((one["bound"]["duration_s"] for one in series), default=None),
         count=sum(one["count"] for one in series),
         min=min((one["min"] for one in series if one["min"] is not None), default=None),

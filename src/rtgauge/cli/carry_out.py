@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Common steps of ``run`` and ``evaluate``: carry out a plan, show results, write reports."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rtgauge.cli.output import (
+    print_comparison,
+    print_error,
+    print_json,
+    print_results,
+    say,
+    show,
+)
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+
+if TYPE_CHECKING:
+    from rtgauge.engine.run import RunOutcome
+    from rtgauge.plan import Plan
+    from rtgauge.report import Source
+    from rtgauge.store import Store
+    from rtgauge.target import Target
+
+__all__ = ["check_report", "execute_plan", "show_results"]
+
+
+def check_report(path: Path) -> None:
+    """Raise UsageError or RtgaugeError before measuring if the report could not be written."""
+    from rtgauge.report import format_of  # noqa: PLC0415
+
+    format_of(path)
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for the report", "create it first")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise RtgaugeError(
+            f"the report cannot be written: no permission to write to {path.parent.absolute()}",
+            "name a file elsewhere with -o FILE, or change to another folder",
+        )
+
+
+def execute_plan(
+    plan: Plan,
+    targets: Sequence[Target],
+    store: Store,
+    *,
+    allow_disturb: bool = False,
+    reconnect_s: float | None = None,
+) -> list[RunOutcome]:
+    """Carry out the plan on the targets, with progress on stderr."""
+    from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
+    from rtgauge.engine.study import execute  # noqa: PLC0415
+    from rtgauge.target.base import pace_of  # noqa: PLC0415
+
+    at_once = 1
+    if all(pace_of(target).independent for target in targets):
+        at_once = min(len(os.sched_getaffinity(0)), len(targets))
+    return execute(
+        plan,
+        targets,
+        store,
+        ConsoleProgress(sys.stderr),
+        allow_disturb=allow_disturb,
+        at_once=at_once,
+        reconnect_s=reconnect_s,
+    )
+
+
+def show_results(
+    store: Store, outcomes: Sequence[RunOutcome], reports: Sequence[Path], as_json: bool
+) -> int:
+    """Show the results of the runs and write the reports. Returns the exit code."""
+    from rtgauge.report import Source, write  # noqa: PLC0415
+
+    stored = [store.get(outcome.id) for outcome in outcomes]
+    source = Source(stored)
+    if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
+        _ = source.analysis  # one pass over the samples, for all reports
+    document = source.model
+    if as_json:
+        print_json(document)
+    else:
+        _print(source)
+    for report in reports:
+        try:
+            write(source, report)
+        except RtgaugeError as error:
+            kept = "run is" if len(stored) == 1 else f"{len(stored)} runs are"
+            names = " ".join(["last"] if len(stored) == 1 else [one.id for one in stored])
+            raise RtgaugeError(
+                error.message,
+                f"the {kept} kept. Write the report elsewhere: "
+                f"rtgauge report {names} -o FILE{report.suffix}",
+            ) from error
+        if as_json:
+            say(f"report: {report}")
+        else:
+            show(("\n" if report is reports[0] else "") + f"Report: {report}")
+    for outcome in outcomes:
+        if outcome.state != "complete":
+            print_error(
+                RtgaugeError(
+                    f"run {outcome.id[:13]} {outcome.state}: {outcome.reason or 'no reason given'}",
+                    outcome.remedy,
+                )
+            )
+    return int(_exit_code(outcomes, document))
+
+
+def _print(source: Source) -> None:
+    """Print the results of the runs, and those of several targets side by side."""
+    compared = source.comparison
+    print_results(source.model, across=compared is None)
+    if compared is None:
+        return
+    study = source.model["runs"][0]["study"]
+    show("\nThe targets side by side\n", bold=True)
+    if isinstance(compared, str):
+        show(compared)
+        return
+    print_comparison(compared.document)
+    show(f"\nThe same again: rtgauge compare {study[:18]}")
+
+
+def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> ExitCode:
+    """The first exit code that applies, in this order."""
+    codes = {outcome.exit_code for outcome in outcomes}
+    for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
+        if code in codes:
+            return code
+    verdicts = [verdict for one in document["runs"] for verdict in one["verdicts"]]
+    if any(verdict["result"] == "fail" for verdict in verdicts):
+        return ExitCode.OVER_BUDGET
+    if codes == {ExitCode.SKIPPED}:
+        return ExitCode.SKIPPED
+    return ExitCode.DONE

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options: their types and notation, and the table of those that the host itself has.
+
+Options of measurements, of loads and of every run come from the agent (``catalogue``). What the
+host alone decides on, such as the target and the budget, is in ``HOST_OPTIONS``. The command line,
+the keys of plans and the reserved names follow from these tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rtgauge.errors import nearest
+from rtgauge.units import (
+    INT64_MAX,
+    format_cpus,
+    format_duration,
+    format_size,
+    parse_cpus,
+    parse_duration,
+    parse_integer,
+    parse_size,
+)
+
+__all__ = ["HOST_OPTIONS", "TYPES", "Option", "RunOption"]
+
+TYPES: Final = ("duration", "integer", "size", "cpus", "enum", "enums", "flag", "text")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a measurement, of a load or of the run. ``values`` of a text: its notation."""
+
+    name: str
+    type: str
+    default: str
+    min: str = ""
+    max: str = ""
+    values: tuple[str, ...] = ()
+    help: str = ""
+
+    def number(self, text: str) -> int:
+        """The value as a number: ns, bytes, 0/1, place among the values. Raises ValueError."""
+        if self.type == "duration":
+            return parse_duration(text)
+        if self.type == "size":
+            return parse_size(text)
+        if self.type == "integer":
+            return parse_integer(text)
+        if self.type == "flag":
+            return ("no", "yes").index(self._flag(text))
+        if self.type == "enum":
+            return self.values.index(self._enum(text))
+        raise ValueError(f"{self.name} is not a number")
+
+    def normalise(self, text: str) -> str:
+        """The value as it is kept and passed on. Raises ValueError, its text made to be shown."""
+        if self.type == "enum":
+            return self._enum(text)
+        if self.type == "enums":
+            return ",".join(self._enums(text))
+        if self.type == "flag":
+            return self._flag(text)
+        if self.type == "cpus":
+            cpus = parse_cpus(text)
+            return "all" if cpus is None else format_cpus(cpus)
+        if self.type == "text":
+            if "\n" in text or "\0" in text:
+                raise ValueError("a text is a single line")
+            return text
+        value = self.number(text)
+        if self.min and value < self.number(self.min):
+            raise ValueError(f"{text} is too small. The range is {self.min} to {self.max}")
+        if self.max and value > self.number(self.max):
+            raise ValueError(f"{text} is too large. The range is {self.min} to {self.max}")
+        if self.type == "duration":
+            return format_duration(value)
+        return format_size(value) if self.type == "size" else str(value)
+
+    def notation(self) -> str:
+        """What a value looks like, for a help text: ``20us to 1h``, ``one|other``, ``LIST``."""
+        if self.type in ("enum", "enums"):
+            return "|".join(self.values) + (",…" if self.type == "enums" else "")
+        if self.type == "flag":
+            return "yes|no"
+        if self.max == str(INT64_MAX):
+            return f"{self.min or 0} or more"
+        if self.min or self.max:
+            return f"{self.min or '…'} to {self.max or '…'}"
+        return {"cpus": "LIST", "text": "TEXT"}.get(self.type, self.type.upper())
+
+    def _enum(self, text: str) -> str:
+        if text not in self.values:
+            raise ValueError(f"'{text}' is not one of its values: {nearest(text, self.values)}")
+        return text
+
+    def _enums(self, text: str) -> list[str]:
+        found: list[str] = []
+        for word in text.split(","):
+            value = self._enum(word.strip())
+            if value in found:
+                raise ValueError(f"'{value}' is named twice")
+            found.append(value)
+        return found
+
+    @staticmethod
+    def _flag(text: str) -> str:
+        words = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "on": "yes", "off": "no"}
+        if text not in words:
+            raise ValueError(f"'{text}' is neither yes nor no")
+        return words[text]
+
+
+@dataclass(frozen=True)
+class RunOption(Option):
+    """An option of every run. ``applies`` has one or more of these words:
+
+    - ``step``: the key of a plan's step, and the command line for all steps
+    - ``plan``: a key of a plan's table ``[plan]``, and the command line
+    - ``file``: a key of a plan's step alone
+    - ``command``: the command line alone, because a plan must not decide on it
+    - ``host``: between host and agent, not offered to users
+
+    ``several``: the command line may repeat it. ``short``: its short name there.
+    """
+
+    applies: str = ""
+    several: bool = False
+    short: str = ""
+
+    def applies_to(self, word: str) -> bool:
+        """Whether ``applies`` has that word."""
+        return word in self.applies.split()
+
+
+def _text(name: str, notation: str, applies: str, help_: str, **more: bool | str) -> RunOption:
+    several, short = bool(more.get("several")), str(more.get("short", ""))
+    return RunOption(
+        name, "text", "", values=(notation,), help=help_, applies=applies, several=several,
+        short=short,
+    )  # fmt: skip
+
+
+def _flag(name: str, applies: str, help_: str) -> RunOption:
+    return RunOption(name, "flag", "no", help=help_, applies=applies)
+
+
+HOST_OPTIONS: Final = (
+    _text(
+        "target",
+        "TARGET",
+        "command",
+        "system under test: local (default), ssh://[USER@]HOST[:PORT], lab:BOARD or fake. Several "
+        "are measured in turn (A B, B A, …). Replaces the targets of a plan",
+        several=True,
+    ),
+    RunOption(
+        "budget",
+        "duration",
+        "",
+        help="max value allowed, which the verdict is about",
+        applies="step",
+    ),
+    _text(
+        "rate",
+        "RATE",
+        "step",
+        "how often the budget may be exceeded, such as 1/h (default: never)",
+    ),
+    _text(
+        "log-host",
+        "TARGET",
+        "step plan",
+        "another machine that raises the events and times the answers, for a measurement that "
+        "answers events. A board of the lab with lines=outside has its own",
+    ),
+    _text(
+        "log-line",
+        "LINE",
+        "step plan",
+        "lines of the log host that are wired to the board's --line, the output first",
+    ),
+    _text(
+        "log-set",
+        "NAME=VALUE",
+        "step plan",
+        "option of the log host itself, such as cpu=1, priority=90 or timeout=5ms",
+        several=True,
+    ),
+    RunOption(
+        "reconnect",
+        "duration",
+        "10m",
+        help="how long to keep retrying a lost connection to a board, where the agent keeps "
+        "measuring (0: stop at once)",
+        applies="command",
+    ),
+    _text("label", "TEXT", "plan", "name for the run, to find it by"),
+    RunOption("repeat", "integer", "1", "1", "10000", help="number of repetitions", applies="plan"),
+    _text("hours", "H", "plan", "total length of the plan's steps that have a share"),
+    _flag(
+        "thorough",
+        "command",
+        "take a long run's parameters, as 'evaluate --thorough' does, unless others are given",
+    ),
+    _text("share", "N", "file", "the step's part of the plan's hours"),
+    _flag(
+        "allow-load-cmd",
+        "command",
+        "consent to the programs that a plan runs as loads on targets outside the lab",
+    ),
+    _text(
+        "report",
+        "FILE",
+        "command",
+        "report to write. Its suffix selects the format: .html, .pdf, .md, .json, .xml (JUnit), "
+        ".tap (KTAP)",
+        several=True,
+        short="-o",
+    ),
+    _flag("json", "command", "print the results as JSON"),
+    _text("store", "URL", "command", "database of the store"),
+    _text("data", "FOLDER", "command", "folder that contains the folders of the runs"),
+)  # fmt: skip
+"""The options of a run that the host alone decides on. Those of the agent are in its description
+(docs/catalogue.md)."""

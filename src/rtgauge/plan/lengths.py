@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long steps last: by their options, or by their shares of a plan's hours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from rtgauge.catalogue import Catalogue, Measurement
+from rtgauge.errors import UsageError
+from rtgauge.plan.plan import Plan, PlannedStep
+from rtgauge.units import format_duration, parse_duration, parse_integer
+
+__all__ = ["HOURS_MAX", "SHARE_MAX", "ends_ns", "expected_ns", "is_positive", "lasts", "scaled"]
+
+HOURS_MAX: Final = 24.0 * 366
+SHARE_MAX: Final = 1e9
+_HOUR_MS: Final = 3_600_000
+
+
+def is_positive(value: object, limit: float) -> bool:
+    """Whether it is a number above 0, up to the limit."""
+    return type(value) in (int, float) and 0 < value <= limit  # type: ignore[operator]
+
+
+def scaled(plan: Plan, hours: float, catalogue: Catalogue) -> Plan:
+    """The plan with ``hours`` divided among its steps by their shares. Steps without a share keep
+    their length. Raises UsageError if no step has a share, or a step would be too short."""
+    total = sum(step.share or 0 for step in plan.steps)
+    if not total:
+        raise UsageError(
+            "no step of the plan has a share of its hours", "give steps a share, as in share = 1"
+        )
+    if not is_positive(hours, HOURS_MAX):
+        raise UsageError(f"a plan cannot last {hours:g} hours", "give a number such as 8 or 0.5")
+    steps = []
+    left = 0.0  # hours that rounding took from the steps before, in ms
+    for step in plan.steps:
+        if step.share is None:
+            steps.append(step)
+            continue
+        exact = hours * step.share / total * _HOUR_MS + left
+        milliseconds = _rounded(exact)
+        left = exact - milliseconds
+        length = format_duration(milliseconds * 10**6)
+        if milliseconds == 0:
+            raise UsageError(
+                f"{hours:g} hours leave no time for {step.measurement}",
+                "raise hours, or the step's share",
+            )
+        entry = catalogue.measurement(step.measurement)
+        lasting = {**step.parameters, "for": entry.normalise("for", length)}
+        steps.append(replace(step, parameters=MappingProxyType(lasting)))
+    return replace(plan, steps=tuple(steps), hours=hours)
+
+
+def _rounded(milliseconds: float) -> int:
+    """A length in whole seconds, a short one in whole milliseconds."""
+    unit = 1000 if milliseconds >= 10_000 else 1
+    return max(round(milliseconds / unit) * unit, 0)
+
+
+def lasts(entry: Measurement, parameters: Mapping[str, str]) -> bool:
+    """Whether a step with these parameters lasts for a time, instead of for its samples. Where it
+    has both, the time is a limit for slow machines."""
+
+    def value(name: str) -> str:
+        return parameters.get(name, entry.option(name).default) or "0"
+
+    if entry.has("samples") and parse_integer(value("samples")):
+        return False
+    return parse_duration(value("for")) > 0
+
+
+def ends_ns(step: PlannedStep, catalogue: Catalogue) -> tuple[int | None, int | None]:
+    """When a step's time is up, and when it has its samples if no period is missed. Each is None
+    where the options do not say."""
+    entry = catalogue.measurement(step.measurement)
+
+    def value(name: str) -> str:
+        if not entry.has(name):
+            return ""
+        return step.parameters.get(name, entry.option(name).default)
+
+    time_ns = parse_duration(value("for")) if value("for") else 0
+    samples = parse_integer(value("samples")) if value("samples") else 0
+    interval_ns = parse_duration(value("interval")) if samples and value("interval") else 0
+    return time_ns or None, samples * interval_ns or None
+
+
+def expected_ns(step: PlannedStep, catalogue: Catalogue) -> int | None:
+    """How long a step measures, by its options: until the earlier end, if it has two. None where
+    the options do not say."""
+    return min(filter(None, ends_ns(step, catalogue)), default=None)
