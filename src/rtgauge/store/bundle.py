@@ -3,9 +3,9 @@
 
 A bundle is a tar archive in the one form that this module writes: a manifest, then the files of
 the run by name, whole and uncompressed (samples are compressed already), every header a function of
-name and size. So a bundle's bytes depend on the run alone; a reader that compares each header with
-the one it expects needs no tar reader, and links, devices, foreign paths, sparse files or second
-listings cannot occur; what is unpacked is never larger than what was sent.
+name and size. So a bundle's bytes depend on the run alone. A reader that compares each header with
+the one it expects needs no tar reader. Links, devices, foreign paths, sparse files or second
+listings cannot occur, and what is unpacked is never larger than what was sent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FILES_LIMIT = 1 << 16
 MANIFEST_LIMIT = 1 << 24
 SIZE_LIMIT = 1 << 42
 RESERVE = 1 << 26
-"""So many bytes stay free on the disk of the store."""
+"""Number of bytes that stay free on the disk of the store."""
 
 BLOCK = 512
 CHUNK = 1 << 20
@@ -248,7 +248,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UsageError(f"{path} is no file", "name a file that `rtgauge export` wrote")
+        raise UsageError(f"{path} is not a file", "name a file that `rtgauge export` wrote")
     with open(descriptor, "rb", buffering=0) as file:
         yield file
 
@@ -278,8 +278,8 @@ def _check_room(runs: Path, bundle: Bundle) -> None:
     files = len(bundle.entries) * max(free.f_frsize, BLOCK)  # each ends inside of a block
     if bundle.size + files > room:
         raise StoreError(
-            f"run {bundle.run} needs {bundle.size / 2**20:.0f} MiB; "
-            f"{max(room, 0) / 2**20:.0f} MiB are free in {runs}",
+            f"run {bundle.run} needs {bundle.size / 2**20:.0f} MiB, but {runs} has only "
+            f"{max(room, 0) / 2**20:.0f} MiB of free space",
             "free some space there, or keep the runs elsewhere with --store",
         )
 
@@ -334,10 +334,10 @@ class _Reader:
         run, slash, rest = name.partition("/")
         digits = re.fullmatch(rb"([0-7]{11})\0", head[124:136])
         if not is_run_id(run) or not slash or rest != MANIFEST or digits is None:
-            self.refuse("it is no bundle of a run", "name a file that `rtgauge export` wrote")
+            self.refuse("it is not a bundle of a run", "name a file that `rtgauge export` wrote")
         size = int(digits[1], 8)
         if size > MANIFEST_LIMIT:
-            self.refuse(f"its manifest has {size} bytes; at most {MANIFEST_LIMIT} are read")
+            self.refuse(f"its manifest has {size} bytes, more than {MANIFEST_LIMIT}")
         self._expect(head, name, size)
         text = self._read(size)
         bundle = self._parse(text, run)
@@ -385,7 +385,7 @@ class _Reader:
         except (ValueError, RecursionError):
             self.refuse("its manifest is not JSON")
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            self.refuse("it is no bundle of a run", "name a file that `rtgauge export` wrote")
+            self.refuse("it is not a bundle of a run", "name a file that `rtgauge export` wrote")
         version = document.get("version")
         if type(version) is not int or version < 1:
             self.refuse("its manifest names no version")
@@ -412,7 +412,7 @@ class _Reader:
         if type(size) is not int or not 0 <= size <= SIZE_LIMIT:
             self.refuse(f"its manifest gives {name} an impossible size")
         if name.endswith((".json", ENVIRONMENT)) and size > JSON_LIMIT:
-            self.refuse(f"{name} has {size} bytes; at most {JSON_LIMIT} are read")
+            self.refuse(f"{name} has {size} bytes, more than {JSON_LIMIT}")
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
             self.refuse(f"its manifest gives {name} no SHA-256")
         return Entry(name, size, sha256)

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 TEMPORARY = ".tmp"
-"""The suffix of a file that is being written; what is left of one may be removed."""
+"""The suffix of a file that is being written. A file that was left behind may be removed."""
 
 # Surrogate halves, which Python decodes from bytes that are not UTF-8. No encoding can write them.
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -197,9 +197,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, document: dict[str, Any]) -> RunFolder:
-        """A new folder below ``runs`` with this ``run.json``; an id is given where it has none.
+        """A new folder below ``runs`` with this ``run.json``, which gets an id if it lacks one.
 
-        Nobody sees the folder before it is whole and locked.
+        The folder becomes visible when it is complete and locked.
         """
         document = {"format": FORMAT, "version": VERSION, "id": new_run_id(), **document}
         run_id = document["id"]
@@ -345,7 +345,7 @@ def recover(path: Path) -> dict[str, Any]:
 
 
 def _records(folder: Path) -> StepScan:
-    """What a sealed step tells besides its samples; nothing where that cannot be read."""
+    """The records of a sealed step, without its samples. Empty if they cannot be read."""
     try:
         return scan_stream(folder / RECORDS, sealed=True)
     except (StoreError, StreamError):
@@ -361,7 +361,7 @@ def _length_s(seal: Seal, records: StepScan) -> float:
 
 
 _WRITER_GONE = "the program that carried it out ended before it"
-_AGAIN = "start the run again; what was measured is kept"
+_AGAIN = "start the run again. The store keeps what was measured"
 
 
 def _interrupted(path: Path, document: dict[str, Any], left: list[int]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run's folder that was made elsewhere: whether it is what the readers of this store expect.
 
-Whoever packed a bundle may have put anything into it. Everything that the store, the statistics
+A bundle may contain anything. Everything that the store, the statistics
 and the reports rely on is looked at here, once, before the folder becomes a run of the store: the
 shapes of run.json and of the seals, that records, seals and Parquet files agree, and that all
 samples can be read, in bounded memory.
@@ -60,7 +60,7 @@ _NONE = type(None)
 KEPT_LIMIT = 1 << 27
 """Maximum bytes of a run's records that a reader keeps in memory: tables, settings, facts."""
 RUN_SENSORS_LIMIT = 1024
-"""Of all steps of a run; a stream has its own limit (docs/stream.md)."""
+"""Maximum of all steps of a run. Each stream has a limit of its own (docs/stream.md)."""
 _PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
 """Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
@@ -198,10 +198,10 @@ def _plain(document: object, name: str) -> None:
                 try:
                     value.encode("utf-8")
                 except UnicodeEncodeError as error:  # half of a surrogate pair
-                    raise _Wrong(f"its {name} holds text that is none") from error
+                    raise _Wrong(f"its {name} holds text that is not UTF-8") from error
             elif isinstance(value, float):
                 if not math.isfinite(value):
-                    raise _Wrong(f"its {name} holds a number that is none")
+                    raise _Wrong(f"its {name} holds a number that is not finite")
             elif isinstance(value, int) and not -_INT64 <= value < _INT64:
                 raise _Wrong(f"its {name} holds a number beyond 64 bits")
         level = below
@@ -419,7 +419,7 @@ def _counts(totals: SeriesTotals) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Of the samples of a series: the largest value, the earliest and the latest time."""
+    """The largest value of the samples of a series, their earliest and latest time."""
 
     largest: int
     due_ns: tuple[int, int]

@@ -2,8 +2,8 @@
 """Numbers that are gathered for as long as a step lasts, without memory that grows as long.
 
 A block of samples every 200 ms, or a missed period every millisecond, is little; over days it is
-not. What is gathered goes into a file without a name beside the stream as it comes to be much, and
-is fetched for one series at a time.
+not. What is gathered moves to a file without a name, next to the stream, as it becomes much. It is
+fetched for one series at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 __all__ = ["Numbers", "Spill"]
 
 CHUNK = 8192
-"""So many numbers of each kind stay in memory; the others go into the file, so many at a time."""
+"""Numbers of each kind that stay in memory, and that go into the file at a time."""
 
 
 class Spill:
@@ -54,7 +54,7 @@ class Spill:
         return at
 
     def fetch(self, at: int, into: memoryview) -> None:
-        """Read back what stands at ``at``."""
+        """Read back the bytes at ``at``."""
         while into:
             got = os.preadv(self._file, [into], at)
             if not got:
@@ -105,7 +105,7 @@ class Numbers:
         return found.reshape(-1, columns)
 
     def columns(self, number: int) -> NDArray[np.int64]:
-        """Likewise, but a row for each column: an array of its own to whoever searches in it.
+        """The same with a row for each column, in an array of its own that can be searched.
 
         ``number`` must be a power of two.
         """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ids of runs: UUIDs of version 7 (RFC 9562, section 5.7), which sort by the time they were made.
 
-Python 3.11 has none of its own.
+The uuid module of Python 3.11 lacks them.
 """
 
 from __future__ import annotations

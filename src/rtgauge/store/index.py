@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index over the folders of runs: a database that can be deleted and is made again from them.
+"""The index over the folders of runs: a database that can be deleted. The store rebuilds it.
 
 SQLite by default, PostgreSQL by its URL; the SQL is what both know. The table is changed by
 migrations only (``migrations/``, Alembic), which run when the index is opened.
@@ -29,7 +29,7 @@ from rtgauge.store.files import store_errors
 __all__ = ["MIGRATION", "Index", "Stamp"]
 
 MIGRATION = "0002"
-"""The newest migration; a test compares it with those in the folder."""
+"""The newest migration. A test compares it with those in the folder."""
 
 BUSY_S = 30
 
@@ -174,9 +174,9 @@ class Index:
         if self._file is None:
             remedy = "check the URL and the database"
         elif isinstance(error, sa.exc.OperationalError):
-            remedy = "check the folder, its space and its permissions; then try again"
+            remedy = "check the folder, its space and its permissions, and try again"
         else:
-            remedy = f"delete {self._file}: it is made again from the runs"
+            remedy = f"delete {self._file}: the store rebuilds it from the runs"
         return StoreError(f"cannot use the index {self._name}: {reason}", remedy)
 
     @contextmanager

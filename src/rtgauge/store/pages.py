@@ -22,10 +22,10 @@ from rtgauge.store.seal import COLUMNS
 __all__ = ["ROWS_PER_BYTE", "check_parquet"]
 
 PAGE_LIMIT = 1 << 24
-"""The most bytes that a page may become; those that are sealed become 1 MiB."""
+"""Maximum size of a decompressed page in bytes. Sealing writes pages of 1 MiB."""
 GROUP_ROWS_LIMIT = 1 << 22
 ROWS_PER_BYTE = 1 << 12
-"""A sealed sample takes a thousandth of a byte at the very least (all values alike)."""
+"""A sealed sample takes at least a thousandth of a byte (all values alike)."""
 FOOTER_LIMIT = 1 << 26
 HEADER_LIMIT = 1 << 12
 DEPTH_LIMIT = 12
@@ -63,7 +63,7 @@ def check_parquet(path: Path, rows: int) -> None:
             raise ValueError(f"Arrow cannot read it: {str(error).splitlines()[0]}") from error
         _check_schema(schema)
         if metadata.num_rows != rows or metadata.num_row_groups > groups:
-            raise ValueError(f"it has {metadata.num_rows} samples; {rows} were sealed")
+            raise ValueError(f"it has {metadata.num_rows} samples, but {rows} were sealed")
         total = 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -75,7 +75,7 @@ def check_parquet(path: Path, rows: int) -> None:
                     file.fileno(), group.column(column), group.num_rows, size - footer - 8
                 )
         if total != rows:
-            raise ValueError(f"its row groups have {total} rows; {rows} were sealed")
+            raise ValueError(f"its row groups have {total} rows, but {rows} were sealed")
 
 
 def _check_schema(schema: Any) -> None:

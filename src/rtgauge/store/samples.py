@@ -53,7 +53,7 @@ from rtgauge.stream import (
 __all__ = ["RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
 
 SMALL_ROWS = 1 << 16
-"""So few samples are read before other threads have begun."""
+"""Number of samples that one thread reads before others would have begun."""
 
 
 class StoredSeries:
@@ -65,7 +65,7 @@ class StoredSeries:
         self._totals = totals
         self.info: SeriesInfo = scan.info
         self.count: int = rows
-        """Number of samples kept; ``totals.count`` has those that were lost as well."""
+        """Number of samples kept. ``totals.count`` also counts those that were lost."""
 
     @cached_property
     def totals(self) -> SeriesTotals:
@@ -150,7 +150,7 @@ class StoredSeries:
                 yield batch[: max(self.count - rows + batch.num_rows, 0)]
         if rows != self.count and self._step.sealed:
             raise StoreError(
-                f"{path} has {rows} samples; {self.count} were sealed",
+                f"{path} has {rows} samples, but {self.count} were sealed",
                 "restore the run from a copy, or delete it",
             )
 
@@ -265,7 +265,7 @@ class StoredStep:
 
     @property
     def ambience(self) -> RecordsBeside[Ambience]:
-        """What went on beside the measurement."""
+        """Background activity during the measurement."""
         return RecordsBeside(self, self._scan, Ambience, RecordType.AMBIENCE)
 
     @property

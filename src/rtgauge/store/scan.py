@@ -61,7 +61,7 @@ CHUNK_ROWS = 1 << 20
 COUNTED = ("maximum", "missed", "lost", "wide", "withheld")
 """Events that may come by the million: they are kept as numbers, the others as they are."""
 TOLD_LIMIT = 1000
-"""So many events of each other kind are kept."""
+"""Maximum number of events kept of each other kind."""
 
 Int64s: TypeAlias = NDArray[np.int64]
 Values: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
@@ -95,7 +95,7 @@ class SeriesScan:
     withheld: int = 0
     """Samples that are in the histogram alone."""
     last_due_ns: int = 0
-    """Of the last sample, on its grid."""
+    """Due time of the last sample, on its grid."""
 
     def block_table(self) -> Int64s:
         """One row for each block: index, due_ns, count, position in the stream; position of its
@@ -260,7 +260,7 @@ def load_failure(events: Iterable[Event]) -> tuple[str, str] | None:
         return None
     return (
         f"the load {died.fields.get('load')!s} stopped working: {died.fields.get('message')!s}",
-        "what was measured was not measured under that load; run the step again",
+        "run the step again: the load was missing from part of it",
     )
 
 
@@ -282,7 +282,7 @@ def scan_stream(
     """Read a stream's file once. ``sink`` gets every record that was accepted.
 
     StoreError when the file cannot be read, StreamError when it is of a newer version; damage is
-    no error, but stands in ``end``.
+    reported in ``end``.
     """
     reader = StreamReader(sealed=sealed)
     scan = StepScan(Spill(path.parent))
@@ -352,7 +352,7 @@ def _stretches(file: int, blocks: Int64s, interval_ns: int) -> Int64s:
 
 
 def _cut(part: Int64s, first: int, last: int, interval_ns: int) -> Int64s:
-    """Of all samples in the stretches those from ``first`` to before ``last``."""
+    """The samples from ``first`` to before ``last`` of all in the stretches."""
     ends = np.cumsum(part[:, 2])
     begin = int(np.searchsorted(ends, first, side="right"))
     stop = int(np.searchsorted(ends, last, side="left"))

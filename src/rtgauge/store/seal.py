@@ -73,8 +73,8 @@ ZSTD_LEVEL = 1
 SMALL_ROWS = 1 << 17  # up to here all planes of a page share one block of zstd,
 SMALL_ZSTD_LEVEL = 16  # which only the higher levels cut where the planes meet
 PAGE_BYTES = 1 << 20
-# Of histograms that no samples make superfluous, how many are kept: all in the first ten minutes,
-# then one a minute.
+# Histograms that no samples make superfluous are all kept in the first ten minutes, then one a
+# minute.
 DETAIL_NS = 600 * 10**9
 SNAPSHOT_NS = 60 * 10**9
 _DAMAGED = "restore the run from a copy, or delete it"
@@ -292,7 +292,7 @@ def _compare(path: Path, stream: Path, series: SeriesScan) -> None:
             if not np.array_equal(group[name].to_numpy(), getattr(expected, name)):
                 raise StoreError(
                     f"{path} does not read back as it was written",
-                    "check the disk and the memory of this machine; the samples are still in "
+                    "check the disk and the memory of this machine. The samples are still in "
                     f"{stream}",
                 )
         rows += group.num_rows
@@ -324,9 +324,9 @@ _TIMED = (RecordType.CLOCK, RecordType.WORK, RecordType.AMBIENCE)
 
 def _kept(stream: Path, scan: StepScan, last: dict[int, int]) -> Iterator[tuple[int, int] | bytes]:
     """What of the stream goes into ``records.cbor``: from and to which byte, neighbours joined, or
-    a record in place of one. All records but samples; of a block with gaps these remain. Of the
-    histograms of a series whose samples are all kept only the last, which holds the others; of any
-    other series after ten minutes one a minute, and the last."""
+    a record in place of one. All records but samples remain, and the gaps of blocks. A series
+    whose samples are all kept has only its last histogram, which includes the others. Any other
+    series has one a minute after ten minutes, and the last."""
     whole = {number for number, series in scan.series.items() if _is_whole(series)}
     kept_ns = dict.fromkeys(scan.series, 0)
     start_ns = scan.header.start_ns if scan.header else 0
@@ -397,7 +397,7 @@ def _write_records(folder: Path, stream: Path, scan: StepScan, last: dict[int, i
         if not same:
             raise StoreError(
                 f"{temporary} does not read back as it was written",
-                f"check the disk and the memory of this machine; everything is still in {stream}",
+                f"check the disk and the memory of this machine. Everything is still in {stream}",
             )
         commit(temporary, path)
     except BaseException:

@@ -62,7 +62,7 @@ class Store:
 
         ``url``: a folder, or the URL of the index (``sqlite:///FILE``, ``postgresql://…``); by
         default ``$RTGAUGE_STORE``, else ``rtgauge`` in the user's folder for data. ``data``: where
-        the folders of the runs are kept (below ``runs/``); by default beside the SQLite file.
+        the folders of the runs are kept (below ``runs/``), by default next to the SQLite file.
         StoreError, UsageError.
         """
         address, data = _locate(url, data)
@@ -175,7 +175,7 @@ class Store:
         raise UsageError(f"there is no run '{prefix}'", remedy)
 
     def _synchronise(self, *, everything: bool = False) -> None:
-        """Put into the index what has changed in the folders, whoever changed it."""
+        """Put all changes of the folders into the index, those of other programs too."""
         there: dict[str, Stamp] = {}
         try:
             with os.scandir(self._runs) as entries:
