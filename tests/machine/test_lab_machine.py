@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -225,6 +226,32 @@ def test_a_machine_that_ended_well_leaves_nothing(machine: Start) -> None:
     assert process_ends(pid)
     assert not one.folder.exists()
     assert not consoles_folder().exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_process_that_takes_long_to_die_is_waited_for(
+    machine: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """close() returns at its limit, and no process is left behind unread."""
+    one = machine()
+    one.start()
+    pid = one.pid
+    assert pid is not None
+    wait = subprocess.Popen.wait
+
+    def late(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is not None:
+            raise subprocess.TimeoutExpired("qemu", timeout)
+        return wait(process)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", late)
+    one.close()
+    gc.collect()
+    for _ in range(600):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.05)
+    pytest.fail("the process is still there, or was never waited for")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -411,8 +412,11 @@ class Machine:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            try:
                 process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                # on a busy host a killed process can take longer; it is still waited for
+                threading.Thread(target=process.wait, daemon=True).start()
         if failed and not self.console:
             with contextlib.suppress(OSError, AttributeError):
                 self.console = str(self._keep_console())
