@@ -50,6 +50,7 @@ format: # Format Python and C in place
 bench: # Measure against cyclictest, jitterdebugger, hackbench (hours, on a quiet machine)
 	@tools/setup.sh --dev
 	@set -e; for program in $(BENCHES); do $(PYTHON_HERE) $$program; done
+	@$(PYTHON_HERE) bench/table.py
 
 # Damaged and hostile input by the million; FUZZ_OPTIONS="--seed 2 --from 5000000" for other parts.
 FUZZ_EXECUTIONS = 10000000

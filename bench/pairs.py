@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparing with a peer on a machine that is never quite quiet: pairs, ratios, results files.
 
-A measurement of ours and one of the peer's stand next to each other in time, as a pair, in the
+A measurement of ours and one of the peer's are next to each other in time, as a pair, in the
 order A B, B A, A B, …; so a slow change of the machine meets both alike, and the ratio within a
 pair cancels it. The median of the ratios is given with the distribution-free interval of order
 statistics. Used by the programs of ``make bench``::
@@ -121,7 +121,7 @@ def summarise(
     """One case of a results file: the ratios ours/peer, their median with its 95 % interval.
 
     ``held`` says whether the median is within what is required, null where nothing is.
-    ``details`` (parameters of the case, further figures) stand beside. Prints the result.
+    ``details`` (parameters of the case, further figures) are added to it. Prints the result.
     """
     interval = median_interval(pair.ratio for pair in pairs)
     held = None
@@ -199,7 +199,7 @@ def write_results(
     cases: Sequence[Mapping[str, object]],
     folder: Path = RESULTS,
 ) -> Path:
-    """Write ``<name>-<date>.json`` and return its path; a file of the same day is replaced.
+    """Write ``<name>.json`` and return its path. Replaces the result before.
 
     ``facts`` are what holds for all cases: the peer and its version, the unit, how it was called.
     """
@@ -214,7 +214,7 @@ def write_results(
         "cases": list(cases),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{date.date().isoformat()}.json"
+    path = folder / f"{name}.json"
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     fresh.replace(path)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/pairs.py: the order of the pairs, and the interval against enumeration of all outcomes."""
+"""bench/pairs.py: the order of the pairs, and the interval against enumeration of all outcomes.
+bench/table.py: the table of results."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from typing import Any
 
 import pytest
 
+BENCH = Path(__file__).parents[2] / "bench"
 
-def load_pairs() -> ModuleType:
-    path = Path(__file__).parents[2] / "bench" / "pairs.py"
-    spec = importlib.util.spec_from_file_location("bench_pairs", path)
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -25,7 +27,8 @@ def load_pairs() -> ModuleType:
     return module
 
 
-pairs: Any = load_pairs()
+pairs: Any = load("pairs")
+table: Any = load("table")
 
 
 def enumerated_coverage(count: int, k: int) -> float:
@@ -111,9 +114,10 @@ def test_what_is_required_is_compared_with_the_median(
 
 def test_results_name_the_machine_and_the_date(tmp_path: Path) -> None:
     case = pairs.summarise("case", [pairs.Pair(1.0, 2.0, True)] * 6, details={"size": 100})
-    path = pairs.write_results("some_bench", {"peer": "a peer 1.0"}, [case], tmp_path / "results")
+    for peer in ("a peer 0.9", "a peer 1.0"):  # the newest replaces the one before
+        path = pairs.write_results("some_bench", {"peer": peer}, [case], tmp_path / "results")
     document = json.loads(path.read_text())
-    assert path.name == f"some_bench-{document['date'][:10]}.json"
+    assert path.name == "some_bench.json"
     assert document["bench"] == "some_bench"
     assert document["peer"] == "a peer 1.0"
     assert document["cases"][0]["size"] == 100
@@ -121,3 +125,23 @@ def test_results_name_the_machine_and_the_date(tmp_path: Path) -> None:
     assert document["machine"]["cpus"] >= 1
     assert document["machine"]["kernel"]
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_row_of_the_table_counts_what_is_within_its_limit() -> None:
+    cases = [{"held": True}, {"held": False}, {"held": None}, {}]
+    document = {
+        "date": "2026-11-22T10:00:00+00:00", "peer": "a peer 1.0, another", "cases": cases,
+        "machine": {"load_average": [0.25, 1, 2]},
+    }  # fmt: skip
+    assert table.row("some", document) == (
+        "| [some](results/some.json) | 2026-11-22 | a peer 1.0 | 4 | 1 of 2 | 0.2 |\n"
+    )
+    assert "| 2 | no limit |" in table.row("some", {**document, "cases": cases[2:]})
+
+
+def test_the_table_in_the_page_is_that_of_the_results() -> None:
+    """Otherwise run bench/table.py."""
+    page = (BENCH / "README.md").read_text()
+    assert table.updated(page, table.table(BENCH / "results")) == page
+    with pytest.raises(ValueError, match="lacks"):
+        table.updated("a page", "")
