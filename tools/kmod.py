@@ -77,7 +77,7 @@ def main() -> int:
         return SKIPPED
     script = checkpatch()
     if script is None:
-        print(f"{len(built)} kernels; no checkpatch.pl on PATH (Debian's package linux-source)")
+        print(f"{len(built)} kernels. Without checkpatch.pl (Debian's package linux-source)")
         return 0
     sources = [name for name in tracked_files(ROOT) if re.fullmatch(r"kmod/[^/]+\.[ch]", name)]
     words = ["perl", str(script), "--strict", "--no-tree", "--terse"]

@@ -22,8 +22,8 @@ HEAD = """\
 
 
 def blocks(text: str) -> dict[str, str]:
-    """Name -> entry of a requirements file: the pinned version and its hashes. What stands before
-    the first one, which may say where packages come from, is left out."""
+    """Name -> entry of a requirements file: the pinned version and its hashes. The text
+    before the first one, which may name a package index, is left out."""
     entries = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]
     return {entry.partition("==")[0]: entry for entry in entries}
 

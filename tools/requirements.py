@@ -13,7 +13,7 @@ from typing import Final
 
 LOCK: Final = "tools/requirements.lock"
 SECTIONS: Final = ("run", "lab", "test", "dev")
-"""Of the lock file. All but the first are extras; each section adds to those before it."""
+"""Sections of the lock file. The first is not an extra. Each adds to those before it."""
 
 
 def requirements(project: Path, extras: list[str]) -> list[str]:

@@ -11,9 +11,8 @@
 #   tools/setup.sh --dev    and what `make check` needs
 #
 # Asks for nothing. Installs Debian packages only when something is missing, and then only as root
-# or where `sudo -n` works. What is already done is not done again; an interrupted set-up is taken
-# up where it stopped; of two at once, one waits. Progress goes to stderr, all else to
-# build/setup.log.
+# or where `sudo -n` works. Does nothing twice, and continues an interrupted set-up.
+# A second set-up at the same time waits. Progress goes to stderr, all else to build/setup.log.
 set -eu
 
 export LC_ALL=C
@@ -65,7 +64,7 @@ logged() {
 
 # --- Debian packages ---------------------------------------------------------------------------
 
-# The words that stand before a command that needs root; false if there is no way.
+# Sets as_root, the prefix of commands that need root. False if there is no way to be root.
 as_root=""
 can_install() {
 	command -v apt-get >/dev/null || return 1
@@ -133,7 +132,7 @@ debian_packages() {
 	install_packages $wanted || fail "something is missing that rtgauge needs to run" \
 		"install these packages (Debian's names) and start again: $wanted"
 	if ! python=$(find_python); then
-		# Ubuntu 22.04 has 3.10 as its own, and 3.11 beside it.
+		# Ubuntu 22.04 has 3.10 as its own, and 3.11 as well.
 		say "Debian packages: python3.11 python3.11-venv"
 		! can_install || apt_install python3.11 python3.11-venv >>"$log" 2>&1 </dev/null || true
 		python=$(find_python) ||
@@ -262,7 +261,7 @@ python_packages() {
 	echo "$wanted" >".venv/rtgauge-$level"
 }
 
-# The command of .venv that runs the sources as they stand here: a change takes effect at once.
+# The command of .venv that runs the sources of this checkout. A change takes effect at once.
 install_checkout() {
 	echo "$PWD/src" >"$(.venv/bin/python -c \
 		'import sysconfig; print(sysconfig.get_path("purelib"))')/rtgauge.pth"

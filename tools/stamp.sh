@@ -9,7 +9,7 @@ stamp_packages() {
 	{ pwd -P && cat pyproject.toml tools/requirements.lock tools/setup.sh; } | cksum
 }
 
-# What the agent was built from, besides.
+# And what the agent was built from.
 stamp_all() {
 	{ pwd -P && cat pyproject.toml tools/requirements.lock tools/setup.sh meson.build meson.options \
 		agent/meson.build src/rtgauge/__init__.py agent/*.[ch] \

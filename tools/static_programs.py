@@ -60,11 +60,11 @@ def zig() -> tuple[str, ...]:
 
 
 def shared_library(package: Path, version: str) -> Path | None:
-    """A link in the user's folder for caches to the sources that zig comes with; None if there can
-    be none.
+    """A link in the user's cache folder to the sources that zig comes with. None if the link
+    cannot be created.
 
     zig keeps the C libraries that it has compiled in that folder, but knows them by the names of
-    their sources, too: without the link each checkout, with its own .venv, would compile them anew.
+    their sources, too: without the link each checkout, with its own .venv, would compile them.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
     above = Path(base) if base.startswith("/") else Path.home() / ".cache"
@@ -150,7 +150,7 @@ def configure(wanted: Architecture) -> Path:
         BUILDS.mkdir(parents=True, exist_ok=True)
         described.write_text(text, encoding="utf-8")
         options = ["-Dstatic=true", "-Doptimization=s", "-Ddebug=false", "-Dwerror=true"]
-        # anew: meson's own --wipe would keep options of before
+        # meson's own --wipe would keep options of before
         shutil.rmtree(folder, ignore_errors=True)
         run("meson", "setup", "--cross-file", described, *options, folder)
     return folder

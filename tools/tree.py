@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold for the files of the repository, whatever is in them.
 
-Every source names its licence at its beginning; nothing names a folder of someone's machine or a
-host of a package index; text is clean; every C test is named by the agent's build.
+Every source begins with its licence. No file names a folder of one machine or the host of a package
+index. Text is clean. The agent's build names every C test.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FORBIDDEN: Final = tuple(
         (rb"/[r]oot/", "a folder of one machine"),
         (rb"/[h]ome/[a-z]", "a folder of one machine"),
         (rb"/[w]ork/[a-z]", "a folder of one machine"),
-        (rb"[i]ndex-url|--[i]ndex\b", "an index of packages: whoever installs chooses it"),
+        (rb"[i]ndex-url|--[i]ndex\b", "an index of packages: the user chooses it"),
         (rb"(?m)^(?:<{7} |>{7} |={7}$)", "a conflict that was not solved"),
     )
 )

@@ -145,7 +145,7 @@ def test_stages_run_side_by_side_unless_alone_and_after_what_they_need(
     """Stages a and b wait for each other, so they have to overlap."""
     meet = "test ! -e lock; touch {0}; while [ ! -e {1} ]; do sleep 0.01; done"
     stages = [
-        stage("touch lock; sleep 0.2; test ! -e x; rm lock", name="alone", alone=True),
+        stage("touch lock && sleep 0.2 && test ! -e x && rm lock", name="alone", alone=True),
         stage(meet.format("x", "y"), name="a"),
         stage(meet.format("y", "x"), name="b"),
         stage("test ! -e x; test ! -e y", name="alone too", alone=True),
@@ -224,7 +224,7 @@ def test_a_size_that_changes_by_more_than_2_percent_has_to_be_recorded() -> None
         (
             "a.txt",
             "pip install --in" + "dex-url https://host.example/\n",
-            "a.txt:1: names an index of packages: whoever installs chooses it",
+            "a.txt:1: names an index of packages: the user chooses it",
         ),
         ("a.txt", "<" * 7 + " HEAD\n", "a.txt:1: names a conflict"),
         (
