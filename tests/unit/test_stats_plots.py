@@ -58,7 +58,7 @@ def test_few_points_are_a_tail_and_both_ends_of_the_rest(points: int, tail: int)
     points = max(points, 4)
     tail = min(max(tail, 1), points - 3)
     assert len(curve.value) <= points
-    assert curve.value.tolist() >= [100]
+    assert curve.value[0] == 100
     assert curve.value[-tail - 1 :].tolist() == array[-tail - 1 :].tolist()
     assert curve.at_least[-1] == 1
 
@@ -139,3 +139,13 @@ def test_bins_of_a_histogram_are_those_of_its_values() -> None:
     assert one.low.tolist() == other.low.tolist()
     assert one.high.tolist() == other.high.tolist()
     assert one.count.tolist() == other.count.tolist()
+
+
+def test_pictures_have_400_bins_and_600_points_unless_told() -> None:
+    counts = Counts.from_arrays([np.unique(np.round(np.geomspace(1000, 1e9, 9000)).astype(int))])
+    plain, told = histogram_points(counts), histogram_points(counts, 400)
+    assert plain.low.tolist() == told.low.tolist() != histogram_points(counts, 401).low.tolist()
+    curve, asked = ccdf_points(counts), ccdf_points(counts, 600, 100)
+    assert curve.value.tolist() == asked.value.tolist()
+    for points, tail in ((599, 100), (602, 100), (600, 99), (600, 102)):
+        assert curve.value.tolist() != ccdf_points(counts, points, tail).value.tolist()

@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 
 from rtgauge.stats import (
     Counts,
+    CountsBuilder,
     ExcursionsBuilder,
     TimelineBuilder,
     bins_for,
+    bucket_of,
     ccdf_points,
     clustering,
     extremal_index,
     histogram_points,
 )
+from rtgauge.stats.timeline import _column_table, _Largest
 
 Array = NDArray[np.int64]
 
@@ -310,3 +313,64 @@ def test_timeline_says_when_large_values_come_in_groups(burst: int, clustered: b
         assert found.group == pytest.approx(burst, rel=0.3)
         assert found.lower < found.index
     assert clustering(np.arange(15), 3) is None
+
+
+# --- the largest samples ---------------------------------------------------------------------
+
+
+def kept_by_definition(times: list[int], values: list[int], limit: int) -> list[tuple[int, int]]:
+    """The largest, of equals the earliest, by time."""
+    order = sorted(range(len(values)), key=lambda at: (-values[at], times[at]))
+    return sorted((times[at], values[at]) for at in order[:limit])
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=300),
+    st.integers(1, 12),
+    st.integers(1, 30),
+    st.integers(1, 4),
+)
+def test_the_largest_samples_of_parts(
+    values: list[int], limit: int, chunk: int, number: int
+) -> None:
+    """Every sample above the mark is there, and none below it; without a mark, every sample."""
+    parts = [_Largest(limit) for _ in range(number)]
+    for start in range(0, len(values), chunk):
+        part = parts[start // chunk % number]
+        piece = np.array(values[start : start + chunk])
+        part.add(start + np.arange(len(piece)), piece)
+    for one in parts[1:]:
+        parts[0].merge(one)
+    parts[0].shrink()
+    found = sorted(zip(parts[0].times.tolist(), parts[0].values.tolist(), strict=True))
+    everything = list(enumerate(values))
+    mark = parts[0].above
+    if mark is None:
+        assert found == everything and len(found) <= limit
+        return
+    assert len(found) <= limit < len(values)
+    assert [one for one in found if one[1] > mark] == [one for one in everything if one[1] > mark]
+    assert all(value >= mark for _, value in found)
+    if number == 1:
+        assert found == kept_by_definition(list(range(len(values))), values, limit)
+        assert mark == sorted(values)[-limit - 1]
+
+
+def test_the_largest_of_many() -> None:
+    values = np.random.default_rng(3).integers(0, 10**6, 5000)
+    largest = _Largest(40)
+    for start in range(0, 5000, 13):
+        largest.add(np.arange(start, min(start + 13, 5000)), values[start : start + 13])
+        assert len(largest.values) <= 80
+    largest.shrink()
+    assert np.sort(largest.values).tolist() == np.sort(values)[-40:].tolist()
+    assert largest.above == np.sort(values)[-41]
+    before = largest.times
+    largest.shrink()
+    assert largest.times is before
+
+
+def test_columns_of_the_window_are_its_buckets() -> None:
+    values = np.arange(CountsBuilder.LOW, CountsBuilder.HIGH)
+    expected = bucket_of(values) - bucket_of(-(1 << 63))
+    assert np.array_equal(_column_table()[values], expected)

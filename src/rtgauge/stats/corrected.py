@@ -72,7 +72,7 @@ def values_at(
             continue
         part = sought[first:last]
         at = np.searchsorted(index, part)
-        there = index[np.minimum(at, len(index) - 1)] == part
+        there = index[at] == part
         values[first:last][there] = value[at[there]]
         known[first:last] |= there
     return values, known

@@ -106,6 +106,6 @@ def ccdf_points(counts: Counts, points: int = 600, exact_tail: int = 100) -> Ccd
         span = np.arcsinh(values[:body].astype(np.float64))
         by_value = np.searchsorted(span, np.linspace(span[0], span[-1], half))
         kept = np.concatenate((by_height, by_value, [0, body - 1], np.arange(body, len(values))))
-        kept = np.unique(np.minimum(kept, len(values) - 1))
+        kept = np.unique(kept)
         values, at_least = values[kept], at_least[kept]
     return Ccdf(values, at_least, at_least / max(counts.count, 1))

@@ -40,7 +40,6 @@ _FEW = 1 << 15
 _FIRST_BUCKET = int(bucket_of(-(1 << 63)))
 _COLUMNS = int(bucket_of((1 << 63) - 1)) - _FIRST_BUCKET + 1
 _MARGIN = 2 << SUB_BITS
-_INT64_MIN = -(1 << 63)
 
 
 def bins_for(count: int, most: int = BINS) -> int:
@@ -253,7 +252,7 @@ class TimelineBuilder:
         self._count: Int64 = np.zeros(number, np.int64)
         self._sum: Int64 = np.zeros(number, np.int64)
         self._min: Int64 = np.full(number, np.iinfo(np.int64).max)
-        self._max: Int64 = np.full(number, _INT64_MIN)
+        self._max: Int64 = np.full(number, np.iinfo(np.int64).min)
         self._histogram: Int64 = np.zeros((number, 0), np.int64)
         self._first_column = 0
         self._records: list[tuple[Int64, Int64]] = []
