@@ -23,6 +23,7 @@ from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import labels, model
 from rtgauge.report.results.cases import cases_of
 from rtgauge.report.results.points import negative_points, positive_points, prepared
+from rtgauge.text import plain
 
 
 def only(run: made.FakeRun) -> dict[str, Any]:
@@ -401,3 +402,149 @@ def test_steps_of_one_measurement_are_told_apart() -> None:
     assert f"<dd>{whole}" in re.sub(r"\s+", " ", page)
     cases = [group.name for group in cases_of(run).groups]
     assert len(set(cases)) == 6 and cases[3] == "step 4 timer: deadline, no load added"
+
+
+# --- what a run says -----------------------------------------------------------------------------
+
+
+def test_what_the_run_says_arrives() -> None:
+    words = {"study": "s", "label": "l", "target": "t", "boot_id": "b", "started": "now",
+             "state": "failed", "reason": "why", "remedy": "help", "repeat": 3, "duration_s": 7.5,
+             "plan": {"name": "p"}}  # fmt: skip
+    simple = made.simple()
+    simple.run.document.update(words)
+    found = only(simple.run)
+    assert {name: found[name] for name in words} == words
+    assert found["findings"] == made.FINDINGS
+    simple.run.document.update(dict.fromkeys(("boot_id", "reason", "remedy", "repeat", "plan")))
+    simple.run.document.update(findings=None, catalogue=None, state="of-tomorrow", environment=None)
+    found = only(simple.run)
+    texts = ("boot_id", "reason", "remedy", "repeat", "plan", "findings", "state")
+    assert [found[name] for name in texts] == ["", "", "", 0, {}, [], "failed"]
+    assert found["environment"] == {
+        "kernel": {}, "cpu": {}, "libc": "glibc 2.36", "realtime": "unknown", "settings": {}
+    }  # fmt: skip
+
+
+def test_verdicts_and_chapters_of_steps() -> None:
+    simple = made.simple()
+    catalogue = copy.deepcopy(made.CATALOGUE)
+    catalogue["measurements"][0]["chapter"] = "timers"
+    simple.run.document["catalogue"] = catalogue
+    simple.run.steps[0].verdicts = [stream.Verdict(0, "fair", "fail", "seen", "do")]
+    found = only(simple.run)
+    assert found["verdicts"] == [
+        {"step": 0, "measurement": "timer", "rule": "fair", "result": "fail", "evidence": "seen",
+         "remedy": "do", "series": None}
+    ]  # fmt: skip
+    assert [one["chapter"] for one in found["steps"]] == ["timers"]
+    simple.run.document["catalogue"] = {"measurements": [{"name": "timer"}, {"series": None}]}
+    assert only(simple.run)["steps"][0]["chapter"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "rate"),
+    [("latency", "due time", True), ("latency", "event", False), ("grid", "event", True)],
+)
+def test_only_what_sleeps_and_wakes_has_bounds_over_time(
+    name: str, source: str, rate: bool
+) -> None:
+    interval = made.MS if name == "grid" else 0
+    series = made.FakeSeries(
+        made.info(interval_ns=interval), np.arange(50), np.full(50, 9, np.int32),
+        due=np.arange(50) * made.MS,
+    )  # fmt: skip
+    run = made.run([made.step(0, [series], budget_ns=100)])
+    one = {"name": "timer", "series": [{"name": "latency"}, {"name": "x", "from": source}]}
+    run.document["catalogue"] = {"measurements": [{"name": "other"}, one]}
+    found = only(run)
+    assert (found["series"][0]["bound"]["rate_per_hour"] is not None) == rate
+    assert ("--samples" in found["verdicts"][0]["remedy"]) != rate
+
+
+def test_settings_that_did_not_take_effect_are_not_covered_up() -> None:
+    simple = made.simple()
+    refused = stream.Setting(0, "a", "1", "0", "0", "not permitted")
+    simple.run.steps[0].settings = [
+        refused,
+        stream.Setting(0, "a", "1", "0", "1", ""),
+        stream.Setting(0, "b", "2", "0", "2", ""),
+    ]
+    settings = only(simple.run)["environment"]["settings"]
+    assert settings["a"]["reason"] == "not permitted" and settings["a"]["effective"] == "0"
+    assert settings["b"] == {"asked": "2", "effective": "2", "before": "0", "reason": ""}
+    later = stream.Setting(0, "b", "2", "0", "1", "")  # without a reason
+    simple.run.steps[0].settings += [later]
+    assert only(simple.run)["environment"]["settings"]["b"]["effective"] == "1"
+
+
+def test_a_step_without_a_document_is_known_by_its_header() -> None:
+    simple = made.simple()
+    step = simple.run.steps[0]
+    step.document.update(measurement=None, load=None, parameters=None)
+    step.header = dataclasses.replace(made.header(0, "timer", "cpu"), disturb="cpu:1ms:1s")
+    found = only(simple.run)["steps"][0]
+    assert (found["measurement"], found["load"]["name"], found["load"]["disturb"]) == (
+        "timer", "cpu,disturb:cpu:1ms:1s", "cpu:1ms:1s"
+    )  # fmt: skip
+    assert found["asked"] == {} and found["parameters"]["cpu"] == "0-3"
+    step.document.update(load="idle", load_command="make", disturb="")
+    load = only(simple.run)["steps"][0]["load"]
+    assert (load["name"], load["command"], load["work_rate"]) == ("command", "make", None)
+    step.header = None
+    step.document.update(load=None, load_command=None, disturb="cpu:2ms:1s")
+    assert only(simple.run)["steps"][0]["load"]["name"] == "disturb:cpu:2ms:1s"
+
+
+def test_work_without_time_has_no_rate() -> None:
+    simple = made.simple()
+    simple.run.steps[0].work = [stream.Work(0, "cpu", "loops", 30, 5, 5)]
+    load = only(simple.run)["steps"][0]["load"]
+    assert load["loads"] == [{"name": "cpu", "unit": "loops", "work": 30, "work_rate": None}]
+    simple.run.steps[0].work += [stream.Work(1, "cpu", "loops", 10, 1, 3)]
+    assert only(simple.run)["steps"][0]["load"]["work_rate"] == 40 * 1e9 / 4
+
+
+def test_lost_samples_and_missed_events_in_a_verdict() -> None:
+    info = made.info(interval_ns=3600 * 10**9)
+    values = np.array([5000] * 398 + [200_000] * 2, np.int32)
+    lost = ((10, 7, 190_000), (20, 3, 150_000), (30, 4, -(2**63)), (40, 2, 150_001))
+    series = made.FakeSeries(info, np.arange(400), values, lost=lost)
+    (found,) = only(made.run([made.step(0, [series], budget_ns=150_000)]))["verdicts"]
+    # two samples and one of each run above; 3 within; of the other 11 nobody knows
+    evidence = plain(found["evidence"])
+    assert evidence.startswith("150 us exceeded 4 times in 405 samples")
+    assert "11 more of unknown value" in evidence
+    response = made.FakeSeries(
+        made.info(name="response"), np.array([0, 1, 5, 6]), np.full(4, 9, np.int32), gaps=((1, 3),)
+    )
+    for budget, text in (
+        (made.MS, "1 000 us exceeded 3 times in 7 events"),
+        (made.MS + 1, "1 000.001 us never exceeded in 4 events"),
+    ):
+        step = made.step(0, [response], budget_ns=budget)
+        (found,) = only(made.run([step]))["verdicts"]
+        evidence = plain(found["evidence"])
+        assert evidence.startswith(text)
+        assert ("3 more of unknown value" in evidence) == (budget > made.MS)
+        assert "; 3 events were not answered within 1 000 us" in evidence
+
+
+@pytest.mark.parametrize(("ambiguous", "event"), [(1, "1 event may"), (2, "2 events may")])
+@pytest.mark.parametrize(("longest", "text"), [(None, ""), (0, ""), (1, ", 0.001 us")])
+def test_the_doubt_of_ambiguous_answers(
+    ambiguous: int, event: str, longest: int | None, text: str
+) -> None:
+    info = made.info(interval_ns=3600 * 10**9, name="response")
+    series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))
+    if longest is not None:
+        buckets = np.array([[longest, 400]], np.int64)
+        series.histogram = stream.Histogram(
+            9, 0, 400, longest, longest, 400 * longest, 0, 0, 0, 7, buckets
+        )
+    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02)
+    column = (stream.records.Column("ambiguous", "count"),)
+    step.tables.append(stream.Table(0, "answers", column, ((ambiguous,),)))
+    (verdict,) = only(made.run([step]))["verdicts"]
+    assert f"the answers to {event} belong to other events" in plain(verdict["evidence"])
+    assert f"longer interval than the longest delay seen{text}, or" in plain(verdict["remedy"])

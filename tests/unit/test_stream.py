@@ -360,7 +360,7 @@ def event_with(value: bytes) -> bytes:
         (b"\x81" * 8 + b"\x00", "deeper than 8"),
         (b"\x19\x00", "ends inside an item"),
         (b"", "ends where an item should begin"),
-        (b"\x00\x00", "goes on after its map"),
+        (b"\x00\x00", "bytes follow the map"),
     ],
 )
 def test_bodies_outside_the_subset(value: bytes, reason: str) -> None:
