@@ -47,9 +47,6 @@ class Machine:
     kernel_arguments: tuple[str, ...]
     """What the kernel is always told: quick to boot, nothing that depends on the host."""
 
-    interrupt_source: str
-    """The module's event source that this machine has."""
-
     firmware: str = ""
     """QEMU's file of a firmware that starts sooner than its own, if it has that."""
 
@@ -82,7 +79,6 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
                 # a tenth of the boot, for random numbers that nothing here asks for
                 "initcall_blacklist=jent_mod_init",
             ),
-            interrupt_source="hpet",
             firmware="qboot.rom",
         ),
         "arm64": Machine(
@@ -97,7 +93,6 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
             cpu="cortex-a57",
             console="ttyS0",
             kernel_arguments=_ARGUMENTS,
-            interrupt_source="hrtimer",
             chip=Chip("pl061", "9030000.pl061", lines=8),
         ),
     }
