@@ -1006,7 +1006,7 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("mysql://x/y", "cannot be kept in 'mysql'"),
         ("nonsense://x", "cannot be kept in 'nonsense'"),
-        ("://", "no URL of a store"),
+        ("://", "not the URL of a store"),
         ("postgresql://u:secret@h/d", "needs a folder"),
         ("sqlite://", "needs a folder"),
     ],

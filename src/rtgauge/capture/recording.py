@@ -109,7 +109,7 @@ class Recording:
     lines: Callable[[str, str, Levels], Lines]
 
     def choose(self, name: str | None, option: str) -> str:
-        """The channel that an option names; UsageError where there is none."""
+        """The channel that an option names; UsageError if it is missing."""
         listed = ", ".join(self.channels[:20]) + (", …" if len(self.channels) > 20 else "")
         if name is None:
             raise UsageError(

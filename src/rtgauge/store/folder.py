@@ -273,7 +273,7 @@ class RunFolder:
     def seal(self, number: int) -> StreamEnd:
         """Move the samples of a finished step into Parquet; how its stream ended.
 
-        StoreError when there is no room, say: then the stream is still there as it was.
+        StoreError if that fails, such as without free space. The stream stays as it was then.
         """
         return seal_step(step_path(self.path, number), self.id, number).end
 

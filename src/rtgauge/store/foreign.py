@@ -181,7 +181,7 @@ def _load(path: Path) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
@@ -281,7 +281,7 @@ def _environment(environment: Mapping[str, Any]) -> None:
     for setting in (environment.get("settings") or {}).values():
         _shape(setting, _SETTING, "a setting", ("asked", "effective"))
         if not setting.keys() <= _SETTING.keys():
-            raise _Wrong("a setting holds what does not belong there")
+            raise _Wrong("a setting has an unknown key")
 
 
 def _steps(steps: list[Any], run: Path) -> None:
@@ -299,7 +299,7 @@ def _steps(steps: list[Any], run: Path) -> None:
         if any(value is not True and type(value) is not str for value in options):
             raise _Wrong("an option of a step is neither text nor true")
         if step["step"] in known:
-            raise _Wrong(f"step {step['step']} stands twice in {DOCUMENT}")
+            raise _Wrong(f"step {step['step']} occurs twice in {DOCUMENT}")
         known.add(step["step"])
     folders = {step_path(run, number).name for number in known}
     for folder in (run / "steps").iterdir() if (run / "steps").is_dir() else ():

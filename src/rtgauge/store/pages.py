@@ -48,7 +48,7 @@ def check_parquet(path: Path, rows: int) -> None:
         tail = os.pread(file.fileno(), 8, size - 8) if size >= 12 else b""
         footer = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or footer + 12 > size:
-            raise ValueError("it is no Parquet file, or cut")
+            raise ValueError("it is not a Parquet file, or it is cut")
         if footer > min(FOOTER_LIMIT, (1 << 20) + groups * (1 << 11)):
             raise ValueError(f"its footer has {footer} bytes")
         _check_footer(os.pread(file.fileno(), footer, size - 8 - footer))
@@ -168,7 +168,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         case 12:
             return _struct(data, at, depth + 1)
         case _:  # maps: no structure of the format has any
-            raise ValueError("it holds what the format has not")
+            raise ValueError("it contains a type that the format lacks")
 
 
 def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:

@@ -58,7 +58,7 @@ class Store:
 
     @classmethod
     def open(cls, url: str | None = None, data: Path | None = None) -> Store:
-        """Open the store, and make it where there is none.
+        """Open the store, and create it if it is missing.
 
         ``url``: a folder, or the URL of the index (``sqlite:///FILE``, ``postgresql://…``); by
         default ``$RTGAUGE_STORE``, else ``rtgauge`` in the user's folder for data. ``data``: where
@@ -217,7 +217,7 @@ def _locate(url: str | None, data: Path | None) -> tuple[sa.URL, Path]:
         address = sa.make_url(url)
     except sa.exc.ArgumentError as error:
         raise UsageError(
-            f"'{url}' is no URL of a store", "give a folder, sqlite:///FILE or postgresql://…"
+            f"'{url}' is not the URL of a store", "give a folder, sqlite:///FILE or postgresql://…"
         ) from error
     backend = address.get_backend_name()
     if backend == "sqlite" and address.database and address.database != ":memory:":
