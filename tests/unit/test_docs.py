@@ -41,12 +41,12 @@ def test_files_on_the_path_of_a_sample_say_their_step() -> None:
 
 def test_every_measurement_and_load_has_its_page() -> None:
     catalogue = (ROOT / "agent" / "catalogue.c").read_text()
-    names = re.findall(r"^\t&(\w+)_measurement,$", catalogue, re.MULTILINE)
+    names = re.findall(r"^\tROW\((\w+)\)", catalogue, re.MULTILINE)
     assert names
     pages = ROOT / "docs" / "measurements"
     for page in (f"{name.replace('_', '-')}.md" for name in names):
         assert (pages / page).exists()
         assert f"]({page})" in (pages / "README.md").read_text()
     loads = (ROOT / "docs" / "loads.md").read_text()
-    for name in re.findall(r"^\t&load_(\w+),$", catalogue, re.MULTILINE):
+    for name in re.findall(r"&load_([a-z]+)\w*,", catalogue):
         assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)
