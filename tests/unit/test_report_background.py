@@ -144,7 +144,7 @@ def test_in_the_results_model() -> None:
     model.validate(analysis.model)
     document = analysis.model["runs"][0]
     last = document["steps"][-1]
-    assert (last["role"], last["measurement"]) == ("ambience", "ambience")
+    assert (last["role"], last["measurement"]) == ("background", "background")
     assert last["step"] == len(run.steps)
     watched = [one for one in document["series"] if one["step"] == last["step"]]
     assert watched == document["series"][-len(watched) :]
@@ -161,7 +161,7 @@ def test_in_the_results_model() -> None:
     assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(analysis.model))
 
 
-def test_without_ambience_there_is_no_such_step() -> None:
+def test_without_background_activity_there_is_no_such_step() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
     document = analysis.model["runs"][0]
-    assert all(step["role"] != "ambience" for step in document["steps"])
+    assert all(step["role"] != "background" for step in document["steps"])

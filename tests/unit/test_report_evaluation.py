@@ -205,7 +205,7 @@ def test_the_terminal_has_a_line_or_two_for_a_step() -> None:
     assert re.search(r"median +spread +max", text)
 
 
-def test_other_formats_have_ratings_and_remarks() -> None:
+def test_other_formats_have_ratings_and_observations() -> None:
     document = _model(evaluation())
     text = markdown.render(document)
     assert "## Threads" in text and "### Step 3" in text
@@ -214,4 +214,4 @@ def test_other_formats_have_ratings_and_remarks() -> None:
     for one in (junit.render(document), ktap.render(document)):
         assert one.count("rating: ") == 1
         assert "rating: documentation 8 of 10, by the evaluator: complete" in one
-        assert "remark: Grows with threads" in one
+        assert "observation: Grows with threads" in one

@@ -104,7 +104,7 @@ def test_nothing_recorded_draws_nothing() -> None:
     assert list(found_in(step)) == ["Interrupts", "Stolen time"]
 
 
-def test_ambience_is_a_table_and_no_measurement() -> None:
+def test_background_activity_is_a_table_and_no_measurement() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
     before = {
         "html": html.render(analysis),
@@ -114,17 +114,17 @@ def test_ambience_is_a_table_and_no_measurement() -> None:
     cases = cases_of(analysis.model["runs"][0])
     run = analysis.model["runs"][0]
     number = len(run["steps"])
-    step = {**copy.deepcopy(run["steps"][0]), "step": number, "measurement": "ambience"}
-    run["steps"].append({**step, "role": "ambience", "budget": None, "stream": None})
+    step = {**copy.deepcopy(run["steps"][0]), "step": number, "measurement": "background"}
+    run["steps"].append({**step, "role": "background", "budget": None, "stream": None})
     one = copy.deepcopy(run["series"][0])
     for cpu in range(2):
         run["series"].append(
-            {**one, "step": number, "measurement": "ambience", "name": "frequency", "unit": "MHz",
+            {**one, "step": number, "measurement": "background", "name": "frequency", "unit": "MHz",
              "cpu": cpu, "min": 800 + cpu, "mean": 1600.5, "max": 3600}
         )  # fmt: skip
     model.validate(analysis.model)
     page = html.render(analysis)
-    assert "Frequency (MHz), CPU 1" in page and 'id="ambience"' in page
+    assert "Frequency (MHz), CPU 1" in page and 'id="background"' in page
     assert page.count('class="card"') == before["html"].count('class="card"')
     assert page.count("<figure") == before["html"].count("<figure")
     assert 'id="step-4"' not in page
