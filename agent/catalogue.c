@@ -80,32 +80,32 @@ extern const struct load load_irq;
 /* What published studies and projects had running (docs/loads.md, "Profiles"). */
 static const struct load doload = {
 	.name = "doload",
-	.summary = "sched, net, copy and walk, as the published timer study",
+	.summary = "sched, net, copy and walk, like the published timer study",
 	.mix = "sched:restart=5s:cycle=65s,net:cycle=65s,copy:cycle=65s,walk:cycle=65s",
 };
 
 static const struct load gpioirqbench = {
 	.name = "gpioirqbench",
-	.summary = "programs started beside sched, cache and a pause in turn",
+	.summary = "programs started all the time; sched, cache and a pause in turn",
 	.mix = "list,sched:cycle=90s:until=30s,cache:size=32MiB:cycle=90s:from=30s:until=60s",
 };
 
 static const struct load find = {
 	.name = "find",
-	.summary = "a walk from / on, as find /",
+	.summary = "a walk from /, like find /",
 	.mix = "walk",
 };
 
 static const struct load xeno_test = {
 	.name = "xeno-test",
-	.summary = "what Xenomai's load script dohell runs",
+	.summary = "the load of Xenomai's script dohell",
 	.mix = "net:burst=250ms:pause=15s,disk,sched:groups=1:restart=1s,"
 	       "copy:path=/proc/interrupts,walk:path=/proc,copy,walk:cross=yes",
 };
 
 static const struct load churn = {
 	.name = "churn",
-	.summary = "loads that are killed and started anew every 5 s",
+	.summary = "loads that are killed and restarted every 5 s",
 	.mix = "sched:restart=5s,memory:restart=5s,fork:restart=5s,list:restart=5s",
 };
 

@@ -114,11 +114,11 @@ extern const struct line_kind line_virtual;
 		  0,                                                                               \
 		  0,                                                                               \
 		  "as-is disabled pull-up pull-down",                                              \
-		  "of the input line" },                                                           \
+		  "bias of the input line" },                                                      \
 		{ "active-low", OPTION_FLAG, "no", 0, 0, NULL, "lines rest at the high voltage" }, \
 	{                                                                                          \
 		"debounce", OPTION_DURATION, "0", 0, 1000000000, NULL,                             \
-			"the input is to be steady for so long; 0: no debouncing"                  \
+			"time for which the input has to be stable; 0: no debouncing"              \
 	}
 
 /* The options above. */

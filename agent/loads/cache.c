@@ -20,7 +20,7 @@
 
 static const struct option_info cache_options[] = {
 	{ "size", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
-	  "of the memory; 0: four times the last cache, 32MiB at least, half of what is free at most" },
+	  "size of the memory; 0: four times the last cache, at least 32MiB, at most half of the free memory" },
 	START_PER_CPU("1"),
 	{ 0 },
 };

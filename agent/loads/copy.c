@@ -15,7 +15,7 @@
 #define ALIGNMENT 4096UL /* as a page: the kernel copies faster */
 
 static const struct option_info copy_options[] = {
-	{ "path", OPTION_TEXT, "/dev/zero", 0, 0, NULL, "what is read, again and again" },
+	{ "path", OPTION_TEXT, "/dev/zero", 0, 0, NULL, "file that is read repeatedly" },
 	{ "size", OPTION_SIZE, "64KiB", 1, 16 << 20, NULL, "bytes in a copy" },
 	START_PER_CPU("1"),
 	{ 0 },

@@ -18,9 +18,10 @@
 #define BLOCK_SIZE (64 * 1024)
 
 static const struct option_info disk_options[] = {
-	{ "path", OPTION_TEXT, "/var/tmp", 0, 0, NULL, "a folder on the disk" },
-	{ "size", OPTION_SIZE, "100MiB", BLOCK_SIZE, 1LL << 50, NULL, "of the file" },
-	{ "sync", OPTION_SIZE, "4MiB", BLOCK_SIZE, 1LL << 50, NULL, "written between two fsync" },
+	{ "path", OPTION_TEXT, "/var/tmp", 0, 0, NULL, "folder on the disk" },
+	{ "size", OPTION_SIZE, "100MiB", BLOCK_SIZE, 1LL << 50, NULL, "size of the file" },
+	{ "sync", OPTION_SIZE, "4MiB", BLOCK_SIZE, 1LL << 50, NULL,
+	  "bytes written between two fsync()" },
 	{ 0 },
 };
 
@@ -105,7 +106,7 @@ static int disk_run(struct load_worker *worker, const struct option_set *options
 
 const struct load load_disk = {
 	.name = "disk",
-	.summary = "a file written and forced onto the disk",
+	.summary = "a file written and synced to the disk",
 	.unit = "KiB",
 	.options = disk_options,
 	.run = disk_run,

@@ -13,7 +13,8 @@
 #define NOT_STARTED 127 /* as a shell says it */
 
 static const struct option_info list_options[] = {
-	{ "program", OPTION_TEXT, "", 0, 0, NULL, "to be started; none: the agent's own version" },
+	{ "program", OPTION_TEXT, "", 0, 0, NULL,
+	  "the program; empty: the agent's 'version' command" },
 	{ 0 },
 };
 
@@ -60,7 +61,7 @@ static int list_run(struct load_worker *worker, const struct option_set *options
 
 const struct load load_list = {
 	.name = "list",
-	.summary = "a small program started again and again, as a shell's loop around ls",
+	.summary = "a small program started repeatedly, like a shell's loop around ls",
 	.unit = "programs",
 	.options = list_options,
 	.run = list_run,

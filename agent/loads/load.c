@@ -84,12 +84,12 @@ struct load_set {
 
 const struct option_info load_options[] = {
 	{ "restart", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
-	  "kill and start it anew so often; 0: never" },
+	  "interval at which the load is killed and restarted; 0: never" },
 	{ "cycle", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
-	  "begin anew so often, with from and until; 0: no cycle" },
-	{ "from", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL, "start in each cycle" },
+	  "length of a cycle, for from and until; 0: no cycle" },
+	{ "from", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL, "start time in each cycle" },
 	{ "until", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
-	  "end in each cycle; 0: with the cycle" },
+	  "end time in each cycle; 0: end of the cycle" },
 	{ 0 },
 };
 

@@ -10,7 +10,7 @@
 #include "loads/start.h"
 
 static const struct option_info memory_options[] = {
-	{ "size", OPTION_SIZE, "16MiB", 64 << 10, 1LL << 40, NULL, "of each process, at most" },
+	{ "size", OPTION_SIZE, "16MiB", 64 << 10, 1LL << 40, NULL, "maximum size per process" },
 	START_PER_CPU("1"),
 	{ 0 },
 };
@@ -42,7 +42,7 @@ static int memory_run(struct load_worker *worker, const struct option_set *optio
 
 const struct load load_memory = {
 	.name = "memory",
-	.summary = "memory asked for, touched and given back",
+	.summary = "memory allocated, touched and freed",
 	.unit = "pages",
 	.options = memory_options,
 	.run = memory_run,

@@ -24,9 +24,10 @@
 static const struct option_info net_options[] = {
 	{ "burst", OPTION_DURATION, "3s", NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, NULL,
 	  "time of sending" },
-	{ "pause", OPTION_DURATION, "7s", 0, 3600 * NSEC_PER_SEC, NULL, "between two bursts" },
+	{ "pause", OPTION_DURATION, "7s", 0, 3600 * NSEC_PER_SEC, NULL,
+	  "pause between two bursts" },
 	{ "peer", OPTION_TEXT, "", 0, 0, NULL,
-	  "ADDRESS/PORT (IPv4) that takes all and discards it; none: loopback" },
+	  "ADDRESS/PORT (IPv4) of a service that discards everything; empty: loopback" },
 	{ 0 },
 };
 
@@ -187,7 +188,7 @@ static int net_run(struct load_worker *worker, const struct option_set *options,
 
 const struct load load_net = {
 	.name = "net",
-	.summary = "TCP in bursts, to a peer; over loopback it raises no device interrupts",
+	.summary = "TCP in bursts to a peer (over loopback without device interrupts)",
 	.unit = "KiB",
 	.options = net_options,
 	.run = net_run,

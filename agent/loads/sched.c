@@ -23,8 +23,8 @@ static const struct option_info sched_options[] = {
 	  "groups of senders and receivers" },
 	{ "fds", OPTION_INTEGER, "20", 1, 1000, NULL, "senders, and receivers, in each group" },
 	{ "size", OPTION_SIZE, "100", 1, 65536, NULL, "bytes in a message" },
-	{ "transport", OPTION_ENUM, "socket", 0, 0, "socket pipe", "what carries the messages" },
-	{ "kind", OPTION_ENUM, "process", 0, 0, "process thread", "what sends and receives" },
+	{ "transport", OPTION_ENUM, "socket", 0, 0, "socket pipe", "transport of the messages" },
+	{ "kind", OPTION_ENUM, "process", 0, 0, "process thread", "processes or threads" },
 	{ 0 },
 };
 
@@ -260,7 +260,7 @@ static int sched_run(struct load_worker *worker, const struct option_set *option
 
 const struct load load_sched = {
 	.name = "sched",
-	.summary = "groups of senders and receivers, as hackbench",
+	.summary = "groups of senders and receivers, like hackbench",
 	.unit = "messages",
 	.options = sched_options,
 	.run = sched_run,

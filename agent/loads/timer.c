@@ -12,7 +12,7 @@
 
 static const struct option_info timer_options[] = {
 	{ "interval", OPTION_DURATION, "200us", NSEC_PER_USEC, NSEC_PER_SEC, NULL,
-	  "that a process sleeps" },
+	  "sleep of each process" },
 	START_PER_CPU("10"),
 	{ 0 },
 };

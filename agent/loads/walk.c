@@ -14,8 +14,8 @@
 #include "loads/load.h"
 
 static const struct option_info walk_options[] = {
-	{ "path", OPTION_TEXT, "/", 0, 0, NULL, "where the tree begins" },
-	{ "cross", OPTION_FLAG, "no", 0, 0, NULL, "into other file systems too, /proc and /sys" },
+	{ "path", OPTION_TEXT, "/", 0, 0, NULL, "top of the tree" },
+	{ "cross", OPTION_FLAG, "no", 0, 0, NULL, "also enter other file systems, /proc and /sys" },
 	{ 0 },
 };
 
@@ -90,7 +90,7 @@ static int walk_run(struct load_worker *worker, const struct option_set *options
 
 const struct load load_walk = {
 	.name = "walk",
-	.summary = "a tree of files listed with metadata, as ls -lR",
+	.summary = "a tree of files listed with metadata, like ls -lR",
 	.unit = "entries",
 	.options = walk_options,
 	.run = walk_run,

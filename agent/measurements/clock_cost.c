@@ -17,8 +17,7 @@
 #define CLOCK_COST_REST_NS NSEC_PER_MSEC
 
 static const struct option_info clock_cost_options[] = {
-	{ "for", OPTION_DURATION, "0", 0, 0, NULL,
-	  "how long at most; 0: until the samples are there" },
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "time limit; 0: none" },
 	{ "samples", OPTION_INTEGER, "20000", 1000, 1000000, NULL,
 	  "pairs of readings of each clock" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on" },
@@ -27,13 +26,13 @@ static const struct option_info clock_cost_options[] = {
 };
 
 static const struct measurement_series clock_cost_series[] = {
-	{ "cost", "ns", "time between two readings of a clock, one right after the other",
-	  "a reading", "the next reading", NULL },
+	{ "cost", "ns", "time between two consecutive readings of a clock", "a reading",
+	  "the next reading", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry clock_cost_tables[] = {
-	{ "clocks", "mean cost of a reading from batches, and the smallest step seen" },
+	{ "clocks", "mean cost of a reading from batches, and the smallest step observed" },
 	{ NULL, NULL },
 };
 
@@ -234,7 +233,7 @@ static int clock_cost_finish(struct step *step)
 const struct measurement clock_cost_measurement = {
 	.name = "clock-cost",
 	.code = "CAL-P-TRC",
-	.summary = "what a time stamp costs, and in what steps each clock counts",
+	.summary = "cost of a time stamp, and the resolution of each clock",
 	.role = "calibration",
 	.chapter = CHAPTER_CALIBRATION,
 	.options = clock_cost_options,

@@ -128,7 +128,7 @@ static int condvar_setup(struct step *step)
 
 const struct measurement condvar_measurement = {
 	.name = "condvar",
-	.summary = "waking a thread through a condition variable, and whom",
+	.summary = "time to wake a thread through a condition variable, and which thread wakes",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

@@ -33,7 +33,7 @@ static const char *const migration_stages[] = { "system call",
 						NULL };
 
 static const struct measurement_series migration_series[] = {
-	{ "migrate", "ns", "time in which a thread moves itself to another CPU",
+	{ "migrate", "ns", "time in which a thread moves to another CPU",
 	  "before sched_setaffinity(), on the one CPU", "after it, on the other",
 	  migration_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -138,7 +138,7 @@ static int migration_finish(struct step *step)
 
 const struct measurement cpu_migration_measurement = {
 	.name = "cpu-migration",
-	.summary = "time in which a thread moves itself to another CPU",
+	.summary = "time in which a thread moves to another CPU",
 	.chapter = CHAPTER_KERNEL,
 	.options = migration_options,
 	.series = migration_series,

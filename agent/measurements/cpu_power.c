@@ -120,26 +120,26 @@ static const struct option_info cpu_power_options[] = {
 };
 
 static const struct measurement_series cpu_power_series[] = {
-	{ "cached", "ns", "a pass over code or an array that is in the first-level cache",
+	{ "cached", "ns", "a pass over code or an array in the first-level cache",
 	  "before the pass", "after it", NULL },
-	{ "outer", "ns", "a second pass over code that is larger than that", "before the pass",
-	  "after it", NULL },
+	{ "outer", "ns", "a second pass over code that is larger than that cache",
+	  "before the pass", "after it", NULL },
 	{ "uncached", "ns", "a pass after a walk that evicted the caches", "before the pass",
 	  "after it", NULL },
-	{ "first", "ns", "such a pass, by page faults: nothing is mapped yet", "before the pass",
-	  "after it", NULL },
+	{ "first", "ns", "such a pass with page faults, as nothing is mapped yet",
+	  "before the pass", "after it", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry cpu_power_tables[] = {
 	{ "passes", "median time of a pass, by where its code or data lies" },
-	{ "effect", "how much longer a pass takes uncached than cached" },
-	{ "caches", "the sizes that were taken for the caches, and of the walk that evicts them" },
+	{ "effect", "ratio of an uncached pass to a cached one" },
+	{ "caches", "the assumed sizes of the caches, and the size of the walk that evicts them" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry cpu_power_verdicts[] = {
-	{ POWER_ALL_CODE, "skipped where no code can be made and run" },
+	{ POWER_ALL_CODE, "skipped where code cannot be generated and run" },
 	{ POWER_EVICTED, "skipped where the last level is too large for the memory or the time" },
 	{ NULL, NULL },
 };
@@ -596,7 +596,7 @@ static void cpu_power_cleanup(struct step *step)
 const struct measurement cpu_power_measurement = {
 	.name = "cpu-power",
 	.code = "CAL-P-CPU",
-	.summary = "what caches are worth on this CPU",
+	.summary = "effect of the caches on this CPU",
 	.chapter = CHAPTER_CALIBRATION,
 	.options = cpu_power_options,
 	.series = cpu_power_series,

@@ -45,7 +45,7 @@ struct wakeup_state {
 static const struct option_info wakeup_options[] = {
 	CPUPAIR_OPTIONS,
 	{ "pause", OPTION_DURATION, "100us", 20 * NSEC_PER_USEC, NSEC_PER_SEC, NULL,
-	  "how long the sleeper sleeps at least before it is woken" },
+	  "minimum sleep before a wake-up" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -55,13 +55,13 @@ static const char *const wakeup_stages[] = {
 };
 
 static const struct measurement_series wakeup_series[] = {
-	{ "wake", "ns", "time until a thread runs that another CPU wakes",
-	  "before FUTEX_WAKE, on the one CPU", "after FUTEX_WAIT, on the other", wakeup_stages },
+	{ "wake", "ns", "time to wake a thread on another CPU", "before FUTEX_WAKE, on the one CPU",
+	  "after FUTEX_WAIT, on the other", wakeup_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry wakeup_tables[] = {
-	{ "pairs", "wake-ups of each pair, and rings that came before the sleeper slept" },
+	{ "pairs", "wake-ups of each pair, and wake-ups before the thread slept" },
 	{ NULL, NULL },
 };
 
@@ -263,7 +263,7 @@ static int wakeup_finish(struct step *step)
 
 const struct measurement cpu_wakeup_measurement = {
 	.name = "cpu-wakeup",
-	.summary = "time until a thread runs that another CPU wakes",
+	.summary = "time to wake a thread on another CPU",
 	.chapter = CHAPTER_KERNEL,
 	.options = wakeup_options,
 	.series = wakeup_series,

@@ -83,7 +83,7 @@ static int eventfd_setup(struct step *step)
 
 const struct measurement eventfd_measurement = {
 	.name = "eventfd",
-	.summary = "waking a thread through an event descriptor",
+	.summary = "time to wake a thread through an eventfd",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

@@ -84,7 +84,7 @@ static void futex_judge(struct handover *h)
 static const struct option_info futex_options[] = {
 	HANDOVER_OPTIONS,
 	{ "scope", OPTION_ENUMS, "private,shared", 0, 0, "private shared",
-	  "of one process, or as several processes share one" },
+	  "private to a process, or shared by processes" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -125,7 +125,7 @@ static int futex_setup(struct step *step)
 
 const struct measurement futex_measurement = {
 	.name = "futex",
-	.summary = "waking a thread through a futex, and whom",
+	.summary = "time to wake a thread through a futex, and which thread wakes",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = futex_options,

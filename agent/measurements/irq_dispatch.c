@@ -22,9 +22,8 @@ static const char *const irq_dispatch_stages[] = { "return from the interrupt", 
 
 static const struct option_info irq_dispatch_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
-	  "how long; 0: until the samples are there, or it is stopped" },
-	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "samples of each CPU; 0: until the time is up" },
+	  "duration; 0: until all samples are taken, or until stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "samples per CPU; 0: no limit" },
 	{ "interval", OPTION_DURATION, "1ms", 100000, 3600000000000, NULL,
 	  "time from one interrupt to the next" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
@@ -35,15 +34,15 @@ static const struct option_info irq_dispatch_options[] = {
 };
 
 static const struct measurement_series irq_dispatch_series[] = {
-	{ "dispatch", "ns", "from the end of a handler until the interrupted thread goes on",
-	  "the handler reads the clock, last thing", "the thread reads the clock again",
+	{ "dispatch", "ns", "time from the end of a handler until the interrupted thread continues",
+	  "last act of the handler, a reading of the clock", "the thread reads the clock again",
 	  irq_dispatch_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry irq_dispatch_tables[] = {
 	{ "resolution",
-	  "one turn of the thread's loop, at its quickest: samples are true to that" },
+	  "shortest turn of the thread's loop, which is the resolution of the samples" },
 	{ NULL, NULL },
 };
 
@@ -217,7 +216,7 @@ static void irq_dispatch_cleanup(struct step *step)
 const struct measurement irq_dispatch_measurement = {
 	.name = "irq-dispatch",
 	.code = "IRQ-P-DLT",
-	.summary = "from the end of a handler until the interrupted thread goes on",
+	.summary = "time from the end of a handler until the interrupted thread continues",
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_dispatch_contexts,
 	.options = irq_dispatch_options,

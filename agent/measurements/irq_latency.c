@@ -15,9 +15,8 @@ static const char *const irq_latency_stages[] = { "interrupt", "handler", NULL }
 
 static const struct option_info irq_latency_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
-	  "how long; 0: until the samples are there, or it is stopped" },
-	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "interrupts of each CPU; 0: until the time is up" },
+	  "duration; 0: until all samples are taken, or until stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "interrupts per CPU; 0: no limit" },
 	{ "interval", OPTION_DURATION, "1ms", 20000, 3600000000000, NULL,
 	  "time from one interrupt to the next" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
@@ -26,11 +25,11 @@ static const struct option_info irq_latency_options[] = {
 };
 
 static const struct measurement_series irq_latency_series[] = {
-	{ "handler", "ns", "from the interrupt line raised until the handler runs",
-	  "the source raises the line", "the handler reads the clock, first thing",
-	  irq_latency_stages },
-	{ "acknowledged", "ns", "until the handler has acknowledged the device",
-	  "the source raises the line", "the handler reads the clock, last thing",
+	{ "handler", "ns", "time from the interrupt request until the handler runs",
+	  "the source raises the interrupt line",
+	  "first act of the handler, a reading of the clock", irq_latency_stages },
+	{ "acknowledged", "ns", "time until the handler has acknowledged the device",
+	  "the source raises the interrupt line", "last act of the handler, a reading of the clock",
 	  irq_latency_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -92,7 +91,7 @@ static void irq_latency_collect(struct step *step)
 const struct measurement irq_latency_measurement = {
 	.name = "irq-latency",
 	.code = "IRQ-P-LAT",
-	.summary = "from an interrupt line raised until its handler runs",
+	.summary = "time from the interrupt request until its handler runs",
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_latency_contexts,
 	.options = irq_latency_options,

@@ -24,11 +24,11 @@ static const char *const irq_sustained_contexts[] = { "irq", NULL };
 
 static const struct option_info irq_sustained_options[] = {
 	{ "interrupts", OPTION_INTEGER, "1000000", 1000, 1000000000, NULL,
-	  "of the longest phase: 1000, 1000000 and 1000000000 are searched, up to this" },
+	  "interrupts of the longest phase; the phases have 1000, 1000000 and 1000000000, up to this" },
 	{ "from", OPTION_DURATION, "100us", 1000, 100000000, NULL,
-	  "period at which the search begins" },
+	  "period where the search begins" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,
-	  "CPU that takes the interrupts: the first of these" },
+	  "CPU that takes the interrupts: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL,
 	  "SCHED_FIFO priority of the thread that waits for the result; 0: SCHED_OTHER" },
 	INTERRUPT_OPTIONS,
@@ -42,12 +42,12 @@ static const struct measurement_series irq_sustained_series[] = {
 static const struct measurement_entry irq_sustained_tables[] = {
 	{ "sustained",
 	  "every period tried, in order: interrupts generated, and how many were lost" },
-	{ "shortest", "by phase, the shortest period at which none was lost" },
+	{ "shortest", "for each phase, the shortest period without a lost interrupt" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry irq_sustained_verdicts[] = {
-	{ IRQ_SUSTAINED_FOUND, "the search comes to an end, in each phase" },
+	{ IRQ_SUSTAINED_FOUND, "the search ends in each phase" },
 	{ NULL, NULL },
 };
 
@@ -231,7 +231,7 @@ static void irq_sustained_cleanup(struct step *step)
 const struct measurement irq_sustained_measurement = {
 	.name = "irq-sustained",
 	.code = "IRQ-S-SUS",
-	.summary = "shortest interrupt period at which none is lost",
+	.summary = "shortest interrupt period without a lost interrupt",
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_sustained_contexts,
 	.options = irq_sustained_options,

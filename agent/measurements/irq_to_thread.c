@@ -17,9 +17,8 @@ static const char *const irq_to_thread_handler_stages[] = { "handler", "wake-up"
 
 static const struct option_info irq_to_thread_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
-	  "how long; 0: until the samples are there, or it is stopped" },
-	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "interrupts of each CPU; 0: until the time is up" },
+	  "duration; 0: until all samples are taken, or until stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "interrupts per CPU; 0: no limit" },
 	{ "interval", OPTION_DURATION, "1ms", 50000, 3600000000000, NULL,
 	  "time from one interrupt to the next" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
@@ -30,11 +29,11 @@ static const struct option_info irq_to_thread_options[] = {
 };
 
 static const struct measurement_series irq_to_thread_series[] = {
-	{ "wake-to-thread", "ns", "from just before the wake-up until the thread runs",
+	{ "wake-to-thread", "ns", "time from just before the wake-up until the thread runs",
 	  "the handler reads the clock, before it wakes the thread",
 	  "the thread reads the clock after its ioctl() has returned", irq_to_thread_wake_stages },
-	{ "handler-to-thread", "ns", "from the beginning of the handler until the thread runs",
-	  "the handler reads the clock, first thing",
+	{ "handler-to-thread", "ns", "time from the start of the handler until the thread runs",
+	  "first act of the handler, a reading of the clock",
 	  "the thread reads the clock after its ioctl() has returned",
 	  irq_to_thread_handler_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -146,7 +145,7 @@ static int irq_to_thread_finish(struct step *step)
 const struct measurement irq_to_thread_measurement = {
 	.name = "irq-to-thread",
 	.code = "IRQ-P-TLT",
-	.summary = "from an interrupt's handler until the thread that it wakes runs",
+	.summary = "time from an interrupt handler until the thread that it wakes runs",
 	.chapter = CHAPTER_INTERRUPTS,
 	.options = irq_to_thread_options,
 	.series = irq_to_thread_series,

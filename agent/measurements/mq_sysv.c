@@ -144,7 +144,7 @@ static int mq_sysv_setup(struct step *step)
 
 const struct measurement mq_sysv_measurement = {
 	.name = "mq-sysv",
-	.summary = "waking a thread through a System V message queue",
+	.summary = "time to wake a thread through a System V message queue",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mq_sysv_options,

@@ -21,7 +21,7 @@ static const struct option_info chain_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "depth", OPTION_INTEGER, "32", 1, MUTEX_LINKS_MAX, NULL,
-	  "the deepest chain; all powers of two up to it" },
+	  "longest chain: all powers of two up to it are measured" },
 	{ "protocol", OPTION_ENUM, "inherit", 0, 0, "none inherit", "protocol of the mutexes" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
@@ -32,8 +32,8 @@ static const struct measurement_series chain_series[] = {
 };
 
 static const struct measurement_entry chain_tables[] = {
-	{ CHAIN_TABLE, "times against the length of the chain, and how often the middle thread ran "
-		       "in between" },
+	{ CHAIN_TABLE, "times by the length of the chain, and how often the middle "
+		       "thread ran in between" },
 	{ NULL, NULL },
 };
 
@@ -132,7 +132,7 @@ static int chain_finish(struct step *step)
 
 const struct measurement mutex_chain_measurement = {
 	.name = "mutex-chain",
-	.summary = "what inheritance takes through chains of mutexes, by their length",
+	.summary = "cost of priority inheritance through chains of mutexes, by their length",
 	.chapter = CHAPTER_MUTEXES,
 	.options = chain_options,
 	.series = chain_series,

@@ -19,7 +19,7 @@ static const struct option_info contended_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "protocol", OPTION_ENUMS, "inherit", 0, 0, MUTEX_PROTOCOL_VALUES,
-	  "protocol of the mutex: side by side" },
+	  "protocols of the mutex, measured in turn" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -72,7 +72,7 @@ static int contended_finish(struct step *step)
 const struct measurement mutex_contended_measurement = {
 	.name = "mutex-contended",
 	.code = "MUT-P-ARC",
-	.summary = "what it takes to get a mutex that a thread of lower priority has",
+	.summary = "time to get a mutex that a thread of lower priority holds",
 	.chapter = CHAPTER_MUTEXES,
 	.options = contended_options,
 	.series = contended_series,

@@ -152,7 +152,7 @@ static int mutex_setup(struct step *step)
 
 const struct measurement mutex_handover_measurement = {
 	.name = "mutex-handover",
-	.summary = "waking the thread that waits for a mutex",
+	.summary = "time to wake the thread that waits for a mutex",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mutex_options,

@@ -391,7 +391,8 @@ static int inversion_finish(struct step *step)
 const struct measurement mutex_inversion_measurement = {
 	.name = "mutex-inversion",
 	.code = "MUT-B-ARC",
-	.summary = "whether a mutex keeps a middle thread from delaying a high one",
+	.summary =
+		"whether a mutex prevents a thread of middle priority from delaying one of high priority",
 	.chapter = CHAPTER_MUTEXES,
 	.options = inversion_options,
 	.tables = inversion_tables,

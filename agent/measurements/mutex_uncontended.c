@@ -205,7 +205,7 @@ static int mutex_finish(struct step *step)
 const struct measurement mutex_uncontended_measurement = {
 	.name = "mutex-uncontended",
 	.code = "MUT-P-ARN",
-	.summary = "what a mutex costs that nobody else wants",
+	.summary = "cost of an uncontended mutex",
 	.chapter = CHAPTER_MUTEXES,
 	.options = mutex_options,
 	.series = mutex_series,

@@ -72,7 +72,7 @@ static const struct option_info fault_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "unlock", OPTION_FLAG, "no", 0, 0, NULL,
-	  "leave memory of kind locked unlocked, to see its verdict fail" },
+	  "leave the memory of kind 'locked' unlocked, so that its verdict fails" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -83,13 +83,13 @@ static const struct measurement_series fault_series[] = {
 };
 
 static const struct measurement_entry fault_tables[] = {
-	{ "faults", "accesses that were timed, and page faults that the kernel counted meanwhile" },
+	{ "faults", "timed accesses, and page faults that the kernel counted in them" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry fault_verdicts[] = {
-	{ FAULT_FREE, "the first access to new memory of a process that has its memory locked" },
-	{ FAULT_ALL_MEASURED, "a kind that is not to be had here is skipped" },
+	{ FAULT_FREE, "first access to new memory of a process whose memory is locked" },
+	{ FAULT_ALL_MEASURED, "a kind that is not available here is skipped" },
 	{ NULL, NULL },
 };
 
@@ -407,7 +407,8 @@ static void fault_cleanup(struct step *step)
 
 const struct measurement page_fault_measurement = {
 	.name = "page-fault",
-	.summary = "what the first access to a page takes, and that locked memory has it behind it",
+	.summary =
+		"time of the first access to a page, and whether locked memory avoids page faults",
 	.chapter = CHAPTER_KERNEL,
 	.options = fault_options,
 	.series = fault_series,

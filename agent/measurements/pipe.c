@@ -80,7 +80,7 @@ static int pipe_setup(struct step *step)
 
 const struct measurement pipe_measurement = {
 	.name = "pipe",
-	.summary = "waking a thread through a pipe",
+	.summary = "time to wake a thread through a pipe",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

@@ -104,20 +104,20 @@ static const struct option_info process_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ "memory", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
-	  "private memory that the parent has besides" },
+	  "additional private memory of the parent" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct measurement_series process_series[] = {
 	{ "start", "ns", "time until the new process runs", "before the call",
 	  "the child's first instruction", NULL },
-	{ "life", "ns", "time until a process that ends at once has been waited for",
+	{ "life", "ns", "time until waitpid() has collected a process that ends at once",
 	  "before the call", "after waitpid()", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry process_tables[] = {
-	{ "parent", "memory of the process that was copied" },
+	{ "parent", "memory of the copied process" },
 	{ NULL, NULL },
 };
 
@@ -284,7 +284,7 @@ static void process_cleanup(struct step *step)
 
 const struct measurement process_create_measurement = {
 	.name = "process-create",
-	.summary = "time until a new process runs, and until it has been waited for",
+	.summary = "time until a new process runs, and until waitpid() has collected it",
 	.chapter = CHAPTER_KERNEL,
 	.options = process_options,
 	.series = process_series,

@@ -89,22 +89,22 @@ static const struct option_info robin_options[] = {
 };
 
 static const struct measurement_series robin_series[] = {
-	{ "slice", "ns", "time for which a thread has the CPU",
+	{ "slice", "ns", "time in which a thread has the CPU",
 	  "first reading of the clock after another thread ran", "last one before another one runs",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry robin_tables[] = {
-	{ "quantum", "what the kernel says of its slices" },
-	{ "turns", "which thread ran when and for how long, in a test" },
+	{ "quantum", "length of the slices according to the kernel" },
+	{ "turns", "which thread ran, when and for how long, in a test" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry robin_verdicts[] = {
-	{ ROBIN_FAIR,
-	  "each thread once a round, in one order; each slice, the first ones too, within "
-	  "a quarter and a tick of the median of the later rounds" },
+	{ ROBIN_FAIR, "each thread runs once a round, always in the same order, and "
+		      "each slice lies within a quarter and a tick of the median of the "
+		      "later rounds" },
 	{ NULL, NULL },
 };
 
@@ -524,7 +524,7 @@ static int robin_finish(struct step *step)
 const struct measurement round_robin_measurement = {
 	.name = "round-robin",
 	.code = "THR-B-RR",
-	.summary = "the slices of SCHED_RR threads of one priority",
+	.summary = "time slices of SCHED_RR threads of one priority",
 	.chapter = CHAPTER_THREADS,
 	.options = robin_options,
 	.series = robin_series,

@@ -75,9 +75,9 @@ static const struct option_info sem_options[] = {
 	  "rounds: one sample each for every number of waiters" },
 	ENSEMBLE_CPU,
 	{ "priority", OPTION_INTEGER, "98", 0, 99, NULL,
-	  "SCHED_FIFO priority of the highest thread; the waiters' are below it" },
+	  "SCHED_FIFO priority of the highest thread, above those of the waiters" },
 	ENSEMBLE_POLICY,
-	{ "waiters", OPTION_INTEGER, "90", 1, SEM_WAITERS_MAX, NULL, "how many at most" },
+	{ "waiters", OPTION_INTEGER, "90", 1, SEM_WAITERS_MAX, NULL, "maximum number of waiters" },
 	{ "arrival", OPTION_ENUM, "inward", 0, 0, "inward descending ascending",
 	  "the order in which they arrive, by priority" },
 	{ "shared", OPTION_FLAG, "no", 0, 0, NULL, "a semaphore that processes may share" },
@@ -88,16 +88,15 @@ static const char *const sem_acquire_stages[] = { "sem_wait", "enqueue", "switch
 static const char *const sem_release_stages[] = { "sem_post", "wake-up", "switch", NULL };
 
 static const struct measurement_series sem_series[] = {
-	{ "acquire", "ns", "time to block on a semaphore, the switch to the next thread included",
-	  "before sem_wait() in the last of so many waiters", "the keeper runs",
-	  sem_acquire_stages },
-	{ "release", "ns", "time to release the highest of so many waiters",
+	{ "acquire", "ns", "time to block on a semaphore, including the switch to the next thread",
+	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
+	{ "release", "ns", "time to release the highest of the waiters",
 	  "before sem_post() in the keeper", "the highest waiter runs", sem_release_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry sem_tables[] = {
-	{ "waiters", "mean and least times for every number of waiters" },
+	{ "waiters", "mean and minimum times for each number of waiters" },
 	{ NULL, NULL },
 };
 
@@ -354,7 +353,7 @@ static int sem_finish(struct step *step)
 const struct measurement sem_contended_measurement = {
 	.name = "sem-contended",
 	.code = "SEM-P-ARC",
-	.summary = "blocking on a semaphore and releasing the highest of up to 90 waiters",
+	.summary = "time to block on a semaphore, and to release the highest of up to 90 waiters",
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.series = sem_series,

@@ -66,9 +66,9 @@ static const struct option_info sem_options[] = {
 };
 
 static const struct measurement_series sem_series[] = {
-	{ "create", "ns", "time to make a semaphore", "before sem_init() or sem_open()", "after it",
-	  NULL },
-	{ "delete", "ns", "time to remove one", "before sem_destroy() or sem_close()",
+	{ "create", "ns", "time to create a semaphore", "before sem_init() or sem_open()",
+	  "after it", NULL },
+	{ "delete", "ns", "time to delete a semaphore", "before sem_destroy() or sem_close()",
 	  "after it, of a named one after sem_unlink()", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
@@ -79,7 +79,7 @@ static const struct measurement_entry sem_tables[] = {
 };
 
 static const struct measurement_entry sem_verdicts[] = {
-	{ SEM_ALL_MEASURED, "named ones are skipped where they cannot be made" },
+	{ SEM_ALL_MEASURED, "named semaphores are skipped where they cannot be created" },
 	{ NULL, NULL },
 };
 
@@ -258,7 +258,7 @@ static int sem_finish(struct step *step)
 const struct measurement sem_lifecycle_measurement = {
 	.name = "sem-lifecycle",
 	.code = "SEM-P-NEW",
-	.summary = "creating and deleting a semaphore",
+	.summary = "time to create and to delete a semaphore",
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.series = sem_series,

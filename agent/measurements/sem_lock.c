@@ -272,7 +272,7 @@ static int sem_finish(struct step *step)
 const struct measurement sem_lock_measurement = {
 	.name = "sem-lock",
 	.code = "SEM-B-LCK",
-	.summary = "when a semaphore blocks, counts, gives the CPU to a waiter, and is full",
+	.summary = "when a semaphore blocks, counts, hands the CPU to a waiter, and is full",
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.tables = sem_tables,

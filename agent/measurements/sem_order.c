@@ -49,7 +49,7 @@ static const struct option_info sem_options[] = {
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	ENSEMBLE_POLICY,
-	{ "waiters", OPTION_INTEGER, "10", 3, SEM_WAITERS_MAX, NULL, "how many wait" },
+	{ "waiters", OPTION_INTEGER, "10", 3, SEM_WAITERS_MAX, NULL, "number of waiting threads" },
 	{ "shared", OPTION_FLAG, "no", 0, 0, NULL, "a semaphore that processes may share" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };

@@ -91,7 +91,7 @@ static int sem_sysv_setup(struct step *step)
 
 const struct measurement sem_sysv_measurement = {
 	.name = "sem-sysv",
-	.summary = "waking a thread through a System V semaphore",
+	.summary = "time to wake a thread through a System V semaphore",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

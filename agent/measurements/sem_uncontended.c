@@ -152,7 +152,7 @@ static int sem_finish(struct step *step)
 const struct measurement sem_uncontended_measurement = {
 	.name = "sem-uncontended",
 	.code = "SEM-P-ARN",
-	.summary = "what a semaphore costs that nobody waits for",
+	.summary = "cost of an uncontended semaphore",
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.series = sem_series,

@@ -208,7 +208,7 @@ static int signal_setup(struct step *step)
 
 const struct measurement signal_measurement = {
 	.name = "signal",
-	.summary = "waking a thread with a signal",
+	.summary = "time to wake a thread with a signal",
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = signal_options,

@@ -77,9 +77,9 @@ static const struct option_info lifecycle_options[] = {
 };
 
 static const struct measurement_series lifecycle_series[] = {
-	{ "create", "ns", "time to create a thread, until it runs unless it never does",
+	{ "create", "ns", "time to create a thread, until it runs if it ever does",
 	  "before pthread_create()", "after it, or the first instruction of the thread", NULL },
-	{ "delete", "ns", "time to cancel a thread and join it, or to join one that is gone",
+	{ "delete", "ns", "time to cancel and join a thread, or to join one that has ended",
 	  "before pthread_cancel() or pthread_join()", "after pthread_join()", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };

@@ -53,7 +53,8 @@ static const struct option_info rules_options[] = {
 };
 
 static const struct measurement_entry rules_tables[] = {
-	{ "lowered", "where a thread lands among those of the priority that it is lowered to" },
+	{ "lowered",
+	  "position of a thread whose priority is lowered, among those of its new priority" },
 	{ ORDER_TABLE, ORDER_MEANING },
 	{ NULL, NULL },
 };
@@ -370,7 +371,7 @@ static int rules_finish(struct step *step)
 const struct measurement thread_rules_measurement = {
 	.name = "thread-rules",
 	.code = "THR-B-NEW",
-	.summary = "who runs when a thread is created, yields or is lowered",
+	.summary = "which thread runs when one is created, yields or is lowered",
 	.chapter = CHAPTER_THREADS,
 	.options = rules_options,
 	.tables = rules_tables,

@@ -92,7 +92,7 @@ static const struct option_info switch_options[] = {
 	ENSEMBLE_PRIORITY,
 	ENSEMBLE_POLICY,
 	{ "threads", OPTION_ENUMS, "2,10,128,1000", 0, 0, SWITCH_COUNTS,
-	  "how many threads yield in turn" },
+	  "number of threads that yield in turn" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
@@ -109,7 +109,7 @@ static const struct measurement_entry switch_tables[] = {
 
 static const struct measurement_entry switch_verdicts[] = {
 	{ SWITCH_IN_TURN, "each after the same one, and none twice" },
-	{ SWITCH_ALL_MEASURED, "a number that is not to be had here is skipped" },
+	{ SWITCH_ALL_MEASURED, "a number of threads that is not available here is skipped" },
 	{ NULL, NULL },
 };
 

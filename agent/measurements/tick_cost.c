@@ -93,31 +93,32 @@ static const struct option_info tick_cost_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "100000", 1000, 100000000, NULL, "loops with each policy" },
 	{ "loop", OPTION_DURATION, "10us", 2 * NSEC_PER_USEC, NSEC_PER_MSEC, NULL,
-	  "how long an undisturbed loop takes, about" },
+	  "approximate length of an undisturbed loop" },
 	ENSEMBLE_CPU,
 	{ "priority", OPTION_INTEGER, "98", 0, 99, NULL,
-	  "SCHED_FIFO priority of the hard part; 0: SCHED_OTHER only" },
+	  "SCHED_FIFO priority of the real-time part; 0: SCHED_OTHER only" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct measurement_series tick_cost_series[] = {
-	{ "loop", "ns", "time of a loop of always the same work", "the end of the loop before",
-	  "its own end", NULL },
-	{ "tick", "ns", "by how much a loop with a tick in it is longer", "undisturbed loop",
+	{ "loop", "ns", "time of a loop with constant work", "end of the previous loop",
+	  "end of this loop", NULL },
+	{ "tick", "ns", "additional time of a loop that contains a tick", "undisturbed loop",
 	  "loop with a tick", NULL },
-	{ "other", "ns", "by how much loops are longer that fit no tick", "undisturbed loop",
-	  "disturbed loop", NULL },
+	{ "other", "ns", "additional time of loops disturbed by something other than the tick",
+	  "undisturbed loop", "disturbed loop", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry tick_cost_tables[] = {
-	{ "lines", "undisturbed loops, those with a tick, and those with something else" },
-	{ "ticks", "points of the tick's grid, and those at which a loop was disturbed" },
+	{ "lines",
+	  "number of undisturbed loops, of those with a tick, and of those with another disturbance" },
+	{ "ticks", "points of the tick's grid, and those where a loop was disturbed" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry tick_cost_verdicts[] = {
-	{ TICK_COST_SEEN, "skipped for a policy with which no tick was found" },
+	{ TICK_COST_SEEN, "skipped for a policy where no tick was found" },
 	{ NULL, NULL },
 };
 
@@ -531,7 +532,7 @@ static int tick_cost_finish(struct step *step)
 const struct measurement tick_cost_measurement = {
 	.name = "tick-cost",
 	.code = "CLK-P-DUR",
-	.summary = "what the clock tick takes from a running thread",
+	.summary = "CPU time that the clock tick takes from a running thread",
 	.chapter = CHAPTER_TICK,
 	.options = tick_cost_options,
 	.series = tick_cost_series,

@@ -39,31 +39,31 @@ struct tick_period_state {
 
 static const struct option_info tick_period_options[] = {
 	{ "for", OPTION_DURATION, "1s", 100 * NSEC_PER_MSEC, TICK_PERIOD_FOR_MAX_NS, NULL,
-	  "how long to look" },
-	{ "samples", OPTION_INTEGER, "20000", 100, 1000000, NULL, "gaps at most" },
+	  "duration of the observation" },
+	{ "samples", OPTION_INTEGER, "20000", 100, 1000000, NULL, "maximum number of gaps" },
 	{ "expect", OPTION_INTEGER, "0", 0, TICK_HZ_MAX, NULL,
-	  "Hz that the tick should have; 0: as the kernel is configured" },
+	  "expected frequency of the tick in Hz; 0: that of the kernel's configuration" },
 	ENSEMBLE_CPU,
 	ENSEMBLE_PRIORITY,
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct measurement_series tick_period_series[] = {
-	{ "gap", "ns", "time for which a loop that reads the clock did not have the CPU",
+	{ "gap", "ns", "time in which a loop that reads the clock did not run",
 	  "the last reading before", "the first one after", NULL },
-	{ "period", "ns", "time from one gap on the tick's grid to the next one's", "a gap begins",
+	{ "period", "ns", "time from one gap on the tick's grid to the next", "a gap begins",
 	  "the next one begins", NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry tick_period_tables[] = {
-	{ "grids", "what recurs among the gaps: the tick, and other timers" },
+	{ "grids", "periodic causes of gaps: the tick, and other timers" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry tick_period_verdicts[] = {
-	{ TICK_PERIOD_RULE, "a grid of the configured frequency is among the gaps; none on a CPU "
-			    "that stops its tick (nohz_full)" },
+	{ TICK_PERIOD_RULE, "the gaps contain a grid of the configured frequency (no grid on "
+			    "a CPU that stops its tick, nohz_full)" },
 	{ NULL, NULL },
 };
 
@@ -267,7 +267,7 @@ static int tick_period_finish(struct step *step)
 const struct measurement tick_period_measurement = {
 	.name = "tick-period",
 	.code = "CLK-B-CFG",
-	.summary = "whether the clock tick comes as configured",
+	.summary = "whether the clock tick has its configured frequency",
 	.chapter = CHAPTER_TICK,
 	.options = tick_period_options,
 	.series = tick_period_series,

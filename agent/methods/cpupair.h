@@ -14,29 +14,23 @@
 #define CPUPAIR_MAX 500
 
 /* Rows for the option table of a measurement of pairs. */
-#define CPUPAIR_OPTIONS                                                                   \
-	{ "for",                                                                          \
-	  OPTION_DURATION,                                                                \
-	  "0",                                                                            \
-	  0,                                                                              \
-	  0,                                                                              \
-	  NULL,                                                                           \
-	  "how long at most; 0: until the samples are there" },                           \
-		{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "of each pair" }, \
-		{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure between" },     \
-		{ "priority",                                                             \
-		  OPTION_INTEGER,                                                         \
-		  "80",                                                                   \
-		  0,                                                                      \
-		  99,                                                                     \
-		  NULL,                                                                   \
-		  "SCHED_FIFO priority; 0: SCHED_OTHER" },                                \
-	{                                                                                 \
-		"pairs", OPTION_INTEGER, "56", 1, CPUPAIR_MAX, NULL,                      \
-			"how many ordered pairs of CPUs at most, neighbours first"        \
+#define CPUPAIR_OPTIONS                                                                       \
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "time limit; 0: none" },                   \
+		{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "samples per pair" }, \
+		{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure between" },         \
+		{ "priority",                                                                 \
+		  OPTION_INTEGER,                                                             \
+		  "80",                                                                       \
+		  0,                                                                          \
+		  99,                                                                         \
+		  NULL,                                                                       \
+		  "SCHED_FIFO priority; 0: SCHED_OTHER" },                                    \
+	{                                                                                     \
+		"pairs", OPTION_INTEGER, "56", 1, CPUPAIR_MAX, NULL,                          \
+			"maximum number of ordered pairs of CPUs, neighbours first"           \
 	}
 #define CPUPAIR_VERDICT "every pair of CPUs is measured"
-#define CPUPAIR_VERDICT_MEANING "skipped where there are more pairs than were asked for"
+#define CPUPAIR_VERDICT_MEANING "skipped where there are more pairs than --pairs"
 
 struct cpupair {
 	int from;

@@ -24,14 +24,14 @@
 #define ENSEMBLE_PATIENCE_NS NSEC_PER_SEC
 
 /* Rows for the option table of a measurement on one CPU. */
-#define ENSEMBLE_FOR                                                       \
-	{                                                                  \
-		"for", OPTION_DURATION, "0", 0, 0, NULL,                   \
-			"how long at most; 0: until the samples are there" \
+#define ENSEMBLE_FOR                                                           \
+	{                                                                      \
+		"for", OPTION_DURATION, "0", 0, 0, NULL, "time limit; 0: none" \
 	}
-#define ENSEMBLE_CPU                                                                              \
-	{                                                                                         \
-		"cpu", OPTION_CPUS, "all", 0, 0, NULL, "the CPU to measure on: the last of these" \
+#define ENSEMBLE_CPU                                                   \
+	{                                                              \
+		"cpu", OPTION_CPUS, "all", 0, 0, NULL,                 \
+			"the CPU to measure on: the last of this list" \
 	}
 #define ENSEMBLE_PRIORITY                                                           \
 	{                                                                           \

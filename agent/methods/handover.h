@@ -133,31 +133,31 @@ struct handover {
 	ENSEMBLE_FOR,                                                                         \
 	{ "samples", OPTION_INTEGER, "1000", 1, 10000000, NULL, "hand-overs of each kind" },  \
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,                                              \
-	  "the sender's CPU is the last of these; the other one is the first" },              \
+	  "the last of this list is the sender's CPU, the first one is the other CPU" },              \
 	ENSEMBLE_PRIORITY, ENSEMBLE_POLICY,                                                   \
 	{ "interval", OPTION_DURATION, "100us", 0, 100 * NSEC_PER_MSEC, NULL,                 \
 	  "how long the waiter sleeps before each hand-over" },                               \
 	{ "waiter", OPTION_ENUMS, "higher,equal,other-cpu,none", 0, 0,                        \
 	  "higher equal other-cpu none",                                                      \
-	  "priority of the waiter on the sender's CPU, or where it is" }
+	  "priority of the waiter on the sender's CPU, or its place on another" }
 #define HANDOVER_SERIES(call, after)                                                          \
-	{ "wake", "ns", "from one thread's call until the other runs", call, after, NULL },   \
-	{ "send", "ns", "the call, where no waiter preempts it", call, "after it", NULL },    \
+	{ "wake", "ns", "time from the call in one thread until the other runs", call, after, NULL },   \
+	{ "send", "ns", "time of the call, where no waiter preempts it", call, "after it", NULL },    \
 	{ NULL, NULL, NULL, NULL, NULL, NULL }
 #define HANDOVER_TABLES                                                                       \
 	{ BATCH_TABLE, BATCH_MEANING },                                                       \
-	{ "sleeps", "in how many of its waits the waiter slept before it was woken" }
+	{ "sleeps", "number of waits in which the waiter slept before it was woken" }
 #define HANDOVER_MESSAGES                                                                     \
 	{ "messages", OPTION_ENUM, "ranked", 0, 0, "ranked equal",                            \
-	  "of different priorities or types; equal: the verdict on their order fails" }
+	  "priorities or types of the messages; equal: the verdict on their order fails" }
 #define HANDOVER_ALL_MEASURED "every waiter asked for is measured"
 #define HANDOVER_VERDICT                                                                      \
-	{ HANDOVER_ALL_MEASURED, "without another CPU that waiter is skipped" }
+	{ HANDOVER_ALL_MEASURED, "the waiter on another CPU is skipped if there is a single CPU" }
 #define HANDOVER_FIRST "the waiter of the highest priority is woken first"
 #define HANDOVER_LATER "a higher waiter that came later is woken before lower ones"
 #define HANDOVER_VERDICTS_WAITERS                                                             \
-	{ HANDOVER_FIRST, "three wait, then three are woken, one by one" },                   \
-	{ HANDOVER_LATER, "two wait, one is woken, a higher one comes" }
+	{ HANDOVER_FIRST, "three threads wait, then they are woken one by one" },                   \
+	{ HANDOVER_LATER, "two threads wait, one is woken, a higher one arrives" }
 /* clang-format on */
 #define HANDOVER_FIFO_REMEDY "give the threads a real-time policy (SCHED_FIFO)"
 

@@ -8,9 +8,9 @@
 
 #include "methods/events.h"
 
-#define INTERRUPT_CPU_HELP                                                       \
-	"CPUs that take the interrupts; of several the first, where the source " \
-	"exists once"
+#define INTERRUPT_CPU_HELP                                                \
+	"CPUs that take the interrupts; only the first of them if there " \
+	"is a single source"
 
 /* Two rows of an option table. */
 #define INTERRUPT_OPTIONS                                                                  \
@@ -20,7 +20,7 @@
 	  0,                                                                               \
 	  0,                                                                               \
 	  "auto hpet gpio hrtimer",                                                        \
-	  "what raises the interrupts; hrtimer, a timer of the kernel's, is a fallback" }, \
+	  "what raises the interrupts; hrtimer, a kernel timer, is a fallback" },          \
 	{                                                                                  \
 		"gpio", OPTION_TEXT, "", 0, 0, NULL,                                       \
 			"lines of the source gpio: CHIP:OUTPUT:INPUT, wired to each other" \

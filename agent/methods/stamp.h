@@ -42,7 +42,6 @@ void batch_add(struct batch *batch, int count, int64_t took_ns, int64_t stamp_ps
 void batch_table(struct step *step, const struct batch *batches, int count);
 /* What a measurement says of that table in its `tables`. */
 #define BATCH_TABLE "batches"
-#define BATCH_MEANING \
-	"mean time of an operation from batches, the cost of the time stamps taken out"
+#define BATCH_MEANING "mean time of an operation from batches, without the cost of the time stamps"
 
 #endif

@@ -30,13 +30,14 @@ static const char *const log_host_stages[] = { "line",	 "interrupt", "handler",
 					       "answer", "line",      NULL };
 
 static const struct option_info log_host_options[] = {
-	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "how long; 0: until the samples are there" },
+	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "duration; 0: until all samples are taken" },
 	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "events; 0: until the time is up, or 1000 where none is given" },
-	LINE_OPTIONS("edges that are raised as events; with one of them alone the line is put back "
-		     "after half an interval, and every answer changes the input"),
+	  "number of events; 0: no limit, or 1000 without a time limit" },
+	LINE_OPTIONS("edges that are raised as events (with one kind alone, the line "
+		     "returns after half an interval, and every answer toggles the "
+		     "input)"),
 	{ "interval", OPTION_DURATION, "30ms", LOG_HOST_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
-	  "from one event to the next" },
+	  "time from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
 	  "how long to wait for an answer, and to hold the next event back. 0: ten intervals, at "
 	  "least 100 ms, at most 1 s" },
@@ -45,17 +46,17 @@ static const struct option_info log_host_options[] = {
 	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq kernel user",
 	  "the context in which the other machine answers" },
 	{ "short-circuit", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "measure the own error with so many events, the output wired to the input" },
-	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that raises events: the first of these" },
+	  "number of events for measuring the own error, with the output wired to the input" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that raises events: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct measurement_series log_host_series[] = {
-	{ "response", "ns", "from the event raised until the answer has come",
-	  "the kernel stamps the line MARK, or just before the output is driven",
-	  "the kernel stamps the input, or the thread that waits for it runs", log_host_stages },
-	{ "own-error", "ns", "what the log host measures of its own output wired to its input",
+	{ "response", "ns", "time from the event until the answer arrives",
+	  "the kernel's time stamp of the line MARK, or just before the output is driven",
+	  "the kernel's time stamp of the input, or the waiting thread runs", log_host_stages },
+	{ "own-error", "ns", "own error of the log host: its output is wired to its input",
 	  "as response", "as response", NULL },
 	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
 	  NULL },
@@ -63,15 +64,15 @@ static const struct measurement_series log_host_series[] = {
 };
 
 static const struct measurement_entry log_host_tables[] = {
-	{ "answers",
-	  "number of events raised, answered, unanswered and ambiguous; number of late answers, of "
-	  "edges that answer nothing, and of answers that the log host itself lost" },
+	{ "answers", "number of events raised, answered, unanswered and ambiguous, of "
+		     "late answers, of edges that are not answers, and of answers that "
+		     "the log host itself lost" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry log_host_verdicts[] = {
 	{ LOG_HOST_ANSWERED,
-	  "each event was answered before the next was due, or in the time given" },
+	  "each event was answered before the next was due, or within --timeout" },
 	{ NULL, NULL },
 };
 
@@ -519,7 +520,7 @@ static void log_host_cleanup(struct step *step)
 
 const struct measurement log_host_measurement = {
 	.name = "log-host",
-	.summary = "another machine's answers to events that this one raises and times",
+	.summary = "times the answers of another machine to events that this one raises",
 	.chapter = CHAPTER_RESPONSE,
 	.contexts = log_host_contexts,
 	.options = log_host_options,

@@ -38,21 +38,20 @@ static const struct measurement_way response_ways[] = {
 
 static const struct option_info response_options[] = {
 	{ "for", OPTION_DURATION, "0", 0, 0, NULL,
-	  "how long; 0: until the samples are there, or it is stopped" },
-	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "events; 0: until the time is up, or it is stopped" },
-	LINE_OPTIONS("edges of the input that are events; with one of them alone every answer "
-		     "changes the output"),
+	  "duration; 0: until all samples are taken, or until stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "number of events; 0: no limit" },
+	LINE_OPTIONS("edges of the input that count as events (with one kind alone, "
+		     "every answer toggles the output)"),
 	{ "context", OPTION_ENUMS, "user", 0, 0, "user kernel irq",
-	  "who answers, one in a step: a thread, the kernel's thread, the interrupt handler" },
-	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that answers: the first of these" },
+	  "what answers: a user thread, a kernel thread, or the interrupt handler (one in a step)" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that answers: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ "delay", OPTION_DURATION, "0", 0, 10 * NSEC_PER_SEC, NULL,
-	  "answer so much later now and then, to try the instruments; 0: never" },
+	  "delay of some answers, to test instruments; 0: none" },
 	{ "delay-every", OPTION_INTEGER, "1000", 1, INT64_MAX, NULL,
-	  "of so many answers one is delayed" },
+	  "one answer in this number is delayed" },
 	{ "interval", OPTION_DURATION, "1ms", RESPONSE_INTERVAL_MIN, 3600 * NSEC_PER_SEC, NULL,
-	  "loopback: from one event to the next" },
+	  "loopback: time from one event to the next" },
 	{ "timeout", OPTION_DURATION, "0", 0, 3600 * NSEC_PER_SEC, NULL,
 	  "loopback: how long an unanswered event holds the next one back. 0: ten intervals, at "
 	  "least 100 ms, at most 1 s" },
@@ -62,16 +61,19 @@ static const struct option_info response_options[] = {
 };
 
 static const struct measurement_series response_series[] = {
-	{ "wake-up", "ns", "from the edge until who answers it runs",
-	  "the kernel stamps the edge, in its handler", "it reads the clock, first thing",
+	{ "wake-up", "ns", "time from the edge until the answering context runs",
+	  "time stamp of the edge, taken by the kernel in its handler",
+	  "its first act, a reading of the clock", response_wake_stages },
+	{ "answer", "ns", "time from the edge until the answer is out",
+	  "time stamp of the edge, taken by the kernel in its handler", "the output was driven",
 	  response_wake_stages },
-	{ "answer", "ns", "from the edge until the answer is out",
-	  "the kernel stamps the edge, in its handler", "the output was driven",
-	  response_wake_stages },
-	{ "turn-around", "ns", "where no edge is stamped: from running until the answer is out",
-	  "who answers reads the clock, first thing", "the output was driven", NULL },
-	{ "response", "ns", "loopback: from an event raised until who answers it runs",
-	  "just before the output is driven", "it reads the clock, first thing", response_stages },
+	{ "turn-around", "ns",
+	  "lines without time stamps: time from running until the answer is out",
+	  "first act of the answering context, a reading of the clock", "the output was driven",
+	  NULL },
+	{ "response", "ns", "loopback: time from the event until the answering context runs",
+	  "just before the output is driven", "its first act, a reading of the clock",
+	  response_stages },
 	{ "dither", "ns", "offset of each event from its grid point", "grid point", "due time",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -79,12 +81,12 @@ static const struct measurement_series response_series[] = {
 
 static const struct measurement_entry response_tables[] = {
 	{ "events",
-	  "edges seen, answered, lost before they were seen, and to the same level again" },
+	  "number of edges seen, answered, lost before they were seen, and without a change of level" },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry response_verdicts[] = {
-	{ "every-event-answered", "loopback: each event that was raised came back in time" },
+	{ "every-event-answered", "loopback: each raised event came back in time" },
 	{ NULL, NULL },
 };
 
@@ -262,7 +264,8 @@ static void response_cleanup(struct step *step)
 
 const struct measurement response_measurement = {
 	.name = "response",
-	.summary = "answer to an event from outside: edge on a line until the answer on another",
+	.summary =
+		"response to an external event: from the edge on a line to the answer on another",
 	.chapter = CHAPTER_RESPONSE,
 	.contexts = response_contexts,
 	.options = response_options,

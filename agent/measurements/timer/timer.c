@@ -37,31 +37,31 @@ static const struct measurement_way timer_ways[] = {
 
 static const struct option_info timer_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
-	  "how long; 0: until the samples are there, or it is stopped" },
-	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
-	  "samples of each series; 0: until the time is up" },
+	  "duration; 0: until all samples are taken, or until stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "samples per series; 0: no limit" },
 	{ "interval", OPTION_DURATION, "1ms", 20 * NSEC_PER_USEC, 3600 * NSEC_PER_SEC, NULL,
 	  "period of the task" },
-	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to measure on, threads pinned to each" },
+	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,
+	  "CPUs to measure on; each has its own pinned threads" },
 	{ "threads", OPTION_INTEGER, "1", 1, 64, NULL, "measuring threads on each CPU" },
 	{ "priority", OPTION_INTEGER, TIMER_PRIORITY_DEFAULT, 0, 99, NULL,
 	  "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ "context", OPTION_ENUMS, "user", 0, 0, "irq kernel user",
-	  "where the time is taken: in the handler, in a thread of the kernel, in one of user space; "
-	  "several: side by side on one timer" },
+	  "where the time stamp is taken: interrupt handler, kernel thread, "
+	  "user thread (several share one timer)" },
 	{ "method", OPTION_ENUMS, "clock_nanosleep", 0, 0,
 	  "clock_nanosleep nanosleep timer itimer timerfd deadline",
-	  "how the task waits for its due time; several: side by side" },
+	  "how the task waits for its due time (several run in parallel)" },
 	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
-	  "spread due times evenly over their periods; auto: in runs over a minute" },
+	  "spread due times evenly over their periods; auto: in runs longer than a minute" },
 	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
-	  "end at the first latency above this; 0: never" },
+	  "stop at the first latency above this; 0: never" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
 
 static const struct measurement_series timer_series[] = {
-	{ "latency", "ns", "how late handler or task run after the due time", "due time",
-	  "it reads the clock, first thing", timer_stages },
+	{ "latency", "ns", "delay from the due time until the handler or task runs", "due time",
+	  "its first act, a reading of the clock", timer_stages },
 	{ "dither", "ns", "offset of each due time from its grid point", "grid point", "due time",
 	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
@@ -69,9 +69,9 @@ static const struct measurement_series timer_series[] = {
 
 static const struct measurement_entry timer_verdicts[] = {
 	{ TIMER_ALL_MEASURED,
-	  "a method that the kernel refuses is skipped; the others are measured" },
+	  "a method that the kernel refuses is skipped, and the others are measured" },
 	{ TIMER_ALL_CONTEXTS,
-	  "a context that cannot be measured here is skipped; the others are measured" },
+	  "a context that cannot be measured here is skipped, and the others are measured" },
 	{ NULL, NULL },
 };
 
