@@ -172,7 +172,7 @@ def test_another_host_key(board: SshBoard, rtgauge: Run, tmp_path: Path) -> None
     done = rtgauge("run", "timer", "--for", "1s", "--data", "data", "--target", board.target)
     assert done.code == 1
     assert f"{board.target} cannot be reached: Host key verification failed" in done.err
-    assert "is not the one that is known" in done.err
+    assert "differs from the known one" in done.err
     board.know(board.host_key)
     assert board.left() == []
 
@@ -205,7 +205,7 @@ def test_it_is_switched_off(board: SshBoard, rtgauge: Run, spawn: Spawn) -> None
     os.kill(board.machine.pid, signal.SIGKILL)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4, err
-    assert f"the connection to {board.target} was lost and not found again" in err
+    assert f"the connection to {board.target} was lost and could not be restored" in err
     found = result(rtgauge, run)
     assert found["state"] == "interrupted"
     assert [step["state"] for step in found["steps"][:2]] == ["interrupted", "skipped"]

@@ -60,7 +60,7 @@ def test_ctrl_c_ends_in_order_and_keeps(rtgauge: Run, spawn: Spawn) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4, err
-    assert "stopping in order" in err
+    assert "stopping. The samples are kept" in err
     run = only_run(rtgauge)
     assert (run["state"], run["steps"][0]["state"]) == ("interrupted", "interrupted")
     assert run["steps"][0]["stream"]["complete"] is True
@@ -71,7 +71,7 @@ def test_ctrl_c_twice_kills_an_agent_that_does_not_listen(rtgauge: Run, spawn: S
     process = measuring(spawn, "--target", "fake:realtime,stubborn")
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    while "stopping in order" not in process.stderr.readline():
+    while "stopping. The samples are kept" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)

@@ -87,7 +87,7 @@ def test_settings_come_back_without_another_start(
     assert host.returncode == 4
     said = re.findall(r"the agent and its guardian were killed. rtgauge put back \d+ settings", err)
     assert len(said) == int(both)
-    assert "the agent was killed from outside (SIGKILL)" in err
+    assert "the agent was killed by another process (SIGKILL)" in err
 
 
 def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_them(
@@ -122,7 +122,7 @@ def test_load_commands_that_left_their_group_end_with_everybody_who_could_end_th
     "answer", [b"", b"3 settings put back\n", b"[]", b'{"put_back": 1, "killed": null}']
 )
 def test_an_agent_that_does_not_say_how_many(answer: bytes) -> None:
-    with pytest.raises(TargetError, match="did not report what it put back"):
+    with pytest.raises(TargetError, match="did not report what it restored"):
         put_back(answer)
 
 

@@ -149,8 +149,8 @@ def test_a_connection_that_is_cut_in_the_middle(board: Sshd, rtgauge: Run, spawn
     board.cut()
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    assert "the agent there goes on, connecting again" in err
-    assert "connected again after" in err
+    assert "The agent continues there. Reconnecting" in err
+    assert "reconnected after" in err
     found = result(rtgauge, run)
     assert [step["state"] for step in found["steps"][:2]] == ["complete"] * 2
     for series in found["series"][:2]:
@@ -208,7 +208,7 @@ def test_a_board_that_stays_away(board: Sshd, rtgauge: Run, spawn: Spawn) -> Non
     board.stop()
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4, err
-    assert "lost and not found again" in err
+    assert "lost and could not be restored" in err
     found = result(rtgauge, run)
     assert [step["state"] for step in found["steps"][:2]] == ["interrupted", "skipped"]
     check_periods(found)
@@ -342,7 +342,9 @@ def test_an_agent_that_is_gone_when_the_connection_is_there_again(
     board.cut()
     os.kill(spool, signal.SIGKILL)
     assert until(lambda: agent.wait(0.1)) == 4
-    assert "was lost and not found again (the agent there is gone" in agent.messages()
+    assert (
+        "was lost and could not be restored (the agent no longer exists there" in agent.messages()
+    )
 
 
 @pytest.mark.slow

@@ -133,20 +133,26 @@ def test_the_live_view_has_both(store: Store) -> None:
 @pytest.mark.parametrize(
     ("board", "log", "states", "code", "said"),
     [
-        ("fake", "fake:cut", "interrupted failed", 1, "log host ended: the agent broke down"),
-        ("fake", "fake:silent", "interrupted failed", 1, "log host ended: the agent said nothing"),
-        ("fake", "fake:hang", "interrupted failed", 1, "log host ended: the agent said nothing"),
+        ("fake", "fake:cut", "interrupted failed", 1, "log host ended: the agent crashed"),
+        ("fake", "fake:silent", "interrupted failed", 1, "log host ended: the agent sent nothing"),
+        ("fake", "fake:hang", "interrupted failed", 1, "log host ended: the agent sent nothing"),
         ("fake", "fake:overtime", "interrupted failed", 1, "did not end in its time"),
         ("fake", "fake:exit=1", "interrupted failed", 1, "log host ended: something went wrong"),
         ("fake", "fake:refuses", "interrupted failed", 2, "log host ended: option 'cpu'"),
         ("fake", "fake:skipped", "skipped skipped", 77, "the log host cannot: there is no such"),
-        ("fake:cut", "fake", "failed interrupted", 1, "board ended in the middle: the agent broke"),
+        (
+            "fake:cut",
+            "fake",
+            "failed interrupted",
+            1,
+            "board ended in the middle: the agent crashed",
+        ),
         ("fake:fails", "fake", "failed interrupted", 1, "the middle: CPU 1 went away"),
-        ("fake:silent", "fake", "failed interrupted", 1, "the middle: the agent said nothing"),
+        ("fake:silent", "fake", "failed interrupted", 1, "the middle: the agent sent nothing"),
         ("fake:exit=2", "fake", "failed skipped", 2, "was not ready to answer: something went"),
         ("fake:unready", "fake", "failed skipped", 1, "ready to answer: load sched was not ready"),
         ("fake:skipped", "fake", "skipped skipped", 77, "not ready to answer: there is no such"),
-        ("fake:stubborn", "fake", "interrupted complete", 4, "did not stop when told"),
+        ("fake:stubborn", "fake", "interrupted complete", 4, "did not stop when asked"),
     ],
 )
 def test_how_a_pair_ends(
@@ -225,8 +231,8 @@ def test_options_of_the_log_hosts_own(store: Store, rtgauge: Run, tmp_path: Path
     for wrong, said in (
         ("priority", "'priority' is not NAME=VALUE"),
         ("priority=1 priority=2", "given twice"),
-        ("interval=1ms", "'interval' is not the log host's own"),
-        ("line=a", "not the log host's own"),
+        ("interval=1ms", "'interval' is not an option of the log host alone"),
+        ("line=a", "not an option of the log host alone"),
         ("prority=1", "no option 'prority'"),
         ("priority=100", "priority"),
     ):
@@ -253,7 +259,7 @@ def test_from_the_command_line(rtgauge: Run) -> None:
     assert "log-host" in alone.out
     bare = rtgauge("run", "response", "--target", "fake", "--log-host", "fake", "--for", "1s")
     assert bare.code == ExitCode.USAGE
-    assert "which lines are its own?" in bare.err
+    assert "its lines are not given" in bare.err
     lab = rtgauge("run", "response", "--target", "fake", "--log-host", "lab", "--for", "1s")
     assert lab.code == ExitCode.USAGE
     assert "no log host of its own" in lab.err
@@ -302,7 +308,7 @@ def test_the_boards_lines_as_the_log_host_has_them(monkeypatch: pytest.MonkeyPat
     assert target.log_line(target.answer_line) == expected
     assert target.log_line("gpio:gpiochip0:1:2") == expected
     for line in ("", "net:7007", "gpio:other:1:2", "gpio:gpiochip0:1"):
-        with pytest.raises(UsageError, match="no pair of lines"):
+        with pytest.raises(UsageError, match="not a pair of lines"):
             target.log_line(line)
     assert LabTarget("arm64-rt-6.1").log_host == ""
     rung = LabTarget("x86_64-rt-6.1,lines=outside")
@@ -314,5 +320,5 @@ def test_the_boards_lines_as_the_log_host_has_them(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(beside, "_started", Board)
     assert beside.log_line(beside.answer_line) == expected
     for line in ("gpio:gpiochip0:1:2", "gpio:9030000.pl061:1:2"):  # the machine's own chip
-        with pytest.raises(UsageError, match="no pair of lines"):
+        with pytest.raises(UsageError, match="not a pair of lines"):
             beside.log_line(line)

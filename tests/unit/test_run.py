@@ -139,7 +139,7 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         ("fake:noisy", "complete", 0, "", 4000),
         ("fake:unprivileged", "complete", 0, "", 4000),
         ("fake:lost", "complete", 0, "3 records of the stream were lost", 4000),
-        ("fake:cut", "failed", 1, "the agent broke down (SIGSEGV)", 2000),
+        ("fake:cut", "failed", 1, "the agent crashed (SIGSEGV)", 2000),
         ("fake:garbage", "failed", 1, "the stream is damaged: record", 2000),
         ("fake:hostile", "failed", 1, "the stream is damaged: record 0", None),
         ("fake:newer", "failed", 1, "version 99", None),
@@ -149,13 +149,13 @@ def test_the_live_view_agrees_with_what_is_stored(store: Store) -> None:
         ("fake:exit=0", "failed", 1, "something went wrong", None),
         ("fake:refuses", "failed", 2, "CPU 99", None),
         ("fake:fails", "failed", 1, "CPU 1 went away", 2000),
-        ("fake:mute", "failed", 1, "not one sample came", 0),
+        ("fake:mute", "failed", 1, "yielded no samples", 0),
         ("fake:load-dies", "failed", 1, "load sched died", 2000),
         ("fake:load-stalls", "failed", 1, "the load sched stopped working: killed", 4000),
         ("fake:babbles", "failed", 1, "the stream is damaged: record", 2000),
         ("fake:skipped", "skipped", 77, "no such device", None),
-        ("fake:silent", "failed", 1, "said nothing for 20 s", 2250),
-        ("fake:hang", "failed", 1, "said nothing for 20 s", 2000),
+        ("fake:silent", "failed", 1, "sent nothing for 20 s", 2250),
+        ("fake:hang", "failed", 1, "sent nothing for 20 s", 2000),
         ("fake:overtime", "failed", 1, "did not end in its time", 64_500),
         ("fake:stubborn", "failed", 1, "did not end in its time", 74_500),
     ],
@@ -442,7 +442,7 @@ def test_an_agent_that_does_not_stop_when_told_is_killed(store: Store) -> None:
     watcher = signalling(signal.SIGINT, at=2)
     (outcome,) = execute(timer(), [open_target("fake:stubborn")], store, watcher)
     assert outcome.state == "interrupted"
-    assert "did not stop when told" in outcome.reason
+    assert "did not stop when asked" in outcome.reason
 
 
 def test_a_signal_during_the_calibration_skips_what_was_asked_for(store: Store) -> None:
@@ -498,7 +498,7 @@ def test_a_target_that_goes_away_between_steps(
 def test_the_limits_are_those_given(store: Store) -> None:
     limits = Limits(silence_s=1.0)
     (outcome,) = execute(timer(), [open_target("fake:silent")], store, limits=limits)
-    assert "said nothing for 1 s" in outcome.reason
+    assert "sent nothing for 1 s" in outcome.reason
 
 
 def test_a_calibration_that_never_ends_is_ended(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent finds on a target before a run: its facts, and the CPUs that are online."""
+"""Facts that the agent finds on a target before a run, and a check of the CPUs of a plan."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ __all__ = ["check_cpus", "log_host_document", "read_facts", "require_cpus"]
 def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
     """Header, facts and settings of the stream that an agent's ``environment`` wrote.
 
-    Raises TargetError if it is none.
+    Raises TargetError if the bytes are not such a stream.
     """
     try:
         records = StreamReader().feed(data)
     except StreamError as error:
-        raise TargetError(f"the agent's 'environment' is wrong: {error}", error.remedy) from None
+        raise TargetError(
+            f"the agent's 'environment' cannot be read: {error}", error.remedy
+        ) from None
     header = next((record for record in records if isinstance(record, Header)), None)
     if header is None:
         raise TargetError(
@@ -40,7 +42,7 @@ def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
 
 
 def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target: str) -> None:
-    """UsageError if a step asks for a CPU that is not online there."""
+    """Raise UsageError if a step names a CPU that is not online."""
     present = online_cpus(Facts(facts))
     if present is None:
         return
@@ -53,7 +55,7 @@ def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target:
                 raise UsageError(
                     f"measurement '{step.measurement}', option '{name}': "
                     f"target '{target}' has no CPU {missing[0]}",
-                    f"the CPUs online there are {format_cpus(present)}",
+                    f"its online CPUs are {format_cpus(present)}",
                 )
 
 
@@ -66,7 +68,7 @@ def check_cpus(plan: Plan, target: Target) -> None:
 
 
 def log_host_document(target: Target) -> dict[str, Any]:
-    """What a run records of a log host."""
+    """The record of a log host in a run."""
     header, facts, settings = read_facts(target.environment())
     return {
         "target": target.name,

@@ -16,20 +16,20 @@ from rtgauge.units import parse_cpus, parse_duration, parse_integer
 
 __all__ = ["MARGIN", "needed_bytes_per_s"]
 
-#: The link has to carry so many times what the samples need: it is shared, and its rate varies.
+#: Factor between the rate of the link and the rate of the samples: the link is shared and varies.
 MARGIN: Final = 1.5
-#: A sample has four bytes (docs/stream.md); a block is closed after 250 ms, and has a head.
+#: A sample has four bytes (docs/stream.md). A block has a head, and is closed after 250 ms.
 SAMPLE_BYTES: Final = 4
 BLOCKS_PER_S: Final = 4
 BLOCK_BYTES: Final = 64
-#: What comes without samples: work of loads, clock readings, ambience.
+#: Rate of the other records: work of loads, clock readings, background activity.
 REST_BYTES_PER_S: Final = 512
-#: Samples that come as fast as they can be taken wait in memory there, for so long at most.
+#: Longest time that samples without an interval may wait in the memory of the target.
 WAIT_S: Final = 30.0
 
 
 def needed_bytes_per_s(step: PlannedStep, catalogue: Catalogue, online: Set[int]) -> float:
-    """The bytes a second that a step's stream has, from its options: an upper estimate.
+    """Upper estimate of the bytes per second of a step's stream, from its options.
 
     With an interval that is a rate. Without, the number of samples is limited, and they may take
     ``WAIT_S`` on their way; of a step that says neither nothing is known, and that gives 0.
@@ -49,7 +49,7 @@ def needed_bytes_per_s(step: PlannedStep, catalogue: Catalogue, online: Set[int]
 
 
 def _threads(step: PlannedStep, entry: Measurement, online: Set[int]) -> int:
-    """So many measure side by side: CPUs, threads on each, and what is asked for several times."""
+    """Number of series that run in parallel: CPUs, threads on each, values of list options."""
     cpus = parse_cpus(_value(step, entry, "cpu") or "0")
     number = len(online if cpus is None else cpus)
     if entry.has("threads") and entry.option("threads").type == "integer":

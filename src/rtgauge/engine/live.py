@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a step while it is measured: fed with the records of its stream, read by whoever
-shows it.
+"""The state of a step while it is measured, for the live view. It takes the records of the stream.
 
-A side branch of the path of a sample: nothing that is stored or reported comes from here. A step
-may last for weeks, so whatever is kept here has a fixed size.
+A side branch of the path of a sample: nothing here is stored or reported. A step may last for
+weeks, so everything kept here has a fixed size.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from rtgauge.stream import (
 __all__ = ["BINS", "BINS_PER_DECADE", "SECONDS", "WINDOW_S", "LiveSeries", "LiveStep", "bin_low"]
 
 NS: Final = 10**9
-# Bins of the small histogram: logarithmic, from one unit on; what is below falls into the first.
+# Bins of the small histogram: logarithmic from one unit on. The first one holds smaller values too.
 BINS_PER_DECADE: Final = 24
 BINS: Final = 10 * BINS_PER_DECADE
 _EDGES: Final = 10.0 ** (np.arange(1, BINS) / BINS_PER_DECADE)
-# Seconds whose maxima are kept one by one, and those that "the last seconds" are.
+# Number of seconds with a maximum each, and number that counts as "the last seconds".
 SECONDS: Final = 60
 WINDOW_S: Final = 10
-# However many a stream declares: no more than these.
+# Limits on what is kept of a stream, however much it declares.
 LOADS_MAX: Final = 64
 SERIES_MAX: Final = 4096
 SETTINGS_MAX: Final = 4096
@@ -53,7 +52,7 @@ def bin_low(number: int) -> float:
 
 @dataclass
 class LiveSeries:
-    """What is known of a series; values in samples, of which each is ``info.scale`` units."""
+    """The state of a series. One sample is ``info.scale`` units."""
 
     info: SeriesInfo
     count: int = 0
@@ -82,7 +81,7 @@ class LiveSeries:
         return self._second
 
     def rate(self) -> float | None:
-        """Samples per second of the last seconds; None before that can be said."""
+        """Samples per second of the last seconds; None before the first second."""
         if not self._moments or self._newest[0] <= self._moments[0][0]:
             return None
         (start, before), (end, count) = self._moments[0], self._newest
@@ -112,11 +111,11 @@ class LiveSeries:
         self.bins += np.bincount(places, minlength=BINS)
 
     def value(self, value: int, time_ns: int) -> None:
-        """Take in a single value that stands in no block as it is."""
+        """Take in a single value that no block contains."""
         self._extremes(value, value, time_ns // NS)
 
     def snapshot(self, record: Histogram, time_ns: int) -> None:
-        """Take in a histogram: the counters, and all else where no samples are sent."""
+        """Take in a histogram: its counters, and its values where no samples are sent."""
         self.missed = max(self.missed, record.missed)
         self.lost = max(self.lost, record.lost)
         if not (self.info.histogram_only or self.withheld) or not self.count < record.count:
@@ -178,8 +177,8 @@ class LiveStep:
 
     @property
     def expected_s(self) -> float | None:
-        """How long will be measured, as far as that is known by now: a period that was missed gives
-        no sample, so that those asked for take one longer."""
+        """Expected duration in seconds, None if unknown. A missed period yields no sample, so each
+        one prolongs a step that waits for a number of samples."""
         if self.samples_s is None:
             return self.time_s
         missed = [live.missed * (live.info.interval_ns or 0) / NS for live in self.series.values()]
@@ -193,7 +192,7 @@ class LiveStep:
 
     @property
     def measured_s(self) -> float:
-        """How long has been measured; 0 before the first sample."""
+        """Seconds since the first sample was due; 0 before it."""
         return 0.0 if self._began_s is None else max(0.0, self.elapsed_s - self._began_s)
 
     def take(self, record: Record) -> None:

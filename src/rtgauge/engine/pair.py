@@ -3,9 +3,9 @@
 run.
 
 A step ``response`` with a log host becomes two: the board's own, and right after it the log host's,
-``log-host``, which raises the events (``paired``). The board's agent is started first; the log
-host's once the board is ready, because nothing may be raised before; and when that has ended, the
-board's is stopped (``follow``). Each stream is a step's like any other.
+``log-host``, which raises the events (``paired``). The board's agent starts first. The log host's
+agent starts when the board is ready, because no event may be raised earlier. When it has ended, the
+board's agent is stopped (``follow``). Each stream is that of an ordinary step.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ __all__ = [
 ]
 
 TURN_S: Final = 0.1
-# The log host decides on them: how long, how often and when an event is raised.
+# Options that only the log host uses: duration, number and times of the events.
 _RAISER: Final = ("for", "samples", "interval", "dither")
-# They have to be the same on both sides.
+# Options that must be the same on both sides.
 _SHARED: Final = ("edge", "active-low")
-# The log host of a board of the lab, by its own name.
+# The name by which a board of the lab asks for its own log host.
 OF_THE_LAB: Final = "lab"
-# Where nobody says how many, or for how long; an even number, so that the line ends as it began.
+# Default number of events. It is even, so that the line ends at the level where it began.
 EVENTS: Final = "1000"
-# Series of the two are told apart in the live view.
+# Offset of the board's series numbers in the live view.
 _BEHIND: Final = 1 << 20
 
 
@@ -65,7 +65,7 @@ class LogHosts:
         self._opened: dict[str, LogHost] = {}
 
     def __getitem__(self, name: str) -> LogHost:
-        """The log host of that name. Raises TargetError if it cannot be reached."""
+        """The log host of that name, opened on first use. Raises TargetError."""
         if name not in self._opened:
             target = self._opener(name)
             try:
@@ -76,7 +76,7 @@ class LogHosts:
         return self._opened[name]
 
     def close(self) -> None:
-        """Leave them as they were found."""
+        """Close all of them."""
         while self._opened:
             self._opened.popitem()[1].target.close()
 
@@ -89,7 +89,7 @@ def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
 
     Raises UsageError where something is missing, TargetError where a log host cannot be reached.
     """
-    # Settings of a machine are set by one agent; and a board of the lab is not worth ours.
+    # Only one agent changes the settings of a machine, and none does so for an emulated board.
     made = isinstance(target, LabWired) and bool(target.log_host)
     steps: list[PlannedStep] = []
     for step in plan.steps:
@@ -106,7 +106,7 @@ def paired(plan: Plan, target: Target, hosts: LogHosts) -> Plan:
 
 
 def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
-    """The step with what the lab gives by itself: who times the answers, and on which lines."""
+    """The step with the defaults of the lab: its log host, and the lines."""
     line = step.parameters.get("line", "")
     if not step.answers or line.startswith("loopback:"):
         return step
@@ -125,8 +125,8 @@ def _with_log_host(step: PlannedStep, target: Target) -> PlannedStep:
         )
     if step.log_host and not step.log_line:
         raise UsageError(
-            f"log host '{step.log_host}': which lines are its own?",
-            "name them with --log-line, its output first: --log-line gpio:gpiochip0:17:27",
+            f"log host '{step.log_host}': its lines are not given",
+            "add --log-line, with its output first: --log-line gpio:gpiochip0:17:27",
         )
     return step
 
@@ -161,8 +161,8 @@ def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
         entry.option(name)
         if name in given or name in (*_RAISER, *_SHARED, "line", "answered-by"):
             raise UsageError(
-                f"log-set: '{name}' is not the log host's own",
-                "its lines are --log-line; the rest is said once, for the step",
+                f"log-set: '{name}' is not an option of the log host alone",
+                "give its lines with --log-line, and shared options once, for the step",
             )
         given[name] = text
     timing = planned_step(catalogue, entry.name, given)
@@ -175,7 +175,7 @@ def _timing(step: PlannedStep, catalogue: Catalogue) -> PlannedStep:
 
 
 def _own(text: str) -> dict[str, str]:
-    """The options of ``cpu=1 priority=90``. Raises UsageError where it is not that."""
+    """The options in a text such as ``cpu=1 priority=90``. Raises UsageError."""
     found: dict[str, str] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
@@ -190,7 +190,7 @@ def _own(text: str) -> dict[str, str]:
 
 
 def with_line(timing: PlannedStep, board: PlannedStep, target: Target) -> PlannedStep:
-    """The log host's step with its line, which of a board of the lab is known when that runs."""
+    """The log host's step with its line. A board of the lab knows its line only while it runs."""
     if timing.parameters.get("line") or not isinstance(target, LabWired):
         return timing
     line = target.log_line(board.parameters.get("line", ""))
@@ -201,7 +201,7 @@ def with_line(timing: PlannedStep, board: PlannedStep, target: Target) -> Planne
 
 
 class Follower(Protocol):
-    """Who follows one agent."""
+    """Observer of one agent."""
 
     @property
     def ready(self) -> bool:
@@ -209,20 +209,22 @@ class Follower(Protocol):
         ...
 
     def turn(self, timeout: float) -> bool:
-        """Take in what comes in that time; whether the agent goes on."""
+        """Take in what arrives in that time (seconds); whether the agent still runs."""
         ...
 
     def stop(self) -> None:
-        """Ask for an end in order."""
+        """Ask for an orderly end."""
         ...
 
 
 def follow(
     board: Follower, start: Callable[[], Follower | None], release: Callable[[], object]
 ) -> bool:
-    """Follow both from the board's start to the end of both; ``start`` starts the log host, and
-    gives None if that cannot be; ``release`` is called when it has ended. Gives whether the board
-    was there to the end."""
+    """Follow both agents to their end; whether the board answered to the end.
+
+    ``start`` starts the log host, or returns None if it cannot. ``release`` is called when the log
+    host has ended.
+    """
     while not board.ready:
         if not board.turn(TURN_S):
             return False
@@ -242,15 +244,15 @@ def follow(
 
 
 class PairView(LiveStep):
-    """What is shown of both: the log host's series first, then the board's; loads and settings are
-    the board's."""
+    """The live view of both: the log host's series, then the board's. Loads and settings are the
+    board's."""
 
     def __init__(self, board: LiveStep, log: LiveStep) -> None:
         super().__init__(board.step, log.time_s)
         self._board, self._log = board, log
 
     def renew(self) -> PairView:
-        """As both are now."""
+        """Take over the state of both."""
         board, log = self._board, self._log
         self.series = {
             **log.series,
@@ -263,7 +265,7 @@ class PairView(LiveStep):
 
 
 class Held:
-    """An interruption that is not to be seen yet: a board answers until its log host has ended."""
+    """An interruption withheld from the board, which answers until its log host has ended."""
 
     def __init__(self, interruption: Stopping) -> None:
         self._interruption = interruption
@@ -282,7 +284,7 @@ class Held:
 
 
 class Together:
-    """Watches a pair: whichever of the two goes on, both are shown."""
+    """Progress of a pair: news of either agent shows both."""
 
     def __init__(self, progress: StepProgress, view: PairView) -> None:
         self._progress, self._view = progress, view
@@ -295,8 +297,8 @@ class Together:
 
 
 def joined(board: Ended, timing: Ended | None, there: bool) -> tuple[Ended, Ended]:
-    """How both sides of a pair ended, each in view of the other. ``there``: the board answered as
-    long as it was asked."""
+    """How both sides of a pair ended, given the end of the other. ``there``: the board answered to
+    the end."""
     if timing is None:
         said = board.reason or "it ended on its own"
         return board, Ended("skipped", f"the board was not ready to answer: {said}", board.remedy)

@@ -38,7 +38,7 @@ __all__ = ["Progress", "Run", "RunOutcome"]
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one run ended. ``exit_code`` knows nothing of budgets and verdicts yet."""
+    """How one run ended. ``exit_code`` does not include budgets and verdicts."""
 
     id: str
     target: str
@@ -49,7 +49,7 @@ class RunOutcome:
 
 
 class Progress(StepProgress, Protocol):
-    """Whoever watches a run."""
+    """Observer of a run."""
 
     def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
         """A run begins, the ``number``-th of ``total``."""
@@ -68,13 +68,13 @@ class Progress(StepProgress, Protocol):
         ...
 
     def beside(self, name: str) -> Progress:
-        """Who watches one of several runs that are carried out at once; ``name``: its target. It
-        is called from the thread of that run."""
+        """The observer of one of several concurrent runs, called from the thread of that run.
+        ``name``: its target."""
         ...
 
 
 def _of_the_lab(finding: Finding, made: Mapping[str, str]) -> Finding:
-    """On an emulated board that it is none of silicon is meant, and said where figures are."""
+    """The finding for an emulated board, whose emulation is intended: a note with its mode."""
     if finding.check != "virtualisation":
         return finding
     what = f"emulated board of the lab, {made.get('mode')} mode"
@@ -194,7 +194,7 @@ class Run:
         except OSError as error:
             raise self._broken_store(began, StoreError(
                 f"the store cannot be written: {error.strerror or error}",
-                "free some space, then see what was kept with 'rtgauge runs'",
+                "free some space. 'rtgauge runs' lists what was kept",
             )) from error  # fmt: skip
         except RtgaugeError as error:
             raise self._broken_store(began, error) from error
@@ -210,7 +210,7 @@ class Run:
         return outcome
 
     def _regained(self, interruption: Stopping) -> bool:
-        """Whether a target that was lost between two steps is there again."""
+        """Whether a connection lost between two steps could be restored."""
         target = self._target
         if not isinstance(target, Reconnecting) or not target.reconnect_s:
             return False
@@ -258,7 +258,7 @@ class Run:
                     "budget_ns": step.budget_ns,
                     "rate_per_hour": step.rate_per_hour,
                     "role": step.role,
-                    # What stands here if the host is killed before it comes to this step.
+                    # The state that remains if the host is killed before this step.
                     "state": "skipped",
                     "reason": "the run ended before this step",
                     "remedy": "",
@@ -271,8 +271,7 @@ class Run:
         }
 
     def _environment(self) -> dict[str, Any]:
-        """What was found there; of a board of the lab, what it was made of too, and of one that is
-        elsewhere, how it is reached."""
+        """What was found on the target, what an emulated one is made of, and how it is reached."""
         document = environment_document(self._facts, self._settings)
         if isinstance(self._target, Emulated):
             document["lab"] = dict(self._target.facts)
@@ -306,7 +305,7 @@ class Run:
         return entry
 
     def _thin(self, step: PlannedStep) -> str:
-        """Why the link to the target cannot carry this step's samples; empty if it can."""
+        """Why the link to the target is too thin for this step's samples; empty if it is not."""
         carries = self._target.bandwidth if isinstance(self._target, Linked) else 0.0
         if step.flag("histogram-only") or not carries:
             return ""
@@ -460,7 +459,7 @@ class Run:
         self._store.update(self._folder)
 
     def _broken_store(self, began: float, error: RtgaugeError) -> RtgaugeError:
-        """Write down, as far as that is possible yet, that the run failed."""
+        """Record that the run failed, as far as the store still allows it."""
         for step in self._document["steps"]:
             if step["state"] == "running":
                 step.update(state="failed", reason=error.message, remedy=error.remedy)

@@ -29,7 +29,7 @@ POLL_S: Final = 0.2
 
 
 class _Quiet:
-    """Watches nothing."""
+    """Shows nothing."""
 
     def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None: ...
     def step_started(self, live: LiveStep, number: int, total: int) -> None: ...
@@ -42,7 +42,7 @@ class _Quiet:
 
 
 class Interruption:
-    """Ctrl-C once: end in order and keep what there is. Twice: kill the agent."""
+    """Ctrl-C once: end in an orderly way and keep the data. Twice: kill the agent."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -60,7 +60,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def handling(self) -> Iterator[None]:
-        """Catch SIGINT, SIGTERM and SIGHUP meanwhile (in the main thread only)."""
+        """Catch SIGINT, SIGTERM and SIGHUP (in the main thread only)."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -76,8 +76,8 @@ class Interruption:
 
 
 def schedule(targets: int, repeat: int) -> list[tuple[int, int]]:
-    """The runs of a study as (repeat, target), in their order: A B, B A, A B, … so that what
-    drifts, and what a run leaves to the next, falls on all targets alike."""
+    """The runs of a study as (repeat, target), in their order: A B, B A, A B, … so that drift, and
+    the effects of a run on the next one, affect all targets equally."""
     return [
         (turn, target)
         for turn in range(repeat)
@@ -98,13 +98,12 @@ def execute(
 ) -> list[RunOutcome]:
     """Carry out a plan on each target, ``plan.repeat`` times, interleaved (``schedule``).
 
-    ``at_once``: so many runs at a time, each on another target; only for targets that cannot
-    disturb each other, as the emulated boards whose time is counted in instructions.
-    ``reconnect_s``: for so long a connection that is lost is tried to be made again; None: as the
-    targets have it.
+    ``at_once``: number of concurrent runs, each on another target. Only for targets that cannot
+    disturb each other, such as emulated boards whose time is counted in instructions.
+    ``reconnect_s``: seconds for which a lost connection is retried; None: the targets' default.
 
-    Gives the outcome of each run begun, in the order of the schedule; after one that was
-    interrupted none is begun. Raises UsageError if the plan does not fit a target (nothing was
+    Returns the outcome of each run that began, in the order of the schedule. After an interrupted
+    run no other begins. Raises UsageError if the plan does not fit a target (nothing was
     started then), TargetError if one cannot be reached, StoreError if the store cannot be written
     (what came so far is kept).
     """
@@ -148,8 +147,7 @@ def _execute(
 
     @contextlib.contextmanager
     def in_turn(place: int) -> Iterator[None]:
-        # Of runs at once the first target's is dated first: it is the one that others are
-        # compared with.
+        # The run of the first target gets the earliest date: others are compared with it.
         while place and turns[place][0] == 0 and not begun[place - 1].wait(POLL_S):
             pass
         yield
@@ -185,7 +183,7 @@ def _at_once(
     watchers: Sequence[Progress],
 ) -> list[RunOutcome]:
     """The runs of a study, up to ``most`` at a time, one on each target. The first error is raised
-    when the runs beside it have ended."""
+    when the other runs have ended."""
     waiting = list(range(len(turns)))
     running: dict[Future[RunOutcome], int] = {}
     outcomes: dict[int, RunOutcome] = {}
@@ -244,8 +242,8 @@ def _disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) ->
 
 
 def _prepare(plan: Plan, target: Target, hosts: LogHosts) -> tuple[Plan, Target, Catalogue]:
-    """What is to be done on a target, with the log hosts' steps, and the target's catalogue, once
-    the plan is known to fit it."""
+    """The plan for a target with the steps of log hosts, the target, and its catalogue. Raises
+    UsageError if the plan does not fit."""
     catalogue = Catalogue.from_json(target.describe())
     for step in plan.steps:
         entry = catalogue.measurement(step.measurement)

@@ -26,21 +26,21 @@ __all__ = ["Ended", "Limits", "StepProgress", "Stopping", "Watch"]
 POLL_S: Final = 0.2
 FEED_BYTES: Final = 1 << 16
 MUCH_BYTES: Final = 1 << 23
-# What follows the damage in a stream is kept for whoever wants to know what it was; not for ever.
+# Limit on the bytes that are kept after damage in a stream, for an analysis.
 DAMAGED_BYTES: Final = 1 << 26
 STATES: Final = ("complete", "interrupted", "failed", "skipped")
-# Signals by which someone ends an agent; others mean that it broke.
+# Signals that end an agent from outside. Others mean that it crashed.
 FROM_OUTSIDE: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How patient the host is, in seconds.
+    """Timeouts of the host, in seconds.
 
-    A stream says something at least every 10 s (its clock records); before its first record the
-    loads have to come up. ``overtime_s`` is what a step may take beyond a tenth over its time;
-    ``calibration_s`` is the time of a calibration whose options do not say how long it takes,
-    ``unknown_s`` that of any such step on a target that says nothing before the step's end.
+    A stream has a record at least every 10 s (its clock readings). Before its first record the
+    loads start. A step may take a tenth more than its time, plus ``overtime_s``. ``calibration_s``
+    is the time of a calibration without a known duration, ``unknown_s`` that of any such step on a
+    target whose stream arrives only at the step's end.
     """
 
     first_s: float = 45.0
@@ -74,7 +74,7 @@ class StepProgress(Protocol):
         ...
 
     def message(self, text: str) -> None:
-        """Something to be said."""
+        """Show a message."""
         ...
 
 
@@ -126,7 +126,7 @@ class Watch:
         self._blame = Ended("complete")  # why the host itself ended the agent
 
     def run(self) -> Ended:
-        """Read until the agent is gone; how the step ended."""
+        """Read until the agent has ended; how the step ended."""
         while self.turn(POLL_S):
             pass
         return self.end()
@@ -169,8 +169,8 @@ class Watch:
         elif ended.state == "complete" and self._absences and not ended.reason:
             times = "once" if self._absences == 1 else f"{self._absences} times"
             ended.reason = (
-                f"the connection was lost {times}, for {self._away_s:.1f} s in all; "
-                "the agent went on meanwhile"
+                f"the connection was lost {times}, for {self._away_s:.1f} s in total. "
+                "The agent continued to measure"
             )
         return ended
 
@@ -180,10 +180,10 @@ class Watch:
         return bool(self._live.series) and self._live.trailer is None
 
     def turn(self, timeout: float) -> bool:
-        """Take in what comes in that time; whether the agent goes on.
+        """Take in what arrives in that time (seconds); whether the agent still runs.
 
-        Bytes into the folder first: an agent that has to wait loses samples. The live view has its
-        records from there, as fast as there is time for that.
+        Bytes go into the folder first, because an agent that has to wait loses samples. The live
+        view reads its records from there, as time permits.
         """
         self._interrupt()
         behind = self._fed < self._written
@@ -205,7 +205,7 @@ class Watch:
         limit = self._limits.silence_s if self._written else self._limits.first_s
         limit *= max(self._pace.scale, 1.0)
         if self._pace.speaks and now - self._heard > limit:
-            self._host_stops(f"the agent said nothing for {limit:.0f} s")
+            self._host_stops(f"the agent sent nothing for {limit:.0f} s")
         if self._overtime(taken_s(self._agent, now - self._began) - self._away_s):
             self._host_stops("the agent did not end in its time")
         if self._stopped_at is not None and now - self._stopped_at > self._limits.stop_s:
@@ -214,12 +214,12 @@ class Watch:
         return True
 
     def _look_for_the_connection(self, now: float) -> None:
-        """An agent that cannot be reached goes on: neither its silence nor its time counts."""
+        """An agent that cannot be reached continues: neither its silence nor its time counts."""
         away = self._agent.away if isinstance(self._agent, Detached) else ""
         name = self._target.name
         if away and self._away_since is None:
             self._away_since = self._heard = now
-            self._progress.message(f"{name}: {away}; the agent there goes on, connecting again …")
+            self._progress.message(f"{name}: {away}. The agent continues there. Reconnecting …")
         elif away:
             self._away_s += now - self._heard
             self._heard = now
@@ -227,8 +227,8 @@ class Watch:
             self._away_s += now - self._heard
             self._heard = now
             self._progress.message(
-                f"{name}: connected again after {now - self._away_since:.0f} s; "
-                "what was measured meanwhile comes now"
+                f"{name}: reconnected after {now - self._away_since:.0f} s. "
+                "The samples taken since then follow"
             )
             self._away_since = None
             self._absences += 1
@@ -251,14 +251,16 @@ class Watch:
         return True
 
     def _catch_up(self) -> None:
-        """Take in all that came too fast to be looked at meanwhile."""
+        """Take in the records that arrived faster than they could be shown."""
         if self._written - self._fed > MUCH_BYTES:
-            self._progress.message("looking through what came faster than it could be shown …")
+            self._progress.message(
+                "reading the samples that arrived faster than they could be shown …"
+            )
         while self._feed():
             pass
 
     def _look_at_the_end(self) -> None:
-        """Stop an agent whose stream is damaged: nothing that it still says can be used."""
+        """Stop an agent whose stream is damaged, because the rest of it cannot be used."""
         if not self._reader.ended:
             return
         if self._end_at is None:
@@ -284,9 +286,9 @@ class Watch:
             self._kill()
         if self._interruption.asked and self._stopped_at is None:
             self._progress.message(
-                "stopping in order; what was measured is kept (Ctrl-C again kills the agent)"
+                "stopping. The samples are kept (press Ctrl-C again to kill the agent)"
                 if self._pace.speaks
-                else "stopping; the steps that have ended are kept, this one is lost"
+                else "stopping. The finished steps are kept, the current one is lost"
             )
             self.stop()
 
@@ -297,11 +299,11 @@ class Watch:
             self._blame = Ended(
                 "failed",
                 reason,
-                hint or "look at the target: is it overloaded, or did the agent break?",
+                hint or "check whether the target is overloaded or the agent has crashed",
             )
 
     def stop(self) -> None:
-        """Ask for an end in order."""
+        """Ask for an orderly end."""
         if self._stopped_at is None:
             self._stopped_at = self._clock.monotonic()
             self._agent.stop()
@@ -359,8 +361,8 @@ class Watch:
         if code is None:
             return Ended(
                 "failed",
-                "the agent cannot be ended",
-                "end it on the target: kill -KILL its process",
+                "the agent cannot be killed",
+                "kill its process on the target (kill -KILL)",
             )
         trailer = self._live.trailer
         message, remedy = self._said()
@@ -374,18 +376,20 @@ class Watch:
             if trailer.state == "complete" and self._nothing_came(trailer):
                 return Ended(
                     "failed",
-                    "not one sample came in the time there was",
+                    "the step yielded no samples in its time",
                     "measure longer (--for), or find out why the target had nothing to measure",
                 )
             state = trailer.state if trailer.state in STATES else "failed"
             usage = code == ExitCode.USAGE
             return Ended(state, trailer.reason, trailer.remedy, usage)
         if self._interruption.urgent:
-            return Ended("interrupted", "the agent was killed; what it had sent is kept")
+            return Ended(
+                "interrupted", "the agent was killed. The samples that it had sent are kept"
+            )
         if code == ExitCode.USAGE:
             return Ended("failed", message or "the agent refused its arguments", remedy, True)
         if code == ExitCode.SKIPPED:
-            return Ended("skipped", message or "the agent cannot do this here", remedy)
+            return Ended("skipped", message or "the agent cannot measure this here", remedy)
         if code == ExitCode.INTERRUPTED:
             return Ended("interrupted", message or "the agent was stopped", remedy)
         if code < 0:
@@ -393,7 +397,7 @@ class Watch:
         if broken:
             return _damaged(broken)
         default = f"the agent ended with code {code} in the middle of the step"
-        return Ended("failed", message or default, remedy or "see what the target's log says")
+        return Ended("failed", message or default, remedy or "see the log of the target")
 
     @staticmethod
     def _nothing_came(trailer: Trailer) -> bool:
@@ -403,16 +407,16 @@ class Watch:
     def _judge_signal(self, number: int) -> Ended:
         name = signal.Signals(number).name if number in set(signal.Signals) else f"{number}"
         if self._killed:
-            return Ended("interrupted", "the agent did not stop when told, and was killed")
+            return Ended("interrupted", "the agent did not stop when asked, and was killed")
         if number in FROM_OUTSIDE:
             return Ended(
-                "interrupted", f"the agent was killed from outside ({name})", "run it once more"
+                "interrupted", f"the agent was killed by another process ({name})", "run it again"
             )
         return Ended(
-            "failed", f"the agent broke down ({name})", "report this, with the agent's version"
+            "failed", f"the agent crashed ({name})", "report this, with the agent's version"
         )
 
 
 def _damaged(reason: str) -> Ended:
     text = reason if reason.startswith("the stream") else f"the stream is damaged: {reason}"
-    return Ended("failed", text, "run it once more")
+    return Ended("failed", text, "run it again")

@@ -46,7 +46,7 @@ class RunningAgent(Protocol):
     """An agent that runs one step. No method blocks longer than its timeout (seconds)."""
 
     def read(self, timeout: float) -> bytes | None:
-        """Bytes of the stream; None if none arrived in that time; empty at its end."""
+        """Bytes of the stream: None if none arrived in that time, empty at its end."""
         ...
 
     def stop(self) -> None:

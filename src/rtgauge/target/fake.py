@@ -49,7 +49,7 @@ FAULTS: Final = {
     "hostile": "the stream is noise from its first byte on",
     "late": "latencies are a thousand times as large",
     "load-dies": "the load dies half way",
-    "load-stalls": "the load stalls half way, and the agent goes on to its end",
+    "load-stalls": "the load stalls half way, and the agent continues to its end",
     "lost": "a record is lost on the way",
     "missing": "there is no agent on the target",
     "mute": "the agent ends in order and on time, and no sample came",
@@ -79,7 +79,7 @@ _COMMON: Final = [
      "help": "real-time priority of the measuring threads"},
 ]  # fmt: skip
 
-# Of what goes on until it is stopped, where nothing else is said.
+# The options of measurements that run until they are stopped.
 _UNTIL_STOPPED: Final = [
     {**option, "default": "0"} if option["name"] == "for" else option for option in _COMMON
 ]
@@ -163,7 +163,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             ],
             "series": [{"name": "swing", "unit": "ns", "meaning": "from one side to the other",
                         "from": "left", "to": "right", "stages": ["fall", "rise"]},
-                       {"name": "visitors", "unit": "count", "meaning": "who watched",
+                       {"name": "visitors", "unit": "count", "meaning": "number of visitors",
                         "from": "", "to": "", "stages": []}],
             "tables": [{"name": "bobs", "meaning": "what became of each bob"}],
             "verdicts": [{"rule": "comes-back", "meaning": "what swings out swings back"}],
@@ -196,7 +196,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
                  "max": "1h", "help": "from one event to the next"},
                 {"name": "line", "type": "text", "default": "", "help": "output and input"},
                 {"name": "context", "type": "enums", "default": "user",
-                 "values": ["irq", "kernel", "user"], "help": "who answers"},
+                 "values": ["irq", "kernel", "user"], "help": "context of the answers"},
                 {"name": "edge", "type": "enum", "default": "both",
                  "values": ["both", "rising", "falling"], "help": "what is an event"},
             ],
@@ -219,7 +219,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
                  "max": "1h", "help": "from one event to the next"},
                 {"name": "line", "type": "text", "default": "", "help": "output and input"},
                 {"name": "answered-by", "type": "enum", "default": "user",
-                 "values": ["user", "kernel", "irq"], "help": "who answers"},
+                 "values": ["user", "kernel", "irq"], "help": "context of the answers"},
                 {"name": "edge", "type": "enum", "default": "both",
                  "values": ["both", "rising", "falling"], "help": "what is an event"},
             ],
@@ -263,7 +263,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
     ],
     "load_options": [
         {"name": "restart", "type": "duration", "default": "0", "min": "0", "max": "1d",
-         "help": "kill and start it anew so often; 0: never"},
+         "help": "restart it after each interval of this length; 0: never"},
         {"name": "cycle", "type": "duration", "default": "0", "min": "0", "max": "1d",
          "help": "length of a cycle in which it works from … until; 0: none"},
         {"name": "from", "type": "duration", "default": "0", "min": "0", "max": "1d",
@@ -792,7 +792,7 @@ class FakeAgent:
     ) -> Iterator[tuple[float, bytes]] | None:
         """What goes wrong after half of the samples, if anything does."""
         if math.isinf(total) and self._request.measurement.name == "response":
-            total = HALF_WAY * 2  # it goes on until it is stopped
+            total = HALF_WAY * 2  # it runs until it is stopped
         if done == 0 or done < total / 2 or (math.isinf(total)):
             return None
         faults = set(self._faults)

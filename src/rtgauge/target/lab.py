@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An emulated board of the lab as the target: ``lab:BOARD``, ``lab:BOARD,OPTION…``.
 
-Path of a sample: the agent's stream goes to a file in the guest's memory; nothing is copied out
-while it measures. When the step has ended, ``LabAgent.read`` hands it on in pieces.
+Path of a sample: the agent writes the stream to a file in the guest's memory. Nothing is copied out
+while it measures. When the step has ended, ``LabAgent.read`` returns it in pieces.
 
 One machine is started for each opened target, when its environment is asked for.
 """
@@ -52,15 +52,15 @@ MEMORY_MIB: Final = 512
 MEMORY_MIN_MIB: Final = 256
 MEMORY_MAX_MIB: Final = 16384
 DESCRIBE_S: Final = 60.0
-# How often what a board shows in plain mode is looked at.
+# Interval at which the output of a board in plain mode is read.
 SHOWN_S: Final = 0.05
-# What a word for the kernel may have in common with an option (difflib's ratio), at most.
+# Largest similarity (difflib's ratio) of a kernel argument with the name of an option.
 LIKE: Final = 0.8
 OPTIONS: Final = ("mode", "cpus", "memory", "lines")
-# Where counted steps of a plan that names other CPUs are to go.
+# The options of a board for a plan that names other CPUs than 0.
 _PLAIN: Final = "mode=plain,cpus={count}"
 
-# Which device blocks its processor when it is full (docs/lab.md), and where the console is.
+# The device that blocks the processor when it is full (docs/lab.md), and the console.
 DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "x86_64": (
@@ -76,12 +76,12 @@ DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 class _Words:
-    """What stands behind ``lab:``, taken apart."""
+    """The parts of a target's name after ``lab:``."""
 
     def __init__(self, detail: str) -> None:
         name, *words = detail.split(",")
         if not name:
-            raise UsageError("which board of the lab?", "name one, such as lab:x86_64-rt")
+            raise UsageError("'lab:' names no board", "name one, such as lab:x86_64-rt")
         self.board: Board = lab_board(name)
         given: dict[str, str] = {}
         self.kernel: list[str] = []
@@ -92,14 +92,14 @@ class _Words:
                 given[key] = value
             elif meant:
                 raise UsageError(
-                    f"'{word}' is no option of the lab, and too like one to be the kernel's",
+                    f"'{word}' is not an option of the lab, but too similar to one for the kernel",
                     f"did you mean '{meant[0]}={value or '…'}'?",
                 )
             elif re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:=/@+-]*", word):
                 self.kernel.append(word)
             else:
                 raise UsageError(
-                    f"'{word}' is no argument for the kernel of an emulated board",
+                    f"'{word}' is not a kernel argument that an emulated board supports",
                     "write lab:BOARD,name=value,…; options of the lab are " + ", ".join(OPTIONS),
                 )
         self.mode = self._mode(given.get("mode"))
@@ -115,13 +115,13 @@ class _Words:
         self.wires = () if lines is None or self.outside else self._wires(lines)
         if self.outside and self.mode is MODES["counted"]:
             raise UsageError(
-                f"lines={lines} is plain mode: what drives them has this machine's time",
-                "leave mode=counted out",
+                f"lines={lines} needs plain mode: this machine drives the lines in its time",
+                "remove mode=counted",
             )
         if self.mode is not None and self.mode.counted and self.cpus > 1:
             raise UsageError(
-                "counted mode has one processor: several would not take turns the same way twice",
-                "leave 'cpus' out, or take mode=plain",
+                "counted mode has one processor, because the order of several is not repeatable",
+                "remove 'cpus', or use mode=plain",
             )
         if self.mode is None and (self.cpus > 1 or self.outside):
             self.mode = MODES["plain"]
@@ -130,8 +130,8 @@ class _Words:
         if self.chip is None:
             some = [name for name, machine in MACHINES.items() if machine.chip is not None]
             raise UsageError(
-                f"the emulated board {self.board.name} has no GPIO lines that can be wired",
-                f"take a board of the architecture {' or '.join(some)}, or lines=outside",
+                f"the emulated board {self.board.name} has no GPIO lines to wire",
+                f"use a board of the architecture {' or '.join(some)}, or lines=outside",
             )
         return parse_wires(value, self.chip)
 
@@ -146,7 +146,7 @@ class _Words:
         if not re.fullmatch(r"[0-9]{1,6}", value) or not low <= int(value) <= high:
             unit = " MiB" if key == "memory" else ""
             raise UsageError(
-                f"'{key}={value}' is none that an emulated board can have",
+                f"emulated boards do not support {key}={value}",
                 f"give a whole number from {low} to {high}{unit}",
             )
         return int(value)
@@ -170,33 +170,34 @@ class LabTarget:
 
     @property
     def pace(self) -> Pace:
-        """The guest's seconds are longer than ours; a counted step says nothing before its end."""
+        """The guest's seconds are longer than the host's. A counted step shows nothing before its
+        end, and other targets do not change its time."""
         counted = self._mode.counted
         return Pace(scale=self._mode.pace, speaks=not counted, independent=counted)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the board is made of and how it runs, for the run's record."""
+        """What the board is made of and how it runs, for the record of the run."""
         return {"mode": self._mode.name, "meaning": self._mode.meaning, **self._facts}
 
     @property
     def hint(self) -> str:
-        """Where to look when a step failed: the console that was kept, if there is one."""
+        """The console of a board that failed, if it was kept."""
         console = self._machine.console if self._machine is not None else ""
         return f"see the board's console: {console}" if console else ""
 
     def settle(self, highest_cpu: int, others: Sequence[str]) -> None:
-        """Choose the mode by what the plan asks for, where the name does not say it.
+        """Choose the mode by what the plan asks for, unless the name of the target states it.
 
         ``others`` are the boards of the lab in the same study. Raises UsageError if kernels would
-        be compared in plain mode, or the mode that was named cannot do what is asked for.
+        be compared in plain mode, or if the stated mode does not have that CPU.
         """
         plain = _PLAIN.format(count=max(2, highest_cpu + 1))
         if highest_cpu and self._mode.counted:
             if self._words.mode is not None:
                 raise UsageError(
-                    f"target '{self.name}' has CPU 0 alone: counted mode has one processor",
-                    f"take {plain} in place of mode=counted, or leave out CPU {highest_cpu}",
+                    f"target '{self.name}' has only CPU 0, because counted mode has one processor",
+                    f"use {plain} instead of mode=counted, or remove CPU {highest_cpu}",
                 )
             if highest_cpu >= CPUS_MAX:
                 raise UsageError(
@@ -208,9 +209,9 @@ class LabTarget:
             raise UsageError(
                 f"boards of the lab are compared, but target '{self.name}' would run in plain "
                 "mode, which measures the latencies of this machine with those of the kernel",
-                "run each board by itself: what drives its lines from outside needs plain mode"
+                "run each board by itself, because lines driven from outside need plain mode"
                 if self._words.outside
-                else "let it measure on CPU 0 alone (counted mode), or run each board by itself",
+                else "measure on CPU 0 only (counted mode), or run each board by itself",
             )
 
     def _use(self, mode: str, cpus: int) -> None:
@@ -220,8 +221,8 @@ class LabTarget:
     # --- Target ---
 
     def describe(self) -> str:
-        """The catalogue of the very agent that runs on the board; the board is only started
-        where that agent is of another architecture than this machine."""
+        """The catalogue of the agent that runs on the board. The board is started only if its agent
+        is of another architecture than this machine."""
         if self._machine is None and self.board.machine.processor == platform.machine():
             found = self._describe_here()
             if found is not None:
@@ -243,11 +244,11 @@ class LabTarget:
         return asked.stdout.decode(errors="replace") if asked.returncode == 0 else None
 
     def environment(self) -> bytes:
-        """Header and environment of the board; it is started first if it does not run."""
+        """Header and environment of the board, which is started first if it does not run."""
         return self._ask([AGENT, "environment"])
 
     def start(self, arguments: Sequence[str]) -> LabAgent:
-        """Start the agent on the board. Raises TargetError if the board has ended meanwhile."""
+        """Start the agent on the board. Raises TargetError if the board has ended."""
         machine = self._started()
         machine.begin([AGENT, *arguments, "--output", "-"])
         return LabAgent(machine, counted=self._mode.counted)
@@ -262,18 +263,19 @@ class LabTarget:
 
     @property
     def log_host(self) -> str:
-        """The target whose agent is the log host: a process beside QEMU; none without its lines."""
+        """The target whose agent is the log host, which drives the lines through QEMU. Empty if no
+        lines are driven."""
         return "local" if self._words.outside else ""
 
     @property
     def answer_line(self) -> str:
-        """The lines that the board answers on where no others are named."""
+        """The lines that the board answers on by default."""
         chip = self._words.chip
         return f"gpio:{chip.label}:1:2" if chip is not None else ""
 
     def log_line(self, line: str) -> str:
-        """The board's lines as its log host has them. Raises UsageError if they are none of the
-        chip that is driven from outside."""
+        """The board's lines as the log host names them. Raises UsageError if they do not belong to
+        the chip that is driven from outside."""
         chip, own = self._words.chip, self.board.machine.chip
         found = re.fullmatch(r"gpio:([^:]+):([0-9]{1,3}):([0-9]{1,3})", line)
         names = [] if chip is None else [chip.label]
@@ -281,8 +283,8 @@ class LabTarget:
             names.append("gpiochip0")  # there is no other
         if found is None or found[1] not in names:
             raise UsageError(
-                f"'{line}' is no pair of lines of target '{self.name}'",
-                f"give its output and its input by their numbers: --line {self.answer_line}",
+                f"'{line}' is not a pair of lines of target '{self.name}'",
+                f"name the output and the input by their numbers: --line {self.answer_line}",
             )
         machine = self._started()
         place = f"{machine.lines}:{machine.chip_path}"
@@ -301,19 +303,19 @@ class LabTarget:
     def shell_words(self) -> list[str]:
         """The command that starts the board with its console on the terminal.
 
-        Raises UsageError where lines are to be wired: that takes a host that lives on.
+        Raises UsageError for a board with wired lines: they need a host that keeps running.
         """
         if self._words.wires or self._words.outside:
             raise UsageError(
-                "a board's shell has no wired lines",
-                "leave 'lines' out, or run a program there: LabTarget.execute()",
+                "the shell of a board does not support lines",
+                "remove 'lines', or run a program there with LabTarget.execute()",
             )
         setup = self.setup()
         return terminal_words(replace(setup, program=found_program(setup.program, setup.package)))
 
     def _ask(self, words: Sequence[str]) -> bytes:
         if self._machine is not None and not self._machine.running:
-            self.close()  # what ended in one run is no matter of the next
+            self.close()  # the next run starts another machine
         output = self.execute(words)
         if output.code != 0:
             lines = output.stderr.decode(errors="replace").strip().splitlines()
@@ -324,7 +326,7 @@ class LabTarget:
         return output.stdout
 
     def setup(self) -> Setup:
-        """What the machine is to be made of; the image is made if need be."""
+        """The parts of the machine. Its image is built if necessary."""
         board = self.board
         # before all that takes long
         program = found_program(board.machine.qemu, board.machine.qemu_package)
@@ -384,16 +386,16 @@ class LabTarget:
         return self._machine
 
     def _answer_doorbell(self, machine: Machine, doorbell: Doorbell) -> None:
-        """Make lines of the board's doorbell. Raises TargetError if that cannot be."""
+        """Load the module that makes lines of the board's doorbell. Raises TargetError."""
         try:
             done = machine.execute(["/bin/busybox", "insmod", DOORBELL_MODULE])
             if doorbell.heard:
                 return
             text = done.stderr.decode(errors="replace").strip()
-            why = text or "its module finds no such device"
+            why = text or "its module does not find the device"
             raise TargetError(
-                f"the emulated board {self.board.name} does not hear its doorbell: {why}",
-                "let the image be made again",
+                f"the emulated board {self.board.name} does not receive its doorbell: {why}",
+                "rebuild the image",
             )
         except BaseException:
             machine.close(failed=True)
@@ -401,7 +403,7 @@ class LabTarget:
 
 
 def _version(program: str) -> str:
-    """What QEMU says of its version, as it stands; empty if it is not there."""
+    """The line with QEMU's version; empty if QEMU is missing."""
     try:
         asked = subprocess.run(
             [program, "--version"],
@@ -416,8 +418,8 @@ def _version(program: str) -> str:
 
 
 class LabAgent:
-    """An agent on an emulated board. In counted mode it cannot be talked to while it measures: to
-    stop it is to end the board, and what the step had measured goes with it."""
+    """An agent on an emulated board. In counted mode it takes no commands while it measures:
+    stopping it ends the board, and the samples of the step are lost."""
 
     def __init__(self, machine: Machine, *, counted: bool = True) -> None:
         self._machine = machine
@@ -430,11 +432,11 @@ class LabAgent:
         self._began_cpu_s = machine.cpu_s()
 
     def computed_s(self) -> float:
-        """The processor time that the board has had since the step began."""
+        """Seconds of processor time of the board since the step began."""
         return self._machine.cpu_s() - self._began_cpu_s
 
     def read(self, timeout: float) -> bytes | None:
-        """Bytes of the stream, in counted mode once the step has ended; None if there are none in
+        """Bytes of the stream, in counted mode when the step has ended; None if none arrived in
         that time."""
         answer = self._ended(0.0 if self._shown() else min(timeout, self._patience()))
         if answer is None:
@@ -455,7 +457,7 @@ class LabAgent:
         return piece
 
     def _ended(self, timeout: float) -> Answer | None:
-        """The answer that ends the step; None if there is none, or will never be one."""
+        """The answer that ends the step; None if it has not arrived, or never will."""
         if self._answer is None and not self._stopped and self._error is None:
             try:
                 self._answer = self._machine.answer(timeout)
@@ -469,14 +471,14 @@ class LabAgent:
         return math.inf if self._counted else SHOWN_S
 
     def _shown(self) -> bool:
-        """Take over what the board shows while it measures; whether there is some."""
+        """Take over the output of the board while it measures; whether there is any."""
         over = self._answer is not None or self._stopped or self._error is not None
         if not over and not self._counted and not self._piece:
             self._piece = self._machine.shown()
         return bool(self._piece)
 
     def stop(self) -> None:
-        """Ask for an end in order. In counted mode nobody there listens: the board is ended."""
+        """Ask for an orderly end. In counted mode, which takes no commands, end the board."""
         if self._counted:
             self.kill()
         elif self._answer is None and self._error is None and not self._stopped:
@@ -500,16 +502,16 @@ class LabAgent:
         return answer.code if answer.error == 0 else int(ExitCode.FAILED)
 
     def messages(self) -> str:
-        """What the agent said on stderr; of a board that ended, how."""
+        """What the agent wrote to stderr, or how the board ended."""
         if self._stopped:
-            lost = "whose figures are lost" if self._counted else "with what it had not shown yet"
-            return f"the emulated board was ended in the middle of the step, {lost}"
+            lost = "samples" if self._counted else "last samples"
+            return f"the emulated board was ended during the step, whose {lost} are lost"
         if self._error is not None:
             return f"{self._error.message}\n{self._error.remedy}"
         if self._answer is None:
             return ""
         if self._answer.error:
-            return f"the agent cannot be run on the board: {os.strerror(self._answer.error)}"
+            return f"the agent cannot run on the board: {os.strerror(self._answer.error)}"
         return self._answer.said.decode(errors="replace")
 
     def close(self) -> None:

@@ -33,10 +33,10 @@ from rtgauge.errors import TargetError, UsageError
 __all__ = ["LocalAgent", "LocalTarget", "find_agent", "put_back"]
 
 MESSAGES_MAX: Final = 64 * 1024
-# An agent's end is no event to wait for where others hold its pipe open: it is looked for.
+# Interval of looking for the agent's end, which no event shows while others hold its pipe open.
 POLL_S: Final = 0.1
 PIPE_BYTES: Final = 1024 * 1024
-# Pieces that the C library keeps for the next one; of larger ones memory grows over hours.
+# Size of a read that the C library reuses. Larger ones let memory grow over hours.
 READ_BYTES: Final = 64 * 1024
 QUERY_TIMEOUT_S: Final = 30.0
 # A catalogue has some 100 KiB, an environment a tenth of that.
@@ -77,7 +77,7 @@ def find_agent() -> Path:
 
 
 def _auxv() -> bytes:
-    """What the kernel told this process; nothing if it may not be read."""
+    """The auxiliary vector of this process; empty if it is not readable."""
     try:
         return Path("/proc/self/auxv").read_bytes()
     except OSError:
@@ -85,9 +85,9 @@ def _auxv() -> bytes:
 
 
 def _raise_words(agent: Path) -> list[str]:
-    """What has to stand before the agent so that it runs as root; nothing if that cannot be.
+    """The words before the agent's command that make it run as root; none if it cannot.
 
-    The agent itself is tried, not any other command: sudoers need allow no more than that one.
+    The agent itself is tried, so sudoers need to allow no other command.
     """
     if os.geteuid() == 0 or shutil.which("sudo") is None:
         return []
@@ -107,30 +107,31 @@ def _raise_words(agent: Path) -> list[str]:
 def _start_error(agent: Path, error: OSError) -> TargetError:
     if error.errno == errno.ENOEXEC:
         return TargetError(
-            f"the agent {agent} is no program for this machine ({platform.machine()})",
+            f"the agent {agent} is not a program for this machine ({platform.machine()})",
             "use the agent built for this architecture",
         )
     return TargetError(
-        f"the agent {agent} cannot be started: {error.strerror}", "check that it may be executed"
+        f"the agent {agent} cannot be started: {error.strerror}", "check that it is executable"
     )
 
 
 def put_back(answer: bytes) -> tuple[int, int]:
-    """What the agent's ``restore --json`` says: how many settings it put back, and how many
-    processes it killed. Raises TargetError if that is not its answer."""
+    """The answer of the agent's ``restore --json``: the numbers of settings that it restored and
+    of processes that it killed. Raises TargetError if it is not that."""
     try:
         found = json.loads(answer)
         return int(found["put_back"]), int(found["killed"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise TargetError(
-            "the agent's 'restore' did not report what it put back", "use the agent of this rtgauge"
+            "the agent's 'restore' did not report what it restored",
+            "use the agent of this version of rtgauge",
         ) from None
 
 
 def _answer(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What a process writes to stdout, all of it, and the first 64 KiB of its messages.
+    """The whole stdout of a process, and the first 64 KiB of its stderr.
 
-    TimeoutExpired when that takes too long, OverflowError when it is more than ``ANSWER_MAX``.
+    Raises TimeoutExpired after ``QUERY_TIMEOUT_S``, OverflowError beyond ``ANSWER_MAX`` bytes.
     """
     deadline = time.monotonic() + QUERY_TIMEOUT_S
     answer, said = bytearray(), bytearray()
@@ -171,12 +172,12 @@ class LocalTarget:
         return self._query(["describe"], raised=False).decode(errors="replace")
 
     def environment(self) -> bytes:
-        """The records header and environment of this machine."""
+        """The header and environment records of this machine."""
         return self._query(["environment"], raised=True)
 
     def restore(self, run: str) -> tuple[int, int]:
-        """Put back what a killed agent left changed, once its guardian is done, and end what its
-        loads left running; how many settings and processes that were."""
+        """Restore the settings that a killed agent left changed, after its guardian has ended, and
+        end its loads; how many settings and processes."""
         return put_back(self._query(["restore", "--json", "--run", run], raised=True))
 
     def start(self, arguments: Sequence[str]) -> LocalAgent:
@@ -196,7 +197,7 @@ class LocalTarget:
         return LocalAgent(process, self._raised())
 
     def close(self) -> None:
-        """Nothing was left behind."""
+        """Nothing to do: the agent leaves nothing behind."""
 
     def _raised(self) -> list[str]:
         if self._raise is None:
@@ -205,7 +206,7 @@ class LocalTarget:
 
     def _query(self, arguments: list[str], *, raised: bool) -> bytes:
         words = [*(self._raised() if raised else []), str(self._agent), *arguments]
-        remedy = f"try it by hand: {self._agent} {arguments[0]}"
+        remedy = f"run it by hand: {self._agent} {arguments[0]}"
         try:
             process = subprocess.Popen(
                 words,
@@ -252,7 +253,7 @@ class LocalAgent:
         self._follow(process)
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on this process is what is read from and written to."""
+        """Read from this process and write to it from now on."""
         self._process = process
         self._messages = bytearray()
         self._stdin = cast(IO[bytes], process.stdin)
@@ -268,7 +269,7 @@ class LocalAgent:
         os.set_blocking(self._stdin.fileno(), False)
 
     def read(self, timeout: float) -> bytes | None:
-        """Bytes of the stream; None if none came within ``timeout`` seconds; empty at its end."""
+        """Bytes of the stream: None if none arrived in ``timeout`` seconds, empty at its end."""
         deadline = time.monotonic() + timeout
         if self._pending:
             data, self._pending = bytes(self._pending), bytearray()
@@ -286,7 +287,7 @@ class LocalAgent:
         return b""
 
     def _take(self, timeout: float) -> bytes | None:
-        """One round of reading: stream bytes, b"" if only something else happened, None if not."""
+        """Read once: stream bytes, b"" if something else happened, None if nothing did."""
         happened = self._selector.select(timeout)
         data: bytes | None = b"" if happened else None
         for key, _ in happened:
@@ -305,13 +306,13 @@ class LocalAgent:
         return data
 
     def stop(self) -> None:
-        """Write the line that ends the step in order."""
+        """Write the line that asks the agent for an orderly end."""
         with contextlib.suppress(OSError, ValueError):  # gone already, or its pipe is full of them
             os.write(self._stdin.fileno(), b"stop\n")
 
     def kill(self) -> None:
-        """SIGKILL to the agent alone: its guardian lives on and puts the settings back. Where sudo
-        refuses that, the end of its input ends it."""
+        """Kill the agent alone: its guardian survives and restores the settings. Where sudo refuses
+        that, the end of its input stops the agent."""
         if self._process.poll() is not None:
             return
         if not self._raised:
@@ -330,7 +331,7 @@ class LocalAgent:
             self._stdin.close()  # which ends it in order
 
     def _raised_process(self) -> int:
-        """The process below sudo, which may have put one of its own in between."""
+        """The id of the agent below sudo, which may add a process of its own."""
         pid = self._process.pid
         while True:
             try:
@@ -357,13 +358,13 @@ class LocalAgent:
 
     def _exit_code(self) -> int:
         code = self._process.returncode
-        # sudo tells of a signal as a shell does.
+        # sudo reports a signal as a shell does.
         if self._raised and code > 128 and code - 128 in set(signal.Signals):
             return 128 - code
         return code
 
     def messages(self) -> str:
-        """What the agent said on stderr, the first 64 KiB."""
+        """The first 64 KiB that the agent wrote to stderr."""
         return self._messages.decode(errors="replace")
 
     def close(self) -> None:

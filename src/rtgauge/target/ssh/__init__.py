@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A board that is reached with the system's OpenSSH client: ``ssh://[user@]host[:port]``.
 
-Step 6 of the path of a sample, over a network: the agent there writes into the connection, and what
-the ``ssh`` here writes into a pipe is read as that of an agent on this machine is.
+Step 6 of the path of a sample, over a network: the agent writes into the connection. The ``ssh``
+process on the host writes the bytes into a pipe, which is read as that of a local agent.
 
-People's own configuration, keys, agents and jump hosts work, because it is their ``ssh``. Host keys
-are checked as their configuration says. No password is ever asked for (batch mode).
+The user's own configuration, keys, agents and jump hosts apply, because it is their ``ssh``. Host
+keys are checked as it configures. No password is ever asked for (batch mode).
 
-There is one connection for each target (``connection.py``); an agent goes on when it breaks
-(``agent.py``). What is used there: sh, mkdir, cat, chmod, rm, sleep, uname; sudo if it is there.
+Each target has one connection (``connection.py``). An agent continues when it breaks
+(``agent.py``). Programs used on the board: sh, mkdir, cat, chmod, rm, sleep, uname, and sudo if it
+is installed.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ _MAKE: Final = (
     'umask 077; mkdir "$1" && echo "$2" >"$1/keeper" && echo "#!/bin/sh" >"$1/try" || exit 1; '
     'chmod 700 "$1/try" && "$1/try" && rm "$1/try" && exit 0; exit 126'
 )
-# Let the folder be another keeper's.
+# Hand the folder over to another keeper.
 _ADOPT: Final = '[ -x "$1/agent" ] && echo "$2" >"$1/keeper"'
 _PUT: Final = 'cat >>"$1"'
-# So much of a file goes there at a time; more, as long as it takes less than a second.
+# Bytes of a file per session, doubled up to the maximum while one takes less than a second.
 PUT_BYTES: Final = 16 * 1024
 PUT_MAX: Final = 256 * 1024
 
@@ -64,7 +65,7 @@ def agent_for(machine: str, auxv: bytes = b"") -> Path:
 
 
 class SshTarget:
-    """A board that is reached with ssh."""
+    """A board reached with ssh."""
 
     def __init__(self, detail: str = "") -> None:
         self.name = f"ssh:{detail}"
@@ -74,11 +75,11 @@ class SshTarget:
         self._started = 0
         self._folder = self._machine = ""
         self._raise: list[str] = []
-        #: For so long a connection that is lost is tried to be made again; 0: it is not.
+        #: Seconds for which a lost connection is retried; 0: not at all.
         self.reconnect_s = RECONNECT_S
-        # how often that was done in the run, and the time without a connection
+        # number of reconnections in the run, and the time without a connection
         self._returns, self._away_s = 0, 0.0
-        #: What the link carries, in the direction that samples take; 0 where that is not known.
+        #: Bytes per second from the board to the host; 0 if unknown.
         self.bandwidth = 0.0
         self.connection: dict[str, str] = {}
         self._lock, self._closed = threading.Lock(), False
@@ -97,16 +98,16 @@ class SshTarget:
             raise
 
     def _look(self) -> None:
-        """What machine it is, and whether the agent can be raised there."""
+        """Read the machine's kind, and whether sudo can raise the agent."""
         self._machine, who = self._connection.machine, self._connection.who
         user = re.search(r"^Uid:\s+\d+\s+(\d+)", who, re.MULTILINE)
         root = user is not None and user[1] == "0"
         self._raise = ["sudo", "-n"] if who.endswith("\nsudo") and not root else []
 
     def _install(self) -> None:
-        """Copy the agent to the first folder there that takes it, and read it back: what came must
-        be what was sent, and the time tells how fast the samples can come."""
-        # "mips" and "armv7l" leave it open what its programs are like; its kernel tells each
+        """Copy the agent to the first folder that takes it, and read it back to compare it and to
+        measure the rate of the link."""
+        # "mips" and "armv7l" do not determine the agent; the auxiliary vector does
         auxv = self._connection.ask("exec cat /proc/self/auxv").out
         path = agent_for(self._machine, auxv)
         program = path.read_bytes()
@@ -123,8 +124,8 @@ class SshTarget:
             refused.append(f"{base}: {why}")
         raise TargetError(
             f"{self.name} has no folder for the agent: {'; '.join(refused)}",
-            f"let one have room for {len(program) >> 10} KiB and be mounted without noexec, "
-            "and be TMPDIR there",
+            f"set TMPDIR there to a folder with {len(program) >> 10} KiB of room, mounted "
+            "without noexec",
         )
 
     def _bases(self) -> list[str]:
@@ -132,13 +133,13 @@ class SshTarget:
         return [base for base in dict.fromkeys(found) if re.fullmatch(r"/[^\0\n]*", base)]
 
     def _install_in(self, folder: str, program: bytes) -> str:
-        """Why not; empty if the agent is there."""
+        """Copy the agent into a folder; why that failed, or empty."""
         self._connection.keep(folder)
         made = self._connection.ask(_MAKE, folder, self._connection.token)
         if made.code in CANNOT_EXECUTE:
-            return "programs must not be started there (noexec)"
+            return "programs cannot be started there (noexec)"
         if made.code:
-            return made.said or "no folder can be made there"
+            return made.said or "a folder cannot be created there"
         agent = f"{folder}/agent"
         put = self._put(agent, program)
         if put:
@@ -149,15 +150,15 @@ class SshTarget:
             patience=f"{self.name}: reading the agent back, to check it …",
         )
         if hashlib.sha256(back.out).digest() != hashlib.sha256(program).digest():
-            return "what was read back there is not what was written"
+            return "the file read back differs from the one written"
         self.bandwidth = back.rate
         return ""
 
     def _put(self, path: str, data: bytes) -> str:
-        """Write a file there; why that cannot be, or empty.
+        """Write a file there; why that failed, or empty.
 
-        In pieces, each one's end awaited: ssh would take in all of it at once, and on a thin link
-        nobody could tell for minutes whether anything moves.
+        It writes pieces and waits for each: ssh would buffer the whole file, and on a thin link
+        progress would not be visible for minutes.
         """
         begun = time.monotonic()
         patience = f"{self.name}: copying the agent ({len(data) >> 10} KiB) …"
@@ -196,8 +197,8 @@ class SshTarget:
         return self._catalogue
 
     def environment(self) -> bytes:
-        """Header and environment of the board. A connection that was lost is made anew first: what
-        ran over it has ended, and this is the beginning of another run."""
+        """Header and environment of the board, which begin a run. A lost connection of the previous
+        run is replaced first."""
         self._returns, self._away_s = 0, 0.0
         if self.lost:
             connection = self._connect()
@@ -208,14 +209,14 @@ class SshTarget:
         return self._ask_agent("environment", self._raise)
 
     def restore(self, run: str) -> tuple[int, int]:
-        """As that of this machine, on the board if it can still be reached."""
+        """As for this machine, on the board if it can still be reached."""
         if self.lost:
             return 0, 0
         return put_back(self._ask_agent("restore", self._raise, "--json", "--run", run))
 
     def start(self, arguments: Sequence[str]) -> SshAgent:
-        """Start the agent there; its input is the control. It ends with the connection, or goes on
-        behind its spool until the next one is made."""
+        """Start the agent on the board, controlled by its input. It ends with the connection, or
+        continues behind its spool until the next one."""
         if self.lost:
             raise TargetError(f"the connection to {self.name} is lost: {self.lost}")
         self._started += 1
@@ -227,7 +228,7 @@ class SshTarget:
             hold_s = self.reconnect_s + HOLD_MORE_S
             words += ["--spool", spool, "--hold", f"{hold_s:.0f}s"]
             self._connection.hold(hold_s)
-        # A shell in between tells of a signal, which ssh does not.
+        # A shell in between reports a signal, which ssh does not.
         own = ["sh", "-c", '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', pid]
         return SshAgent(self, self._session([*own, *words]), pid, spool)
 
@@ -236,10 +237,10 @@ class SshTarget:
         return self._connection.begin(script(f"{shlex.join([*self._raise, *words])}; exit $?"))
 
     def attach(self, spool: str, came: int) -> subprocess.Popen[bytes]:
-        """A session with the agent behind that spool, over a new connection if the one there was
-        is lost; its stream begins with byte number ``came``.
+        """A session with the agent behind that spool, from byte ``came`` of its stream on, over a
+        new connection if the old one is lost.
 
-        Raises TargetError if that cannot be for now, Over if it never will.
+        Raises TargetError if that is not possible yet, Over if it never will be.
         """
         before = self._connection
         if before.lost:
@@ -250,7 +251,7 @@ class SshTarget:
                 connection.keep(self._folder)
                 connection.hold(self.reconnect_s + HOLD_MORE_S)
                 if connection.ask(_ADOPT, self._folder, connection.token).code:
-                    raise Over("the agent there is gone, and its folder with it")
+                    raise Over("the agent and its folder no longer exist there")
                 self._replace(before, connection)
             except BaseException:
                 connection.close()
@@ -258,8 +259,8 @@ class SshTarget:
         return self._session([f"{self._folder}/agent", "attach", spool, "--from", str(came)])
 
     def regain(self, stop: Callable[[], bool]) -> str:
-        """Make a lost connection anew, with the agent, where no agent is at work; why that was not
-        possible, or empty. ``stop``: whether to give up."""
+        """Restore a lost connection and copy the agent again, while no agent runs; why that failed,
+        or empty. ``stop``: whether to give up."""
         since = time.monotonic()
         way = Return(self._renew, self.reconnect_s)
         while not way.wait(RETRY_S / 4):
@@ -283,7 +284,7 @@ class SshTarget:
         return True
 
     def _replace(self, before: Connection, connection: Connection) -> None:
-        """This connection for the one before, unless that was given up meanwhile."""
+        """Replace a connection by this one, unless the target was closed."""
         with self._lock:
             if self._closed or self._connection is not before:
                 raise Over("given up")
@@ -292,26 +293,26 @@ class SshTarget:
 
     def _check_same_boot(self, connection: Connection) -> None:
         if connection.boot_id != self._connection.boot_id:
-            raise Over("the board was started anew meanwhile")
+            raise Over("the board was restarted")
 
     def returned(self, away_s: float) -> None:
-        """The connection is there again, after so long; the run's record says so."""
+        """Record that the connection was restored after so many seconds."""
         self._returns += 1
         self._away_s += away_s
         self.connection["reconnected"] = str(self._returns)
         self.connection["away_s"] = f"{self._away_s:.1f}"
 
     def kill(self, pid_file: str) -> None:
-        """SIGKILL to the process whose number is in that file."""
+        """Kill the process whose number is in that file."""
         words = shlex.join([*self._raise, "sh", "-c", 'kill -KILL "$0"'])
         self._connection.ask(f'read -r p <"$1" && {words} "$p"', pid_file)
 
     def ended(self) -> str:
-        """As ``lost``, for someone whose session has just ended: a moment is waited for."""
+        """As ``lost``, after a short wait, for a session that has just ended."""
         return self._connection.ended()
 
     def close(self) -> None:
-        """Remove the agent there, and end the connection, one that is still being made too."""
+        """Remove the agent there and end the connection, also one that is being established."""
         with self._lock:
             self._closed = True
         self._connection.close()
@@ -320,7 +321,7 @@ class SshTarget:
 
     @property
     def lost(self) -> str:
-        """Why the connection is no more; empty while it is."""
+        """Why the connection is lost; empty while it is not."""
         return self._connection.lost
 
     def _ask_agent(self, command: str, raised: Sequence[str], *words_after: str) -> bytes:
@@ -330,6 +331,6 @@ class SshTarget:
             raise TargetError(
                 f"the agent's '{command}' ended with code {answer.code} on {self.name}"
                 + (f": {answer.said}" if answer.said else ""),
-                "see whether programs may be started there",
+                "check whether programs can be started there",
             )
         return answer.out

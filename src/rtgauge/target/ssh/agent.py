@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent on a board, which goes on when its connection breaks.
+"""An agent on a board, which continues when its connection breaks.
 
-A connection that breaks in the middle of a step is taken up again: the agent there goes on behind
-its spool (agent/stream/spool.h), which keeps what has not come here, and another connection begins
-with the byte that comes next. ``Return`` does that, in a thread of its own, because it takes its
-time.
+During a step a broken connection is replaced. The agent continues behind its spool
+(agent/stream/spool.h), which keeps the bytes that have not arrived, and the next connection begins
+with the next byte. ``Return`` establishes it in a thread of its own, because that takes time.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rtgauge.target.ssh.connection import CANNOT_EXECUTE, LOST_S, SSH_FAILED
 __all__ = ["HOLD_MORE_S", "RETRY_S", "Board", "Over", "Return", "SshAgent"]
 
 
-# The board may notice sooner than the host that the connection is lost.
+# Extra time for the agent, because the board may notice the lost connection before the host.
 HOLD_MORE_S: Final = 30.0
 RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 10.0
@@ -42,35 +41,35 @@ class Board(Protocol):
 
     @property
     def lost(self) -> str:
-        """Why the connection is no more; empty while it is."""
+        """Why the connection is lost; empty while it is not."""
         ...
 
     def ended(self) -> str:
-        """As ``lost``, for someone whose session has just ended: a moment is waited for."""
+        """As ``lost``, after a short wait, for a session that has just ended."""
         ...
 
     def attach(self, spool: str, came: int) -> subprocess.Popen[bytes]:
         """A session with the agent behind that spool, from byte ``came`` of its stream on.
 
-        Raises TargetError if that cannot be for now, Over if it never will.
+        Raises TargetError if that is not possible yet, Over if it never will be.
         """
         ...
 
     def returned(self, away_s: float) -> None:
-        """The connection is there again, after so long."""
+        """Record that the connection was restored after so many seconds."""
         ...
 
     def kill(self, pid_file: str) -> None:
-        """SIGKILL to the process whose number is in that file."""
+        """Kill the process whose number is in that file."""
         ...
 
 
 class Over(TargetError):
-    """What there was on the board is no more."""
+    """What was on the board no longer exists."""
 
 
 class Return(threading.Thread):
-    """Tries to come back to a board, again and again, until that has come true or is given up."""
+    """Retries an attempt until it succeeds, its time is over, or it is given up."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class Return(threading.Thread):
                     self._drop(result)
                 break
             except TargetError as error:
-                # which target that is stands before it
+                # without the name of the target before it
                 self.why = error.message.partition(" cannot be reached: ")[2] or error.message
                 if isinstance(error, Over):
                     break
@@ -112,32 +111,32 @@ class Return(threading.Thread):
             pause = min(pause * 1.5, RETRY_MAX_S)
 
     def give_up(self) -> None:
-        """Whatever is under way is its last, and what comes of it is dropped."""
+        """Start no further attempt, and drop the result of the current one."""
         with self._lock:
             self._given_up.set()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it has ended or was given up, after so many seconds at most."""
+        """Wait for up to that many seconds; whether it has ended or was given up."""
         if not self._given_up.is_set():
             self.join(timeout)
         return self._given_up.is_set() or not self.is_alive()
 
     @property
     def result(self) -> Any:
-        """What came true; None if nothing did, or not yet."""
+        """The result of the attempt that succeeded; None if none has."""
         return self._result
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
-    """End a session that nobody will read from."""
+    """End a session whose output is not needed."""
     with process:
         process.kill()
 
 
 class SshAgent(LocalAgent):
-    """An agent on a board: what ssh reads and writes is what the agent there does.
+    """An agent on a board, through the input and output of ssh.
 
-    ``spool``: the socket by which it is found again after its connection broke; or empty.
+    ``spool``: the socket for attaching to it after a broken connection; or empty.
     """
 
     def __init__(
@@ -149,24 +148,24 @@ class SshAgent(LocalAgent):
         self._spool = spool
         self._came = self._confirmed = 0  # bytes of the stream
         self._confirmed_at = 0.0
-        self._code: int | None = None  # what the spool says that the agent ended with
+        self._code: int | None = None  # the exit code that the spool reports
         self._return: Return | None = None
         self._since = self._until = 0.0
-        self._came_before = -1  # when the last way back was begun
+        self._came_before = -1  # when the last reconnection began
         self._stopped = self._killed = False
-        self._lost = ""  # why it cannot be found again
+        self._lost = ""  # why it cannot be reached again
 
     # --- the connection that comes and goes ---
 
     @property
     def away(self) -> str:
-        """Why nothing can come now, though the agent goes on; empty while something can."""
+        """Why the agent, which continues, cannot be reached now; empty while it can."""
         if self._return is None:
             return ""
         return self._return.why or "the connection is lost"
 
     def _broken(self) -> bool:
-        """Whether the stream ended because the connection did; then the way back has begun."""
+        """Whether the stream ended because the connection did; reconnecting has begun then."""
         if not self._spool or self._code is not None or self._lost:
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -175,18 +174,18 @@ class SshAgent(LocalAgent):
             self._lost = self._target.lost or "given up"
             return False
         if self._came_before >= 0 and self._process.poll() == ExitCode.FAILED:
-            self._lost = "the agent there is gone"
+            self._lost = "the agent no longer exists there"
             return False
         if self._process.poll() != SSH_FAILED or not (self._target.ended() or self._came):
             return False
         self._close_files()
         self._since = time.monotonic()
         came = self._came
-        # a way back by which nothing came is none
+        # a reconnection without a byte does not count
         if came != self._came_before:
             self._came_before, self._until = came, self._since + self._target.reconnect_s
         elif self._since > self._until:
-            self._lost = self._target.lost or "nothing comes from the agent there"
+            self._lost = self._target.lost or "the agent there sends nothing"
             return False
         self._return = Return(
             lambda: self._target.attach(self._spool, came), self._until - self._since, end_session
@@ -194,7 +193,7 @@ class SshAgent(LocalAgent):
         return True
 
     def _is_away(self, timeout: float) -> bool:
-        """Whether there is no way yet, after so many seconds at most."""
+        """Wait for up to that many seconds; whether there is no connection yet."""
         if self._return is None:
             return False
         if not self._return.wait(timeout):
@@ -226,7 +225,7 @@ class SshAgent(LocalAgent):
         return piece
 
     def _confirm(self, piece: bytes | None) -> None:
-        """Tell the spool what it need not keep any more; and that its last word has come."""
+        """Confirm the received bytes to the spool, and its last message."""
         now = time.monotonic()
         new = self._confirmed != self._came
         if new and (not piece or now - self._confirmed_at >= CONFIRM_S):
@@ -239,7 +238,7 @@ class SshAgent(LocalAgent):
             self._tell("end\n")
 
     def _tell(self, order: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # its end is found out otherwise
+        with contextlib.suppress(OSError, ValueError):  # read() notices its end
             os.write(self._stdin.fileno(), order.encode())
 
     # --- RunningAgent ---
@@ -258,8 +257,8 @@ class SshAgent(LocalAgent):
             super().stop()
 
     def kill(self) -> None:
-        """SIGKILL to the agent alone, there; where that cannot be told to it, an end of its input,
-        which ends it too. One that cannot be reached is given up."""
+        """Kill the agent alone. If that fails, the end of its input stops it. An agent that cannot
+        be reached is given up."""
         if self._return is not None:
             self._return.give_up()
             return
@@ -270,7 +269,7 @@ class SshAgent(LocalAgent):
             self._tell("kill\n")
             if self.wait(LOST_S) is not None:
                 return
-        if self._came_before < 0:  # else it is another session's, long over
+        if self._came_before < 0:  # else the number belongs to an earlier session
             self._kill_there()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOST_S)
@@ -278,7 +277,7 @@ class SshAgent(LocalAgent):
             self._process.terminate()
 
     def _kill_there(self) -> None:
-        """By its number; a network that is silent is not waited for."""
+        """Kill the agent by its number, without waiting for a silent network."""
 
         def ask() -> None:
             with contextlib.suppress(TargetError, OSError):
@@ -311,32 +310,32 @@ class SshAgent(LocalAgent):
         return code
 
     def messages(self) -> str:
-        """What the agent said on stderr; of one whose connection is lost, that."""
+        """What the agent wrote to stderr, or that its connection is lost."""
         said = _ENDED.sub(b"", self._messages).decode(errors="replace")
         if self._code is not None:
             return said
         name = self._target.name
         if self._lost:
             return (
-                f"the connection to {name} was lost and not found again ({self._lost}); "
-                "what had come is kept\n"
-                "run it once more; an agent that still measures there ends in order by itself "
-                f"within {self._target.reconnect_s + HOLD_MORE_S:.0f} s and puts the settings "
-                "back: until then no other can measure there"
+                f"the connection to {name} was lost and could not be restored ({self._lost}). "
+                "The samples received so far are kept\n"
+                "run it again. An agent that still measures there stops by itself within "
+                f"{self._target.reconnect_s + HOLD_MORE_S:.0f} s and restores the settings; until "
+                "then no other agent can measure there"
             )
         code = self._process.poll()
         if code == SSH_FAILED:
             lost = self._target.ended()
             if lost:
                 return (
-                    f"the connection to {name} was lost ({lost}); "
-                    "what had come is kept\n"
-                    "run it once more; the agent there ends in order and puts the settings back"
+                    f"the connection to {name} was lost ({lost}). "
+                    "The samples received so far are kept\n"
+                    "run it again. The agent there stops by itself and restores the settings"
                 )
         if code in CANNOT_EXECUTE:
             return (
-                f"the agent cannot be started any more on {name}: {said.strip()}\n"
-                "does something clear its folder for temporary files?"
+                f"the agent on {name} can no longer be started: {said.strip()}\n"
+                "check whether another program clears its folder for temporary files"
             )
         return said
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One ssh connection to a board, and the sessions in it.
 
-The first session of a connection is the *keeper* (``keeper.sh``): a shell there that waits for the
-end of its input and then removes the agent's folder, whether the host closed the target, was
-killed, or cannot be reached any more. All else are further sessions of that connection.
+The first session of a connection is the *keeper* (``keeper.sh``): a shell on the board that waits
+for the end of its input and then removes the agent's folder, whether the host closed the target,
+was killed, or cannot be reached any more. Every other command is another session.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["Address", "Answer", "Connection", "Messages", "parse", "script"]
 
 
 READY: Final = "rtgauge-keeper"
-#: Before the first of these marks nothing, then who we are, then folders, then nothing.
+#: Parts of the keeper's output between its marks: nothing, machine and user, folders, nothing.
 TOLD: Final = 4
 OPEN_S: Final = 60.0
 CONNECT_S: Final = 30
-# So long nothing may move at all: a link of 300 bytes a second still brings something.
+# Timeout for a link without any byte. One with 300 bytes per second still delivers some.
 STALL_S: Final = 30.0
 CLOSE_S: Final = 10.0
-# ssh asks at the end of each interval in which nothing came, and gives up at that after the last
-# question: 16 s, before the host takes an agent that says nothing for dead.
+# ssh asks at the end of each interval without a byte, and gives up one interval after the last
+# question. That is after 16 s, before the timeout of the host for a silent agent.
 ALIVE_S: Final = 4
 ALIVE_COUNT: Final = 3
 #: Time for ssh to notice that the connection is lost.
@@ -52,10 +52,10 @@ MESSAGES_MAX: Final = 64 * 1024
 SAID_MAX: Final = 500
 """Characters of ssh's last line that an error repeats."""
 LAST_WORDS_S: Final = 1.0
-"""Time to read what ssh wrote before it ended; a program that it started may keep the pipe open."""
-#: A socket's path has 108 bytes, of which ssh wants 17 for itself.
+"""Time to read what ssh wrote before its end. A program that it started may keep the pipe open."""
+#: The path of a socket has 108 bytes, of which ssh uses 17.
 SOCKET_PATH_MAX: Final = 80
-#: What ssh ends with when the fault is its own; no agent ever does.
+#: The exit code of ssh for its own failures, which no agent uses.
 SSH_FAILED: Final = 255
 CANNOT_EXECUTE: Final = (126, 127)
 
@@ -67,7 +67,7 @@ _OPTIONS: Final = (
     "-o", "RemoteCommand=none",
 )  # fmt: skip
 
-#: The keeper sleeps so long for each tick.
+#: Length of the keeper's tick.
 KEEPER_TICK_S: Final = 2
 #: The script of the keeper as one line; see its head for why.
 KEEPER: Final = " ".join(
@@ -79,7 +79,7 @@ KEEPER: Final = " ".join(
 
 @dataclass(frozen=True)
 class Address:
-    """Where ``ssh`` is to go; what is not given is as the user's configuration says."""
+    """The address for ``ssh``. The user's configuration supplies what is empty."""
 
     host: str
     user: str = ""
@@ -92,7 +92,7 @@ class Address:
 
 
 def parse(detail: str) -> Address:
-    """The address in what stands behind ``ssh:``. Raises UsageError."""
+    """The address in a target's name after ``ssh:``. Raises UsageError."""
     match = re.fullmatch(
         r"//(?:(?P<user>[^@:/\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^@:/\[\]\s-][^@:/\[\]\s]*)"
         r"(?::(?P<port>[0-9]{1,5}))?/?",
@@ -101,20 +101,22 @@ def parse(detail: str) -> Address:
     if match is None or (match["user"] or "").startswith("-"):
         password = re.match(r"//[^@/]*:[^@/]*@", detail)
         raise UsageError(
-            "a target takes no password" if password else f"'ssh:{detail}' is no target",
+            "a target does not take a password"
+            if password
+            else f"'ssh:{detail}' is not an address of a target",
             "write ssh://user@host, ssh://host:port, or ssh://NAME of your ssh configuration"
-            + ("; let ssh use a key (ssh-copy-id)" if password else ""),
+            + (". Let ssh use a key (ssh-copy-id)" if password else ""),
         )
     port = int(match["port"] or 0)
     if match["port"] and not 0 < port < 1 << 16:
-        raise UsageError(f"'ssh:{detail}': there is no port {port}", "give one from 1 to 65535")
+        raise UsageError(f"'ssh:{detail}': {port} is not a port", "give one from 1 to 65535")
     return Address(match["host"].strip("[]"), match["user"] or "", port)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How a command there ended. ``rate``: bytes a second in which the answer came; 0 if it was
-    too small to tell."""
+    """How a command on the board ended. ``rate``: bytes per second of the answer; 0 if it was too
+    small to measure."""
 
     code: int
     out: bytes
@@ -129,11 +131,11 @@ class Answer:
 
 
 class _Stalled(Exception):
-    """Nothing moved any more."""
+    """No bytes in either direction."""
 
 
 def _write(descriptor: int, data: bytes) -> int:
-    """Bytes that were taken; all of them where nobody reads any more, who will say why."""
+    """Number of bytes that were written; all of them if the reader has ended, which says why."""
     try:
         return os.write(descriptor, data)
     except BrokenPipeError:
@@ -141,10 +143,10 @@ def _write(descriptor: int, data: bytes) -> int:
 
 
 def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "") -> Answer:
-    """Give a process its input, take all that it says, and wait for its end.
+    """Write the input of a process, read its output, and wait for its end.
 
-    ``patience`` is said once when it takes long. Raises _Stalled when nothing moved for
-    ``STALL_S``, OverflowError when the answer is too long; the process is killed then.
+    ``patience`` is printed once if that takes long. Raises _Stalled after ``STALL_S`` without a
+    byte, OverflowError if the answer is too long. The process is killed then.
     """
     stdin, stdout, stderr = (
         cast(IO[bytes], stream) for stream in (process.stdin, process.stdout, process.stderr)
@@ -197,7 +199,7 @@ def _talk(process: subprocess.Popen[bytes], data: bytes = b"", patience: str = "
 
 
 def script(text: str, *arguments: str) -> str:
-    """A command for the login shell there, whichever it is: ``text`` for sh, with arguments."""
+    """A command for any login shell that runs ``text`` in sh, with arguments."""
     return "exec " + shlex.join(["sh", "-c", text, "rtgauge", *arguments])
 
 
@@ -232,12 +234,12 @@ class Messages:
             self._left_out += many
 
     def wait(self, seconds: float) -> None:
-        """Wait, up to a limit, for all output of a process that has ended."""
+        """Wait, up to a limit, for the rest of the output of a process that has ended."""
         if self._reader is not None:
             self._reader.join(seconds)
 
     def text(self) -> str:
-        """The bytes kept, with a line in place of the others."""
+        """The bytes kept, with a line in place of those left out."""
         with self._lock:
             gap = f"\n({self._left_out} bytes left out)\n" if self._left_out else ""
             head, tail = self._head.decode(errors="replace"), self._tail.decode(errors="replace")
@@ -254,7 +256,7 @@ class Connection:
         ssh = shutil.which("ssh")
         if ssh is None:
             raise TargetError(
-                "there is no program ssh on this machine",
+                "ssh is not installed on this machine",
                 "install OpenSSH's client (Debian: openssh-client)",
             )
         self._ssh = ssh
@@ -305,15 +307,15 @@ class Connection:
         if lines and told[0]:
             raise TargetError(
                 f"the login shell on {self.name} writes '{lines[0][:60]}' before any command",
-                "let it be quiet where it is not interactive, as its output would damage the "
-                "samples, and be one that carries out commands",
+                "use a shell that runs commands, and remove what its start-up files print with"
+                "out a terminal: it would damage the samples",
             )
         if self._key_has_changed():
             raise TargetError(
                 f"{self.name} cannot be reached: {self._said()} "
-                "The host's key is not the one that is known",
-                "find out why before you trust it, as another machine may answer; "
-                "then remove the one that is known (ssh-keygen -R)",
+                "The key of the host differs from the known one",
+                "find out why before you trust it, because another machine may answer. "
+                "Then remove the known key (ssh-keygen -R)",
             )
         raise TargetError(
             f"{self.name} cannot be reached: {self._said() or 'ssh does not say why'}",
@@ -322,7 +324,7 @@ class Connection:
         )
 
     def _first_words(self, keeper: subprocess.Popen[bytes]) -> str:
-        """What the keeper says first; less if ssh ended, or does not get through in time."""
+        """The keeper's first output; less if ssh ended, or did not connect in time."""
         stdout, said = cast(IO[bytes], keeper.stdout), bytearray()
         mark = f"{READY}\n".encode()
         deadline = time.monotonic() + OPEN_S
@@ -344,7 +346,7 @@ class Connection:
         return said.decode(errors="replace")
 
     def _said(self) -> str:
-        """ssh's last words; none once this is closed."""
+        """The last line of ssh's messages; empty after ``close``."""
         lines = [line.strip() for line in self._messages().splitlines() if line.strip()]
         return one_line(lines[-1], SAID_MAX) if lines else ""
 
@@ -365,13 +367,13 @@ class Connection:
 
     @property
     def lost(self) -> str:
-        """Why the connection is no more; empty while it is."""
+        """Why the connection is lost; empty while it is not."""
         if self._keeper is not None and self._keeper.poll() is None:
             return ""
         return self._said() or "it was closed"
 
     def ended(self) -> str:
-        """As ``lost``, for someone whose session has just ended: a moment is waited for."""
+        """As ``lost``, after a short wait, for a session that has just ended."""
         if self._keeper is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._keeper.wait(LOST_S)
@@ -398,7 +400,8 @@ class Connection:
     # --- its sessions ---
 
     def begin(self, command: str) -> subprocess.Popen[bytes]:
-        """Start a command there. It is never a connection of its own, which might be another's."""
+        """Start a command there. It never opens a connection of its own, which might reach another
+        machine."""
         words = self._words(
             "-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o", "ProxyCommand=exec false"
         )
@@ -417,8 +420,8 @@ class Connection:
             answer = _talk(self.begin(script(text, *arguments)), data, patience)
         except _Stalled:
             raise TargetError(
-                f"nothing came from {self.name} for {STALL_S:.0f} s",
-                "look at the target and the network: does it still answer?",
+                f"{self.name} sent nothing for {STALL_S:.0f} s",
+                "check the target and the network",
             ) from None
         except OverflowError:
             raise TargetError(
@@ -427,19 +430,19 @@ class Connection:
         if answer.code == SSH_FAILED:
             raise TargetError(
                 f"the connection to {self.name} failed: {self.ended() or answer.said}",
-                f"see whether '{self._by_hand()}' works",
+                f"check whether '{self._by_hand()}' works",
             )
         return answer
 
     def keep(self, folder: str) -> None:
-        """Let the keeper remove this folder in the end, and the one before it now."""
+        """Let the keeper remove this folder at its end, and the previous one now."""
         self._tell_keeper(folder)
 
     def hold(self, seconds: float) -> None:
-        """Let the keeper leave the folder to an agent without a host for so long."""
+        """Let the keeper leave the folder to an agent without a host for that many seconds."""
         self._tell_keeper(f"{seconds / KEEPER_TICK_S:.0f}")
 
     def _tell_keeper(self, line: str) -> None:
         if self._keeper is not None:
-            with contextlib.suppress(OSError):  # gone: the next command says so
+            with contextlib.suppress(OSError):  # the next command reports its end
                 cast(IO[bytes], self._keeper.stdin).write(f"{line}\n".encode())

@@ -9,7 +9,7 @@
 # another one in its place, a number of ticks, or "end". An input that ends without "end" is the
 # host's end if something can still be written to it, else the connection's. After a lost
 # connection an agent behind its spool needs its folder, and the keeper of another connection may
-# take it over within that number of ticks of 2 s. Only folders named like ours are removed.
+# take it over within that number of ticks of 2 s. Only folders with rtgauge's names are removed.
 trap "" HUP INT TERM PIPE; token=$1; ticks=0; folder=;
 remove() { case "$1" in /*/rtgauge-????????????????) rm -rf "$1";; esac; };
 mine() { [ ! -e "$folder/keeper" ] || { read -r owner <"$folder/keeper"; [ "$owner" = "$token" ]; }; };
