@@ -345,7 +345,7 @@ def test_a_board_that_does_not_hear_its_doorbell(lab: Callable[..., LabTarget]) 
     target = lab("x86_64-rt-6.1,lines=outside")
     with pytest.raises(TargetError, match="does not receive its doorbell") as caught:
         target.environment()
-    assert "no such device" in caught.value.message
+    assert "does not find the device" in caught.value.message
     assert caught.value.remedy
     assert target._machine is None
 
@@ -353,8 +353,8 @@ def test_a_board_that_does_not_hear_its_doorbell(lab: Callable[..., LabTarget]) 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lab:x86_64-rt,lines=outside,mode=counted", "lines=outside is plain mode"),
-        ("lab:arm64-rt,lines=doorbell,mode=counted", "lines=doorbell is plain mode"),
+        ("lab:x86_64-rt,lines=outside,mode=counted", "lines=outside needs plain mode"),
+        ("lab:arm64-rt,lines=doorbell,mode=counted", "lines=doorbell needs plain mode"),
         ("lab", "names no board"),
         ("lab:", "names no board"),
         ("lab:x86-rt", "x86-rt"),

@@ -264,9 +264,9 @@ def test_the_kernel_that_runs_here() -> None:
     [
         (b"", "no option is on"),
         (b"hello\n", "no option is on"),
-        (b"CONFIG_A=y\n\0", "no text"),
-        (b"CONFIG_A=y\n\xff", "no text"),
-        (b"\x7fELF" + bytes(100), "no text"),
+        (b"CONFIG_A=y\n\0", "neither text"),
+        (b"CONFIG_A=y\n\xff", "neither text"),
+        (b"\x7fELF" + bytes(100), "neither text"),
         (b"\x1f\x8bnot gzip", "damaged"),
         (gzip.compress(STOCK.encode())[:-20], "cut short"),
         (gzip.compress(bytes(64 << 20)), "too large"),

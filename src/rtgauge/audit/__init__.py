@@ -101,14 +101,14 @@ CHECKS: Mapping[str, Callable[[str, Case], Finding]] = {
     # devices
     "device-power": check_device_power,
     "iommu": check_iommu,
-    # who runs when
+    # the order in which tasks run
     "throttling": check_throttling,
     "control-groups": check_control_groups,
     "scheduler-features": check_scheduler_features,
     "real-time-tasks": check_tasks,
     "interrupt-threads": check_interrupt_threads,
     "timer-threads": check_timer_threads,
-    # who runs where
+    # the CPUs on which tasks and interrupts run
     "isolation": check_isolation,
     "boot-parameters": check_boot_parameters,
     "interrupts": check_interrupts,
@@ -137,9 +137,9 @@ def audit(
 ) -> list[Finding]:
     """The findings of all checks, in the order of their table.
 
-    ``cpus`` are those that are (to be) measured, all that are online if not given;
-    ``load_running``: a load is running beside the measurement; ``settings``: what a run changed,
-    so that what it lifted is not held against it; ``priority``: of the measuring threads.
+    ``cpus``: the CPUs of the measurement, all online ones by default. ``load_running``: whether a
+    load runs with the measurement. ``settings``: the settings that a run changed, which count with
+    their new values. ``priority``: that of the measuring threads.
     """
     known = Facts(facts)
     changed = settings_document(settings)

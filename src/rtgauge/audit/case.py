@@ -50,8 +50,8 @@ class Case:
     """What the checks look at."""
 
     facts: Facts
-    cpus: frozenset[int]  # those that are measured; all that are online if not told
-    chosen: bool  # whether they were told
+    cpus: frozenset[int]  # those of the measurement; all online ones by default
+    chosen: bool  # whether the user chose them
     load_running: bool
     settings: dict[str, str | None] = field(default_factory=dict)
     recorded: bool = False  # the settings are those of a run

@@ -121,7 +121,7 @@ def check_clock(name: str, case: Case) -> Finding:
         name,
         "note",
         current,
-        "a counter of this board, not known to this check; its cost is measured (clock-cost)",
+        "a counter of this board that this check does not know. clock-cost measures its cost",
         "see the result of clock-cost: more than 1 us is a slow one",
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupts, their threads, and who else runs in real time."""
+"""Interrupts, their threads, and other real-time tasks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_interrupts(name: str, case: Case) -> Finding:
             f"{start}{len(here)} on the measured CPUs",
             f"{why}; every CPU is measured, so they have nowhere else to go"
             if len(online) > 1
-            else "a single CPU: there is nowhere else to go",
+            else "a single CPU takes all interrupts",
             "" if len(online) == 1 else "measure on some of the CPUs (--cpu) and keep the others",
         )
     here = {number for number in here if affinities[number] & apart}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom the CPUs are shared with: other tasks, interrupts, the core's other thread."""
+"""Sharing of the CPUs with other tasks, interrupts, and the second hardware thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_isolation(name: str, case: Case) -> Finding:
     facts = case.facts
     online = online_cpus(facts)
     isolated = isolated_cpus(facts)
-    why = "tasks and interrupts that are none of its business delay a task on a CPU that is shared"
+    why = "on a shared CPU, unrelated tasks and interrupts delay a task"
     if online is None or isolated is None:
         missing = "which CPUs are online" if online is None else "which CPUs are isolated"
         return unknown(name, f"{missing} could not be read", why, f"cat {CPU}online {CPU}isolated")
@@ -34,8 +34,8 @@ def check_isolation(name: str, case: Case) -> Finding:
             name,
             "note",
             "a single CPU",
-            "everything else runs on the same CPU; nothing can be kept off it",
-            "nothing but fewer tasks and interrupts, or a target with more CPUs",
+            "everything else runs on the same CPU and cannot be moved away",
+            "reduce the number of tasks and interrupts, or use a target with more CPUs",
         )
     measured = case.cpus or online
     remedy = _isolation_parameters(case, online)
@@ -62,7 +62,7 @@ def check_isolation(name: str, case: Case) -> Finding:
             name,
             "note",
             ", ".join([found, *(gap for gap, _ in gaps)]),
-            "what is left there still interrupts the task now and then",
+            "the remaining work still interrupts the task from time to time",
             "; ".join(remedy for _, remedy in gaps),
         )
     extra = ": a load reaches them only through what is shared" if case.load_running else ""
@@ -89,7 +89,7 @@ def _isolation_gaps(facts: Facts, measured: frozenset[int]) -> list[tuple[str, s
 def check_smt(name: str, case: Case) -> Finding:
     facts = case.facts
     online = online_cpus(facts)
-    why = "two threads of a core share its caches and units: what one does slows the other"
+    why = "two threads of a core share its caches and units, so each slows the other"
     remedy = "echo off > /sys/devices/system/cpu/smt/control (or boot with nosmt)"
     siblings = {
         cpu: group
@@ -147,7 +147,7 @@ def check_boot_parameters(name: str, case: Case) -> Finding:
     """
     facts = case.facts
     online = online_cpus(facts)
-    why = "what one of them keeps off a CPU, the lack of another lets in again"
+    why = "work that one of them keeps off a CPU returns if another is missing"
     if facts.parameters("isolcpus") is None or online is None:
         missing = "the kernel's command line" if online is not None else "which CPUs are online"
         return unknown(name, f"{missing} could not be read", why, "cat /proc/cmdline")

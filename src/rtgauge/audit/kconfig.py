@@ -89,7 +89,7 @@ _Result = tuple[Finding, _Changes]
 def read_config(path: Path) -> KernelConfig:
     """The configuration in a file, plain or packed by gzip.
 
-    Raises UsageError where there is none, RtgaugeError for a file that is no configuration.
+    Raises UsageError for a missing file, RtgaugeError for one without a configuration.
     """
     try:
         data = _read(path)
@@ -104,14 +104,14 @@ def read_config(path: Path) -> KernelConfig:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise RtgaugeError(f"{path} is no text, nor text packed by gzip", _REMEDY)
+        raise RtgaugeError(f"{path} is neither text nor text packed by gzip", _REMEDY)
     # The last line about an option decides, as it does for the kernel: fragments are appended.
     options = {
         name or off: value.strip().strip('"') if name else "n"
         for name, value, off in _OPTION.findall(text)
     }
     if not any(value in ("y", "m") for value in options.values()):
-        raise RtgaugeError(f"{path} is no kernel's configuration: no option is on", _REMEDY)
+        raise RtgaugeError(f"{path} is not the configuration of a kernel: no option is on", _REMEDY)
     head = _HEAD.search(text)
     if head is None:
         return KernelConfig(options)
@@ -124,7 +124,7 @@ def _read(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb", buffering=0, closefd=True) as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise UsageError(f"cannot read {path}: it is no file", _REMEDY)
+            raise UsageError(f"cannot read {path}: it is not a file", _REMEDY)
         data = b""
         while len(data) <= _FILE_MAX and (piece := file.read(_FILE_MAX + 1 - len(data))):
             data += piece
@@ -199,7 +199,7 @@ def _preemption(name: str, config: KernelConfig) -> _Result:
             if option in config.options and config[option] != "n":
                 changes[option] = "n"
         if config.version is None or config.version < (6, 13):
-            # one choice of several there, and no PREEMPT_DYNAMIC beside it
+            # one of several choices there, which excludes PREEMPT_DYNAMIC
             changes.update({o: "n" for o in ("PREEMPT", "PREEMPT_DYNAMIC") if config.on(o)})
         elif not config.on("PREEMPT", "PREEMPT_LAZY"):
             changes["PREEMPT"] = "y"
@@ -281,7 +281,7 @@ def _tick(name: str, config: KernelConfig) -> _Result:
     if rate < 1000:
         return _fine(name, f"{rate} Hz", "timers of high resolution do not wait for it")
     changes = {"HZ_250": "y", f"HZ_{rate}": "n"}
-    why = "each interrupts a CPU that works for microseconds; no timer gets more exact by it"
+    why = "each tick interrupts a busy CPU for microseconds, and makes no timer more exact"
     return finding(name, "note", f"{rate} Hz", why, _shown(changes)), changes
 
 
@@ -361,7 +361,7 @@ def _numa(name: str, config: KernelConfig) -> _Result:
     if not config.on("NUMA_BALANCING_DEFAULT_ENABLED"):
         return _fine(name, "off unless asked for", "memory stays where it is")
     changes = {"NUMA_BALANCING_DEFAULT_ENABLED": "n"}
-    why = "memory is unmapped now and then to see who uses it: page faults, and pages that move"
+    why = "memory is unmapped from time to time to find its users: pages fault and move"
     return finding(name, "warning", "on from the start", why, _shown(changes)), changes
 
 
@@ -373,7 +373,7 @@ def _explaining(name: str, config: KernelConfig) -> _Result:
         changes.pop("TIMERLAT_TRACER", None)
     if not changes:
         return _fine(name, "timerlat, osnoise and hwlat", "what delays a task can be found")
-    why = "without these tracers nobody can say what delayed a task; they cost nothing until used"
+    why = "only these tracers show what delayed a task. They cost nothing until used"
     return finding(name, "note", "without " + ", ".join(changes), why, _shown(changes)), changes
 
 
@@ -398,16 +398,16 @@ def _unresolved(config: KernelConfig) -> Finding:
         "configuration",
         "warning",
         f"{len(config.options)} options, not resolved: a defconfig or a fragment",
-        "what it does not name stands at the default of the kernel's sources: below it counts as "
-        "off, which may be wrong",
+        "an option that it does not name has the default of the kernel's sources. The checks below "
+        "take it as off, which may be wrong",
         "in the kernel's sources: make NAME_defconfig (or cp it to .config), make olddefconfig, "
         "and check the .config that this writes",
     )
 
 
 def audit_config(config: KernelConfig) -> ConfigAudit:
-    """Findings and fragment. Changes of warnings and errors are made by the fragment, those of
-    notes stand in it behind a #, in a form that merge_config.sh takes for a comment."""
+    """Findings and fragment. The fragment makes the changes of warnings and errors. It contains
+    those of notes as comments (#), in a form that merge_config.sh ignores."""
     findings: list[Finding] = [] if config.resolved else [_unresolved(config)]
     lines: list[str] = []
     made: set[str] = set()

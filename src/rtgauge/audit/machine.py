@@ -19,9 +19,9 @@ def check_virtualisation(name: str, case: Case) -> Finding:
     kind = hypervisor(case.facts)
     share = steal(case.facts, case.cpus)
     stolen = "steal time unknown" if share is None else f"steal time {_percent(share)} since boot"
-    why = "the host may take the CPU away at any moment; no setting in here can prevent that"
+    why = "the host may take the CPU away at any moment, which no setting in the guest prevents"
     remedy = (
-        "measure on the machine itself; else give each virtual CPU a host CPU of its own"
+        "measure on the machine itself, or give each virtual CPU a host CPU of its own"
         " (virsh vcpupin) and a real-time priority there"
     )
     if kind:
@@ -79,8 +79,8 @@ def check_smi(name: str, case: Case) -> Finding:
     facts = case.facts
     why = "while the firmware serves one, no CPU does anything else, and no setting prevents it"
     firmware = (
-        "switch off in the firmware what needs them: legacy USB, power management, error logging;"
-        " look for them with the kernel's hwlat tracer"
+        "switch off their users in the firmware: legacy USB, power management, error logging."
+        " Find them with the kernel's hwlat tracer"
     )
     count = facts.integer("agent.smi_count")
     processor = facts.lines("/proc/cpuinfo")
@@ -104,6 +104,6 @@ def check_smi(name: str, case: Case) -> Finding:
         name,
         "note",
         f"{count} since boot",
-        f"{why}; those of booting count, too",
-        f"look whether the count grows (rdmsr -d 0x34); {firmware}",
+        f"{why}. The count includes those of booting",
+        f"check whether the count grows (rdmsr -d 0x34), and {firmware}",
     )

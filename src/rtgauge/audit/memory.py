@@ -16,8 +16,8 @@ _NUMA = "/proc/sys/kernel/numa_balancing"
 
 def check_swap(name: str, case: Case) -> Finding:
     # mlockall(2): locked pages stay; everything else of the system may be written out
-    why = "memory that is not locked (mlockall) may have to come back from the disk when it is used"
-    remedy = "swapoff -a, and no swap in /etc/fstab; the application locks its memory with mlockall"
+    why = "memory that is not locked (mlockall) may have to be read back from the disk"
+    remedy = "swapoff -a, remove swap from /etc/fstab, and lock the application's memory (mlockall)"
     memory = case.facts.lines("/proc/meminfo")
     swaps = case.facts.text("/proc/swaps")
     total = _kib(memory.get("SwapTotal"))
@@ -66,8 +66,8 @@ def check_huge_pages(name: str, case: Case) -> Finding:
 
 
 def check_numa(name: str, case: Case) -> Finding:
-    # admin-guide/sysctl/kernel, numa_balancing: memory is unmapped to see who faults on it
-    why = "memory is unmapped now and then to see who uses it: page faults, and pages that move"
+    # admin-guide/sysctl/kernel, numa_balancing: memory is unmapped to see which task faults on it
+    why = "memory is unmapped from time to time to find its users: pages fault and move"
     remedy = f"sysctl -w kernel.numa_balancing=0 # {PREPARE}"
     value = case.integer(_NUMA)
     if value is None:
@@ -81,8 +81,8 @@ def check_numa(name: str, case: Case) -> Finding:
 
 def check_page_merging(name: str, case: Case) -> Finding:
     # admin-guide/mm/ksm: merged pages are write-protected and copied at the next write
-    why = "the first write to merged memory is a page fault with a copy; ksmd takes CPU time"
-    remedy = f"echo 2 > {_KSM} # 0 leaves what is merged; {PREPARE}"
+    why = "the first write to merged memory causes a page fault and a copy, and ksmd takes CPU time"
+    remedy = f"echo 2 > {_KSM} # 0 keeps merged pages; {PREPARE}"
     value = case.integer(_KSM)
     if value is None:
         if case.facts.absent(_KSM) or case.facts.config("KSM") == "n":

@@ -181,9 +181,7 @@ _HALT_REMEDY = (
     "while the application runs, hold /dev/cpu_dma_latency at 0; or boot with idle=poll"
     " (where that is not x86: nohlt)"
 )
-_HOLD = (
-    "the application holds /dev/cpu_dma_latency open with the value 0 while it runs; or boot with "
-)
+_HOLD = "let the application hold /dev/cpu_dma_latency open with the value 0, or boot with "
 
 
 def check_sleep(name: str, case: Case) -> Finding:

@@ -41,8 +41,8 @@ def check_preemption(name: str, case: Case) -> Finding:
             name,
             "note",
             state.found,
-            "tasks of that core preempt Linux; what is measured here are tasks of Linux itself",
-            "measure tasks of the core with its own latency program (latency, latmus) besides",
+            "tasks of that core preempt Linux, but these measurements use tasks of Linux",
+            "also measure tasks of the core with its own latency program (latency, latmus)",
         )
     if state.found == "unknown":
         return unknown(
@@ -64,5 +64,5 @@ def check_preemption(name: str, case: Case) -> Finding:
     if state.model == "unknown" and state.dynamic:
         error = facts.error("/sys/kernel/debug/sched/preempt") or facts.error("agent.debugfs")
         reason = f" ({error})" if error else ""
-        why = f"debugfs, which has the mode, could not be read{reason}; in any mode {why}"
+        why = f"debugfs, which has the mode, could not be read{reason}. In any mode {why}"
     return finding(name, "warning", state.found, why, remedy)

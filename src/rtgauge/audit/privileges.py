@@ -35,8 +35,8 @@ def _fifo_remedy(facts: Facts) -> str:
             " docker run --cap-add SYS_NICE --cap-add IPC_LOCK --ulimit rtprio=99"
         )
     return (
-        "run as root; or in /etc/security/limits.conf: USER - rtprio 99 and USER - memlock"
-        " unlimited, then log in anew"
+        "run as root, or add to /etc/security/limits.conf: USER - rtprio 99 and USER - memlock"
+        " unlimited, and log in again"
     )
 
 
@@ -88,13 +88,13 @@ def check_privileges(name: str, case: Case) -> Finding:
     elif memory is not None:
         missing(
             memory,
-            "memory that cannot be locked is paged in while measuring",
+            "memory that cannot be locked is paged in during the measurement",
             "prlimit --pid $$ --memlock=unlimited",
         )
     if (facts.integer("agent.rlimit_rttime") or 0) > 0:
         missing(
             f"real-time work ends after {facts.integer('agent.rlimit_rttime')} us",
-            "a real-time task that works so long without a pause is killed",
+            "a real-time task that runs for that long without a pause is killed",
             "prlimit --pid $$ --rttime=unlimited",
         )
     allowed = read_cpus(facts.lines("/proc/self/status").get("Cpus_allowed_list", "?"))
@@ -130,11 +130,11 @@ def check_privileges(name: str, case: Case) -> Finding:
             name,
             "note",
             f"SCHED_FIFO, but no right to change: {', '.join(kept)}",
-            "what stands in the way of real time there stays as it is while measuring",
+            "settings that harm real time stay as they are during the measurement",
             "run as root"
             if uid
             else "give the container the capability SYS_ADMIN and the device /dev/cpu_dma_latency",
         )
     return finding(
-        name, "ok", "SCHED_FIFO, locked memory, settings", "all that a measurement asks for"
+        name, "ok", "SCHED_FIFO, locked memory, settings", "everything that a measurement needs"
     )

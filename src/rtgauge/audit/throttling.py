@@ -166,4 +166,4 @@ def check_control_groups(name: str, case: Case) -> Finding:
         )
     if grouped is None:
         return unknown(name, "the kernel's configuration could not be read", why, remedy)
-    return finding(name, "ok", "no limit", "no group shares out real-time time")
+    return finding(name, "ok", "no limit", "no group distributes real-time time")

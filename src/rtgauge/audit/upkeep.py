@@ -60,12 +60,14 @@ def check_watchdogs(name: str, case: Case) -> Finding:
 def check_timer_migration(name: str, case: Case) -> Finding:
     # admin-guide/sysctl/kernel and kernel/time/timer_migration.c: timers of idle CPUs expire on one
     # that is awake
-    why = "timers of CPUs that are idle expire on one that is busy, which the measured one often is"
+    why = "timers of idle CPUs expire on a busy CPU, which is often the measured one"
     remedy = f"sysctl -w kernel.timer_migration=0 # {PREPARE}"
     online = online_cpus(case.facts)
     value = case.integer(_MIGRATION)
     if online is not None and len(online) == 1:
-        return finding(name, "ok", "a single CPU", "there is no other whose timers could come")
+        return finding(
+            name, "ok", "a single CPU", "there is no other CPU whose timers could move here"
+        )
     if value is None:
         if case.facts.absent(_MIGRATION):  # without NO_HZ there is no such switch
             return finding(name, "ok", "not in this kernel", "timers stay on their CPU")
@@ -84,8 +86,8 @@ def check_timer_migration(name: str, case: Case) -> Finding:
 
 
 def check_kernel_work(name: str, case: Case) -> Finding:
-    # core-api/workqueue (cpumask of unbound work queues); RCU/Design/Expedited-Grace-Periods:
-    # a hurried grace period interrupts every CPU; admin-guide/sysctl/vm, stat_interval
+    # core-api/workqueue: cpumask of unbound work queues. RCU/Design/Expedited-Grace-Periods: a
+    # hurried grace period interrupts every CPU. admin-guide/sysctl/vm: stat_interval
     expedited = case.integer("/sys/kernel/rcu_expedited")
     mask = read_mask(case.text(_WORKQUEUES) or "-")
     why = "work of the kernel that could run elsewhere takes time from the tasks of these CPUs"
@@ -109,7 +111,7 @@ def check_kernel_work(name: str, case: Case) -> Finding:
             name,
             "ok",
             f"{found}work queues on {cpus_text(mask)}",
-            "no CPU is set apart that they could be kept away from",
+            "no CPU is reserved that they would have to avoid",
         )
     here = mask & apart
     if here:
@@ -137,7 +139,7 @@ _UNWANTED = {
 
 
 def check_scheduler_features(name: str, case: Case) -> Finding:
-    why = "the scheduler's own switches decide how it looks for the next real-time task"
+    why = "these switches of the scheduler decide how it finds the next real-time task"
     text = case.facts.text(_FEATURES)
     if text is None:
         error = case.facts.error(_FEATURES) or case.facts.error("agent.debugfs")

@@ -176,7 +176,7 @@ class Facts:
     def parameters(self, name: str) -> list[str] | None:
         """The values of a kernel parameter in their order; None if the command line is not known.
 
-        What stands after ``--`` is init's. A parameter without a value counts as ``""``.
+        What follows ``--`` is init's. A parameter without a value counts as ``""``.
         """
         line = self.text("/proc/cmdline")
         if line is None:

@@ -61,13 +61,13 @@ class Preemption:
 
 
 def realtime_model(facts: Mapping[str, Fact]) -> Model:
-    """How far the kernel can be preempted, or which real-time core runs beside it."""
+    """The preemption model of the kernel, or the real-time core that runs with it."""
     return preemption(Facts(facts)).model
 
 
 def preemption(facts: Facts) -> Preemption:
     if facts.integer("/dev/evl/control") == 1:
-        return Preemption("evl", "EVL core beside Linux")
+        return Preemption("evl", "EVL core under Linux")
     if facts.text("/proc/xenomai/version"):
         return Preemption("cobalt", f"Cobalt core {facts.text('/proc/xenomai/version')}")
     version = facts.version
@@ -120,7 +120,7 @@ def _preempt_built(facts: Facts) -> Preemption:
 
 def _dynamic(facts: Facts) -> Preemption:
     """The mode of a kernel that can choose: running, else asked for at boot, else built in."""
-    # kernel/sched/debug.c, sched_dynamic_show(): the running one stands in parentheses
+    # kernel/sched/debug.c, sched_dynamic_show(): the current mode is in parentheses
     match = re.search(r"\((\w+)\)", facts.text("/sys/kernel/debug/sched/preempt") or "")
     if match is not None and match[1] in _MODES:
         model = _MODES[match[1]]
@@ -155,7 +155,7 @@ def isolated_cpus(facts: Facts) -> frozenset[int] | None:
         value = facts.parameter("isolcpus")
         if value is None:  # nothing asked for, if the command line is known
             isolated = None if facts.parameters("isolcpus") is None else frozenset()
-        else:  # flags stand before the list: isolcpus=managed_irq,domain,1-3
+        else:  # flags precede the list: isolcpus=managed_irq,domain,1-3
             items = [item for item in value.split(",") if item[:1].isdecimal()]
             isolated = read_cpus(",".join(items))
     if isolated is None:
@@ -182,7 +182,7 @@ _VENDORS = (
 
 
 def hypervisor(facts: Facts) -> str | None:
-    """Name of the hypervisor; empty if the machine is known to be none, None if not known."""
+    """Name of the hypervisor; empty if there is none, None if not known."""
     kind = facts.text("/sys/hypervisor/type")
     if kind:
         return one_line(kind, 40)
@@ -244,7 +244,7 @@ def steal(facts: Facts, cpus: Set[int]) -> float | None:
 
 
 def container(facts: Facts) -> str | None:
-    """Kind of container; empty if it is none, None if not known."""
+    """Kind of container; empty outside of one, None if not known."""
     namespace = facts.text("/proc/self/ns/pid")
     name = facts.text("/run/systemd/container") or ""
     if not name and facts.integer("/run/.containerenv") == 1:
