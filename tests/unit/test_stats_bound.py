@@ -418,3 +418,14 @@ def test_bounds_hold_at_95_percent_of_no_exceedance_unless_told() -> None:
     assert samples_needed(0.96) == 1 and samples_needed(0.99, exceedances=3) == 4
     assert shortest_period_s(99) == shortest_period_s(99, 0.95)
     assert shortest_period_s(-1) == 0
+
+
+def test_unknown_samples_count_as_samples_that_exceed() -> None:
+    """Of 4742 operations one may have exceeded; 4741 known and one unknown are as many."""
+    assert samples_needed(DEFAULT_PROBABILITY, exceedances=1) == 4742
+    assert verdict(9, 0, 4741, None, unknown=1).result == "pass"
+    assert verdict(9, 0, 4740, None, unknown=1).result == "inconclusive"
+    for duration in (None, HOUR):
+        found = verdict(9, 2, 100, duration, unknown=5)
+        assert found.bound_per_sample == exceedance_bound(105, 0.95, 7)
+    assert "no samples" not in verdict(9, 0, 1, None).evidence

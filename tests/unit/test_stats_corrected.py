@@ -245,6 +245,16 @@ def test_hostile_gap_is_left_out() -> None:
     assert found.added == 0 and found.uncorrectable == 2 * (1 << 62) + 1
 
 
+def test_gaps_are_counted_from_the_first() -> None:
+    grid = np.arange(20)
+    latency, count = np.array([390, 290]), np.array([3, 2])
+    offsets = GapOffsets([(grid, grid * 5)], np.array([2, 10]), count)
+    found = [list(missed_values(latency, count, 100, offsets, *more)) for more in ((), (0,))]
+    assert np.array_equal(np.concatenate(found[0]), np.concatenate(found[1]))
+    last = list(missed_values(latency[1:], count[1:], 100, offsets, 1))
+    assert np.array_equal(np.concatenate(found[0])[3:], np.concatenate(last))
+
+
 def test_very_many_gaps_come_in_blocks() -> None:
     random = np.random.default_rng(1)
     latency = random.integers(1000, 5000, 400_000)

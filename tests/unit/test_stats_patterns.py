@@ -80,6 +80,51 @@ def test_no_sample_leaves_its_loop(loops: list[tuple[int, int]], seed: int) -> N
         assert value >= 0 and end is not None
 
 
+def test_a_series_without_samples_has_no_pace() -> None:
+    none = np.zeros(0, np.int64)
+    assert stats.pace(none, none, none) == stats.Pace(0.0, 0.0)
+
+
+def test_a_loop_ends_where_another_begins_that_is_not_within_it() -> None:
+    """Two loops of 10 samples of 100 ns, one nanosecond apart by their times."""
+    due, values = np.repeat([5, 6], 10), np.full(20, 100)
+    apart = stats.pace(due, values, np.array([5, 6, 700, 3005]))
+    # the loops took 1000 ns each: what begins at 700 is not after them, what begins at 3005 is
+    assert apart.distance_ns == pytest.approx(299.925) and apart.median_ns == 100.0
+    unknown = stats.pace(due, values, np.array([5, 6]))
+    assert unknown == stats.Pace(100.0, 100.0)
+    assert stats.pace(due, values, np.zeros(0, np.int64)) == stats.Pace(100.0, 100.0)
+    crowded = stats.pace(due, values, np.array([5, 6, 1006]))  # begins as the loops end
+    assert crowded.distance_ns == pytest.approx(100.025)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5000), st.lists(st.integers(0, 900), min_size=1, max_size=9)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.integers(0, 400),
+)
+def test_samples_are_laid_one_after_the_other(
+    loops: list[tuple[int, list[int]]], distance: int
+) -> None:
+    """Each a distance after the one before, and later by what that took more than the median; not
+    before its loop, nor after the next one began."""
+    begins = np.cumsum([1 + gap for gap, _ in loops])
+    due = np.repeat(begins, [len(values) for _, values in loops])
+    every = np.array([value for _, values in loops for value in values])
+    rhythm = stats.Pace(float(distance), 200.0)
+    expected = []
+    for at, (_, values) in enumerate(loops):
+        offset, begin = 0, int(begins[at])
+        for value in values:
+            room = int(begins[at + 1]) - begin if at + 1 < len(loops) else 1 << 62
+            expected.append(begin + min(max(offset, 0), room))
+            offset += distance + value - 200
+    assert rhythm.laid(due, every).tolist() == expected
+
+
 # --- what comes back ------------------------------------------------------------------------------
 
 
@@ -408,3 +453,11 @@ def test_the_interval_of_a_slope_holds_it() -> None:
     few = stats.slope([(0, 5, 4, 6), (1, 6, 5, 7), (2, 7, 6, 8)])
     assert few is not None
     assert (few.each, few.low, few.high) == (1.0, -1.0, 3.0)
+
+
+def test_a_slope_of_many_points_at_one_place_has_the_widest_limits() -> None:
+    """Sen's interval would reach beyond all pairs."""
+    points = [(0.0, 0.0, 0.0, 0.0)] * 100 + [(float(x), 2.0 * x * x, 0.0, 0.0) for x in range(1, 6)]
+    found = stats.slope([(x, v, v - 1, v + 1) for x, v, _, _ in points])
+    assert found is not None
+    assert (found.low, found.high) == (0.0, 20.0)  # (2-1) - (0+1) over 1; (50+1) - (32-1) over 1

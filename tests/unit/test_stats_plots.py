@@ -147,5 +147,8 @@ def test_pictures_have_400_bins_and_600_points_unless_told() -> None:
     assert plain.low.tolist() == told.low.tolist() != histogram_points(counts, 401).low.tolist()
     curve, asked = ccdf_points(counts), ccdf_points(counts, 600, 100)
     assert curve.value.tolist() == asked.value.tolist()
+    for number in (600, 601):
+        kept = ccdf_points(Counts.from_arrays([np.arange(number)])).value
+        assert (len(kept) == number) == (number == 600)
     for points, tail in ((599, 100), (602, 100), (600, 99), (600, 102)):
         assert curve.value.tolist() != ccdf_points(counts, points, tail).value.tolist()

@@ -17,6 +17,7 @@ from rtgauge.stats import (
     ExcursionsBuilder,
     TimelineBuilder,
     bins_for,
+    bucket_high,
     bucket_of,
     ccdf_points,
     clustering,
@@ -158,6 +159,8 @@ def test_samples_out_of_order_or_outside_are_kept() -> None:
     line = builder.timeline()
     assert line.count.tolist() == [1, 1, 0, 0, 0, 1, 0, 0, 0, 1]
     assert line.record.tolist() == [4] and line.record_ns.tolist() == [20]
+    assert line.min.tolist() == [4, 2, 0, 0, 0, 1, 0, 0, 0, 3]
+    assert line.max.tolist() == [4, 2, 0, 0, 0, 1, 0, 0, 0, 3]
     assert int(line.count.sum()) == builder.counts().count
 
 
@@ -198,6 +201,11 @@ def test_heat_map_equals_brute_force(kind: str, columns: int, rows: int) -> None
     due, values = series_of(6, 5000, kind)
     heat = whole(due, values, 100, 2000).timeline().heat(columns, rows)
     assert heat.counts.shape == (len(heat.edges_ns) - 1, len(heat.low))
+    assert heat.counts.sum() == 5000 and heat.edges_ns[0] == due[0]
+    ends = [int(bucket_high(int(bucket_of(int(end))))) for end in (values.min(), values.max())]
+    spans = [int(np.ptp(bucket_of(np.array(ends), bits))) for bits in range(8)]
+    finest = max((bits for bits in range(8) if spans[bits] < rows), default=0)
+    assert len(heat.low) == spans[finest] + 1
     assert len(heat.edges_ns) - 1 <= columns
     assert len(heat.low) <= max(rows, 64)
     assert np.array_equal(heat.low[1:], heat.high[:-1] + 1)
@@ -368,6 +376,34 @@ def test_the_largest_of_many() -> None:
     before = largest.times
     largest.shrink()
     assert largest.times is before
+
+
+def test_samples_above_a_value_of_each_bin() -> None:
+    """And those not below it; buckets below 256 are one value wide."""
+    values = np.random.default_rng(4).integers(20, 90, 500).astype(np.int32)
+    builder = TimelineBuilder(0, 499, bins=5)
+    builder.add(range(500), values)
+    line = builder.timeline()
+    rows = values.reshape(5, 100)
+    for value in (-3, 0, 19, 20, 21, 55, 88, 89, 90, 200):
+        above, least = line.above(value)
+        assert above.tolist() == (rows > value).sum(axis=1).tolist()
+        assert least.tolist() == (rows >= value).sum(axis=1).tolist()
+
+
+def test_histograms_widen_to_either_side() -> None:
+    builder = TimelineBuilder(0, 5, bins=1)
+    values = [1000, 990, 1001, 3, 10**6, -5]
+    for at, value in enumerate(values):
+        builder.add(np.array([at]), np.array([value]))
+        above, _ = builder.timeline().above(995)
+        assert above.tolist() == [sum(one > 995 for one in values[: at + 1])]
+
+
+def test_the_first_sample_may_be_the_largest() -> None:
+    builder = ExcursionsBuilder(3)
+    builder.add(np.arange(7, 107), np.array([9, *[1] * 97, 3, 4]))
+    assert sorted(builder._largest.times.tolist())[:1] == [7]
 
 
 def test_columns_of_the_window_are_its_buckets() -> None:

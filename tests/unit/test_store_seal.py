@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
@@ -614,3 +615,17 @@ def test_records_that_lost_a_missed_period_do_not_replace_the_stream(
     assert not (step.folder / RECORDS).exists()
     after_it = StoredStep(tmp_path, 0, {})
     assert not after_it.sealed and after_it.series[0].totals.missed == 3
+
+
+def test_a_stream_that_became_shorter_is_not_copied_in_part() -> None:
+    source, copy = io.BytesIO(b"abcdef"), io.BytesIO()
+    rtgauge.store.seal._copy(source, copy, 2, 5)
+    assert copy.getvalue() == b"cde"
+    with pytest.raises(OSError, match="shorter"):
+        rtgauge.store.seal._copy(source, copy, 4, 9)
+
+
+def test_how_long_every_histogram_is_kept() -> None:
+    """Ten minutes, then one a minute (docs/store.md)."""
+    assert rtgauge.store.seal.DETAIL_NS == 10 * 60 * 10**9
+    assert rtgauge.store.seal.SNAPSHOT_NS == 60 * 10**9

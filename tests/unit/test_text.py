@@ -151,3 +151,67 @@ def test_words_for_numbers() -> None:
 def test_plain_text_is_ascii() -> None:
     text = f"≥{numbers.GAP}12{numbers.GAP}345.6{numbers.GAP}µs ±1 – {numbers.MINUS}2…"
     assert plain(text) == ">= 12 345.6 us +-1 - -2..." and plain(text).isascii()
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (99_994, "ns", "100.0"), (99_949, "ns", "99.9"), (100_000, "ns", "100"),
+        (9_994, "ns", "9.99"), (10_000, "ns", "10.0"), (999, "ns", "0.999"), (1000, "ns", "1.00"),
+        (100.4, "count", "100"), (99.94, "count", "99.9"), (5.0, "count", "5"),
+        (0.5, "count", "0.500"),
+        (-7, "count", "-7"), (0.0, "ns", "0"),
+    ],
+)  # fmt: skip
+def test_the_number_of_digits_at_its_borders(value: float, unit: str, text: str) -> None:
+    assert plain(numbers.shown(value, unit).text) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (count(0), "0"), (count(-0.4), "-0"), (count(-1), "-1"), (count(999), "999"),
+        (count(1000), "1 000"), (count(123456), "123 456"), (count(None), "-"),
+        (size(2**20), "1.0 MiB"), (size(2**20 - 1), "1024 KiB"), (size(1536), "2 KiB"),
+        (size(3 * 2**19), "1.5 MiB"),
+        (bandwidth(1e6), "1 MB/s"), (bandwidth(999_999), "1000 kB/s"), (bandwidth(1000), "1 kB/s"),
+        (bandwidth(999), "999 B/s"), (bandwidth(1234), "1.23 kB/s"),
+        (numbers.probability(0), "none"), (numbers.probability(-1), "none"),
+        (numbers.probability(0.5), "50%"), (numbers.probability(0.51), "51%"),
+        (numbers.probability(0.49), "1 in 2"), (numbers.probability(1 / 64), "1 in 64"),
+        (numbers.probability(1 / 12_399), "1 in 12 000"),
+        (numbers.probability(1e-9), "1 in 990 000 000"),
+        (numbers.rate(None, "x"), "-"), (numbers.rate(99.94, "x"), "99.9 x/s"),
+        (numbers.rate(100, "x"), "100 x/s"), (numbers.rate(12_345, ""), "12 300/s"),
+        (numbers.rate(0.5, ""), "0.5/s"),
+        (join([]), ""), (join(["a"]), "a"), (join(["a", "b"]), "a and b"),
+        (join(["a", "b", "c"]), "a, b and c"),
+        (plural(1, "run"), "1 run"), (plural(0, "run"), "0 runs"),
+        (plural(2, "loss", "losses"), "2 losses"),
+        (percent(0.95), "95 %"), (percent(0.00123), "0.12 %"), (percent(0.12345, 3), "12.3 %"),
+        (duration(None), "-"), (duration(math.inf), "for ever"), (duration(-3), "0 s"),
+        (duration(0), "0 s"), (duration(0.5), "500 ms"), (duration(1), "1 s"),
+        (duration(1.25), "1.25 s"),
+        (duration(59.94), "59.9 s"), (duration(60), "1 min"), (duration(61), "1 min 1 s"),
+        (duration(9.96, coarse=True), "10.0 s"), (duration(10, coarse=True), "10 s"),
+        (duration(0.04, coarse=True), "0.0 s"), (duration(10.2, coarse=True), "10 s"),
+        (duration(10, up=True), "10 s"), (duration(10.2, up=True), "11 s"),
+        (duration(9.5, up=True), "9.5 s"),
+        (duration(3599.5, up=True), "1 h"), (duration(3600), "1 h"), (duration(7199), "2 h"),
+        (duration(7199, up=True), "2 h"), (duration(9630), "2 h 40 min"),
+        (duration(9601, up=True), "2 h 41 min"),
+        (duration(86400), "1 d"), (duration(90000), "1 d 1 h"), (duration(172799), "2 d"),
+        (time(999), "999 ns"), (time(999.6), "1 us"), (time(3333), "3.33 us"), (time(1e9), "1 s"),
+        (time(1e6), "1 ms"), (time(0), "0 ns"),
+        (frequency(24e6), "24 MHz"), (frequency(1e9), "1 GHz"), (frequency(999), "999 Hz"),
+        (frequency(1000), "1 kHz"),
+        (microseconds(-250), "-0.25 us"), (microseconds(0), "0 us"),
+        (microseconds(10_000_000), "10 000 us"),
+        (per_hour(0), "0 an hour"), (per_hour(math.inf), "any number an hour"),
+        (per_hour(1), "1 an hour"),
+        (per_hour(0.99991), "1 an hour"), (per_hour(2.9957, down=True), "2.99 an hour"),
+        (per_hour(0.0123412), "0.0124 an hour"), (per_hour(123.4), "124 an hour"),
+    ],
+)  # fmt: skip
+def test_quantities_at_the_borders_of_their_units(found: str, text: str) -> None:
+    assert plain(found) == text
