@@ -159,7 +159,7 @@ def test_qemu_is_not_there() -> None:
     [
         ("refuses", "ended on its own .fake: unknown machine"),
         ("spins", "did not start in"),
-        ("stranger", "none of this version"),
+        ("stranger", "guest program of another version"),
     ],
 )
 def test_starts_that_fail(machine: Start, behaviour: str, message: str) -> None:

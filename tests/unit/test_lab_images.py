@@ -125,7 +125,7 @@ def test_paths_outside_the_root_are_refused(path: str) -> None:
 
 
 def test_a_file_is_no_folder() -> None:
-    with pytest.raises(ValueError, match="is no folder"):
+    with pytest.raises(ValueError, match="is not a folder"):
         initramfs.archive({"a": initramfs.file(b""), "a/b": initramfs.file(b"")})
 
 

@@ -32,10 +32,10 @@ class Machine:
     """Debian's name of the architecture."""
 
     triplet: str
-    """What stands before the names of the compiler and its tools."""
+    """Prefix of the names of the compiler and its tools."""
 
     compiler_package: str
-    """Debian's package of that compiler, for a remedy; ``{version}`` is its version."""
+    """Debian's package of that compiler, for a remedy. ``{version}`` is its version."""
 
     qemu: str
     qemu_package: str

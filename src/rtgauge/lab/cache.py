@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder where the lab keeps what it has fetched and made.
 
-What is there under its final name is whole: it is made beside that under another name and then
-renamed. Only who holds a folder's lock makes anything in it; finished things are read without one.
+An entry under its final name is complete: it is made under another name and then renamed. Only the
+holder of a folder's lock makes entries in it. Reading complete entries needs no lock.
 A process that was killed leaves unfinished ones, which the next holder of the lock removes.
 """
 
@@ -107,7 +107,7 @@ def check_name(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, names: Sequence[str], say: Say) -> Iterator[None]:
-    """Hold the lock of folders of the cache, after waiting for whoever holds it.
+    """Hold the lock of folders of the cache, after waiting for its holder.
 
     The first one names the lock. Leftovers in them are gone then. Raises TargetError after an hour.
     """
@@ -162,7 +162,7 @@ def new_folder(final: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_file(final: Path) -> Iterator[Path]:
-    """The same for a file, which whoever asks writes."""
+    """The same for a file, which the caller writes."""
     making = final.with_name(final.name + UNFINISHED)
     final.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -201,7 +201,7 @@ def text_digest(*parts: str) -> str:
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Keep a small record beside what it is about."""
+    """Keep a small record next to its subject."""
     with new_file(path) as making:
         making.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

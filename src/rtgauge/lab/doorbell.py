@@ -2,10 +2,10 @@
 """Lines from outside over QEMU's device ivshmem-doorbell: its server, of the protocol that QEMU's
 ``docs/specs/ivshmem-spec`` defines.
 
-There are two peers, the board and whoever drives its lines. Each has an event descriptor that the
-other one rings, and both have the same memory (``kmod/doorbell.h`` says what stands there). They
-exist before QEMU starts, as it asks for them once; who is outside comes and goes at a socket, one
-at a time.
+There are two peers, the board and the log host that drives its lines. Each has an event descriptor
+that the other one rings, and both have the same memory (``kmod/doorbell.h`` has its layout). They
+exist before QEMU starts, which asks for them once. Log hosts come and go at a socket, one at a
+time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SEND_S: Final = 5.0
 
 
 class Doorbell:
-    """The server of one machine, a thread of its own until ``close``; who is outside connects at
+    """The server of one machine, a thread of its own until ``close``. The log host connects at
     ``path``. Its end is the end of that connection, and so is QEMU's."""
 
     def __init__(self, path: Path) -> None:

@@ -77,14 +77,14 @@ def image(board: Board, *, newest: bool = False, say: Say = _silent) -> Image:
 
 
 def _kernel(cache: Path, board: Board, newest: bool, say: Say) -> Unpacked:
-    """The kernel of a board, whole; one that was damaged in the cache is fetched anew."""
+    """The kernel of a board, complete. One that was damaged in the cache is fetched again."""
     known = None if newest else known_kernel(board)
     if known is not None and _whole(known):
         return known
     with locked(cache, ("kernels", "boards"), say):
         unpacked = kernel_for(board, newest, say)
         if not _whole(unpacked):
-            say(f"the kernel in the cache is damaged, and is fetched anew ({unpacked.kernel})")
+            say(f"the kernel in the cache is damaged, and is fetched again ({unpacked.kernel})")
             remove(unpacked.folder)
             unpacked = kernel_for(board, newest, say)
         return unpacked

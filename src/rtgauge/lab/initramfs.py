@@ -2,8 +2,7 @@
 """Archives that a kernel starts from: cpio in the "newc" form, the same bit for bit.
 
 The form is that of Documentation/driver-api/early-userspace/buffer-format.rst. Owner, times and
-inode numbers are fixed, and entries stand in the order of their names, so that equal content
-gives equal bytes.
+inode numbers are fixed, and entries are sorted by name, so that equal content gives equal bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def device(major: int, minor: int, mode: int = 0o600) -> Entry:
 def archive(entries: Mapping[str, Entry]) -> bytes:
     """The archive of these entries, by path below the root, with the folders that they need.
 
-    Raises ValueError for a path that is none, or content that the form cannot hold.
+    Raises ValueError for an invalid path, or content that the form cannot hold.
     """
     whole = dict(entries)
     for path in entries:
@@ -65,7 +64,7 @@ def archive(entries: Mapping[str, Entry]) -> bytes:
         for above in list(PurePosixPath(path).parents)[:-1]:
             whole.setdefault(str(above), folder())
             if not stat.S_ISDIR(whole[str(above)].mode):
-                raise ValueError(f"{str(above)!r} holds {path!r}, and is no folder")
+                raise ValueError(f"{str(above)!r} contains {path!r}, but is not a folder")
     parts = []
     # a folder comes before what it holds: "/" sorts before all that names may have after it
     ordered = sorted(whole, key=lambda path: path.split("/"))

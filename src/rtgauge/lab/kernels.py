@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's kernels unpacked into the cache: what boots, and what modules are built with.
 
-Of the image package only the kernel, its configuration and the modules that a machine needs are
-taken; of the others everything. Headers name each other by where they would be installed: those
-places are put right.
+Only the kernel, its configuration and the modules that a machine needs are taken from the image
+package, and everything from the others. Headers name each other by their installed paths, which are
+corrected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Unpacked:
     release: str
     kernel: Path
     sha256: str
-    """Of the kernel."""
+    """Digest of the kernel."""
 
     headers: Path
     """What a module is built against (``make -C``)."""
@@ -93,9 +93,9 @@ def _read(folder: Path) -> Unpacked | None:
 
 
 def kernel_for(board: Board, newest: bool, say: Say) -> Unpacked:
-    """The kernel for a board: from the cache, else fetched; whoever calls holds the lock.
+    """The kernel for a board: from the cache, else fetched. The caller holds the lock.
 
-    With ``newest`` the lists of packages are asked again, if they are a day old.
+    With ``newest`` the lists of packages are updated if they are a day old.
     Raises TargetError.
     """
     known = known_kernel(board)
@@ -138,7 +138,7 @@ def _fetch(board: Board, apt: Apt, folder: Path, say: Say) -> Unpacked:
     if made is None:
         raise TargetError(
             f"the packages of Linux {kernel.release} do not hold what they should",
-            f"remove {final} and start again; if it stays so, report it",
+            f"remove {final} and start again. If that fails too, report it",
         )
     return made
 
@@ -213,7 +213,7 @@ def _members(package: Path, root: Path, wanted: Callable[[str], bool]) -> None:
         last = said.splitlines()[-1] if said else f"dpkg-deb ended with {status}"
         raise TargetError(
             f"the package {package.name} could not be unpacked: {last}",
-            "start again; it is fetched anew",
+            "start again, which fetches it again",
         )
 
 

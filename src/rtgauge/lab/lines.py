@@ -60,7 +60,7 @@ class Wire:
 def parse_wires(text: str, chip: Chip) -> tuple[Wire, ...]:
     """The wires of ``OUTPUT:INPUT``, several joined by ``+``.
 
-    Raises UsageError for what is none, a line that the chip has not, or one that is taken twice.
+    Raises UsageError for invalid text, a line that the chip lacks, or one that is taken twice.
     """
     wires = []
     taken: set[int] = set()
@@ -93,7 +93,7 @@ def show_wires(wires: Sequence[Wire], chip: Chip) -> str:
 
 
 def outside_words(path: Path) -> list[str]:
-    """QEMU's arguments for a socket at which a process beside it drives a chip's inputs and sees
+    """QEMU's arguments for a socket at which another process drives a chip's inputs and sees
     its outputs: the protocol of QEMU's own device tests (``agent/lines/virtual.c`` speaks it).
     Without a log of its own QEMU would write each word to its stderr."""
     return ["-qtest", f"unix:{path},server=on,wait=off", "-qtest-log", "none"]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An emulated board while it runs: a QEMU process, its guest program, and the exchange with it.
 
-Orders and answers go through memory that both share; ``lab/guest/exchange.h`` says what stands
-where, ``docs/lab.md`` why. The guest writes an answer and then to the pause device. That is a FIFO,
-from which the host reads only when the next order stands in the memory. In counted mode the guest
-writes one byte more than the FIFO takes: QEMU blocks the virtual processor inside that very
+Orders and answers use shared memory: ``lab/guest/exchange.h`` has the layout, ``docs/lab.md``
+the reasons. The guest writes an answer and then to the pause device. That is a FIFO, from which the
+host reads only when the next order is in the memory. In counted mode the guest writes one byte more
+than the FIFO takes: QEMU blocks the virtual processor inside that very
 instruction, and guest time stands still however long the host takes.
 """
 
@@ -78,8 +78,8 @@ CONSOLE_MAX: Final = 16 * 1024 * 1024
 END_S: Final = 10.0
 POLL_S: Final = 0.5
 
-# QEMU ends with whoever started it, however that ends. The signal comes when the starting thread
-# ends, so machines are started in threads that live as long as they are used.
+# QEMU ends with the process that started it, however that ends. The signal comes when the starting
+# thread ends, so machines are started in threads that live as long as they are used.
 #
 # Counted time is exact only if QEMU's main loop never runs while the guest's processor is about to
 # halt: it would then advance the clock to the next timer before the last instructions are counted
@@ -105,7 +105,7 @@ if int(sys.argv[3]):
         pass
 os.execvp(sys.argv[4], sys.argv[4:])
 """
-# A board that is asked from outside has to keep up with who asks, whatever else this machine does.
+# A board with lines from outside has to keep up with the log host, whatever else runs here.
 _OUTSIDE_NICE: Final = -10
 # Machines of one host take its CPUs in turn.
 _TURNS: Final = itertools.count(os.getpid())
@@ -129,14 +129,14 @@ MODES: Final = {
         ("-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"),
         counted=True,
         pace=60.0,
-        meaning="instructions as time, no cache model; no board's figures",
+        meaning="instructions as time, without a cache model, not the figures of a board",
     ),
     "plain": Mode(
         "plain",
         ("-rtc", "base=utc"),
         counted=False,
         pace=3.0,
-        meaning="this machine's time shared with all that runs on it; for plumbing, no figures",
+        meaning="this machine's time shared with all its tasks, for plumbing, not for figures",
     ),
 }
 
@@ -208,8 +208,8 @@ def consoles_folder() -> Path:
 
 
 def _working_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder of a machine's own, in memory where that is to be had. Those that hosts have left
-    behind which were killed are removed first."""
+    """A folder for one machine, in memory if available. First removes the leftovers of hosts that
+    were killed."""
     shared = Path("/dev/shm")
     parent = shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
     for old in parent.glob(f"{FOLDER}-[0-9]*-*"):
@@ -335,7 +335,7 @@ class Machine:
         magic, version = struct.unpack_from("<II", self._memory, _ANSWER_AT)
         if magic != GUEST_MAGIC or version != VERSION:
             raise self._failure(
-                "the guest program is none of this version", "let the image be made again"
+                "the image contains a guest program of another version", "rebuild the image"
             )
         return answer.said.decode(errors="replace")
 
@@ -449,7 +449,7 @@ class Machine:
     # --- orders ---
 
     def order(self, number: int, data: Sequence[bytes] = (), offset: int = 0) -> None:
-        """Give an order and let the guest go on; its answer comes from ``answer``.
+        """Give an order and let the guest continue. Its answer comes from ``answer``.
 
         Raises TargetError if the machine is gone, or the data are more than the exchange holds.
         """
@@ -571,7 +571,7 @@ class Machine:
             return b""
         data = bytes(self._memory[DATA_AT : DATA_AT + end - self._taken])
         if struct.unpack_from("<Q", self._memory, _SHOWN_AT) != (end,):
-            return b""  # it has ended meanwhile: what was copied may be the answer's
+            return b""  # it has ended in between: what was copied may be the answer's
         self._taken = end
         struct.pack_into("<Q", self._memory, _TAKEN_AT, end)
         return data

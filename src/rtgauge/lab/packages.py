@@ -30,7 +30,7 @@ UPDATE_TIMEOUT_S: Final = 900.0
 DOWNLOAD_TIMEOUT_S: Final = 3600.0
 QUERY_TIMEOUT_S: Final = 120.0
 LISTS_AGE_S: Final = 24 * 3600.0
-# What has to be free beside a package while it is unpacked.
+# Space that has to be free in addition to a package while it is unpacked.
 SPARE_BYTES: Final = 64 * 1024 * 1024
 _HEADERS: Final = re.compile(r"linux-headers-[a-z0-9.+~-]+-common(?:-rt)?")
 _KBUILD: Final = re.compile(r"linux-kbuild-[a-z0-9.+~-]+")
@@ -76,7 +76,7 @@ class Kernel:
 
 
 def host_debian() -> str:
-    """Debian's name of the architecture of this machine; TargetError if the lab has none."""
+    """Debian's name of the architecture of this machine. TargetError if it is unsupported."""
     processor = os.uname().machine
     for machine in MACHINES.values():
         if machine.processor == processor:
@@ -97,7 +97,7 @@ class Apt:
         self._configuration = folder / "apt.conf"
         self._updated = False
         self.trouble = ""
-        """What did not come when the lists were fetched; apt calls that a warning."""
+        """Lists that could not be fetched, which apt reports as warnings."""
 
     def _configure(self) -> None:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):

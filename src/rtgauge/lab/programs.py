@@ -120,7 +120,7 @@ def _folder() -> Path:
 
 
 def _checkout() -> Path | None:
-    """Where the sources are, if this is no installation."""
+    """The folder of the sources, or None in an installation."""
     checkout = Path(__file__).resolve().parents[3]
     return checkout if (checkout / SETUP).is_file() else None
 

@@ -48,9 +48,9 @@ class Removed:
 
 
 def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
-    """Remove what nobody has used for so many days; gives what that was, in order.
+    """Remove what has not been used for so many days. Gives the removed entries, in order.
 
-    Waits for who prepares boards. Raises TargetError.
+    Waits until boards are prepared. Raises TargetError.
     """
     cache = cache_folder()
     before = time.time() - days * _DAY_S
@@ -87,15 +87,15 @@ def _chosen(cache: Path) -> set[str]:
 
 
 def _folders(above: Path) -> Iterator[Path]:
-    """The finished folders there; links are none of ours."""
+    """The complete folders there, without links."""
     for path in sorted(above.glob("*")):
         if path.is_dir() and not path.is_symlink() and not path.name.endswith(UNFINISHED):
             yield path
 
 
 def _take(cache: Path, path: Path, used: Path, before: float, removed: list[Removed]) -> None:
-    """Remove it, if ``used`` was not touched since: first from under its name, so that what is left
-    of it should this be killed is no whole one."""
+    """Remove it, if ``used`` was not touched since: it is renamed first, so that an interrupted
+    removal leaves no entry that looks complete."""
     if path.is_symlink() or used.stat().st_mtime > before:
         return
     size = _size(path)
