@@ -216,7 +216,7 @@ def probability(value: float) -> str:
     if value <= 0:
         return "none"
     if value >= 0.5:
-        return f"{value:.0%}"
+        return percent(value)
     one_in = int(1 / value)
     digits = max(len(str(one_in)) - 2, 0)
     return f"1 in {count(one_in // 10**digits * 10**digits)}"

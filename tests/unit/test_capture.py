@@ -396,7 +396,7 @@ def test_a_row_for_each_change_of_regular_events(
 
 @pytest.mark.parametrize(
     ("load", "says"),
-    [("unknown", "load unknown"), ("doload", "under load doload"), ("idle", "no load added")],
+    [("unknown", "load unknown"), ("doload", "under load doload"), ("idle", "idle")],
 )
 def test_the_load_is_what_somebody_says(store: Store, tmp_path: Path, load: str, says: str) -> None:
     path = session(tmp_path / "a.sr", regular(20, 1000))

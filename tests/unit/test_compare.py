@@ -244,7 +244,7 @@ def test_a_way_that_both_have_is_compared_and_the_other_one_said() -> None:
     document = compared(runs).document
     assert {one["reason"] for one in document["absent"]} == {"skipped: the module is not there"}
     assert len(document["absent"]) == 3
-    assert "timer: latency (µs), no load added" in compare_text.terminal(document)
+    assert "timer: latency (µs), idle" in compare_text.terminal(document)
 
 
 def test_kernels_are_not_compared_by_the_mode_plain() -> None:
@@ -255,7 +255,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
     document = compared(same).document  # one kernel on two boards: nothing is said of kernels
     assert "Emulated in real time" in document["note"]
     counted = compared(study(lab="counted")).document
-    assert "instructions as time" in counted["note"]
+    assert "time is the number of instructions" in counted["note"]
     assert [one["emulated"] for one in counted["sets"]] == [["counted"], ["counted"]]
     source = Source(study(lab="plain"))  # type: ignore[arg-type]
     assert isinstance(source.comparison, str) and "mode plain" in source.comparison
@@ -337,7 +337,7 @@ def test_sets_of_which_every_step_was_skipped_say_why() -> None:
     ]
     text = " ".join(compare_text.terminal(document).split())
     assert "nothing in common" in text
-    assert "timer, no load added: not in A: skipped: lab:rt lacks it" in text
+    assert "timer, idle: not in A: skipped: lab:rt lacks it" in text
     assert "timer, load sched: not in A and B: skipped: no real-time priority" in text
 
 
@@ -351,7 +351,7 @@ def test_what_stands_against_the_figures_is_said_beside_them() -> None:
         for one in document["quantities"]
     }
     assert marks["user", "sched"] == [[], ["invalid: the step failed"]]
-    assert marks["user", "idle"] == [[], ["disturbed: a setting changed meanwhile"]]
+    assert marks["user", "idle"] == [[], ["disturbed: a setting changed during the step"]]
     assert "B: invalid: the step failed" in compare_text.terminal(document)
 
 
@@ -442,7 +442,7 @@ def test_the_page_draws_what_the_samples_are() -> None:
             assert drawn["histogram"]["counts"][place] == counted.tolist()
             reached = [int((values >= x).sum()) for x in drawn["ccdf"]["x"] if x <= values.max()]
             assert drawn["ccdf"]["reached"][place] == reached
-    assert page.count('<tr class="relative">') == 6 and "instructions as time" in page
+    assert page.count('<tr class="relative">') == 6 and "time is the number of instructions" in page
     refused = Source(study(lab="plain"))  # type: ignore[arg-type]
     page = html.render(refused.analysis, refused.comparison)
     assert "mode plain" in page and 'class="sets"' not in page

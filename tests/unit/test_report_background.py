@@ -124,11 +124,11 @@ def test_what_disturbed_is_found() -> None:
         "up to 100 % between two readings"
     }
     assert found(seen(record(0), record(1, smi=2)), seen(record(0), record(1, smi=1))) == {
-        "smi": "2 system management interrupts in timer (step 1); 1 other step likewise"
+        "smi": "2 system management interrupts in timer (step 1), and in 1 other step"
     }
     slow = seen(record(0), record(1, frequency_khz=(2_000_000, 1_200_000)))
     assert found(slow) == {
-        "frequency-change": "the clock of CPU 1 went between 1\u202f200 and 2\u202f000 MHz in "
+        "frequency-change": "the clock of CPU 1 varied between 1\u202f200 and 2\u202f000 MHz in "
         "timer (step 1)"
     }
     assert found(seen(record(0, temperature_mc={"1 soc": 96_000}))) == {

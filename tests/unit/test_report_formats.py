@@ -274,9 +274,9 @@ def test_ktap() -> None:
     assert kinds(tests) == outcomes(document)
     check_parents(tests)
     steps = {step.name: step for step in tests[0].tests}
-    skipped = steps["step 3 round-robin, no load added"]
+    skipped = steps["step 3 round-robin, idle"]
     assert skipped.directive == "SKIP" and "no right to use real-time" in skipped.told
-    rules = {case.name: case for case in steps["step 4 clock-cost, no load added"].tests}
+    rules = {case.name: case for case in steps["step 4 clock-cost, idle"].tests}
     assert kind_of(rules["rule-fail"]) == "fail" and rules["rule-fail"].told == "seen fail; do fail"
     assert rules["rule-inconclusive"].told.startswith("inconclusive: seen")
 

@@ -202,7 +202,7 @@ def test_answers_that_may_be_those_of_other_events_prevent_a_pass(
     (verdict,) = only(made.run([step]))["verdicts"]
     assert verdict["result"] == result
     assert doubt in verdict["evidence"]
-    assert ("longer interval" in verdict["remedy"]) == (result == "inconclusive")
+    assert ("interval above the longest delay" in verdict["remedy"]) == (result == "inconclusive")
 
 
 @pytest.mark.parametrize(
@@ -261,22 +261,22 @@ def test_a_target_that_was_prepared_in_part_says_so() -> None:
     run["plan"] = {"steps": [{"prepare": False}]}
     assert prepared(run) is None
     run["plan"] = {"steps": [{"prepare": False}, {"prepare": True}]}
-    (point,) = [one for one in negative_points(run) if "prepared" in one.text]
+    (point,) = [one for one in negative_points(run) if "--prepare" in one.text]
     assert "1 of 2 settings" in point.text and "two: permission denied" in point.note
     run["environment"]["settings"]["two"]["reason"] = ""
     assert not any("prepared" in one.text for one in negative_points(run))
-    (point,) = [one for one in positive_points(run) if "prepared" in one.text]
+    (point,) = [one for one in positive_points(run) if "--prepare" in one.text]
     assert "2 of 2 settings" in point.text
 
 
 def test_a_setting_that_changed_underneath_speaks_against_the_run() -> None:
     simple = made.simple()
-    assert not any("disturbed" in one.text for one in negative_points(only(simple.run)))
+    assert not any("changed during" in one.text for one in negative_points(only(simple.run)))
     fields = {"name": "governor", "expected": "performance", "found": "powersave"}
     simple.run.steps[0].told = [stream.Event(0, "setting", 5 * 10**9, None, fields)]
-    (point,) = [one for one in negative_points(only(simple.run)) if "disturbed" in one.text]
+    (point,) = [one for one in negative_points(only(simple.run)) if "changed during" in one.text]
     assert "1 setting changed" in point.text
-    assert "governor changed underneath from performance to powersave" in point.note
+    assert "governor was changed from performance to powersave" in point.note
 
 
 def test_work_rates_of_several_loads() -> None:
@@ -401,7 +401,7 @@ def test_steps_of_one_measurement_are_told_apart() -> None:
         assert page.count(name) >= 3  # card or list, link and overview
     assert f"<dd>{whole}" in re.sub(r"\s+", " ", page)
     cases = [group.name for group in cases_of(run).groups]
-    assert len(set(cases)) == 6 and cases[3] == "step 4 timer: deadline, no load added"
+    assert len(set(cases)) == 6 and cases[3] == "step 4 timer: deadline, idle"
 
 
 # --- what a run says -----------------------------------------------------------------------------
@@ -547,4 +547,4 @@ def test_the_doubt_of_ambiguous_answers(
     step.tables.append(stream.Table(0, "answers", column, ((ambiguous,),)))
     (verdict,) = only(made.run([step]))["verdicts"]
     assert f"the answers to {event} belong to other events" in plain(verdict["evidence"])
-    assert f"longer interval than the longest delay seen{text}, or" in plain(verdict["remedy"])
+    assert f"interval above the longest delay seen{text}, or" in plain(verdict["remedy"])

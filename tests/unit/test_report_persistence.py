@@ -182,7 +182,7 @@ def test_what_is_not_answered_is_not_corrected(tmp_path: Path) -> None:
     page = html.render(found)
     assert "2 events were without an answer" in page and "corrected figures say" not in page
     said = [point.text for point in negative_points(run)]
-    assert any(text.endswith("2 events of 4 without an answer.") for text in said), said
+    assert any(text.endswith("2 of 4 events without an answer.") for text in said), said
 
 
 @pytest.fixture

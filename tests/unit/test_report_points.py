@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What speaks for and against a system; above everything, what was asked for before the rest."""
+"""Strengths and concerns of a system, and the headline: requirements before tests."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
     [
         ([("fail", 0), ("fail", None)], "A requirement was not met"),
         ([("fail", 0), ("fail", 1)], "Requirements were not met"),
-        ([("fail", None), ("pass", 0)], "A rule of behaviour does not hold"),
-        ([("fail", None), ("fail", None)], "Some rules of behaviour do not hold"),
+        ([("fail", None), ("pass", 0)], "A test failed"),
+        ([("fail", None), ("fail", None)], "Some tests failed"),
         ([("pass", 0), ("pass", None)], "All requirements were met"),
-        ([("pass", None)], "Every rule of behaviour holds"),
-        ([("inconclusive", 0), ("pass", None)], "Not decided yet"),
+        ([("pass", None)], "All tests passed"),
+        ([("inconclusive", 0), ("pass", None)], "Inconclusive"),
     ],
 )
 def test_what_stands_above_everything(verdicts: list[tuple[str, int | None]], said: str) -> None:
@@ -47,9 +47,9 @@ def test_what_was_skipped_is_no_success() -> None:
         step |= {"state": "skipped", "reason": "it takes two CPUs", "remedy": "use another machine"}
     said = verdict_of_run(run)
     assert said.kind == "warn"
-    assert said.text.startswith("Measured in part: ")
+    assert said.text.startswith("Incomplete: ")
     assert "It takes two CPUs." in said.note
-    assert "1 verdict passed." in said.note
+    assert "1 test passed." in said.note
 
 
 @pytest.mark.parametrize("verdicts", [[], [("pass", 0)], [("fail", 0)]])
@@ -57,11 +57,11 @@ def test_a_disturbance_on_purpose_stands_above_everything(
     verdicts: list[tuple[str, int | None]],
 ) -> None:
     run = with_verdicts(*verdicts)
-    assert "on purpose" not in verdict_of_run(run).note
+    assert "injection" not in verdict_of_run(run).note
     run["steps"][0]["load"]["disturb"] = "kthread:200us:7.301ms"
-    assert "1 step was disturbed on purpose" in verdict_of_run(run).note
+    assert "An injection disturbed 1 step" in verdict_of_run(run).note
     run["findings"] = []
-    assert "1 step was disturbed on purpose" in verdict_of_run(run).note
+    assert "An injection disturbed 1 step" in verdict_of_run(run).note
 
 
 def test_a_reason_that_several_steps_share_is_said_once() -> None:

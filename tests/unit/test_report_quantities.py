@@ -125,8 +125,8 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     analysis = model.analyse(runs)
     tables = quantities.across(analysis.model)
     assert [table.shared for table in tables] == [
-        "nanosleep, no load added",
-        "timer fd, no load added",
+        "nanosleep, idle",
+        "timer fd, idle",
         "nanosleep, load sched,command “stress; x”",
     ]
     assert [[row.run for row in table.rows] for table in tables] == [[0, 1]] * 3
@@ -145,7 +145,7 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
         assert reached == [
             sum(v >= x for v in values) for x in drawn["ccdf"]["x"] if x <= max(values)
         ]
-    assert "a single one proves nothing" in page and "3 runs side by side" in page
+    assert "a single maximum proves nothing" in page and "3 runs side by side" in page
 
 
 def test_the_same_in_eighty_columns_and_in_markdown() -> None:

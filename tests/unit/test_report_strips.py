@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads and ambience over the time of a step, against brute force."""
+"""Loads and background activity over the time of a step, against brute force."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_of_many_cpus_the_least_the_median_and_the_largest_are_drawn() -> None:
     step = made.step(0, [])
     step.ambience = watched(5, 64)
     strip = found_in(step)["Interrupts"]
-    assert list(strip.labels) == ["least", "median", "largest"]
+    assert list(strip.labels) == ["min", "median", "max"]
     rows = [one.interrupts for one in step.ambience]
     assert strip.y[0] == [min(row) for row in rows]
     assert strip.y[2] == [max(row) for row in rows]

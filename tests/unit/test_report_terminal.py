@@ -29,12 +29,12 @@ def test_what_an_evaluation_says() -> None:
     text = summary(made.evaluation(2, 60_000))
     words = joined(text)
     for expected in (
-        "1 timer no load added",
+        "1 timer idle",
         "2 timer load sched, 41 200 messages/s",
         "49 007",
         "61",
-        "The largest of",
-        "With 95 % confidence at most 1 in 20 000 further samples of each CPU is larger",
+        "The maximum of",
+        "95 % sure: at most 1 in 20 000 further samples of each CPU exceeds this",
         "calibration: ",
         "PREEMPT_RT,",
         "1 error and 2 warnings about the system limit",
@@ -104,7 +104,7 @@ def few(number: int) -> made.FakeSeries:
 def test_ordinary_priority_is_said_in_the_heading() -> None:
     series = made.FakeSeries(made.info(policy="other"), np.arange(9), np.arange(9, dtype=np.int32))
     words = joined(summary(made.run([made.step(0, [series])])))
-    assert "1 timer no load added SCHED_OTHER" in words
+    assert "1 timer idle SCHED_OTHER" in words
 
 
 def test_a_calibration_asked_for_alone_has_its_table() -> None:
@@ -149,7 +149,7 @@ def test_one_verdict_never_speaks_for_another() -> None:
     worse = made.FakeSeries(hours[1], np.arange(4000), late)
     step = made.step(0, [good, worse], budget_ns=150_000, rate_per_hour=0.02)
     words = joined(summary(made.run([step])))
-    assert "pass budget 150 µs (CPU 0 and CPU 1): on CPU 1 150 µs exceeded in 3 episodes" in words
+    assert "pass budget 150 µs (CPU 0 and CPU 1): CPU 1: 150 µs exceeded in 3 episodes" in words
     assert "never exceeded" not in words
 
 
@@ -172,7 +172,7 @@ def test_many_findings_are_told_in_few_lines() -> None:
     text = terminal.text(document, 80)
     assert text.index("remedy 6") < text.index("remedy 0") < text.index("remedy 2")
     assert "remedy 3" not in text
-    assert "and 3 more (c3, c4, c5): rtgauge check" in joined(text)
+    assert "and 3 more: c3, c4, c5 (see the report)" in joined(text)
     assert "c7" not in text
 
 

@@ -165,7 +165,7 @@ def test_most_events_without_an_answer() -> None:
     document = model.build([made.run([log_host(answers(set(range(100, 600))))])])  # type: ignore[list-item]
     assert document["runs"][0]["series"][0]["percentiles"] == {}
     text = " ".join(terminal.text(document, 100).split())
-    assert "at most 86% of further events is not answered, or takes longer than 300 µs" in text
+    assert "at most 86 % of further events has no answer, or takes longer than 300 µs" in text
 
 
 def test_an_event_without_any_answer_has_a_maximum() -> None:
@@ -411,7 +411,7 @@ def test_a_stored_rate_does_not_judge_operations() -> None:
         assert "not on a time grid" in found["evidence"] and "--rate" in found["remedy"]
         assert "--samples" not in found["remedy"]
     short = judged(sem(operations(1000), budget_ns=10 * US, rate_per_hour=1.0))
-    assert short["remedy"].startswith("leave --rate out") and "--samples 5990" in short["remedy"]
+    assert short["remedy"].startswith("omit --rate") and "--samples 5990" in short["remedy"]
 
 
 def test_a_sleeping_task_without_a_grid_keeps_its_time() -> None:

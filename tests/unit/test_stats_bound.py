@@ -224,7 +224,7 @@ def test_an_operation_has_no_rate_per_hour() -> None:
     for exceedances in (0, 5):
         found = verdict(150_000, exceedances, 10**6, None, rate_per_hour=1.0)
         assert found.result == "inconclusive" and "not on a time grid" in found.evidence
-        assert "leave --rate out" in found.remedy
+        assert "omit --rate" in found.remedy
 
 
 @given(
@@ -335,11 +335,11 @@ def test_sentences_of_an_operation() -> None:
 
 
 def test_a_rate_for_an_operation_needs_samples_only_where_they_would_do() -> None:
-    refused = "leave --rate out: the budget is then judged per operation"
+    refused = "omit --rate to judge the budget per operation"
     for exceedances, count, more in ((0, 300, True), (0, 10**6, False), (1, 300, False)):
         found = verdict(150_000, exceedances, count, None, rate_per_hour=1.0)
         assert found.needed_samples == (2995 if more else None)
-        wanted = ", of at least 2 995 samples (--samples 2995)" if more else ""
+        wanted = ", with at least 2 995 samples (--samples 2995)" if more else ""
         assert plain(found.remedy) == refused + wanted
 
 

@@ -45,8 +45,8 @@ __all__ = [
 
 class Source:
     """The runs of a report; one pass over their samples serves all its formats. ``paper``: the
-    size of the pages of a PDF (``pdf.PAPERS``). ``sets``: those that stand side by side; without
-    any given, the targets, where there are several."""
+    size of the pages of a PDF (``pdf.PAPERS``). ``sets``: the sets to compare; None: a set for each
+    target."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Source:
         return self.analysis if "analysis" in self.__dict__ else self._tables
 
     def compared(self) -> compare.Compared:
-        """The sets side by side. Raises UsageError where they must not be."""
+        """The comparison of the sets. Raises UsageError if they must not be compared."""
         figures = self._figures
         return compare.compare(figures, self._sets(figures.model["runs"]))
 
@@ -87,7 +87,7 @@ class Source:
 
     @functools.cached_property
     def comparison(self) -> compare.Compared | str | None:
-        """The sets of the report side by side, or why they are not; None for a single one."""
+        """The comparison of the sets, or why they are not compared; None for a single set."""
         if len(self._sets(self._figures.model["runs"])) < 2:
             return None
         try:
@@ -97,7 +97,7 @@ class Source:
 
 
 def _json(source: Source) -> bytes:
-    """The results model; of sets that were chosen, how they compare."""
+    """The results model, or the comparison if sets were chosen."""
     document = source.model if source.sets is None else source.compared().document
     text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
     return f"{text}\n".encode()
@@ -129,14 +129,14 @@ FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
 
 
 def format_of(path: Path) -> str:
-    """The suffix that names a report's format; UsageError names the known ones, RtgaugeError says
-    what is lacking here to make it."""
+    """The suffix that names a report's format. Raises UsageError for an unknown one, and
+    RtgaugeError if a package for it is missing."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         given = f"suffix '{path.suffix}'" if path.suffix else "no suffix"
         raise UsageError(
-            f"'{path.name}' has {given}, which is no format of reports",
-            "known are: " + ", ".join(sorted(FORMATS)),
+            f"'{path.name}' has {given}, which is not a report format",
+            "use one of " + ", ".join(sorted(FORMATS)),
         )
     if suffix == ".pdf":
         pdf.check()
@@ -181,6 +181,6 @@ def write(source: Source | Sequence[StoredRun], path: Path) -> None:
             raise
     except OSError as error:
         raise RtgaugeError(
-            f"the report cannot be written to {path}: {error.strerror or error}",
+            f"cannot write the report to {path}: {error.strerror or error}",
             "name another file with -o FILE",
         ) from error

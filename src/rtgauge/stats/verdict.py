@@ -88,9 +88,9 @@ def _times(number: int) -> str:
 
 
 def _remedy_of_failure(budget: str, hard: bool) -> str:
-    cause = f"look at the times of the excursions above {budget} to find what caused them"
+    cause = f"look at the times of the samples above {budget} to find the cause"
     if hard:
-        return f"{cause}; if some may happen, say how many (--rate 1/h)"
+        return f"{cause}, or allow a rate (--rate 1/h)"
     return cause
 
 
@@ -174,7 +174,7 @@ class _Seen:
         )
 
 
-_NOTHING = ("no samples", "measure again, so that there are samples")
+_NOTHING = ("no samples", "measure again: a verdict needs samples")
 
 
 def verdict(  # noqa: PLR0913
@@ -263,7 +263,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         evidence = f"{text}: {at_most}; allowed: {allowed_text}"
         needed = _needed_s(allowed, duration_s, confidence, suspected)
         if needed is None:
-            remedy = "no run shows that something never happens: state a rate (--rate 1/h)"
+            remedy = "no run can show that something never happens: allow a rate (--rate 1/h)"
         else:
             again = "another exceedance" if suspected else "an exceedance"
             remedy = (
@@ -297,14 +297,14 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     if rate_per_hour is not None:
         result = "inconclusive"
         evidence = f"{text}; a rate per hour cannot be judged: the samples are not on a time grid"
-        remedy = "leave --rate out: the budget is then judged per operation"
+        remedy = "omit --rate to judge the budget per operation"
         if not seen.exceedances and bound > DEFAULT_PROBABILITY:
             needed = decisive
-            remedy += f", of at least {numbers.count(needed)} samples (--samples {needed})"
+            remedy += f", with at least {numbers.count(needed)} samples (--samples {needed})"
     elif seen.exceedances:
         result = "fail"
         evidence = f"{text}; allowed: never"
-        remedy = f"look at the samples above {seen.budget} to find what caused them"
+        remedy = f"look at the samples above {seen.budget} to find the cause"
     elif seen.count == 0:
         result, needed = "inconclusive", samples_needed(DEFAULT_PROBABILITY, seen.confidence)
         evidence, remedy = _NOTHING

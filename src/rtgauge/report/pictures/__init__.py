@@ -7,10 +7,10 @@ step, on shared axes. Every maximum is among the points: bins are merged, nothin
 
     histogram   counts between shared edges, logarithmic or (with values <= 0) by asinh
     ccdf        how many samples are at least x, at shared x and at every maximum
-    time        least, median and largest value of each time bin; what was missed or lost in it
+    time        min, median and max of each time bin; what was missed or lost in it
     heat        how many samples are in each cell of time x value
     window      samples one by one: around each series' largest, and its first
-    against     least, median, 99 % and largest value over a numeric label of the series
+    against     min, median, 99 % value and max over a numeric label of the series
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ KNEE: Final = 1000
 """Below this size an axis that has to show values <= 0 becomes linear (1 us for latencies)."""
 
 APART: Final = 4
-"""Up to so many series of a quantity have heat maps of their own; more share one."""
+"""Maximum number of series with heat maps of their own. More series share one."""
 
 WINDOWS: Final = 64
-"""Of a quantity with more series than these, those with the largest maxima are shown one by one."""
+"""Maximum number of series shown sample by sample: those with the highest maxima."""
 
 _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000

@@ -3,7 +3,7 @@
 figure shows, with its values in the unit of the report.
 
 Step 11 of the path of a sample. Light, told apart without colour too (series by their markers,
-counts by their shade). Text from a target stands in the figures through ``Canvas.text`` alone,
+counts by their shade). Text from a target gets into the figures through ``Canvas.text`` alone,
 escaped.
 """
 
@@ -32,7 +32,7 @@ Data = Mapping[str, Any]
 FULL: Final = 482.0
 """The width of a figure across the page, in points."""
 HALF: Final = 236.0
-"""The width of one of two figures beside each other."""
+"""The width of one of two figures side by side."""
 
 FONT: Final = "Libertinus Serif"
 SIZE: Final = 7.5
@@ -59,10 +59,10 @@ COLOURS: Final = (
     "#2b7f8c",
     "#5f6670",
 )
-"""Of about the same darkness; what tells them apart in print without colour is the marker."""
+"""Colours of about the same darkness. In print without colour, the markers differ."""
 
 DASHES: Final = ("", "5 2.6", "1.4 2", "7 2 1.4 2")
-"""Of lines that share a colour: solid, dashed, dotted, and both; as in static/report.js."""
+"""Dashes of lines with the same colour, as in static/report.js."""
 
 RAMP: Final = ("#d5e3ee", "#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264")
 """Shades of a count, rising evenly in darkness."""
@@ -373,7 +373,7 @@ class Quantity:
         self.budget = None if data["budget"] is None else data["budget"] / self.divisor
         self.compare = bool(data.get("compare"))
         self.hues: Sequence[int] | None = data.get("hues")
-        """Of sets side by side: whose colour a line has; a dash tells it from its like."""
+        """For sets: the set that gives each line its colour. Dashes distinguish lines of a set."""
         self.dashes: Sequence[int] = data.get("dashes") or ()
         mark = data.get("mark")
         self.mark = None if mark is None else (float(mark[0]) / self.divisor, str(mark[1]))
@@ -454,7 +454,7 @@ def key(data: Data) -> str | None:
 
 
 def swatch(at: int) -> str:
-    """The line and marker of a series, as they stand in a table."""
+    """The line and marker of a series for a table."""
     canvas = Canvas(14, 8)
     canvas.path("M1 4h12", COLOURS[at % len(COLOURS)], 1.0)
     put_marker(canvas, at, 7, 4)

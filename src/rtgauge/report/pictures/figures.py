@@ -148,7 +148,7 @@ def _ccdf(quantity: Quantity, width: float, height: float) -> Plot | None:
 
 
 def _over(rows: Sequence[Sequence[int | None]], take: Callable[[Iterable[int]], int]) -> list[Any]:
-    """Of each bin of time the least or the largest of all series."""
+    """The min or max of all series in each bin of time."""
     length = max((len(row) for row in rows), default=0)
     found: list[int | None] = []
     for at in range(length):
@@ -240,7 +240,7 @@ def _largest(plot: Plot, quantity: Quantity, middles: Sequence[float]) -> None:
 
 
 def _events(plot: Plot, quantity: Quantity, time: Data, middles: Sequence[float]) -> None:
-    """What happened meanwhile: dotted lines; triangles for periods missed and samples lost."""
+    """Events as dotted lines, and triangles for periods missed and samples lost."""
     lines = [
         f"M{pt(plot.px(at))} {pt(plot.top)}V{pt(plot.bottom)}"
         for at, _ in quantity.data["events"]
@@ -507,7 +507,7 @@ def _against(quantity: Quantity, width: float, height: float) -> Plot | None:
 
 
 def sequence(one: Sequenced) -> Drawn:
-    """Who did what in which order: down the page, a lane for each thread."""
+    """The order of events: down the page, a lane for each thread."""
     lanes = len(one.lanes)
     said = max(text_width(f"{one.lanes[event.lane]} {event.what}") for event in one.events)
     name = max(text_width(lane) for lane in one.lanes) * 0.95
@@ -551,8 +551,8 @@ def sequence(one: Sequenced) -> Drawn:
     return Drawn(
         canvas.svg(),
         full,
-        "From top to bottom in the order of events, each in its thread's lane until the next; on "
-        f"the left, when.{left}",
+        "The events from top to bottom, each in the lane of its thread. Left: the time in "
+        f"µs.{left}",
     )
 
 
@@ -639,23 +639,22 @@ def draw(data: Data, view: Mapping[str, Any], strips: Iterable[Data]) -> Drawn |
 def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
     """What to see in a figure, as far as paper differs from the screen."""
     kind, caption = view["kind"], str(view["caption"])
-    look = "look for steps, slopes and peaks at a regular distance."
+    look = "Look for steps, slopes and peaks at regular intervals."
     if kind == "time":
         marks = {mark[2] for mark in quantity.data["time"]["marks"]}
         if quantity.number == 1:
             caption = (
-                "The line follows the largest sample of each bin, the dotted line its median, "
-                f"the band reaches from the smallest to the largest: {look}"
+                "The line is the max of each bin, the dotted line its median, and the band reaches "
+                f"from the min to the max. {look}"
             )
         elif not quantity.crowd:
             caption = (
-                "Each line follows the largest samples of one series, the band spans all samples "
-                f"of all: {look}"
+                "Each line is the max of one series, and the band spans all samples of all series. "
+                f"{look}"
             )
         else:
             caption = (
-                "The line follows the largest sample of all series, the band reaches down to the "
-                f"smallest: {look}"
+                f"The line is the max of all series, and the band reaches down to the min. {look}"
             )
         found = [
             text
@@ -666,24 +665,24 @@ def _caption(quantity: Quantity, view: Mapping[str, Any]) -> str:
             if mark in marks
         ]
         caption += f" Triangles: {numbers.join(found)}." if found else ""
-        caption += " Dotted upright lines: events." if quantity.data["events"] else ""
+        caption += " Dotted vertical lines: events." if quantity.data["events"] else ""
     elif kind == "heat":
-        together = ", those of all series together" if quantity.number > 1 else ""
+        together = ", of all series together" if quantity.number > 1 else ""
         caption = (
-            f"The darker a cell, the more samples fell into it{together}. The line joins the "
-            "largest samples: no maximum is averaged away. Look for bands apart from the body, "
-            "and for what begins, ends or comes back."
+            f"The darker a cell, the more samples it contains{together}. The line joins the "
+            "maxima: none is averaged away. Look for bands separate from the body, and for what "
+            "begins, ends or recurs."
         )
     elif kind == "series":
         caption = (
-            "A column for each series, its cells the darker the more samples they hold; the dot "
-            "is its maximum. Look for columns that differ from their neighbours."
+            "A column for each series. The darker a cell, the more samples it contains. The dot is "
+            "the maximum. Look for columns that differ from their neighbours."
         )
     elif kind == "begin" and quantity.crowd:
-        caption += " The series with the largest maximum is shown."
+        caption += " The series with the highest maximum is shown."
     elif kind in ("histogram", "ccdf") and quantity.crowd:
         caption += (
-            f" Black: {cut(quantity.labels[quantity.worst], 40)}, the series with the largest "
-            "maximum; grey: from the least to the most of all series."
+            f" Black: {cut(quantity.labels[quantity.worst], 40)}, the series with the highest "
+            "maximum. Grey: the range of all series."
         )
     return caption

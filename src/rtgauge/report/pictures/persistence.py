@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All answers to an event laid over each other, as an oscilloscope in infinite-persistence mode
-shows them: what the picture of a series ``response`` is drawn from.
+"""All answers to an event superimposed, as on an oscilloscope in infinite-persistence mode.
 
-Step 11 of the path of a sample, beside ``pictures``. The event is at 0; each answer is an edge of
+This is the data of the picture of a series ``response``.
+
+Step 11 of the path of a sample, next to ``pictures``. The event is at 0; each answer is an edge of
 the answering line, and what is kept of it is in which bin of time it fell, and which way it went.
 The base of time is linear, ten divisions of 1, 2 or 5 times a power of ten, the same for all that
 stand side by side. Where the slowest are far beyond the rest, a second base enlarges the bulk.
@@ -190,35 +191,35 @@ def _waveform(fact: object) -> dict[str, Any] | None:
 
 
 def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
-    """What the report says of the picture and of its enlarged part. ``shared``: others stand on the
-    same base of time."""
-    kinds = "Rising and falling answers are laid over each other. " if data["both"] else ""
+    """The titles and captions of the picture and of its enlarged part. ``shared``: other pictures
+    have the same time base."""
+    kinds = "Rising and falling answers are superimposed. " if data["both"] else ""
     missing = sum(sum(pair) for pair in data["open"])
     views = [
         {
             "kind": "persistence",
             "full": True,
-            "title": "All answers laid over each other",
-            "caption": "As an oscilloscope in infinite-persistence mode shows them, triggered by "
-            "the event: above the event at 0, below every answer, its colour saying how many took "
-            "that path. " + kinds + "A narrow edge is a steady answer; what stands to the right of "
-            "it, be it a single line, is an answer that came late; the dashed lines are the first "
-            "and the last of all."
-            + (" The line that stays is that of events without an answer." if missing else "")
-            + (" The base of time is that of all such pictures here." if shared else ""),
+            "title": "All answers superimposed",
+            "caption": "As on an oscilloscope in infinite-persistence mode, triggered by the "
+            "event: the event at 0 on top, all answers below. The colour is the number of answers "
+            "on that path. " + kinds + "A narrow edge is a steady answer. A line to the right of "
+            "it, even a single one, is a late answer. The dashed lines are the first and the last "
+            "answer."
+            + (" The line without an edge is that of events without an answer." if missing else "")
+            + (" All such pictures of this report have the same time base." if shared else ""),
         }
     ]
     views += [
         {
             "kind": f"waves{at}",
             "full": True,
-            "title": "The waveforms laid over each other" + (", enlarged" if at else ""),
-            "caption": "The voltages of both lines as they were recorded, each event at 0: the "
-            "colour says how often a line passed there. Look for slow or ringing edges, and for "
-            "levels that are not reached: what they shift, no kernel is to blame for."
-            + (" Of very many events some are left out, none of the slowest and fastest.")
+            "title": "Waveforms superimposed" + (", enlarged" if at else ""),
+            "caption": "The recorded voltages of both lines, each event at 0. The colour is how "
+            "often a line passed there. Look for slow or ringing edges and for levels that are not "
+            "reached: the kernel does not cause the delays of these. Some of very many "
+            "events are left out, but none of the fastest and slowest."
             if not at
-            else "The same around where nearly all answers are.",
+            else "The same for the time of nearly all answers.",
         }
         for at, _ in enumerate(data.get("waves") or ())
     ]
@@ -227,10 +228,10 @@ def captions(data: Mapping[str, Any], shared: bool) -> list[dict[str, Any]]:
             {
                 "kind": "enlarged",
                 "full": True,
-                "title": "The bulk of the answers, enlarged",
-                "caption": "The same answers around where nearly all of them are; how many lie "
-                "beyond is said at the edge. Look for several edges apart from each other: each is "
-                "a way that an answer can take.",
+                "title": "Most answers, enlarged",
+                "caption": "The same answers, for the time of nearly all of them. The right edge "
+                "has the number of answers beyond. Look for several separate edges: each is a path "
+                "that an answer can take.",
             }
         )
     return views

@@ -128,7 +128,7 @@ def _even(low: float, high: float, room: float) -> list[float]:
 
 
 def tick(value: float) -> str:
-    """The value as it stands at an axis: no more digits than it needs."""
+    """The text of a value at an axis, without needless digits."""
     size = abs(value)
     text = f"{size:.6f}".rstrip("0").rstrip(".") if size >= 1 or size == 0 else f"{size:.3g}"
     whole, _, rest = text.partition(".")

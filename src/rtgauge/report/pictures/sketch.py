@@ -28,7 +28,7 @@ def extent(histograms: Sequence[Histogram]) -> tuple[float, float]:
 
 
 def _place(value: int) -> float:
-    """Where a value stands on an axis that is logarithmic on both sides of 0."""
+    """The position of a value on an axis that is logarithmic on both sides of 0."""
     return math.copysign(math.log1p(abs(value)), value)
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went on beside the samples, for strips below the picture over time.
+"""Loads and background activity over time, for strips below the picture over time.
 
-The rate at which each load worked, and of the ambience frequency, temperature, interrupts, stolen
-time and system management interrupts, as the agent's records of a step tell. Records are merged
-where there are more than a screen can show: counts are added; of a frequency the least stays, of a
-temperature the largest.
+The work rate of each load, frequency, temperature, interrupts, stolen time and system management
+interrupts, from the agent's records of a step. Records are merged if there are more than a screen
+can show: counts are added, of frequencies the min is kept, of temperatures the max.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["POINTS", "Strip", "strips"]
 
 POINTS: Final = 300
 LINES: Final = 8
-"""So many CPUs have a line each; of more the least, the median and the largest are drawn."""
+"""Maximum number of lines. For more CPUs, min, median and max are drawn."""
 
 Value = float | None
 
@@ -74,7 +73,7 @@ def _work(records: Iterable[Work], points: int) -> list[Strip]:
             Strip(
                 f"Load {load}",
                 f"{unit}/s" if unit else "1/s",
-                "Work that the load did. Where it dips, the load was kept from working, or paused.",
+                "Work of the load. At a dip, the load was blocked or paused.",
                 [load],
                 (stop[last] / 1e9).tolist(),
                 [rate.tolist()],
@@ -84,7 +83,7 @@ def _work(records: Iterable[Work], points: int) -> list[Strip]:
 
 
 def _size(records: int, points: int) -> int:
-    """Of so many records at most so many groups of neighbours: how many are in each."""
+    """Number of records in each group, for at most ``points`` groups."""
     return max(-(-records // max(points, 1)), 1)
 
 
@@ -97,7 +96,7 @@ def _largest(values: Sequence[Value]) -> Value:
 
 
 class _Group:
-    """Neighbouring records of the ambience, merged."""
+    """Neighbouring records of background activity, merged."""
 
     def __init__(self, start_s: float) -> None:
         self.start_s = self.end_s = start_s
@@ -158,7 +157,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         _strip(
             "Frequency",
             "MHz",
-            "The least in each interval: a core that clocks down answers late.",
+            "The min of each interval. A CPU with a lower clock answers later.",
             names,
             x,
             [[_scaled(one.frequency_khz.get(cpu), 1e-3) for one in groups] for cpu in cpus],
@@ -166,7 +165,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         _strip(
             "Interrupts",
             "1/s",
-            "All interrupts of each CPU; every one of them delays the task on it.",
+            "All interrupts of each CPU. Each delays the task on that CPU.",
             names,
             x,
             rate(lambda group: group.interrupts, 1.0),
@@ -174,7 +173,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         _strip(
             "Stolen time",
             "%",
-            "What a hypervisor took away; no setting inside can give it back.",
+            "CPU time that the hypervisor took. No setting of the guest can prevent it.",
             names,
             x,
             rate(lambda group: group.steal_ns, 1e-7),
@@ -184,7 +183,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         Strip(
             "System management interrupts",
             "count",
-            "The firmware stops all CPUs for each, unseen by the kernel.",
+            "Each stops all CPUs, and the kernel does not see it.",
             ["all CPUs"],
             x,
             [[_scaled(group.smi, 1.0) for group in groups]],
@@ -195,7 +194,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         _strip(
             "Temperature",
             "°C",
-            "The largest in each interval; near its limit a processor slows down.",
+            "The max of each interval. Near its limit, a processor lowers its clock.",
             zones,
             x,
             [[_scaled(one.temperature_mc.get(zone), 1e-3) for one in groups] for zone in zones],
@@ -220,14 +219,14 @@ def _strip(
         return Strip(title, unit, caption, labels, x, rows)
     columns = list(zip(*rows, strict=True))
     many: list[tuple[str, Callable[[Sequence[Value]], Value]]] = [
-        ("least", _least),
+        ("min", _least),
         ("median", _middle),
-        ("largest", _largest),
+        ("max", _largest),
     ]
     return Strip(
         title,
         unit,
-        f"{caption} Of {len(rows)} the least, the median and the largest.",
+        f"{caption} Min, median and max of {len(rows)}.",
         [name for name, _ in many],
         x,
         [[take(column) for column in columns] for _, take in many],

@@ -27,7 +27,7 @@ __all__ = ["blocks", "figures_of", "left_out", "lines", "markdown", "methods", "
 Document = Mapping[str, Any]
 
 DIFFERENCES: Final = 8
-"""So many differences of the environments stand on a terminal."""
+"""Maximum number of differences of the environments on a terminal."""
 
 _HEADS: Final = {"min": "min", "50": "median", "max": "max"}
 
@@ -82,7 +82,7 @@ def _in_line(values: Sequence[float | None], unit: str) -> list[str]:
 
 
 def marks(document: Document, quantity: Document) -> list[str]:
-    """What stands against the figures of a quantity, a line for each set."""
+    """What limits the figures of a quantity, a line for each set."""
     return [
         f"{document['sets'][row['set']]['letter']}: {'; '.join(row['marks'])}"
         for row in quantity["rows"]
@@ -91,7 +91,7 @@ def marks(document: Document, quantity: Document) -> list[str]:
 
 
 def left_out(document: Document) -> list[str]:
-    """What stands beside nothing, with the reason, a sentence for each."""
+    """The quantities that are not compared, with the reason, a sentence for each."""
     letters = [one["letter"] for one in document["sets"]]
     reasons: dict[str, list[str]] = {}
     for one in document["apart"]:
@@ -186,7 +186,7 @@ def _table(document: Document, members: Sequence[Document], width: int) -> list[
     ]
     figures = sum(sizes) + 2 * len(sizes)
     room = max((len(name) for name, *_ in body), default=0)
-    above = room + figures > width  # a name that has no room beside its figures stands above them
+    above = room + figures > width  # a name without room next to its figures is above them
     first = 2 if above else room
 
     def line(name: str, cells: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report as KTAP, version 1 (the kernel's Documentation/dev-tools/ktap.rst).
 
-Three levels: runs; in each, the run itself and its steps; in each step its cases.
+There are three levels: runs, the run itself with its steps, and the cases of each step.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _results(tests: list[_Test], indent: str) -> list[str]:
         text += [f"{indent}# {test.name}: {line}" for line in test.lines]
         result = "not ok" if test.outcome in ("fail", "error") else "ok"
         directive = {"skip": "SKIP ", "error": "ERROR "}.get(test.outcome, "")
-        name = test.name.replace("#", "_")  # a description has none
+        name = test.name.replace("#", "_")  # a description must not contain #
         told = f" # {directive}{test.why}".rstrip() if directive or test.why else ""
         text.append(f"{indent}{result} {number} {name}{told}")
     return text

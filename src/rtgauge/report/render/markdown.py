@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report as Markdown: to be read as it is, in a mail or a terminal, and on a forge.
+"""The report as Markdown, readable as plain text, in a mail or a terminal, and on a forge.
 
-Tables are padded so that their columns stand in line as text. What came from a target is escaped:
-nothing in it becomes a heading, a link, a picture or HTML.
+Tables are padded, so that their columns are aligned as text. Text from a target is escaped: it
+becomes neither a heading nor a link, a picture or HTML.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def _run(run: Document, tables: Sequence[quantities.Table]) -> list[str]:
         _facts(run),
     ]
     for name, points in (
-        ("What speaks for the system", positive_points(run)),
-        ("What speaks against it", negative_points(run)),
+        ("Strengths", positive_points(run)),
+        ("Concerns", negative_points(run)),
     ):
         if points:
             parts += [f"## {name}", "\n".join(_point(point) for point in points)]
@@ -129,7 +129,7 @@ def _ratings(run: Document) -> list[str]:
         )
         for one in run["ratings"]
     ]
-    return ["## The evaluator's ratings", table(("subject", "rating", "reason"), rows, (1,))]
+    return ["## Ratings of the evaluator", table(("subject", "rating", "reason"), rows, (1,))]
 
 
 def _runs_table(model: Document) -> list[str]:
@@ -191,14 +191,14 @@ def _side_by_side(found: quantities.Table, commands: bool) -> list[str]:
 
 
 def _background(run: Document) -> list[str]:
-    """What was watched beside all steps."""
+    """The background activity."""
     found = background(run)
     rows = [
         [escape(label), *(escape(text) for text in figures)] for label, figures in watched(found)
     ]
     if not rows:
         return []
-    return ["## Background activity", table(("watched", "min", "mean", "max"), rows, (1, 2, 3))]
+    return ["## Background activity", table(("quantity", "min", "mean", "max"), rows, (1, 2, 3))]
 
 
 def _point(point: Point) -> str:
@@ -218,7 +218,7 @@ def _facts(run: Document) -> str:
         "Started": run["started"],
         "Length": numbers.duration(run["duration_s"]),
         "Board": lab_text(environment),
-        "Reached by ssh": link_text(environment),
+        "SSH": link_text(environment),
         "Kernel": " ".join(str(kernel.get(key) or "") for key in ("release", "version")).strip(),
         "Real-time model": realtime_text(environment),
         "Processor": environment["cpu"].get("model"),
@@ -242,7 +242,7 @@ def _step(run: Document, step: Document, level: str = "##") -> list[str]:
     if command := step["load"].get("command"):
         facts.append(f"load command: {command}")
     if facts:
-        parts.append("With " + escape(", ".join(facts)) + ".")
+        parts.append("Parameters: " + escape(", ".join(facts)) + ".")
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
@@ -388,4 +388,4 @@ def _settings(run: Document) -> list[str]:
         ]
         for name, one in sorted(settings.items())
     ]
-    return ["## Settings", table(("setting", "asked", "in effect", "why not"), rows)]
+    return ["## Settings", table(("setting", "asked", "in effect", "reason"), rows)]

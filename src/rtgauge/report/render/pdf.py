@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PDF report: the pages of the HTML report on paper, set by typst.
 
-Step 11 of the path of a sample, beside ``html``: the same views, with the figures of ``figures``.
+Step 11 of the path of a sample, next to ``html``: the same views, with the figures of ``figures``.
 What the views hold goes to typst as one file of JSON; templates/report.typ shows each text as a
 value, so that nothing that came from a target is ever typst's markup. Nothing is fetched: the fonts
 are those inside the package typst, the template loads no other. The same run gives the same bytes.
@@ -37,13 +37,13 @@ PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 """Paper -> its width in points; the text is as wide on each."""
 
 ROWS: Final = 64
-"""Of a table with more series than these, the appendix has those with the largest maxima."""
+"""Maximum number of series in a table of the appendix: those with the highest maxima."""
 
 TAGGED: Final = 256
-"""A report on more series than these has no tags."""
+"""Maximum number of series of a report with tags."""
 
 NAME: Final = 120
-"""So many characters has the name of a step, a series or a row at most."""
+"""Maximum number of characters of the name of a step, a series or a row."""
 
 _WORD: Final = 18
 """Words so long may be broken behind their punctuation, and after so many characters:"""
@@ -169,7 +169,7 @@ def _files(
 
 
 def _date(runs: Sequence[Mapping[str, Any]]) -> list[int] | None:
-    """When the first run began, for the PDF's own data; None where that is no date."""
+    """When the first run began, for the PDF's own data; None if that is unknown."""
     text = str(runs[0]["started"]) if runs else ""
     try:
         when = datetime.fromisoformat(text)
@@ -345,7 +345,7 @@ def _cell_width(cell: Cell) -> float:
 
 
 def _head_width(head: str) -> float:
-    """A head stands on two lines, or on as many as it has words."""
+    """The width of a head on two lines, or on as many as it has words."""
     longest = max((text_width(word, _TEXT) for word in head.split()), default=0.0)
     return max(longest, text_width(head, _TEXT) * 0.55) * 1.08
 
@@ -388,7 +388,7 @@ def table(grid: Grid) -> dict[str, Any]:
     )
     first = min(first + _GAP + (16 if named else 0), 0.28 * drawing.FULL)
     over = first + sum(widths) - drawing.FULL
-    if over > 0:  # words may stand on several lines
+    if over > 0:  # words may wrap
         least = [
             width
             if only
@@ -434,14 +434,14 @@ def table(grid: Grid) -> dict[str, Any]:
 
 
 def _pieces(width: float, rows: int) -> int:
-    """How many pieces of a long narrow table stand beside each other."""
+    """Number of pieces of a long narrow table that fit side by side."""
     if rows < 24:
         return 1
     return max(1, min(int((drawing.FULL + 14) / (width + 14)), rows // 10))
 
 
 def _parted(widths: Sequence[float], room: float) -> Iterator[list[int]]:
-    """The columns in groups that have room beside each other, each about equally many."""
+    """The columns in groups that fit side by side, with about equal numbers."""
     least = 1
     while True:
         size = -(-len(widths) // least) or 1

@@ -214,12 +214,12 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
     parts += _background(run)
     findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
     if findings:
-        parts += [Text(), Text("What limits these numbers", "bold")]
+        parts += [Text(), Text("Limits of these figures", "bold")]
         findings.sort(key=lambda f: -Level.of(f["level"]))
         for finding in findings[:FINDINGS_SHOWN]:
             parts.append(_finding(finding))
         if more := [_safe(finding["check"]) for finding in findings[FINDINGS_SHOWN:]]:
-            words = f"and {len(more)} more ({', '.join(more)}): rtgauge check, or the report"
+            words = f"and {len(more)} more: {', '.join(more)} (see the report)"
             parts.append(_indented(Text(words, "dim")))
     if preparation := prepared(run):
         words = " ".join(text for text in (preparation.text, preparation.note) if text)
@@ -259,13 +259,13 @@ def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> lis
                 below.append(_indented(_incomplete(run, same)))
             below += _trouble(run, step)
         found += [Text(), Text(_safe(name), "bold"), table, *below]
-    return [*found, Text(), Text("Spread: the 99.9 % value over the median.", "dim")]
+    return [*found, Text(), Text("Spread: 99.9 % value / median.", "dim")]
 
 
 def _ratings(run: Mapping[str, Any]) -> list[RenderableType]:
     if not run["ratings"]:
         return []
-    found: list[RenderableType] = [Text(), Text("The evaluator's ratings", "bold")]
+    found: list[RenderableType] = [Text(), Text("Ratings of the evaluator", "bold")]
     for one in run["ratings"]:
         words = f"{one['subject']}: {rating_text(one['rating'])}"
         words += f" ({one['reason']})" if one["reason"] else ""
@@ -367,7 +367,7 @@ def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Renderable
 
 
 def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
-    """What stands side by side: the figures as studies publish them, with a small histogram."""
+    """Quantities side by side: the figures as studies publish them, with a small histogram."""
     parts: list[RenderableType] = []
     for found in tables:
         rows, unit = found.rows, found.unit
@@ -388,7 +388,7 @@ def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
 
 
 def _background(run: Mapping[str, Any]) -> list[RenderableType]:
-    """What was watched beside all steps, in a line each; of many CPUs the first few."""
+    """The background activity, a line each; of many CPUs the first few."""
     rows = watched(background(run))
     if not rows:
         return []
@@ -401,7 +401,7 @@ def _background(run: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
-    """A calibration beside what was asked for, in a line for each quantity, and what went wrong."""
+    """A calibration in a line for each quantity, and its problems."""
     parts: list[RenderableType] = []
     name = f"{step_number(step)} {_safe(step_name(run, step))}"
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
@@ -414,8 +414,8 @@ def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Render
         medians = [one["percentiles"]["50"] for one in series if "50" in one["percentiles"]]
         words = f"{_safe(series[0]['name'])} max {numbers.shown(series[at]['max'], unit).full}"
         if medians:
-            words += f", median {numbers.shown(max(medians), unit).full}"
-            words += " at most" if len(medians) > 1 else ""
+            words += ", median up to " if len(medians) > 1 else ", median "
+            words += numbers.shown(max(medians), unit).full
         parts.append(_line((f"{name}  ", "bold"), (f"calibration: {_safe(words)}", "")))
     if step["state"] != "complete" or not parts:
         parts.append(
@@ -493,11 +493,11 @@ def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
         return []
     lines = []
     if stream["lost_records"]:
-        lines.append(f"{numbers.count(stream['lost_records'])} records of the stream were lost")
+        lines.append(f"{numbers.plural(stream['lost_records'], 'record')} of the stream lost")
     if stream["dropped_bytes"]:
-        lines.append(f"{numbers.count(stream['dropped_bytes'])} bytes of the stream were dropped")
+        lines.append(f"{numbers.plural(stream['dropped_bytes'], 'byte')} of the stream dropped")
     if not stream["complete"]:
-        lines.append(f"the stream breaks off: {stream['reason'] or 'it has no trailer'}")
+        lines.append(f"the stream ends early: {stream['reason'] or 'it has no trailer'}")
     return [Text(_safe(line), "yellow") for line in lines]
 
 
@@ -567,8 +567,8 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity:
 
 @dataclass(frozen=True)
 class _Figures:
-    """Figures in columns beside their labels; where that leaves the labels no room, each label has
-    a line of its own, and its figures stand below it with their names."""
+    """Figures in columns next to their labels. If that leaves the labels no room, each label has
+    a line of its own, with its named figures below."""
 
     head: str
     labels: Sequence[str]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went on beside the steps of a run, in figures, and what of it disturbed them.
+"""The background activity of a run in figures, and findings on what disturbed the run.
 
-The records of a step (``StoredStep.ambience``) go through once, whatever their number. From them
-come the series of the step ``ambience`` that the results model has after all others, and findings
-where a hypervisor, the firmware or a changing clock stood in the way: a run that was disturbed is
-not passed over in silence. Over time the same records are drawn by ``strips``.
+The records of a step (``StoredStep.ambience``) are read once, whatever their number. They give the
+series of the step ``background``, the last one of the results model, and findings where a
+hypervisor, the firmware or a changing clock disturbed the run. ``strips`` draws the same records
+over time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MEASUREMENT: Final = "background"
 ROLE: Final = "background"
 
 STEADY: Final = 0.9
-"""A clock whose slowest reading is at least this share of its fastest one did not change."""
+"""A clock is steady if its slowest reading is at least this share of its fastest."""
 HOT_MC: Final = 95_000
-"""From here on processors slow themselves down, or are about to."""
+"""Temperature at which processors lower their clock, or are about to."""
 SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass
 class Extent:
-    """Least, mean and largest of readings, each weighted with the time that it stands for."""
+    """Min, mean and max of readings, each weighted with the time that it covers."""
 
     count: int = 0
     first: int | None = None
@@ -48,12 +48,12 @@ class Extent:
     rest_weight: float = 0.0
 
     def add(self, value: int, weight: float = 1.0, amount: float | None = None) -> None:
-        """Take in a reading; ``amount``: the value times its weight, where that is known better."""
+        """Add a reading. ``amount``: the value times its weight, if known more exactly."""
         amount = value * weight if amount is None else amount
         self.merge(Extent(1, value, value, value, sum=amount, weight=weight))
 
     def merge(self, later: Extent) -> None:
-        """Take in the readings of ``later``, which follow."""
+        """Add the readings of ``later``, which follow."""
         if not self.count:
             self.__dict__.update(vars(later))
             return
@@ -73,7 +73,7 @@ class Extent:
 
     @property
     def rest(self) -> dict[str, int | float | None]:
-        """Least, mean and largest of all readings but the first."""
+        """Min, mean and max of all readings but the first."""
         mean = self.rest_sum / self.rest_weight if self.rest_weight > 0 else None
         return {"min": self.rest_min, "mean": mean, "max": self.rest_max}
 
@@ -96,7 +96,7 @@ def stolen_ns(record: Ambience, span_ns: int) -> list[int]:
 
 
 Key = tuple[str, int, str]
-"""Name, CPU (-1: none) and zone (empty: none) of something watched."""
+"""Name, CPU (-1: none) and zone (empty: none) of a quantity."""
 
 _UNITS: Final = {
     "frequency": "kHz",
@@ -109,9 +109,9 @@ _UNITS: Final = {
 
 @dataclass
 class Watched:
-    """What the records of one step say, or of several that follow each other.
+    """The records of one step, or of several in their order.
 
-    ``seconds``: the time that they cover. ``steal_ns``: of each CPU all of it; ``smi``: None where
+    ``seconds``: the time that they cover. ``steal_ns``: CPU -> all stolen time. ``smi``: None if
     they could not be counted.
     """
 
@@ -121,7 +121,7 @@ class Watched:
     smi: int | None = None
 
     def step(self, records: Iterable[Ambience]) -> Watched:
-        """Take in the records of a step; gives itself."""
+        """Add the records of a step. Returns itself."""
         before: int | None = None
         for record in records:
             span_ns = record.time_ns - before if before is not None else 0
@@ -132,7 +132,7 @@ class Watched:
         return self
 
     def merge(self, later: Watched) -> None:
-        """Take in what was watched beside a later step."""
+        """Add the activity of a later step."""
         for key, extent in later.extents.items():
             self.extents.setdefault(key, Extent()).merge(extent)
         self.seconds += later.seconds
@@ -152,7 +152,7 @@ class Watched:
             self._extent("temperature", zone=zone).add(value, weight)
 
     def _counted(self, record: Ambience, span_ns: int) -> None:
-        """What was counted since the record before; the first of a step is only the reference."""
+        """The counts since the previous record; the first record is only the reference."""
         seconds = span_ns / SECOND_NS
         self.seconds += seconds
         steal = stolen_ns(record, span_ns)
@@ -232,14 +232,13 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
     }
 
 
-# --- what disturbed ------------------------------------------------------------------------------
+# --- findings ------------------------------------------------------------------------------
 
 
 def findings(steps: Sequence[tuple[str, Sequence[int], Watched]]) -> list[Document]:
-    """What of the ambience limits what the numbers say: each thing once, with its worst step.
+    """What of the background activity limits the figures: each kind once, with its worst step.
 
-    ``steps``: of each its name for people, the CPUs measured (none: all of them) and what was
-    watched beside it.
+    ``steps``: for each its name, the CPUs measured (none: all of them) and its activity.
     """
     found = [check(steps) for check in (_steal, _smi, _clock, _heat)]
     return [one for one in found if one is not None]
@@ -249,7 +248,7 @@ _Steps = Sequence[tuple[str, Sequence[int], Watched]]
 
 
 def _others(many: int) -> str:
-    return f"; {many - 1} other {'step' if many == 2 else 'steps'} likewise" if many > 1 else ""
+    return f", and in {numbers.plural(many - 1, 'other step')}" if many > 1 else ""
 
 
 def _steal(steps: _Steps) -> Document | None:
@@ -271,9 +270,9 @@ def _steal(steps: _Steps) -> Document | None:
         "found": f"a hypervisor took {_percent(share)} of the time of CPU {cpu} in {where}, "
         f"up to {_percent(most / SECOND_NS)} between two readings" + _others(len(worst)),
         "level": "warning",
-        "why": "while a hypervisor runs something else the measured task stands still: its "
-        "latencies are the hypervisor's, not this system's",
-        "remedy": "measure on the machine itself, or give the virtual CPUs real ones of their own",
+        "why": "while the hypervisor runs something else, the measured task does not run: such "
+        "latencies come from the hypervisor, not from this system",
+        "remedy": "measure on the physical machine, or give each virtual CPU a CPU of its own",
     }
 
 
@@ -287,10 +286,10 @@ def _smi(steps: _Steps) -> Document | None:
         "found": f"{numbers.count(count)} system management "
         f"{'interrupt' if count == 1 else 'interrupts'} in {where}" + _others(len(worst)),
         "level": "warning",
-        "why": "the firmware stops all CPUs for each, unseen by the kernel: the largest latencies "
-        "may be the firmware's",
-        "remedy": "turn off in the firmware what causes them (legacy USB, power capping, "
-        "monitoring of the board), and measure again",
+        "why": "each stops all CPUs, and the kernel does not see it: the highest latencies may "
+        "come from the firmware",
+        "remedy": "turn off their causes in the firmware setup (legacy USB, power capping, board "
+        "monitoring), and measure again",
     }
 
 
@@ -312,13 +311,13 @@ def _clock(steps: _Steps) -> Document | None:
     _, where, cpu, (low, high) = min(worst)
     return {
         "check": "frequency-change",
-        "found": f"the clock of CPU {cpu} went between {numbers.count(low / 1000)} and "
+        "found": f"the clock of CPU {cpu} varied between {numbers.count(low / 1000)} and "
         f"{numbers.count(high / 1000)} MHz in {where}" + _others(len(worst)),
         "level": "warning",
-        "why": "a CPU that clocks down needs longer for the same path, and a change of the clock "
-        "itself takes time; a processor that gets too hot does it by itself",
-        "remedy": "measure with the governor performance (--prepare sets it), and see to the "
-        "cooling if the clock still falls",
+        "why": "a CPU with a lower clock needs longer for the same path, and each change takes "
+        "time (a processor that gets too hot lowers its clock by itself)",
+        "remedy": "use the performance governor (--prepare sets it), and improve the cooling if "
+        "the clock still falls",
     }
 
 
@@ -337,8 +336,9 @@ def _heat(steps: _Steps) -> Document | None:
         "found": f"{most / 1000:.0f} °C at {zone} in {where}"
         + _others(len({where for _, where, _ in hot})),
         "level": "warning",
-        "why": "near its limit a processor slows itself down, and everything takes longer",
-        "remedy": "see to the cooling, and measure again",
+        "why": "near its temperature limit a processor lowers its clock, and everything takes "
+        "longer",
+        "remedy": "improve the cooling, and measure again",
     }
 
 

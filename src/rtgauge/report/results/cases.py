@@ -2,8 +2,8 @@
 """Results as test cases, which JUnit XML and KTAP share (docs/report.md says how they are mapped).
 
 A run becomes one case for how it was carried out, and a group of cases for each step: the step
-itself, its verdicts, and the series that nothing was required of. Only what was required and did
-not hold fails; what could not be carried out is an error; what is not decided counts as skipped.
+itself, its verdicts, and the series without a requirement. A failed verdict fails. A step that
+could not be carried out is an error. Inconclusive verdicts count as skipped.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass over the stored samples of a series, after which nobody looks at a sample again.
+"""One pass over the stored samples of a series, after which no sample is read again.
 
 Step 9 of the path of a sample: sealed samples -> here -> results model and pictures.
 
@@ -44,23 +44,23 @@ HEAT_COLUMNS: Final = 300
 HEAT_ROWS: Final = 120
 
 REACH: Final = 200
-"""So many samples before the largest one, and after it, are shown one by one."""
+"""Number of samples shown on each side of the maximum."""
 
 FIRST: Final = 100
-"""So many samples of the beginning are shown one by one."""
+"""Number of samples shown at the beginning."""
 
 LOOP: Final = 600
-"""Of the test loop of the largest sample so many before it, and after it, are kept."""
+"""Number of samples kept on each side of the maximum within its test loop."""
 
 LEAST: Final = 10
-"""A test loop of fewer samples is not shown by itself."""
+"""Minimum number of samples of a test loop that is shown by itself."""
 
 _LEAD: Final = 1 << 17
 _ALL_LEADS: Final = 4_000_000
-"""So many samples of the beginning of a series, and of all series, are looked through by rules."""
+"""Number of samples at the beginning of a series, and of all series, that the rules search."""
 
 _PIECE: Final = 1 << 18
-"""So many occasions of missed periods are reckoned with at once."""
+"""Number of occasions of missed periods that are processed at once."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Figures:
     effective: Mapping[str, int | None] | None = None
     """The effective number of samples around each percentile (``stats.effective_sizes``)."""
     halves: tuple[Counts, Counts] | None = None
-    """Of answers to events: those to every other event, from the first and from the second on."""
+    """Answers to every other event, from the first and from the second event on."""
     missed_halves: tuple[int, int] = (0, 0)
     """The events of both halves that have no answer."""
 
@@ -214,8 +214,8 @@ def gather(
 
 @dataclass(frozen=True)
 class _Rhythm:
-    """Of a series: the pace of its test loops, None on a time grid; the start times of all test
-    loops of its step; and a lower limit of the time at which the samples of the step end."""
+    """The pace of a series' test loops (None on a time grid), the start times of all test loops of
+    its step, and a lower limit of the time at which the samples of the step end."""
 
     pace: stats.Pace | None
     starts: Int64
@@ -291,7 +291,7 @@ class _Loss:
 
 _NEVER: Final = -(2**63)
 _LONGEST_NS: Final = 10**12
-"""Of a test loop, whatever its samples say."""
+"""Maximum length of a test loop, whatever its samples contain."""
 
 _UNKNOWN: Final = -(2**63)
 """The largest of lost samples where nobody knows it (docs/stream.md)."""
@@ -433,7 +433,7 @@ def _halves(series: StoredSeries) -> tuple[Counts, Counts]:
 
 
 def _missed_halves(index: Int64, count: Int64, missed: int) -> tuple[int, int]:
-    """Of the grid points missed, those of even and of odd index; gaps follow the points of
+    """Number of missed grid points with even and with odd index. Gaps follow the points of
     ``index``."""
     even = int(((index + count + 2) // 2 - (index + 2) // 2).sum())
     return even, missed - even
@@ -577,7 +577,7 @@ class _Exceeding:
     def of(
         series: StoredSeries, step: StoredStep, unanswered: _Unanswered | None
     ) -> _Exceeding | None:
-        """For the budget of the step; None if it has none for this series."""
+        """The limit of the step's budget for this series; None without a budget."""
         budget = step.document.get("budget_ns")
         if budget is None or series.info.unit != "ns":
             return None
@@ -636,7 +636,7 @@ class _Bins:
 
 
 def _bins(step: StoredStep, most: int, until_ns: int) -> _Bins | None:
-    """The bins that all series of a step share, so that their lines stand below each other.
+    """The bins that all series of a step share, so that their lines are aligned.
 
     ``most``: the number of all series that are gathered. ``until_ns``: when the test loops ended.
     """
@@ -800,8 +800,8 @@ def _part(chunk: Chunk, start: int, stop: int) -> _Part:
 class _Peak:
     """Finds the largest sample and keeps those around it, in whatever order chunks are done.
 
-    Of each chunk its ends are kept until no neighbour can hold the largest sample any more; all
-    chunks but the last must have ``reach`` samples at least (those of the store have a million).
+    The ends of each chunk are kept until no neighbour can contain the maximum any more. All chunks
+    but the last must have at least ``reach`` samples (those of the store have a million).
     """
 
     def __init__(self, reach: int = REACH) -> None:
@@ -968,7 +968,7 @@ def _time_bins(
 
 
 def _pieces(length: int) -> Iterator[slice]:
-    """Of an array so long, whose copies would be large."""
+    """The pieces of a long array, whose copies would be large."""
     return (slice(at, at + _PIECE) for at in range(0, length, _PIECE))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How series, loads and levels are called, the same in the terminal and in the report."""
+"""Names of series, loads and levels, the same in the terminal and in the report."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ ORDINARY: Final = ("other", "batch", "idle")
 """Scheduling policies without real-time priority."""
 
 COMMAND: Final = 40
-"""So much of a load's shell command stands in a name; the whole stands with the step."""
+"""Length to which a name shortens the shell command of a load. The step has the whole command."""
 
 _RESPONSE: Final = "response"
 
 LENGTHS: Final = ("for", "samples")
-"""Options that say how long a step measures, not what."""
+"""Options that set the length of a step."""
 
 _REALTIME: Final = {
     "preempt_rt": "PREEMPT_RT",
@@ -105,15 +105,15 @@ def group_series(series: Sequence[Mapping[str, Any]], places: Sequence[int]) -> 
 def quantity_name(
     series: Sequence[Mapping[str, Any]], members: Sequence[int], places: Sequence[int]
 ) -> str:
-    """What the series at ``members`` are called; with their context where those at ``places`` have
-    the quantity in several."""
+    """The name of the series at ``members``, with their context if the series at ``places`` have
+    the quantity in several contexts."""
     one = series[members[0]]
     contexts = {series[at]["context"] for at in places if series[at]["name"] == one["name"]}
     return str(one["name"]) + (f" in {one['context']} context" if len(contexts) > 1 else "")
 
 
 def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A short distinct name for each series of a group: what tells it from its neighbours."""
+    """A short distinct name for each series of a group: the labels in which they differ."""
     several = len({one["cpu"] for one in series}) > 1
     keys = list(dict.fromkeys(key for one in series for key in one["labels"]))
     varying = [key for key in keys if len({one["labels"].get(key) for one in series}) > 1]
@@ -135,18 +135,18 @@ def series_labels(series: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def target_name(run: Mapping[str, Any]) -> str:
-    """What the system under test is called: ``local`` by the name that it gives itself."""
+    """The name of the system under test: for ``local`` its host name."""
     host = run["environment"].get("host")
     return str(host) if run["target"] == "local" and host else str(run["target"])
 
 
 def realtime_text(environment: Mapping[str, Any]) -> str:
-    """How far the kernel can be preempted, in words."""
+    """The preemption model of the kernel in words."""
     return _REALTIME.get(environment["realtime"], "real-time model unknown")
 
 
 def lab_text(environment: Mapping[str, Any]) -> str:
-    """That the system was an emulated board of the lab, and what its time was; empty if not."""
+    """For an emulated board of the lab, its mode and the meaning of its time; else empty."""
     made = environment.get("lab")
     if not made:
         return ""
@@ -155,7 +155,7 @@ def lab_text(environment: Mapping[str, Any]) -> str:
 
 
 def link_text(environment: Mapping[str, Any]) -> str:
-    """How a system that is elsewhere was reached; empty for one that is not."""
+    """The connection to a remote system; empty for a local one."""
     connection = environment.get("connection")
     if not isinstance(connection, Mapping):
         return ""
@@ -166,16 +166,16 @@ def link_text(environment: Mapping[str, Any]) -> str:
 
 
 def step_number(step: Mapping[str, Any]) -> int:
-    """The number of a step as people count, from 1; the model counts from 0."""
+    """The number of a step, from 1; the model counts from 0."""
     return int(step["step"]) + 1
 
 
 def variants(run: Mapping[str, Any]) -> dict[int, dict[str, str]]:
     """Step -> option -> words: of the steps of one measurement, the options in which they differ.
 
-    How long a step lasts tells nothing apart. Where a label of the series has the option's name,
-    its value says enough (``nanosleep``), else the name stands before it (``priority 80``). What
-    was asked for decides, so that the names of a plan's steps are the same on every target.
+    The length of a step is not such an option. If a label of the series has the option's name, its
+    value is enough (``nanosleep``), else the name precedes it (``priority 80``). The parameters
+    asked for decide, so that the steps of a plan have the same names on every target.
     """
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for step in run["steps"]:
@@ -201,18 +201,19 @@ def variants(run: Mapping[str, Any]) -> dict[int, dict[str, str]]:
 
 
 def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
-    """A step's measurement, and what tells it from the run's other steps of that measurement."""
+    """The measurement of a step, and the options in which it differs from the run's other steps of
+    that measurement."""
     words = ", ".join(variants(run)[step["step"]].values())
     return f"{step['measurement']}: {words}" if words else str(step["measurement"])
 
 
 def capital(text: str) -> str:
-    """The text with its first letter large, the others as they are."""
+    """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:
-    """The steps of a run that measure or calibrate; what was merely watched beside is none."""
+    """The steps of a run that measure or calibrate, without the background activity."""
     return [step for step in run["steps"] if step["role"] != "background"]
 
 
@@ -228,13 +229,13 @@ def chapters(run: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def background(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The series of what was watched beside all steps: frequency, temperature, and such."""
+    """The series of the background activity: frequency, temperature and so on."""
     places = {step["step"] for step in run["steps"] if step["role"] == "background"}
     return [one for one in run["series"] if one["step"] in places]
 
 
 def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, str, str]]]:
-    """Of each series its name with its unit and what tells it apart, and least, mean, largest."""
+    """For each series its name with unit and labels, and min, mean and max."""
     rows = []
     for members in group_series(series, range(len(series))):
         group = [series[place] for place in members]
@@ -248,10 +249,7 @@ def watched(series: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[str, s
 
 
 def added_text(load: Mapping[str, Any]) -> str:
-    """The name of a load in a column or line that says load already, and its shell command, if it
-    has one, shortened."""
-    if load["name"] == "idle":
-        return "none added"
+    """The name of a load, with its shell command, if any, shortened; ``idle`` for none."""
     name = str(load["name"])
     if "command" not in load:
         return name
@@ -262,19 +260,19 @@ def added_text(load: Mapping[str, Any]) -> str:
 
 
 def load_text(load: Mapping[str, Any]) -> str:
-    """The load of a step, as it stands beside the name of what was measured."""
-    return "no load added" if load["name"] == "idle" else f"load {added_text(load)}"
+    """The load of a step, as it follows the name of the measurement: ``idle``, ``load sched``."""
+    return "idle" if load["name"] == "idle" else f"load {added_text(load)}"
 
 
 def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
-    """The policies without real-time priority that were in effect where a measurement has such a
-    priority: ``SCHED_OTHER``; empty if there were none."""
+    """The policies without real-time priority in effect although the measurement has a priority:
+    ``SCHED_OTHER``; empty if there were none."""
     policies = {
         one["policy"]
         for one in run["series"]
         if one["step"] == step["step"]
         and one["policy"] in ORDINARY
-        and one["labels"].get("policy") != one["policy"]  # else it was to be so
+        and one["labels"].get("policy") != one["policy"]  # else it was asked for
     }
     if "priority" not in step["parameters"]:
         return ""
@@ -282,16 +280,15 @@ def ordinary_policies(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 
 
 def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
-    """That a step was measured without real-time priority, if it was: then it is no measurement of
-    what real-time tasks meet."""
+    """A warning if a step was measured without real-time priority; else empty."""
     names = ordinary_policies(run, step)
     if not names:
         return ""
-    return f"measured without real-time priority ({names}): not what a real-time task meets"
+    return f"measured without real-time priority ({names}): not the latency of a real-time task"
 
 
 def work_text(load: Mapping[str, Any]) -> str:
-    """What the loads of a step did: ``sched 12 300 messages/s, cpu 410 loops/s``."""
+    """The work rates of the loads of a step: ``sched 12 300 messages/s, cpu 410 loops/s``."""
     rates = [
         (one["name"], numbers.rate(one["work_rate"], one["unit"]))
         for one in load["loads"]
@@ -309,7 +306,7 @@ def peak(one: Mapping[str, Any]) -> int | None:
 
 
 def highest(values: Iterable[int | None]) -> int | None:
-    """The largest of maxima; a lower limit if one of them is a lower limit."""
+    """The highest of several maxima; a lower limit if one of them is a lower limit."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -331,7 +328,7 @@ def worst(series: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
-    """What was seen, in one sentence: the largest of so many samples in such a time."""
+    """The observed maximum with number of samples and time, in one sentence."""
     at = worst(series)
     if at is None:
         return "No sample was taken."
@@ -342,7 +339,7 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     if missing:
         what = f"{numbers.count(samples + missing)} events ({numbers.count(missing)} not answered)"
     text = (
-        f"The largest of {what}"
+        f"The maximum of {what}"
         + (f" in {len(series)} series" if len(series) > 1 else "")
         + f" over {numbers.duration(one['bound']['duration_s'])} is "
         + numbers.shown(peak(one), one["unit"]).full
@@ -351,64 +348,64 @@ def headline(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     rest = one["rest"]["max"]
     if rest is not None and one["first"] == one["max"] > rest and not one["unanswered"]:
         text += (
-            " It is the very first sample; the largest of the others is "
+            " It is the first sample. The maximum of the others is "
             f"{numbers.shown(rest, one['unit']).full}."
         )
     return text
 
 
 def groups(one: Mapping[str, Any]) -> str:
-    """Says that large values come in groups, and the effect on the bound; empty if they do not."""
+    """A sentence on large values that come in groups, with the effect on the bound; else empty."""
     found, bound = one["clustering"], one["bound"]
     if not found or not found["clustered"]:
         return ""
     return (
-        f"large values come in groups of about {found['group']:.2g}, so that the "
+        f"Large values come in groups of about {found['group']:.2g}, so the "
         f"{numbers.count(bound['samples'])} samples count as "
-        f"{numbers.count(bound['effective_samples'])} independent ones"
+        f"{numbers.count(bound['effective_samples'])} independent samples."
     )
 
 
 def bound_sentence(one: Mapping[str, Any], each: str = "") -> str:
-    """What may be claimed of a series' maximum, for any distribution; empty without samples.
+    """The claim about the maximum of a series, for any distribution; empty without samples.
 
-    ``each`` says of what the further samples are, where the claim holds for each of several.
+    ``each`` names what the claim holds for, if it holds for each of several series.
     """
     bound = one["bound"]
     if not bound["samples"]:
         return ""
     if bound["probability"] >= 0.5 and not one["unanswered"]:
-        return "So few samples say almost nothing about further ones."
+        return "Too few samples for a statement about further samples."
     text = (
-        f"With {bound['confidence'] * 100:g}{numbers.GAP}% confidence at most "
+        f"{numbers.percent(bound['confidence'])} sure: at most "
         f"{numbers.probability(bound['probability'])} "
+        + ("of " if bound["probability"] >= 0.5 else "")
     )
     if one["unanswered"]:
-        text += f"of further events{each} is not answered"
+        text += f"further events{each} has no answer"
         if one["max"] is not None:
             text += f", or takes longer than {numbers.shown(one['max'], one['unit']).full}"
         text += ", if events are independent."
     else:
-        text += f"further samples{each} is larger"
-        text += f"; {grouped}." if (grouped := groups(one)) else ", if samples are independent."
+        text += f"further samples{each} exceeds this"
+        text += f". {grouped}" if (grouped := groups(one)) else ", if samples are independent."
     if bound["period_s"]:
         answers = waits_for_answers(one["name"], one["unit"])
         what = "answers" if answers else "wake-ups of this task"
         text += (
-            f" The run shows late {what} more frequent than once in "
-            f"{numbers.duration(bound['period_s'])}"
+            f" The run shows late {what} that occur more often than once in "
+            f"{numbers.duration(bound['period_s'])}."
         )
         if one["interval_ns"] > 0 and not answers:
             text += (
-                "; a disturbance of length L < interval must occur (interval/L) times more often"
+                " A disturbance of length L < interval must occur (interval/L) times more often."
             )
-        text += "."
     return text
 
 
 def claim(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
-    """What was seen in a group of series, and what may be claimed: of several for each, by the
-    one with the weakest bound."""
+    """The maximum of a group of series and the claim about it. For several series, the claim is
+    that of the series with the weakest bound."""
     filled = [one for one in series if one["bound"]["samples"]]
     if not filled:
         return headline(series, labels)
@@ -421,8 +418,8 @@ def claim(series: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
 
 
 def tail_percentile(tables: Sequence[Mapping[str, Any]]) -> str:
-    """The percentile that stands for the tail where there is room for one: the 99.9th, else the
-    highest that one of the tables has; empty without any above the median."""
+    """The percentile for the tail where there is room for one: the 99.9th, else the highest that
+    one of the tables has; empty without one above the median."""
     names = {name for table in tables for name in table if 50 < float(name) <= 99.9}
     return max(names, key=float, default="")
 
@@ -432,9 +429,9 @@ def representative(
     series: Sequence[Mapping[str, Any]],
     names: Mapping[int, str],
 ) -> tuple[str, str]:
-    """Evidence and remedy that stand for verdicts of the same rule and result.
+    """Evidence and remedy for verdicts of the same rule and result.
 
-    Where they differ, those of the series with the highest maximum, which is then named.
+    If they differ, those of the series with the highest maximum, with its name.
     """
     first = verdicts[0]
     if all(one["evidence"] == first["evidence"] for one in verdicts):
@@ -443,7 +440,7 @@ def representative(
     if not judged:
         return first["evidence"], first["remedy"]
     top = max(judged, key=lambda one: _maximum(series[one["series"]]))
-    return f"on {names[top['series']]} {top['evidence']}", top["remedy"]
+    return f"{names[top['series']]}: {top['evidence']}", top["remedy"]
 
 
 def _maximum(one: Mapping[str, Any]) -> float:

@@ -38,12 +38,12 @@ EVENT_LIMIT: Final = 100
 
 _STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
 _TOLD: Final = ("setting", "load", "threshold", "message")
-"""Events that are told in words; the others (maximum, missed, lost, wide, withheld) are counted."""
+"""Events with a text; the others (maximum, missed, lost, wide, withheld) are counted."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """The model, and what the pictures need beside it.
+    """The model, and the data that the pictures need in addition.
 
     ``figures[run][(step, series)]`` holds the tables and time bins behind each entry of the
     model's series, ``places`` the same in the order of the model's series. ``marks[run]``: the
@@ -192,7 +192,7 @@ def _run(
 
 
 def _chapters(catalogue: Any) -> dict[str, str]:
-    """Measurement -> its chapter of an evaluation, as the catalogue of the run says."""
+    """Measurement -> its chapter of an evaluation, from the catalogue of the run."""
     return {
         str(one.get("name")): str(one.get("chapter") or "")
         for one in (catalogue or {}).get("measurements") or ()
@@ -210,7 +210,7 @@ def _rhythms(catalogue: Any) -> set[str]:
 
 
 def _known(state: object) -> str:
-    """A state of the model; what a newer or damaged run calls otherwise has failed."""
+    """A state of the model; an unknown one, from a newer or damaged run, counts as failed."""
     return state if isinstance(state, str) and state in _STATES else "failed"
 
 
@@ -238,11 +238,11 @@ def _environment(run: StoredRun) -> Document:
     return recorded
 
 
-# --- what went on beside the steps -------------------------------------------------------------
+# --- background activity -------------------------------------------------------------
 
 
 def _watched(run: StoredRun) -> list[tuple[StoredStep, background.Watched]]:
-    """Of each step with ambience what was watched, in the order in which they are listed."""
+    """The steps with background activity and their records, in the order of their numbers."""
     return [
         (step, background.Watched().step(step.ambience))
         for step in sorted(run.steps, key=lambda step: step.number)
@@ -266,7 +266,7 @@ def _measured(
 
 
 def _background_step(number: int, run: StoredRun) -> Document:
-    """The step that holds what was watched beside all others."""
+    """The step of the background activity."""
     return {
         "step": number,
         "measurement": background.MEASUREMENT,
@@ -448,7 +448,7 @@ def _told(step: StoredStep) -> list[Document]:
             continue
         fields = event.fields
         words = {
-            "setting": "{name} changed underneath from {expected} to {found}",
+            "setting": "{name} was changed from {expected} to {found} by something else",
             "load": "load {load}: {message}",
             "threshold": "stopped: a sample of {value} exceeded the threshold",
             "message": "{text}",
@@ -585,7 +585,7 @@ def _budget_verdict(
     budget: Document,
     timed: bool,
 ) -> Document:
-    """Judges a series against the requirement, by the corrected distribution where there is one."""
+    """Judge a series against the budget, by the corrected distribution if there is one."""
     limit = budget["budget_ns"]
     counts = figures.counts if figures.corrected is None else figures.corrected
     # A run of lost samples is known by its number and its largest: within the budget, or one
@@ -651,7 +651,7 @@ def _more_samples(step: StoredStep, count: int, needed: int) -> str:
 
 
 def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
-    """Why what was measured is not what was asked for, each with its remedy: such a series never
+    """Why the measurement is not the one asked for, each with its remedy. Such a series never
     passes, however good its values are."""
     doubts = []
     asked = step.header.parameters.get("priority") if step.header is not None else None
@@ -660,8 +660,8 @@ def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
             (
                 "but measured without the real-time priority asked for "
                 f"(SCHED_{stored.info.policy.upper()})",
-                "give the agent the right to real-time priority ('rtgauge check' says how) "
-                "and measure again",
+                "allow the agent real-time priority ('rtgauge check' prints how), and measure "
+                "again",
             )
         )
     if _step_state(step)[0] == "failed":
@@ -683,7 +683,7 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
     seen = stored.histogram.max if stored.histogram is not None else 0
     longest = f", {numbers.microseconds(seen)}" if seen > 0 else ""
     remedy = (
-        f"raise events at a longer interval than the longest delay seen{longest}, or record a "
+        f"generate events at an interval above the longest delay seen{longest}, or record a "
         "capture from before the first event until after the last answer"
     )
     if ambiguous:

@@ -41,16 +41,16 @@ STOLEN: Final = 0.001
 GROWN: Final = 0.2
 GROWN_NS: Final = 20
 SURE: Final = 6
-"""From so many values of a label on a slope has an interval of 95 % (``stats.slope``)."""
+"""Number of label values from which a slope has a 95 % interval (``stats.slope``)."""
 BATCH_NS: Final = 20
 MOST: Final = 16
-"""So many series or CPUs of a quantity, those with the largest samples, are looked through for
+"""Number of series or CPUs of a quantity, those with the highest maxima, that are searched for
 second lines."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A value at which a picture has a line, and what it says there."""
+    """A value at which a picture has a line, and the text of the line."""
 
     value: int
     text: str
@@ -88,19 +88,19 @@ class Quantity:
         return bool(self.series[0]["unit"] == "ns")
 
     def whose(self, at: int, alike: Sequence[int]) -> str:
-        """Which of several series a sentence is about, and how many more it holds for."""
+        """The series that a sentence is about, and the number of others that it holds for."""
         if len(self.series) == 1:
             return ""
         more = len(alike) - 1
         words = self.labels[at]
         if more:
-            words += f"; {more} more of {len(self.series)} series alike"
+            words += f", and {more} more of {len(self.series)} series"
         return f" ({words})"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, when it speaks and what it then says."""
+    """A rule: its name, its condition in words, and the function that finds it."""
 
     name: str
     says: str
@@ -159,8 +159,8 @@ def told(
 def _on_purpose(disturb: str) -> str:
     kind, length, period = disturb.split(":")
     return (
-        f"Disturbed on purpose by {kind} for {length} every {period}: these are no figures of "
-        "this system left alone."
+        f"An injection ({kind} for {length} every {period}) disturbed this step: these are not the "
+        "figures of the undisturbed system."
     )
 
 
@@ -203,13 +203,13 @@ def _first(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         one = quantity.series[at]
         if median < (one["stamp_ns"] or 0):  # a ratio to what is hardly resolved says nothing
             text = (
-                f"the first sample, taken cold, is {_ns(one['first'])}; the median of the rest, "
-                f"{_ns(median)}, is less than a time stamp costs"
+                f"the first sample, taken with cold caches, is {_ns(one['first'])}. The median of "
+                f"the rest, {_ns(median)}, is less than the cost of a time stamp"
             )
         else:
             text = (
-                f"the first sample, taken cold, is {_times(ratio)} times the median of the rest: "
-                f"{_ns(one['first'])}, not {_ns(median)}"
+                f"the first sample, taken with cold caches, is {_times(ratio)} times the median of "
+                f"the rest: {_ns(one['first'])} against {_ns(median)}"
             )
         text += f"{quantity.whose(at, list(ratios))}."
         yield text, sorted(ratios)
@@ -251,7 +251,7 @@ def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
             line = stats.second_line(
                 times, excess, rates, None if grid else place, interval_ns=interval_ns
             )
-            # Of several series in turn any other rhythm may be that of their taking turns.
+            # Series that take turns have the rhythm of their turns.
             if line is not None and (grid or len(members) == 1 or line.comb.near(rates)):
                 found.append((line, members))
     return sorted(found, key=lambda one: -one[0].comb.power)
@@ -294,18 +294,18 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         where = f" ({quantity.labels[members[0]]})"
     text = (
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
-        f"lie about {_ns(line.excess_ns)} above the first line, at most {_ns(line.worst_ns)}, and "
-        f"come every {_period(line)}"
+        f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
+        f"recur every {_period(line)}"
     )
-    text += f": the tick ({rates[0]:g} Hz)." if rates else "."
+    text += f", the period of the tick ({rates[0]:g} Hz)." if rates else "."
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - {cpu}
     if others:
-        text += f" {len(others)} more CPU{'s show' if len(others) > 1 else ' shows'} one as well."
+        text += f" {len(others)} more CPU{'s show' if len(others) > 1 else ' shows'} one, too."
     yield text, sorted({at for _, some in found for at in some})
 
 
 def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
-    """Values in two groups with next to nothing between."""
+    """Values in two separate groups."""
     if not quantity.timed:
         return
     found = {
@@ -317,8 +317,8 @@ def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         at = max(found, key=lambda at: found[at].high / max(found[at].low, 1))
         two, count = found[at], quantity.figures[at].counts.count
         text = (
-            f"two groups of samples with next to nothing between: {_percent(two.above / count)} "
-            f"are about {_ns(two.high)}, the others about {_ns(two.low)}"
+            f"two separate groups of samples: {_percent(two.above / count)} are "
+            f"about {_ns(two.high)}, the others about {_ns(two.low)}"
             f"{quantity.whose(at, list(found))}."
         )
         yield text, sorted(found)
@@ -329,7 +329,7 @@ def _percent(part: float) -> str:
 
 
 def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
-    """One of a hundred samples many times the median."""
+    """The 99 % value many times the median."""
     if not quantity.timed:
         return
     ratios = {}
@@ -343,7 +343,7 @@ def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         at = max(ratios, key=lambda at: ratios[at])
         one = quantity.series[at]["percentiles"]
         text = (
-            f"a wide spread: one of a hundred samples is above {_ns(one['99'])}, "
+            f"a wide spread: 1{numbers.GAP}% of the samples exceed {_ns(one['99'])}, "
             f"{_times(ratios[at])} times the median{quantity.whose(at, list(ratios))}."
         )
         yield text, sorted(ratios)
@@ -351,8 +351,8 @@ def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
 
 @dataclass(frozen=True)
 class Growth:
-    """How the median of a quantity goes with a numeric label: ``points`` are (label, median, the
-    series' place in the quantity), rising; ``others`` says which other labels these series have."""
+    """The median of a quantity against a numeric label: ``points`` are (label, median, place of the
+    series in the quantity), ascending; ``others`` are the other labels of these series in words."""
 
     label: str
     others: str
@@ -361,12 +361,12 @@ class Growth:
 
     @property
     def ratio(self) -> float:
-        """The median at the largest value of the label against that at the least."""
+        """The median at the highest value of the label over that at the lowest."""
         return self.points[-1][1] / max(self.points[0][1], 1)
 
     @property
     def width(self) -> int:
-        """By how much the medians differ at most."""
+        """The difference between the highest and the lowest median."""
         medians = [median for _, median, _ in self.points]
         return max(medians) - min(medians)
 
@@ -377,14 +377,14 @@ class Growth:
 
     @property
     def grows(self) -> bool:
-        """Whether it grows, without doubt and by more than little."""
+        """Whether it grows significantly."""
         rise = self.points[-1][1] - self.points[0][1]
         return self.slope.low > 0 and rise > max(GROWN * self.points[0][1], GROWN_NS)
 
 
 def growths(series: Sequence[Series]) -> list[Growth]:
-    """Of each label whose values are whole numbers, how the median goes with it; one for each set
-    of other labels, contexts and CPUs that has three values of it at least."""
+    """For each label whose values are whole numbers, the median against it: one entry for each set
+    of other labels, contexts and CPUs with at least three values of the label."""
     found = []
     for label in dict.fromkeys(key for one in series for key in one["labels"]):
         sets: dict[tuple[Any, ...], list[int]] = {}
@@ -442,11 +442,11 @@ def _grows(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
             (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
             one = growth.label[:-1] if growth.label.endswith("s") else growth.label
             each = growth.slope
-            words = "95 %" if len({x for x, *_ in growth.points}) >= SURE else "of all pairs"
+            words = "95 %" if len({x for x, *_ in growth.points}) >= SURE else "over all pairs"
             yield (
                 f"grows with {growth.label}: the median is {_ns(low)} at {least} and {_ns(high)} "
-                f"at {numbers.count(most)}, about {_ns(each.each)} for each {one}, between "
-                f"{_ns(each.low)} and {_ns(each.high)} ({words}){_others(growth)}.",
+                f"at {numbers.count(most)}, about {_ns(each.each)} per {one} "
+                f"({_ns(each.low)} to {_ns(each.high)}, {words}){_others(growth)}.",
                 sorted(at for _, _, at in growth.points),
             )
 
@@ -457,9 +457,9 @@ def _steady(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         if growth.steady:
             (least, low, _), (most, high, _) = growth.points[0], growth.points[-1]
             yield (
-                f"hardly goes with {growth.label}: the median is {_ns(low)} at {least} and "
-                f"{_ns(high)} at {numbers.count(most)}, all within {_ns(growth.width)}"
-                f"{_others(growth)}.",
+                f"hardly depends on {growth.label}: the median is {_ns(low)} at {least} and "
+                f"{_ns(high)} at {numbers.count(most)}, and all medians lie within "
+                f"{_ns(growth.width)}{_others(growth)}.",
                 sorted(at for _, _, at in growth.points),
             )
 
@@ -472,36 +472,36 @@ RULES: Final = (
     Rule(
         "first sample",
         f"The first sample is at least {FIRST_TIMES} times the median of the rest, and "
-        f"{FIRST_NS // 1000} µs more; and at most {FIRST_PART * 100:g} % of the rest take as long: "
-        "by chance one series in a hundred would have that.",
+        f"{FIRST_NS // 1000} µs more. At most {FIRST_PART * 100:g} % of the rest take as long: by "
+        "chance, one series in a hundred has such a first sample.",
         _first,
     ),
     Rule(
         "second line",
-        "The largest samples, clear of the body, come at regular times: half of them and more "
-        "within a tenth of a period. Samples taken at random do so in less than one quantity of a "
-        "hundred; what comes in bursts is less certain. If the period is that of the kernel's "
-        "tick, it is named.",
+        "The largest samples, separate from the rest, recur at regular times: at least half of "
+        "them within a tenth of a period. Random samples do so in less than one quantity of a "
+        "hundred. Bursts are less certain. If the period is that of the kernel's tick, the report "
+        "names it.",
         _second_line,
     ),
     Rule(
         "two groups",
-        "A hundredth of the samples, ten at least, lies apart from the others, half as large again "
-        "or more, with next to nothing between.",
+        "At least a hundredth of the samples, and at least ten, are 1.5 times the others or more, "
+        "with a gap in between.",
         _two_groups,
     ),
     Rule(
         "growth",
-        "Where the values of a label are whole numbers, three at least: the slope of the medians "
-        "(Theil and Sen) is above zero with its whole interval, and the growth over all is more "
-        f"than {GROWN * 100:g} %. With six values and more the interval is one of 95 %; with fewer "
-        "it has all pairs, and medians that differ by chance rise one time in n!. A drift of the "
-        "system while it measures is not told from growth.",
+        "A label has at least three values, all whole numbers. The whole interval of the slope of "
+        "the medians (Theil and Sen) is above zero, and the total growth is more than "
+        f"{GROWN * 100:g} %. From six values on it is a 95 % interval. With fewer values it covers "
+        "all pairs, and medians that differ by chance rise one time in n!. A drift of the system "
+        "during the measurement looks like growth.",
         _grows,
     ),
     Rule(
         "steady",
-        f"With such a label: all medians lie within {GROWN * 100:g} %, or {GROWN_NS} ns.",
+        f"For such a label, all medians lie within {GROWN * 100:g} %, or {GROWN_NS} ns.",
         _steady,
     ),
     Rule(
@@ -544,9 +544,9 @@ def _batches(
         )
     else:
         yield (
-            f"Means of single operations and of batches differ most for {name}: {_ns(single)} "
-            f"against {_ns(batch)}. What is timed alone pays for what overlaps in a row, and for "
-            "each disturbance that hits it.",
+            f"The means of single operations and of batches differ most for {name}: {_ns(single)} "
+            f"against {_ns(batch)}. In a batch, operations overlap. A single operation also "
+            "contains every disturbance that hits it.",
             places,
         )
 
@@ -573,13 +573,13 @@ def _background(watched: Collection[Ambience], cpus: set[int]) -> Iterator[tuple
             text = (
                 f"A hypervisor took {numbers.shown(stolen[cpu] / 1e6, 'ms').full} of "
                 f"{numbers.duration(span_ns / 1e9)} from CPU {cpu} "
-                f"({_percent(stolen[cpu] / span_ns)}): any sample may be longer by a part of that."
+                f"({_percent(stolen[cpu] / span_ns)}). Any sample may be longer by a part of that."
             )
             yield "stolen time", text
     smi = sum(record.smi or 0 for record in records[1:])
     if smi:
         text = (
-            f"{numbers.count(smi)} system management interrupt{'' if smi == 1 else 's'} came "
-            "meanwhile: each stops all CPUs, unseen by the kernel."
+            f"{numbers.plural(smi, 'system management interrupt')} occurred during the step. Each "
+            "stops all CPUs, and the kernel does not see it."
         )
         yield "management interrupts", text

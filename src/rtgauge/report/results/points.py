@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run says for and against the system, in sentences, from the results model alone."""
+"""The strengths and concerns of a run in sentences, from the results model alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
     Level,
+    capital,
     carried_out,
     chapters,
     group_series,
@@ -25,6 +26,8 @@ from rtgauge.report.results.labels import (
 __all__ = ["Point", "negative_points", "positive_points", "prepared", "verdict_of_run"]
 
 Run = Mapping[str, Any]
+
+UNDISTURBED: Final = "these are not the figures of the undisturbed system"
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ def _where(run: Run, step: Mapping[str, Any]) -> str:
 
 
 def _is_requirement(verdict: Mapping[str, Any]) -> bool:
-    """Whether a verdict judges a series by the budget that was given; the others are on rules of
-    behaviour, which nobody had to ask for."""
+    """Whether a verdict judges a series by a budget. The others are tests of behaviour, which need
+    no requirement."""
     return verdict["series"] is not None
 
 
@@ -55,15 +58,21 @@ def _what_failed(run: Run) -> str:
     asked = sum(map(_is_requirement, failed))
     if asked:
         return "Requirements were not met" if asked > 1 else "A requirement was not met"
-    return (
-        "Some rules of behaviour do not hold"
-        if len(failed) > 1
-        else "A rule of behaviour does not hold"
-    )
+    return "Some tests failed" if len(failed) > 1 else "A test failed"
+
+
+def _judged(number: int, verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """A number of verdicts by the words for what is among them: verdicts, tests, or both."""
+    asked = sum(map(_is_requirement, verdicts))
+    if not asked:
+        return _plural(number, "test", "tests")
+    if asked < len(verdicts):
+        return _plural(number, "verdict or test", "verdicts and tests")
+    return _plural(number, "verdict", "verdicts")
 
 
 def verdict_of_run(run: Run) -> Point:
-    """The one line that stands above everything, and what it rests on."""
+    """The headline of the report, and what it rests on."""
     results = [verdict["result"] for verdict in run["verdicts"]]
     states = [step["state"] for step in carried_out(run)]
     failed, passed = results.count("fail"), results.count("pass")
@@ -82,32 +91,32 @@ def verdict_of_run(run: Run) -> Point:
         return Point(
             "fail",
             _what_failed(run),
-            f"{failed} of {_plural(len(results), 'verdict', 'verdicts')} failed." + reserve,
+            f"{failed} of {_judged(len(results), run['verdicts'])} failed." + reserve,
         )
     if run["state"] in ("interrupted", "running"):
-        what = "interrupted" if run["state"] == "interrupted" else "not ended yet"
+        what = "was interrupted" if run["state"] == "interrupted" else "has not ended"
         return Point(
             "warn",
-            f"The run was {what}",
-            _sentence(run["reason"]) + "What was measured is shown." + reserve,
+            f"The run {what}",
+            _sentence(run["reason"]) + "The report shows what was measured." + reserve,
         )
     if states and all(state == "skipped" for state in states):
-        return Point("warn", "Nothing could be measured here", _sentence(run["steps"][0]["reason"]))
+        return Point("warn", "Nothing could be measured", _sentence(run["steps"][0]["reason"]))
     if open_ones:
         return Point(
             "warn",
-            "Not decided yet",
-            f"{open_ones} of {_plural(len(results), 'verdict', 'verdicts')} "
-            f"{'is' if open_ones == 1 else 'are'} open; none failed." + reserve,
+            "Inconclusive",
+            f"{open_ones} of {_judged(len(results), run['verdicts'])} "
+            f"{'is' if open_ones == 1 else 'are'} inconclusive. None failed." + reserve,
         )
     skipped = states.count("skipped")
     if skipped * 4 >= len(states) > 1:
         reasons = [step["reason"] for step in carried_out(run) if step["state"] == "skipped"]
         return Point(
             "warn",
-            f"Measured in part: {skipped} of {len(states)} steps were skipped",
+            f"Incomplete: {skipped} of {len(states)} steps were skipped",
             _sentence(max(reasons, key=reasons.count))
-            + (f"{_plural(passed, 'verdict', 'verdicts')} passed." if passed else "")
+            + (f"{_judged(passed, run['verdicts'])} passed." if passed else "")
             + reserve,
         )
     if skipped:
@@ -116,27 +125,22 @@ def verdict_of_run(run: Run) -> Point:
         asked = any(_is_requirement(verdict) for verdict in run["verdicts"])
         return Point(
             "pass",
-            "All requirements were met" if asked else "Every rule of behaviour holds",
-            f"{_plural(passed, 'verdict', 'verdicts')} passed." + reserve,
+            "All requirements were met" if asked else "All tests passed",
+            f"{_judged(passed, run['verdicts'])} passed." + reserve,
         )
     return Point(
         "note",
-        "Measured; no requirement was given",
-        "The numbers stand for themselves. With a budget (--budget) each series gets a verdict."
-        + reserve,
+        "Measured without a requirement",
+        "With a budget (--budget), each series gets a verdict." + reserve,
     )
 
 
 def _reserve(run: Run) -> str:
-    """What limits what the numbers say: disturbances on purpose, and how many findings, of those
-    listed; empty if nothing does."""
+    """What limits the figures: injections, and the number of errors and warnings; else empty."""
     disturbed = sum(bool(step["load"].get("disturb")) for step in carried_out(run))
     told = ""
     if disturbed:
-        told = (
-            f" {_plural(disturbed, 'step was', 'steps were')} disturbed on purpose: no figures of "
-            "this system left alone."
-        )
+        told = f" An injection disturbed {_plural(disturbed, 'step', 'steps')}: {UNDISTURBED}."
     levels = [finding["level"] for finding in run["findings"]]
     errors, warnings = levels.count("error"), levels.count("warning")
     found = [
@@ -147,7 +151,7 @@ def _reserve(run: Run) -> str:
     if not found:
         return told
     verb = "limits" if errors + warnings == 1 else "limit"
-    return f"{told} {numbers.join(found)} about the system {verb} what these numbers say."
+    return f"{told} {numbers.join(found)} about the system {verb} what these figures show."
 
 
 def _sentence(text: str) -> str:
@@ -158,7 +162,7 @@ def _sentence(text: str) -> str:
 
 
 def positive_points(run: Run) -> list[Point]:
-    """What was shown to hold."""
+    """Strengths: what was shown to hold."""
     points = []
     parts = chapters(run)
     for name, steps in parts.items():
@@ -187,21 +191,21 @@ def positive_points(run: Run) -> list[Point]:
         and all(s["complete"] and not s["lost_records"] and not s["dropped_bytes"] for s in streams)
     ):
         whole = all(one["source"] == "samples" for one in run["series"])
-        kept = "was kept" if whole else "counts, some in histograms alone"
-        points.append(Point("pass", f"Every sample taken {kept}; no part of a stream was lost."))
+        kept = "was kept" if whole else "counts, some in histograms only"
+        points.append(Point("pass", f"Every sample {kept}, and no part of a stream was lost."))
     preparation = prepared(run)
     if preparation is not None and preparation.kind == "pass":
         points.append(preparation)
     good_checks = [f for f in run["findings"] if f["level"] == "ok"]
     if parts and len(good_checks) > 2:
-        text = f"{len(good_checks)} checks of the system found it as real time needs it."
+        text = f"{len(good_checks)} checks found the system ready for real time."
         return [*points, Point("pass", text, numbers.join([f["check"] for f in good_checks]))]
     points += [Point("pass", f"{f['check']}: {f['found']}") for f in good_checks]
     return points
 
 
 def _chapter_points(run: Run, name: str, steps: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """What held in a chapter of an evaluation, and what does not depend on a number."""
+    """Strengths in a chapter of an evaluation: passed verdicts, and constant quantities."""
     points = []
     among = {step["step"] for step in steps}
     results = [v for v in run["verdicts"] if v["step"] in among]
@@ -224,7 +228,7 @@ def _chapter_points(run: Run, name: str, steps: Sequence[Mapping[str, Any]]) -> 
 
 
 def negative_points(run: Run) -> list[Point]:
-    """What did not hold, was lost, or limits what may be claimed; the gravest first."""
+    """Concerns: what failed, was lost or limits the claims, the most severe first."""
     points = _broken_points(run)
     points += _verdict_points(run)
     for step in carried_out(run):
@@ -232,8 +236,8 @@ def negative_points(run: Run) -> list[Point]:
         if words := ordinary(run, step):
             points.append(Point("fail", f"{where} was {words}."))
         if disturb := step["load"].get("disturb"):
-            text = f"{where} was disturbed on purpose by {disturb}"
-            points.append(Point("warn", f"{text}: no figures of this system left alone."))
+            text = f"{where}: an injection ({disturb}) disturbed this step"
+            points.append(Point("warn", f"{text}. {capital(UNDISTURBED)}."))
         members = [one for one in run["series"] if one["step"] == step["step"]]
         missed, lost = (sum(one[key] for one in members) for key in ("missed", "lost"))
         stream = step["stream"]
@@ -241,15 +245,15 @@ def negative_points(run: Run) -> list[Point]:
             due = missed + sum(one["count"] for one in members)
             answers = all(waits_for_answers(o["name"], o["unit"]) for o in members if o["missed"])
             text = (
-                f"{_plural(missed, 'event', 'events')} of {numbers.count(due)} without an answer"
+                f"{numbers.count(missed)} of {_plural(due, 'event', 'events')} without an answer"
                 if answers
-                else f"{_plural(missed, 'period', 'periods')} missed of {numbers.count(due)} due"
+                else f"{numbers.count(missed)} of {_plural(due, 'period', 'periods')} missed"
             )
             points.append(Point("warn", f"{where}: {text}."))
         if lost:
             responses = all(is_response(o["name"], o["unit"]) for o in members if o["lost"])
             text = (
-                f"{_plural(lost, 'event', 'events')} without a sample: their answers are "
+                f"{_plural(lost, 'event', 'events')} without a sample, because the answers are "
                 "ambiguous or were lost"
                 if responses
                 else f"{_plural(lost, 'sample', 'samples')} lost after they were taken"
@@ -260,8 +264,8 @@ def negative_points(run: Run) -> list[Point]:
             points.append(
                 Point(
                     "warn",
-                    f"{where}: disturbed, "
-                    f"{_plural(len(changed), 'setting', 'settings')} changed while measuring.",
+                    f"{where}: {_plural(len(changed), 'setting', 'settings')} changed during the "
+                    "measurement.",
                     changed[0],
                 )
             )
@@ -274,7 +278,7 @@ def negative_points(run: Run) -> list[Point]:
             if stream["dropped_bytes"]:
                 parts.append(_plural(stream["dropped_bytes"], "byte dropped", "bytes dropped"))
             if not stream["complete"]:
-                parts.append("it breaks off")
+                parts.append("it ends early")
             points.append(
                 Point(
                     "warn",
@@ -299,7 +303,7 @@ def negative_points(run: Run) -> list[Point]:
 
 
 def prepared(run: Run) -> Point | None:
-    """Whether the target was prepared as asked (``--prepare``); None where that was not asked."""
+    """Whether the target was prepared as asked (``--prepare``); None if that was not asked for."""
     steps = (run["plan"] or {}).get("steps") or ()
     settings = run["environment"]["settings"]
     if not settings or not any(step.get("prepare") for step in steps):
@@ -307,13 +311,13 @@ def prepared(run: Run) -> Point | None:
     reasons = [f"{name}: {one['reason']}" for name, one in settings.items() if one.get("reason")]
     done = f"{len(settings) - len(reasons)} of {_plural(len(settings), 'setting', 'settings')}"
     if not reasons:
-        return Point("pass", f"prepared for the run: {done} as asked.")
-    more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    return Point("warn", f"prepared for the run in part: {done} as asked.", reasons[0] + more)
+        return Point("pass", f"--prepare: {done} as asked.")
+    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return Point("warn", f"--prepare: only {done} as asked.", reasons[0] + more)
 
 
 def _broken_points(run: Run) -> list[Point]:
-    """Steps that did not end as they should; those of one reason once."""
+    """Steps that did not complete, grouped by their reason."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for step in carried_out(run):
         if step["state"] in ("failed", "interrupted", "skipped"):
@@ -350,7 +354,7 @@ def _verdict_points(run: Run) -> list[Point]:
                 )
                 if len(whose) == len(places) > 2:
                     shown = f"all {len(whose)} series"
-                word = "failed" if result == "fail" else "is not decided"
+                word = "failed" if result == "fail" else "is inconclusive"
                 text = f"{where}: {rule} {word}" + (f" on {shown}" if shown else "")
                 evidence, remedy = representative(same, run["series"], names)
                 note = f"{_sentence(evidence)}{_sentence(remedy)}".strip()

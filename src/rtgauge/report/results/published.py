@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which published figures stand beside a step: the same quantity, measured by others elsewhere."""
+"""The published figures for a step: the same quantity, measured by others on other systems."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from rtgauge.report.results.labels import ORDINARY, group_series, is_response
 __all__ = ["CAUTION", "place_text", "places", "published"]
 
 MOST: Final = 4
-"""So many rows stand beside a quantity at most."""
+"""Maximum number of published rows for a quantity."""
 
 CAUTION: Final = (
-    "Measured by others on other boards, kernels and loads: they say what orders of magnitude to "
-    "expect, and are never a ranking."
+    "Others measured these figures on other boards, kernels and loads. They show the order of "
+    "magnitude to expect, and are not a ranking."
 )
 
 _ANSWERS: Final = ("log-host", "response")
-"""What the published figures call the time from an event to its answer."""
+"""The name of the time from an event to its answer in the published figures."""
 
 ENOUGH: Final = 3
-"""Number of published maxima from which on a maximum has a place among them."""
+"""Minimum number of published maxima for a place among them."""
 
 Series = Mapping[str, Any]
 
 
 def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The published rows that stand beside a step of the results model, in the model's form.
+    """The published rows for a step of the results model, in the model's form.
 
-    Of the same measurement and series; where the variant names a label or an option, with its
-    value. Preferred are, in this order, rows whose label is known to be the same, of the same
-    real-time model, loaded or not as the step was, of Linux itself; of each board and variant one.
+    They have the measurement and series of the step, and its value where the variant names a label
+    or an option. Preferred are, in this order: the same label, the same real-time model, a load if
+    the step had one, Linux itself. There is one row for each board and variant.
     """
     known = [row for row in reference.rows() if row.measurement == step["measurement"]]
     found = []
@@ -52,13 +52,13 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
 
 
 def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Where the maxima of a step stand among the published ones of the same quantity.
+    """The places of a step's maxima among the published ones of the same quantity.
 
     Compared with rows of the same series, context and label or method, measured under load if the
     step was, and idle if it was. A published maximum known only by a lower bound
     (``max_bound``) counts if that bound is already larger. Series without real-time priority or
-    with unanswered events have no place. Of series that differ only in their CPU, the largest has
-    one.
+    with unanswered events have no place. Among series that differ only in their
+    CPU, the one with the highest maximum has a place.
     """
     if step["load"].get("disturb") or run["environment"].get("lab") or step["state"] == "failed":
         return []
@@ -150,7 +150,7 @@ def _chosen(
 def _fit(
     row: reference.Row, step: Mapping[str, Any], one: Series, rows: Sequence[reference.Row]
 ) -> int:
-    """2: a label or option is the same; 0: nothing is known against it; -1: another one."""
+    """2: a label or option is the same. 0: unknown. -1: it differs."""
     if row.context and one["context"] and row.context != one["context"]:
         return -1
     for name, value in row.labels.items():

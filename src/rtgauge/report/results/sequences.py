@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who did what in which order: the evidence of verdicts on behaviour, as lanes of threads.
+"""The order of events: the evidence of tests, as lanes of threads.
 
-A table with the columns of ``SHAPE`` is such evidence, whatever measurement it is of. Events stand
-in their order, one beside the other; between two events of one CPU the thread of the first ran.
+A table with the columns of ``SHAPE`` is such evidence for any measurement. Events are drawn in
+their order. Between two events of one CPU, the thread of the first ran.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Event", "Sequenced", "is_sequence", "sequences"]
 SHAPE: Final = (("rule", ""), ("time", "ns"), ("thread", ""), ("event", ""))
 
 MOST: Final = 40
-"""So many events of a rule are drawn; the table has all."""
+"""Maximum number of events of a rule that are drawn. The table has all."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sequenced:
 
     @property
     def text(self) -> str:
-        """The same in words, for who does not see the picture."""
+        """The same in words, for screen readers."""
         return ", ".join(
             f"{self.lanes[one.lane]} {one.what} at {one.time}{numbers.GAP}µs" for one in self.events
         )

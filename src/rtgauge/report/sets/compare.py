@@ -3,9 +3,9 @@
 
 A set is one run, or several of one kind: those of a target in a study, those of a label. Compared
 is what was measured in the same way: the same quantity in the same context, under the same load,
-with the same interval, priority and method, on clocks of the same kind. What was not is named as
-such and stands beside nothing. Figures of several CPUs and runs of a set are taken together, and
-those of each run stand beside them; nothing is ranked, and no significance is claimed.
+with the same interval, priority and method, on clocks of the same kind. Other quantities are listed
+with the difference. Figures of several CPUs and runs of a set are combined, next to those of each
+run. Nothing is ranked, and no significance is claimed.
 docs/results.md explains the document.
 """
 
@@ -63,9 +63,9 @@ the quantity names."""
 TAIL_MAX: Final = 99.9
 
 _DISTURBING: Final = ("steal-time", "smi", "frequency-change")
-# Options that say how long or where, not how; or that the series itself says better.
+# Options for length and place, or that the series itself has.
 _NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above")
-# Of the environment, what differs between any two runs.
+# Parts of the environment that differ between any two runs.
 _VOLATILE: Final = ("settings", "host", "privileges", "findings")
 _PASSING: Final = (
     "memory available bytes",
@@ -157,9 +157,9 @@ def refusal(runs: Sequence[Run], sets: Sequence[RunSet]) -> UsageError | None:
     if not plain:
         return None
     return UsageError(
-        f"run {plain[0]['id'][:13]} is of the lab's mode plain, where the host's load decides how "
-        "late things are: kernels are not compared by it",
-        "carry the study out in counted mode: rtgauge lab run PLAN",
+        f"run {plain[0]['id'][:13]} is of the lab's mode plain, in which the load of the host "
+        "determines latencies, so its kernels cannot be compared",
+        "run the study in counted mode: rtgauge lab run PLAN",
     )
 
 
@@ -265,8 +265,8 @@ def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
     runs = analysis.model["runs"]
     if len(sets) < 2:
         raise UsageError(
-            "a comparison needs two sets of runs",
-            "name two runs, labels or STUDY@TARGET; or one study of several targets",
+            "a comparison needs at least two sets of runs",
+            "name two runs, labels or STUDY@TARGET, or one study of several targets",
         )
     refused = refusal(runs, sets)
     if refused is not None:
@@ -303,7 +303,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
 
 
 def _told(methods: Sequence[Method]) -> list[str]:
-    """Of several methods of one quantity the facts in which they differ."""
+    """The facts in which several methods of one quantity differ."""
     names = list(dict.fromkeys(name for method in methods for name, _ in method))
     return [name for name in names if len({dict(method).get(name) for method in methods}) > 1]
 
@@ -420,7 +420,7 @@ def _row(analysis: Analysis, number: int, members: Sequence[_Member], tail: str 
 
 
 def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
-    """What stands against taking the figures as those of the system."""
+    """Why the figures may not be those of the system."""
     marks: dict[str, None] = {}
     for place, at in members:
         run = runs[place]
@@ -435,7 +435,7 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
         if stream is not None and (stream["lost_records"] or stream["dropped_bytes"]):
             marks["part of the stream was lost"] = None
         if any(event["event"] == "setting" for event in step["events"]):
-            marks["disturbed: a setting changed meanwhile"] = None
+            marks["disturbed: a setting changed during the step"] = None
         if ordinary_policies(run, step):
             marks["no real-time priority"] = None
         for finding in run["findings"]:
@@ -444,7 +444,7 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
     return list(marks)
 
 
-# --- what does not ------------------------------------------------------------------------------
+# --- what is not compared ---------------------------------------------------------------------
 
 
 def _apart(base: _Base, single: Sequence[tuple[Method, int]]) -> list[Document]:
@@ -496,7 +496,7 @@ def _nowhere(runs: Sequence[Run], sets: Sequence[RunSet], grouped: Grouped) -> l
                 base = _Base(step["measurement"], "", "", "", _load(step))
                 if (base.measurement, base.load) in known:
                     continue
-                reason = _why(runs[place], base) or "it gave no series"
+                reason = _why(runs[place], base) or "it yielded no series"
                 whose = found.setdefault((base, reason), [])
                 if number not in whose:
                     whose.append(number)
@@ -613,7 +613,7 @@ def _shortened(text: str) -> str:
 
 
 def note(document: Mapping[str, Any]) -> str:
-    """What may be said of the figures side by side."""
+    """The note on the figures: their data, and what they do not show."""
     samples = [
         sum(
             row["count"]
@@ -630,18 +630,19 @@ def note(document: Mapping[str, Any]) -> str:
     )
     modes = {mode for one in document["sets"] for mode in one["emulated"]}
     emulated = {
-        "counted": " Emulated, counted mode: instructions as time (1 ns each), no cache model, not "
-        "the figures of a board. They show which paths are preemptible, not how long these take. "
-        "Maxima have no ratio, because each is one sample of one boot. Repeated boots of one image "
-        "with the same commands are identical and add no evidence.",
-        "plain": " Emulated in real time: the host decides how late things are; no board's "
-        "figures.",
+        "counted": " Emulated, counted mode: time is the number of instructions (1 ns each), "
+        "without a cache model. These are not the figures of a board: they show which paths are "
+        "preemptible, not how long these take. Maxima have no ratio, because each is one sample of "
+        "one boot. Repeated boots of one image with the same commands are identical and add no "
+        "evidence.",
+        "plain": " Emulated in real time: the load of the host determines latencies. These are not "
+        "the figures of a board.",
     }
     return (
-        f"What these figures rest on: {seen}. Ratios are to set {document['sets'][0]['letter']}. "
-        "The samples of one boot are not independent of each other, so these tables claim no "
-        "significance: they say what was seen, not whether the next boot would show it again. "
-        "Maxima are given, not ranked." + "".join(emulated.get(mode, "") for mode in sorted(modes))
+        f"Data: {seen}. Ratios are relative to set {document['sets'][0]['letter']}. The samples of "
+        "one boot depend on each other, so these tables claim no significance: they show what was "
+        "seen, not whether the next boot would show it again. Maxima are not ranked."
+        + "".join(emulated.get(mode, "") for mode in sorted(modes))
     )
 
 
@@ -699,7 +700,7 @@ def schema() -> Document:
 
 
 def validate(document: object) -> None:
-    """Raise ``jsonschema.ValidationError`` if the document is no comparison.
+    """Raise ``jsonschema.ValidationError`` if the document is not a comparison.
 
     For tests and tools; needs the package ``jsonschema``, which measuring does not.
     """

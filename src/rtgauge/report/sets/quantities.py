@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Side by side: the same quantity under other methods, loads and steps, and in other runs.
+"""Quantities side by side: under other methods, loads and steps, or in other runs.
 
-What belongs together is read from the results: a quantity is a measurement's series of one name and
-unit; a row is one step of it, and within a step each value of the labels that tell its series apart
-(a method, a context). Series of several CPUs and threads are one row. Maxima are shown, never
-ranked: one says nothing about the next run.
+A quantity is all series of a measurement with one name and unit. A row is one of its steps, and
+within a step each combination of the labels that distinguish its series (a method, a context).
+Series of several CPUs and threads are one row. Maxima are shown but not ranked: one maximum says
+nothing about the next run.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["CAUTION", "Row", "Table", "across", "answers", "command", "run_name"
 Document = Mapping[str, Any]
 
 CAUTION: Final = (
-    "Maxima are given, not ranked: a single one proves nothing about the next run. Whether two "
-    "configurations differ is decided by several runs of each, in turn."
+    "Maxima are not ranked: a single maximum proves nothing about the next run. To decide whether "
+    "two configurations differ, run each several times, in turn."
 )
 
 
@@ -71,7 +71,7 @@ class Table:
 
 
 def run_name(run: Document, number: int) -> str:
-    """What a run is called beside others: its number, and its label or target."""
+    """The name of a run among several: its number, and its label or target."""
     return f"run {number + 1}, {run['label'] or target_name(run)}"
 
 
@@ -97,8 +97,8 @@ def command(step: Document, labels: Mapping[str, str]) -> str:
 
 
 def within(model: Document, number: int) -> list[Table]:
-    """The quantities of a run that it has in several rows; of an evaluation those that several of
-    its steps have (what one step has in several rows stands in its own tables)."""
+    """The quantities of a run with several rows; in an evaluation those of several steps (the
+    tables of a step have the rows of that step)."""
     whole = bool(chapters(model["runs"][number]))
     return [
         _table(model, key, members)
@@ -108,7 +108,7 @@ def within(model: Document, number: int) -> list[Table]:
 
 
 def across(model: Document) -> list[Table]:
-    """The quantities that several runs have under the same labels, context and load."""
+    """The quantities that several runs share, with the same labels, context and load."""
     found = []
     for key, members in _members(model, range(len(model["runs"]))).items():
         alike: dict[tuple[str, Labels, str, str], dict[Member, list[int]]] = {}
@@ -254,7 +254,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
 
 
 def title(table: Table) -> str:
-    """What a table is about: ``timer: latency (µs)``."""
+    """The title of a table: ``timer: latency (µs)``."""
     unit = numbers.unit_name(table.unit)
     name = f"{table.measurement}: {table.name}" + (f" ({unit})" if unit else "")
     return f"{name}, {table.shared}" if table.shared else name

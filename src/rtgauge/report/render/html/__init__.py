@@ -240,16 +240,16 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
     facts = [
         Named("Target", run["target"], run["label"] or ""),
         *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
-        *([Named("Reached", "by ssh", link)] if link else []),
+        *([Named("Connection", "SSH", link)] if link else []),
         Named("Kernel", kernel or "unknown", build),
         Named("Real-time model", realtime_text(environment)),
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown"),
-        Named("Load", numbers.join(loads) or "none"),
+        Named("Load", numbers.join(loads) or "idle"),
         Named(
             "Length",
             numbers.duration(run["duration_s"]),
-            f"{len(views)} steps" if len(views) != 1 else "one step",
+            numbers.plural(len(views), "step"),
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     ]
@@ -349,7 +349,7 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 
 def _item(item: object) -> str:
-    """One of several: of a mapping its names and values in words."""
+    """An item of a list; a mapping as its names and values in words."""
     if isinstance(item, Mapping):
         return ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in item.items())
     return _text(item)
@@ -369,7 +369,7 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             figure = numbers.shown(peak(top), top["unit"])
             many = len(members) > 1
             if chapters(run) and not top["interval_ns"]:
-                continue  # of an evaluation what has to be in time; the overview has all
+                continue  # in an evaluation only quantities with a due time; the overview has all
             missed = sum(one["missed"] for one in members)
             bound = top["bound"]
             things = "event" if top["unanswered"] else "sample"
@@ -380,13 +380,13 @@ def _cards(run: Document, views: Sequence[Mapping[str, Any]]) -> list[dict[str, 
             )
             if bound["probability"] < 0.5:
                 more += (
-                    ": with 95 % confidence at most "
-                    f"{numbers.probability(bound['probability'])} further ones"
-                    f"{' of each series' if many else ''} is larger"
-                    f"{' than any answer, or not answered' if top['unanswered'] else ''}."
+                    f". {numbers.percent(bound['confidence'])} sure: at most "
+                    f"{numbers.probability(bound['probability'])} further {things}"
+                    f"{' of each series' if many else ''} exceeds this"
+                    f"{' or has no answer' if top['unanswered'] else ''}."
                 )
             else:
-                more += ": too few to say anything about further ones."
+                more += f". Too few for a statement about further {things}."
             cards.append(
                 {
                     "anchor": view["anchor"],
@@ -438,5 +438,5 @@ def _overview(run: Document, view: Mapping[str, Any]) -> dict[str, Any]:
         "state": step["state"],
         "cells": cells,
         "tags": tags(run, step["step"]),
-        "none": "none asked" if step["state"] == "complete" else "–",
+        "none": "no requirement" if step["state"] == "complete" else "–",
     }

@@ -47,8 +47,7 @@ _SHARES = ("50", "99", "99.9")
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table of what stands side by side; ``command`` in the parts between which a line
-    may end."""
+    """A row of a table of quantities; ``command`` in the parts between which a line may break."""
 
     anchor: str
     name: str
@@ -62,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True)
 class RowTable:
-    """A table of what stands side by side; ``figures`` is the id of its pictures, if any."""
+    """A table of a quantity; ``figures`` is the id of its pictures, if any."""
 
     title: str
     caption: str
@@ -127,7 +126,7 @@ def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = ""
     if (answers := quantities.answers(analysis.model, [number])) is not None:
         found.append(_across(analysis, answers, f"{prefix}answers", shared))
     for table in quantities.within(analysis.model, number):
-        # They stand above already, with their pictures.
+        # They are above already, with their pictures.
         if answers is not None and is_response(table.name, table.unit):
             continue
         rows = table.rows
@@ -141,7 +140,7 @@ def steps_view(analysis: Analysis, number: int, shared: Shared, prefix: str = ""
         found.append(
             RowTable(
                 title=quantities.title(table),
-                caption="The series of several CPUs together. " + quantities.CAUTION,
+                caption="Series of several CPUs are combined. " + quantities.CAUTION,
                 heads=[head for head, _ in columns],
                 lines=lines,
                 commands=True,
@@ -167,8 +166,8 @@ def _traces(analysis: Analysis, row: quantities.Row) -> list[Trace]:
 def runs_view(
     analysis: Analysis, shared: Shared, compared: compare.Compared | str | None = None
 ) -> dict[str, Any] | None:
-    """The runs of a report beside each other; None for a single one. ``compared``: the sets that
-    they make, or why they are not compared; without that each run stands beside the others."""
+    """The runs of a report side by side; None for a single one. ``compared``: their sets, or why
+    they are not compared; without it, each run is a set."""
     runs = analysis.model["runs"]
     if len(runs) < 2:
         return None
@@ -289,22 +288,22 @@ def _set_table(
     whose = numbers.join([f"{one['letter']} {one['name']}" for one in document["sets"]])
     heads = [head for _, head in compare_text.figures_of(first)]
     several = len(members) > 1
-    key = f"A colour is a set ({whose})" + (", a dash a context." if several else ".")
+    key = f"Colour: set ({whose})" + (". Dash: context." if several else ".")
     views = [
         {
             "kind": "histogram",
             "full": True,
-            "title": "How often each value occurred",
-            "caption": f"{key} See where the bodies lie and how wide they are; the count axis is "
-            "logarithmic, so that single samples far to the right are as visible.",
+            "title": "Number of samples per value",
+            "caption": f"{key} Look at the position and width of the bodies. The count axis is "
+            "logarithmic, so that single samples far to the right are visible, too.",
         },
         {
             "kind": "ccdf",
             "full": True,
             "title": "Share of samples at least this large",
-            "caption": f"{key} Compare lines of one dash: see at which share two colours part, and "
-            "how far. Where they run together, the sets behave alike there; the last points are "
-            "single samples.",
+            "caption": f"{key} Compare lines of one dash: at which share do two colours separate, "
+            "and how far? Where they coincide, the sets behave alike. The last points are single "
+            "samples.",
         },
     ]
     return SetTable(
@@ -422,16 +421,16 @@ def _across(
             {
                 "kind": "histogram",
                 "full": False,
-                "title": "How often each value occurred",
-                "caption": "Each line is a step of a run, all its CPUs together. Compare where the "
-                "bodies lie and how far the single samples reach.",
+                "title": "Number of samples per value",
+                "caption": "Each line is a step of a run, all its CPUs combined. Compare the "
+                "positions of the bodies, and how far single samples reach.",
             },
             {
                 "kind": "ccdf",
                 "full": False,
                 "title": "Share of samples at least this large",
-                "caption": "Compare whole tails, not their ends: where two lines part and stay "
-                "apart, the systems differ; the last points are single samples.",
+                "caption": "Compare whole tails, not their ends. Where two lines separate and stay "
+                "separate, the systems differ. The last points are single samples.",
             },
         ]
         if is_response(table.name, unit):
@@ -442,7 +441,7 @@ def _across(
             views = (captions(answers, shared.responses > 1) if answers else []) + views
     return RowTable(
         title=quantities.title(table),
-        caption="The series of several CPUs together.",
+        caption="Series of several CPUs are combined.",
         heads=[head for head, _ in columns],
         lines=lines,
         commands=False,

@@ -3,7 +3,7 @@
 
 Step 11 of the path of a sample: what the results model and ``pictures`` say of one step becomes
 what the template shows and, in ``Shared``, the data that static/report.js draws. What a measurement
-is called, means and spans comes from the catalogue that the run carries; none is known by its name.
+is called, means and spans comes from the catalogue that the run carries. No name is known here.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ ROW_LIMIT: Final = 12
 WORST_ROWS: Final = 6
 
 CROWD: Final = 8
-"""More series than these cannot be told apart by colour."""
+"""Maximum number of series that colours can distinguish."""
 
 FEW_TIMES: Final = 5
-"""Fewer distinct times than these make no picture over time."""
+"""Minimum number of distinct times for a picture over time."""
 
 _OFF: Final = re.compile(r"0+(\.0+)? ?[a-z]*|no|")
-"""Values by which an option, as its default, asks for nothing."""
+"""Default values of options that request nothing."""
 
 
 @dataclass
 class Shared:
-    """What is collected while the page is built, and how many points it may have."""
+    """Data collected while the page is built, and the limits of its number of points."""
 
     budget: pictures.Budget
     data: dict[str, Any] = field(default_factory=dict)
     bases: tuple[Base, Base | None] | None = None
     """The bases of time of all pictures of answers to events."""
     responses: int = 0
-    """How many series such pictures are of."""
+    """Number of series in such pictures."""
 
 
 def step_view(
@@ -108,7 +108,7 @@ def step_view(
         title += f" ({words})"
     load = added_text(step["load"])
     if step["role"] == "measurement":
-        known = {"none added": "no load added", "unknown": "load unknown"}
+        known = {"idle": "idle", "unknown": "load unknown"}
         title += f", {known.get(load, f'under load {load}')}"
     code = definition.get("code")
     number_shown = step_number(step)
@@ -123,7 +123,7 @@ def step_view(
         "anchor": anchor,
         "number": number_shown,
         "short": short,
-        "link": short + ("" if load in ("none added", "unknown") else f", {load}"),
+        "link": short + ("" if load in ("idle", "unknown") else f", {load}"),
         "title": title,
         "kicker": kicker,
         "trouble": _trouble(step),
@@ -189,12 +189,11 @@ def _trouble(step: Document) -> dict[str, str] | None:
 def step_facts(
     step: Document, definition: Mapping[str, Any], series: Sequence[Document] = ()
 ) -> list[Named]:
-    """Load, options, budget and length; an option that stands at a default which asks for nothing
-    (0, no, empty) is left out, and one that has no say (empty, and not so by default); what was
-    taken off its ``series`` as the cost of a time stamp."""
+    """Load, options, budget and length, and the cost of a time stamp that was subtracted from the
+    ``series``. Options at a default that requests nothing (0, no, empty) are left out, and empty
+    options without effect."""
     load = step["load"]
-    name = "none added" if load["name"] == "idle" else load["name"]
-    facts = [Named("Load", name, work_text(load))]
+    facts = [Named("Load", load["name"], work_text(load))]
     if load.get("command"):
         facts.append(Named("Load command", load["command"]))
     defaults = {
@@ -213,7 +212,7 @@ def step_facts(
             Named(
                 "Budget",
                 numbers.shown(step["budget"]["budget_ns"], "ns").full,
-                "must never be exceeded"
+                "never to be exceeded"
                 if not rate
                 else "may be exceeded once an hour"
                 if rate == 1
@@ -226,7 +225,7 @@ def step_facts(
         text = numbers.shown(min(stamps), "ns").full
         if len(stamps) > 1:
             text = f"{text} to {numbers.shown(max(stamps), 'ns').full}"
-        facts.append(Named("Time stamp", text, "its cost, taken off each duration"))
+        facts.append(Named("Time stamp", text, "its cost, subtracted from each duration"))
     return facts
 
 
@@ -238,15 +237,14 @@ def _observations(run: Document, step: Document) -> list[Point]:
             observations.append(
                 Point(
                     "fail",
-                    f"{numbers.count(stream['lost_records'])} records of the stream were lost "
-                    "on the way.",
+                    f"{numbers.plural(stream['lost_records'], 'record')} of the stream lost.",
                 )
             )
         if stream["dropped_bytes"] or not stream["complete"]:
             text = f"The stream is not complete: {stream['reason'] or 'it has no trailer'}."
             note = (
-                f"{numbers.count(stream['dropped_bytes'])} bytes behind the last good record "
-                "were dropped."
+                f"{numbers.plural(stream['dropped_bytes'], 'byte')} after the last good record "
+                "dropped."
                 if stream["dropped_bytes"]
                 else ""
             )
@@ -265,8 +263,7 @@ def _observations(run: Document, step: Document) -> list[Point]:
                 "warn",
                 f"{'1 event was' if count == 1 else f'{numbers.count(count)} events were'} without "
                 "an answer when the next was due.",
-                "How late the answers would have been nobody knows: they are counted, and no "
-                "figure is made up for them.",
+                "The delay of these answers is unknown. They are counted, without a figure.",
             )
         )
     if periods:
@@ -277,8 +274,7 @@ def _observations(run: Document, step: Document) -> list[Point]:
                 "warn",
                 f"{'1 period was' if count == 1 else f'{numbers.count(count)} periods were'} "
                 f"missed in {numbers.count(overruns)} overrun{'' if overruns == 1 else 's'}.",
-                "What was missed has no sample of its own; the corrected figures say how late it "
-                "was.",
+                "Missed periods have no samples. The corrected figures contain their delays.",
             )
         )
     observations += [Point("note", one["text"]) for one in step["observations"]]
@@ -286,8 +282,8 @@ def _observations(run: Document, step: Document) -> list[Point]:
         observations.append(
             Point(
                 "note",
-                "Only histograms were sent: values other than the extremes are rounded up by at "
-                "most 1/128.",
+                "The agent sent histograms only: values other than min and max are rounded up by "
+                "at most 1/128.",
                 f"{capital(step['reason'])}."
                 if step["reason"] and step["state"] == "complete"
                 else "",
@@ -297,7 +293,7 @@ def _observations(run: Document, step: Document) -> list[Point]:
 
 
 def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
-    """The verdicts of a step, the gravest first; series with the same outcome share a row."""
+    """The verdicts of a step, failures first; series with the same outcome share a row."""
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step]
     names: dict[int, str] = {}
     groups = group_series(run["series"], places)
@@ -340,7 +336,7 @@ def _group(
     shared: Shared,
     first: bool,
 ) -> dict[str, Any]:
-    """``first``: the quantity below whose picture over time loads and ambience are shown."""
+    """``first``: the quantity whose picture over time has strips with loads and background."""
     run = analysis.model["runs"][number]
     stored = next(one for one in analysis.runs[number].steps if one.number == step["step"])
     series = [run["series"][place] for place in members]
@@ -426,9 +422,9 @@ def _against(over: Mapping[str, Any]) -> dict[str, Any]:
         "kind": "against",
         "full": True,
         "title": f"Against {over['label']}",
-        "caption": "The line joins the medians, the band reaches from the smallest to the 99 % "
-        "value where there are samples enough for one, else to the largest; the triangles are the "
-        f"maxima. Level: constant. Look for what grows with {over['label']}.",
+        "caption": "The line joins the medians. The band reaches from the min to the 99 % value, "
+        "or to the max if there are too few samples. Triangles are the maxima. Look for growth "
+        f"with {over['label']}: a flat line is a constant cost.",
     }
 
 
@@ -503,36 +499,36 @@ def _figures(
         {
             "kind": "histogram",
             "full": False,
-            "title": "How often each value occurred",
-            "caption": "The body shows the usual case; single samples far to the right are "
-            "the ones that count.",
+            "title": "Number of samples per value",
+            "caption": "The body shows the usual case. Look at single samples far to the right: "
+            "they decide.",
         },
         {
             "kind": "ccdf",
             "full": False,
             "title": "Share of samples at least this large",
-            "caption": "A steep fall hints at a limit; a long flat tail means that worse is to be "
-            "expected in a longer run."
+            "caption": "A steep end suggests an upper limit. A long flat tail means that a longer "
+            "run will show higher values."
             + (" Dashed: corrected for missed periods." if corrected else ""),
         },
     ]
     if picture["time"] is not None:
         marks = {kind for _, _, kind, _ in picture["time"]["marks"]}
-        look = "look for steps, slopes and peaks at a regular distance."
+        look = "Look for steps, slopes and peaks at regular intervals."
         if series <= 2:
             caption = (
-                "The line follows the largest sample of each bin, the dotted line its median, "
-                f"the band reaches down to the smallest: {look}"
+                "The line is the max of each bin, the dotted line its median, and the band reaches "
+                f"down to the min. {look}"
             )
         elif series <= 8:
             caption = (
-                "Each line follows the largest samples of one series, the band spans all samples "
-                f"of all; with one or two series shown, their medians appear: {look}"
+                "Each line is the max of one series, and the band spans all samples of all series. "
+                f"With one or two series shown, their medians appear. {look}"
             )
         else:
             caption = (
-                "The line follows the largest sample of all series, each dot has the colour of the "
-                f"series it came from, the band reaches down to the smallest: {look}"
+                "The line is the max of all series, each dot has the colour of its series, and the "
+                f"band reaches down to the min. {look}"
             )
         if marks:
             caption += (
@@ -550,14 +546,14 @@ def _figures(
                 + "."
             )
         views.append(
-            {"kind": "time", "full": True, "title": "Over the time of the step", "caption": caption}
+            {"kind": "time", "full": True, "title": "Values over time", "caption": caption}
         )
     views += [
         {
             "kind": "strip",
             "full": True,
             "title": f"{one.title} ({one.unit})",
-            # One load after another says the same.
+            # Consecutive loads have the same caption.
             "caption": "" if at and below[at - 1].caption == one.caption else one.caption,
         }
         for at, one in enumerate(below)
@@ -565,22 +561,27 @@ def _figures(
     if picture["heat"] is not None:
         together = series > len(picture["heat"]["maps"])
         caption = (
-            "The darker a cell (in the dark: the lighter), the more samples fell into it"
-            + (", those of all series together" if together else "")
-            + ". The line joins the largest samples: no maximum is averaged away. Look for bands "
-            "apart from the body, and for what begins, ends or comes back."
+            "The darker a cell (in the dark theme: the lighter), the more samples it contains"
+            + (", of all series together" if together else "")
+            + ". The line joins the maxima: none is averaged away. Look for bands separate from "
+            "the body, and for what begins, ends or recurs."
         )
         views.append(
-            {"kind": "heat", "full": True, "title": "Where the samples are", "caption": caption}
+            {
+                "kind": "heat",
+                "full": True,
+                "title": "Samples over time and value",
+                "caption": caption,
+            }
         )
     if series > CROWD:
         views.append(
             {
                 "kind": "series",
                 "full": True,
-                "title": "Series beside each other",
-                "caption": "A column for each series, its cells the darker (in the dark: the "
-                "lighter) the more samples they hold; the dot is its maximum. Look for columns "
+                "title": "Series side by side",
+                "caption": "A column for each series. The darker a cell (in the dark theme: the "
+                "lighter), the more samples it contains. The dot is the maximum. Look for columns "
                 "that differ from their neighbours.",
             }
         )
@@ -589,18 +590,18 @@ def _figures(
             {
                 "kind": "around",
                 "full": False,
-                "title": "The test loop of the largest sample"
+                "title": "Test loop of the maximum"
                 if picture["window"]["loops"]
-                else "Around the largest sample",
-                "caption": "Every sample of that loop, about when it was taken: look for a rhythm, "
-                "and for what the largest had before it."
+                else "Samples around the maximum",
+                "caption": "Every sample of that loop at its approximate time. Look for a rhythm, "
+                "and for what precedes the maximum."
                 if picture["window"]["loops"]
-                else "Every sample before and after the largest, "
+                else "Every sample before and after the maximum, "
                 + (
-                    "at the time it was due: look for what announced it, how long it lasted, and "
-                    "for gaps, where periods were missed."
+                    "at its due time. Look for what precedes it, how long it lasts, and for gaps, "
+                    "where periods were missed."
                     if grid
-                    else "one after the other: look for what announced it and how long it lasted."
+                    else "one after the other. Look for what precedes it, and how long it lasts."
                 ),
             }
         )
@@ -608,9 +609,9 @@ def _figures(
             {
                 "kind": "begin",
                 "full": False,
-                "title": "The first samples",
-                "caption": ("Each dot is a sample" + (" at the time it was due" if grid else ""))
-                + ": caches and pages are cold at first; look for how soon that wears off.",
+                "title": "First samples",
+                "caption": ("Each dot is a sample" + (" at its due time" if grid else ""))
+                + ". Caches and pages are cold at first. Look for how soon the values settle.",
             }
         )
     return views

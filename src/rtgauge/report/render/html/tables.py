@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of figures for the HTML report: decimal points in line, intervals below percentiles."""
+"""Tables of figures for the HTML report: aligned decimal points, intervals below percentiles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure in a table; ``pad`` is drawn invisibly, so that decimal points stand in line."""
+    """A figure in a table; ``pad`` is drawn invisibly, to align the decimal points."""
 
     text: str
     pad: str = ""
@@ -104,7 +104,7 @@ def counter(number: int) -> Cell:
 def column(
     values: Sequence[Any], unit: str, notes: Sequence[str] | None = None, cls: str = ""
 ) -> list[Cell]:
-    """A column of figures that stand with their decimal points in line; texts stay as they are."""
+    """A column of figures with aligned decimal points; texts stay as they are."""
     figures = [None if isinstance(value, str) else numbers.shown(value, unit) for value in values]
     most = max((len(f.decimals) for f in figures if f is not None), default=0)
     cells = []
@@ -174,11 +174,13 @@ def figures_table(
     shown_unit = numbers.unit_name(unit)
     caption = (f"In {shown_unit}" if shown_unit else "Values") + which
     if names:
-        caption += "; below each percentile its 95 % interval, from the effective number of samples"
+        caption += (
+            ". Below each percentile: its 95 % interval, from the effective number of samples"
+        )
         if any(_interval(one, name, unit) == NO_INTERVAL for one in series for name in names):
-            caption += f"; {NO_INTERVAL}: too few stretches of the time are independent"
+            caption += f". {capital(NO_INTERVAL)}: too few independent stretches of time"
         if any(name not in one["percentiles"] for one in series for name in names):
-            caption += "; –: too few samples for this percentile"
+            caption += ". –: too few samples for this percentile"
             if any(one["unanswered"] for one in series):
                 caption += ", or events without an answer"
     return _grid("Results", "Series", labels, swatches, columns, caption + ".")
@@ -218,7 +220,7 @@ def more_table(series: Sequence[Document], labels: Sequence[str], unit: str) -> 
 
 
 def background_table(run: Document) -> Grid | None:
-    """What was watched beside all steps: a row for each quantity and CPU."""
+    """The background activity: a row for each quantity and CPU."""
     rows = [
         Row(label, [Cell(text) for text in figures]) for label, figures in watched(background(run))
     ]
@@ -226,9 +228,9 @@ def background_table(run: Document) -> Grid | None:
         return None
     return Grid(
         "Background activity",
-        ["Watched", "Least", "Mean", "Largest"],
+        ["Quantity", "Min", "Mean", "Max"],
         rows,
-        "Beside all steps of the run; over time it stands below the pictures of each step.",
+        "During all steps of the run. Below the pictures of each step it is drawn over time.",
     )
 
 
@@ -252,7 +254,7 @@ def plain_table(table: Document, meaning: str) -> Grid:
 
 
 def published_table(run: Document, step: Document) -> Grid | None:
-    """Published figures beside the results of a step: ours first, for each row of theirs."""
+    """Published figures and the maximum measured here, a row for each published one."""
     rows = step["published"]
     if not rows:
         return None
@@ -263,7 +265,7 @@ def published_table(run: Document, step: Document) -> Grid | None:
         places = one["series"]
         largest = highest(peak(run["series"][place]) for place in places)
         most = _us(one["max_us"])
-        if one["max_us"] is None:  # a largest sample beside what is none compares nothing
+        if one["max_us"] is None:  # without a published maximum there is nothing to compare
             largest = None
         elif one["max_bound"] == "lower":
             most = f"above {most}"
@@ -317,8 +319,7 @@ def span(values: Sequence[int], unit: str) -> str:
 
 
 def tags(run: Document, step: int, members: set[int] | None = None) -> list[dict[str, str]]:
-    """The verdicts of a step, or of some of its series and the step as a whole, as words with a
-    colour each."""
+    """The verdicts of a step, or of some of its series and of the whole step, as coloured words."""
     results = [
         v["result"]
         for v in run["verdicts"]

@@ -35,7 +35,7 @@ const colour = (i, n, alpha) => {
 	return `hsla(${hue % 360}, ${isDark() ? "62%, 68%" : "58%, 42%"}, ${alpha === undefined ? 1 : alpha})`;
 };
 
-/* Sequential, told apart without red and green; the least count stands out from the paper. */
+/* Sequential, told apart without red and green; the lowest count differs from the paper. */
 const RAMP = { light: ["#a9cbe2", "#6fa8d0", "#3b82ba", "#175a96", "#063264"],
 	dark: ["#2f5876", "#3d80ab", "#63aed4", "#a9d8e6", "#fdf6cf"] };
 const ramp = part => {
@@ -214,7 +214,7 @@ class Group {
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
 		this.draw();
 	}
-	/* Of sets of runs several lines share a colour, and are told apart by their dashes. */
+	/* Several lines of a set of runs share a colour and differ in their dashes. */
 	tone(i, alpha) { return this.data.hues ? colour(this.data.hues[i] % 8, Math.min(this.data.hued, 8), alpha) : colour(i, this.n, alpha); }
 	dash(i) { return this.data.dashes ? DASHES[this.data.dashes[i] % DASHES.length] : undefined; }
 	swatch(s, i) {
@@ -234,7 +234,7 @@ class Group {
 			const b = el("button"); b.type = "button";
 			const s = el("span", "swatch"); this.swatch(s, i);
 			b.append(s, text);
-			b.title = "Click to hide or show; double-click to show it alone";
+			b.title = "Click to hide or show. Double-click to show it alone.";
 			b.addEventListener("click", () => { this.on[i] = !this.on[i]; this.redraw(); });
 			b.addEventListener("dblclick", () => { this.on = this.on.map((_, k) => k === i); this.redraw(); });
 			box.append(b);
@@ -448,7 +448,7 @@ class Group {
 		const budget = this.value(this.data.budget);
 		if (budget !== null) hi = Math.max(hi, Math.min(budget, hi * 4));
 		const { kind, scale } = spread(lo, hi, this.linear.time);
-		/* Of a crowd only the highest of each bin is drawn, as a dot in the colour of its series. */
+		/* With many series, only the maximum of each bin is drawn, as a dot in the colour of its series. */
 		const who = crowd ? x.map((_, k) => { let w = null; for (const i of vis) { const v = t.high[i][k]; if (v !== null && v !== undefined && (w === null || v > t.high[w][k])) w = i; } return w; }) : null;
 		const marks = t.marks.filter(m => this.on[m[1]]);
 		return this.base(figure, {
@@ -456,7 +456,7 @@ class Group {
 			options: {
 				bands,
 				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: scale },
-				axes: [Object.assign(axisBase(), { label: "time since the step began (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: "time since the start of the step (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series,
 			},
 			hooks: { draw: [u => {
@@ -558,7 +558,7 @@ class Group {
 			data: [x, line],
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => a === null ? [0, 1] : a === b ? [a - 0.5, b + 0.5] : [a, b] }, y: scale },
-				axes: [Object.assign(axisBase(), { label: "time since the step began (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: "time since the start of the step (s)", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series: [{}, { stroke: warm, width: 1, points: { show: false } }],
 				focus: { alpha: 1 },
 			},
@@ -689,7 +689,7 @@ class Group {
 						c.font = `600 ${11 * r}px ${css("--sans")}`;
 						const wide = c.measureText(words).width + 8 * r;
 						const before = name === "min" ? px - wide > b.left : px + wide > b.left + b.width;
-						/* Where min has no room on its left, min and max stand below each other. */
+						/* Where min has no room on its left, min and max are below each other. */
 						if (name === "min") last = before ? null : px;
 						const y = last === null ? middle : middle + (name === "min" ? -7 : 8) * r;
 						say(words, px + (before ? -6 : 6) * r, y, before ? "right" : "left", warm, true);
@@ -780,7 +780,7 @@ class Group {
 			data: [x, y],
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => { const room = (b - a) * 0.015 || 0.5; return a === null ? [0, 1] : a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
-				axes: [Object.assign(axisBase(), { label: grid ? "due, from when the largest was due (ms)" : loop ? "time since the loop's first sample (µs)" : "samples, from the largest", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: grid ? "due time, relative to the maximum (ms)" : loop ? "time since the loop's first sample (µs)" : "sample number, relative to the maximum", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series: [{}, this.dots(i)],
 				focus: { alpha: 1 },
 			},
@@ -805,7 +805,7 @@ class Group {
 			data: [x, ...ys],
 			options: {
 				scales: { x: { time: false, range: (u, a, b) => { const room = (x[x.length - 1] - x[0]) * 0.015 || 0.5; return a === null || a <= x[0] && b >= x[x.length - 1] ? [x[0] - room, x[x.length - 1] + room] : [a, b]; } }, y: scale },
-				axes: [Object.assign(axisBase(), { label: grid ? "due, since the step began (ms)" : "sample", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
+				axes: [Object.assign(axisBase(), { label: grid ? "due time since the start of the step (ms)" : "sample", size: 34, values: (u, s) => s.map(tick) }), valueAxis(kind, this.label(this.data.quantity), false)],
 				series: [{}, ...vis.map(i => this.dots(i))],
 			},
 			hooks: { draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
@@ -833,7 +833,7 @@ class Group {
 		}
 		if (kind === "around" && this.n > 1) {
 			const choice = el("select");
-			choice.setAttribute("aria-label", "Series whose largest sample is shown");
+			choice.setAttribute("aria-label", "Series whose maximum is shown");
 			this.data.labels.forEach((text, i) => { if (this.window.around[i]) { const o = el("option", "", text); o.value = String(i); choice.append(o); } });
 			choice.addEventListener("change", () => { this.chosen = Number(choice.value); this.on[this.chosen] = true; this.redraw(); });
 			box.append(" · ", choice);
