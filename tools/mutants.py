@@ -19,7 +19,7 @@ Two processes serve each module. The first runs its tests once and records the l
 executes. The second collects the tests and forks for each mutant: the fork replaces the code of the
 mutated function and runs the tests that execute the line, the shortest first. Imports and
 collection are thus paid once for each module; only a mutant of code that runs at import loads
-everything anew, in a fork of the first process, which has imported the libraries.
+everything again, in a fork of the first process, which has imported the libraries.
 
 The result is a JSON document; the exit status is 1 where fewer than 95 % of the mutants tried were
 killed.
@@ -330,7 +330,7 @@ def listed(path: Path = LISTED) -> Listed:
 
 @dataclass
 class Recorded:
-    """Of each test its duration and the lines of the module that it executes, with the functions
+    """Duration of each test and the lines of the module that it executes, with the functions
     that run when the module is imported."""
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -721,7 +721,9 @@ def main() -> int:
     words.output.parent.mkdir(parents=True, exist_ok=True)
     words.output.write_text(json.dumps(document, indent=1) + "\n")
     between = f" (95 % interval {low:.1%} to {high:.1%})" if tried < possible else ""
-    print(f"{killed} of {tried} mutants killed, {killed / tried:.1%}{between}; {words.output}")
+    print(
+        f"{killed} of {tried} mutants killed, {killed / tried:.1%}{between}. Result: {words.output}"
+    )
     return 0 if killed / tried >= LEAST and not known.stale else 1
 
 
