@@ -98,7 +98,7 @@ def test_a_timer(arch: Architecture) -> None:
     assert stream.trailer is not None
     assert (stream.trailer.state, stream.complete) == ("complete", True)
     assert stream.samples[0] + stream.missed[0] >= SAMPLES
-    # the values that came one by one, and the extremes that were kept beside, are the same numbers
+    # the values that came one by one, and the extremes that were kept as well, are the same numbers
     values = [int(v) for r in stream.records if isinstance(r, Samples) for v in r.values]
     last = [record for record in stream.records if isinstance(record, Histogram)][-1]
     assert (last.count, last.min, last.max) == (len(values), min(values), max(values))

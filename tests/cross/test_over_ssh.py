@@ -58,7 +58,7 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
 def in_emulation(folder: Path, arch: Architecture) -> Path:
     """A program that starts the agent in the emulator."""
     program = folder / arch.agent
-    agent = static_agent(arch, lambda _: None)  # what it says would stand before the results
+    agent = static_agent(arch, lambda _: None)  # its messages would precede the results
     program.write_text(f'#!/bin/sh\nexec prlimit --nofile=256 {emulator(arch)} {agent} "$@"\n')
     return program
 

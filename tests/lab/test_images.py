@@ -17,7 +17,7 @@ from rtgauge.lab.modules import recipe
 
 pytestmark = pytest.mark.skipif(
     shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None,
-    reason="this is no system of Debian's kind",
+    reason="this system is not based on Debian",
 )
 HOME = Path(os.environ["HOME"])  # before the tests have one of their own
 
@@ -59,7 +59,7 @@ def test_every_board_has_an_image(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_made_again_is_the_same() -> None:
-    """Modules and archive, built anew from the same files, have the same bytes."""
+    """Modules and archive, rebuilt from the same files, have the same bytes."""
     chosen = board("x86_64-rt-6.1")
     first = image(chosen)
     before = first.initramfs.read_bytes()

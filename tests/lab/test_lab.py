@@ -114,7 +114,7 @@ TOGETHER = Boot(
 
 
 BUSY = {board: _boot(board) for board in BOARDS}
-# The same orders, and nothing else at work on the host; the others beside one another once more.
+# The same orders on an idle host. The others run next to each other once more.
 AGAIN = {
     board: Boot(board, BUSY[board].orders, "idle", turn=2)
     for board in ("x86_64-rt-6.12", "x86_64-stock-6.1")

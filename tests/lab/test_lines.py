@@ -120,7 +120,7 @@ each_board = pytest.mark.parametrize(
 
 
 def _records(booted: Booted, name: str) -> list[Record]:
-    """Of an order's own stream, or of the file that it handed out."""
+    """The records of an order's own stream, or of the file that it handed out."""
     step = booted.steps[name]
     return list(step.records) or list(StreamReader().feed(step.stream))
 
@@ -179,7 +179,7 @@ def test_delayed_answers_are_found_one_by_one(booted: list[Booted], board: str) 
         found = np.flatnonzero(values > DELAY_NS // 2)
         assert found.tolist() == expected, name
         rest = np.delete(values, found)
-        # the delay itself is in it, and no more than the worst of the others and a timer besides
+        # the delay itself is in it, and no more than the worst of the others and a timer
         assert bool((values[found] >= DELAY_NS).all())
         assert bool((values[found] <= DELAY_NS + 2 * rest.max()).all()), name
     assert not np.flatnonzero(_values(theirs, "wake-up") > DELAY_NS // 2).size

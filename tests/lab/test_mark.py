@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples shown on a line, as an analyser beside the board sees them: an emulated board whose GPIO
+"""Samples shown on a line, as an external analyser sees them: an emulated board whose GPIO
 outputs QEMU reports to this process. There are as many pulses as samples.
 """
 

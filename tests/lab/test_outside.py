@@ -46,7 +46,7 @@ QEMU = {
 EVENTS = 30
 DELAY_NS = 100_000_000
 DELAY_EVERY = 10
-# The board has so long for an answer that a busy machine is no reason for a missing one.
+# The board has enough time for an answer, so a busy machine does not cause a missing one.
 PACE = {"samples": f"{EVENTS}", "interval": "1s", "cpu": "0"}
 CONTEXTS = ("user", "kernel", "irq")
 # A ring that is to be without an answer has been taken by then, if not by an unusual machine: where
@@ -181,7 +181,7 @@ def test_changes_that_come_together(rung: LabTarget) -> None:
             before = peer.word(IN_AT + 8)
             peer.write(IN_AT + 8, before + changes)
             peer.ring(0)
-            # the board's input is seen to be what it was told when it has answered, where it does
+            # an answer shows that the board's input has the level that was set
             turns = changes % 2
             expected.append(expected[-1] + turns)
             if turns:

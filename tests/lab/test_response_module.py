@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edges from outside, answered by the kernel module, on emulated boards in counted mode.
 
-The world outside drives a line that is wired to the module's input, and hears the module's output
-on another: kmod/tests/response.c, and the agent as log host beside one that answers. Each edge is
-to have one answer; a second boot is to give the same bit for bit. bench/response_contexts.py does
-it with 10 000 events.
+A peer drives a line that is wired to the module's input, and reads the module's output on another:
+kmod/tests/response.c, and the agent as log host of an agent that answers. Each edge must have one
+answer. A second boot must give the same bit for bit. bench/response_contexts.py does it with 10 000
+events.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PROGRAM = (("/response", "kmod/tests/response.c"),)
 CHIPS = (("/chip.ko", "kmod/tests/chip.c"),)
 
 
-# Events of each order, every how many of them the answer is delayed, and how the words go on. An
-# answer that is held back for 5 ms has to be there before the next edge.
+# Events of each order, the distance of delayed answers, and the further words. An answer that is
+# held back for 5 ms has to be there before the next edge.
 ANSWERS = {
     "irq": (1_000, 1_000, ("6000", "5000", "1000")),
     "kernel": (1_000, 1_000, ("6000", "5000", "1000")),

@@ -2,8 +2,8 @@
 """The batches of mutex-uncontended and sem-uncontended against a counted loop, in instructions.
 
 bench/uncontended.py runs the agent and the loop on one board in counted mode, both with the C
-library of this machine. Both do the same instructions, so the means differ by what the kernel does
-meanwhile at most, and the batch that nothing interrupted is a whole number of instructions.
+library of this machine. Both do the same instructions, so the means differ at most by the
+work of the kernel, and a batch without interruption is a whole number of instructions.
 """
 
 from __future__ import annotations

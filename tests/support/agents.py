@@ -88,7 +88,7 @@ def read(path: Path, *, histogram_only: bool = False) -> Stream:
 
 
 def assert_times(records: list[object], trailer: Trailer) -> None:
-    """Of a series without a grid the trailer has the times of its first and last samples."""
+    """The trailer has the times of the first and last samples of series without a grid."""
     withheld = {one.series for one in records if isinstance(one, Event) and one.event == "withheld"}
     gridless = {
         one.series for one in records if isinstance(one, SeriesInfo) and one.interval_ns == 0
@@ -136,11 +136,11 @@ def stop_for_50_ms(process: int, output: Path) -> None:
 
 
 def stop_for(seconds: float, process: int, output: Path) -> None:
-    """Likewise, for longer."""
+    """The same, for longer."""
     wait_until_measuring(output)
     os.kill(process, signal.SIGSTOP)
     give_up = time.monotonic() + 30
-    # the signal may have to wait for a CPU, and one to go on would take it back
+    # the signal may have to wait for a CPU, and SIGCONT would take it back
     while any(
         (task / "stat").read_text().rpartition(")")[2].split()[0] != "T"
         for task in Path(f"/proc/{process}/task").iterdir()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In QEMU's place: the guest's side of the exchange, and whatever can go wrong with it.
 
-What stands in ``-append`` is how it behaves from the start; what it is told to run is how it
-behaves then.
+``-append`` names its behaviour from the start, and the program that it runs its behaviour then.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ SAID_AT, DATA_AT, ANSWER_AT = 4096, 4096 + 65536, 64
 
 
 class Control:
-    """QEMU's machine protocol, as far as wiring lines takes it; what goes wrong stands in
-    ``behaviour``. Messages have events between them, and come in pieces."""
+    """QEMU's machine protocol, as far as wiring lines needs it. ``behaviour`` names the
+    fault. Messages have events between them, and come in pieces."""
 
     def __init__(self, descriptor: int, behaviour: list[str]) -> None:
         self.socket = socket.socket(fileno=descriptor)
@@ -176,7 +175,7 @@ class Guest:
 
     def drip(self, turn: int, count: int) -> None:
         """Piece by piece, each once the one before was taken; then wait for a signal. What is
-        written over the last piece when it has ended is none of what was shown."""
+        written over the last piece after the end does not belong to it."""
         self.show(0)
         for number in range(count):
             while struct.unpack_from("<Q", self.memory, 40)[0] != len(self.out):
@@ -195,7 +194,7 @@ class Guest:
         struct.pack_into("<Q", self.memory, 120, end)
 
     def agent(self, turn: int, words: list[str]) -> None:
-        """The fake target's agent; what goes wrong stands in the name of a load's command."""
+        """The fake target's agent. The name of a load's command is the fault."""
         assert words[-2:] == ["--output", "-"], words
         fault = words[words.index("--load-cmd") + 1] if "--load-cmd" in words else ""
         if fault in ("crash", "spin", "sleep"):

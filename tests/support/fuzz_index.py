@@ -187,7 +187,7 @@ def change_bytes(file: Path, rng: random.Random) -> None:
 
 
 def change_files(file: Path, rng: random.Random) -> None:
-    """What is beside the file, or in its place."""
+    """Change the files next to it, or replace it."""
     place = file.with_name(file.name + rng.choice(("", "-wal", "-shm", "-journal", ".damaged")))
     match rng.randrange(6):
         case 0:

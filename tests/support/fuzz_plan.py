@@ -266,7 +266,7 @@ def follow(path: Path, folder: Path, number: int, rng: random.Random) -> bool:
 
 
 def _has(plan: Plan) -> list[bool]:
-    """Of the words ``--for T --samples N``, which the plan's steps have."""
+    """Which of ``--for T --samples N`` the plan's steps have."""
     catalogue = Catalogue.from_document(dict(CATALOGUE))
     entries = [catalogue.measurement(step.measurement) for step in plan.steps]
     return [any(one.has(name) for one in entries) for name in ("for", "for", "samples", "samples")]

@@ -2,7 +2,7 @@
 """What the fuzzers share: executions in processes of their own, counted, from a seed onwards.
 
 An execution is a function of the seed and its number's block alone, so that any part of a long run
-can be done again, and a run that was stopped goes on where it was (``--from``).
+can be repeated, and a stopped run can be continued (``--from``).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _parser(name: str, executions: int) -> argparse.ArgumentParser:
 
 
 def _job(fuzz: Fuzz, arguments: argparse.Namespace, size: int) -> int:
-    """Blocks of executions, a line of JSON for each; which one comes is said before it begins."""
+    """Blocks of executions, a line of JSON for each, printed before the block begins."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     number = int(arguments.job)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boots of emulated boards for the lab's tests: each is a board and the agent's orders for it.
 
-All boots that the tests chosen ask for are carried out at once, two side by side; each test waits
-for its own. A boot whose host is to be ``busy`` has a busy loop beside it on each CPU, one whose
-host is to be ``idle`` is carried out alone.
+All boots that the chosen tests need are carried out at once, two at a time. Each test waits for its
+own. A boot with a ``busy`` host has a busy loop on each CPU, one with an ``idle`` host runs alone.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ while time.monotonic() < end:
 
 @dataclass(frozen=True)
 class Boot:
-    """A board (what stands behind ``lab:``) and what is done there, in this order: names of orders
+    """A board (its name after ``lab:``) and what is done there, in this order: names of orders
     and the words of each, the agent's or, where the first is a path, a program's. ``turn`` tells
     boots apart that are else the same. ``programs``: paths in the guest, and the C sources of this
     checkout that are made for them; ``modules``: the same of kernel modules."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A board of the lab that is reached with ssh over its network, as one on a desk is.
 
-Its userland is busybox and dropbear alone: what the lab boots, and besides, in one archive that is
-kept beside its kernel, Debian's dropbear with its libraries and the driver of a network card. The
+Its userland is busybox and dropbear alone: what the lab boots, and a second archive next to its
+kernel with Debian's dropbear, its libraries and the driver of a network card. The
 guest program's last order is to serve; from then on the board is talked to with ssh. QEMU's network
 leads nowhere but to a port of 127.0.0.1 here.
 
@@ -171,7 +171,7 @@ def _needed(apt: Apt, name: str, architecture: str) -> list[Package]:
 
 
 def _members(package: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """Of a package the server, libraries, and the card's driver, by their paths on the board."""
+    """Server, libraries and the card's driver of a package, by their paths on the board."""
     with (
         subprocess.Popen(
             ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE

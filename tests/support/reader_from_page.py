@@ -384,7 +384,7 @@ class Reader:
                 if value is None or type(value) in (int, str, bytes, bool)
             }
             if "series" in body and not natural(body["series"]):
-                raise Wrong("a series that is no number")
+                raise Wrong("a series that is not a number")
         self.relations(kind, found)
         return found
 

@@ -26,7 +26,7 @@ def user() -> str:
 
 
 def missing() -> str:
-    """Why there can be no sshd here; empty if there can."""
+    """Why sshd cannot run here, or empty."""
     if not SSHD.is_file() or shutil.which("ssh") is None or shutil.which("ssh-keygen") is None:
         return "needs OpenSSH's server and client (Debian: openssh-server, openssh-client)"
     if os.geteuid() == 0:
@@ -184,7 +184,7 @@ class Sshd(Reached):
     def cut(self) -> None:
         """End every connection at once, without a word."""
         for pid in self.sessions():
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself meanwhile
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                 os.kill(pid, signal.SIGKILL)
 
     def left(self) -> list[str]:
