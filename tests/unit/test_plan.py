@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 import fuzz_plan
 from rtgauge.catalogue import Catalogue
-from rtgauge.errors import UsageError
+from rtgauge.cli.run import _of_every_run, _run_option
+from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import (
     Plan,
     calibration_steps,
@@ -517,3 +519,36 @@ def test_absurd_numbers_are_refused_in_a_line(catalogue: Catalogue, text: str) -
     with pytest.raises(UsageError) as caught:
         read_plan(path, catalogue)
     assert len(caught.value.message) < 250
+
+
+def test_an_option_of_the_run_is_added_in_one_table(tmp_path: Path) -> None:
+    """Command line, plans, the agent's arguments, run.json and reserved names follow from it."""
+    document = copy.deepcopy(dict(CATALOGUE))
+    document["run_options"].append(
+        {"name": "warm-up", "type": "duration", "default": "0", "min": "0", "max": "1m",
+         "help": "how long to wait before measuring", "applies": "step"}
+    )  # fmt: skip
+    known = Catalogue.from_document(document)
+    path = tmp_path / "plan.toml"
+    path.write_text('[[step]]\nmeasurement = "timer"\nwarm-up = "1500ms"\n')
+    (step,) = read_plan(path, known).steps
+    assert step == planned_step(known, "timer", {"warm-up": "1.5s"})
+    assert step.arguments()[-2:] == ["--warm-up", "1.5s"]
+    assert step.document()["warm_up"] == "1.5s"
+    assert step.run_options() == {"warm-up": "1.5s"}
+    assert planned_step(known, "timer", {}).run_options() == {}
+    (offered,) = [option for option in _of_every_run(known) if option.name == "warm-up"]
+    assert _run_option(offered).opts == ["--warm-up"]
+    with pytest.raises(UsageError, match="range is 0 to 1m"):
+        planned_step(known, "timer", {"warm-up": "2m"})
+    document["measurements"][0]["options"][0]["name"] = "warm-up"
+    with pytest.raises(TargetError, match="'warm-up' is reserved for every run"):
+        Catalogue.from_document(document)
+
+
+def test_an_agent_that_does_not_describe_the_options_of_a_run_is_refused() -> None:
+    older = {**copy.deepcopy(dict(CATALOGUE)), "agent": "0.0.9"}
+    del older["run_options"]
+    assert Catalogue.from_document(older).measurement("timer")  # as stored runs have it
+    with pytest.raises(TargetError, match=r"version 0\.0\.9 and does not describe the options"):
+        Catalogue.from_json(json.dumps(older))

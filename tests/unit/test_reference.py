@@ -44,7 +44,7 @@ def test_every_row_is_readable_and_has_its_source() -> None:
 )
 def test_a_damaged_row_is_named(change: str, what: str) -> None:
     head = ",".join(reference.Row.__dataclass_fields__)
-    good = "a,b,,Linux,,,m,s,,user,,t,,,16320,1.0,1.7,34.6,,,,,,"
+    good = "a,b,,Linux,,,m,s,,user,,t,,,16320,1.0,1.7,34.6,,,,,,,what=x"
     assert reference.read(f"# note\n{head}\n{good}")[0].max_us == 34.6
     with pytest.raises(ValueError, match="row 1"):
         reference.read(f"{head}\n{good.replace(change, what)}")

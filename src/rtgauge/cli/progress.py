@@ -24,6 +24,7 @@ from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.facts import printable
 from rtgauge.plan import describe_step
+from rtgauge.stream.answers import is_response
 from rtgauge.text import plain, shown
 
 __all__ = ["ConsoleProgress", "Screen", "fitted", "measured"]
@@ -51,7 +52,7 @@ def measured(live: LiveStep) -> list[str]:
         )
     )
     missed = sum(one.missed for one in same)
-    if name == "response" and missed:
+    if is_response(name, found[0].info.unit) and missed:
         events = f"{missed} of {count + missed} events not answered"
         words = [events, f"max answer {high.full}", f"mean {mean.text}", f"min {low.text}"]
     else:

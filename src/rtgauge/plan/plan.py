@@ -27,11 +27,11 @@ class PlannedStep:
 
     ``parameters`` holds the options of the measurement that were given, in their shortest notation;
     the agent has defaults for the others. ``run`` holds the options that every step has
-    (``Catalogue.run_options``), a flag as a bool. ``budget_ns`` and ``rate_per_hour`` are the
-    requirement, if any. ``share`` is the step's part of the plan's hours. ``log_host`` is the
-    target that raises the events for this step and times the answers, ``log_line`` its lines,
-    ``log_set`` its own options: ``cpu=1 priority=90``. ``answers`` and ``times`` are the
-    capabilities of the measurement.
+    (``Catalogue.run_options``), a flag as a bool, and ``defaults`` their defaults. ``budget_ns``
+    and ``rate_per_hour`` are the requirement, if any. ``share`` is the step's part of the plan's
+    hours. ``log_host`` is the target that raises the events for this step and times the answers,
+    ``log_line`` its lines, ``log_set`` its own options: ``cpu=1 priority=90``. ``answers`` and
+    ``times`` are the capabilities of the measurement.
     """
 
     measurement: str
@@ -46,6 +46,7 @@ class PlannedStep:
     log_set: str = ""
     answers: bool = False
     times: str = ""
+    defaults: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, name: str) -> str:
         """The value of an option of the run; empty if the step has none."""
@@ -78,7 +79,11 @@ class PlannedStep:
 
     def run_options(self) -> dict[str, Value]:
         """The options of the run that differ from their defaults."""
-        return {name: value for name, value in self.run.items() if value not in ("", False, IDLE)}
+        return {
+            name: value
+            for name, value in self.run.items()
+            if value not in ("", False) and value != self.defaults.get(name)
+        }
 
     def arguments(self) -> list[str]:
         """The agent's arguments for this step, without those that the host sets."""
@@ -179,11 +184,12 @@ def planned_step(
     options = catalogue.step_options()
     own = {option.name for option in catalogue.run_options}
     parameters: dict[str, str] = {}
-    run: dict[str, Value] = {
+    defaults: dict[str, Value] = {
         name: option.default == "yes" if option.type == "flag" else option.default
         for name, option in options.items()
         if name in own
     }
+    run = dict(defaults)
     host: dict[str, Any] = {}
     for name, text in settings.items():
         if name in own and name in options:
@@ -209,6 +215,7 @@ def planned_step(
         role=entry.role,
         answers=entry.answers,
         times=entry.times,
+        defaults=MappingProxyType(defaults),
         **host,
     )
     _check_budget(entry, step)

@@ -18,37 +18,14 @@ from typing import Final
 
 __all__ = ["Row", "read", "rows", "works"]
 
-_METHODS: Final = {
-    "cyclictest -n": "clock_nanosleep",
-    "cyclictest -s -n": "nanosleep",
-    "cyclictest (default)": "timer",
-    "cyclictest -s": "itimer",
-}
-"""What cyclictest of that time did for its options, by its source."""
-
-_LABELS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
-    ("cpu-power", "code, first load"): {"what": "code"},
-    ("cpu-power", "memory read"): {"what": "read"},
-    ("cpu-power", "memory write"): {"what": "write"},
-    ("mutex-contended", "contention"): {"protocol": "inherit"},
-    ("round-robin", "first round"): {"round": "first"},
-    ("round-robin", "later rounds"): {"round": "later"},
-    ("sem-contended", "contention"): {"waiters": "90"},
-    ("sem-lifecycle", "never used"): {"used": "no"},
-    ("sem-lifecycle", "used"): {"used": "yes"},
-    ("thread-lifecycle", "never run"): {"scenario": "never-run"},
-    ("thread-lifecycle", "run and block"): {"scenario": "blocked"},
-    ("thread-lifecycle", "run and terminate"): {"scenario": "terminated"},
-}
-"""What a variant is called in the catalogue, where its own words do not say it."""
-
 
 @dataclass(frozen=True)
 class Row:
     """One published series. Times in us; None or empty: not published.
 
     ``max_bound`` ``lower``: the true maximum is above ``max_us``. ``value_us``: a single figure,
-    where no distribution was published.
+    where no distribution was published. ``labels``: the labels and options of the catalogue that
+    the variant means.
     """
 
     source: str
@@ -75,15 +52,7 @@ class Row:
     lost: int | None
     verdict: str
     note: str
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """The labels and options of the catalogue that the variant names; none if it names none."""
-        if self.variant in _METHODS:
-            return {"method": _METHODS[self.variant]}
-        if counted := re.fullmatch(r"([0-9]+) (threads|waiters)", self.variant):
-            return {counted[2]: counted[1]}
-        return _LABELS.get((self.measurement, self.variant), {})
+    labels: Mapping[str, str]
 
 
 _FLOATS: Final = ("duration_s", "min_us", "avg_us", "max_us", "value_us")
@@ -97,12 +66,14 @@ def read(text: str) -> tuple[Row, ...]:
     for number, raw in enumerate(csv.DictReader(lines, strict=True), 1):
         if None in raw or None in raw.values():
             raise ValueError(f"row {number} has not as many values as there are columns")
-        values: dict[str, str | float | int | None] = dict(raw)
+        values: dict[str, object] = dict(raw)
         try:
             for name in _FLOATS:
                 values[name] = float(raw[name]) if raw[name] else None
             for name in _WHOLE:
                 values[name] = int(raw[name]) if raw[name] else None
+            pairs = (word.split("=") for word in raw["labels"].split())
+            values["labels"] = MappingProxyType({name: text for name, text in pairs})
             row = Row(**values)  # type: ignore[arg-type]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"row {number}: {error}") from None

@@ -23,6 +23,7 @@ from rtgauge.store.index import Index, Stamp
 from rtgauge.store.samples import StoredRun
 from rtgauge.store.scan import scan_stream
 from rtgauge.store.seal import RECORDS, SealedSeries, read_seal
+from rtgauge.stream.answers import waits_for_answers
 from rtgauge.units import parse_duration
 
 __all__ = ["RunRow", "Store"]
@@ -361,12 +362,7 @@ def _waited_ns(one: SealedSeries, folder: Path) -> int:
     """The wait for an event without an answer: the timeout or an interval; 0 if all are answered.
     With dither the waits differ, and the report gives the longest."""
     due = one.totals.count + one.totals.missed
-    if (
-        one.name not in ("response", "own-error")
-        or one.unit != "ns"
-        or not one.totals.missed
-        or due < 2
-    ):
+    if not waits_for_answers(one.name, one.unit) or not one.totals.missed or due < 2:
         return 0
     timeout_ns = 0
     with contextlib.suppress(RtgaugeError, ValueError, KeyError):

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.stream.answers import RESPONSE, is_response, waits_for_answers
 
 __all__ = [
     "LENGTHS",
     "ORDINARY",
+    "RESPONSE",
     "Level",
     "added_text",
     "background",
@@ -52,8 +54,6 @@ ORDINARY: Final = ("other", "batch", "idle")
 COMMAND: Final = 40
 """Length to which a name shortens the shell command of a load. The step has the whole command."""
 
-_RESPONSE: Final = "response"
-
 LENGTHS: Final = ("for", "samples")
 """Options that set the length of a step."""
 
@@ -80,17 +80,6 @@ class Level(enum.IntEnum):
     def of(name: str) -> Level:
         """The level of that name; an unknown one is a note."""
         return Level.__members__.get(name.upper(), Level.NOTE)
-
-
-def is_response(name: str, unit: str) -> bool:
-    """Whether a series contains the delays of answers to events."""
-    return name == _RESPONSE and unit == "ns"
-
-
-def waits_for_answers(name: str, unit: str) -> bool:
-    """Whether a missed period of the series is an event without an answer. True for responses, and
-    for the error that a log host measures on its own output wired to its input."""
-    return name in (_RESPONSE, "own-error") and unit == "ns"
 
 
 def group_series(series: Sequence[Mapping[str, Any]], places: Sequence[int]) -> list[list[int]]:

@@ -21,9 +21,6 @@ CAUTION: Final = (
     "magnitude to expect, and are not a ranking."
 )
 
-_ANSWERS: Final = ("log-host", "response")
-"""The name of the time from an event to its answer in the published figures."""
-
 ENOUGH: Final = 3
 """Minimum number of published maxima for a place among them."""
 
@@ -115,7 +112,7 @@ def _rows(step: Mapping[str, Any], one: Series) -> list[reference.Row]:
     """The published rows of the measurement and series."""
     if is_response(one["name"], one["unit"]):
         # Seen from outside or by itself: the studies measured the same.
-        return [row for row in reference.rows() if (row.measurement, row.series) == _ANSWERS]
+        return [row for row in reference.rows() if row.series == one["name"]]
     known = (step["measurement"], one["name"])
     return [row for row in reference.rows() if (row.measurement, row.series) == known]
 

@@ -18,6 +18,7 @@ from rtgauge import text as numbers
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     LENGTHS,
+    RESPONSE,
     chapters,
     highest,
     is_response,
@@ -139,7 +140,7 @@ def answers(model: Document, which: Iterable[int]) -> Table | None:
             names[measurement] = None
     if len(rows) < 2:
         return None
-    table = _table(model, (" and ".join(names), "response", "ns"), rows)
+    table = _table(model, (" and ".join(names), RESPONSE, "ns"), rows)
     texts = [_answered(model, row, context) for row, (_, _, context, _) in
              zip(table.rows, rows, strict=True)]  # fmt: skip
     texts = [

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Series of answers to events, which docs/stream.md defines by their names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["RESPONSE", "is_response", "waits_for_answers"]
+
+RESPONSE: Final = "response"
+"""The series with the delays of answers, in ns."""
+
+
+def is_response(name: str, unit: str) -> bool:
+    """Whether a series contains the delays of answers to events."""
+    return name == RESPONSE and unit == "ns"
+
+
+def waits_for_answers(name: str, unit: str) -> bool:
+    """Whether a missed period of the series is an event without an answer. True for responses, and
+    for the error that a log host measures on its own output wired to its input."""
+    return name in (RESPONSE, "own-error") and unit == "ns"
