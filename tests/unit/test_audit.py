@@ -1289,6 +1289,7 @@ _VALUES = st.one_of(
     ),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
+@pytest.mark.slow
 def test_hostile_facts_never_raise(
     system: str, change: dict[str, Any], cpus: list[int] | None, run: dict[str, str | None]
 ) -> None:
@@ -1304,6 +1305,7 @@ def test_hostile_facts_never_raise(
 
 @given(st.dictionaries(st.sampled_from(_NAMES), st.just(None)))
 @settings(deadline=None, derandomize=True)
+@pytest.mark.slow
 def test_facts_that_could_not_be_read(change: dict[str, Fact]) -> None:
     for finding in audit(change):
         # what is known not to exist may settle a check; what could not be read never does

@@ -123,6 +123,7 @@ def test_headers_are_as_tarfile_reads_them(size: int) -> None:
     cut=st.integers(0, 400),
 )
 @settings(max_examples=25)
+@pytest.mark.slow
 def test_any_run(
     tmp_path_factory: pytest.TempPathFactory, values: list[int], label: str, cut: int
 ) -> None:

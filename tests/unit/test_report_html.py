@@ -484,6 +484,7 @@ def test_edges_follow_the_step_of_a_coarse_clock() -> None:
     assert (counts[: len(counts) // 2] > 0).all()
 
 
+@pytest.mark.slow
 def test_sixty_four_series_stay_small() -> None:
     page, text = page_of(made.evaluation(64, 3000))
     assert len(text.encode()) < 3_000_000

@@ -226,6 +226,7 @@ def test_nothing_was_measured() -> None:
     within(paper(pages.odd_run()))
 
 
+@pytest.mark.slow
 def test_many_series_stay_small() -> None:
     steps = [made.step(at, made.timer_series(64, 300, at)) for at in range(4)]
     read = paper(made.run(steps))

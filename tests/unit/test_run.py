@@ -178,6 +178,7 @@ def test_how_a_run_ends(
         assert [series.count for series in run.steps[0].series] == [kept, kept]
 
 
+@pytest.mark.slow
 def test_an_agent_whose_stream_is_damaged_is_stopped(store: Store) -> None:
     """It is not waited for: nothing that it still says can be used."""
     watcher = Watcher()

@@ -742,6 +742,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_several_processes_at_once(tmp_path: Path) -> None:
     """Also in making and migrating the index."""
     path = str(tmp_path / "s")

@@ -284,6 +284,7 @@ def test_what_is_watched_has_a_limit(body: Any) -> None:
     assert reader.finish().reason.startswith("record 3: the stream has more than")
 
 
+@pytest.mark.slow
 def test_ten_thousand_series() -> None:
     stream = Builder()
     for number in range(10_000):
