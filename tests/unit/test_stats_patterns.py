@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rtgauge import stats
+from rtgauge.stats import patterns
 
 MS = 1e6
 
@@ -461,3 +462,78 @@ def test_a_slope_of_many_points_at_one_place_has_the_widest_limits() -> None:
     found = stats.slope([(x, v, v - 1, v + 1) for x, v, _, _ in points])
     assert found is not None
     assert (found.low, found.high) == (0.0, 20.0)  # (2-1) - (0+1) over 1; (50+1) - (32-1) over 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(-50, 50), st.integers(0, 9), st.integers(0, 9)),
+        min_size=4,
+        max_size=14,
+    )
+)
+def test_the_limits_of_a_slope_are_sens(rows: list[tuple[int, int, int, int]]) -> None:
+    """Written out: all pairs of different x, each from the least to the most that it may be."""
+    points = [(float(x), float(v), float(v - a), float(v + b)) for x, v, a, b in rows]
+    found = stats.slope(points)
+    places = len({x for x, *_ in rows})
+    if places < 3:
+        assert found is None
+        return
+    lows, highs = [], []
+    for one, other in itertools.permutations(points, 2):
+        if other[0] > one[0]:
+            lows.append((other[2] - one[3]) / (other[0] - one[0]))
+            highs.append((other[3] - one[2]) / (other[0] - one[0]))
+    number = len(rows)
+    spread = 1.96 * (number * (number - 1) * (2 * number + 5) / 18) ** 0.5
+    cut = max(round((len(lows) - spread) / 2), 0) if places >= 6 else 0
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((sorted(lows)[cut], sorted(highs)[-1 - cut]))
+
+
+@pytest.mark.parametrize("hz", [137.0, 250.0, 41.0])
+def test_the_spectrum_is_the_statistic_at_each_frequency(hz: float) -> None:
+    """With the rhythm of the samples, loops of 5 ms every 7.3 ms (137 Hz), taken out."""
+    random = np.random.default_rng(int(hz))
+    inside = np.sort(random.uniform(0, 5 * MS, (280, 40)), axis=1)
+    times = 3e9 + (inside + np.arange(280)[:, None] * 7.3 * MS).ravel()
+    hits = random.choice(times[(times * hz / 1e9) % 1.0 < 0.3], 90, replace=False)
+    exposure = patterns._Exposure(times)
+    peaks = patterns._search(np.sort(hits) - exposure.origin, exposure, 0.0)
+    assert min(abs(peak.hz - hz) for peak in peaks) < 0.5
+    for peak in peaks:
+        phasors = np.exp(2j * np.pi * peak.hz / 1e9 * (np.sort(hits) - exposure.origin))
+        mean = np.exp(2j * np.pi * peak.hz / 1e9 * (times - exposure.origin)).mean()
+        beyond = abs(phasors.sum() - 90 * mean)
+        power = beyond**2 / (90 * (1 - abs(mean) ** 2))
+        assert peak.power == pytest.approx(power, rel=0.1)  # bins of 0.1 ms
+        assert peak.strength == pytest.approx(beyond / 90, rel=0.1)
+        assert patterns._power(hits - exposure.origin, exposure, peak.hz) == pytest.approx(
+            (power, beyond / 90), rel=1e-6
+        )
+
+
+def test_twelve_hits_of_a_known_rate_are_enough() -> None:
+    exposure = np.arange(0, 2e9, 1.7e5)
+    ticks = np.array([1, 3, 8, 17, 29, 46, 61, 78, 90, 113, 131, 148]) * 10 * MS
+    found = stats.comb(ticks, exposure)
+    assert found is not None and found.period_ns == pytest.approx(10 * MS, rel=1e-3)
+    assert stats.comb(ticks[1:], exposure) is None
+    near = np.sort(np.concatenate([ticks[1:], ticks[1:] + 200_000]))  # hits within 200 us are one
+    assert stats.comb(near, exposure) is None
+
+
+def test_the_pace_is_that_of_the_quicker_quarter_of_the_loops() -> None:
+    """Loops of 4 samples, and the time from each to the next: a quarter of the way up."""
+    starts = np.cumsum([0, 4000, 8000, 6000, 12_000, 10_000])
+    due, values = np.repeat(starts, 4), np.full(24, 100)
+    found = stats.pace(due, values, starts)
+    assert found.distance_ns == np.quantile([1000, 2000, 1500, 3000, 2500], 0.25) == 1500
+    # samples that took no time do not end their loop where it begins
+    assert stats.pace(due, np.zeros(24, np.int64), starts).distance_ns == 1500
+
+
+@pytest.mark.parametrize(("between", "found"), [(100, True), (101, False)])
+def test_a_tenth_of_the_lesser_group_may_lie_between(between: int, found: bool) -> None:
+    values = np.repeat([1000, 1400, 2000], [9000, between, 1000])
+    assert (stats.valley(stats.Counts.from_arrays([values])) is not None) == found
