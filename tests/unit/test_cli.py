@@ -398,7 +398,7 @@ def test_a_disturbance_is_labelled_everywhere(rtgauge: Run, load: list[str]) -> 
     assert run["steps"][0]["published"] == []
     assert "disturb" not in run["steps"][-1]["load"]
     report = Path("disturbed.md").read_text()
-    assert f"disturbed on purpose by {text}" in report.replace("\\", "")
+    assert f"an injection ({text}) disturbed this step" in report.replace("\\", "")
     assert "disturbed" in rtgauge("runs").out
 
 

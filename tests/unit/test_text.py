@@ -177,7 +177,7 @@ def test_the_number_of_digits_at_its_borders(value: float, unit: str, text: str)
         (bandwidth(1e6), "1 MB/s"), (bandwidth(999_999), "1000 kB/s"), (bandwidth(1000), "1 kB/s"),
         (bandwidth(999), "999 B/s"), (bandwidth(1234), "1.23 kB/s"),
         (numbers.probability(0), "none"), (numbers.probability(-1), "none"),
-        (numbers.probability(0.5), "50%"), (numbers.probability(0.51), "51%"),
+        (numbers.probability(0.5), "50 %"), (numbers.probability(0.51), "51 %"),
         (numbers.probability(0.49), "1 in 2"), (numbers.probability(1 / 64), "1 in 64"),
         (numbers.probability(1 / 12_399), "1 in 12 000"),
         (numbers.probability(1e-9), "1 in 990 000 000"),
