@@ -10,7 +10,7 @@
 struct load;
 struct measurement;
 
-/* Who may give an option of the run. */
+/* Where an option of the run may be given. */
 #define APPLIES_STEP "step"	  /* a step of a plan, and the command line */
 #define APPLIES_COMMAND "command" /* the command line alone: a plan must not decide on it */
 #define APPLIES_HOST "host"	  /* the host, which sets it itself */

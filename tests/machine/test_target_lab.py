@@ -406,7 +406,7 @@ def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
     for words in (["timer", "--target", "fake"], ["timer-quick"]):
         asked = rtgauge("lab", "run", *words, *store)
         assert asked.code == 2
-        assert "no board of the lab" in asked.err
+        assert "not a board of the lab" in asked.err
     asked = rtgauge("lab", "run", "rt-vs-stok", *store)
     assert asked.code == 2
     assert "no plan is called 'rt-vs-stok'" in asked.err

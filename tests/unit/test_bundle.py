@@ -649,7 +649,7 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
     done = rtgauge("import", "x.rtgauge", "--json")
     assert done.json() == {**out, "format": "rtgauge-imported", "path": "x.rtgauge", "new": False}
     done = rtgauge("import", "x.rtgauge")
-    assert done.code == 0 and "nothing has changed" in done.err
+    assert done.code == 0 and "which is unchanged" in done.err
     shown = rtgauge("show", run, "--json").json()
     assert rtgauge("import", "x.rtgauge", "--store", "other", "--json").json()["new"]
     assert rtgauge("show", run, "--store", "other", "--json").json() == shown

@@ -546,7 +546,7 @@ def test_the_command(rtgauge: Callable[..., Result], tmp_path: Path) -> None:
     first = rtgauge(*words, "--json").json()
     assert first["new"] is True
     assert (first["events"], first["answered"]) == (20, 20)
-    assert "nothing has changed" in rtgauge(*words).err
+    assert "which is unchanged" in rtgauge(*words).err
     run = rtgauge("show", first["run"], "--json").json()["runs"][0]
     assert (run["target"], run["label"]) == ("capture:board", "night")
     assert run["environment"]["realtime"] == "preempt_rt"

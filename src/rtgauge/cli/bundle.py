@@ -62,8 +62,8 @@ def export(
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--event", metavar="CHANNEL", help="Of a capture: the channel with the events.")
-@click.option("--answer", metavar="CHANNEL", help="Of a capture: the channel with the answers.")
+@click.option("--event", metavar="CHANNEL", help="Channel of the capture with the events.")
+@click.option("--answer", metavar="CHANNEL", help="Channel of the capture with the answers.")
 @click.option(
     "--event-edge",
     "--edge",
@@ -88,7 +88,9 @@ def export(
     help="Longest possible delay of an answer. Resolves captures that begin in mid-run.",
 )
 @click.option(
-    "--answered-by", type=click.Choice(("irq", "kernel", "user")), help="Who answered, if known."
+    "--answered-by",
+    type=click.Choice(("irq", "kernel", "user")),
+    help="Context that answered, if known.",
 )
 @click.option("--label", default="", metavar="TEXT", help="A word of yours for the run.")
 @click.option("--name", default="", metavar="TEXT", help="What was tested (default: the file).")
@@ -104,7 +106,7 @@ def export(
     default="unknown",
     show_default=True,
     metavar="TEXT",
-    help="What it did meanwhile: doload; idle if that was nothing.",
+    help="Load during the recording, such as doload (idle for none).",
 )
 @as_json
 @store_options
@@ -136,7 +138,7 @@ def import_(
     elif new:
         say(f"run {bundle.run[:ID_SHOWN]} is in the store now")
     else:
-        say(f"run {bundle.run[:ID_SHOWN]} is in the store already; nothing has changed")
+        say(f"run {bundle.run[:ID_SHOWN]} is already in the store, which is unchanged")
 
 
 def _import_capture(
@@ -158,13 +160,13 @@ def _import_capture(
             "path": str(file),
         })  # fmt: skip
         return
-    where = "in the store now" if found.new else "in the store already; nothing has changed"
+    where = "in the store now" if found.new else "already in the store, which is unchanged"
     say(f"run {found.run[:ID_SHOWN]} is {where}")
     say(f"{found.events} events, {found.answered} answered")
 
 
 def _wanted(options: Mapping[str, Any]) -> Wanted:
-    """The options of a capture. UsageError for values that are none."""
+    """The options of a capture. Raises UsageError for wrong values."""
     from rtgauge.capture import Wanted  # noqa: PLC0415
     from rtgauge.capture.session import parse_rate  # noqa: PLC0415
     from rtgauge.units import parse_duration  # noqa: PLC0415
@@ -176,7 +178,7 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
             rate = parse_rate(options["samplerate"])
         except ValueError:
             raise UsageError(
-                f"'{options['samplerate']}' is no sample rate", "write it so: 24MHz"
+                f"'{options['samplerate']}' is not a sample rate", "give a rate such as 24MHz"
             ) from None
     for name in times:
         if not options[name]:
@@ -190,7 +192,9 @@ def _wanted(options: Mapping[str, Any]) -> Wanted:
     for name in ("threshold", "hysteresis"):
         value = options[name]
         if value is not None and not (math.isfinite(value) and abs(value) < VOLTS):
-            raise UsageError(f"option --{name}: {value} V is none", "write it so: 1.4")
+            raise UsageError(
+                f"option --{name}: {value} V is not a voltage", "give a number such as 1.4"
+            )
     if (options["hysteresis"] or 0) < 0:
         raise UsageError("option --hysteresis: it is not below 0", "write it so: 0.2")
     same = ("event", "answer", "edge", "answer_edge", "threshold", "hysteresis", "label", "name",

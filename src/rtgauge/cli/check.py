@@ -157,7 +157,7 @@ def _cpus(text: str) -> list[int] | None:
 
 
 def _exit_code(findings: Sequence[Finding], strict: bool) -> int:
-    """Notes do not count: what is not known is no fault of the system."""
+    """Notes do not count: an unknown fact is not a fault of the system."""
     bad = any(finding.level in ("warning", "error") for finding in findings)
     return int(ExitCode.OVER_BUDGET if bad and strict else ExitCode.DONE)
 

@@ -29,8 +29,8 @@ __all__ = ["compare"]
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help="Write the report on these runs, with its section 'side by side'; its suffix says which "
-    "kind: .html, .pdf, .md, .json (the comparison alone). Repeatable.",
+    help="Report to write, with its section 'side by side'. The suffix selects the format: .html, "
+    ".pdf, .md, .json (the comparison alone). Repeatable.",
 )
 @as_json
 @store_options
@@ -45,7 +45,7 @@ def compare(
 
     Each of SETS is a run, a label, a study, or STUDY@TARGET. A study (or label) of several targets
     is a set for each of them, so that one alone will do; 'last' alone is the study of the last run.
-    Ratios are to the first set. What was not measured alike is said, and stands beside nothing.
+    Ratios are to the first set. What was not measured alike is named, but not compared.
 
     \b
     Examples:

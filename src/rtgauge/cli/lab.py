@@ -109,19 +109,19 @@ def _renew(names: Sequence[str]) -> None:
         image(one, newest=True, say=say)
 
 
-@lab.command(short_help="Remove what is not used any more.")
+@lab.command(short_help="Remove unused images, modules and kernels.")
 @click.option(
     "--days",
     type=click.FloatRange(0, 3650),
     metavar="N",
-    help="Take what nobody has used for so many days (default 14).",
+    help="Remove what was not used for this many days (default 14).",
 )
 @as_json
 def prune(days: float | None, as_json: bool) -> None:
-    """Remove what is not used any more from the lab's cache.
+    """Remove unused images, modules and kernels from the lab's cache.
 
-    Images and modules that nobody has used for some days, and kernels that a newer one has taken
-    the place of. What is removed is made again where it is needed; the kernels of the boards stay.
+    Removes images and modules that were not used for some days, and kernels that a newer one
+    replaced. What is removed is rebuilt when it is needed. The kernels of the boards stay.
     """
     from rtgauge.lab.prune import DAYS, prune  # noqa: PLC0415
 
@@ -151,7 +151,7 @@ def prune(days: float | None, as_json: bool) -> None:
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out a plan on the boards it names, or on those named with --target.
 
-    All options are those of 'rtgauge run'; --newest fetches newer kernels for the boards first.
+    The options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
     """
     from rtgauge.cli.run import is_no_plan, run, targets_of  # noqa: PLC0415
     from rtgauge.plan import shipped_plans  # noqa: PLC0415
@@ -166,9 +166,9 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
                 "rtgauge run timer --target lab:x86_64-rt",
             )
         raise UsageError(
-            f"target '{others[0]}' is no board of the lab",
-            'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]; '
-            "elsewhere it is 'rtgauge run'",
+            f"target '{others[0]}' is not a board of the lab",
+            'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]. '
+            "For other targets use 'rtgauge run'",
         )
     if NEWEST in words:
         words = tuple(word for word in words if word != NEWEST)
@@ -177,12 +177,12 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     return code if isinstance(code, int) else 0
 
 
-@lab.command(short_help="Give a shell on a board's console.")
+@lab.command(short_help="Open a shell on a board's console.")
 @click.argument("board")
 def shell(board: str) -> int:
-    """Start a board in plain mode with a shell on its console; 'exit' ends it.
+    """Start a board in plain mode with a shell on its console. 'exit' ends it.
 
-    BOARD may have options behind commas, as a target has: x86_64-rt,cpus=2.
+    BOARD may have options after commas, like a target: x86_64-rt,cpus=2.
     """
     from rtgauge.target.lab import LabTarget  # noqa: PLC0415
 

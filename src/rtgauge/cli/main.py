@@ -27,17 +27,17 @@ ADDRESS_SPACE = 1 << 30
 COMMANDS = {
     "evaluate": ("run", "evaluate", "Evaluate a target and write a report."),
     "run": ("run", "run", "Carry out one measurement, or a plan."),
-    "check": ("check", "check", "Look for what stands in the way of real time."),
+    "check": ("check", "check", "Audit the target for real-time obstacles."),
     "log-host": ("run", "log_host", "Raise events on a line, time another machine's answers."),
     "runs": ("store", "runs", "List the runs in the store."),
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),
-    "compare": ("compare", "compare", "Put sets of runs side by side."),
+    "compare": ("compare", "compare", "Compare sets of runs."),
     "delete": ("store", "delete", "Delete runs from the store."),
-    "export": ("bundle", "export", "Pack a run into one file."),
-    "import": ("bundle", "import_", "Put a run that was exported into the store."),
+    "export": ("bundle", "export", "Export a run to a bundle."),
+    "import": ("bundle", "import_", "Import a bundle or a capture into the store."),
     "lab": ("lab", "lab", "Emulated boards: list them, run plans there, a shell."),
-    "agent": ("agent", "agent", "Where the agent for another machine is."),
+    "agent": ("agent", "agent", "Print the path of the agent for another machine."),
     "describe": ("describe", "describe", "Show what a target can measure."),
 }
 
@@ -96,8 +96,8 @@ def _check_memory() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of its threads takes a lot
     if limit < ADDRESS_SPACE:
         raise RtgaugeError(
-            f"the address space is limited to {limit >> 20} MiB; rtgauge needs "
-            f"{ADDRESS_SPACE >> 20} MiB",
+            f"the address space is limited to {limit >> 20} MiB, but rtgauge "
+            f"needs {ADDRESS_SPACE >> 20} MiB",
             f"raise it: ulimit -v {ADDRESS_SPACE >> 10}",
         )
 
@@ -116,7 +116,7 @@ def _open_standard_files() -> None:
 
 
 def _explain(error: click.ClickException) -> UsageError:
-    """A complaint of click's as an error of ours, in our words."""
+    """Turn an error of click into a UsageError."""
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.NoSuchOption):
         known = [name for param in ctx.command.params for name in param.opts] if ctx else []
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return print_error(error)
     except (KeyboardInterrupt, click.Abort):
         return print_error(RtgaugeError("interrupted"), ExitCode.INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.DONE)
     except OSError as error:

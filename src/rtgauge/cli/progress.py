@@ -73,7 +73,7 @@ def fitted(head: str, gap: str, fields: Sequence[str], columns: int | None) -> s
 
 
 class Screen:
-    """Lines that stand at the end of a terminal and are brought up to date there.
+    """Lines at the end of a terminal that are updated in place.
 
     The cursor rests in the line below them: what is typed, such as ^C, breaks none of them.
     """
@@ -110,7 +110,7 @@ class Screen:
         return bool(poll.poll(0))
 
     def draw(self, wanted: Sequence[Line]) -> None:
-        """Let these lines stand there, in place of those before."""
+        """Replace the lines shown by these."""
         size = self.size()
         new = [line.text(color=self._color) for line in wanted]
         parts = [self._back(size[0])]
@@ -185,7 +185,7 @@ class _Console:
 
     @contextlib.contextmanager
     def _unread(self) -> Iterator[None]:
-        """Whoever read this may have gone (``2>&1 | head``): a measurement goes on without."""
+        """The reader may have gone (``2>&1 | head``): the measurement continues."""
         try:
             yield
         except OSError:
@@ -222,7 +222,7 @@ class ConsoleProgress:
         self._place = ""
 
     def beside(self, name: str) -> ConsoleProgress:
-        """Who watches one of several runs at once, on the same terminal."""
+        """The observer of one of several runs at once, on the same terminal."""
         self._others += 1
         return ConsoleProgress(self._stream, self._environment, of=self, name=name)
 
@@ -257,7 +257,7 @@ class ConsoleProgress:
         """Nothing: the results follow."""
 
     def message(self, text: str) -> None:
-        """Say something in between; the view goes on below it."""
+        """Print a message above the view."""
         self._line(text)
         self._console.shown = 0.0
 

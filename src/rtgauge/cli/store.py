@@ -64,12 +64,12 @@ def _took(row: RunRow) -> str:
     try:
         began = datetime.fromisoformat(row.started)
         return format_seconds(max((datetime.now(UTC) - began).total_seconds(), 0.0))
-    except (TypeError, ValueError):  # a date that is none, or has no time zone
+    except (TypeError, ValueError):  # not a date, or one without a time zone
         return ""
 
 
 def _cut(text: str, most: int, *, end: bool = False) -> str:
-    """So much of a text; its ``end`` where that tells it from others, as of targets."""
+    """A text cut to ``most`` letters; with its ``end`` where that distinguishes it."""
     if len(text) <= most:
         return text
     return f"…{text[1 - most :]}" if end else f"{text[: most - 1]}…"
@@ -103,7 +103,7 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
     required=True,
     multiple=True,
     metavar="FILE",
-    help="The file to write; its suffix says which kind: .html, .pdf, .json, .md, "
+    help="File to write. The suffix selects the format: .html, .pdf, .json, .md, "
     ".xml (JUnit), .tap (KTAP). Repeatable.",
 )
 @click.option(

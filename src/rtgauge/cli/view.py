@@ -92,7 +92,7 @@ class Line:
 
 @dataclass(frozen=True)
 class _Row:
-    """What stands in one row: a series, or all of them together."""
+    """The content of one row: a series, or all of them together."""
 
     cpu: str
     label: str
@@ -113,7 +113,7 @@ class _Group:
     name: str
     unit: str  # the unit shown, and
     divisor: float  # how much larger it is than the series'
-    label: str  # what tells the rows apart besides the CPU
+    label: str  # what distinguishes the rows, apart from the CPU
     rows: list[_Row]
     whole: _Row | None
     budget: float | None
@@ -219,7 +219,7 @@ def _group(live: LiveStep, name: str, unit: str, members: list[LiveSeries], now:
 
 
 def _labels(members: Sequence[LiveSeries]) -> tuple[str, list[str]]:
-    """What tells the series apart besides the CPU: its name, and that of each."""
+    """The label that distinguishes the series, apart from the CPU: its name, and its values."""
     keys = dict.fromkeys(key for one in members for key in one.info.labels)
     differing = [key for key in keys if len({one.info.labels.get(key) for one in members}) > 1]
     labels = [
@@ -405,7 +405,7 @@ def _figure(value: float, places: int) -> str:
 
 
 def _histogram(bins: NDArray[np.int64], layout: _Layout) -> str:
-    """Counts on a logarithmic scale, so that a single sample is seen beside millions."""
+    """Counts on a logarithmic scale, so that a single sample is visible among millions."""
     starts = np.arange(layout.bins.start, layout.bins.stop, layout.bins.step)
     counts = np.maximum(np.add.reduceat(bins[: layout.bins.stop], starts), 0).tolist()
     most = max(counts)
@@ -413,7 +413,7 @@ def _histogram(bins: NDArray[np.int64], layout: _Layout) -> str:
 
 
 def _minute(seconds: list[float | None], group: _Group, layout: _Layout) -> str:
-    """The maximum of each second, on a logarithmic scale between the least and the worst of all."""
+    """The maximum of each second, on a logarithmic scale between the min and the max of all."""
     known = [one for row in group.rows for one in row.seconds if one is not None and one > 0]
     low, high = min(known, default=1.0), max(known, default=1.0)
     shown = seconds[SECONDS - layout.seconds :]

@@ -49,7 +49,7 @@ class PlannedStep:
     defaults: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, name: str) -> str:
-        """The value of an option of the run; empty if the step has none."""
+        """The value of an option of the run; empty if it is not set."""
         return str(self.run.get(name, ""))
 
     def flag(self, name: str) -> bool:

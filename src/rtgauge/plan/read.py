@@ -46,7 +46,7 @@ def read_plan(path: Path, catalogue: Catalogue) -> Plan:
 
 
 def plan_summary(path: Path) -> str:
-    """A plan's summary of itself in a line; empty if it has none, or is not a plan."""
+    """A plan's summary of itself in a line; empty without one, or if it is not a plan."""
     try:
         summary = _document(path)["plan"]["summary"]
     except (UsageError, KeyError, TypeError):
