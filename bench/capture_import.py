@@ -83,7 +83,7 @@ def measure(path: Path, folder: Path, repeat: int) -> tuple[list[float], list[fl
 def main() -> int:
     parser = argparse.ArgumentParser(description="importing a long capture")
     parser.add_argument("--samples", type=int, default=100_000_000)
-    parser.add_argument("--repeat", type=int, default=3, help="imports made; the median counts")
+    parser.add_argument("--repeat", type=int, default=3, help="imports, of which the median counts")
     arguments = parser.parse_args()
     facts: dict[str, object] = {"samples": arguments.samples, "channels": 2}
     with tempfile.TemporaryDirectory() as name:

@@ -6,7 +6,7 @@
  *     counted_loop KIND OPERATIONS CPU PRIORITY
  *         prints the ns that all of them took, by the thread's CPU time
  *     counted_loop KIND OPERATIONS CPU PRIORITY PAIRS
- *         beside batches as the measurements have them, by their own code (agent/methods/stamp.h): for each
+ *         and batches like those of the measurements, by their code (agent/methods/stamp.h): for each
  *         pair prints the mean of the batches and that of the loops, in ps
  *
  * A pair is so many operations of both: 40 batches, then a loop of as many operations, then a loop,

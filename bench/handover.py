@@ -8,7 +8,7 @@ variables (bench/bare_condvar.c): what the second ratio leaves of the first is t
 What they time, by their sources (sigwaittest only by strace): two threads of one priority on one
 CPU (``-a``). The
 receiver sleeps for the interval, then gives the sender its turn through a call of the kind that is
-timed, and waits; the sender reads the clock, makes its call, and waits for its next turn; the
+timed, and waits. The sender reads the clock, makes its call, and waits for its next turn. The
 receiver reads the clock when its own call has returned. That is what ours measure as
 ``--waiter equal``: latency from before the sender's call until after the receiver's, with the
 sender's going to sleep in between.
@@ -98,7 +98,7 @@ class Handover:
             "--interval", f"{self.interval_us}us", "--samples", str(self.samples),
             "--output", str(stream),
         ]  # fmt: skip
-        # 3: a verdict failed, which is no fault of the times
+        # 3: a verdict failed, which does not affect the times
         if self.run(command) not in (0, 3):
             raise SystemExit(f"{' '.join(command)} failed")
         series: dict[int, SeriesInfo] = {}

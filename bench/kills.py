@@ -13,8 +13,8 @@ load, another process of the load, agent and guardian together, or all of them. 
 - what is kept ends at most a second before the kill.
 
 The host of a round is a fork of this process, which has loaded all that it needs. Rounds change
-the kernel's settings, so they follow one another, and nothing else may change these meanwhile;
-with ``--shadow`` copies of the settings' files are bound over them in a mount namespace, so that
+the kernel's settings, so they follow one another, and nothing else may change these during a round.
+With ``--shadow`` copies of the settings' files are bound over them in a mount namespace, so that
 other agents do not matter and ``--jobs`` rounds can go side by side. What was violated is kept in
 ``--keep``, and the exit code is 1.
 """
@@ -262,7 +262,7 @@ def ended(pid: int) -> bool:
 
 
 def strike(one: Round, pid: int, mark: str, rng: random.Random) -> int:
-    """Kill whoever is drawn, at a moment drawn; when that was (CLOCK_MONOTONIC), 0: too late."""
+    """Kill the drawn victim at the drawn moment. Gives the time (CLOCK_MONOTONIC), 0: too late."""
     kinds = VICTIMS[one.victim]
     delay: float | None = None
     while not ended(pid):

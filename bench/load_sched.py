@@ -3,7 +3,7 @@
 
 Both run with the same groups, senders, size, transport and kind. Ours is counted by the agent's own
 code, after a warm-up. The time that hackbench prints includes the start and the end of its 400
-processes, which would count against it; a short run beside each long one takes that out: its rate
+processes, which would count against it. A short run with each long one removes that: its rate
 is the difference of the messages by the difference of the times. At least 0.95 is required. Takes
 about eight minutes; ``--pairs 4 --seconds 1`` gives a first look.
 """

@@ -3,7 +3,7 @@
 
 Ours are counted by the agent's own code, the peers by themselves or by the kernel. Both run on one
 CPU where the work allows it, and work that a CPU bounds is given per second of CPU time, of all
-processes taking part: what others on the machine take is no fault of either. At least 0.9 of the
+processes taking part: other tasks of the machine affect neither. At least 0.9 of the
 peer's rate is required where both do the same work per unit; for the others results/README.md says
 what differs. ``sched`` has a program of its own (load_sched.py); ``cpu`` has no peer that counts in
 its unit.
@@ -187,7 +187,7 @@ def lines_of_numpy(seconds: float, size: int) -> float:
 
 
 def pages_of_numpy(seconds: float, size: int) -> float:
-    """Pages of NumPy, which touches each of a mapping that is made anew each time."""
+    """Pages of NumPy, which touches each page of a new mapping each time."""
     return find_number(r"^([\d.e+]+)$", run_python(PAGES, seconds, size).output)
 
 

@@ -103,7 +103,7 @@ def document(samples: int) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="statistics and report of a long run")
     parser.add_argument("--samples", type=int, default=200_000_000)
-    parser.add_argument("--repeat", type=int, default=3, help="reports made; the median counts")
+    parser.add_argument("--repeat", type=int, default=3, help="reports, of which the median counts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who answers an event from outside, and what it costs: handler, kernel thread, user task.
+"""Cost of the answer to an external event by handler, kernel thread and user task.
 
 Two agents on one emulated board in counted mode, whose GPIO lines QEMU wires: the log host drives
 line 0 and hears line 3, the board hears line 1 and answers on line 2. In each context 10 000 events
 every 500 us, and 10 000 every 8 ms of which each thousandth answer is held back by 5 ms. All of it
-is done twice, on a board that is started anew.
+is done twice, each time on a restarted board.
 
 Required, on each board and in each context: every event has exactly one answer, by both sides'
-counts; what was held back is found by both sides, exactly those ten, with its 5 ms; the second
-start measures the same bit for bit; and at the median the handler answers before the kernel's
-thread, and that before the user task. The figures are counted ns: one instruction takes one.
+counts. Both sides find exactly the ten delayed answers, with their 5 ms. The second start measures
+the same bit for bit. At the median the handler answers before the kernel thread, and that answers
+before the user task. The figures are counted ns: one instruction takes one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Pair:
     board: Side
 
     def digest(self) -> str:
-        """Of every sample of both, in its order."""
+        """Digest of every sample of both, in order."""
         total = hashlib.sha256()
         for side in (self.host, self.board):
             for name, values in side.series.items():
@@ -194,7 +194,7 @@ def main() -> int:
     asked = parser.parse_args()
     cases = [one for name in asked.boards for one in _board(name, asked.events, asked.turns)]
     facts = {
-        "unit": "counted ns; min, median, max",
+        "unit": "counted ns: min, median, max",
         "events": asked.events,
         "turns": asked.turns,
         "both views": "response less answer, event by event",

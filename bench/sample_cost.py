@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sample costs the CPU, in instructions: the agent beside cyclictest on an emulated board.
+"""What a sample costs the CPU, in instructions: the agent and cyclictest on an emulated board.
 
 In the lab's counted mode one instruction takes one nanosecond, so the kernel's own accounts of CPU
 time are counts of instructions. Both programs sleep to absolute times by clock_nanosleep() on the
@@ -141,7 +141,7 @@ class Board:
         return json.loads(self._done([PROGRAM, *times, *words]))
 
     def cost(self, words: Sequence[str], interval_us: int, alone: int) -> Cost:
-        """Of a program; without one the loop goes ``alone`` rounds."""
+        """Cost of a program. Without one the loop has ``alone`` rounds."""
         found = self.watch(words)
         samples = WINDOW_MS * 1000 / interval_us
         samples_busy = BUSY_MS * 1000 / interval_us

@@ -5,9 +5,9 @@ The run is a user's: `rtgauge run timer` on a terminal, with the live view, on a
 first (at 20 us a virtual CPU has little time left for anything else). Once a second the memory that
 host and agent have of their own (anonymous and shared, swapped too; files are the page cache's) is
 read from /proc/PID/status. What it grows by from the end of the first minute to the end of the
-measurement must be at most 1 MiB for each; what sealing takes afterwards is told apart. Of every
-series, samples and missed periods together must be the periods due, and what is in Parquet must be
-the samples less those lost.
+measurement must be at most 1 MiB for each; what sealing takes afterwards is separate. Samples and
+missed periods of every series together must be the periods due, and Parquet must contain the
+samples without the lost ones.
 
     python bench/soak.py --samples 6000000     a trial of two minutes on two CPUs
 """

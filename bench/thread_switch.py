@@ -5,7 +5,7 @@ Once by a program of its own (bench/yields.c), which shares no line with the age
 nothing but yield, timed as a whole. Once by the measurement's own batches, test loops without time
 stamps between the others. Both must agree with the mean of the samples within 5 % (median of the
 ratios). The agent keeps the kernel's settings as they are (--keep-settings), so that both run under
-the same ones. Of each five runs are made, and the calmest is taken.
+the same ones. Each has five runs, of which the calmest counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Programs:
         self.batches: list[Pair] = []
 
     def samples_mean(self) -> float:
-        """Mean of the samples in ns, of the calmest run; keeps the batches' beside it."""
+        """Mean of the samples in ns, of the calmest run. Also keeps that of the batches."""
         calmest = min((self.run_agent() for _ in range(RUNS)), key=lambda pair: pair.ours)
         self.batches.append(calmest)
         return calmest.ours

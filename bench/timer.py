@@ -88,7 +88,7 @@ class Programs:
         ]  # fmt: skip
 
     def per_sample(self, command: list[str]) -> float:
-        """Microseconds of CPU time per sample of a peer: they go on until all are there."""
+        """Microseconds of CPU time per sample of a peer: peers run until all are there."""
         return cpu_seconds(command) / (self.periods * len(CPUS)) * 1e6
 
     def agent_per_sample(self) -> float:

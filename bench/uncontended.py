@@ -21,7 +21,7 @@ next, as the other thread of its core has work or not.
 emulated board in counted mode, one after the other, on one start of it. With the C library of this
 machine, which both are given, and with musl, which both are linked with. The loop runs for the
 operations asked for and for a tenth of them, to show that its mean is a constant. Means differ from
-whole numbers by the kernel's timer interrupts, which hit both; their least batch has none.
+whole numbers by the kernel's timer interrupts, which hit both. Their min batch is free of them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
 BOARDS = ("x86_64-stock-6.1", "arm64-rt-6.1")
 # Where a program finds the dynamic linker of glibc, by processor.
 LINKERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
-# With musl as tools/static_programs.py links the static agent. zig makes its C library anew for
-# each way to link; made for speed it is another one: its semaphore takes 82 instructions, not 73.
+# With musl as tools/static_programs.py links the static agent. zig rebuilds its C library for
+# each way to link. Built for speed it differs: its semaphore takes 82 instructions, not 73.
 LINK = {
     "glibc": ("-pthread", "-Wl,--gc-sections"),
     "musl": (
@@ -106,7 +106,7 @@ class Batches:
 
 
 def batches_of(measurement: str, records: Iterable[Record]) -> dict[Case, Batches]:
-    """Those of each case of a measurement's stream; a type that was skipped has none."""
+    """Those of each case of a measurement's stream, without skipped types."""
     found = {
         str(row[0]): Batches(int(str(row[1])) / 1000, int(str(row[2])) / 1000)
         for record in records
@@ -318,8 +318,8 @@ class Counted:
         held = abs(ratio - 1) <= WITHIN
         name = f"{self.name}, {self.library}: {case.measurement}, {case.row}"
         print(
-            f"{name}: batches {ours.mean:.3f} (least {ours.least:.3f}), loop of {many} {loop:.3f}, "
-            f"of {few} {loop_of_few:.3f}; ratio {ratio:.4f}{'' if held else ', NOT as required'}",
+            f"{name}: batches {ours.mean:.3f} (min {ours.least:.3f}), loop of {many} {loop:.3f}, "
+            f"of {few} {loop_of_few:.3f}, ratio {ratio:.4f}{'' if held else ', NOT as required'}",
             flush=True,
         )
         return {

@@ -139,7 +139,7 @@ SHAPES: Final[Mapping[str, Callable[[np.random.Generator, int], Float64]]] = {
 
 
 def intervals(repetitions: int) -> list[Case]:
-    """Of the intervals that are given, those that hold the true percentile."""
+    """Share of the given intervals that contain the true percentile."""
     cases = []
     repetitions = min(repetitions, MOST)
     for shape, series in SHAPES.items():

@@ -21,7 +21,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* All come to the barrier, and go on when the last one has. */
+/* All wait at the barrier, and continue when the last one has come. */
 static void *yielder(void *arg)
 {
 	struct timespec *took = arg;
