@@ -24,6 +24,8 @@ from rtgauge.lab.machine import DATA_MAX, MODES, Limits, Machine, Setup, console
 from rtgauge.target.lab import LabAgent
 
 TESTS = Path(__file__).resolve().parents[1]
+# What a host of its own needs to import.
+FOLDERS = [str(TESTS / "support"), str(TESTS / "machine"), str(TESTS.parent / "src")]
 # Long enough for a machine that computes only as long as it has to, short enough to wait for.
 SHORT = Limits(boot_cpu_s=0.5, boot_s=20.0, order_cpu_s=0.5, order_s=2.0)
 
@@ -263,7 +265,7 @@ def test_qemu_ends_with_the_host(tmp_path: Path, number: signal.Signals) -> None
             "-c",
             textwrap.dedent(f"""
                 import sys, time
-                sys.path[:0] = [{str(TESTS / "support")!r}, {str(TESTS.parent / "src")!r}]
+                sys.path[:0] = [{", ".join(map(repr, FOLDERS))}]
                 from test_lab_machine import setup_of
                 from rtgauge.lab.machine import Machine
                 machine = Machine(setup_of({str(program)!r}))
