@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import report_runs as made
 from rtgauge import stats, stream
 from rtgauge.report.results import gather
+from rtgauge.report.results.window import Peak
 
 MS = made.MS
 UNKNOWN = -(2**63)
@@ -225,7 +226,7 @@ def test_the_largest_one_is_found_in_whatever_order_chunks_are_done(
     reach = 3
     array = np.array(values)
     series = made.FakeSeries(made.info(), np.arange(len(array)), array, chunk_rows=rows)
-    peak = gather._Peak(reach)
+    peak = Peak(reach)
     waiting = list(enumerate(series.chunks()))
     busy: list[tuple[int, made.FakeChunk]] = []
     while waiting or busy:
@@ -249,7 +250,7 @@ def test_chunks_that_no_neighbour_needs_are_let_go(best: int) -> None:
     values = np.zeros(200, np.int64)
     values[best * 10 + 5] = 1
     series = made.FakeSeries(made.info(), np.arange(200), values, chunk_rows=10)
-    peak = gather._Peak(3)
+    peak = Peak(3)
     for number, chunk in enumerate(series.chunks()):
         one: Any = chunk
         peak.expect(number)
@@ -259,7 +260,7 @@ def test_chunks_that_no_neighbour_needs_are_let_go(best: int) -> None:
 
 
 def test_nothing_taken_has_no_largest_one() -> None:
-    assert gather._Peak().around(1) is None and gather._Peak().begin(1) is None
+    assert Peak().around(1) is None and Peak().begin(1) is None
 
 
 def test_the_lead_is_limited_for_each_series_and_for_all() -> None:

@@ -26,7 +26,8 @@ from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report import pictures
 from rtgauge.report.render import html
 from rtgauge.report.render.html import steps
-from rtgauge.report.results import gather, model
+from rtgauge.report.results import model
+from rtgauge.report.results.window import Peak
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028<!--"
@@ -447,7 +448,7 @@ def test_windows_do_not_depend_on_the_order_of_chunks(
 ) -> None:
     values = np.arange(1800, dtype=np.int64) % 7
     values[chunk * 300 + place] = values[-1 - chunk] = 99
-    peak = gather._Peak()
+    peak = Peak()
     for number in range(6):
         peak.expect(number)
     for number in order:

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.report.pictures.strips import POINTS
-from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, REACH, Figures, Heat, Window
+from rtgauge.report.results.gather import HEAT_COLUMNS, HEAT_ROWS, Figures, Heat
+from rtgauge.report.results.window import REACH, Window
 from rtgauge.stats import Counts, bucket_high, bucket_low, bucket_of
 from rtgauge.stats.counts import SUB_BITS
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from rtgauge import stats
 from rtgauge.report.results.labels import is_response, waits_for_answers
+from rtgauge.report.results.window import LOOP, REACH, Peak, Window, part_of
 from rtgauge.stats import Counts
 from rtgauge.units import parse_duration
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
     from rtgauge.stream import SeriesInfo
 
-__all__ = ["Figures", "Heat", "Lead", "TimeBins", "Window", "gather", "intervals", "percentiles"]
+__all__ = ["Figures", "Heat", "Lead", "TimeBins", "gather", "intervals", "percentiles"]
 
 Int64 = NDArray[np.int64]
 
@@ -42,15 +43,6 @@ _ALL_BINS: Final = 80_000
 
 HEAT_COLUMNS: Final = 300
 HEAT_ROWS: Final = 120
-
-REACH: Final = 200
-"""Number of samples shown on each side of the maximum."""
-
-FIRST: Final = 100
-"""Number of samples shown at the beginning."""
-
-LOOP: Final = 600
-"""Number of samples kept on each side of the maximum within its test loop."""
 
 LEAST: Final = 10
 """Minimum number of samples of a test loop that is shown by itself."""
@@ -94,19 +86,6 @@ class Heat:
     column: NDArray[np.int32]
     row: NDArray[np.int32]
     count: Int64
-
-
-@dataclass(frozen=True)
-class Window:
-    """Samples that follow each other: index, due time (with its dither) and value; ``at`` is the
-    place among them of the one that they are about. ``loop``: they are of one test loop of a series
-    without a grid, and ``due_ns`` is about when each was taken."""
-
-    index: Int64
-    due_ns: Int64
-    value: Int64
-    at: int
-    loop: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,7 +209,7 @@ def _loops(series: StoredSeries, lead: int) -> Lead | None:
     chunk = next((one for one in series.chunks() if len(one.value)), None)
     if chunk is None:
         return None
-    _, due_ns, value = _part(chunk, 0, lead)
+    _, due_ns, value = part_of(chunk, 0, lead)
     return Lead(due_ns, _durations(info, value))
 
 
@@ -674,7 +653,7 @@ class _Pass:
         self._lock = threading.Lock()
         self._bins = bins
         self._wanted = wanted
-        self._peak = _Peak(LOOP if series.info.interval_ns == 0 else REACH) if bins else None
+        self._peak = Peak(LOOP if series.info.interval_ns == 0 else REACH) if bins else None
         self._taken = 0
         self._line: stats.TimelineBuilder | None = None
         self._large: list[stats.ExcursionsBuilder] = []
@@ -712,7 +691,7 @@ class _Pass:
             if self.first is None:
                 self.first = int(chunk.value[0])
                 self.origin = (int(chunk.index[0]), int(chunk.due_ns[0]))
-                _, due, value = _part(chunk, 0, self._lead)
+                _, due, value = part_of(chunk, 0, self._lead)
                 self.lead = Lead(due, value * self._info.scale)
             number, self._taken = self._taken, self._taken + 1
             if self._peak is not None:
@@ -782,98 +761,6 @@ class _Pass:
     def begin(self) -> Window | None:
         """The first samples."""
         return None if self._peak is None else self._peak.begin(self._info.scale)
-
-
-_Part = tuple[Int64, Int64, Int64]
-"""Index, due time and value of samples that follow each other."""
-
-
-def _part(chunk: Chunk, start: int, stop: int) -> _Part:
-    part = slice(max(start, 0), stop)
-    return (
-        chunk.index[part].astype(np.int64),
-        chunk.due_ns[part].astype(np.int64),
-        chunk.value[part].astype(np.int64),
-    )
-
-
-class _Peak:
-    """Finds the largest sample and keeps those around it, in whatever order chunks are done.
-
-    The ends of each chunk are kept until no neighbour can contain the maximum any more. All chunks
-    but the last must have at least ``reach`` samples (those of the store have a million).
-    """
-
-    def __init__(self, reach: int = REACH) -> None:
-        self._reach = reach
-        self._lock = threading.Lock()
-        self._expected: set[int] = set()
-        self._ends: dict[int, tuple[_Part, _Part]] = {}
-        self._first: _Part | None = None
-        self._best: tuple[int, int] | None = None
-        """The largest value, and minus the number of its chunk: the earlier of equals counts."""
-        self._middle: tuple[_Part, int, int] | None = None
-        """The samples of that chunk, the place among them, and how many of the chunk follow."""
-
-    def expect(self, number: int) -> None:
-        """A chunk was handed out that will be added."""
-        with self._lock:
-            self._expected.add(number)
-
-    def add(self, number: int, chunk: Chunk) -> None:
-        """Look through a chunk."""
-        size = len(chunk.value)
-        at = int(chunk.value.argmax())
-        rank = (int(chunk.value[at]), -number)
-        with self._lock:
-            self._expected.discard(number)
-            if number == 0:
-                self._first = _part(chunk, 0, FIRST)
-            if self._best is None or rank > self._best:
-                self._best = rank
-                part = _part(chunk, at - self._reach, at + self._reach + 1)
-                self._middle = (part, min(at, self._reach), size - 1 - at)
-            self._ends[number] = (
-                _part(chunk, 0, self._reach),
-                _part(chunk, size - self._reach, size),
-            )
-            best, low = -self._best[1], min(self._expected, default=number + 1)
-            for known in [k for k in self._ends if k < low - 1 and abs(k - best) > 1]:
-                del self._ends[known]
-
-    def around(self, scale: int) -> Window | None:
-        """The samples around the largest one, ``reach`` on either side where there are so many."""
-        if self._middle is None or self._best is None:
-            return None
-        middle, at, following = self._middle
-        best = -self._best[1]
-        parts = [middle]
-        if at < self._reach and best - 1 in self._ends:
-            tail = self._ends[best - 1][1]
-            lacking = min(self._reach - at, len(tail[0]))
-            parts.insert(0, _last(tail, lacking))
-            at += lacking
-        if following < self._reach and best + 1 in self._ends:
-            parts.append(_leading(self._ends[best + 1][0], self._reach - following))
-        return _window(parts, at, scale)
-
-    def begin(self, scale: int) -> Window | None:
-        """The first samples of the series."""
-        return None if self._first is None else _window([self._first], 0, scale)
-
-
-def _last(part: _Part, number: int) -> _Part:
-    start = len(part[0]) - number
-    return part[0][start:], part[1][start:], part[2][start:]
-
-
-def _leading(part: _Part, number: int) -> _Part:
-    return part[0][:number], part[1][:number], part[2][:number]
-
-
-def _window(parts: Sequence[_Part], at: int, scale: int) -> Window:
-    index, due_ns, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Window(index, due_ns, value * scale, at)
 
 
 def _dithered(
