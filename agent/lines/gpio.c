@@ -181,11 +181,12 @@ static int gpio_no_chip(const struct line *line, int err, const char *chip, stru
 	int count = gpio_list(chips, sizeof(chips));
 
 	if (err == -ENOTUNIQ)
-		return message_set(why, -EINVAL, chips, "several chips are called '%s'", chip);
+		return message_set(why, -EINVAL, chips, "several GPIO chips have the name '%s'",
+				   chip);
 	if (err == -EACCES)
 		return message_set(why, err,
 				   "run it as root, or let this user use " GPIO_FOLDER "/gpiochip*",
-				   "the GPIO chips of this machine must not be opened");
+				   "this user may not open the GPIO chips of this machine");
 	if (!count)
 		return message_set(why, -ENODEV,
 				   line->how.marks ? "use a board that has one" :
@@ -233,7 +234,7 @@ static int gpio_parse_mark(struct line *line, struct message *why)
 
 	if (line_split(line->text, 1, chip, words))
 		return message_set(why, -EINVAL, "give it as gpio:CHIP:LINE: gpio:gpiochip0:17",
-				   "'%.80s' is no chip and one of its lines", line->text);
+				   "'%.80s' does not name a chip and one of its lines", line->text);
 	fd = gpio_find(chip, line->pins.path, &info);
 	if (fd < 0)
 		return gpio_no_chip(line, fd, chip, why);
@@ -262,7 +263,7 @@ static int gpio_parse(struct line *line, struct message *why)
 		if (line_split(line->text, 2, chip, words))
 			return message_set(why, -EINVAL,
 					   "give it as CHIP:OUTPUT:INPUT: gpiochip0:0:1",
-					   "'%s:%.80s' is no chip and two of its lines",
+					   "'%s:%.80s' does not name a chip and two of its lines",
 					   line->kind->name, line->text);
 		fd = gpio_find(chip, line->pins.path, &info);
 	}
@@ -319,10 +320,12 @@ static int gpio_find_state(struct gpio *gpio, const struct line *line, uint32_t 
 				   "line %u of %s cannot be looked at: %s", offset,
 				   line->pins.label, strerror(errno));
 	if (info.flags & GPIO_V2_LINE_FLAG_USED)
-		return message_set(why, -EBUSY, "end or unload what has it, or take another line",
-				   "line %u%s%s of %s is in use by '%s'", offset,
-				   info.name[0] ? " " : "", info.name, line->pins.label,
-				   info.consumer[0] ? info.consumer : "the kernel");
+		return message_set(
+			why, -EBUSY,
+			"end the program or unload the driver that uses it, or use another line",
+			"line %u%s%s of %s is in use by '%s'", offset, info.name[0] ? " " : "",
+			info.name, line->pins.label,
+			info.consumer[0] ? info.consumer : "the kernel");
 	*found = (struct gpio_found){ .offset = offset, .flags = info.flags };
 	if (info.flags & GPIO_V2_LINE_FLAG_OUTPUT) {
 		fd = gpio_request(gpio->chip, &offset, 1, 0, 0, 0);
@@ -358,7 +361,7 @@ static int gpio_refused(const struct line *line, int err, const char *what, uint
 	const char *remedy = "take lines that can be that: gpioinfo shows them";
 
 	if (err == -EBUSY)
-		remedy = "end what has it, or take another line";
+		remedy = "end the program that uses it, or use another line";
 	else if (line->how.debounce_ns)
 		remedy = "leave --debounce out, or take another line";
 	else if (err == -EPERM || err == -EACCES)
@@ -416,7 +419,7 @@ static int gpio_open(struct line *line, struct message *why)
 	struct gpio *gpio = calloc(1, sizeof(*gpio));
 
 	if (!gpio)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = gpio;
 	gpio->output = gpio->input = -1;
 	gpio->chip = open(line->pins.path, O_RDWR | O_CLOEXEC);

@@ -137,7 +137,8 @@ static int sysfs_take(const struct line *line, struct sysfs_line *one, uint32_t 
 	if (err)
 		return message_set(
 			why, err == -EINVAL ? -EIO : err,
-			err == -EBUSY ? "end what has it, or take another line" : "run it as root",
+			err == -EBUSY ? "end the program that uses it, or use another line" :
+					"run it as root",
 			"line %u of the kernel's (chip %s) %s: %s", number, line->pins.label,
 			err == -EBUSY ? "is in use" : "cannot be had", strerror(-err));
 	one->exported = true;
@@ -169,7 +170,7 @@ static int sysfs_open(struct line *line, struct message *why)
 	int err;
 
 	if (!sysfs)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = sysfs;
 	sysfs->output.fd = sysfs->input.fd = -1;
 	if (line->how.bias != LINE_BIAS_AS_IS || line->how.debounce_ns)

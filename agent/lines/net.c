@@ -99,7 +99,7 @@ static int net_open(struct line *line, struct message *why)
 	int err;
 
 	if (!net)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = net;
 	net->fd = -1;
 	if (net_parse_address(line, net))

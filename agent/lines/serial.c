@@ -42,22 +42,22 @@ static int serial_parse(struct line *line, struct message *why)
 	return message_set(why, -EINVAL,
 			   "give the port's device: serial:/dev/ttyS0 for bytes, "
 			   "serial:/dev/ttyS0:rts:cts for modem-control lines",
-			   "'serial:%.80s' names no serial port", line->text);
+			   "'serial:%.80s' is not a serial port", line->text);
 }
 
 int serial_refused(const char *path, int err, struct message *why)
 {
-	const char *remedy = "see dmesg for what the port says";
+	const char *remedy = "see dmesg for the port's messages";
 
 	if (err == ENOENT || err == ENOTTY)
 		return message_set(why, -EINVAL, "name a serial port: /dev/ttyS0, /dev/ttyUSB0",
-				   "'%s' is no serial port: %s", path, strerror(err));
+				   "'%s' is not a serial port: %s", path, strerror(err));
 	if (err == EBUSY)
-		remedy = "end what has it: fuser shows that";
+		remedy = "end the program that uses it (fuser names it)";
 	else if (err == EACCES || err == EPERM)
 		remedy = "run it as root, or put this user into the group that owns the port";
 	return message_set(why, err == EINVAL ? -EIO : -err, remedy,
-			   "the serial port %s cannot be had: %s", path, strerror(err));
+			   "cannot use the serial port %s: %s", path, strerror(err));
 }
 
 /* Bytes as they come, each at once. 0 or -1 with errno. */
@@ -108,7 +108,7 @@ static int serial_open(struct line *line, struct message *why)
 	int err;
 
 	if (!serial)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = serial;
 	serial->port.fd = -1;
 	serial_path(line, path);

@@ -119,7 +119,7 @@ static int modem_open(struct line *line, struct message *why)
 	int err;
 
 	if (!modem)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = modem;
 	modem->found = -1;
 	modem->port.fd = -1;

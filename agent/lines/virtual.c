@@ -47,7 +47,7 @@ static int virtual_read(const struct line *line, struct virtual *virtual, struct
 				   "give QEMU's socket, the chip's path there, its input and its "
 				   "output: virtual:SOCKET:CHIP:IN:OUT, or a doorbell's: "
 				   "virtual:doorbell:SOCKET:IN:OUT",
-				   "'virtual:%.160s' names no line", line->text);
+				   "'virtual:%.160s' is not a line", line->text);
 	virtual->socket.sun_family = AF_UNIX;
 	return 0;
 }
@@ -58,8 +58,8 @@ static int virtual_parse(struct line *line, struct message *why)
 
 	if (!line->how.asks)
 		return message_set(why, -EINVAL,
-				   "name it for log-host; the board has it as a GPIO line",
-				   "a virtual line is driven from outside of the board");
+				   "use it with log-host (on the board it is a GPIO line)",
+				   "only a program outside the board can drive a virtual line");
 	if (!strncmp(line->text, VIRTUAL_DOORBELL, strlen(VIRTUAL_DOORBELL))) {
 		line->kind = &line_virtual_doorbell;
 		return line->kind->parse(line, why);
@@ -187,7 +187,7 @@ static int virtual_open(struct line *line, struct message *why)
 	int size, err;
 
 	if (!virtual)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = virtual;
 	virtual->fd = -1;
 	err = virtual_read(line, virtual, why);

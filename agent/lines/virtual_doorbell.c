@@ -51,7 +51,7 @@ static int doorbell_read_text(const struct line *line, struct doorbell *d, struc
 		return message_set(why, -EINVAL,
 				   "give the doorbell's socket, the board's input and its output: "
 				   "virtual:doorbell:SOCKET:IN:OUT",
-				   "'virtual:%.160s' names no line", line->text);
+				   "'virtual:%.160s' is not a line", line->text);
 	d->socket.sun_family = AF_UNIX;
 	return 0;
 }
@@ -301,7 +301,7 @@ static int doorbell_open(struct line *line, struct message *why)
 	int err;
 
 	if (!d)
-		return message_set(why, -ENOMEM, "free some memory", "no memory");
+		return message_set(why, -ENOMEM, "free some memory", "out of memory");
 	line->state = d;
 	d->server = d->ring = d->bell = -1;
 	err = doorbell_read_text(line, d, why);
@@ -314,8 +314,8 @@ static int doorbell_open(struct line *line, struct message *why)
 	if (!err)
 		err = doorbell_hush(d);
 	d->seen = doorbell_output(d);
-	return err ? message_set(why, err, "start the board anew",
-				 "the doorbell cannot be rung: %s", strerror(-err)) :
+	return err ? message_set(why, err, "restart the board", "the doorbell cannot be rung: %s",
+				 strerror(-err)) :
 		     0;
 }
 

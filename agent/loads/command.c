@@ -154,7 +154,7 @@ static int report_end(struct command *command, int status, struct message *msg)
 	const char *colon = command->length ? ": " : "";
 
 	if (WIFSIGNALED(status))
-		return message_set(msg, -EIO, "find out who killed it", "killed by signal %d%s%s",
+		return message_set(msg, -EIO, "find out what killed it", "killed by signal %d%s%s",
 				   WTERMSIG(status), colon, command->line);
 	return message_set(msg, -EIO, "give a command that runs until it is killed",
 			   "ended by itself with exit status %d%s%s", WEXITSTATUS(status), colon,

@@ -157,7 +157,7 @@ static int describe_end(const struct load_worker *worker, const siginfo_t *info,
 		snprintf(subject, sizeof(subject), "load %s", worker->label);
 	if (info->si_code != CLD_EXITED)
 		return message_set(msg, -EIO,
-				   "find out who killed it: dmesg shows if memory ran out",
+				   "find out what killed it: dmesg shows if memory ran out",
 				   "%s was killed by signal %d", subject, info->si_status);
 	if (!info->si_status)
 		return message_set(msg, -EIO, NULL, "%s ended by itself", subject);
@@ -407,8 +407,8 @@ static int parse_load(struct load_set *set, char *text, const struct load *const
 	while (*found && strcmp((*found)->name, name))
 		found++;
 	if (!strcmp(name, "idle"))
-		return message_set(msg, -EINVAL, "leave it out", "idle is no load: it cannot %s",
-				   rest ? "have options" : "run beside others");
+		return message_set(msg, -EINVAL, "omit it", "idle is not a load: it cannot %s",
+				   rest ? "have options" : "run with others");
 	if (!*found)
 		return refuse_unknown(name, loads, msg);
 	if ((*found)->mix && rest)
@@ -588,8 +588,7 @@ static int start_phase(struct load_worker *worker, pid_t *pid, struct message *m
 	if (*pid > 0)
 		return 0;
 	*pid = 0;
-	return message_set(msg, -errno, MORE_PROCESSES, "cannot start it anew: %s",
-			   strerror(errno));
+	return message_set(msg, -errno, MORE_PROCESSES, "cannot restart it: %s", strerror(errno));
 }
 
 static int end_phase(struct load_worker *worker, pid_t *pid, struct message *msg)
@@ -905,8 +904,8 @@ static int check_worker(struct load_worker *worker, int64_t now_ns, uint64_t cou
 	worker->idle_checks++;
 	if (now_ns - worker->worked_ns < STALL_NS || worker->idle_checks < STALL_CHECKS)
 		return 0;
-	return message_set(msg, -EIO, "leave it a CPU that is not used up, with --load-cpu",
-			   "load %s has done nothing for %lld s", worker->label,
+	return message_set(msg, -EIO, "give it a CPU with free time (--load-cpu)",
+			   "load %s has made no progress for %lld s", worker->label,
 			   (long long)((now_ns - worker->worked_ns) / NSEC_PER_SEC));
 }
 

@@ -273,7 +273,7 @@ static bool power_map_walk(struct cpu_power_state *state)
 			((volatile uint8_t *)state->walk.at)[i] = 1;
 		return true;
 	}
-	return ensemble_fail(&state->ensemble, -ENOMEM, "no memory for a walk");
+	return ensemble_fail(&state->ensemble, -ENOMEM, "out of memory for a walk");
 }
 
 static void cpu_power_loop(struct worker *worker)
@@ -461,7 +461,7 @@ static int cpu_power_setup(struct step *step)
 	state->first[POWER_WRITE] = power_map(bytes);
 	if (state->read.at == MAP_FAILED || state->write.at == MAP_FAILED ||
 	    state->first[POWER_READ].at == MAP_FAILED || state->first[POWER_WRITE].at == MAP_FAILED)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "out of memory");
 	power_write(state->read.at, bytes / 4);
 #ifdef POWER_NO_CODE
 	state->refused = "not written for this processor";
@@ -575,8 +575,9 @@ static int cpu_power_finish(struct step *step)
 		snprintf(evidence, sizeof(evidence),
 			 "%lld KiB are walked over, the last level has %lld KiB",
 			 (long long)state->walk.bytes / 1024, (long long)state->last_level / 1024);
-		step_verdict(step, POWER_EVICTED, "skipped", evidence,
-			     "free some memory; or take what is uncached for the outer cache's");
+		step_verdict(
+			step, POWER_EVICTED, "skipped", evidence,
+			"free some memory, or take the uncached figures for those of the outer cache");
 	}
 	return state->ensemble.error;
 }

@@ -132,7 +132,7 @@ static int irq_sustained_setup(struct step *step)
 		return err;
 	if (!(state->interrupt.source.flags & RTGAUGE_SOURCE_FREE_RUNNING)) {
 		snprintf(text, sizeof(text),
-			 "the source %s does not go on by itself: it cannot lose an interrupt",
+			 "the source %s is not free-running: it cannot lose an interrupt",
 			 state->interrupt.source.name);
 		return step_skip(step, text, "use a source with a timer of its own: hpet");
 	}

@@ -227,7 +227,7 @@ static int process_setup(struct step *step)
 	state->samples = option_number(&step->options, "samples");
 	state->ran_ns = shared_alloc(sizeof(*state->ran_ns));
 	if (!state->ran_ns)
-		return message_set(&step->msg, -ENOMEM, "free some memory", "no memory");
+		return message_set(&step->msg, -ENOMEM, "free some memory", "out of memory");
 	if (pipe2(state->pipe, O_NONBLOCK) || fcntl(state->pipe[0], F_SETFD, FD_CLOEXEC))
 		return message_set(&step->msg, -EMFILE, "allow more open files (ulimit -n)",
 				   "no pipe: %s", strerror(errno));

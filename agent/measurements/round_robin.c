@@ -431,7 +431,7 @@ static int robin_setup(struct step *step)
 
 	state->threads = (int)option_number(&step->options, "threads");
 	state->samples = option_number(&step->options, "samples");
-	/* that clock goes on by ticks */
+	/* this clock advances in ticks */
 	if (!clock_getres(CLOCK_MONOTONIC_COARSE, &tick))
 		state->tick_ns = clock_to_ns(&tick);
 	err = ensemble_setup(step, &state->ensemble, robin_loop, 1, state->threads);
@@ -507,8 +507,8 @@ static int robin_finish(struct step *step)
 			 state->tests, state->disturbed);
 	if (state->unfair[0])
 		step_verdict(step, ROBIN_FAIR, "fail", state->unfair,
-			     "only SCHED_RR takes turns; with it, look at what else has the CPU at "
-			     "that priority or above");
+			     "use SCHED_RR, the only policy with time slices, and check what "
+			     "else uses the CPU at that priority or above");
 	else if (state->judged)
 		step_verdict(step, ROBIN_FAIR, "pass", evidence, "");
 	else

@@ -289,7 +289,7 @@ static int lifecycle_finish(struct step *step)
 		done  ? "pass" :
 			"inconclusive",
 		evidence,
-		wrong ? "measure with --policy fifo; the times are not those of the scenarios" :
+		wrong ? "measure with --policy fifo, as these times are not those of the scenarios" :
 			"");
 	return state->ensemble.error;
 }

@@ -358,8 +358,8 @@ static int rules_finish(struct step *step)
 	for (int i = 0; i < RULES_CASES && i < carried_out; i++)
 		order_rounds_verdict(
 			step, &state->rounds[i], "",
-			"use SCHED_FIFO or SCHED_RR, which have priorities; with these, "
-			"look for the fault in the kernel or the C library");
+			"use SCHED_FIFO or SCHED_RR, which have priorities (with these, the "
+			"fault is in the kernel or the C library)");
 	for (int i = carried_out; i < RULES_CASES; i++)
 		order_not_tried(step, rules_cases[i].rule);
 	if (carried_out == RULES_ALL)

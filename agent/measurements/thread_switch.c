@@ -410,9 +410,10 @@ static void switch_verdict(struct step *step, const struct switch_state *state)
 		     switches		   ? "pass" :
 					     "inconclusive",
 		     evidence,
-		     out_of_turn || halted ? "measure with --policy fifo; the times are not those "
-					     "of switches in turn" :
-					     "");
+		     out_of_turn || halted ?
+			     "measure with --policy fifo, as these times are not those "
+			     "of switches in turn" :
+			     "");
 }
 
 static int switch_finish(struct step *step)

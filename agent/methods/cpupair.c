@@ -19,9 +19,10 @@ int cpupairs_choose(struct step *step, struct cpupairs *all)
 		return err;
 	count = cpulist_count(&list);
 	if (count < 2) {
-		snprintf(reason, sizeof(reason), "this needs two CPUs, and has but CPU %d",
+		snprintf(reason, sizeof(reason),
+			 "this needs two CPUs, but only CPU %d is available",
 			 cpulist_next(&list, 0));
-		return step_skip(step, reason, "give two CPUs that this process may use (--cpu)");
+		return step_skip(step, reason, "name two CPUs that this process may use (--cpu)");
 	}
 	cpus = step_alloc(step, (size_t)count, sizeof(*cpus));
 	all->possible = count * (count - 1);

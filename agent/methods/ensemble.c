@@ -76,12 +76,12 @@ int ensemble_setup(struct step *step, struct ensemble *e, void (*loop)(struct wo
 	if (err)
 		return err;
 	if (levels && !e->priority)
-		return step_skip(step, "it takes threads of several real-time priorities",
-				 "give a priority (--priority)");
+		return step_skip(step, "this needs threads of several real-time priorities",
+				 "set a priority (--priority)");
 	if (levels && e->priority <= levels) {
 		snprintf(reason, sizeof(reason), "give a priority above %d", levels);
-		return message_set(&step->msg, -EINVAL, reason,
-				   "priority %d leaves too few below it", e->priority);
+		return message_set(&step->msg, -EINVAL, reason, "too few priorities are below %d",
+				   e->priority);
 	}
 	if (levels && !step->core->may_have(e->priority)) {
 		snprintf(reason, sizeof(reason),
@@ -269,8 +269,8 @@ bool ensemble_join(struct ensemble_thread *thread)
 	e->stuck = e->step->stuck = true;
 	if (!e->error)
 		e->error = message_set(&e->step->msg, -err,
-				       "find out what keeps the CPU from it, and run again",
-				       "a thread of the measurement did not end in a second");
+				       "another task kept the CPU busy: re-run on an idle machine",
+				       "a thread of the measurement did not end within a second");
 	return false;
 }
 

@@ -281,7 +281,7 @@ int64_t events_account(struct step *step, const struct events_session *s)
 			status.failure == RTGAUGE_FAILURE_STORM ?
 				"see what drives the line: more than 2000 edges within 100 ms, or "
 				"half of that time in its handler, are no events" :
-				"keep CPUs and module as they are, and run again");
+				"run again, and leave the CPUs and the module unchanged");
 	}
 	return (int64_t)status.lost;
 }

@@ -276,7 +276,7 @@ void mutex_links_verdict(struct step *step, const char *rule, const struct mutex
 			"does not follow it");
 	else if (stalled)
 		step_verdict(step, rule, "inconclusive", "some rounds did not end within a second",
-			     "find out what keeps the CPU from these threads, and run again");
+			     "another task kept the CPU busy: re-run on an idle machine");
 	else if (early || !samples || ready != samples)
 		step_verdict(step, rule, "inconclusive", text,
 			     "measure on a CPU of its own, until the samples are there");

@@ -74,7 +74,7 @@ static void drain_turned(struct run *run, int64_t now_ns, bool withheld)
 		      withheld ?
 			      "histograms only from here on: the host takes nothing, and there is "
 			      "little room left to keep its samples" :
-			      "samples are sent again from here on");
+			      "samples are sent again");
 }
 
 void drain_setting_changed(struct run *run, int64_t now_ns, const char *name, const char *expected,
@@ -482,7 +482,7 @@ static void drain_histogram(struct run *run, const struct series *s)
 	for (int i = 0; i < 2 * SERIES_BUCKETS; i++)
 		occupied += h->buckets[i] != 0;
 	if (occupied > DRAIN_BUCKETS_MAX) {
-		drain_message(run, 0, "a histogram is too wide for one record and was left out");
+		drain_message(run, 0, "omitted a histogram that is too wide for one record");
 		return;
 	}
 	c = stream_begin(&run->stream);

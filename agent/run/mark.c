@@ -136,7 +136,7 @@ int mark_open(struct run *run)
 		return err == -ENODEV ? STEP_SKIPPED : err;
 	if (!series && mark->sleeps)
 		return mark_skip(
-			run, "a write to this line sleeps, so other threads would run meanwhile",
+			run, "a write to this line sleeps, so other threads would run in between",
 			"use a GPIO line of the processor itself, or omit --mark");
 	mark->taken = true;
 	mark->on = !series;

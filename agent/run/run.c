@@ -150,8 +150,7 @@ static void run_stop_loads(struct run *run)
 		return;
 	err = load_set_stop(run->loads);
 	if (err)
-		drain_message(run, run->step.duration_ns,
-			      "processes of the load could not be ended");
+		drain_message(run, run->step.duration_ns, "cannot end all processes of the load");
 	for (int i = 0; run->step.settings && i < run->group_count; i++)
 		settings_release_group(run->step.settings, run->groups[i]);
 }
@@ -165,7 +164,7 @@ static void run_put_back(struct run *run)
 	if (!run->step.settings)
 		return;
 	if (run->undone)
-		drain_message(run, 0, "settings that a killed agent had left were put back first");
+		drain_message(run, 0, "restored settings that a killed agent had left changed");
 	note = settings_note(run->step.settings);
 	if (note)
 		drain_message(run, 0, note->text);
@@ -268,7 +267,7 @@ static void run_control(struct run *run)
 	run->control_ended = true;
 	run->host_gone = got <= 0;
 	run_asked(run);
-	step_end(run, "interrupted", got > 0 ? "stopped on request" : "the host went away", "");
+	step_end(run, "interrupted", got > 0 ? "stopped on request" : "the host disconnected", "");
 }
 
 static void run_drained(struct run *run, int64_t now_ns)
@@ -297,7 +296,7 @@ static void run_wait(struct run *run, int timeout_ms)
 	run_asked(run);
 	if (stop_signal == SIGXCPU)
 		step_end(run, "failed", "a measuring thread ran for a second without sleeping",
-			 "give it a longer interval or a lower priority");
+			 "use a longer interval or a lower priority");
 	else
 		step_end(run, "interrupted", "stopped by a signal", "");
 }
@@ -323,9 +322,8 @@ static void run_check_stream(struct run *run)
 
 	if (!run->stream.error)
 		return;
-	snprintf(text, sizeof(text), "the stream could not be written: %s",
-		 strerror(-run->stream.error));
-	step_end(run, "failed", text, "make room where it is written, or keep its reader alive");
+	snprintf(text, sizeof(text), "cannot write the stream: %s", strerror(-run->stream.error));
+	step_end(run, "failed", text, "free space where it is written, or keep its reader running");
 }
 
 static void run_check_processes(struct run *run, int64_t now_ns)
@@ -595,7 +593,7 @@ int run_execute(const struct run_request *request, struct option_set *options)
 	int fd;
 
 	if (!run) {
-		run_say("no memory for the step", "free some memory");
+		run_say("out of memory", "free some memory");
 		return code;
 	}
 	run->request = request;
@@ -606,8 +604,7 @@ int run_execute(const struct run_request *request, struct option_set *options)
 	run_signals();
 	fd = run_open_output(request, &run->step.msg);
 	if (!run->step.msg.text[0] && stream_init(&run->stream, fd))
-		message_set(&run->step.msg, -ENOMEM, "free some memory",
-			    "no memory for the stream");
+		message_set(&run->step.msg, -ENOMEM, "free some memory", "out of memory");
 	if (run->step.msg.text[0]) {
 		run_say(run->step.msg.text, run->step.msg.remedy);
 	} else {

@@ -32,7 +32,7 @@ int step_add_series(struct step *step, const struct series_info *info, size_t wo
 		      -ENOMEM;
 	if (err)
 		return message_set(&step->msg, err, "measure fewer CPUs or threads",
-				   "no memory for the samples of %d series",
+				   "out of memory for the samples of %d series",
 				   step->series_count + 1);
 	return step->series_count++;
 }
@@ -48,7 +48,7 @@ int step_add_worker(struct step *step, void (*loop)(struct worker *worker), void
 	grown = shared_grow(step->workers, step->worker_count, sizeof(*grown));
 	if (!grown)
 		return message_set(&step->msg, -ENOMEM, "measure fewer CPUs or threads",
-				   "no memory for %d threads", step->worker_count + 1);
+				   "out of memory for %d threads", step->worker_count + 1);
 	step->workers = grown;
 	grown[step->worker_count] = (struct worker){
 		.step = step,
@@ -101,19 +101,19 @@ int step_cpus(struct step *step, struct cpulist *cpus)
 				   option_text(&step->options, "cpu"), strerror(-err));
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
 		if (!cpulist_has(&online, cpu))
-			return message_set(&step->msg, -EINVAL, "choose among the CPUs online",
+			return message_set(&step->msg, -EINVAL, "use CPUs that are online",
 					   "CPU %d is not online (online: %s)", cpu,
 					   cpulist_format(&online, buf, sizeof(buf)));
 		if (!cpulist_has(&allowed, cpu))
 			return message_set(
 				&step->msg, -EINVAL,
-				"choose among these, or change the affinity or cpuset of the caller",
-				"CPU %d is not among those this process may use (%s)", cpu,
+				"use these CPUs, or change the affinity or cpuset of the caller",
+				"this process may not use CPU %d (allowed: %s)", cpu,
 				cpulist_format(&allowed, buf, sizeof(buf)));
 	}
 	if (!cpulist_count(cpus))
 		return message_set(&step->msg, -EINVAL, "give a list such as 0-3,8, or all",
-				   "no CPU to measure on");
+				   "the list of CPUs is empty");
 	return option_effective(&step->options, "cpu", cpulist_format(cpus, buf, sizeof(buf)));
 }
 

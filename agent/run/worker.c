@@ -297,8 +297,8 @@ int workers_check(struct run *run, struct message *msg)
 		result = message_set(
 			msg, -EIO,
 			info.si_status == SIGXCPU ?
-				"it never slept: give it a longer interval or a lower priority" :
-				"find out who ended it, and run again",
+				"it never slept: use a longer interval or a lower priority" :
+				"find out what ended it, and run again",
 			"the measuring process of CPU %d was ended by signal %d", worker->cpu,
 			info.si_status);
 	}

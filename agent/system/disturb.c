@@ -72,12 +72,12 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 	    disturb->length_ns < DISTURB_LENGTH_MIN_NS ||
 	    disturb->length_ns > DISTURB_LENGTH_MAX_NS)
 		return message_set(msg, -EINVAL, "give 1us to 100ms",
-				   "'%s' is no length of a disturbance", first);
+				   "'%s' is not a valid length of a disturbance", first);
 	if (option_parse_duration(period + 1, &disturb->period_ns) ||
 	    disturb->period_ns < DISTURB_PERIOD_MIN_NS ||
 	    disturb->period_ns > DISTURB_PERIOD_MAX_NS)
 		return message_set(msg, -EINVAL, "give 10us to 4s",
-				   "'%.40s' is no period of a disturbance", period + 1);
+				   "'%.40s' is not a valid period of a disturbance", period + 1);
 	if (disturb->period_ns < 2 * disturb->length_ns)
 		return message_set(
 			msg, -EINVAL, "at least twice the length: the machine needs the rest",

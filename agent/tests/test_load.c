@@ -356,9 +356,9 @@ static const struct {
 	{ ",sched", "unknown load ''", NULL },
 	{ "sched,,cpu", "unknown load ''", NULL },
 	{ "idel", "unknown load 'idel'", "did you mean 'idle'?" },
-	{ "idle,cpu", "idle is no load: it cannot run beside others", "leave it out" },
-	{ "cpu,idle", "idle is no load: it cannot run beside others", "leave it out" },
-	{ "idle:groups=1", "idle is no load: it cannot have options", "leave it out" },
+	{ "idle,cpu", "idle is not a load: it cannot run with others", "omit it" },
+	{ "cpu,idle", "idle is not a load: it cannot run with others", "omit it" },
+	{ "idle:groups=1", "idle is not a load: it cannot have options", "omit it" },
 	{ "sched:", "load sched: '' is not option=value", "write NAME:option=value" },
 	{ "sched:groups", "load sched: 'groups' is not option=value", NULL },
 	{ "sched:gruops=1", "load sched: unknown option 'gruops'", "did you mean 'groups'?" },
@@ -551,7 +551,7 @@ static void test_stall(void)
 		  "also 1 ns below 5 s");
 	tap_check(&tap, load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
 		  "5 s without work are a stall");
-	check_message(&msg, "load counting has done nothing for 5 s");
+	check_message(&msg, "load counting has made no progress for 5 s");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
 	memset(&msg, 0, sizeof(msg));
@@ -1286,7 +1286,7 @@ int main(void)
 	test_restart("phases:cycle=30ms:restart=10ms");
 	test_pause();
 	test_phase_deaths();
-	test_no_fork("phases:restart=1h", "load phases: cannot start it anew: ");
+	test_no_fork("phases:restart=1h", "load phases: cannot restart it: ");
 	test_no_fork("cpu", "load cpu: cannot start a process: ");
 	test_command("while :; do :; done");
 	test_command("i=0; while :; do (while [ $i -lt 9999 ]; do i=$((i+1)); done); done");

@@ -435,7 +435,7 @@ def test_answers_delayed_on_purpose(agent: str, tmp_path: Path, host: socket.soc
     assert len(found) == 9
     assert all(found[at] >= 20_000_000 for at in (2, 5, 8))
     assert stream.series[0].labels["delayed"] == "20ms, 1 of 3"
-    assert "delayed on purpose: by 20ms, 1 of 3" in messages(stream)
+    assert "delayed on purpose, by 20ms, 1 of 3" in messages(stream)
 
 
 def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:

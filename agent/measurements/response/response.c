@@ -95,8 +95,7 @@ static const struct measurement_entry response_verdicts[] = {
 static int response_choose_context(struct step *step, struct response *r)
 {
 	if (option_number(&step->options, "context") != 1)
-		return message_set(&step->msg, -EINVAL,
-				   "measure one context after the other, each in a step of its own",
+		return message_set(&step->msg, -EINVAL, "measure each context in a step of its own",
 				   "a line is answered once: not in contexts %s together",
 				   option_text(&step->options, "context"));
 	r->context = option_text(&step->options, "context");
@@ -195,7 +194,8 @@ static int response_start(struct step *step)
 
 	if (r->delayed[0]) {
 		snprintf(text, sizeof(text),
-			 "answers are delayed on purpose: by %s; these are no results", r->delayed);
+			 "answers are delayed on purpose, by %s, so these are not results",
+			 r->delayed);
 		step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
 	}
 	return r->way->start ? r->way->start(step, r) : 0;
