@@ -291,7 +291,9 @@ def _joined(strings: Sequence[tuple[int, int, str]]) -> Iterator[Piece]:
 
 def template_pieces(text: str) -> Iterator[Piece]:
     """The text of an HTML template between its tags, and its comments."""
-    text = _blank(text, r"\{%.*?%\}|<(?:style|script)\b.*?</(?:style|script)>", re.DOTALL)
+    text = _blank(
+        text, r"\{%.*?%\}|<(?:style|script)\b.*?</(?:style|script)>|\b\w+=\"[^\"]*\"", re.DOTALL
+    )
     for found in re.finditer(r"\{#.*?#\}|(?:\{\{.*?\}\}|[^<{>])+", text, re.DOTALL):
         yield _whole(
             re.sub(r"\{\{.*?\}\}", "X", found.group().strip("{#}")),

@@ -39,7 +39,7 @@ class Architecture:
     """meson's name of it."""
 
     machines: tuple[str, ...]
-    """What ``uname -m`` says there; patterns that fit as a whole."""
+    """Patterns for the whole output of ``uname -m``."""
 
     qemu: str
     """QEMU's name of it, for programs alone (``qemu-NAME-static``)."""
@@ -118,7 +118,7 @@ class _Told:
 
 
 def _told(auxv: bytes) -> _Told | None:
-    """What stands there; None if it cannot be read. A page's size tells how it is to be read."""
+    """The entries, or None if it cannot be read. The size of a page reveals its layout."""
     for order in ("little", "big"):
         for size in (4, 8):
             words = [
@@ -146,8 +146,8 @@ def for_target(machine: str, auxv: bytes = b"") -> Architecture:
     """The architecture of a target, by what ``uname -m`` says there and, where that leaves a
     question open, by what its kernel told a process (``/proc/self/auxv``).
 
-    ``mips`` is said of both byte orders; a processor of Arm's seventh version may be without
-    floating point. Raises TargetError for a target that no agent is made for.
+    ``mips`` stands for both byte orders. A processor of Arm's seventh version may lack floating
+    point. Raises TargetError for a target that no agent is made for.
     """
     for one in _TABLE:
         if any(re.fullmatch(pattern, machine) for pattern in one.machines):

@@ -61,7 +61,7 @@ class TargetError(RtgaugeError):
 
 
 class StreamError(RtgaugeError):
-    """Bytes that are no stream, or a stream of a version this program does not know."""
+    """Bytes that are not a stream, or a stream of a version this program does not know."""
 
 
 class StoreError(RtgaugeError):

@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: links lead somewhere, and files on the path of a sample say their step."""
+"""The pages: files on the path of a sample say their step, and everything has its page. Links are
+checked by ``tools/language.py``."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HEAD = 1200
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if not link.startswith("http"):
-            assert (page.parent / link).exists(), link
 
 
 def test_files_on_the_path_of_a_sample_say_their_step() -> None:

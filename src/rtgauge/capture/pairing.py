@@ -51,8 +51,8 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What became of the events. ``delay[k]``: samples from event k to its answer, NaN if it has
-    none. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
+    """What became of the events. ``delay[k]``: samples from event k to its answer, or NaN without
+    one. Every edge of the answering line is an answer, or ``double`` (it answers nothing), or
     came ``before`` (it answers an event before the recording). ``late``: answers that came after
     the next event. ``ambiguous``: events whose answers may belong to other events.
     ``cut``: last events whose answers may have come after the recording."""

@@ -80,8 +80,8 @@ def compare(
 
 
 def arrange(chosen: Sequence[Selection]) -> tuple[list[RunRow], list[RunSet]]:
-    """All runs, each once, and the sets that they make. Raises UsageError where a run would stand
-    beside itself."""
+    """All runs, each once, and the sets that they make. Raises UsageError if a run would be
+    compared with itself."""
     from rtgauge.report.sets.compare import RunSet  # noqa: PLC0415
 
     runs: list[RunRow] = []

@@ -88,8 +88,8 @@ def print_comparison(document: Mapping[str, Any]) -> None:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> None:
-    """Rows in columns as wide as they need; the last one takes what is left of ``columns``, and
-    goes on in further lines where that is not enough."""
+    """Rows in columns as wide as they need; the last one takes the rest of ``columns``, and
+    continues in further lines if that is not enough."""
     rows = [[printable(" ".join(cell.split())) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
     indent = sum(widths) + 2 * len(widths)

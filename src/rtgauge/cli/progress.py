@@ -166,7 +166,7 @@ class _Console:
                 self._stream.flush()
 
     def view(self, whose: int, live: LiveStep, place: str) -> None:
-        """Bring the view of a run up to date, and with it that of the others: they stand below each
+        """Bring the view of a run up to date, and with it those of the others, which are below each
         other, each in its part of the height."""
         with self.lock:
             self._views[whose] = (live, place)
@@ -203,7 +203,7 @@ class _Console:
 
 
 class ConsoleProgress:
-    """Writes the progress of runs to ``stream`` (stderr). Of several runs at once each has one of
+    """Writes the progress of runs to ``stream`` (stderr). Each of several runs at once has one of
     its own (``beside``), whose lines begin with the name of its target."""
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live view of a step: lines of text for a terminal of a given size, made from what is known.
 
-No state and no terminal here: ``lines`` gives what stands there now, and ``Line.text`` what is
-written. Whatever a target calls its things, a line has no control character and is as wide as
+It has neither state nor terminal: ``lines`` gives the lines to show, and ``Line.text`` the text to
+write. Whatever a target calls its things, a line has no control character and is as wide as
 ``Line.width`` says.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["Line", "lines", "plain"]
 LABEL_MAX: Final = 24
 LOAD_LINES: Final = 3
 PICTURE_MAX: Final = 48
-# A second picture, of the maxima over time, has room beside one of so many columns.
+# A second picture, of the maxima over time, has room next to one of this width.
 PICTURE_SHARED: Final = 24
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 BLOCKS_ASCII: Final = ".:-=+*#@"

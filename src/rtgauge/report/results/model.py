@@ -38,7 +38,7 @@ EVENT_LIMIT: Final = 100
 
 _STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
 _TOLD: Final = ("setting", "load", "threshold", "message")
-"""Events with a text; the others (maximum, missed, lost, wide, withheld) are counted."""
+"""Events with a text. The others (maximum, missed, lost, wide, withheld) are counted."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def run_name(run: Document, number: int) -> str:
 
 
 def command(step: Document, labels: Mapping[str, str]) -> str:
-    """The command line that carries out one row of a step. Of an option with several values it has
+    """The command line that carries out one row of a step. For an option with several values it has
     the one that the row's labels name."""
     words = ["rtgauge", "run", str(step["measurement"])]
     asked = dict(step.get("asked") or {})
