@@ -328,7 +328,7 @@ def test_a_kill_over_a_network_that_is_silent(
         # no way back is looked for
         assert until(lambda: agent.wait(5.0)) == 4
         assert agent.away == ""
-        assert "not found again (given up)" in agent.messages()
+        assert "could not be restored (given up)" in agent.messages()
     finally:
         for pid in silent:
             os.kill(pid, signal.SIGCONT)
