@@ -247,7 +247,7 @@ def test_the_report_says_that_large_values_come_in_groups() -> None:
         )
         assert 2000 < one["effective_samples"]["50"] < 6000
         said = labels.bound_sentence(one)
-        assert "large values come in groups of about" in said
+        assert "Large values come in groups of about" in said
         assert "if samples are independent" not in said
     one["percentile_ci"]["50"] = [None, None]
     table = tables.figures_table([one], ["all"], [""], "ns")
