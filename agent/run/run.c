@@ -435,6 +435,7 @@ static int run_measure(struct run *run)
 	run_drain_rest(run, end_ns);
 	watch_background(run, step->start_ns + end_ns, true);
 	close(run->ended_fd);
+	run->ended_fd = -1;
 out_background:
 	background_close(&run->background);
 	return run_failure(err);
@@ -600,6 +601,7 @@ int run_execute(const struct run_request *request, struct option_set *options)
 	run->step.measurement = request->measurement;
 	run->step.core = &core_linux;
 	run->step.options = *options;
+	run->ended_fd = -1;
 	run->step.start_ns = clock_now_ns(CLOCK_MONOTONIC);
 	run_signals();
 	fd = run_open_output(request, &run->step.msg);

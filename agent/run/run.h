@@ -61,7 +61,7 @@ struct run {
 	/* shared by workers and the drain */
 	uint32_t go;		  /* the workers' gate: a futex */
 	uint32_t ready;		  /* workers at the gate */
-	int ended_fd;		  /* eventfd: a worker has ended */
+	int ended_fd;		  /* eventfd: a worker has ended; -1 except while measuring */
 	uint32_t drained_ms;	  /* CLOCK_MONOTONIC of the last drain, in ms, modulo 2^32 */
 	uint32_t late_ms;	  /* the same of the last time that a worker was late */
 	uint32_t starved;	  /* the drain got no CPU time, and a worker has ended the step */

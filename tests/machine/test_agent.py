@@ -408,6 +408,22 @@ def test_a_reader_that_is_stuck_cannot_hold_it(agent: str, how: str) -> None:
         process.stdout.close()
 
 
+def test_a_reader_that_is_stuck_before_the_measurement_cannot_hold_it(agent: str) -> None:
+    """The step is refused, its header is larger than the pipe, and stdin holds only the order."""
+    with subprocess.Popen(
+        [agent, "run", "timer", "--for", "0", "--mark", "gpio:none:0", "--output", "-",
+         "--control"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=4096,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(b"stop\n")
+        process.stdin.flush()
+        try:
+            assert process.wait(timeout=30) > 0
+        finally:
+            process.kill()
+
+
 def wait_until_full(pipe: int) -> None:
     """Until a pipe that nobody reads holds all but less than one more write."""
     size = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
