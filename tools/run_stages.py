@@ -206,7 +206,8 @@ class Runner:
                 break
         said = log.read_text(encoding="utf-8", errors="replace").splitlines()
         last = "" if not said or said[-1].startswith("+ ") else said[-1].strip()[:100]
-        if status == SKIPPED:
+        # meson test exits with the number of failed tests, which may be 77 too
+        if status == SKIPPED and not any(any(self.root.glob(one)) for one in stage.results):
             return Outcome("skipped", last)
         counts = Counts()
         for pattern in stage.results:

@@ -77,6 +77,10 @@ def stage(*commands: str, name: str = "trial", **more: object) -> Stage:
             Outcome("FAILED", "r.xml: syntax error: line 1, column 0", Counts(0, 1)),
         ),
         ("echo there is no qemu; exit 77", Outcome("skipped", "there is no qemu")),
+        (
+            f"echo '{MESON}' > r.xml; exit 77",
+            Outcome("FAILED", str(Counts(1, 2, 1)), Counts(1, 2, 1)),
+        ),
     ],
 )
 def test_a_stage_of_tests_cannot_pass_without_results(
@@ -181,6 +185,15 @@ def test_the_list_of_stages_is_sound() -> None:
                 cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE_S,
             )  # fmt: skip
             assert listed.stdout, f"{one.name}: no file matches the input '{pathspec}'"
+
+
+@pytest.mark.parametrize("folder", ["machine", "lab", "cross"])
+def test_stages_depend_on_the_folders_that_their_tests_read(folder: str) -> None:
+    sources = [one.read_text(encoding="utf-8") for one in (ROOT / "tests" / folder).glob("*.py")]
+    read = {name for name in ("bench", "docs") if any(f'/ "{name}"' in text for text in sources)}
+    for one in read_stages(ROOT / "tools" / "stages.toml").values():
+        if f"tests/{folder}" in one.inputs and one.name != "lab-smoke":
+            assert read <= set(one.inputs), one.name
 
 
 @pytest.mark.parametrize(
