@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The atomic operations that threads of the agent share: acquire and release on 32-bit values,
- * nothing else. ARM cores before the seventh version may have none of their own: there the kernel
- * lends its own (Documentation/arch/arm/kernel_user_helpers.rst), at fixed addresses.
+ * nothing else. ARM cores before the seventh version may lack such instructions: there the kernel
+ * provides helpers (Documentation/arch/arm/kernel_user_helpers.rst), at fixed addresses.
  */
 #ifndef RTGAUGE_ATOMIC_H
 #define RTGAUGE_ATOMIC_H

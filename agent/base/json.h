@@ -9,7 +9,7 @@
 
 struct json {
 	FILE *out;
-	bool follows; /* the next item stands behind another one */
+	bool follows; /* the next item follows another one */
 };
 
 /* @bracket: '{' or '['; @key: NULL in arrays. */

@@ -61,7 +61,8 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* @digits (a number of @count digits behind the point) times @unit; -EINVAL if it is no integer. */
+/* @digits (a number of @count digits behind the point) times @unit; -EINVAL for a
+ * result that is not an integer. */
 static int parse_fraction(int64_t digits, int count, int64_t unit, int64_t *result)
 {
 	int64_t power = 1;

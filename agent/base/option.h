@@ -28,7 +28,7 @@ struct option_info {
 	const char *name;
 	enum option_type type;
 	const char *def; /* default, in the notation of the command line; never NULL */
-	int64_t min;	 /* duration: ns; size: bytes; integer. Both 0: no limits. */
+	int64_t min;	 /* in ns (duration) or bytes (size). Both 0: no limits. */
 	int64_t max;
 	const char *values; /* enum, enums: the values, separated by single spaces */
 	const char *help;

@@ -306,7 +306,7 @@ static int gpio_request(int chip, const uint32_t *offsets, int count, uint64_t f
 	return ioctl(chip, GPIO_V2_GET_LINE_IOCTL, &request) ? -errno : request.fd;
 }
 
-/* What the line is now; -EBUSY with whoever has it. */
+/* Record the line's present state. -EBUSY, with the name of its user, when it is in use. */
 static int gpio_find_state(struct gpio *gpio, const struct line *line, uint32_t offset,
 			   struct message *why)
 {
@@ -366,7 +366,7 @@ static int gpio_refused(const struct line *line, int err, const char *what, uint
 		remedy = "leave --debounce out, or take another line";
 	else if (err == -EPERM || err == -EACCES)
 		remedy = "run it as root";
-	/* what the chip cannot do is no wrong usage */
+	/* a feature that the chip lacks is not wrong usage */
 	return message_set(why, err == -EINVAL ? -EIO : err, remedy,
 			   "line %u of %s cannot be %s: %s", offset, line->pins.label, what,
 			   strerror(-err));

@@ -187,7 +187,7 @@ static int sysfs_open(struct line *line, struct message *why)
 		return message_set(why, err == -EINVAL ? -EIO : err, "take another line",
 				   "line %u of the kernel's (chip %s) raises no interrupts: %s",
 				   line->pins.input, line->pins.label, strerror(-err));
-	/* what was there before is no event */
+	/* drop what was pending before */
 	return pread(sysfs->input.fd, value, sizeof(value), 0) < 0 ? -errno : 0;
 }
 

@@ -58,7 +58,7 @@ struct line {
 	const char *text; /* as given, without the kind; lives as long as the options */
 	struct line_how how;
 	struct line_pins pins;
-	int64_t foreign; /* what came in and was no event */
+	int64_t foreign; /* inputs that were not events */
 	int64_t merged; /* edges that came to the other machine together with one more, if it says */
 	void *state;	/* the kind's own */
 };
@@ -78,9 +78,10 @@ struct line_kind {
 	 */
 	int (*open)(struct line *line, struct message *why);
 	/*
-	 * Wait for an edge until CLOCK_MONOTONIC is @until_ns; what is there already is given even
-	 * after that. 1: @event is filled; 0: none came, or what came was no event; -EINTR: a signal
-	 * came; -errno. Allocates nothing. Edges that line->how does not want are not given.
+	 * Wait for an edge until CLOCK_MONOTONIC is @until_ns; a pending edge is returned even
+	 * after that. Returns 1 with @event filled, 0 when none came or the input was not an event,
+	 * -EINTR after a signal, or -errno. Allocates nothing. Edges that line->how does not want are
+	 * not returned.
 	 */
 	int (*wait)(struct line *line, int64_t until_ns, struct line_event *event);
 	/* Drive the output. 0 or -errno. Allocates nothing. */

@@ -38,8 +38,8 @@ struct net {
 	int fd;
 	union net_address here; /* to be bound to, or to ask */
 	socklen_t here_size;
-	union net_address peer; /* who asked last */
-	socklen_t peer_size;	/* 0: nobody has, or it is connected */
+	union net_address peer; /* sender of the last request */
+	socklen_t peer_size;	/* 0: no request yet, or connected */
 	uint8_t run[NET_RUN_SIZE];
 	int64_t heard_ns; /* time of the peer's last datagram */
 	bool connected;

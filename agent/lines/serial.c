@@ -80,7 +80,7 @@ static int serial_port_set_up(struct serial_port *port)
 	flags = fcntl(port->fd, F_GETFL);
 	if (flags < 0 || fcntl(port->fd, F_SETFL, flags & ~O_NONBLOCK) || ioctl(port->fd, TIOCEXCL))
 		return -1;
-	/* what came before is no event */
+	/* drop what was pending before */
 	return tcflush(port->fd, TCIOFLUSH);
 }
 

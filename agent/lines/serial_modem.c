@@ -23,7 +23,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* So often the wait is ended once its time is up: a signal that comes before it would end nothing. */
+/* Interval of the signals that end a wait after its time: one that comes before it ends nothing. */
 #define MODEM_AGAIN_NS NSEC_PER_MSEC
 
 struct modem_line {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line of an emulated board, driven and seen from beside QEMU, by the text protocol of QEMU's device
- * tests: "set_irq_in" drives an input of a chip, "IRQ raise N" and "IRQ lower N" come when its output N
+ * A line of an emulated board, driven and observed from outside QEMU, by the text protocol of QEMU's
+ * device tests: "set_irq_in" drives an input of a chip, "IRQ raise N" and "IRQ lower N" come when its output N
  * has changed. Each order is answered by "OK" or "FAIL ...", in its turn among those reports.
  *
  * Input and output of one number are a wire: what is driven is reported back by QEMU itself, for the
@@ -154,7 +154,7 @@ static int virtual_wait(struct line *line, int64_t until_ns, struct line_event *
 	return virtual_look(line, event);
 }
 
-/* Until QEMU has answered all that it was told. 0 or -errno. */
+/* Wait until QEMU has answered every command. 0 or -errno. */
 static int virtual_heard(struct line *line)
 {
 	struct virtual *virtual = line->state;
@@ -213,7 +213,7 @@ static int virtual_open(struct line *line, struct message *why)
 		return message_set(
 			why, err,
 			"a board that has reported its outputs cannot report its inputs, "
-			"nor the other way round: start it anew",
+			"nor the other way round: restart it",
 			"QEMU refuses to report the lines of %.200s", virtual->chip);
 	return 0;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A line of an emulated board, driven and seen from beside QEMU by its device ivshmem-doorbell:
+ * A line of an emulated board, driven and observed from outside QEMU by its device ivshmem-doorbell:
  * memory that both share (kmod/doorbell.h), and an event descriptor by which each rings the other.
  * Memory and descriptors come from the device's server, over a socket, in messages of eight bytes
  * (QEMU's docs/specs/ivshmem-spec). The connection is kept: its end is the board's.
  *
- * Rings can come together; what came is said by the memory, which counts the changes of each line.
+ * Rings can merge. The memory counts the changes of each line, and so tells what came.
  *
  * Input and output of one number are a wire, for the error of this end alone: what is driven rings
  * here, and nothing of it goes through QEMU.

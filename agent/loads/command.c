@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `command`: a shell command of the user's. Its processes are no part of the agent, and may
- * do what they like: leave their group, outlive their parents. The leader is their subreaper, so
+ * The load `command`: a shell command of the user's. Its processes are not part of the agent, and
+ * may do anything: leave their group, outlive their parents. The leader is their subreaper, so
  * that all of them are below it; it adds up their CPU time, and ends them.
  *
- * The shell and its children are in the load's group. The leader leaves it, and is not killed but
- * told when the agent dies: so it lives on until it has ended those that have left the group too.
+ * The shell and its children are in the load's group. The leader leaves it, and gets a signal
+ * that does not kill it when the agent dies: so it lives on until it has ended those that have left
+ * the group too.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `disk`: a file is written and forced onto the disk piece by piece, and begun anew when it
- * is full. It has no name: nothing of it stays, whatever ends the load (docs/loads.md).
+ * The load `disk`: writes a file and forces it onto the disk piece by piece, and starts over when it
+ * is full. The file has no name: nothing of it stays, whatever ends the load (docs/loads.md).
  */
 #include <errno.h>
 #include <fcntl.h>

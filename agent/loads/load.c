@@ -33,7 +33,7 @@
 
 #define READY_NS (30 * NSEC_PER_SEC) /* boards of 100 MHz, and emulated ones, fork slowly */
 #define STALL_NS (5 * NSEC_PER_SEC)
-#define STALL_CHECKS 3 /* so that a pause of the whole machine is no stall */
+#define STALL_CHECKS 3 /* so that a pause of the whole machine does not count as a stall */
 #define STOP_NS (5 * NSEC_PER_SEC)
 #define POLL_NS NSEC_PER_MSEC
 #define POLLS_TO_SEARCH 100 /* so often before those that do not end are looked for in /proc */
@@ -548,8 +548,8 @@ static int run_load(struct load_worker *worker)
 	return worker->load->run(worker, &worker->options, &worker->shared->msg);
 }
 
-/* Whether the load is to work at @ns of its schedule, and in @change_ns when it is to be started
- * anew, or stopped. */
+/* Whether the load is to work at @ns of its schedule, and in @change_ns when it is next to be
+ * started or stopped. */
 static bool scheduled_at(const struct load_worker *worker, int64_t ns, int64_t *change_ns)
 {
 	int64_t restart_ns = option_number(&worker->options, "restart");
@@ -940,8 +940,8 @@ int load_set_check(struct load_set *set, int64_t now_ns,
 }
 
 /* Wait for the process @which, or for every process of the group -@which that is, or becomes, a child
- * of the agent. A process is no child any more only after its own children have become ours: nothing
- * slips through. */
+ * of the agent. A process stops being a child only after its own children have become ours:
+ * nothing slips through. */
 static int reap(pid_t which, int64_t until_ns)
 {
 	for (;;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads: what the target does besides the measurement. Each is one file in loads/ with one
+ * Loads: what the target does during the measurement. Each is one file in loads/ with one
  * `const struct load`, named in catalogue.c. A load runs in processes of its own, all in one
  * process group (of the load's leader), with SCHED_OTHER, and dies with the agent. It counts its
  * work in shared memory; the agent reads the counters and sees when it dies or stalls.
@@ -36,7 +36,7 @@ struct load {
 /* `--load-cmd`; it is not in the table of loads. */
 extern const struct load load_command;
 
-/* Options that every load has besides its own. */
+/* Options that every load has in addition to its own. */
 extern const struct option_info load_options[];
 
 /* For load->run: */
@@ -82,8 +82,8 @@ int load_set_add_command(struct load_set *set, const struct load *command, const
 			 bool as_root, struct message *msg);
 /*
  * Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
- * each child first (to drop what it must not hold; all but stdin, stdout and stderr are closed
- * after it anyway), @started in the agent with each group; both may be NULL. @cpus NULL: all that
+ * each child first, to drop what it must not hold. All files but stdin, stdout and stderr are
+ * closed after it anyway. @started is called in the agent with each group. Both may be NULL. @cpus NULL: all that
  * the agent may run on. 0 or -errno with a message, and then nothing runs any more.
  */
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),

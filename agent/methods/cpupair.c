@@ -56,7 +56,7 @@ int cpupairs_series(struct step *step, struct cpupair *pair, const char *name, i
 		.net = true,
 		.labels = { { "from", pair->labels[0] }, { "to", pair->labels[1] } },
 	};
-	/* what the drain takes out meanwhile needs no room */
+	/* what the drain takes out during the run needs no room */
 	int64_t words = samples < 4000 ? samples : 4000;
 
 	pair->series = step_add_series(step, &info, (size_t)words + 1000);

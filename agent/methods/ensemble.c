@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "run/worker.h"
 
-/* So long a real-time conductor goes on before it lets others have the CPU, and for what part of
- * that: more than the twentieth at whose lack a kernel with its defaults would take it (RT
- * throttling), where that could not be lifted. */
+/* Time that a real-time conductor runs before it lets others have the CPU, and the part of it that
+ * they get: more than the twentieth that RT throttling takes by default, where that could not be
+ * lifted. */
 #define ENSEMBLE_RUN_NS (50 * NSEC_PER_MSEC)
 #define ENSEMBLE_REST_PART 16
 /* Room in a ring, in samples: what the shortest operations make in some 200 ms, until the drain
@@ -49,7 +49,7 @@ static int ensemble_choose_cpu(struct step *step, int *chosen)
 	return option_effective(&step->options, "cpu", text);
 }
 
-/* Of each worker's series that are net. The header, which is written after this, says it. */
+/* Set the cost of each worker's net series. The header, which is written after this, records it. */
 static int ensemble_prepare(struct worker *worker)
 {
 	struct ensemble *e = worker->state;
@@ -256,7 +256,7 @@ bool ensemble_join(struct ensemble_thread *thread)
 	/* behind one that is stuck the others are not waited for a second each */
 	left_ns = e->stuck ? 2 * NSEC_PER_MSEC : ENSEMBLE_PATIENCE_NS;
 	end_ns = clock_now_ns(CLOCK_MONOTONIC) + left_ns;
-	/* the C library's limit is a time of day, which may be set meanwhile */
+	/* the C library's limit is a time of day, which may be set during the wait */
 	do {
 		struct timespec until = clock_from_ns(clock_now_ns(CLOCK_REALTIME) + left_ns);
 

@@ -106,7 +106,7 @@ static inline int64_t ensemble_net(const struct ensemble *e, int64_t duration_ns
 /* Begin a test loop: the samples of @series from here on were taken now. */
 void ensemble_loop(struct ensemble *e, int series);
 /*
- * Between test loops, at most 50 ms apart: whether to go on. Sleeps for a moment from time to time,
+ * Between test loops, at most 50 ms apart: whether to continue. Sleeps for a moment from time to time,
  * so that others get the CPU; no thread under test should be ready to run then.
  */
 bool ensemble_goes_on(struct ensemble *e);
@@ -123,10 +123,10 @@ bool ensemble_join(struct ensemble_thread *thread);
 bool ensemble_disturbed(const struct ensemble_thread *thread);
 #define ENSEMBLE_DISTURBED "a thread slept because the kernel moved a page"
 /* Sleep until *@word is at least @value; false when that does not come in ENSEMBLE_PATIENCE_NS.
- * To miss it is no error of the step: a verdict may be made of it. */
+ * A miss is not an error of the step: a verdict may follow from it. */
 bool ensemble_await(struct ensemble *e, const uint32_t *word, uint32_t value);
-/* The same for a word that ensemble_post() counts up: without looking at it meanwhile, which would
- * disturb what is timed. */
+/* The same for a word that ensemble_post() counts up: without polling it, which would disturb
+ * what is timed. */
 bool ensemble_await_posts(struct ensemble *e, uint32_t *word, uint32_t value);
 /* End the step as failed: `return ensemble_fail(...)` in a function that gives bool. */
 bool ensemble_fail(struct ensemble *e, int err, const char *what);

@@ -279,8 +279,8 @@ int64_t events_account(struct step *step, const struct events_session *s)
 		step_fail(
 			step, text,
 			status.failure == RTGAUGE_FAILURE_STORM ?
-				"see what drives the line: more than 2000 edges within 100 ms, or "
-				"half of that time in its handler, are no events" :
+				"see what drives the line: it had more than 2000 edges in 100 ms, "
+				"or its handler took half of that time" :
 				"run again, and leave the CPUs and the module unchanged");
 	}
 	return (int64_t)status.lost;

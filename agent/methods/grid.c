@@ -5,7 +5,7 @@
 #include "dither.h"
 #include "run/step.h"
 
-/* So many offsets are put before the rings are drained. */
+/* Number of offsets that are put before the rings are drained. */
 #define GRID_DRAIN_EVERY 512
 
 int64_t grid_offset_ns(int64_t index, int64_t interval_ns)

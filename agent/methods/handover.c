@@ -147,8 +147,8 @@ bool handover_skip(struct handover *h, const char *what, int err, const char *re
 	return false;
 }
 
-/* One thread has come to the end of its test loop. The semaphore knows no other clock: it is asked
- * again until the time is up by one that nobody sets. */
+/* One thread has come to the end of its test loop. The semaphore's only clock can be set: the wait
+ * is repeated until the time is up by one that cannot. */
 static bool handover_came(struct handover *h, int64_t until_ns)
 {
 	while (clock_now_ns(CLOCK_MONOTONIC) < until_ns) {
@@ -364,7 +364,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 	}
 	if (!good && step_stopped(e->step))
 		rule->unknown = "the step was stopped";
-	/* whoever still waits */
+	/* release the remaining waiters */
 	for (int i = 0; i < HANDOVER_QUEUE; i++)
 		if (!good)
 			queue->send(h->object, HANDOVER_THERE);
@@ -379,7 +379,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue)
 static const char *const handover_names[] = { "high", "middle", "low" };
 static const char *const handover_ranked[] = { "high", "middle", "low", NULL };
 
-/* The plan's THERE, made anew. */
+/* Judge the plan's THERE, reopened. */
 static void handover_judge_queue(struct handover *h, const struct handover_queue *queue,
 				 const char *rule, const char *remedy)
 {
@@ -431,7 +431,7 @@ bool handover_pid_lives(pid_t pid)
 
 /* --- the frame --- */
 
-/* Of the waiter: `wake`; of the sender: `send`. */
+/* The waiter's series is `wake`, the sender's `send`. */
 static int handover_add_series(struct handover *h, enum handover_role role,
 			       enum handover_place place)
 {

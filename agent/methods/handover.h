@@ -74,7 +74,7 @@ struct handover_rule {
 	bool held;
 	const char *why;
 	const char *unknown; /* why it cannot be judged, or NULL */
-	const char *remedy;  /* NULL: it is told, there is no verdict */
+	const char *remedy;  /* NULL: a note only, without a verdict */
 };
 
 struct handover_queue;
@@ -161,7 +161,7 @@ struct handover {
 /* clang-format on */
 #define HANDOVER_FIFO_REMEDY "give the threads a real-time policy (SCHED_FIFO)"
 
-/* Of measurements that have no more. */
+/* For measurements without contexts, options or tables of their own. */
 extern const char *const handover_contexts[];
 extern const struct option_info handover_options[];
 extern const struct measurement_entry handover_tables[];
@@ -182,7 +182,7 @@ bool handover_fail(struct handover *h, const char *what, int err);
 /*
  * Let threads wait and wake them, one by one. @script: a digit lets the waiter of that number wait
  * (0: the highest priority, each next one lower), '.' wakes one. What @rule says is held when they
- * are woken in the order @expected. False: the step cannot go on.
+ * are woken in the order @expected. False: the step cannot continue.
  */
 struct handover_queue {
 	struct handover *h;
@@ -202,7 +202,7 @@ bool handover_wake_in_turn(const struct handover_queue *queue);
 void handover_judge_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
 			    int (*wait)(void *object, enum handover_way way), const char *remedy);
 
-/* The same without rules: the order in which they are woken is told, and nothing demanded. */
+/* The same without rules: reports the order in which they are woken, and demands nothing. */
 void handover_tell_waiters(struct handover *h, int (*send)(void *object, enum handover_way way),
 			   int (*wait)(void *object, enum handover_way way));
 
@@ -212,9 +212,9 @@ void handover_tell_waiters(struct handover *h, int (*send)(void *object, enum ha
  * from HANDOVER_IPC_KEY on; what is found there of a process that has gone is removed.
  */
 #define HANDOVER_IPC_KEY 0x7c3eb0a4
-#define HANDOVER_IPC_REMEDY                                                             \
-	"a kernel with CONFIG_SYSVIPC; raise kernel.msgmni or kernel.sem; let another " \
-	"agent end first"
+#define HANDOVER_IPC_REMEDY                                                            \
+	"use a kernel with CONFIG_SYSVIPC, raise kernel.msgmni or kernel.sem, or let " \
+	"another agent end first"
 void handover_own_ipc(struct handover *h);
 /* Whether that process lives, and is not this one. */
 bool handover_pid_lives(pid_t pid);
@@ -237,7 +237,7 @@ void handover_end(struct ensemble_thread *thread, enum handover_role role);
 
 /*
  * What a template is made of: @arm, before the clock is read and @send is called; @wait, then @stamp,
- * which tells when it was over, then @take, before the waiter goes on. Each gives 0 or errno.
+ * which tells when it was over, then @take, before the waiter continues. Each gives 0 or errno.
  */
 typedef int handover_act(void *object, enum handover_way way);
 

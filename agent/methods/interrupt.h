@@ -8,9 +8,9 @@
 
 #include "methods/events.h"
 
-#define INTERRUPT_CPU_HELP                                                \
-	"CPUs that take the interrupts; only the first of them if there " \
-	"is a single source"
+#define INTERRUPT_CPU_HELP                                               \
+	"CPUs that take the interrupts (with a single source, only the " \
+	"first of them)"
 
 /* Two rows of an option table. */
 #define INTERRUPT_OPTIONS                                                                  \
@@ -20,7 +20,7 @@
 	  0,                                                                               \
 	  0,                                                                               \
 	  "auto hpet gpio hrtimer",                                                        \
-	  "what raises the interrupts; hrtimer, a kernel timer, is a fallback" },          \
+	  "what raises the interrupts (hrtimer, a kernel timer, is a fallback)" },         \
 	{                                                                                  \
 		"gpio", OPTION_TEXT, "", 0, 0, NULL,                                       \
 			"lines of the source gpio: CHIP:OUTPUT:INPUT, wired to each other" \
@@ -46,7 +46,7 @@ int interrupt_choose(struct step *step, struct interrupt *interrupt);
  * STEP_SKIPPED, or -errno with the step's message. */
 int interrupt_setup_cpus(struct step *step, struct interrupt *interrupt, size_t size,
 			 int (*add)(struct step *step, void *state, int cpu));
-/* In start(): every session, the CPUs one after the other within a period. @due, if any, is told each
+/* In start(): every session, the CPUs one after the other within a period. @due, if any, gets each
  * one's first due time. 0 or -errno with the step's message. */
 int interrupt_start(struct step *step, const struct interrupt *interrupt,
 		    void (*due)(void *state, int64_t first_ns));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Mutexes of each kind that POSIX has; what a C library lacks is said by the one who asks. */
+/* Mutexes of each kind that POSIX has; the caller reports what a C library lacks. */
 #include "methods/mutex_kind.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * Chains of mutexes, and the threads that have and want them. A whole test loop of them runs by
  * itself: each thread lets the next one go, and they are of such priorities, on one CPU, that each
- * step is a switch to the one that is meant. The conductor sleeps meanwhile.
+ * step is a switch to the one that is meant. The conductor sleeps during it.
  */
 #include "methods/mutex_links.h"
 

@@ -2,7 +2,7 @@
 /*
  * Requests for mutexes that others have: a chain of threads of low priority, each of which has a
  * mutex and waits for that of the one before, a thread of high priority that wants the last one's,
- * and one of middle priority that is ready meanwhile and must not run. With one link that is
+ * and one of middle priority that is ready all the while and must not run. With one link that is
  * mutex-contended, with more mutex-chain.
  */
 #ifndef RTGAUGE_MUTEX_LINKS_H

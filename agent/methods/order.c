@@ -112,7 +112,7 @@ void order_rounds_verdict(struct step *step, const struct order_rounds *rounds, 
 				 "(%d disturbed and repeated: %s) ", rounds->repeated,
 				 rounds->disturbed);
 	if (rounds->held || !rounds->judged)
-		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s; the last",
+		snprintf(text + used, sizeof(text) - (size_t)used, "in %d round%s, the last",
 			 rounds->judged, rounds->judged == 1 ? "" : "s");
 	else
 		snprintf(text + used, sizeof(text) - (size_t)used, "in round %d", rounds->judged);

@@ -27,8 +27,8 @@ struct order {
 	struct order_mark marks[ORDER_MARKS_MAX];
 };
 
-/* Any thread. Whoever is overtaken between clock and place reads the clock again: both have one
- * order. */
+/* Any thread. A thread that is overtaken between clock and place reads the clock again: both have
+ * one order. */
 void order_mark(struct order *order, const char *thread, const char *what);
 /* The marks kept: at most ORDER_MARKS_MAX. */
 int order_count(const struct order *order);

@@ -39,7 +39,7 @@ void batch_table(struct step *step, const struct batch *batches, int count)
 	static const struct step_column columns[] = {
 		{ "operation", "" },
 		{ "mean", "ps" },
-		{ "least batch", "ps" },
+		{ "least batch", "ps" }, /* language-ok: name in streams */
 		{ "operations", "count" },
 	};
 	struct cbor *c;

@@ -13,7 +13,7 @@
 
 struct step;
 
-/* What a time stamp costs the calling thread, in ps: the least mean of several batches. */
+/* Cost of a time stamp to the calling thread in ps: the min of the means of several batches. */
 int64_t stamp_cost_ps(void);
 
 /* One operation, timed in batches. */
@@ -22,7 +22,7 @@ struct batch {
 	int64_t operations;
 	int64_t batches;
 	int64_t sum_ps;	  /* of all of them, without the time stamps */
-	int64_t least_ps; /* the least mean of a batch */
+	int64_t least_ps; /* min of the batches' means */
 };
 
 /* @count operations took @took_ns between two time stamps that cost @stamp_ps. */
@@ -38,7 +38,7 @@ void batch_add(struct batch *batch, int count, int64_t took_ns, int64_t stamp_ps
 		batch_add(batch, count, clock_now_ns(CLOCK_MONOTONIC) - batch_from_ns, stamp_ps); \
 	} while (0)
 
-/* In finish(): the table `batches` (operation, mean, least, operations) of those that were timed. */
+/* In finish(): the table `batches` (operation, mean, min, operations) of those that were timed. */
 void batch_table(struct step *step, const struct batch *batches, int count);
 /* What a measurement says of that table in its `tables`. */
 #define BATCH_TABLE "batches"

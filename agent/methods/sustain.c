@@ -7,7 +7,8 @@ static int64_t sustain_fineness(const struct sustain *search, int64_t period_ns)
 	return period_ns / 32 > search->step_ns ? period_ns / 32 : search->step_ns;
 }
 
-/* 1: none was lost; 0: some were; -1: the search is to end. @period_ns becomes what was tried. */
+/* Returns 1 when none was lost, 0 when some were, -1 to end the search. @period_ns becomes what was
+ * tried. */
 static int sustain_attempt(struct sustain *search, int64_t interrupts, int64_t *period_ns)
 {
 	struct sustain_try attempt = { .count = interrupts, .period_ns = *period_ns };
@@ -55,7 +56,7 @@ int64_t sustain_search(struct sustain *search, int64_t interrupts)
 
 		if (held < 0)
 			return 0;
-		/* a source of coarse steps rounds it to one that is known: it has none in between */
+		/* a source of coarse steps rounds it to a known one: there is nothing in between */
 		if (period_ns >= good_ns || period_ns <= bad_ns)
 			bad_ns = middle_ns;
 		else if (held)

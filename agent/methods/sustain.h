@@ -32,7 +32,7 @@ struct sustain {
 	int count;
 };
 
-/* Of @interrupts each: the shortest period without a loss in ns; 0: there is none, or it was ended. */
+/* The shortest period in ns that loses none of @interrupts. 0: not found, or the search was ended. */
 int64_t sustain_search(struct sustain *search, int64_t interrupts);
 /* From @period_ns on longer ones until none of @interrupts is lost: that period, or 0. */
 int64_t sustain_confirm(struct sustain *search, int64_t interrupts, int64_t period_ns);

@@ -11,9 +11,9 @@
 
 /* A tick begins this far from its point at most: the interrupt may have been held up. */
 #define TICK_TOLERANCE_NS (25 * NSEC_PER_USEC)
-/* Of 1000 points, net of chance, so many of a grid have a hit; twice the frequency has half. */
+/* Points with a hit in 1000 points of a grid, net of chance. Twice the frequency has half of them. */
 #define TICK_SHARE 750
-/* With more by chance, a grid cannot be told from it. */
+/* With more hits by chance, a grid cannot be distinguished from it. */
 #define TICK_CHANCE_MAX 150
 /* From here on the search among the longest events goes down by halves. */
 #define TICK_LONGEST_NS (1 << 17)
@@ -164,7 +164,7 @@ static int tick_points_between(const struct tick_grid *grid, int64_t from_ns, in
 }
 
 /* Points near the ends of a span do not count, and none that came while the CPU was away: a tick
- * that is due then cannot be told from what took the CPU. */
+ * that is due then cannot be distinguished from what took the CPU. */
 static int tick_points(const struct tick_grid *grid, const struct tick_view *view)
 {
 	int points = 0;
@@ -335,7 +335,7 @@ bool tick_lay_longest(struct tick_grid *grid, int64_t period_ns, struct tick_vie
 	return found;
 }
 
-/* The least time in which points could be seen. */
+/* The min time in which points could be seen. */
 static int64_t tick_clear_ns(const struct tick_view *view)
 {
 	int64_t clear_ns = tick_observed_ns(view);

@@ -16,7 +16,7 @@
 /* The frequencies that are looked for. */
 #define TICK_HZ_MIN 12
 #define TICK_HZ_MAX 2000
-/* A grid with fewer points in what was observed is none: chance makes such ones. */
+/* Fewer observed points do not make a grid: they occur by chance. */
 #define TICK_POINTS_MIN 20
 #define TICK_BINS 4096
 

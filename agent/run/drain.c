@@ -470,7 +470,7 @@ void drain_samples(struct run *run, int64_t now_ns)
 	stream_flush(&run->stream);
 }
 
-/* So many buckets always fit into a record; they cover 39 octaves without a gap. */
+/* This number of buckets always fits into a record, and covers 39 octaves without a gap. */
 #define DRAIN_BUCKETS_MAX 5000
 
 static void drain_histogram(struct run *run, const struct series *s)

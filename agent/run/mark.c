@@ -169,7 +169,7 @@ int mark_close(struct run *run, char note[MARK_NOTE], struct message *msg)
 	if (!mark->taken)
 		return 0; /* the message of mark_open() says why */
 	snprintf(note, MARK_NOTE,
-		 "marked on '%.80s': a write to the line took %lld ns (median; minimum %lld ns)",
+		 "marked on '%.80s': a write to the line took %lld ns (median, minimum %lld ns)",
 		 run->request->mark, (long long)mark->median_ns, (long long)mark->least_ns);
 	if (!error)
 		return 0;

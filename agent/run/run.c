@@ -33,9 +33,9 @@
 #define RUN_DRAIN_MS 200
 /* Ordinary tasks, however many, must not keep the drain waiting; measuring threads still do. */
 #define RUN_DRAIN_NICE (-15)
-/* So long a reader that takes nothing may still take the rest once a stop was asked for. */
+/* Time that a stalled reader has to take the rest once a stop was requested. */
 #define RUN_STUCK_NS (2 * NSEC_PER_SEC)
-/* Of memory besides the stacks: the most that is allocated while memory is locked. */
+/* Max memory that is allocated while memory is locked, without the stacks. */
 #define RUN_SPARE_MEMORY (512 * 1024)
 /* A real-time thread that never sleeps is ended: softly, then by the kernel. */
 #define RUN_SPIN_SOFT_US 1000000
@@ -155,7 +155,7 @@ static void run_stop_loads(struct run *run)
 		settings_release_group(run->step.settings, run->groups[i]);
 }
 
-/* All as it was before; what could not be put back is said, and the journal keeps it. */
+/* Restore everything. Reports what could not be put back, and the journal keeps it. */
 static void run_put_back(struct run *run)
 {
 	struct message msg = { { 0 }, { 0 } };
@@ -302,7 +302,7 @@ static void run_wait(struct run *run, int timeout_ms)
 }
 
 /*
- * The reader of the stream takes nothing. The measuring threads go on, and what finds no room in
+ * The reader of the stream takes nothing. The measuring threads continue, and what finds no room in
  * their rings is counted as lost; but a stop is a stop.
  */
 static bool run_wait_for_reader(void *arg, int64_t stalled_ns)
@@ -508,7 +508,7 @@ static void run_close_stream(struct run *run)
 	}
 }
 
-/* What failed before is what is told. */
+/* The first failure is the one reported. */
 static int run_close_mark(struct run *run, int err)
 {
 	struct message msg = { { 0 }, { 0 } };

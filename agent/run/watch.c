@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The draining thread's duties besides the samples: checks once a second, and regular records. */
+/* The draining thread's other duties than the samples: checks once a second, and regular records. */
 #include "run/watch.h"
 
 #include <stdio.h>

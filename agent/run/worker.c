@@ -38,7 +38,7 @@
 #endif
 #define WORKER_STACK_TOUCHED (64 * 1024)
 
-/* Some architectures have a least size above that (128 KiB with glibc on arm64). */
+/* Some architectures have a min size above that (128 KiB with glibc on arm64). */
 static size_t worker_stack_at_least(long size)
 {
 	long least = sysconf(_SC_THREAD_STACK_MIN);
@@ -121,7 +121,7 @@ static void __attribute__((noreturn)) worker_live(struct worker *worker, void (*
 		if (run->step.series[i].info.thread == worker->number)
 			series_touch(&run->step.series[i]);
 	worker_main(worker);
-	/* until it is reaped: to end takes time, at this priority, beside those that still measure */
+	/* until it is reaped: ending takes time, at this priority, while others still measure */
 	for (;;)
 		pause();
 }

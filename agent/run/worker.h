@@ -11,7 +11,7 @@ struct run;
 struct worker;
 struct worker_placement;
 
-/* Stack of a thread that does little: 32 KiB, or the least that the C library takes. */
+/* Stack of a thread that does little: 32 KiB, or the C library's min if that is larger. */
 size_t worker_small_stack_size(void);
 /* The memory that the stacks of all workers will take. */
 size_t workers_stacks_size(const struct run *run);

@@ -28,7 +28,7 @@ struct backlog {
 
 /* Where the next bytes go: @size of them at most; NULL: it is full, or there is no memory. */
 uint8_t *backlog_room(struct backlog *backlog, size_t *size);
-/* So many were put there. */
+/* Count @size bytes that were put there. */
 void backlog_added(struct backlog *backlog, size_t size);
 
 /* The bytes from number @from on, as many as lie together; @size 0 and NULL at the end. @from lies

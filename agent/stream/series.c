@@ -69,7 +69,7 @@ static void series_escape(struct series *s, uint32_t *head, enum escape kind, in
 	series_word(s, head, (uint32_t)((uint64_t)value >> 32));
 }
 
-/* Room for the longest entry; what could not be said before goes first. */
+/* Room for the longest entry; what could not be reported before comes first. */
 static bool series_make_room(struct series *s, uint32_t *head)
 {
 	uint32_t until = s->room_until;

@@ -5,7 +5,7 @@
  * On the path of a sample this is step 3: the measuring thread puts it into a lock-free ring of
  * 32-bit words with one producer and one consumer; and step 4: the draining thread takes it out,
  * counts it in the histogram and hands blocks to the stream. What breaks the sequence of samples
- * (missed periods, loss, a value beyond 32 bits) stands in the same ring behind an escape word, so
+ * (missed periods, loss, a value beyond 32 bits) is in the same ring behind an escape word, so
  * that it cannot get out of step with the samples.
  */
 #ifndef RTGAUGE_SERIES_H
@@ -94,7 +94,7 @@ struct series {
 	struct series_histogram histogram;
 };
 
-/* What the drain finds, in order. `samples` come as they stand in the ring (host byte order). */
+/* What the drain finds, in order. `samples` have the ring's form (host byte order). */
 struct series_sink {
 	void (*samples)(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			const int32_t *values, size_t count);

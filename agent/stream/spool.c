@@ -3,7 +3,7 @@
  * Step 5 of the path of a sample, on a board over ssh: between the agent and its host.
  *
  * The spool, its clients, and what they say to each other: a client sends where to begin, with its
- * three standard files, and is told the exit code in the end. Orders of the host come on the first of
+ * three standard files, and gets the exit code in the end. Orders of the host come on the first of
  * these files, a line each:
  *
  *	got N	all bytes of the stream before number N have come
@@ -42,11 +42,11 @@
 
 #define SPOOL_MAX (64 << 20)
 #define SPOOL_MIN (1 << 20)
-/* Of the memory that could be had, this part at most. */
+/* The spool takes at most this part of the available memory. */
 #define SPOOL_MEMORY_PART 8
 /* Without a host somebody looks once a second whether it is to come back. */
 #define SPOOL_TICK_MS 1000
-/* An agent that was told to end, and has no host, is killed after this time. */
+/* An agent that was ordered to end, and has no host, is killed after this time. */
 #define SPOOL_END_NS (30 * NSEC_PER_SEC)
 /* The host keeps 64 KiB of messages, the announcement of the end among them. */
 #define SPOOL_MESSAGES 61440
@@ -83,7 +83,7 @@ struct spool {
 	char line[SPOOL_LINE];
 	size_t line_size;
 	int64_t away_ns;    /* when the last client went */
-	int64_t leaving_ns; /* when the agent was told that nobody comes back; 0: not */
+	int64_t leaving_ns; /* when the agent learned that nobody comes back; 0: not */
 	bool over;	    /* the host knows how it ended, or nobody will ask */
 };
 
@@ -179,10 +179,10 @@ static void spool_close(int *fd)
 	*fd = -1;
 }
 
-/* The client goes; with @code it is told how the agent ended. */
+/* Let the client go. @code, if any, reports to it how the agent ended. */
 static void spool_detach(struct spool *spool, const int32_t *code)
 {
-	/* the files first: who waits for their end is to find the client gone at once */
+	/* the files first: a reader that sees their end is to find the client gone */
 	for (int i = 0; i < SPOOL_FILES; i++)
 		spool_close(&spool->files[i]);
 	if (code && send(spool->client, code, sizeof(*code), MSG_NOSIGNAL) < 0) {
@@ -233,7 +233,7 @@ static int spool_take_files(int socket, struct spool_hello *hello, int *files)
 	return -EINVAL;
 }
 
-/* Whoever may connect is of this user: the socket lies in a folder of its own. */
+/* Only this user may connect: the socket is in a folder of its own. */
 static void spool_accept(struct spool *spool)
 {
 	int fd = accept4(spool->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -255,7 +255,7 @@ static void spool_accept(struct spool *spool)
 		const int32_t failed = EXITCODE_FAILED;
 
 		dprintf(files[STDERR_FILENO],
-			"rtgauge-agent: byte %lld is not kept; there are %lld to %lld\n",
+			"rtgauge-agent: byte %lld is not kept, only %lld to %lld\n",
 			(long long)hello.from, (long long)spool->backlog.begin,
 			(long long)spool->backlog.end);
 		spool_detach(spool, &failed);
@@ -304,7 +304,7 @@ static void spool_listen(struct spool *spool)
 	}
 	for (ssize_t i = 0; i < got; i++) {
 		if (data[i] != '\n') {
-			/* what is too long is no order */
+			/* what is too long is not an order */
 			if (spool->line_size < sizeof(spool->line) - 1)
 				spool->line[spool->line_size++] = data[i];
 			continue;
@@ -419,8 +419,8 @@ static void spool_reap(struct spool *spool)
 	spool_close(&spool->control);
 }
 
-/* The end is announced when all is said: what others that have the agent's files still write, as
- * a load might, is nobody's. */
+/* Announce the end when everything was sent. What others that have the agent's files still write,
+ * as a load might, does not count. */
 static void spool_finish(struct spool *spool)
 {
 	bool newline;
@@ -438,7 +438,7 @@ static void spool_finish(struct spool *spool)
 	spool_close(&spool->errors);
 	if (spool->backlog.begin < spool->backlog.end)
 		return;
-	/* on a line of its own, whatever was said before it */
+	/* on a line of its own, whatever came before it */
 	newline = spool->message_size && spool->messages[spool->message_size - 1] != '\n';
 	snprintf(spool->end, sizeof(spool->end), "%srtgauge-agent: ended %d\n", newline ? "\n" : "",
 		 spool->status);
@@ -532,7 +532,7 @@ static __attribute__((noreturn)) void spool_run(struct spool *spool)
 
 	while (!spool->over)
 		spool_turn(spool);
-	/* before the client ends: who sees its end may look for what is left */
+	/* before the client ends: an observer of its end may look for what is left */
 	unlink(spool->path);
 	code = spool->status < 0 ? 128 - spool->status : spool->status;
 	spool_detach(spool, &code);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The spool: an agent whose host may lose the connection. It measures in a process that belongs to
- * no session; a second one, the spool, takes its stream and keeps it until the host has said that it
- * came; a third, the client, was started over the connection and lends the spool its standard files.
+ * no session; a second one, the spool, takes its stream and keeps it until the host has
+ * confirmed it. A third, the client, was started over the connection and lends the spool its
+ * standard files.
  * When the connection breaks, another client (rtgauge-agent attach) lends those of a new one, from
  * whichever byte the host asks for (docs/targets.md).
  */
@@ -25,7 +26,7 @@ struct spool_state {
  * code. Where no spool can be made, SPOOL_MEASURE with @state NULL and @why filled: the agent
  * measures as it was started.
  * @size: bytes that are kept at most; 0: as many as this machine can well spare.
- * @hold_ns: so long an agent without a host goes on.
+ * @hold_ns: time that an agent without a host continues.
  */
 int spool_start(const char *path, int64_t size, int64_t hold_ns, struct spool_state **state,
 		char *why, unsigned int why_size);

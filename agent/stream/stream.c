@@ -212,7 +212,7 @@ int stream_flush(struct stream *stream)
 
 void stream_clock_map(struct cbor *c)
 {
-	/* the middle one is read between two readings of the first, whose mean stands with it */
+	/* the middle one is read between two readings of the first, whose mean is sent with it */
 	int64_t before_ns = clock_now_ns(CLOCK_MONOTONIC);
 	int64_t realtime_ns = clock_now_ns(CLOCK_REALTIME);
 	int64_t boottime_ns = clock_now_ns(CLOCK_BOOTTIME);

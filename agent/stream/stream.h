@@ -36,7 +36,7 @@ enum stream_type {
 struct stream {
 	int fd;		  /* -1: nothing is written, everything is counted */
 	bool file;	  /* whose writing waits for no reader */
-	size_t pipe_size; /* what an empty pipe takes; 0: it is no pipe */
+	size_t pipe_size; /* what an empty pipe takes; 0: not a pipe */
 	/* Asked again and again while the reader takes nothing, for so long by now; false: give up.
 	 * NULL: wait for ever. */
 	bool (*wait_more)(void *arg, int64_t stalled_ns);

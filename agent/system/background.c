@@ -290,14 +290,14 @@ void background_smi(struct background *background, const struct background_cpu *
 {
 	int32_t more = (int32_t)(count - cpu->smi_start - background->smi_seen);
 
-	/* one that has not reached this CPU's count yet is no loss */
+	/* one that has not reached this CPU's count yet is not a loss */
 	if (more < 0)
 		more = 0;
 	background->smi = more;
 	background->smi_seen += (uint32_t)more;
 }
 
-/* Of the CPU that this runs on. All are read once, before anything is measured: those that came up
+/* The counters of this CPU. All are read once, before anything is measured: CPUs that came up
  * later have counted less. */
 static void background_read_smi(struct background *background, bool first)
 {

@@ -81,7 +81,7 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 	if (disturb->period_ns < 2 * disturb->length_ns)
 		return message_set(
 			msg, -EINVAL, "at least twice the length: the machine needs the rest",
-			"the period %.40s leaves too little beside %s", period + 1, first);
+			"the period %.40s is too short for a length of %s", period + 1, first);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ int disturb_parse(struct disturb *disturb, const char *text, struct message *msg
 
 /*
  * Insert the module so that it disturbs @cpu: the file @module, or where that is NULL the one for
- * this kernel beside the agent or among the kernel's own. The journal knows of it before it is
+ * this kernel next to the agent or among the kernel's own. The journal knows of it before it is
  * there. 0 or -errno with a message; -EEXIST: it is there already, put in by someone else.
  */
 int disturb_insert(const struct disturb *disturb, const char *module, int cpu,

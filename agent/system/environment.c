@@ -105,7 +105,7 @@ static int put_null(struct collector *c, const char *name, int err)
 
 /*
  * @size is what was read into the buffer, one byte more than a fact holds if there was more. Texts
- * that each end in a zero byte, as the device tree has them, stand on a line each.
+ * that each end in a zero byte, as the device tree has them, get a line each.
  */
 static int put_content(struct collector *c, const char *name, ssize_t size)
 {
@@ -826,8 +826,8 @@ static void put_realtime(struct collector *c, ssize_t *used, const char *folder,
 }
 
 /*
- * Who else runs in real time: a line "POLICY PRIORITY PARENT CPUS NAME" for each thread, those of
- * the kernel (children of process 2) among them. And which programs are there that move interrupts
+ * Other threads that run in real time: a line "POLICY PRIORITY PARENT CPUS NAME" for each
+ * thread, those of the kernel (children of process 2) among them. And which programs are there that move interrupts
  * or change settings while others measure.
  */
 static int tasks_word(struct collector *c)

@@ -85,8 +85,9 @@ void journal_lines_free(struct journal_lines *lines);
  * (-EIO: not even that could be done; nothing may be appended any more). */
 int journal_append(int fd, const struct journal_lines *lines);
 
-/* Read a journal. 0; -ENODATA: cut before its first line was whole, so nothing was changed under
- * it; -EPROTO: not of this version; or -errno. A last line that is cut counts as not written. */
+/* Read a journal. Returns 0, -ENODATA when it is cut within its first line, so that nothing was
+ * changed under it, -EPROTO when it is of another version, or -errno. A last line that is cut counts
+ * as not written. */
 int journal_load(int fd, struct journal *journal);
 void journal_free(struct journal *journal);
 

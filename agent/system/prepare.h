@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `--prepare` changes besides the usual settings, as settings like any other: governor,
+ * What `--prepare` changes in addition to the usual settings, as settings like any other: governor,
  * interrupts and work queues off the measured CPUs, and what the kernel does from time to time.
  * docs/settings.md says why each. Before the first sample.
  */

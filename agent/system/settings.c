@@ -45,7 +45,7 @@ struct record {
 	char *effective;
 	const char *reason;
 	char *found; /* the last other value that settings_verify() found */
-	int fd;	     /* kept open for it; -1: opened anew */
+	int fd;	     /* kept open for it; -1: reopened */
 	bool superseded;
 };
 
@@ -60,7 +60,7 @@ struct settings {
 	bool guardian_missed;
 	struct record *records;
 	size_t count;
-	size_t verified; /* where settings_verify() goes on */
+	size_t verified; /* where settings_verify() continues */
 	int kept;
 	int dma;
 	struct message note;
@@ -82,7 +82,7 @@ static int find_holder(void *arg, int folder, const char *name)
 	return 1;
 }
 
-/* A holder that is dead leaves its lock to its guardian, who needs but a moment. */
+/* A holder that is dead leaves its lock to its guardian, which needs but a moment. */
 static int lock_folder(int folder, struct message *msg)
 {
 	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
@@ -128,7 +128,7 @@ static bool has_fair_server(void)
 /*
  * Where debugfs is not mounted, mount it for this process and its children alone. It comes before
  * the guardian is forked and before anything is undone, since both need it to put things back.
- * (A slave of the other mounts rather than private: who unmounts a disk meanwhile is not hindered.)
+ * (A slave of the other mounts rather than private: then others can still unmount disks.)
  */
 static int reach_debugfs(void)
 {
@@ -613,7 +613,7 @@ int settings_prepare(struct settings *settings, struct message *msg)
 
 /* While measuring */
 
-/* Whether a record is not (or no longer) what took effect; what it is now is told once. */
+/* Whether a record is not (or no longer) what took effect; what it is now is reported once. */
 static void verify_one(struct settings *s, struct record *record,
 		       void (*changed)(void *arg, const char *name, const char *expected,
 				       const char *found),

@@ -44,7 +44,7 @@ int settings_undo(struct message *msg);
 
 /*
  * Write @value to the file @path; record before, asked and effective. A setting that cannot be
- * made is no error (0 is returned, the record says why); -errno only for a broken journal, in
+ * made is not an error (0 is returned, the record says why). -errno only for a broken journal, in
  * which case nothing was changed.
  */
 int settings_set(struct settings *settings, const char *path, const char *value,
@@ -70,14 +70,15 @@ int settings_hold_dma_latency(struct settings *settings, int us, struct message 
  * debugfs in a mount namespace of the agent's own where it is not mounted), sleep states held. */
 int settings_prepare(struct settings *settings, struct message *msg);
 
-/* Call @record for every setting so far. Interrupts of which the same is to be said are told
- * together, under the name /proc/irq/{24,26-31}/smp_affinity_list. */
+/* Call @record for every setting so far. Interrupts with equal records share one,
+ * under the name /proc/irq/{24,26-31}/smp_affinity_list. */
 void settings_each(const struct settings *settings,
 		   void (*record)(void *arg, const struct setting_record *record), void *arg);
 
 /* Read settings again, all in turn, a few dozen in each call, so that it is cheap enough for once
  * a second; calls @changed for those that no longer are what took effect, once for each value
- * found. Returns the number of those that, when last read, were not what took effect. That the guardian is gone is told too (name "guardian"), not counted. */
+ * found, and for the loss of the guardian (name "guardian", not counted). Returns the number of
+ * those that, when last read, were not what took effect. */
 int settings_verify(struct settings *settings,
 		    void (*changed)(void *arg, const char *name, const char *expected,
 				    const char *found),

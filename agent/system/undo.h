@@ -13,15 +13,15 @@
 
 struct undo_report {
 	int put;	     /* settings that were put back, and read back as before */
-	int left;	     /* changed by someone else meanwhile: left as they are */
+	int left;	     /* changed by another program since: left as they are */
 	int failed;	     /* could not be put back */
 	struct message note; /* the first of those left or failed */
 };
 
 /*
  * Undo the open journal; with @groups, first kill the process groups (loads) that its agent left
- * running. 0 when nothing remains to be done for it; -EAGAIN when a setting could not be put
- * back; or -errno when the journal cannot be read.
+ * running. Returns 0 when nothing remains to be done for it, -EAGAIN when a setting could not be
+ * put back, or -errno when the journal cannot be read.
  */
 int undo_journal(int fd, bool groups, struct undo_report *report);
 

@@ -184,7 +184,7 @@ def test_inversion_is_avoided_by_a_protocol_and_not_without_one(agent: str, tmp_
     assert code == 0
     assert results_here(stream) == {"priority inversion is avoided (inherit)": "pass"}
     evidence = verdicts(stream)[avoided("inherit")].evidence
-    assert "in 10 rounds; the last: " in evidence
+    assert "in 10 rounds, the last: " in evidence
 
 
 @needs_realtime

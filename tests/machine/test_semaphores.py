@@ -186,7 +186,7 @@ def test_rules_hold_with_priorities(
     for row in tables(stream)["order"].rows:
         assert row[0] in BEHAVIOUR[name]
     judged = [rule for rule in BEHAVIOUR[name] if rule not in (INCREMENTS, MAXIMUM)]
-    assert all("in 10 rounds; the last: " in verdicts(stream)[rule].evidence for rule in judged)
+    assert all("in 10 rounds, the last: " in verdicts(stream)[rule].evidence for rule in judged)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) ->
         assert arrived in (None, waits)
         assert has == released
         assert verdicts(stream)[rule].evidence.startswith(
-            f"arrived {waits}, released {released} in 10 rounds; the last: "
+            f"arrived {waits}, released {released} in 10 rounds, the last: "
         )
 
 

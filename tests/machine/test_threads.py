@@ -71,7 +71,7 @@ def test_the_rules_hold_with_priorities(agent: str, tmp_path: Path, policy: str)
     )
     assert code == 0
     for verdict in verdicts(stream).values():
-        assert "in 10 rounds; the last: " in verdict.evidence
+        assert "in 10 rounds, the last: " in verdict.evidence
     order = rows(stream, "order")
     threads: dict[object, list[object]] = {}
     times: dict[object, list[int]] = {}
