@@ -187,6 +187,16 @@ def test_the_list_of_stages_is_sound() -> None:
             assert listed.stdout, f"{one.name}: no file matches the input '{pathspec}'"
 
 
+def test_stages_depend_on_the_tools_that_their_programs_import() -> None:
+    for one in read_stages(ROOT / "tools" / "stages.toml").values():
+        for program in (ROOT / name for name in one.inputs if re.fullmatch(r"tools/\w+\.py", name)):
+            names = re.findall(r"(?m)^from (\w+) import", program.read_text(encoding="utf-8"))
+            needed = {f"tools/{name}.py" for name in names} & {
+                f"tools/{path.name}" for path in (ROOT / "tools").glob("*.py")
+            }
+            assert needed <= set(one.inputs), one.name
+
+
 @pytest.mark.parametrize("folder", ["machine", "lab", "cross"])
 def test_stages_depend_on_the_folders_that_their_tests_read(folder: str) -> None:
     sources = [one.read_text(encoding="utf-8") for one in (ROOT / "tests" / folder).glob("*.py")]
