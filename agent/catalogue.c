@@ -86,7 +86,7 @@ static const struct load doload = {
 
 static const struct load gpioirqbench = {
 	.name = "gpioirqbench",
-	.summary = "programs started all the time; sched, cache and a pause in turn",
+	.summary = "programs started all the time, with sched, cache and a pause in turn",
 	.mix = "list,sched:cycle=90s:until=30s,cache:size=32MiB:cycle=90s:from=30s:until=60s",
 };
 

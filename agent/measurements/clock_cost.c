@@ -69,7 +69,7 @@ struct clock_cost_thread {
 struct clock_cost_state {
 	struct clock_cost_thread *threads;
 	int count;
-	int clocks; /* without the counter where the CPU has none */
+	int clocks; /* with the cycle counter if the CPU has one */
 };
 
 /* Two readings, one right after the other, a batch of times. */
@@ -203,9 +203,13 @@ static int clock_cost_setup(struct step *step)
 static int clock_cost_finish(struct step *step)
 {
 	static const struct step_column columns[] = {
-		{ "clock", "" },	   { "cpu", "" },
-		{ "mean cost", "ps" },	   { "least cost", "ps" },
-		{ "smallest step", "ns" }, { "readings", "count" },
+		{ "clock", "" },
+		{ "cpu", "" },
+		{ "mean cost", "ps" },
+		/* language-ok: name in streams */
+		{ "least cost", "ps" },
+		{ "smallest step", "ns" },
+		{ "readings", "count" },
 	};
 	const struct clock_cost_state *state = step->state;
 	struct cbor *c = step_table_begin(step, "clocks", columns, 6, state->count * state->clocks);

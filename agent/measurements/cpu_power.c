@@ -45,25 +45,25 @@ typedef uint8_t power_unit;
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0x52800000 /* mov w0, #0 */
-/* add w0, w0, #1; mov w1, #1; mov w2, #1; mov w3, #1 */
+/* add w0, w0, #1 | mov w1, #1 | mov w2, #1 | mov w3, #1 */
 #define POWER_STEP 0x11000400, 0x52800021, 0x52800022, 0x52800023
 #define POWER_RETURN 0xd65f03c0
 #elif defined(__arm__) && !defined(__ARMEB__)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0xe3a00000 /* mov r0, #0 */
-/* add r0, r0, #1; mov r1, #1; mov r2, #1; mov r3, #1 */
+/* add r0, r0, #1 | mov r1, #1 | mov r2, #1 | mov r3, #1 */
 #define POWER_STEP 0xe2800001, 0xe3a01001, 0xe3a02001, 0xe3a03001
 #define POWER_RETURN 0xe12fff1e /* bx lr */
 #elif defined(__riscv)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0x00000513 /* li a0, 0 */
-/* addi a0, a0, 1; li a1, 1; li a2, 1; li a3, 1 */
+/* addi a0, a0, 1 | li a1, 1 | li a2, 1 | li a3, 1 */
 #define POWER_STEP 0x00150513, 0x00100593, 0x00100613, 0x00100693
 #define POWER_RETURN 0x00008067
 #elif defined(__powerpc__) && (!defined(__powerpc64__) || _CALL_ELF == 2)
 typedef uint32_t power_unit;
 #define POWER_ZERO 0x38600000 /* li r3, 0 */
-/* addi r3, r3, 1; li r4, 1; li r5, 1; li r6, 1 */
+/* addi r3, r3, 1 | li r4, 1 | li r5, 1 | li r6, 1 */
 #define POWER_STEP 0x38630001, 0x38800001, 0x38a00001, 0x38c00001
 #define POWER_RETURN 0x4e800020
 #elif defined(__mips__) && !defined(__mips16) && !defined(__mips_micromips)

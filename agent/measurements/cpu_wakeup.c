@@ -4,8 +4,8 @@
  * docs/measurements/cpu-wakeup.md says what exactly is timed.
  *
  * There is a thread on each CPU. Test loops of pairs take turns: one thread rings, one sleeps and
- * puts the samples, the others wait for their turn. A ring that finds its sleeper not asleep yet
- * is no wake-up: it is counted, and rung again.
+ * puts the samples, the others wait for their turn. A ring that finds its sleeper not yet asleep
+ * is counted, not sampled, and rung again.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The futex: what all locks of the C library are made of, without the library. Of one process, and
- * of several. docs/measurements/futex.md says what exactly is timed.
+ * The futex, which all locks of the C library are built on, without the library: within one
+ * process, and between processes. docs/measurements/futex.md says what exactly is timed.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sustained interrupts: the shortest period at which none is lost, with a source that goes on by
- * itself. docs/measurements/irq-sustained.md says how it is searched.
+ * Sustained interrupts: the shortest period at which none is lost, with a source that repeats by
+ * itself. docs/measurements/irq-sustained.md describes the search.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const char *const irq_sustained_contexts[] = { "irq", NULL };
 
 static const struct option_info irq_sustained_options[] = {
 	{ "interrupts", OPTION_INTEGER, "1000000", 1000, 1000000000, NULL,
-	  "interrupts of the longest phase; the phases have 1000, 1000000 and 1000000000, up to this" },
+	  "interrupts of the longest phase: the phases have 1000, 1000000 and 1000000000, up to this" },
 	{ "from", OPTION_DURATION, "100us", 1000, 100000000, NULL,
 	  "period where the search begins" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,
@@ -88,7 +88,7 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 		return false;
 	if (ioctl(state->fd, RTGAUGE_SUSTAIN, &sustain)) {
 		state->error = errno;
-		/* so fast that for seconds none came through: no period to go on with */
+		/* so fast that none came through for seconds: not a usable period */
 		if (errno != ETIME)
 			return false;
 		state->error = 0;

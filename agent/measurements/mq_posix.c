@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * POSIX message queues: mq_send() wakes the thread in mq_receive(). Who receives, of several, and
- * which message comes first. docs/measurements/mq-posix.md says what exactly is timed.
+ * POSIX message queues: mq_send() wakes the thread in mq_receive(). Which of several threads
+ * receives, and which message comes first. docs/measurements/mq-posix.md says what exactly is
+ * timed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,9 +62,10 @@ static bool mq_posix_open(struct handover *h)
 	for (int i = 0; i < HANDOVER_WAYS; i++) {
 		o->queues[i] = mq_make(i);
 		if (o->queues[i] == (mqd_t)-1)
-			return handover_skip(h, "mq_open()", errno,
-					     "a kernel with CONFIG_POSIX_MQUEUE; raise ulimit -q "
-					     "and /proc/sys/fs/mqueue/queues_max");
+			return handover_skip(
+				h, "mq_open()", errno,
+				"use a kernel with CONFIG_POSIX_MQUEUE, or raise ulimit -q "
+				"and /proc/sys/fs/mqueue/queues_max");
 	}
 	return true;
 }

@@ -96,7 +96,7 @@ static const struct measurement_evaluate mutex_evaluate[] = {
 static int mutex_add(struct mutex_state *state, const struct mutex_type *type,
 		     struct mutex_measured *m)
 {
-	/* a ceiling below its locker's priority is an error; SCHED_OTHER has none */
+	/* a ceiling below its locker's priority is an error. SCHED_OTHER has priority 0. */
 	int ceiling = (state->ensemble.priority ?: 1) + type->above;
 
 	m->acquire = m->release = -1;

@@ -183,7 +183,7 @@ static void fault_touch(struct fault_state *state, enum fault_kind_number kind, 
 	m->faults += fault_count() - before;
 }
 
-/* What is no huge page faults again in its middle; it is no sample. */
+/* Memory without a huge page faults again in its middle and is not sampled. */
 static void fault_touch_huge(struct fault_state *state, char *memory, int count)
 {
 	struct fault_measured *m = &state->kinds[FAULT_HUGE];

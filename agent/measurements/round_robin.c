@@ -281,7 +281,7 @@ static struct robin_range robin_range(const struct robin_state *state, int i)
 	};
 }
 
-/* Of the later rounds, because first slices can differ from the others. */
+/* The medians leave out the first round, because first slices can differ from the others. */
 static struct robin_range robin_median(const struct robin_state *state)
 {
 	int64_t least[ROBIN_TURNS_MAX], most[ROBIN_TURNS_MAX];

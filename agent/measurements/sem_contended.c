@@ -6,7 +6,7 @@
  *
  * The waiters are held at a gate each. A keeper of lower priority opens one gate after the other
  * and, when all wait, posts as often: on one CPU each open gate and each post gives the CPU to a
- * waiter, and the keeper goes on when that one blocks again.
+ * waiter, and the keeper continues when that one blocks again.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -24,7 +24,7 @@ static const char sem_rule[] = "the highest waiter runs at once";
 
 enum sem_arrival { SEM_INWARD, SEM_DESCENDING, SEM_ASCENDING };
 
-/* Numbers of waiters that have series; besides these the greatest. */
+/* Numbers of waiters that have series. The greatest number also has them. */
 static const int sem_numbers[] = { 1, 2, 5, 10, 20, 40, 60, 90 };
 #define SEM_NUMBERS ((int)(sizeof(sem_numbers) / sizeof(sem_numbers[0])))
 
@@ -223,7 +223,7 @@ static void sem_loop(struct worker *worker)
 		started = ensemble_start(&state->waiters[i].thread);
 	while (started && ensemble_goes_on(&state->ensemble) && sem_keep(state))
 		;
-	/* whoever still waits at a gate, or after a failure for the semaphore */
+	/* release waiters still at a gate, or after a failure at the semaphore */
 	atomic_store_release(&state->stop, 1);
 	for (int i = 0; i < state->count; i++) {
 		ensemble_open(&state->waiters[i].gate);
@@ -255,7 +255,7 @@ static int sem_add(struct sem_state *state, int n)
 	return series->acquire < 0 ? series->acquire : series->release < 0 ? series->release : 0;
 }
 
-/* By priority, 0 is the highest: who arrives as number @i. */
+/* The waiter that arrives as number @i, by priority: 0 is the highest. */
 static int sem_rank(const struct sem_state *state, enum sem_arrival arrival, int i)
 {
 	int last = state->count - 1;

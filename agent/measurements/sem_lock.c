@@ -15,7 +15,7 @@
 
 /* The value from which P goes down to zero, and to which V goes up from it. */
 #define SEM_VALUE 3
-/* For so long high has the CPU before it waits: a fair scheduler then owes low some. */
+/* Time that high uses the CPU before it waits: a fair scheduler then owes low some. */
 #define SEM_SPIN_NS (2 * NSEC_PER_MSEC)
 
 enum sem_scenario { SEM_BLOCKS, SEM_RESCHEDULES, SEM_SCENARIOS };
@@ -59,7 +59,8 @@ static const struct measurement_entry sem_tables[] = {
 };
 
 static const struct measurement_entry sem_verdicts[] = {
-	{ SEM_BLOCKS_RULE, "sem_wait() at 3, 2 and 1 goes on, at 0 it waits for a sem_post()" },
+	{ SEM_BLOCKS_RULE,
+	  "sem_wait() at 3, 2 and 1 returns at once, at 0 it waits for a sem_post()" },
 	{ SEM_INCREMENTS_RULE, "each sem_post() lets one sem_wait() through" },
 	{ SEM_RESCHEDULES_RULE, "sem_post() gives the CPU to a waiter of higher priority" },
 	{ SEM_MAXIMUM_RULE, "sem_post() at SEM_VALUE_MAX is refused" },
@@ -97,6 +98,7 @@ static void sem_low_body(struct ensemble_thread *thread)
 	if (ensemble_await(thread->ensemble, &state->at_zero, 1)) {
 		order_mark(&state->now, thread->name, "V");
 		sem_post(&state->sem);
+		/* language-ok: name in streams */
 		order_mark(&state->now, thread->name, "goes on");
 	}
 	atomic_add_release(&state->ended, 1);
@@ -197,7 +199,7 @@ static void sem_maximum(struct sem_state *state)
 	sem_getvalue(&state->sem, &value);
 	state->limited = !below && at && err == EOVERFLOW && value == SEM_VALUE_MAX;
 	snprintf(state->limits, sizeof(state->limits),
-		 "V is %s at one below SEM_VALUE_MAX (%d) and %s%s at it; then the value is %d",
+		 "V is %s at one below SEM_VALUE_MAX (%d) and %s%s at it, then the value is %d",
 		 below ? "refused" : "accepted", SEM_VALUE_MAX, at ? "refused: " : "accepted",
 		 !at		  ? "" :
 		 err == EOVERFLOW ? "EOVERFLOW" :

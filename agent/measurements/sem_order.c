@@ -4,8 +4,8 @@
  * whatever the order of arrival; of equal ones the one that has waited longest. Verdicts with their
  * evidence. docs/measurements/sem-order.md says how each can fail.
  *
- * A keeper of the lowest priority opens one gate after the other, and so decides who arrives when;
- * then it posts, and waits after each post until one waiter has been released.
+ * A keeper of the lowest priority opens one gate after the other, which sets the order of arrival.
+ * Then it posts, and waits after each post until one waiter has been released.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -177,8 +177,8 @@ static bool sem_carry_out(struct sem_state *state)
 	return joined && started;
 }
 
-/* Whether the waiters did @what in the order in which @expected gives their numbers; who did when
- * is appended to @why. */
+/* Whether the waiters did @what in the order in which @expected gives their numbers. Appends the
+ * observed order to @why. */
 static bool sem_in_order(const struct sem_state *state, const char *what, const int *expected,
 			 char *why, size_t size)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * System V semaphores: semop() by one thread lets another go on that waits in semop(). In which
+ * System V semaphores: semop() by one thread releases another that waits in semop(). In which
  * order waiters are served. docs/measurements/sem-sysv.md says what exactly is timed.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@ static int sem_sysv_wait(void *object, enum handover_way way)
 
 HANDOVER_KIND(sem_sysv, sem_sysv_send, sem_sysv_wait)
 
-/* Who operated it last: whether that process lives. */
+/* Whether the process that operated it last lives. */
 static bool sem_sysv_used(int set)
 {
 	return handover_pid_lives(semctl(set, HANDOVER_THERE, GETPID));

@@ -85,7 +85,7 @@ static const struct measurement_series lifecycle_series[] = {
 };
 
 static const struct measurement_entry lifecycle_verdicts[] = {
-	{ LIFECYCLE_RULE, "never before its deletion, or before its creator goes on" },
+	{ LIFECYCLE_RULE, "never before its deletion, or before its creator continues" },
 	{ NULL, NULL },
 };
 

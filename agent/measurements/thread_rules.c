@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The rules by which threads are scheduled [THR-B-NEW]: who runs when a thread is created, when one
+ * The rules by which threads are scheduled [THR-B-NEW]: which one runs when a thread is created, when one
  * yields, and where one lands whose priority is lowered. docs/measurements/thread-rules.md says
  * what each rule demands.
  */
@@ -13,7 +13,7 @@
 #include "methods/ensemble.h"
 #include "methods/order.h"
 
-/* So long a thread uses the CPU for another one to come in between, if the kernel lets it: several
+/* CPU time of a thread that lets another one come in between, if the kernel allows it: several
  * slices of SCHED_OTHER. */
 #define RULES_SPIN_NS (20 * NSEC_PER_MSEC)
 /* Below the conductor's priority. */
@@ -26,7 +26,7 @@
 
 struct rules_state;
 
-/* A rule: what the creator does, its priority, and who has to run in turn. */
+/* A rule: what the creator does, its priority, and the threads that have to run in turn. */
 struct rules_case {
 	const char *rule;
 	void (*creator)(struct ensemble_thread *thread);
@@ -67,7 +67,7 @@ static const struct measurement_entry rules_tables[] = {
 static const struct measurement_entry rules_verdicts[] = {
 	{ RULES_LOWER, "until its creator ends" },
 	{ RULES_EQUAL, "behind its creator, and those created before it" },
-	{ RULES_HIGHER, "until it ends; its creator goes on then" },
+	{ RULES_HIGHER, "until it ends, after which its creator continues" },
 	{ RULES_YIELD, "each until it ends, and none of lower priority" },
 	{ NULL, NULL },
 };
@@ -151,7 +151,7 @@ static void rules_higher(struct ensemble_thread *thread)
 {
 	rules_mark(thread, "creates");
 	rules_create(thread, "high", RULES_HIGH, rules_long);
-	rules_mark(thread, "goes on");
+	rules_mark(thread, "goes on"); /* language-ok: name in streams */
 }
 
 static void rules_yield(struct ensemble_thread *thread)
@@ -161,7 +161,7 @@ static void rules_yield(struct ensemble_thread *thread)
 	rules_create(thread, "second", RULES_MIDDLE, rules_long);
 	rules_mark(thread, "yields");
 	sched_yield();
-	rules_mark(thread, "goes on");
+	rules_mark(thread, "goes on"); /* language-ok: name in streams */
 }
 
 /* A running thread lowers itself to the priority of one that waits. */

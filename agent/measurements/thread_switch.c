@@ -46,7 +46,7 @@ static const struct switch_known {
 	{ 1000, "1000", "switch, 1000 threads" },
 };
 
-/* So many threads at once. */
+/* A number of threads that run at once. */
 struct switch_group {
 	const struct switch_known *known;
 	int series;
@@ -74,7 +74,7 @@ struct switch_state {
 	uint32_t halt;	   /* the threads are to go to the gate at once */
 	uint32_t through;
 	sem_t all_through;
-	uint32_t last;	 /* who yielded last */
+	uint32_t last;	 /* thread that yielded last */
 	int64_t left_ns; /* when */
 	int64_t from_ns; /* of a batch */
 	int64_t to_ns;
@@ -196,8 +196,8 @@ static void switch_body(struct ensemble_thread *thread)
 
 /* --- the conductor --- */
 
-/* Without looking again and again, which would disturb them. The semaphore's limit is a time of day,
- * which may be set meanwhile. */
+/* Without polling, which would disturb them. The semaphore's limit is a time of day, which may be
+ * set during the wait. */
 static bool switch_await(struct switch_state *state)
 {
 	int64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + ENSEMBLE_PATIENCE_NS;

@@ -249,7 +249,7 @@ static void tick_cost_chunk(struct tick_cost_part *part, const struct tick_span 
 
 /* --- ticks among the events --- */
 
-/* What keeps the CPU for half a period, and is no other thread, is not the tick alone. */
+/* An event of half a period or more, unless it is another thread, is not the tick alone. */
 static bool tick_cost_has_tick(const struct tick_cost_state *state, const struct tick_event *event)
 {
 	return event->point >= 0 && (event->tag || event->away_ns < state->period_ns / 2);

@@ -142,8 +142,8 @@ static void tick_period_put(struct tick_period_state *state, int number)
 	}
 }
 
-/* What the gaps of a grid make together; nothing, if it is not of the frequency expected. Of a
- * hypervisor's tick and the kernel's own, the latter takes more. */
+/* Sum of a grid's gaps, 0 if the grid does not have the expected frequency. The kernel's own tick
+ * takes more than a hypervisor's. */
 static int64_t tick_period_gaps_ns(const struct tick_period_state *state, int number)
 {
 	int64_t sum_ns = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * load_driver LOADS DURATION [CPUS]: runs loads as the agent does and prints, as one JSON line each,
- * the work they did between the end of a warm-up (a fifth of the time) and the end; beside it the
- * work with the warm-up's, and the CPU time that all of them took for that.
+ * the work they did between the end of a warm-up (a fifth of the time) and the end, the work
+ * including the warm-up's, and the CPU time that all of them took for the latter.
  */
 #include <stdio.h>
 #include <stdlib.h>

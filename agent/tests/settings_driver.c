@@ -32,7 +32,7 @@
 #define FILES_MAX 64
 
 static pid_t agent;   /* set when counting begins */
-static pid_t counted; /* whose calls are counted: a child begins anew */
+static pid_t counted; /* whose calls are counted: a child counts from 0 */
 static pid_t guardian;
 static long crash_at, crash_guardian_at;
 static long calls;

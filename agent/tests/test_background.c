@@ -135,7 +135,7 @@ static void test_hostile_files(struct tap *tap)
 		background_read(&background, false);
 		background_read(&background, true);
 		background_put(&background, 1, &c);
-		tap_check(tap, !c.failed && c.size > 20, "file %zu is no danger", i);
+		tap_check(tap, !c.failed && c.size > 20, "file %zu does no harm", i);
 		cbor_free(&c);
 		background_close(&background);
 	}

@@ -44,13 +44,13 @@ int main(void)
 
 	test_kinds(&tap);
 	tap_check(&tap, refused("kthread:1ms", "KIND:LENGTH:PERIOD", "preempt_disable"),
-		  "two parts are none");
-	tap_check(&tap, refused("kthread:1ms:9ms:1", "KIND:LENGTH:PERIOD", ""), "nor are four");
+		  "two parts are refused");
+	tap_check(&tap, refused("kthread:1ms:9ms:1", "KIND:LENGTH:PERIOD", ""), "so are four");
 	tap_check(&tap, refused("spin_lok:1ms:9ms", "'spin_lok'", "'spin_lock'"),
 		  "the nearest kind is named");
 	tap_check(&tap, refused("wobble:1ms:9ms", "'wobble'", "preempt_disable"), "or all of them");
-	tap_check(&tap, refused(":1ms:9ms", "''", "kthread"), "no kind is none");
-	tap_check(&tap, refused("kthread::9ms", "''", "100ms"), "no length is none");
+	tap_check(&tap, refused(":1ms:9ms", "''", "kthread"), "an empty kind is refused");
+	tap_check(&tap, refused("kthread::9ms", "''", "100ms"), "an empty length is refused");
 	tap_check(&tap, refused("kthread:999ns:9ms", "'999ns'", "1us"),
 		  "a length has a lower limit");
 	tap_check(&tap, refused("kthread:101ms:1s", "'101ms'", "100ms"), "and an upper one");

@@ -60,7 +60,7 @@ static void send_message(int to, int64_t value, int fd)
 		perror("sendmsg");
 }
 
-/* One client after the other until it is killed; what there is besides the two peers is sent, too. */
+/* Serves one client after the other until killed. Also sends messages of other peers. */
 static void serve(const struct board *b, enum fault fault)
 {
 	char byte;
@@ -276,11 +276,11 @@ static void test_levels(struct tap *tap)
 	good &= !open_line(&line, b.text, how, &why);
 	tap_check(tap, good && driven(&b) == 8 && rings(b.ring) == 1,
 		  "opened, the line goes to rest: %s", why.text);
-	tap_check(tap, line_wait(&line, 0, &event) == 0, "what came before is no event");
+	tap_check(tap, line_wait(&line, 0, &event) == 0, "a change before opening is not an event");
 	good = !line_drive(&line, 1) && driven(&b) == 9 && rings(b.ring) == 1;
 	good &= !line_drive(&line, 1) && driven(&b) == 9 && rings(b.ring) == 0;
 	good &= !line_drive(&line, 0) && driven(&b) == 10 && rings(b.ring) == 1;
-	tap_check(tap, good, "each change is counted and rings once; the same level does not");
+	tap_check(tap, good, "each change is counted and rings once, the same level does not");
 	before_ns = clock_now_ns(CLOCK_MONOTONIC);
 	answer(&b, 1);
 	good = line_wait(&line, soon(), &event) == 1 && event.level == 0 && !event.lost;
@@ -291,7 +291,7 @@ static void test_levels(struct tap *tap)
 	tap_check(tap, line_wait(&line, 0, &event) == 0, "and nothing else");
 	answer(&b, 0);
 	tap_check(tap, line_wait(&line, soon(), &event) == 0,
-		  "a ring without a change is no event");
+		  "a ring without a change is not an event");
 	answer(&b, 1);
 	answer(&b, 1);
 	answer(&b, 1);
@@ -332,10 +332,10 @@ static void test_edges(struct tap *tap)
 	good = line_wait(&line, soon(), &event) == 0;
 	answer(&b, 1);
 	good &= line_wait(&line, soon(), &event) == 1 && event.level == 1 && !event.lost;
-	tap_check(tap, good, "an edge that is not wanted is no event");
+	tap_check(tap, good, "an edge that is not wanted is not an event");
 	answer(&b, 4);
 	good = line_wait(&line, soon(), &event) == 1 && event.level == 1 && event.lost == 1;
-	tap_check(tap, good, "of several those that are wanted are counted");
+	tap_check(tap, good, "only the wanted edges of several are counted");
 	line_close(&line);
 	close_board(&b);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of ensemble.c: a sleep on a word lasts as long as it is told to. Prints TAP. */
+/* Tests of ensemble.c: a sleep on a word lasts as long as requested. Prints TAP. */
 #include <stdint.h>
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 static struct tap tap;
 
 /* On 32-bit machines the kernel's first futex call has another struct of time than the C library:
- * it would come back at once, and who has a real-time priority would keep the CPU. */
+ * it would come back at once, and a thread of real-time priority would keep the CPU. */
 static void test_sleeps(void)
 {
 	int64_t from_ns = clock_now_ns(CLOCK_MONOTONIC);

@@ -140,7 +140,7 @@ static int open_files(void)
 	return count;
 }
 
-/* End a child; what it still holds is no leak. */
+/* End a child: what it still holds does not count as a leak. */
 static void leave(bool good)
 {
 	fflush(stdout);
@@ -501,7 +501,7 @@ static void fill_hostile(const char *root)
 	uname(&uts);
 	put_line(root, CPU "possible", "0-9999999999,oops");
 	put_line(root, CPU "online", "junk");
-	/* a pipe nobody writes into, a folder, a link to itself, bytes that are no text */
+	/* a pipe nobody writes into, a folder, a link to itself, bytes that are not text */
 	snprintf(path, sizeof(path), "%s/proc", root);
 	mkdir(path, 0755);
 	snprintf(path, sizeof(path), "%s/proc/version", root);

@@ -48,11 +48,11 @@ static void test_notations(struct tap *tap)
 			  !parse("net:127.0.0.1:7", true, &why),
 		  "net: a port, an address and a port");
 	tap_check(tap, parse("net:7007", true, &why) == -EINVAL && strstr(why.remedy, "address"),
-		  "net: who asks has to name an address");
+		  "net: the asking side has to name an address");
 	tap_check(tap, parse("", false, &why) == -ENODEV && why.remedy[0],
 		  "where no line is named there is nothing to be measured");
 	tap_check(tap, parse("ned:7", true, &why) == -EINVAL && strstr(why.remedy, "net"),
-		  "an unknown kind is told the kinds there are");
+		  "the refusal of an unknown kind names the known ones");
 }
 
 /* A port that nobody has, at the moment. */
@@ -123,7 +123,7 @@ static void test_net(struct tap *tap)
 	tap_check(tap, line_wait(&pair.host, 0, &event) == 0, "and nothing else");
 	line_drive(&pair.host, 1);
 	tap_check(tap, line_wait(&pair.board, soon(), &event) == 1 && event.level == 1,
-		  "an edge comes to whoever waits");
+		  "a waiting line receives an edge");
 	line_drive(&pair.host, 0);
 	while (line_poll(-1, 0, clock_now_ns(CLOCK_MONOTONIC) + NSEC_PER_MSEC) > 0)
 		;
@@ -140,7 +140,7 @@ static void test_net_edges(struct tap *tap)
 
 	line_drive(&pair.host, 0);
 	tap_check(tap, good && line_wait(&pair.board, soon(), &event) == 0,
-		  "an edge that is not wanted is no event");
+		  "an edge that is not wanted is not an event");
 	line_drive(&pair.host, 1);
 	tap_check(tap, line_wait(&pair.board, soon(), &event) == 1 && event.level == 1,
 		  "one that is wanted is");
@@ -344,13 +344,13 @@ static void test_serial_refused(struct tap *tap)
 	memset(&why, 0, sizeof(why));
 	good = !line_parse(&line, "serial:/dev/null", (struct line_how){ 0 }, &why);
 	tap_check(tap, good && line_open(&line, &why) == -EINVAL && strstr(why.text, "/dev/null"),
-		  "serial: a device that is no port is refused: %s", why.text);
+		  "serial: a device that is not a port is refused: %s", why.text);
 	line_close(&line);
 	good = true;
 	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)
 		good &= !line_parse(&line, right[i], (struct line_how){ 0 }, &why) &&
 			!strcmp(line.kind->name, "serial-modem");
-	tap_check(tap, good, "serial: modem-control lines are told from bytes");
+	tap_check(tap, good, "serial: modem-control lines are distinguished from bytes");
 	good = true;
 	for (int first = 0; first < 2; first++)
 		for (uint32_t edges = 1, rising = 0; edges < 9; edges++) {
@@ -388,7 +388,7 @@ static void test_line_split(struct tap *tap)
 		  !line_split("a:b:17:led", 2, chip, lines) && !strcmp(chip, "a:b") &&
 			  !strcmp(lines[1], "led") && !line_split("a:17:led:5", 3, chip, lines) &&
 			  !strcmp(chip, "a") && !strcmp(lines[2], "5"),
-		  "gpio: a chip's name may have colons; MARK is a third line");
+		  "gpio: a chip's name may have colons, and MARK is a third line");
 	tap_check(tap,
 		  line_split("a:1", 2, chip, lines) && line_split(":1:2", 2, chip, lines) &&
 			  line_split("a::2", 2, chip, lines) &&

@@ -301,7 +301,7 @@ static int run_state(struct load_worker *worker, const struct option_set *option
 	return load_watch(msg);
 }
 
-/* The load `sched` with an observer beside it, which sees that every receiver receives. */
+/* The load `sched` with an observer, which sees that every receiver receives. */
 static int run_observed_sched(struct load_worker *worker, const struct option_set *options,
 			      struct message *msg)
 {
@@ -500,15 +500,15 @@ static void test_count(uint32_t counters, uint32_t first, uint32_t add)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	now_ns = clock_now_ns(CLOCK_MONOTONIC);
 	tap_check(&tap, !load_set_check(set, now_ns, see_work, &seen, &msg) && !seen.count,
-		  "what was counted before it was ready is no work");
+		  "counts from before it was ready are not work");
 	tap_check(&tap,
 		  seen.calls == 1 && seen.from_ns <= now_ns && seen.to_ns == now_ns &&
 			  !strcmp(seen.load, "counting") && !strcmp(seen.unit, "steps"),
-		  "work is told with its load, unit and time");
+		  "work is reported with its load, unit and time");
 	atomic_store_release(&board->go, 1);
 	wait_for(&board->done);
 	tap_check(&tap, !load_set_check(set, now_ns + 7, see_work, &seen, &msg),
-		  "the load goes on");
+		  "the load continues");
 	snprintf(what, sizeof(what), "%u counters from %u by %u: the sum is exact", counters, first,
 		 add);
 	tap_check(&tap, seen.count == expected, "%s", what);
@@ -536,7 +536,7 @@ static void test_stall(void)
 	load_set_check(set, 0, see_work, &seen, &msg);
 	ready_ns = seen.from_ns;
 	tap_check(&tap, !load_set_check(set, ready_ns + 100 * NSEC_PER_SEC, NULL, NULL, &msg),
-		  "one long pause of the machine is no stall");
+		  "one long pause of the machine is not a stall");
 	load_set_free(set);
 
 	set = start("counting", NULL, &seen, &msg);
@@ -546,7 +546,7 @@ static void test_stall(void)
 	ready_ns = seen.from_ns;
 	for (int i = 1; i < 5; i++)
 		tap_check(&tap, !load_set_check(set, ready_ns + i * NSEC_PER_SEC, NULL, NULL, &msg),
-			  "below 5 s without work it may go on");
+			  "below 5 s without work it may continue");
 	tap_check(&tap, !load_set_check(set, ready_ns + 5 * NSEC_PER_SEC - 1, NULL, NULL, &msg),
 		  "also 1 ns below 5 s");
 	tap_check(&tap, load_set_check(set, ready_ns + 5 * NSEC_PER_SEC, NULL, NULL, &msg) == -EIO,
@@ -556,9 +556,9 @@ static void test_stall(void)
 	wait_for(&board->done);
 	memset(&msg, 0, sizeof(msg));
 	tap_check(&tap, !load_set_check(set, ready_ns + 6 * NSEC_PER_SEC, NULL, NULL, &msg),
-		  "with work it is none");
+		  "with work it is not a stall");
 	tap_check(&tap, !load_set_check(set, ready_ns + 10 * NSEC_PER_SEC, NULL, NULL, &msg),
-		  "and the time begins anew");
+		  "and the time restarts");
 	load_set_free(set);
 }
 
@@ -608,7 +608,8 @@ static void test_deaths(void)
 
 	if (!set)
 		return (void)tap_check(&tap, false, "%s", msg.text);
-	tap_check(&tap, !load_set_check(set, 0, NULL, NULL, &msg), "a load that runs is no error");
+	tap_check(&tap, !load_set_check(set, 0, NULL, NULL, &msg),
+		  "a load that runs is not an error");
 	atomic_store_release(&board->go, 1);
 	tap_check(&tap, check_until_end(set, &msg) == -EIO, "a load that ends by itself is seen");
 	check_message(&msg, "load leaving ended by itself");
@@ -674,7 +675,7 @@ static void test_stop(void)
 	tap_check(&tap, !load_set_stop(set), "to stop twice does no harm");
 	board->done = 0;
 	tap_check(&tap, !load_set_start(set, NULL, NULL, NULL, NULL, &msg),
-		  "and it can be started again");
+		  "and it can be restarted");
 	load_set_free(set);
 	tap_check(&tap, no_children(), "to free it stops it");
 }
@@ -695,7 +696,7 @@ static void test_deserter(void)
 	tap_check(&tap, getpgid(board->orphan) == board->orphan, "one left its group");
 	tap_check(&tap, !load_set_stop(set), "all are stopped");
 	tap_check(&tap, !exists(board->orphan), "the one that left, too");
-	tap_check(&tap, !waitpid(other, NULL, WNOHANG), "what is none of the loads' stays");
+	tap_check(&tap, !waitpid(other, NULL, WNOHANG), "a process outside the loads stays");
 	load_set_free(set);
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
@@ -718,7 +719,7 @@ static void test_many_others(void)
 				pause();
 	}
 	set = start("cpu", NULL, &seen, &msg);
-	tap_check(&tap, set && !load_set_stop(set), "loads beside %zu children", COUNT(others));
+	tap_check(&tap, set && !load_set_stop(set), "loads with %zu other children", COUNT(others));
 	load_set_free(set);
 	for (size_t i = 0; i < COUNT(others); i++) {
 		stayed += !waitpid(others[i], NULL, WNOHANG);
@@ -782,7 +783,7 @@ static void test_restart(const char *text)
 	if (!set)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	wait_for_starts(set, 4);
-	tap_check(&tap, board->starts >= 4, "%s is started again and again", text);
+	tap_check(&tap, board->starts >= 4, "%s is restarted repeatedly", text);
 	tap_check(&tap, !board->survivors, "after all of the phase before has gone");
 	while (!seen.count && !load_set_check(set, 0, see_work, &seen, &msg))
 		sleep_ms(1);
@@ -816,10 +817,10 @@ static void test_pause(void)
 	while (exists(board->leader) || exists(board->child) || exists(board->grandchild))
 		sleep_ms(1);
 	load_set_check(set, now_ns, NULL, NULL, &msg);
-	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a pause is no stall");
+	tap_check(&tap, !check_seconds(set, now_ns, 60, &msg), "a pause is not a stall");
 	tap_check(&tap, board->starts == 1 && exists(seen.groups[0]), "the supervisor waits");
 	load_set_free(set);
-	tap_check(&tap, no_children(), "and ends when it is told");
+	tap_check(&tap, no_children(), "and ends on request");
 
 	set = start("counting:restart=1h", NULL, &seen, &msg);
 	if (!set)
@@ -1084,7 +1085,7 @@ static void test_state(void)
 	if (!set)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	tap_check(&tap, board->policy == SCHED_OTHER && board->nice == 0, "SCHED_OTHER, nice 0");
-	tap_check(&tap, board->group == seen.groups[0], "in the group that was told");
+	tap_check(&tap, board->group == seen.groups[0], "in the reported group");
 	tap_check(&tap, board->forked == (uint32_t)board->group,
 		  "forked() was called in the child");
 	tap_check(&tap, board->parent == getpid(), "a child of the agent");

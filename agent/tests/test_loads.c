@@ -157,7 +157,7 @@ static int wait_for_work(struct load_set *set, struct seen *seen, uint64_t more,
 	return err;
 }
 
-/* One child of a process, 0 if it has none, -1 if this kernel does not tell. */
+/* One child of a process, 0 without children, -1 if this kernel does not list them. */
 static pid_t child_of(pid_t pid)
 {
 	char path[64];
@@ -248,7 +248,8 @@ static bool in_memory(const char *path)
 static void test_disk(void)
 {
 	if (!in_memory("/dev/shm") || access("/dev/shm", W_OK))
-		tap_skip(&tap, "/dev/shm is none", "a file system in memory is refused");
+		tap_skip(&tap, "/dev/shm is not in memory or not writable",
+			 "a file system in memory is refused");
 	else
 		test_refused("disk:path=/dev/shm",
 			     "load disk: /dev/shm lies in memory, not on a disk",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The line that shows samples: as many pulses as samples, whatever stands between these, and none without. */
+/* The line that shows samples: as many pulses as samples, whatever other records
+ * there are, and none without samples. */
 #include <errno.h>
 #include <string.h>
 

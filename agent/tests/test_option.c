@@ -316,8 +316,9 @@ static int distance(const char *a, size_t a_size, const char *b, size_t b_size)
 	return best;
 }
 
-/* Is @found the nearest of three names to @name, by the rule: the first with the least distance,
- * the beginning of a name counting as 1; at most 1 + a quarter of the letters; not all of them. */
+/* Whether @found is the nearest of three names to @name. The rule: the first at the minimum
+ * distance, which is at most 1 + a quarter of the letters and less than all of them. The beginning
+ * of a name counts as 1. */
 static bool nearest_by_rule(const char *name, char names[3][8], const char *found)
 {
 	int best = 1 + (int)strlen(name) / 4;
@@ -544,7 +545,7 @@ static void test_sets(void)
 	tap_check(&tap, set.count == COUNT(table) - 1, "one value for each row");
 	tap_check(&tap, option_number(&set, "interval") == 1000000, "the default is read");
 	tap_check(&tap, !strcmp(option_text(&set, "interval"), "1ms"),
-		  "and stands in its shortest notation");
+		  "and has its shortest notation");
 	tap_check(&tap,
 		  !option_get(&set, "interval")->given && !option_get(&set, "interval")->asked,
 		  "a default was not given");
@@ -564,7 +565,7 @@ static void test_sets(void)
 			  !strcmp(option_text(&set, "interval"), "4ms") &&
 			  !strcmp(option_get(&set, "interval")->asked, "3ms") &&
 			  option_number(&set, "interval") == 3000000,
-		  "what took effect stands beside what was asked for");
+		  "both what was asked for and what took effect are kept");
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	memset(&msg, 0, sizeof(msg));

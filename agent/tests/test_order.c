@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of order.c: marks in the order of their times, whoever makes them, and what is said of
- * them. Prints TAP. */
+/* Tests of order.c: marks in the order of their times, whichever thread makes them, and the
+ * messages about them. Prints TAP. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void test_marks(void)
 	tap_check(&tap, order_find(&order, "low", NULL) == 0, "the first of a thread");
 	tap_check(&tap, order_find(&order, "low", "ends") == 2, "the first of a thread's event");
 	tap_check(&tap, order_find(&order, "high", "ends") == -1, "of another thread is not it");
-	tap_check(&tap, order_find(&order, "middle", NULL) == -1, "who made none");
+	tap_check(&tap, order_find(&order, "middle", NULL) == -1, "a thread without marks");
 	tap_check(&tap,
 		  order.marks[0].time_ns <= order.marks[1].time_ns &&
 			  order.marks[1].time_ns <= order.marks[2].time_ns,
@@ -41,8 +41,8 @@ static void test_comparison(void)
 	static const char *const none[] = { NULL };
 	struct order order = { .rule = "a rule" };
 
-	tap_check(&tap, order_is(&order, none), "none are none");
-	tap_check(&tap, !order_is(&order, is), "none are not some");
+	tap_check(&tap, order_is(&order, none), "no marks as expected");
+	tap_check(&tap, !order_is(&order, is), "no marks where one is expected");
 	order_mark(&order, "a", "x");
 	order_mark(&order, "b", "y");
 	order_mark(&order, "a", "z");
@@ -109,7 +109,7 @@ static void mark_in_between(int number)
 	signals++;
 }
 
-/* Who is overtaken after it has read the clock: places and times have one order all the same. */
+/* Marks of a thread overtaken after it has read the clock: places and times keep one order. */
 static void test_overtaken(void)
 {
 	const struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { { 0, 0 }, { 0, 0 } };
@@ -148,7 +148,7 @@ static void test_rounds(void)
 	memset(&rounds, 0, sizeof(rounds));
 	order_round(&rounds, &now, true, NULL);
 	order_mark(&now, "high", "runs");
-	tap_check(&tap, order_round(&rounds, &now, false, "a disturbance"), "goes on");
+	tap_check(&tap, order_round(&rounds, &now, false, "a disturbance"), "the rounds continue");
 	tap_check(&tap, rounds.judged == 1 && rounds.held && rounds.repeated == 1,
 		  "a disturbed round that does not hold is not judged");
 	tap_check(&tap, order_count(&rounds.order) == 1, "nor kept");

@@ -152,7 +152,7 @@ static void test_account(void)
 		robin_account(&turn, ROBIN_GAP_NS + 1, &switches);
 	} while (switches != before);
 	tap_check(&tap, turn.stolen_ns == ROBIN_GAP_NS + 1 && !turn.others_ns,
-		  "a gap without a switch is no other thread's");
+		  "a gap without a switch does not count as another thread's");
 	switches--;
 	turn.others_ns = turn.stolen_ns = 0;
 	robin_account(&turn, ROBIN_GAP_NS + 1, &switches);

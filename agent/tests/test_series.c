@@ -164,7 +164,7 @@ static void test_model(struct tap *tap, uint32_t start)
 	series_free(&s);
 }
 
-/* A ring that is never drained loses, counts, keeps the maximum, and goes on afterwards. */
+/* A ring that is never drained loses, counts, keeps the maximum, and continues afterwards. */
 static void test_loss(struct tap *tap, uint32_t start)
 {
 	static struct seen seen;
@@ -272,7 +272,7 @@ static void busy_put(struct busy *busy, struct series *s, int count)
 	}
 }
 
-/* The measuring thread goes on while a block is being taken out: there is room for some. */
+/* The measuring thread continues while a block is being taken out: there is room for some. */
 static void busy_samples(void *arg, struct series *s, int64_t index, int64_t due_ns,
 			 const int32_t *values, size_t count)
 {
@@ -336,7 +336,7 @@ static void test_little_room(struct tap *tap)
 	series_free(&s);
 }
 
-/* A series without a grid: the time of a block stands before it. */
+/* A series without a grid: the time of a block precedes it. */
 static void test_times(struct tap *tap)
 {
 	static const struct series_info info = { .name = "test", .companion = -1 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tests of settings.c and what it stands on: values, the journal (cut at every byte), undoing,
+ * Tests of settings.c and what it builds on: values, the journal (cut at every byte), undoing,
  * records. Plain files stand for the settings, so it needs no privilege. What happens when
  * processes are killed is tested in tests/machine/test_settings_guardian.py. Prints TAP.
  */
@@ -107,7 +107,7 @@ static void test_values(void)
 			  value_put(path_of("missing"), "1") == -ENOENT &&
 			  access(path_of("missing"), F_OK),
 		  "a missing file is not made");
-	tap_check(&tap, value_get(folder, value, NULL) == -EISDIR, "a folder is no setting");
+	tap_check(&tap, value_get(folder, value, NULL) == -EISDIR, "a folder is not a setting");
 }
 
 static void test_procstat(void)
@@ -118,7 +118,7 @@ static void test_procstat(void)
 	tap_check(&tap,
 		  !procstat_read(getpid(), &self) && self.pgrp == getpgrp() &&
 			  self.session == getsid(0) && self.state == 'R',
-		  "a process is told");
+		  "a process is described");
 	tap_check(&tap,
 		  procstat_alive(getpid(), self.started) &&
 			  !procstat_alive(getpid(), self.started + 1),
@@ -290,7 +290,7 @@ static void test_undo(int state)
 	tap_check(&tap,
 		  holds("c", "7\n") && strstr(msg.text, path_of("c")) &&
 			  strstr(msg.text, "someone else"),
-		  "not the one that someone else set since, and it is told");
+		  "not the one that someone else set since, which is reported");
 	tap_check(&tap, holds("d", "y\n"), "not the one that was put back before");
 	tap_check(&tap, holds("e", "2\n"), "not the one whose entry is cut: it was not set yet");
 	tap_check(&tap, !left(state), "the journal is gone");
@@ -364,7 +364,7 @@ static void test_state_folder(void)
 	setenv("RTGAUGE_STATE", other, 1);
 	memset(&msg, 0, sizeof(msg));
 	tap_check(&tap, journal_folder(&msg) == -ENOENT && msg.remedy[0],
-		  "one that cannot be made is told");
+		  "one that cannot be made is reported");
 	setenv("RTGAUGE_STATE", state, 1);
 }
 
@@ -446,7 +446,7 @@ static void test_settings(void)
 	tap_check(&tap,
 		  settings_verify(s, see_change, &seen) == 1 && seen.count == 2 &&
 			  is(seen.found, "9"),
-		  "another one is told again");
+		  "another one is also reported");
 	put_file("a", "33\n");
 	tap_check(&tap, settings_verify(s, see_change, &seen) == 0 && seen.count == 2,
 		  "it is as set again");
@@ -469,7 +469,7 @@ static void test_settings(void)
 	tap_check(&tap,
 		  settings_put_back(s, &msg) == 1 && holds("a", "8\n") && holds("b", "on\n") &&
 			  strstr(msg.text, path_of("a")),
-		  "someone else's change stays and is told");
+		  "someone else's change stays and is reported");
 	tap_check(&tap, settings_close(s) == 1, "and counted");
 	tap_check(&tap, waitpid(-1, NULL, 0) == -1 && errno == ECHILD, "no process is left");
 }

@@ -17,7 +17,7 @@ static void test_sums(void)
 	tap_check(&tap, batch.sum_ps == 10000000, "its time without the stamp");
 	tap_check(&tap, batch.least_ps == 20000, "its mean");
 	batch_add(&batch, 500, 15030, 30000);
-	tap_check(&tap, batch.least_ps == 20000, "a slower one is not the least");
+	tap_check(&tap, batch.least_ps == 20000, "a slower one is not the minimum");
 	tap_check(&tap, batch.sum_ps == 25000000 && batch.operations == 1000, "but counts");
 	/* of another size: the mean is of operations, not of batches */
 	batch_add(&batch, 1, 40, 30000);
@@ -67,7 +67,7 @@ static void test_cost(void)
 	int64_t before_ns = clock_now_ns(CLOCK_MONOTONIC), after_ns = before_ns;
 
 	tap_check(&tap, cost_ps > 0, "a stamp costs something");
-	/* as many again cannot take less than the least mean, give or take the clock's steps */
+	/* as many again cannot take less than the minimum of means, within the clock's steps */
 	for (int i = 0; i < 100000; i++)
 		after_ns = clock_now_ns(CLOCK_MONOTONIC);
 	tap_check(&tap, cost_ps <= (after_ns - before_ns) * 1000 / 100000 * 3 / 2,

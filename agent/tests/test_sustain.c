@@ -48,7 +48,7 @@ static struct sustain search_of(struct machine *m)
 				 .step_ns = 100 };
 }
 
-/* The period found held; one step below it did not, or the source has none shorter. */
+/* The period found held; one step below it did not, or the source has no shorter one. */
 static bool found_limit(const struct machine *m, int64_t period_ns)
 {
 	int64_t fine_ns = period_ns / 32 > 100 ? period_ns / 32 : 100;
@@ -68,7 +68,7 @@ static void test_silence(struct tap *tap)
 		silent += search.tries[i].silent && !search.tries[i].generated &&
 			  !search.tries[i].lost;
 	tap_check(tap, period_ns >= 40000 && period_ns < 45000 && silent,
-		  "a period at which none came is none, and nothing is counted of it");
+		  "a period without interrupts is not a result, and nothing of it is counted");
 }
 
 static void test_search(struct tap *tap)
@@ -104,7 +104,7 @@ static void test_ends(struct tap *tap)
 	int64_t period_ns;
 
 	tap_check(tap, !sustain_search(&search, 1000) && search.count < 20,
-		  "a machine that always loses has none");
+		  "a machine that always loses gets no period");
 	search.count = 0;
 	tap_check(tap, !sustain_confirm(&search, 1000000, 50000000), "nor in the next phase");
 	search = search_of(&stopped);

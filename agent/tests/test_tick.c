@@ -291,7 +291,7 @@ static void test_two_grids(struct tap *tap)
 	world_sort(w);
 	count = tick_find(grids, 3, &w->view, 250, w->bins, no_rest, NULL);
 	tap_check(tap, count == 2 && grids[0].hz == 250 && grids[1].hz == 100,
-		  "a timer beside the tick is found, too (%d grids)", count);
+		  "a timer next to the tick is also found (%d grids)", count);
 	free(w);
 }
 
@@ -349,7 +349,7 @@ static void test_drift(struct tap *tap, int ppm)
 	free(w);
 }
 
-/* A hypervisor's tick: as often, shorter, and with so much beside it that more events are there. */
+/* A hypervisor's tick: as frequent, shorter, and with enough other events near it to have more. */
 static void test_longest(struct tap *tap)
 {
 	int weaker = 0, right = 0, hits = 0;
@@ -377,7 +377,7 @@ static void test_longest(struct tap *tap)
 		free(w);
 	}
 	tap_check(tap, weaker == 5 && right == 5 && hits > 5 * 220,
-		  "the kernel's tick is found beside a hypervisor's (%d %d %d)", weaker, right,
+		  "the kernel's tick is found next to a hypervisor's (%d %d %d)", weaker, right,
 		  hits);
 }
 

@@ -143,7 +143,7 @@ static void test_grid(struct tap *tap)
 		       put(&grid, TIMERLAT_THREAD, 4 + i, 1000 + i * 100, 900 + i * 397) == i;
 	tap_check(tap, good && grid.lost == 0, "a hundred in turn, whatever their latency");
 	tap_check(tap, put(&grid, TIMERLAT_IRQ, 104, 1000 + 105 * 100, 600) == 105 && !grid.lost,
-		  "periods passed over are no activations: missed, not lost");
+		  "skipped periods are not activations: missed, not lost");
 	tap_check(tap,
 		  put(&grid, TIMERLAT_IRQ, 107, 1000 + 108 * 100, 600) == 108 && grid.lost == 2,
 		  "activations without an event are lost");

@@ -196,7 +196,7 @@ static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next
 	}
 }
 
-/* Record the open event's sample, or that it has none. */
+/* Record the open event's sample, or that it is missing. */
 static void log_host_close_event(struct step *step, struct log_host *h, int64_t next_ns)
 {
 	struct series *series = &step->series[h->series];

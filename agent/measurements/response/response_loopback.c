@@ -148,7 +148,7 @@ static int64_t loopback_event(struct loopback *l, int level)
 	return index < l->next || (uint32_t)raised - (uint32_t)index > LOOPBACK_EVENTS ? -1 : index;
 }
 
-/* Record the sample of event @index, or that it has none. */
+/* Record the sample of event @index, or that it is missing. */
 static void loopback_came(struct step *step, struct loopback *l, int64_t index,
 			  const struct line_event *event)
 {

@@ -19,7 +19,7 @@
 
 /* Records for more than a second of the wildest line that the module takes. */
 #define MODULE_ROOM 32768
-/* So long a series' block may have one time. */
+/* Longest block of a series that may have a single time. */
 #define MODULE_BLOCK_NS (10 * NSEC_PER_MSEC)
 /* The rest between two events of a loopback that its source needs. */
 #define MODULE_INTERVAL_MIN_NS (100 * NSEC_PER_USEC)
@@ -132,7 +132,7 @@ static void module_record(struct step *step, struct events_session *s,
 	series_put(&step->series[m->answer], (int64_t)record->end_ns - entry_ns);
 }
 
-/* The module hears the line from here on, so that whoever reads the stream's header may raise
+/* The module hears the line from here on, so that the reader of the stream's header may raise
  * events. */
 static int module_listen(struct step *step, const struct module *m)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Response to an external event by a thread of user space: step 2 of the path of a sample. The line
- * is open before the stream's header is written, so that whoever reads that may raise events.
+ * is open before the stream's header is written, so that its reader may raise events.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "measurements/response/response.h"
 
-/* Events that follow the last answer so closely, and so many of them, leave nobody else any time: then
- * the thread pauses, and what the kernel has no room for meanwhile is counted as lost. */
+/* This many events, each so close to the last answer, leave other threads no time. Then the thread
+ * pauses, and events that the kernel has no room for during the pause are counted as lost. */
 #define RESPONSE_CLOSE_NS (50 * NSEC_PER_USEC)
 #define RESPONSE_CLOSE_MAX 1000
 #define RESPONSE_PAUSE_NS NSEC_PER_MSEC
-/* So long a series' block may have one time. */
+/* Longest block of a series that may have a single time. */
 #define RESPONSE_BLOCK_NS (10 * NSEC_PER_MSEC)
 
 struct response_thread {
@@ -162,7 +162,7 @@ static int response_user_finish(struct step *step, struct response *r)
 	}
 	if (r->line.foreign) {
 		snprintf(text, sizeof(text),
-			 "%lld times something came on the line that was no event",
+			 "%lld times something came on the line that was not an event",
 			 (long long)r->line.foreign);
 		step_message(step, step->duration_ns, text);
 	}

@@ -42,7 +42,7 @@ static const struct option_info timer_options[] = {
 	{ "interval", OPTION_DURATION, "1ms", 20 * NSEC_PER_USEC, 3600 * NSEC_PER_SEC, NULL,
 	  "period of the task" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,
-	  "CPUs to measure on; each has its own pinned threads" },
+	  "CPUs to measure on, each with its own pinned threads" },
 	{ "threads", OPTION_INTEGER, "1", 1, 64, NULL, "measuring threads on each CPU" },
 	{ "priority", OPTION_INTEGER, TIMER_PRIORITY_DEFAULT, 0, 99, NULL,
 	  "SCHED_FIFO priority; 0: SCHED_OTHER" },
@@ -322,8 +322,8 @@ static int timer_check_kernel(struct step *step)
 	if (option_get(&step->options, "method")->given)
 		return message_set(&step->msg, -EINVAL,
 				   "leave --method out, or measure --context user alone",
-				   "--method is how a thread of user space waits by itself; beside "
-				   "contexts irq and kernel it has no say");
+				   "--method is how a thread of user space waits by itself, and "
+				   "does not apply with contexts irq and kernel");
 	if (option_number(&step->options, "threads") > 1)
 		return message_set(&step->msg, -EINVAL,
 				   "leave --threads out, or measure --context user alone",
@@ -347,7 +347,7 @@ static int timer_choose_backend(struct step *step, struct timer_state *state, un
 		kernel->contexts = contexts &
 				   (kernel->backend->user ? ~0U : ~(unsigned int)TIMER_USER);
 		kernel->common = &state->common;
-		/* only the user's own methods have it beside the tracer */
+		/* with the tracer, only the user's own methods have it */
 		if (!kernel->backend->user && !(contexts & TIMER_USER))
 			return option_effective(&step->options, "dither", "no");
 		return 0;

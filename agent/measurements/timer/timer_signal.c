@@ -17,7 +17,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* So often is the start of the interval timer tried, to know it as closely as can be. */
+/* Number of tries to start the interval timer, to know its start as closely as possible. */
 #define TIMER_STARTS_TRIED 8
 #define TIMER_STARTS_MAX 200
 
@@ -119,7 +119,7 @@ static struct timeval timer_timeval(int64_t us)
  * Start it so that it first expires at the due time: as it takes only a time from now on, the
  * kernel's grid begins between the two readings of the clock around the call, plus that time.
  * The earlier bound counts: latencies are never too small, and too large by no more than the call
- * takes. It is tried again as long as other tries were quicker.
+ * takes. Retries as long as other tries were quicker.
  */
 static void timer_itimer_start(const struct timer_thread *t, struct step *step)
 {

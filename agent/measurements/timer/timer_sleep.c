@@ -12,7 +12,7 @@
 
 #include "measurements/timer/timer_method.h"
 
-/* The times of a series without a grid are said so often. */
+/* Interval at which a series without a grid records its time. */
 #define TIMER_SAY_NS (100 * NSEC_PER_MSEC)
 #define TIMER_SCHED_DEADLINE 6
 
@@ -37,7 +37,7 @@ static inline int64_t timer_sleep_wait(const struct timer_thread *t, const struc
 	return 1;
 }
 
-/* Nobody counts but the thread itself: it goes on at the first grid point after now. */
+/* Only the thread itself counts: it continues at the first grid point after now. */
 static inline int64_t timer_sleep_passed(const struct timer_thread *t, const struct step *step,
 					 const struct timespec *due, int64_t late_ns,
 					 int64_t counted)
@@ -109,7 +109,7 @@ void timer_relative_loop(struct worker *worker)
 
 /*
  * Let the thread run on every CPU, which the kernel asks for, and reserve it its share of each
- * period. Under the loop the reservation begins anew with each wake-up: sched-deadline.rst, the
+ * period. Within the loop each wake-up restarts the reservation: sched-deadline.rst, the
  * wake-up rule of its constant bandwidth server.
  */
 int timer_reserve(struct worker *worker)

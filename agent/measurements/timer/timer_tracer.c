@@ -64,7 +64,7 @@ static const char *tracer_folder(void)
 	return NULL;
 }
 
-/* Whether a word stands in a list of words. */
+/* Whether a list of words contains a word. */
 static bool tracer_has_word(const char *list, const char *word)
 {
 	size_t size = strlen(word);
