@@ -93,7 +93,7 @@ def test_a_stall_is_missed_periods_and_nothing_else(
             continue
         totals = stream.trailer.series[info.series]
         assert totals.count + totals.missed == 2000
-        # 50 ms at 1 ms; the machine may have stalled it besides
+        # 50 ms at 1 ms; the machine may have stalled it too
         assert totals.missed >= 45
 
 
@@ -303,6 +303,7 @@ def test_clock_cost_has_a_row_for_each_clock_and_cpu(agent: str, tmp_path: Path)
     names = [column.name for column in table.columns]
     for row in table.rows:
         cell = dict(zip(names, row, strict=True))
+        # language-ok: the name of a column in the stream
         assert 0 < int(cell["least cost"]) <= int(cell["mean cost"])
 
 
@@ -373,7 +374,7 @@ def test_a_full_disk_ends_it(agent: str) -> None:
 
 @pytest.mark.parametrize("more", [[], ["--output", "stream.cbor"]])
 def test_the_summary_is_for_people(agent: str, more: list[str]) -> None:
-    """Also beside a stream that goes into a file."""
+    """Also with a stream that goes into a file."""
     done = subprocess.run(
         [agent, "run", "timer", "--for", "100ms", *more],
         capture_output=True,

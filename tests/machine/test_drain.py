@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the draining thread writes of a series, against all that happened to it.
 
-A C driver (agent/tests/drain_driver.c) is told of samples, missed periods and losses one by one,
+A C driver (agent/tests/drain_driver.c) receives samples, missed periods and losses one by one,
 and drains as the agent does; the host's reader must find each again, at its place.
 """
 
@@ -75,7 +75,7 @@ def scenario(rng: random.Random, drains: Sequence[tuple[int, int]]) -> Happened:
         for _ in range(count):
             if rng.randrange(one_in) == 0:
                 far = rng.randrange(500) == 0
-                # also twice in a row, when the first was told before the second was known
+                # also two in a row, the first reported before the second is known
                 for some in (rng.randint(1, 9), 3 * 10**9 if far else 2)[: 1 + far]:
                     orders.append(f"m {some}")
                     missed.append((index, some))

@@ -75,7 +75,7 @@ def table(stream: Stream, name: str) -> list[list[object]]:
 
 
 def order(stream: Stream, rule: str) -> list[object]:
-    """Who did something, in order, by the table `order`; its times never go back."""
+    """Actors in order, from the table `order`; its times never go back."""
     rows = [row for row in table(stream, "order") if row[0] == rule]
     times = [row[1] for row in rows]
     assert times == sorted(times)  # type: ignore[type-var]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doorbell's server, QEMU and who is outside made up; and the real agent as the log host of a
-board that is made up: counts and order, no times."""
+"""The doorbell's server with a simulated QEMU and a simulated program outside, and the real agent
+as the log host of a simulated board: counts and order, no times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVENTS: Final = 8
 INTERVAL: Final = "300ms"
 WAIT_S: Final = 10.0
 INPUT, OUTPUT = 2, 1
-# Of kmod/doorbell.h.
+# From kmod/doorbell.h.
 MAGIC_AT, PEER_AT, BOARD_AT, MERGED_AT, IN_AT, OUT_AT = 0, 12, 16, 20, 64, 96
 
 
@@ -140,7 +140,7 @@ def test_both_have_the_memory_and_each_others_bell(
 
 
 def test_one_at_a_time(board: Peer, tmp_path: Path) -> None:
-    """A second one is told nothing; when the first has gone another one may come."""
+    """A second one gets nothing. When the first has gone, another one may come."""
     first = outside(tmp_path / "lines")
     with pytest.raises(EOFError):
         outside(tmp_path / "lines")
@@ -198,7 +198,7 @@ def answering(board: Peer, changes: Callable[[int, int], int]) -> Iterator[None]
     begun = board.word(IN_AT + 4 * INPUT)
 
     def serve() -> None:
-        with contextlib.suppress(PermissionError):  # in front of whatever else goes on
+        with contextlib.suppress(PermissionError):  # ahead of all other activity
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
         number = 0
         while not over.is_set():

@@ -293,7 +293,7 @@ def test_qemu_ends_with_the_host(tmp_path: Path, number: signal.Signals) -> None
 def test_in_plain_mode_output_is_shown_as_it_comes(machine: Start) -> None:
     plain = machine("plain")
     plain.start()
-    for _ in range(2):  # what one program has shown is no matter of the next
+    for _ in range(2):  # the output of one program does not affect the next
         plain.begin(["/bin/drip", "5"])
         agent = LabAgent(plain, counted=False)
         came = b""
@@ -323,7 +323,7 @@ def test_lines_outside_are_at_a_socket(tmp_path: Path) -> None:
 
 
 def test_lines_by_doorbell_need_no_words_at_the_start(tmp_path: Path) -> None:
-    """QEMU inherits its end; who is outside is served, and hears of the machine's end."""
+    """QEMU inherits its end. A program outside is served, and hears of the machine's end."""
     setup = setup_of(str(fake_qemu(tmp_path)), "plain")
     machine = Machine(replace(setup, chip=DOORBELL, outside=True))
     machine.start()

@@ -34,7 +34,7 @@ Answers = Callable[[int, int], list[bytes]]
 
 
 RUN_NUMBER: Final = bytearray(8)
-"""Of the log host that asked last; of ours, when we ask."""
+"""Run number of the log host that asked last, or of ours when we ask."""
 
 
 def datagram(level: int) -> bytes:
@@ -75,7 +75,7 @@ def target(answers: Answers) -> Iterator[int]:
         over = threading.Event()
 
         def serve() -> None:
-            with contextlib.suppress(PermissionError):  # in front of whatever else goes on
+            with contextlib.suppress(PermissionError):  # ahead of all other activity
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
             number = 0
             while not over.is_set():

@@ -16,7 +16,8 @@ import pytest
 from rtgauge.stream import Event, Header, Trailer, Work, read_stream
 from test_loads import AGENT, processes_with, wait_until_none
 
-# one that is deaf, and one that leaves group and parents; they mark themselves by their arguments
+# One is deaf to signals, the other leaves group and parents. Their arguments mark them.
+# language-ok: shell code
 DEAF = "sh -c 'trap \"\" TERM INT HUP; while :; do sleep 7; done' &"
 DETACHED = "(setsid sleep 7777 &);"
 SCHEDULED = "sched:groups=1:fds=2:restart=1h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the user's as loads: with whose rights they run, and who has to consent."""
+"""The user's programs as loads: with whose rights they run, and whose consent they need."""
 
 from __future__ import annotations
 

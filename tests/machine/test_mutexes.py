@@ -57,7 +57,7 @@ def rows(stream: Stream, name: str) -> list[tuple[object, ...]]:
 
 
 def samples(stream: Stream) -> list[list[int]]:
-    """Of each series."""
+    """The samples of each series."""
     found: list[list[int]] = [[] for _ in stream.series]
     for record in stream.records:
         if isinstance(record, Samples):
@@ -108,7 +108,7 @@ def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_pa
 @needs_realtime
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not there")
 def test_no_ceiling_where_its_priority_may_not_be_had(agent: str, tmp_path: Path) -> None:
-    """Each lock would be refused: the time of a refusal is no sample."""
+    """Each lock would be refused: the time of a refusal is not a sample."""
     output = tmp_path / "stream.cbor"
     words = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
     words += [agent, "run", "mutex-uncontended", "--cpu", CPU, "--samples", "100"]
@@ -312,7 +312,7 @@ def test_a_chain_of_each_depth_is_inherited_through(agent: str, tmp_path: Path) 
     table = rows(stream, "chain")
     assert [row[0] for row in table] == depths
     assert {(row[5], row[6]) for row in table} == {(30, 0)}
-    # its means, rounded down, and least values are those of the series
+    # its means, rounded down, and its minimum values are those of the series
     series = samples(stream)
     for row, acquire, release in zip(table, series[::2], series[1::2], strict=True):
         assert row[1:5] == (

@@ -46,7 +46,7 @@ NEED_LINE: Final = frozenset({"log-host", "response"})
 
 @dataclass(frozen=True)
 class Place:
-    """Where an agent runs: what stands before its command, and whether it has the rights."""
+    """Where an agent runs: the words before its command, and whether it has the rights."""
 
     name: str
     words: Sequence[str]
@@ -86,7 +86,7 @@ def folder_for_all() -> Iterator[Path]:
 
 @pytest.fixture(params=PLACES, ids=[place.name for place in PLACES], name="place")
 def place_that_there_is(request: pytest.FixtureRequest) -> Place:
-    """A place; skipped where this machine has none of the kind."""
+    """A place; skipped where this machine lacks its kind."""
     place = request.param
     assert isinstance(place, Place)
     if not place.words:
@@ -204,11 +204,11 @@ def test_priority_0_skips_what_takes_priorities(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not ROOT, reason="only root can give rights away")
-@pytest.mark.skipif(os.nice(0) > 0, reason="under nice loads are refused to who has no rights")
+@pytest.mark.skipif(os.nice(0) > 0, reason="under nice, loads are refused without rights")
 @pytest.mark.slow
 def test_an_evaluation_without_rights(folder: Path) -> None:
-    """Through the host: what is skipped keeps the others from nothing, and is no failure; where
-    all is skipped the code is 77."""
+    """Through the host: a skipped step does not stop the others and does not count as a failure.
+    With all steps skipped the code is 77."""
     place = PLACES[2]
     agent, state = prepared(place, folder)
     unable = folder / "unable"

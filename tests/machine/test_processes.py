@@ -67,8 +67,8 @@ def test_processes_of_each_kind(agent: str, tmp_path: Path) -> None:
 
 
 def test_a_larger_parent_takes_longer_to_copy(agent: str, tmp_path: Path) -> None:
-    """Order, not times: fork() copies the page tables of private memory, vfork() none. The least
-    of many is compared, which nothing disturbs."""
+    """Order, not times: fork() copies the page tables of private memory, vfork() none.
+    Compares the minimum of many, which nothing disturbs."""
     _, small = run(agent, tmp_path, "process-create", "--samples", "30")
     _, large = run(agent, tmp_path, "process-create", "--samples", "30", "--memory", "64MiB")
     assert min(values(large)["start", "fork"]) > min(values(small)["start", "fork"])
@@ -90,7 +90,7 @@ def test_a_stamp_of_a_started_process_goes_into_its_pipe(agent: str) -> None:
 
 
 def test_each_first_access_is_one_page_fault(agent: str, tmp_path: Path) -> None:
-    """What was timed is what it is said to be: the kernel's own count agrees."""
+    """What was timed is what its name says: the kernel's own count agrees."""
     code, stream = run(agent, tmp_path, "page-fault", "--samples", "130")
     assert code == 0
     assert {info.labels["memory"] for info in stream.series} <= set(MEMORY)

@@ -365,7 +365,7 @@ def test_a_way_back_that_was_given_up_leaves_nothing(
     time.sleep(3.0)
     assert threading.active_count() == 1
     assert len(board.sessions()) == 0
-    # the agent would go on for as long as a host may come back
+    # the agent would continue for as long as a host may come back
     shutil.rmtree(target.connection["folder"], ignore_errors=True)
 
 

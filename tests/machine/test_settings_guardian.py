@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings come back whoever is killed, and nothing is left behind.
+"""Settings come back whichever process is killed, and nothing is left behind.
 
 A small C driver (agent/tests/settings_driver.c) changes settings as the agent does; plain files
 stand for them, so most of this needs no privilege. It is killed before every single system call
@@ -328,7 +328,7 @@ def test_killed_before_every_call(bench: Bench, guardian_too: bool) -> None:
 
 
 def test_guardian_killed_before_every_call(bench: Bench) -> None:
-    """Agent killed with everything set; its guardian while it puts back; the rest is undone."""
+    """The agent is killed with everything set, its guardian while restoring. The rest is undone."""
     middle = str(count_calls(bench) // 2)
     undone = []
     for number in range(1, 1000):
@@ -740,14 +740,14 @@ def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
         "irq/3/smp_affinity_list": "3",
     }.items():
         assert tree.read(name) == value, name
-    # what is the same is told once: those that were everywhere, on 0 and 1, on 2; not those on 3
+    # equal places are reported once: those that were everywhere, on 0 and 1, on 2; not those on 3
     told = {name: record for name, record in records.items() if name.startswith("/proc/irq/{")}
     assert sorted(record["before"] for record in told.values()) == ["0,1", "0-3", "2"]
     (name,) = (name for name, record in told.items() if record["before"] == "2")
     numbers = ",".join(str(number) for number in range(2, 300, 4))
     assert name == f"/proc/irq/{{{numbers}}}/smp_affinity_list"
     assert {record["reason"] for record in records.values()} == {""}
-    # the same places in another notation are no change; another place is, found within some looks
+    # another notation of the same places is not a change. Another place is, found within some looks
     (tree.folder / "irq/2/smp_affinity_list").write_text("0,3\n")
     (tree.folder / "irq/298/smp_affinity_list").write_text("3,0\n")
     (tree.folder / "irq/default_smp_affinity").write_text("9\n")

@@ -279,7 +279,7 @@ def test_orders_reach_the_agent(spooled: Spooled) -> None:
     spooled.wait_for(3000)
     spooled.cut()
     spooled.attach()
-    # what is no order changes nothing
+    # an unknown order changes nothing
     spooled.tell("x" * 1000)
     spooled.tell("end")
     spooled.tell("got 99999999999999999999")
@@ -342,7 +342,7 @@ def test_a_spool_that_is_killed_ends_its_agent(spooled: Spooled) -> None:
 def test_malformed_greetings_leave_no_descriptor(
     spooled: Spooled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of too few, too many, or with too few bytes: what came with them is closed."""
+    """With too few or too many descriptors, or too few bytes: those that came are closed."""
     spooled.start("--for", "60s")
     until(spooled.socket.exists)
     given = f"\0{spooled.socket}\0".encode()

@@ -253,7 +253,7 @@ def test_kernels_are_not_compared_in_plain_mode(lab: Callable[..., LabTarget], d
 def test_boards_with_lines_outside_are_compared_one_after_the_other(
     lab: Callable[..., LabTarget],
 ) -> None:
-    """Counted mode is no way out for them."""
+    """Counted mode is not an alternative for them."""
     with pytest.raises(UsageError, match="plain mode") as caught:
         carried_out(plan(""), lab("arm64-rt-6.1,lines=outside"), lab("arm64-stock-6.1"))
     assert "counted" not in caught.value.remedy and "by itself" in caught.value.remedy

@@ -184,7 +184,7 @@ def test_little_memory_is_not_used_up(agent: str, tmp_path: Path, name: str) -> 
         ["unshare", "-m", "sh", "-c", lines, "sh", str(told), *words], timeout=60, check=False
     )
     if done.returncode in (1, 99) and not output.exists():
-        pytest.skip("no mount namespace is to be had")
+        pytest.skip("a mount namespace is not available")
     assert done.returncode == 0
     stream = read(output)
     skipped = [verdict for verdict in verdicts(stream).values() if verdict.result == "skipped"]
@@ -251,7 +251,7 @@ FAIR = "round robin is fair"
 
 @needs_realtime
 def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> None:
-    """Of three threads, as ten take seconds; every slice is in the series and in the table."""
+    """With three threads, as ten take seconds. Every slice is in the series and in the table."""
     code, stream = run(agent, tmp_path, "round-robin", "--threads", "3", "--samples", "8")
     if code == 77:
         assert stream.trailer is not None
@@ -518,7 +518,7 @@ def test_rules_that_were_not_tried_are_said(
 
 @needs_realtime
 def test_an_order_that_cannot_be_seen_is_no_fault(agent: str, tmp_path: Path) -> None:
-    """Whether a waiter sleeps is told by /proc."""
+    """Only /proc shows whether a waiter sleeps."""
     output = tmp_path / "stream.cbor"
     lines = 'mount -t tmpfs none /proc || exit 99; exec "$@"'
     words = [agent, "run", "futex", "--samples", "10", "--output", str(output)]
@@ -526,7 +526,7 @@ def test_an_order_that_cannot_be_seen_is_no_fault(agent: str, tmp_path: Path) ->
         ["unshare", "-m", "sh", "-c", lines, "sh", *words], timeout=60, check=False
     )
     if done.returncode in (1, 99) and not output.exists():
-        pytest.skip("no mount namespace is to be had")
+        pytest.skip("a mount namespace is not available")
     assert done.returncode == 0
     found = [verdict for rule, verdict in verdicts(read(output)).items() if "waiter" in rule]
     judged = [verdict for verdict in found if verdict.result != "skipped"]
@@ -535,12 +535,12 @@ def test_an_order_that_cannot_be_seen_is_no_fault(agent: str, tmp_path: Path) ->
 
 @needs_realtime
 def test_others_have_more_of_the_cpu_than_the_kernel_demands(agent: str, tmp_path: Path) -> None:
-    """A twentieth, by default: who takes more is throttled where that cannot be lifted."""
+    """A twentieth, by default: a task that takes more is throttled where the limit stays."""
     words = [agent, "run", "mutex-uncontended", "--samples", "400000", "--for", "2s"]
     process = subprocess.Popen([*words, "--output", str(tmp_path / "stream.cbor")])
 
     def used_ns() -> int:
-        """Of the thread that measures; 0: there is none yet."""
+        """CPU time of the measuring thread, 0 before it exists."""
         for task in Path(f"/proc/{process.pid}/task").iterdir():
             if (task / "comm").read_text() == "rtgauge-measure\n":
                 return int((task / "schedstat").read_text().split()[0])

@@ -128,7 +128,7 @@ def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) ->
             assert stream.samples[series[name, policy].series] == line
         # a tick each; with another thread or without
         hits = count(ticks[policy], "with a tick")
-        # of those, what took half a period was no tick alone
+        # those that took half a period held more than a tick
         assert loops[1] + loops[2] <= hits <= loops[1] + loops[2] + loops[3]
         assert ticks[policy]["period"] == round(1e9 / CONFIGURED_HZ)
     skipped = [v for v in stream.records if isinstance(v, Verdict)]

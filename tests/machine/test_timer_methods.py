@@ -144,7 +144,7 @@ def test_a_stall_is_missed_periods_and_nothing_else(
         assert totals.count + totals.missed == due
         assert stream.samples[info.series] == totals.count
         assert stream.missed[info.series] == totals.missed
-        # 50 ms at 1 ms; the machine may have stalled it besides
+        # 50 ms at 1 ms; the machine may have stalled it too
         assert totals.missed >= 45
 
 

@@ -90,7 +90,7 @@ RT_PC: FactSet = {
     "agent.cgroup.cpu.rt_runtime_us": None,
     "/proc/meminfo": "MemTotal:       16000000 kB\nSwapTotal:             0 kB",
     "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority",
-    THP: None,  # PREEMPT_RT has none
+    THP: None,  # absent with PREEMPT_RT
     "/sys/kernel/mm/ksm/run": "0",
     KERNEL + "numa_balancing": "0",
     KERNEL + "timer_migration": "0",
@@ -1008,7 +1008,7 @@ CASES = [
         "irqaffinity=0-1",
         cpus=(2, 3),
     ),
-    # a tick is no gap: nohz_full costs a task that sleeps more than it gives
+    # a tick is not a gap: nohz_full costs a task that sleeps more than it gives
     Case("isolation", "ok", {CPU + "nohz_full": " (null)"}, why="by hand", cpus=(2, 3)),
     Case("isolation", "ok", {CPU + "isolated": None}, cpus=(2, 3)),  # from the command line
     Case("isolation", "note", {CPU + "isolated": None, "/proc/cmdline": None}, "unknown"),
@@ -1100,6 +1100,7 @@ CASES = [
         "error",
         {"agent.fifo": 1, "agent.uid": 0},
         "not permitted",
+        # language-ok: the audit's text
         "without CAP_SYS_NICE; in a container: docker run --cap-add SYS_NICE",
     ),
     Case("privileges", "error", {}, "container (docker)", "--cap-add SYS_NICE", base="container"),

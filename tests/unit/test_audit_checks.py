@@ -166,7 +166,7 @@ CASES = [
     # hidden by hidepid= or by a container: nothing seen is not nothing there
     Case("real-time-tasks", "note", {TASKS: ""}, "unknown", "outside of containers"),
     Case("real-time-tasks", "note", {TASKS + ".cut": 60000}, "unknown", why="incomplete"),
-    Case("interrupt-threads", "ok", {}, "3 at 50; measured at 80"),
+    Case("interrupt-threads", "ok", {}, "3 at 50; measured at 80"),  # language-ok: the audit's text
     Case("interrupt-threads", "warning", {}, "a tie", "above 50", priority=50),
     Case("interrupt-threads", "warning", {}, "measured at 40", priority=40),
     Case("interrupt-threads", "ok", {}, "none on the measured", cpus=(2, 3), priority=50),
@@ -350,6 +350,7 @@ CASES = [
     Case("rcu", "note", {RCU: "0"}, "may be expedited", "rcu_normal_after_boot=1", "every CPU"),
     Case("rcu", "ok", {RCU: "0"}, "during the run: normal", run={RCU: "1"}),
     Case("rcu", "warning", {CMDLINE: "rcutree.kthread_prio=90"},
+         # language-ok: the audit's text
          "its threads at 90; measured at 80", "rcutree.kthread_prio=79"),
     Case("rcu", "ok", {CMDLINE: "rcutree.kthread_prio=11"}, "its threads at 11"),
     Case("rcu", "note", {RCU: None}, "unknown"),
@@ -421,7 +422,7 @@ _NEVER_WORSE = {
 
 
 def test_the_agent_collects_the_options_that_are_looked_at() -> None:
-    """Of a configuration that is not compressed it sends the lines that it is told to."""
+    """From a configuration that is not compressed it sends the lines of its list."""
     source = (ROOT / "agent" / "system" / "environment.c").read_text("utf-8")
     start = source.index("char options[] =")
     words = "".join(re.findall(r'"([^"]*)"', source[start : source.index(";", start)])).split("|")
@@ -434,7 +435,7 @@ def test_the_agent_collects_the_options_that_are_looked_at() -> None:
 
 
 def test_only_what_applies_is_advised() -> None:
-    """Every CPU measured, or a single one: nobody is told to isolate all of them."""
+    """Every CPU measured, or a single one: no advice to isolate all of them."""
     for cpus in (None, (0, 1, 2, 3)):
         findings = [find(LAPTOP, check, cpus=cpus) for check in ("interrupts", "kernel-work")]
         for finding in findings:

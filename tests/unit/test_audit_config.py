@@ -93,7 +93,7 @@ def test_preempt_rt_where_the_sources_have_it(tmp_path: Path) -> None:
     lines = audited.fragment.splitlines()
     assert "CONFIG_EXPERT=y" in lines
     assert "CONFIG_PREEMPT_RT=y" in lines
-    # one choice with PREEMPT_RT until 6.12, and no PREEMPT_DYNAMIC beside it
+    # one choice with PREEMPT_RT until 6.12, and without PREEMPT_DYNAMIC
     assert "# CONFIG_PREEMPT_VOLUNTARY is not set" in lines
     assert "# CONFIG_PREEMPT_DYNAMIC is not set" in lines
     later = audit_config(parse(tmp_path, STOCK.replace("6.12.48", "6.18.0"))).fragment
@@ -240,7 +240,7 @@ def test_the_fragment_mends_what_it_was_made_for(tmp_path: Path) -> None:
     assert set(levels(audited).values()) == {"ok", "note", "warning", "error"}
     again = audit_config(merged(config, audited.fragment))
     assert set(levels(again).values()) <= {"ok", "note"}
-    # no option stands in it twice
+    # it contains no option twice
     active = re.findall(r"^(?:# )?CONFIG_(\w+)", audited.fragment, re.M)
     assert len(active) == len(set(active))
 

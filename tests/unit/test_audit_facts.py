@@ -92,7 +92,7 @@ def test_every_check_has_its_section() -> None:
 
 
 def test_files_of_more_cpus_than_there_can_be_are_left_out() -> None:
-    """Whoever names all CPUs in each of a thousand facts makes no work for hours."""
+    """A target that names all CPUs in each of a thousand facts does not cause hours of work."""
     names = (f"{CPU}cpu{{{first}-4095}}/x" for first in range(1000))
     facts = Facts(dict.fromkeys(names, "1"))
     assert len(facts._cpu_names(f"{CPU}cpu#/x")) == 2

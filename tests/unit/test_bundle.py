@@ -427,7 +427,7 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a foreign digest": (_manifest(digest="sha256:" + "0" * 64), "its digest is wrong"),
     "more in it": (_manifest(more=1), "not as one is written"),
     "no files": (_manifest(files={}), "lists no files"),
-    "files that are none": (_manifest(files=[1]), "manifest is damaged"),
+    "invalid files": (_manifest(files=[1]), "manifest is damaged"),
     "too many files": (_manifest(files=[{}] * 70_000), "more than 65536"),
     "a size below 0": (_entry(0, size=-1), "impossible size"),
     "a size beyond all": (_entry(0, size=2**60), "impossible size"),
@@ -453,8 +453,8 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a newer run": (_json("run.json", version=2), "version 2; this rtgauge knows up to 1"),
     "no run": (_json("run.json", format="x"), "not of the format"),
     "a run without an end": (_json("run.json", state="running"), "has not ended"),
-    "a state that is none": (_json("run.json", state=["complete"]), "'state' of run.json"),
-    "a label that is none": (_json("run.json", label={}), "'label' of run.json"),
+    "an invalid state": (_json("run.json", state=["complete"]), "'state' of run.json"),
+    "an invalid label": (_json("run.json", label={}), "'label' of run.json"),
     "a label with NUL": (_json("run.json", label="a\0b"), "holds a NUL"),
     "half a character": (_json("run.json", label="\ud800"), "holds text that is not UTF-8"),
     "no number": (_json("run.json", duration_s=float("nan")), "a number that is not finite"),
@@ -468,22 +468,22 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
         lambda files: pack({**files, "run.json": b'{"a":1,' + files["run.json"][1:] + b'{"a":2}'}),
         "is not JSON",
     ),
-    "an environment that is none": (_json("run.json", environment=[]), "'environment'"),
-    "a setting that is none": (
+    "an invalid environment": (_json("run.json", environment=[]), "'environment'"),
+    "an invalid setting": (
         _json("run.json", environment={"settings": {"x": 1}}),
         "a setting is not a map",
     ),
-    "findings that are none": (_json("run.json", findings=[{"level": "bad"}]), "unknown level"),
-    "a catalogue that is none": (_json("run.json", catalogue={"x": 1}), "newer agent, or damaged"),
-    "steps that are none": (_json("run.json", steps={}), "'steps'"),
+    "invalid findings": (_json("run.json", findings=[{"level": "bad"}]), "unknown level"),
+    "an invalid catalogue": (_json("run.json", catalogue={"x": 1}), "newer agent, or damaged"),
+    "invalid steps": (_json("run.json", steps={}), "'steps'"),
     "a step twice": (_json("run.json", steps=[{"step": 0}] * 2), "step 0 occurs twice"),
     "a step below 0": (_step(step=-1), "is below 0"),
     "a step beyond all": (_step(step=10**12), "a step that its run.json does not know"),
-    "a parameter that is none": (_step(parameters={"a": 1}), "is not text"),
-    "a budget that is none": (_step(budget_ns="1ms"), "'budget_ns'"),
+    "an invalid parameter": (_step(parameters={"a": 1}), "is not text"),
+    "an invalid budget": (_step(budget_ns="1ms"), "'budget_ns'"),
     # seals and records
     "a newer seal": (_json("steps/000/seal.json", version=2), "knows up to 1"),
-    "a seal that is none": (_json("steps/000/seal.json", series=[1]), "the seal of step 0"),
+    "an invalid seal": (_json("steps/000/seal.json", series=[1]), "the seal of step 0"),
     "more samples than there are": (_sealed(rows=41), "it has 40 samples, but 41 were sealed"),
     "samples out of nothing": (_sealed(rows=2**40), "cannot come out of"),
     "text for a number": (_sealed(rows="40"), "'rows'"),
@@ -683,7 +683,7 @@ def test_errors_are_ours(store: Store) -> None:
 
 
 def test_what_comes_every_second_is_no_reason_to_refuse() -> None:
-    """Of weeks there are more bytes than may be kept; they are not kept."""
+    """Weeks have more such bytes than may be kept, so they are not kept."""
     kept = _Kept()
     record = Ambience(1, 0, (), (), (), (), None, {})
     kept(Span(record, RecordType.AMBIENCE, 1, 0, KEPT_LIMIT + 1))

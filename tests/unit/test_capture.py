@@ -375,7 +375,7 @@ def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
 def test_a_row_for_each_change_of_regular_events(
     store: Store, tmp_path: Path, head: str, jitter_s: float
 ) -> None:
-    """Such rows keep to a grid in the long run; they are no samples for that."""
+    """Such rows follow a grid in the long run. That does not make them samples."""
     path = tmp_path / "regular.csv"
     delays = [40_000 + 50 * (k % 100) for k in range(200)]
     delays[50] = 5_000_000
@@ -386,7 +386,7 @@ def test_a_row_for_each_change_of_regular_events(
     path.write_text(head + "\n".join(rows) + "\n")
     wanted = Wanted(event="EVENT", answer="ANSWER")
     found = delays_of(store, path, wanted)
-    # where no row stands before the first change, that is none
+    # without an earlier row, the first change is not seen as one
     first = 0 if "0.000000000" in head else 1
     assert list(found.values()) == pytest.approx(delays[first:], abs=1)
     with pytest.raises(UsageError, match="times of their own") as error:

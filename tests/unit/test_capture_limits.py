@@ -132,7 +132,7 @@ def test_a_clock_that_packs_too_well_is_refused(tmp_path: Path) -> None:
 
 
 def long_directory(path: Path, members: int, wide: Callable[[bytes, bytes], bytes]) -> None:
-    """An archive whose directory goes on with entries of nothing; ``wide`` makes its end."""
+    """An archive whose directory continues with empty entries. ``wide`` makes its end."""
     data = path.read_bytes()
     end = data.rfind(b"PK\5\6")
     start = struct.unpack_from("<I", data, end + 16)[0]

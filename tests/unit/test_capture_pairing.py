@@ -80,8 +80,8 @@ def constant(delay: float) -> Delay:
 
 
 def right(one: Board, found: Answers) -> bool:
-    """Whether each delay is that of its event, and each event without one has none. Of the last
-    events that are cut nothing is known."""
+    """Whether each delay is that of its event, and absent where the event has no answer. The last
+    events, which are cut, are not compared."""
     counted = len(one.truth) - found.cut
     return all(
         (truth is None) == bool(np.isnan(got)) and (truth is None or truth == pytest.approx(got))

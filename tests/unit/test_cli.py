@@ -813,10 +813,12 @@ def test_a_closed_output_is_no_place_for_a_file(rtgauge: Run) -> None:
 
 
 def test_little_address_space_is_said_before_anything_else() -> None:
+    # language-ok: shell code
     done = shell("ulimit -v 400000; rtgauge runs")
     assert done.returncode == 1
     assert done.stderr.startswith("rtgauge: the address space is limited to 390 MiB")
     assert len(done.stderr.splitlines()) == 2
+    # language-ok: shell code
     assert shell("ulimit -v 1048576; rtgauge run timer --target fake --for 1s").returncode == 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live view: what stands on a terminal while a step is measured."""
+"""The live view: what a terminal shows while a step is measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HARM = "\x1b]0;owned\x07\x9b2J\x1b[31m\u202e測\u0301\n\r"
 
 
 class Terminal(io.StringIO):
-    """A terminal: what stands on its screen, and what has left it at the top."""
+    """A terminal: what its screen shows, and what has left it at the top."""
 
     encoding = "utf-8"
 
@@ -42,7 +42,7 @@ class Terminal(io.StringIO):
         self.screen = [""]
         self.row = self.column = 0
         self.gone: list[str] = []
-        self.broken = 0  # lines that went on in the next one
+        self.broken = 0  # lines that continued in the next one
 
     def isatty(self) -> bool:
         return True
@@ -148,6 +148,7 @@ def test_without_a_terminal_there_are_lines_and_nothing_else() -> None:
     assert [line.partition(" ")[0] for line in written.splitlines()] == [
         "run", "calibration:", "calibration:", "[1/1]", "[1/1]",
     ]  # fmt: skip
+    # language-ok: the line of a step that has ended
     assert "[1/1] timer --for 3s, load sched: complete; latency max " in written
     assert written.endswith(", mean 2.83, min 2.00, 6000 samples\n")
 

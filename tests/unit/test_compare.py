@@ -252,7 +252,7 @@ def test_kernels_are_not_compared_by_the_mode_plain() -> None:
         compared(study(lab="plain"))
     assert "counted" in caught.value.remedy
     same = [kernel_run(n, f"t{n}", "6.1", lab="plain") for n in (1, 2)]
-    document = compared(same).document  # one kernel on two boards: nothing is said of kernels
+    document = compared(same).document  # one kernel on two boards: no note on kernels
     assert "Emulated in real time" in document["note"]
     counted = compared(study(lab="counted")).document
     assert "time is the number of instructions" in counted["note"]

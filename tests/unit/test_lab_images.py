@@ -279,7 +279,7 @@ def tar(files: Mapping[str, bytes | str]) -> bytes:
 
 
 class World:
-    """A made-up Debian, and a cache beside it."""
+    """A made-up Debian with a cache next to it."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -555,7 +555,7 @@ def test_what_a_newer_kernel_has_replaced_goes_once_nobody_has_used_it(world: Wo
         or path.parts[-2] in (first.initramfs.parent.name, second.initramfs.parent.name)
     }  # fmt: skip
     asked = len(world.asked(""))
-    assert images.image(BOARD) == second, "made again"
+    assert images.image(BOARD) == second, "rebuilt"
     assert len(world.asked("")) == asked
 
 
@@ -705,7 +705,7 @@ def test_of_two_at_once_one_waits(tmp_path: Path) -> None:
     threads = [threading.Thread(target=first), threading.Thread(target=second)]
     threads[0].start()
     assert inside.wait(60)
-    # another folder's lock is free meanwhile
+    # another folder's lock is free at that time
     with cache.locked(tmp_path, ["images"], said.append):
         assert said == []
     threads[1].start()

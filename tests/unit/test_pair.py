@@ -113,7 +113,7 @@ def test_side_by_side_has_the_verdict_of_the_rule(store: Store) -> None:
     table = table[: table.index("</table>")]
     assert table.count('<span class="tag pass">pass</span>') == 2, table
     assert ">none<" not in table
-    # They stand in that table alone, and a row does not say its context twice.
+    # Only that table contains them, and a row does not give its context twice.
     assert page.count(", side by side</h3>") == page.count("side by side</h3>") == 2
     assert "log-host: response (µs), side by side" not in page
     assert ", context irq<" not in page and ", answered-by irq<" not in page

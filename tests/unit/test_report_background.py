@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went on beside the steps: figures against brute force, and findings where it disturbed."""
+"""Other activity during the steps: figures against brute force, and findings where it disturbed."""
 
 from __future__ import annotations
 

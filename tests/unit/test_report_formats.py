@@ -174,8 +174,9 @@ def test_junit() -> None:
     assert check_junit(text) == outcomes(document)
     root = ElementTree.fromstring(text)
     (failure,) = root.findall(".//testcase[@name='rule-fail']/failure")
+    # language-ok: evidence and remedy of a verdict
     assert failure.attrib == {"message": "seen fail; do fail", "type": "verdict"}
-    assert failure.text == "seen fail; do fail"
+    assert failure.text == "seen fail; do fail"  # language-ok: as above
     (open_one,) = root.findall(".//testcase[@name='rule-inconclusive']/skipped")
     assert open_one.attrib["message"].startswith("inconclusive: seen inconclusive")
     told = "".join(one.text or "" for one in root.iter("system-out"))
@@ -277,6 +278,7 @@ def test_ktap() -> None:
     skipped = steps["step 3 round-robin, idle"]
     assert skipped.directive == "SKIP" and "no right to use real-time" in skipped.told
     rules = {case.name: case for case in steps["step 4 clock-cost, idle"].tests}
+    # language-ok: evidence and remedy of a verdict
     assert kind_of(rules["rule-fail"]) == "fail" and rules["rule-fail"].told == "seen fail; do fail"
     assert rules["rule-inconclusive"].told.startswith("inconclusive: seen")
 
@@ -366,7 +368,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
 
 
 def test_nothing_was_measured() -> None:
-    """A run that ended before its first step; a series without samples; no run at all."""
+    """A run that ended before its first step, a series without samples, or no run at all."""
     empty = made.FakeSeries(made.info(), np.arange(0), np.arange(0, dtype=np.int32))
     odd = made.run([made.step(0, [empty], tables=[stream.Table(0, "none", (), ())])], started="")
     runs: Any = [made.run([], state="failed", reason="the board was lost"), odd]

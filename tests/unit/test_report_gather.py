@@ -426,7 +426,7 @@ def test_lost_samples_alone_are_an_episode() -> None:
 
 
 def response(points: int, missed: list[int], **more: Any) -> made.FakeSeries:
-    """Answers of 5 us to events; those of ``missed`` have none."""
+    """Answers of 5 us to all events except those of ``missed``."""
     index = np.setdiff1d(np.arange(points), missed)
     gaps: list[tuple[int, int]] = []
     for point in missed:
@@ -490,7 +490,7 @@ def test_the_timeout_of_a_step(effective: str | None, expected: int) -> None:
 
 
 def test_percentiles_among_unanswered_events_are_left_out() -> None:
-    """Of 1000 events 20 have no answer within 1 ms, and 5 answers took longer."""
+    """20 of 1000 events have no answer within 1 ms, and 5 answers took longer."""
     values = np.arange(1, 981, dtype=np.int32)
     values[-5:] += 2 * MS
     series = response(1000, list(range(900, 920)), values=values)

@@ -511,7 +511,7 @@ def test_lost_samples_and_missed_events_in_a_verdict() -> None:
     lost = ((10, 7, 190_000), (20, 3, 150_000), (30, 4, -(2**63)), (40, 2, 150_001))
     series = made.FakeSeries(info, np.arange(400), values, lost=lost)
     (found,) = only(made.run([made.step(0, [series], budget_ns=150_000)]))["verdicts"]
-    # two samples and one of each run above; 3 within; of the other 11 nobody knows
+    # two samples and one of each run are above, 3 are within, and the other 11 are unknown
     evidence = plain(found["evidence"])
     assert evidence.startswith("150 us exceeded 4 times in 405 samples")
     assert "11 more of unknown value" in evidence

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PDF report, read back with poppler's tools: pages, contents, bookmarks, text, figures; text
-from a target that means harm; the same bytes for the same run."""
+"""The PDF report, read back with poppler's tools: pages, contents, bookmarks, text, figures,
+hostile text from a target, and the same bytes for the same run."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_two_runs_in_one_report() -> None:
 
 
 def test_nothing_was_measured() -> None:
-    """A run that ended before its first step; skipped steps alone; no run; odd values."""
+    """A run that ended before its first step, only skipped steps, no run, or odd values."""
     assert "failed" in paper(made.run([], state="failed", reason="no agent", started="")).text
     skipped = made.step(0, [], state="skipped", reason="no right", remedy="be root", header=None,
                         end=None, duration_s=None)  # fmt: skip

@@ -124,7 +124,7 @@ def run_of(store: Store, path: Path, wanted: Wanted) -> Any:
 
 
 def test_rising_and_falling_are_told_apart(tmp_path: Path) -> None:
-    """Rising answers take 10 us, falling ones 20; a rising and two falling events have none."""
+    """Rising answers take 10 us, falling ones 20; a rising and two falling events get no answer."""
     events = [100 + 1000 * k for k in range(30)]
     missing = {4, 11, 13}
     answers = [at + (10 if k % 2 == 0 else 20) for k, at in enumerate(events)]

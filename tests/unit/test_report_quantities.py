@@ -127,7 +127,7 @@ def test_runs_stand_side_by_side_where_they_did_the_same() -> None:
     assert [table.shared for table in tables] == [
         "nanosleep, idle",
         "timer fd, idle",
-        "nanosleep, load sched,command “stress; x”",
+        "nanosleep, load sched,command “stress; x”",  # language-ok: shell code
     ]
     assert [[row.run for row in table.rows] for table in tables] == [[0, 1]] * 3
     assert [row.what for row in tables[0].rows] == ["run 1, first", "run 2, second"]

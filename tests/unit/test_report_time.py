@@ -88,7 +88,7 @@ def test_samples_of_test_loops_are_where_they_were_taken(samples: int) -> None:
         edges = line.start_ns + line.bin_ns * np.arange(len(line.count) + 1)
         expected = np.histogram(times, edges)[0]
         assert int(expected.sum()) >= samples - LOOP
-        # A bin or two beside the true one: a loop is long against the bins of a short step.
+        # A bin or two off the true one: a loop is long compared with the bins of a short step.
         off = np.abs(np.cumsum(line.count) - np.cumsum(expected)).max()
         assert off <= 2 * LOOP
         if samples == 100_000:

@@ -178,7 +178,7 @@ def test_an_event_without_any_answer_has_a_maximum() -> None:
 
 
 def test_sets_compare_lower_limits_without_a_ratio() -> None:
-    """A limit over a maximum is no multiple."""
+    """A limit over a maximum is not a ratio."""
     steps = [log_host(answers(lost)) for lost in (set(), {5, 300})]
     runs = [
         made.run([step], id=f"0192f0c4-6d1e-7aaa-8000-00000000000{at}", boot_id=f"b{at}")
@@ -232,7 +232,7 @@ def test_events_after_late_answers_were_held_back() -> None:
 
 
 def test_a_capture_holds_no_event_back() -> None:
-    """How long the capture goes on after the last event says nothing of the events."""
+    """The length of the capture after the last event says nothing about the events."""
     step = log_host(answers({77}), budget_ns=10 * MS, rate_per_hour=10.0)
     assert step.header is not None
     step.header = dataclasses.replace(step.header, machine="")
@@ -398,7 +398,7 @@ def test_the_remedy_is_a_number_of_samples_that_decides() -> None:
 
 
 def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
-    """Of 2000 samples asked for it got 500, and a limit of time would end a longer step."""
+    """It got 500 of the 2000 samples asked for, and a time limit would end a longer step."""
     step = sem(operations(500), limit="1s", budget_ns=10 * US)
     assert judged(step)["remedy"].endswith("(--samples 11980 --for 0)")
 

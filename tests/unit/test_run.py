@@ -85,7 +85,7 @@ class Watcher:
         self.messages.append(text)
 
     def beside(self, name: str) -> Watcher:
-        self.messages.append(f"beside {name}")
+        self.messages.append(f"next to {name}")
         return self
 
 
@@ -308,7 +308,7 @@ def test_runs_on_several_targets_at_once(store: Store) -> None:
     assert [one["repeat"] for one in documents] == [0, 0, 1, 1, 2, 2]
     assert {one["state"] for one in documents} == {"complete"}
     assert len({one["study"] for one in documents}) == 1
-    assert watcher.messages == ["beside fake", "beside fake:late"]
+    assert watcher.messages == ["next to fake", "next to fake:late"]
     (alone,) = execute(timer(), [open_target("fake:late")], store)
     samples = [
         [list(map(int, chunk.value)) for chunk in store.get(one).steps[0].series[0].chunks()]

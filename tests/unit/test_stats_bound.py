@@ -421,7 +421,7 @@ def test_bounds_hold_at_95_percent_of_no_exceedance_unless_told() -> None:
 
 
 def test_unknown_samples_count_as_samples_that_exceed() -> None:
-    """Of 4742 operations one may have exceeded; 4741 known and one unknown are as many."""
+    """One of 4742 operations may have exceeded. 4741 known and one unknown are as many."""
     assert samples_needed(DEFAULT_PROBABILITY, exceedances=1) == 4742
     assert verdict(9, 0, 4741, None, unknown=1).result == "pass"
     assert verdict(9, 0, 4740, None, unknown=1).result == "inconclusive"

@@ -98,7 +98,7 @@ def test_effective_sizes_of_few_bins_are_those_of_independent_samples() -> None:
     above[7] = 10
     size = stats.effective_size(above, np.full(40, 10))
     assert size is not None and size < 60
-    # bins without samples are no batches
+    # bins without samples are not batches
     sparse = np.zeros(400, np.int64)
     sparse[::10] = above
     filled = np.zeros(400, np.int64)
@@ -153,7 +153,7 @@ def test_two_opposite_batches_are_worth_one_sample() -> None:
     """The largest design effect: half of all samples, in two of 10 batches."""
     count = np.array([1000, 1, 1, 1, 1, 1, 1, 1, 1, 1000])
     assert stats.effective_size(np.array([1000, *[0] * 9]), count) == 1
-    # a single one, in a small batch beside a large one
+    # a single one, in a small batch next to a large one
     lone, sizes = np.array([1, *[0] * 9]), np.array([*[1] * 9, 1000])
     size = by_definition(lone.tolist(), sizes.tolist())
     assert size is not None and stats.effective_size(lone, sizes) == size < 500
@@ -175,7 +175,7 @@ def test_batches_may_correlate_by_two_standard_errors() -> None:
 
 
 def test_sizes_of_a_series_do_not_grow_towards_the_tail() -> None:
-    """Of each percentile, the smaller size of the share above it and of that at or above it."""
+    """For each percentile, the smaller size of the share above it and of that at or above it."""
     random = np.random.default_rng(5)
     smaller = refused = 0
     for _ in range(30):

@@ -154,8 +154,8 @@ def test_a_few_hits_of_the_tick_are_enough_and_random_ones_are_not() -> None:
 
 
 def test_hits_at_random_are_no_comb() -> None:
-    """Of 300 sets of hits at random samples, loops and rests and all, hardly one is taken for a
-    comb: the rhythm of the sampling is no find."""
+    """Hardly one of 300 sets of hits at random samples, with loops and rests, is taken for a comb:
+    the rhythm of the sampling is not a finding."""
     wrong = 0
     for seed in range(300):
         random = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_a_few_bursts_of_hits_are_no_comb(width_ns: float, bursts: int, each: in
 
 
 def test_hits_that_follow_a_grid_of_samples_are_no_comb() -> None:
-    """Samples every millisecond: that hits stand on that grid says nothing."""
+    """Samples every millisecond: hits on that grid say nothing."""
     random = np.random.default_rng(5)
     exposure: NDArray[np.float64] = np.arange(4000, dtype=np.float64) * MS
     for _ in range(20):
@@ -279,7 +279,7 @@ def test_a_true_period_is_found_on_a_grid(interval_ns: int, period_ns: int, leng
 
 
 def test_the_rhythm_of_the_loops_is_no_second_line() -> None:
-    """Of loops of 300 samples the hundredth is slow: periodic, but of the measurement's making."""
+    """The hundredth of each 300 samples is slow: periodic, but of the measurement's making."""
     random = np.random.default_rng(13)
     loops, number = 400, 300
     place = np.tile(np.arange(number) / number, loops)
@@ -393,7 +393,7 @@ def _two_groups(values: list[int]) -> stats.Valley | None:
 )
 @settings(max_examples=60)
 def test_two_groups_are_those_of_the_definition(groups: list[tuple[int, int, int]]) -> None:
-    """Of groups of some values each, narrow or wide, near or apart, large or small."""
+    """Groups of some values each, narrow or wide, near or apart, large or small."""
     values = [
         middle + step % width for middle, width, number in groups for step in range(number + 20)
     ]
@@ -442,7 +442,7 @@ def test_the_slope_is_the_median_of_all_pairs(rows: list[tuple[int, int, int]]) 
 
 
 def test_the_interval_of_a_slope_holds_it() -> None:
-    """Of 200 lines of 12 points, Sen's interval has the true slope in at least 95 of 100."""
+    """Sen's interval holds the true slope of at least 95 % of 200 lines of 12 points."""
     random = np.random.default_rng(11)
     inside = 0
     for _ in range(200):
@@ -472,7 +472,7 @@ def test_a_slope_of_many_points_at_one_place_has_the_widest_limits() -> None:
     )
 )
 def test_the_limits_of_a_slope_are_sens(rows: list[tuple[int, int, int, int]]) -> None:
-    """Written out: all pairs of different x, each from the least to the most that it may be."""
+    """Written out: all pairs of different x, each from its min to its max slope."""
     points = [(float(x), float(v), float(v - a), float(v + b)) for x, v, a, b in rows]
     found = stats.slope(points)
     places = len({x for x, *_ in rows})

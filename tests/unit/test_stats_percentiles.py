@@ -153,7 +153,7 @@ def test_interval_from_a_histogram_is_wider_by_its_buckets() -> None:
 
 
 def test_an_interval_whose_chance_is_exactly_the_confidence_holds() -> None:
-    """Of two samples each lies above the median with 1/2, both with exactly 1/4."""
+    """Each of two samples lies above the median with 1/2, both with exactly 1/4."""
     assert interval_ranks(2, 50, 0.5) == (1, 2)
     assert interval_ranks(2, 50, 0.500001) == (None, None)
 

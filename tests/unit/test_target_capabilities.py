@@ -46,14 +46,14 @@ CAPABILITIES: dict[str, Any] = {
 
 #: Attributes that are looked up by name for a reason other than a capability: file → (number, why).
 LOOKED_UP = {
-    "cli/main.py": (4, "a command is imported when it is called; streams, errors of click"),
+    "cli/main.py": (4, "commands imported when called, streams, errors of click"),
     "cli/progress.py": (1, "a text stream of another program may name no encoding"),
     "cli/store.py": (1, "columns of a row, by the keys of the JSON"),
     "report/render/pdf.py": (2, "fields of a dataclass, by name"),
     "store/index.py": (1, "sqlite3 sets the code on some of its errors"),
     "store/seal.py": (3, "fields of a dataclass, columns of a table, by name"),
 }
-#: Lines that the type checker is told to ignore: file → (number, why).
+#: Lines that the type checker ignores: file → (number, why).
 IGNORED = {
     "plan/lengths.py": (1, "the type is compared exactly, as bool is an int"),
     "reference/__init__.py": (1, "a row of a CSV file becomes a dataclass"),

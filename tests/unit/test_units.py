@@ -47,7 +47,7 @@ def test_duration_survives_its_own_notation(ns: int) -> None:
 
 @given(st.integers(1, 2**62))
 def test_duration_is_written_in_the_largest_unit_that_it_has_one_of(ns: int) -> None:
-    """Of minutes and up only where that is a whole number."""
+    """Minutes and larger only where that is a whole number."""
     (number, unit), *_ = re.findall(r"^([0-9.]+)([a-z]+)$", format_duration(ns))
     assert Decimal(number) >= 1
     larger = [size for size in UNITS.values() if UNITS[unit] < size <= ns]
