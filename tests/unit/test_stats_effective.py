@@ -252,4 +252,4 @@ def test_the_report_says_that_large_values_come_in_groups() -> None:
     one["percentile_ci"]["50"] = [None, None]
     table = tables.figures_table([one], ["all"], [""], "ns")
     assert tables.NO_INTERVAL in str(table)
-    assert "too few stretches of the time are independent" in str(table)
+    assert "too few independent stretches of time" in str(table)
