@@ -156,8 +156,11 @@ class Runner:
         found = hashlib.sha256(repr((stage, os.uname()[2:])).encode())
         for name in sorted(set(listed.stdout.decode().split("\0")) - {""}):
             path = self.root / name
-            data = path.read_bytes() if path.is_file() else b"removed"
-            found.update(f"{name}\0{path.stat().st_mode if path.exists() else 0}\0".encode())
+            try:
+                mode, data = path.stat().st_mode, path.read_bytes()
+            except (FileNotFoundError, IsADirectoryError):
+                mode, data = 0, b"removed"
+            found.update(f"{name}\0{mode}\0".encode())
             found.update(hashlib.sha256(data).digest())
         for command in stage.versions:
             done = subprocess.run(

@@ -109,7 +109,7 @@ def test_reports_say_that_it_was_emulated(
     done = rtgauge("run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1", *store,
                    "-o", "a.html", "-o", "a.md")  # fmt: skip
     assert done.code == 0, done.err
-    words = "emulated, counted mode: instructions as time, no cache model"
+    words = "emulated, counted mode: instructions as time, without a cache model"
     assert words in " ".join(done.out.split())
     assert words in Path("a.html").read_text()
     assert words in Path("a.md").read_text()

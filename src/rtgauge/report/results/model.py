@@ -350,6 +350,8 @@ def _run_options(step: StoredStep, planned: Document) -> dict[str, str | bool]:
     if options is None:
         stored = {key: source.get(key) for key in ("load", "load_command", "disturb")}
         stored.update(planned)
+        if not stored["disturb"] and step.header is not None:
+            stored["disturb"] = step.header.disturb
         options = {
             name: stored[key]
             for key, name in _OLDER.items()
