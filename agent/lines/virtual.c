@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A line of an emulated board, driven and observed from outside QEMU, by the text protocol of QEMU's
- * device tests: "set_irq_in" drives an input of a chip, "IRQ raise N" and "IRQ lower N" come when its output N
- * has changed. Each order is answered by "OK" or "FAIL ...", in its turn among those reports.
+ * device tests: "set_irq_in" drives an input of a chip, "IRQ raise N" and "IRQ lower N" come when its
+ * output N has changed. Each order is answered by "OK" or "FAIL ...", in its turn among those reports.
  *
  * Input and output of one number are a wire: what is driven is reported back by QEMU itself, for the
  * error of the path.

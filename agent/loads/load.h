@@ -83,8 +83,9 @@ int load_set_add_command(struct load_set *set, const struct load *command, const
 /*
  * Fork the leaders (before any thread exists), wait until all are ready. @forked is called in
  * each child first, to drop what it must not hold. All files but stdin, stdout and stderr are
- * closed after it anyway. @started is called in the agent with each group. Both may be NULL. @cpus NULL: all that
- * the agent may run on. 0 or -errno with a message, and then nothing runs any more.
+ * closed after it anyway. @started is called in the agent with each group. Both may be NULL.
+ * @cpus NULL: all that the agent may run on. 0 or -errno with a message, and then nothing runs any
+ * more.
  */
 int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*forked)(void *arg),
 		   void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg);

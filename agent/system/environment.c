@@ -827,8 +827,8 @@ static void put_realtime(struct collector *c, ssize_t *used, const char *folder,
 
 /*
  * Other threads that run in real time: a line "POLICY PRIORITY PARENT CPUS NAME" for each
- * thread, those of the kernel (children of process 2) among them. And which programs are there that move interrupts
- * or change settings while others measure.
+ * thread, those of the kernel (children of process 2) among them. And which programs are
+ * there that move interrupts or change settings while others measure.
  */
 static int tasks_word(struct collector *c)
 {
