@@ -57,7 +57,7 @@ int main(void)
 	tap_check(&tap, refused("kthread:1us:9us", "'9us'", "10us"), "a period too");
 	tap_check(&tap, refused("kthread:1us:5s", "'5s'", "4s"), "in both directions");
 	tap_check(&tap, refused("kthread:1us:", "''", "4s"), "and it is not left out");
-	tap_check(&tap, refused("kthread:5ms:9ms", "too little", "twice"),
+	tap_check(&tap, refused("kthread:5ms:9ms", "too short", "twice"),
 		  "the machine keeps half of its time");
 	return tap_end(&tap);
 }

@@ -178,5 +178,5 @@ def test_one_cpu_is_too_few(agent: str, tmp_path: Path, measurement: str) -> Non
     assert code == 77
     assert stream.trailer is not None
     assert stream.trailer.state == "skipped"
-    assert f"has but CPU {CPUS[-1]}" in stream.trailer.reason
+    assert f"only CPU {CPUS[-1]} is available" in stream.trailer.reason
     assert "--cpu" in stream.trailer.remedy
