@@ -26,8 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "stamp.h"
+#include "base/clock.h"
+#include "methods/stamp.h"
 
 /* As MUTEX_LOOP and SEM_LOOP. */
 #define BATCH 500

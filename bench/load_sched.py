@@ -74,6 +74,7 @@ def build_driver(folder: Path) -> Path:
     """The driver with the load's code, built as the agent is."""
     driver = folder / "load_driver"
     command = ["cc", "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{AGENT}", "-pthread"]
+    command += [f"-I{AGENT.parent / 'kmod'}"]
     command += ['-DRTGAUGE_VERSION="bench"', "-o", str(driver), str(AGENT / DRIVER)]
     command += sorted(str(path) for path in AGENT.rglob("*.c") if _is_agent(path))
     subprocess.run(command, check=True, timeout=TIMEOUT_S)

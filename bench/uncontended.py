@@ -130,7 +130,7 @@ def agent_words(measurement: str, samples: int, cpu: int, priority: int) -> list
 
 def compile_loop(compiler: Sequence[str], link: Sequence[str], program: Path) -> None:
     """The loop, with the measurements' code for batches."""
-    sources = [str(BENCH / "counted_loop.c"), str(ROOT / "agent" / "stamp.c")]
+    sources = [str(BENCH / "counted_loop.c"), str(ROOT / "agent" / "methods" / "stamp.c")]
     objects = [str(program) + f".{number}.o" for number in range(len(sources))]
     compiling = ["-std=gnu11", "-O2", "-pthread", "-ffunction-sections", "-I", str(ROOT / "agent")]
     for source, made in zip(sources, objects, strict=True):
