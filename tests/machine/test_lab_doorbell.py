@@ -308,4 +308,4 @@ def test_a_board_that_does_not_hear(board: Peer, tmp_path: Path) -> None:
     code, stream = log_host(tmp_path)
     assert code == 1
     assert stream.trailer is not None
-    assert "does not receive" in stream.trailer.reason
+    assert "does not hear" in stream.trailer.reason

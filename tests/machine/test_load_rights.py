@@ -149,7 +149,7 @@ def test_the_user_is_named(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     Path("plan.toml").write_text(STEP + 'load-cmd = "sleep 60"\n')
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", f"{NOBODY}")
-    assert "'sleep 60' on local as nobody:" in rtgauge("run", "plan.toml").err
+    assert "'sleep 60' on local as nobody," in rtgauge("run", "plan.toml").err
     monkeypatch.delenv("SUDO_UID")
     assert "'sleep 60' on local as root:" in rtgauge("run", "plan.toml").err
     refused = rtgauge("run", "plan.toml", "--load-cmd-root")
