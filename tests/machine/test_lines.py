@@ -218,11 +218,8 @@ def test_a_storm_is_bounded_and_counted(agent: str, tmp_path: Path) -> None:
     with target(lambda n, level: [datagram(level)] * (5000 if n == 2 else 1)) as port:
         code, stream = log_host(agent, tmp_path, port)
     found = table(stream, "answers")
-    assert (found["raised"], found["ambiguous"]) == (EVENTS, 1)
-    # the storm may still fill the kernel's buffer when the next answer comes: that one is lost
-    assert set(missed_at(stream)) <= {2, 3}
-    assert code == (3 if found["unanswered"] else 0)
-    assert found["answered"] == EVENTS - 1 - found["unanswered"]
+    assert (code, found["raised"], found["ambiguous"]) == (0, EVENTS, 1)
+    assert found["answered"] == EVENTS - 1
     assert 0 < found["double"] < 5000
     assert "was not listened to" in messages(stream)
 

@@ -172,6 +172,20 @@ static bool log_host_await(struct step *step, struct log_host *h, int64_t until_
 	return true;
 }
 
+/* After a storm: take the edges that wait in the kernel, whose full buffer would lose the answer to
+ * the next event. False: end the loop. */
+static bool log_host_drain(struct step *step, struct log_host *h)
+{
+	int got = 1;
+
+	if (h->edges < LOG_HOST_STORM)
+		return true;
+	h->edges = 0;
+	while (got > 0 && h->edges < LOG_HOST_STORM)
+		got = log_host_take(step, h, clock_now_ns(CLOCK_MONOTONIC));
+	return got >= 0;
+}
+
 /* Take all edges until the next event may be raised at @next_ns, which moves on by whole intervals
  * while the open one has no answer. False: end the loop. */
 static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next_ns)
@@ -189,7 +203,7 @@ static bool log_host_settle(struct step *step, struct log_host *h, int64_t *next
 		if (got || now_ns < until_ns)
 			continue;
 		if (!held)
-			return true;
+			return log_host_drain(step, h);
 		*next_ns += ((now_ns - *next_ns) / h->interval_ns + 1) * h->interval_ns;
 		h->held_back++;
 		held = false;
