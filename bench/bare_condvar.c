@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The min cost of a hand-over through condition variables, in the arrangement of ptsematest:
+ * The minimum cost of a hand-over through condition variables, in the arrangement of ptsematest:
  * two threads of one priority on one CPU, nothing kept but a sum. Prints the mean in microseconds.
  *
  * bare_condvar CPU PRIORITY INTERVAL_US HANDOVERS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The min cost of a timer measurement: threads that wait with clock_nanosleep() and read the
+ * The minimum cost of a timer measurement: threads that wait with clock_nanosleep() and read the
  * clock, and do nothing with it. bench/timer.py compares with it.
  * usage: bare_loop INTERVAL_NS PERIODS PRIORITY CPU...
  */

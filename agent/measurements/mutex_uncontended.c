@@ -48,7 +48,7 @@ static const struct mutex_type mutex_types[] = {
 #define MUTEX_ALL_MEASURED "every mutex type is measured"
 
 struct mutex_measured {
-	int acquire; /* series; -1: this type is not to be had */
+	int acquire; /* series; -1: this type is not available */
 	int release;
 	int refused; /* errno */
 	struct batch batches[MUTEX_OPERATIONS];

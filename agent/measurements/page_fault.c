@@ -49,7 +49,7 @@ static const struct fault_kind fault_kinds[FAULT_KINDS] = {
 };
 
 struct fault_measured {
-	int series;	/* -1: is not to be had */
+	int series;	/* -1: not available */
 	int refused;	/* errno */
 	int64_t others; /* touches that did not get the page that they were for */
 	int64_t touches;

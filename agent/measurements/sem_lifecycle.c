@@ -43,7 +43,7 @@ static const struct sem_kind sem_kinds[] = {
 #define SEM_KINDS ((int)(sizeof(sem_kinds) / sizeof(sem_kinds[0])))
 
 struct sem_measured {
-	int create; /* series; -1: this kind is not to be had */
+	int create; /* series; -1: this kind is not available */
 	int delete;
 	struct batch batches[SEM_OPERATIONS];
 };

@@ -13,7 +13,7 @@
 
 struct step;
 
-/* Cost of a time stamp to the calling thread in ps: the min of the means of several batches. */
+/* Cost of a time stamp to the calling thread in ps: the smallest of the means of several batches. */
 int64_t stamp_cost_ps(void);
 
 /* One operation, timed in batches. */

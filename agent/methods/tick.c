@@ -335,7 +335,7 @@ bool tick_lay_longest(struct tick_grid *grid, int64_t period_ns, struct tick_vie
 	return found;
 }
 
-/* The min time in which points could be seen. */
+/* The shortest time in which points could be seen. */
 static int64_t tick_clear_ns(const struct tick_view *view)
 {
 	int64_t clear_ns = tick_observed_ns(view);

@@ -182,7 +182,7 @@ _VENDORS = (
 
 
 def hypervisor(facts: Facts) -> str | None:
-    """Name of the hypervisor; empty if there is none, None if not known."""
+    """Name of the hypervisor. Empty on a physical machine, None if not known."""
     kind = facts.text("/sys/hypervisor/type")
     if kind:
         return one_line(kind, 40)

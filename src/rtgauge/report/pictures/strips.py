@@ -3,7 +3,7 @@
 
 The work rate of each load, frequency, temperature, interrupts, stolen time and system management
 interrupts, from the agent's records of a step. Records are merged if there are more than a screen
-can show: counts are added, of frequencies the min is kept, of temperatures the max.
+can show: counts are added, and the minimum of frequencies and the maximum of temperatures are kept.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _background(records: Collection[Ambience], points: int) -> list[Strip]:
         _strip(
             "Frequency",
             "MHz",
-            "The min of each interval. A CPU with a lower clock answers later.",
+            "The minimum of each interval. A CPU with a lower clock answers later.",
             names,
             x,
             [[_scaled(one.frequency_khz.get(cpu), 1e-3) for one in groups] for cpu in cpus],
