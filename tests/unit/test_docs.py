@@ -37,6 +37,7 @@ def test_every_measurement_and_load_has_its_page() -> None:
     pages = ROOT / "docs" / "measurements"
     for page in (f"{name.replace('_', '-')}.md" for name in names):
         assert (pages / page).exists()
+        assert f"]({page})" in (pages / "README.md").read_text(), page
     loads = (ROOT / "docs" / "loads.md").read_text()
     for name in re.findall(r"&load_([a-z]+)\w*,", catalogue):
         assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)
