@@ -13,7 +13,7 @@ import pytest
 
 from agents import Stream, run
 from rtgauge.catalogue import Catalogue
-from rtgauge.report.render.html.steps import _stages
+from rtgauge.report.document.steps import _stages
 from rtgauge.stream import Verdict
 from rtgauge.target.local import find_agent
 

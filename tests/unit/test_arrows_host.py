@@ -42,8 +42,8 @@ ARROWS: Mapping[str, str] = {
     " store units text",
     "capture": "errors catalogue stream stats store units text",
     "cli": "errors clock architectures units text facts options catalogue plan lab target audit"
-    " store stats stream engine report report.render report.sets report.pictures report.results"
-    " capture",
+    " store stats stream engine report report.render report.document report.sets"
+    " report.pictures report.results capture",
     "__main__": "cli",
 }
 

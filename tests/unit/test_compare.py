@@ -22,6 +22,7 @@ from rtgauge.cli.compare import arrange
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
 from rtgauge.report import Source
+from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures
 from rtgauge.report.render import compare_text, html
 from rtgauge.report.results import model
@@ -450,7 +451,7 @@ def test_the_page_draws_what_the_samples_are() -> None:
 
 def test_on_paper_lines_of_a_set_share_colour_and_marker() -> None:
     source = Source(study())  # type: ignore[arg-type]
-    shared = html.views(source.analysis, source.comparison).shared
+    shared = views_of(source.analysis, source.comparison).shared
     key = drawing.key(shared.data["sets-0"])
     assert key is not None
     for at, dashes in ((0, 3), (1, 3)):

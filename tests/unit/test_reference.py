@@ -12,7 +12,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import reference
-from rtgauge.report.render.html import tables
+from rtgauge.report.document import tables
 from rtgauge.report.results import model
 from rtgauge.target.local import find_agent
 

@@ -24,8 +24,8 @@ import report_runs as made
 from rtgauge import report, stats, stream
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report import pictures
+from rtgauge.report.document import steps, views
 from rtgauge.report.render import html
-from rtgauge.report.render.html import steps
 from rtgauge.report.results import model
 from rtgauge.report.results.window import Peak
 
@@ -682,7 +682,7 @@ def test_this_machine_is_called_by_its_name() -> None:
 
 def test_what_the_environment_lists_is_in_words() -> None:
     states = [{"name": "POLL", "latency_us": 0}, {"name": "C1", "latency_us": 2}]
-    rows = dict(html._flat({"cpu": {"sleep_states": states, "flags": ["a", "b"]}}))
+    rows = dict(views._flat({"cpu": {"sleep_states": states, "flags": ["a", "b"]}}))
     assert rows == {
         "cpu: sleep states": "name POLL, latency us 0; name C1, latency us 2",
         "cpu: flags": "a, b",

@@ -21,8 +21,9 @@ import report_runs as made
 import test_report_html as pages
 from rtgauge import report, stream
 from rtgauge.errors import RtgaugeError
+from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures, scales
-from rtgauge.report.render import html, pdf
+from rtgauge.report.render import pdf
 from rtgauge.report.results import model
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -117,7 +118,7 @@ def test_the_other_paper() -> None:
 def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
     runs: Any = [made.evaluation(2, 4000)]
     analysis = model.analyse(runs)
-    (run,) = html.views(analysis).runs
+    (run,) = views_of(analysis).runs
     text = example.text
 
     def there(words: str) -> None:
@@ -145,7 +146,7 @@ def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
 def test_all_figures_are_there(example: Paper) -> None:
     runs: Any = [made.evaluation(2, 4000)]
     analysis = model.analyse(runs)
-    shown = html.views(analysis)
+    shown = views_of(analysis)
     due = [view for step in shown.runs[0]["steps"] for group in step["groups"]
            for view in group["figures"] if view["kind"] != "strip"]  # fmt: skip
     assert len(due) >= 12
@@ -306,7 +307,7 @@ def drawn(kind: str, series: Sequence[made.FakeSeries], **more: Any) -> ElementT
     """A figure of one step with these series."""
     runs: Any = [made.run([made.step(0, list(series), **more)])]
     analysis = model.analyse(runs)
-    views = html.views(analysis)
+    views = views_of(analysis)
     group = views.runs[0]["steps"][0]["groups"][0]
     view = next(view for view in group["figures"] if view["kind"] == kind)
     found = figures.draw(views.shared.data[group["id"]], view, iter(()))

@@ -21,6 +21,7 @@ import report_runs as made
 from captures import analogue, regular, samples, session
 from conftest import Result
 from rtgauge.capture import Wanted, import_capture
+from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import figures
 from rtgauge.report.pictures.persistence import (
     Trace,
@@ -223,7 +224,7 @@ def test_contexts_and_kernels_side_by_side(
 
 def test_on_paper(several: list[str], tmp_path: Path) -> None:
     with Store.open() as store:
-        found = html.views(analyse([store.get(run) for run in several]))
+        found = views_of(analyse([store.get(run) for run in several]))
     drawn = 0
     for one in found.shared.data.values():
         if not one.get("persistence"):
@@ -261,7 +262,7 @@ def scope(tmp_path: Path) -> Path:
 def test_waveforms_of_analogue_lines(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "store")) as store:
         run = run_of(store, scope(tmp_path), Wanted(event="A0", answer="A1"))
-        found = html.views(analyse([run]))
+        found = views_of(analyse([run]))
     (data,) = [one for one in found.shared.data.values() if one.get("persistence")]
     waves = data["persistence"]["waves"]
     whole = waves[0]
@@ -287,7 +288,7 @@ def test_waveforms_of_analogue_lines(tmp_path: Path) -> None:
 
 def test_digital_lines_have_no_waveforms(several: list[str]) -> None:
     with Store.open() as store:
-        found = html.views(analyse([store.get(several[0])]))
+        found = views_of(analyse([store.get(several[0])]))
     (data,) = [one for one in found.shared.data.values() if one.get("persistence")]
     assert data["persistence"]["waves"] == []
 

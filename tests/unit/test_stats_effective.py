@@ -20,7 +20,7 @@ from scipy import stats as reference
 
 import report_runs as made
 from rtgauge import stats
-from rtgauge.report.render.html import tables
+from rtgauge.report.document import tables
 from rtgauge.report.results import labels, model
 from rtgauge.stats import ExcursionsBuilder, TimelineBuilder
 

@@ -7,9 +7,8 @@ letters, below each set what it is of the first one.
 
 from __future__ import annotations
 
-import itertools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Group
@@ -17,111 +16,18 @@ from rich.text import Text
 
 from rtgauge import text as numbers
 from rtgauge.facts import printable
+from rtgauge.report.document.compared import blocks, figures_of, left_out, marks, methods, rows
 from rtgauge.report.render.markdown import escape, escape_start, table
 from rtgauge.report.render.terminal import printed
 from rtgauge.report.results.labels import capital
-from rtgauge.report.sets.compare import FIGURES, method_text, row_name, set_facts, where
+from rtgauge.report.sets.compare import row_name, set_facts
 
-__all__ = ["blocks", "figures_of", "left_out", "lines", "markdown", "methods", "ratio", "terminal"]
+__all__ = ["lines", "markdown", "terminal"]
 
 Document = Mapping[str, Any]
 
 DIFFERENCES: Final = 8
 """Maximum number of differences of the environments on a terminal."""
-
-_HEADS: Final = {"min": "min", "50": "median", "max": "max"}
-
-
-def figures_of(quantity: Document) -> list[tuple[str, str]]:
-    """The columns of figures that a quantity has, each with its head: none for the tail where no
-    percentile stands for it."""
-    tail = quantity["tail"]
-    heads = _HEADS if tail is None else {**_HEADS, "tail": f"{tail}{numbers.GAP}%"}
-    return [(name, heads[name]) for name in FIGURES if name in heads]
-
-
-def ratio(value: float | None) -> str:
-    """A multiple with two or three digits that mean something: ``×4.7``."""
-    if value is None:
-        return "–"
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2
-    return f"×{value:.{digits}f}"
-
-
-def blocks(document: Document) -> list[tuple[str, list[Document]]]:
-    """The quantities that share a table, those of one name, load and tail, each with its title."""
-    groups = itertools.groupby(document["quantities"], key=lambda one: (where(one), one["tail"]))
-    return [(title, list(members)) for (title, _), members in groups]
-
-
-def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bool]]:
-    """The rows of a quantity as cells, and whether it is one of ratios."""
-    unit = quantity["unit"]
-    names = [name for name, _ in figures_of(quantity)]
-    columns = [_in_line([row["figures"][name] for row in quantity["rows"]], unit) for name in names]
-    for at, row in enumerate(quantity["rows"]):
-        letter = document["sets"][row["set"]]["letter"]
-        cells = [letter, numbers.count(row["count"])]
-        cells += [column[at] for column in columns]
-        cells += [numbers.count(row["missed"]), numbers.count(row["lost"])]
-        yield cells, False
-        if row["ratio"] is not None:
-            first = document["sets"][0]["letter"]
-            shares = [ratio(row["ratio"][name]) for name in names]
-            yield [f"{letter}/{first}", "", *shares, "", ""], True
-
-
-def _in_line(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures of one column with their decimal points in line."""
-    figures = [numbers.shown(value, unit) for value in values]
-    most = max((len(one.decimals) for one in figures), default=0)
-    return [
-        one.text + " " * (most - len(one.decimals) + (1 if most and not one.decimals else 0))
-        for one in figures
-    ]
-
-
-def marks(document: Document, quantity: Document) -> list[str]:
-    """What limits the figures of a quantity, a line for each set."""
-    return [
-        f"{document['sets'][row['set']]['letter']}: {'; '.join(row['marks'])}"
-        for row in quantity["rows"]
-        if row["marks"]
-    ]
-
-
-def left_out(document: Document) -> list[str]:
-    """The quantities that are not compared, with the reason, a sentence for each."""
-    letters = [one["letter"] for one in document["sets"]]
-    reasons: dict[str, list[str]] = {}
-    for one in document["apart"]:
-        whose = " and ".join(letters[at] for at in one["sets"])
-        reason = f"measured in different ways in {whose}: {one['reason']}"
-        reasons.setdefault(reason, []).append(_what(one))
-    for one in document["absent"]:
-        whose = numbers.join([letters[at] for at in one["sets"]])
-        reason = f"not in {whose}: {one['reason']}"
-        reasons.setdefault(reason, []).append(_what(one))
-    said = []
-    for reason, what in reasons.items():
-        shown = what[:3] + ([f"{len(what) - 3} more"] if len(what) > 3 else [])
-        said.append(f"{'; '.join(shown)}: {reason}")
-    return said
-
-
-def methods(members: Sequence[Document]) -> list[str]:
-    """How the quantities of a table were measured; once what is true of several."""
-    whose: dict[str, list[str]] = {}
-    for one in members:
-        whose.setdefault(method_text(one), []).append(row_name(one))
-    if len(whose) == 1:
-        return list(filter(None, whose))
-    return [f"{'; '.join(names)}: {text}" for text, names in whose.items() if text]
-
-
-def _what(one: Document) -> str:
-    context = f", {one['context']} context" if one["context"] else ""
-    return f"{where(one)}{context}"
 
 
 def lines(document: Document, width: int) -> list[tuple[str, str]]:

@@ -21,10 +21,11 @@ from typing import Any, Final
 from rtgauge import __version__
 from rtgauge import text as numbers
 from rtgauge.errors import RtgaugeError
+from rtgauge.report.document.tables import Cell, Grid
+from rtgauge.report.document.views import Chapter, Views
+from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures
 from rtgauge.report.pictures.drawing import text_width, visible
-from rtgauge.report.render import html
-from rtgauge.report.render.html.tables import Cell, Grid
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
@@ -87,7 +88,7 @@ def render(analysis: Analysis, paper: str = "a4", compared: Compared | str | Non
 class _Book:
     """The files of a report: the template, its data, a file for each figure."""
 
-    def __init__(self, views: html.Views) -> None:
+    def __init__(self, views: Views) -> None:
         self.files: dict[str, bytes] = {}
         self._views = views
 
@@ -140,7 +141,7 @@ class _Book:
 def _files(
     analysis: Analysis, paper: str, compared: Compared | str | None = None
 ) -> dict[str, Any]:
-    views = html.views(analysis, compared)
+    views = views_of(analysis, compared)
     book = _Book(views)
     model = analysis.model
     swatches = [book.add(drawing.swatch(at)) for at in range(drawing.CROWD)]
@@ -222,7 +223,7 @@ _SHOWN: Final = ("groups", "tables", "orders", "sequences", "published", "opens"
 _SPECIAL: Final = ("steps", "side_by_side", "chapters", "overview", "background")
 
 
-def _chapter(one: html.Chapter | None) -> dict[str, Any] | None:
+def _chapter(one: Chapter | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {"name": titled(one.name)}

@@ -1,38 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTML report: one self-contained file that can be handed to a customer.
+"""What a report shows, before it becomes a page of HTML or the pages of a PDF.
 
-Step 11 of the path of a sample, the last. The results model and the arrays of ``pictures`` become
-tables and embedded data; static/report.js draws that data with uPlot. The page fetches nothing: a
-content security policy forbids it and admits only the page's own two scripts and style, by hash.
-Text from a target is escaped by the template, in the data by ``deflated``.
-
-What a measurement is called, means and spans comes from the catalogue that the run carries; no
-measurement is known here by its name.
+Step 11 of the path of a sample: the results model and the arrays of ``pictures`` become the parts
+of a report. What a measurement is called, means and spans comes from the catalogue that the run
+carries; no measurement is known here by its name.
 """
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
-import importlib.resources
-import json
-import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import jinja2
-from markupsafe import Markup
-
-from rtgauge import __version__
 from rtgauge import text as numbers
 from rtgauge.report import pictures
+from rtgauge.report.document.comparison import runs_view, steps_view
+from rtgauge.report.document.steps import Shared, step_view
+from rtgauge.report.document.tables import Cell, Named, background_table, counter, span, tags
 from rtgauge.report.pictures.persistence import bases
-from rtgauge.report.render.html.comparison import runs_view, steps_view
-from rtgauge.report.render.html.steps import Shared, step_view
-from rtgauge.report.render.html.tables import Cell, Named, background_table, counter, span, tags
 from rtgauge.report.results.labels import (
     Level,
     added_text,
@@ -50,22 +35,13 @@ from rtgauge.report.results.labels import (
     worst,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.points import negative_points, positive_points, verdict_of_run
-from rtgauge.report.results.published import CAUTION
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets.compare import Compared
 
-__all__ = ["Views", "deflated", "render", "views"]
+__all__ = ["Chapter", "Views", "views"]
 
-UPLOT: Final = "1.6.32"
 CARD_LIMIT: Final = 8
-
-
-def deflated(data: object) -> str:
-    """JSON as base64 of zlib's format: neither can end the script element that holds it."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 
 
 @dataclass(frozen=True)
@@ -113,57 +89,6 @@ def views(analysis: Analysis, compared: Compared | str | None = None) -> Views:
     return Views(
         _title(analysis.model), _head(analysis), runs, runs_view(analysis, shared, compared), shared
     )
-
-
-def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
-    """The report on the runs of an analysis, as one HTML document."""
-    shown = views(analysis, compared)
-    style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
-    uplot, script = _file("uplot/uPlot.iife.min.js"), _file("report.js")
-    for text in (style, uplot, script):
-        if re.search(r"</(script|style)|<!--", text, re.IGNORECASE):
-            raise AssertionError("a static file would end its own element")
-    return _template().render(
-        version=__version__,
-        uplot=UPLOT,
-        title=shown.title,
-        head=shown.head,
-        runs=shown.runs,
-        comparison=shown.comparison,
-        style=Markup(style),
-        uplot_script=Markup(uplot),
-        script=Markup(script),
-        data=deflated(shown.shared.data),
-        caution=CAUTION,
-        rules=RULES,
-        csp=(
-            "default-src 'none'; "
-            f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "
-            "base-uri 'none'; form-action 'none'"
-        ),
-    )
-
-
-def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-@functools.cache
-def _file(name: str) -> str:
-    folder = importlib.resources.files("rtgauge.report.render").joinpath("static")
-    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    source = importlib.resources.files("rtgauge.report.render").joinpath(
-        "templates", "report.html.j2"
-    )
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(source.read_text(encoding="utf-8"))
 
 
 def _title(model: Document) -> str:

@@ -14,6 +14,9 @@ from typing import Any
 
 from rtgauge import text as numbers
 from rtgauge.report import pictures
+from rtgauge.report.document import compared as shown_of
+from rtgauge.report.document.steps import Shared
+from rtgauge.report.document.tables import Cell, column, counter, tags
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.persistence import (
     Trace,
@@ -22,9 +25,6 @@ from rtgauge.report.pictures.persistence import (
     trace_of,
     traces,
 )
-from rtgauge.report.render import compare_text
-from rtgauge.report.render.html.steps import Shared
-from rtgauge.report.render.html.tables import Cell, column, counter, tags
 from rtgauge.report.results import gather
 from rtgauge.report.results.labels import (
     added_text,
@@ -240,9 +240,9 @@ def _sets_view(compared: compare.Compared, shared: Shared) -> dict[str, Any]:
         "differences": document["differences"],
         "tables": [
             _set_table(document, title, members, counts, f"sets-{at}", shared)
-            for at, (title, members) in enumerate(compare_text.blocks(document))
+            for at, (title, members) in enumerate(shown_of.blocks(document))
         ],
-        "left_out": [capital(text) for text in compare_text.left_out(document)],
+        "left_out": [capital(text) for text in shown_of.left_out(document)],
         "note": document["note"],
     }
 
@@ -286,7 +286,7 @@ def _set_table(
         **pictures.overlay([table for *_, table in lines], shared.budget),
     }
     whose = numbers.join([f"{one['letter']} {one['name']}" for one in document["sets"]])
-    heads = [head for _, head in compare_text.figures_of(first)]
+    heads = [head for _, head in shown_of.figures_of(first)]
     several = len(members) > 1
     key = f"Colour: set ({whose})" + (". Dash: context." if several else ".")
     views = [
@@ -310,7 +310,7 @@ def _set_table(
         title=capital(title),
         heads=["Samples", *(capital(head) for head in heads), "Missed", "Lost"],
         rows=rows,
-        methods=compare_text.methods(members),
+        methods=shown_of.methods(members),
         figures=name,
         views=views,
     )
@@ -318,7 +318,7 @@ def _set_table(
 
 def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> list[SetRow]:
     shown = quantity["rows"]
-    names = [name for name, _ in compare_text.figures_of(quantity)]
+    names = [name for name, _ in shown_of.figures_of(quantity)]
     columns = [
         column(
             [row["figures"][name] for row in shown],
@@ -345,7 +345,7 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
             )
         )
         if row["ratio"] is not None:
-            shares = [Cell(compare_text.ratio(row["ratio"][name])) for name in names]
+            shares = [Cell(shown_of.ratio(row["ratio"][name])) for name in names]
             first = document["sets"][0]["letter"]
             rows.append(
                 SetRow("", 0, f"{letter}/{first}", "", [Cell(""), *shares, Cell(""), Cell("")],

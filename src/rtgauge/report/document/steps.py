@@ -16,6 +16,13 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report import pictures
+from rtgauge.report.document.tables import (
+    Named,
+    figures_table,
+    more_table,
+    plain_table,
+    published_table,
+)
 from rtgauge.report.pictures.persistence import (
     Base,
     captions,
@@ -24,13 +31,6 @@ from rtgauge.report.pictures.persistence import (
     waveforms,
 )
 from rtgauge.report.pictures.strips import Strip, strips
-from rtgauge.report.render.html.tables import (
-    Named,
-    figures_table,
-    more_table,
-    plain_table,
-    published_table,
-)
 from rtgauge.report.results.labels import (
     added_text,
     capital,

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTML report: one self-contained file that can be handed to a customer.
+
+Step 11 of the path of a sample, the last. What ``document`` made of the results model becomes a
+page and embedded data; static/report.js draws that data with uPlot. The page fetches nothing: a
+content security policy forbids it and admits only the page's own two scripts and style, by hash.
+Text from a target is escaped by the template, in the data by ``deflated``.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import importlib.resources
+import json
+import re
+import zlib
+from typing import Final
+
+import jinja2
+from markupsafe import Markup
+
+from rtgauge import __version__
+from rtgauge.report.document.views import views
+from rtgauge.report.results.model import Analysis
+from rtgauge.report.results.observations import RULES
+from rtgauge.report.results.published import CAUTION
+from rtgauge.report.sets.compare import Compared
+
+__all__ = ["deflated", "render"]
+
+UPLOT: Final = "1.6.32"
+
+
+def deflated(data: object) -> str:
+    """JSON as base64 of zlib's format: neither can end the script element that holds it."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+
+
+def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
+    """The report on the runs of an analysis, as one HTML document."""
+    shown = views(analysis, compared)
+    style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
+    uplot, script = _file("uplot/uPlot.iife.min.js"), _file("report.js")
+    for text in (style, uplot, script):
+        if re.search(r"</(script|style)|<!--", text, re.IGNORECASE):
+            raise AssertionError("a static file would end its own element")
+    return _template().render(
+        version=__version__,
+        uplot=UPLOT,
+        title=shown.title,
+        head=shown.head,
+        runs=shown.runs,
+        comparison=shown.comparison,
+        style=Markup(style),
+        uplot_script=Markup(uplot),
+        script=Markup(script),
+        data=deflated(shown.shared.data),
+        caution=CAUTION,
+        rules=RULES,
+        csp=(
+            "default-src 'none'; "
+            f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+    )
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+@functools.cache
+def _file(name: str) -> str:
+    folder = importlib.resources.files("rtgauge.report.render").joinpath("static")
+    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    source = importlib.resources.files("rtgauge.report.render").joinpath(
+        "templates", "report.html.j2"
+    )
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(source.read_text(encoding="utf-8"))
