@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.render import compare_text, html, junit, ktap, markdown, pdf, terminal
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "Cover",
     "Source",
     "faults_as_errors",
     "format_of",
@@ -46,17 +48,23 @@ __all__ = [
 class Source:
     """The runs of a report; one pass over their samples serves all its formats. ``paper``: the
     size of the pages of a PDF (``pdf.PAPERS``). ``sets``: the sets to compare; None: a set for each
-    target."""
+    target. ``cover``: title, facts and logo for the first page. ``full``: write the complete PDF,
+    not the short one."""
 
     def __init__(
         self,
         runs: Sequence[StoredRun],
         paper: str = "a4",
         sets: Sequence[compare.RunSet] | None = None,
+        *,
+        cover: Cover = NO_COVER,
+        full: bool = False,
     ) -> None:
         self.runs = runs
         self.paper = paper
         self.sets = sets
+        self.cover = cover
+        self.full = full
 
     @functools.cached_property
     def analysis(self) -> Analysis:
