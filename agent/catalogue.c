@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The tables of measurements, loads and options of the run, and the document that describes them
- * (docs/catalogue.md). A new one is named here and nowhere else.
+ * (docs/formats/catalogue.md). A new one is named here and nowhere else.
  */
 #include "catalogue.h"
 
@@ -77,7 +77,7 @@ extern const struct load load_disk;
 extern const struct load load_timer;
 extern const struct load load_irq;
 
-/* What published studies and projects had running (docs/loads.md, "Profiles"). */
+/* What published studies and projects had running (docs/reference/loads.md, "Profiles"). */
 static const struct load doload = {
 	.name = "doload",
 	.summary = "sched, net, copy and walk, like the published timer study",

@@ -33,7 +33,7 @@ const struct measurement *catalogue_find(const char *name);
 const char *catalogue_names(char *buf, size_t size);
 /* The option of the run with that name, or NULL. */
 const struct catalogue_run_option *catalogue_run_option(const char *name);
-/* The JSON document of docs/catalogue.md to stdout. */
+/* The JSON document of docs/formats/catalogue.md to stdout. */
 void catalogue_describe(void);
 
 #endif

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages per second of the load ``sched`` against hackbench's, in pairs (docs/loads.md).
+"""Messages per second of the load ``sched`` against hackbench's, in pairs
+(docs/reference/loads.md).
 
 Both run with the same groups, senders, size, transport and kind. Ours is counted by the agent's own
 code, after a warm-up. The time that hackbench prints includes the start and the end of its 400

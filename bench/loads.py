@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work rates of the loads against independent programs that do the same, in pairs (docs/loads.md).
+"""Work rates of the loads against independent programs that do the same, in pairs
+(docs/reference/loads.md).
 
 Ours are counted by the agent's own code, the peers by themselves or by the kernel. Both run on one
 CPU where the work allows it, and work that a CPU bounds is given per second of CPU time, of all

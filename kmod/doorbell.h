@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR Apache-2.0 */
 /*
  * What an emulated board shares with the program that drives its lines from outside: the memory of
- * QEMU's device ivshmem-doorbell. docs/lab.md says which of them rings when.
+ * QEMU's device ivshmem-doorbell. docs/reference/lab.md says which of them rings when.
  *
  * All numbers are little-endian. A line is the number of its changes since the memory was made: its
  * lowest bit is the level. So one word, which is written at once, tells the level and how many edges

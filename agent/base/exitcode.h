@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exit codes of the agent: the same as the host's (docs/catalogue.md). */
+/* The exit codes of the agent: the same as the host's (docs/formats/catalogue.md). */
 #ifndef RTGAUGE_EXITCODE_H
 #define RTGAUGE_EXITCODE_H
 

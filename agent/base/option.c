@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Options of measurements and loads: notations read, checked, held (docs/catalogue.md). */
+/* Options of measurements and loads: notations read, checked, held (docs/formats/catalogue.md). */
 #include "base/option.h"
 
 #include <errno.h>

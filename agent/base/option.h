@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Options of measurements and loads: one table feeds the parser, --help and the catalogue
- * (docs/catalogue.md has the types and their notation).
+ * (docs/formats/catalogue.md has the types and their notation).
  */
 #ifndef RTGAUGE_OPTION_H
 #define RTGAUGE_OPTION_H

@@ -2,7 +2,7 @@
 /*
  * Lines: how an event comes in from outside, and how an answer goes out. `response` and `log-host`
  * work on any of them. A kind of line is one file in lines/ with one struct line_kind, which has a row
- * in the table of kinds.c. docs/lines.md has their notation.
+ * in the table of kinds.c. docs/reference/lines.md has their notation.
  *
  * Levels are logical: 0 is rest, and what is rest on the wire is a matter of active-low.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `cache`: strides through more memory than the caches hold, on each CPU of the load, so
- * that a task that runs in between finds none of its data in them (docs/loads.md).
+ * that a task that runs in between finds none of its data in them (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <stdio.h>

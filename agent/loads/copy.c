@@ -2,7 +2,7 @@
 /*
  * The load `copy`: /dev/zero, or another file, is copied to /dev/null, without an end, on each CPU of
  * the load: as many system calls as a CPU can make, with a block of memory cleared in each
- * (docs/loads.md).
+ * (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `cpu`: processes that compute and never sleep, on each CPU of the load. No system call,
- * no memory traffic: what it takes from a measurement is the CPU itself (docs/loads.md).
+ * no memory traffic: what it takes from a measurement is the CPU itself (docs/reference/loads.md).
  */
 #include "loads/start.h"
 

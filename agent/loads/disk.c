@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `disk`: writes a file and forces it onto the disk piece by piece, and starts over when it
- * is full. The file has no name: nothing of it stays, whatever ends the load (docs/loads.md).
+ * is full. The file has no name: nothing of it stays, whatever ends the load
+ * (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,8 @@
 /*
  * The load `irq`: the interrupts that a program may raise without privileges, from one CPU to the
  * others: a memory barrier that the kernel makes on each CPU where a process registered for it runs
- * at that time (membarrier(2)). One process on each CPU: one sends, the others run (docs/loads.md).
+ * at that time (membarrier(2)). One process on each CPU: one sends, the others run
+ * (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <linux/membarrier.h>

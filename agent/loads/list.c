@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `list`: a small program is started, and its end waited for, again and again, as a
- * shell's loop around `ls` does: fork, exec, page faults, exit (docs/loads.md).
+ * shell's loop around `ls` does: fork, exec, page faults, exit (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `memory`: memory is asked for, touched page by page, and given back, on each CPU of the
- * load: page faults, the clearing of pages, the page allocator's locks (docs/loads.md).
+ * load: page faults, the clearing of pages, the page allocator's locks (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <sys/mman.h>

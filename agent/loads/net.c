@@ -2,7 +2,7 @@
 /*
  * The load `net`: TCP in bursts with pauses, so that interrupts come in trains. To a peer off the
  * board; or over loopback, where the kernel's network code runs but no device interrupts
- * (docs/loads.md).
+ * (docs/reference/loads.md).
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `sched`: groups in which every sender writes to every receiver in turn, so that the
- * scheduler never rests. The same work as hackbench's, without an end (docs/loads.md).
+ * scheduler never rests. The same work as hackbench's, without an end (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <pthread.h>

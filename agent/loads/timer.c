@@ -2,7 +2,7 @@
 /*
  * The load `timer`: many processes on each CPU of the load, each woken by a timer of its own at a
  * high rate: timer interrupts, wake-ups, switches, on CPUs that fall asleep in between
- * (docs/loads.md).
+ * (docs/reference/loads.md).
  */
 #include <errno.h>
 #include <sys/prctl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `walk`: a tree of files is listed with metadata, as `ls -lR` and `find -ls` do, again
- * and again: path look-ups, directory reads, and what they cost the disk (docs/loads.md).
+ * and again: path look-ups, directory reads, and what they cost the disk (docs/reference/loads.md).
  */
 #include <dirent.h>
 #include <errno.h>

@@ -14,7 +14,7 @@
 
 #define EVENTS_ROOM_SECONDS 6
 #define EVENTS_BATCH 128
-#define EVENTS_REMEDY "build and load the kernel module rtgauge.ko (docs/kernel-module.md)"
+#define EVENTS_REMEDY "build and load the kernel module rtgauge.ko"
 
 int events_open(struct message *why)
 {

@@ -2,8 +2,8 @@
 /*
  * Events of the kernel module (kmod/rtgauge.h): sessions, one for each CPU, and their records put
  * into series. The draining thread reads them, so that it is the one producer of these series as
- * well as their consumer; the module's ring bridges the time until it runs. docs/kernel-module.md
- * has what the stamps are.
+ * well as their consumer; the module's ring bridges the time until it runs.
+ * docs/reference/kernel-module.md has what the stamps are.
  */
 #ifndef RTGAUGE_EVENTS_H
 #define RTGAUGE_EVENTS_H

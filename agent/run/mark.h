@@ -3,7 +3,8 @@
  * The GPIO line that shows an analyser where samples are taken (`--mark gpio:CHIP:LINE`). It rises
  * before a start stamp and falls after an end stamp, so that no write to it is part of the timed
  * span. Where the event comes from elsewhere and a thread takes an end stamp only, the line makes a
- * pulse after each sample (series_mark()). docs/lines.md lists what each measurement does.
+ * pulse after each sample (series_mark()). docs/reference/lines.md lists what each measurement
+ * does.
  *
  * It belongs to step 2 of the path of a sample. Without the option, a stamp costs one more branch,
  * before a start or after an end; a sample of the other kind costs nothing more.

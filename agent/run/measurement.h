@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a measurement is: its description and its functions. docs/adding-a-measurement.md adds one. */
+/* What a measurement is: its description and its functions. docs/internals/adding-a-measurement.md
+ * adds one. */
 #ifndef RTGAUGE_MEASUREMENT_H
 #define RTGAUGE_MEASUREMENT_H
 

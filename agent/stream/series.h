@@ -31,7 +31,7 @@ struct series_label {
 	const char *value;
 };
 
-/* What the stream's `series` record says (docs/stream.md). Strings live as long as the run. */
+/* What the stream's `series` record says (docs/formats/stream.md). Strings live with the run. */
 struct series_info {
 	const char *name;
 	const char *context;
@@ -145,7 +145,8 @@ static inline void series_put(struct series *s, int64_t value)
 /* Step 4: take out all there is. Number of samples taken. */
 int64_t series_drain(struct series *s, const struct series_sink *sink);
 
-/* The bucket of a value, -SERIES_BUCKETS to SERIES_BUCKETS - 1 (docs/stream.md, `histogram`). */
+/* The bucket of a value, -SERIES_BUCKETS to SERIES_BUCKETS - 1 (docs/formats/stream.md,
+ * `histogram`). */
 int series_bucket(int64_t value);
 /* The smallest and largest value of a bucket. */
 int64_t series_bucket_low(int bucket);

@@ -5,7 +5,7 @@
  * confirmed it. A third, the client, was started over the connection and lends the spool its
  * standard files.
  * When the connection breaks, another client (rtgauge-agent attach) lends those of a new one, from
- * whichever byte the host asks for (docs/targets.md).
+ * whichever byte the host asks for (docs/reference/targets.md).
  */
 #ifndef RTGAUGE_SPOOL_H
 #define RTGAUGE_SPOOL_H

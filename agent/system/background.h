@@ -2,7 +2,7 @@
 /*
  * Background activity during a measurement: CPU frequency, temperature, interrupts, steal time and
  * SMIs. The draining thread reads them. No reading interrupts another CPU; what would need that is
- * left out. docs/environment.md describes each; the stream's record is called `ambience`.
+ * left out. docs/formats/environment.md describes each; the stream's record is called `ambience`.
  */
 #ifndef RTGAUGE_BACKGROUND_H
 #define RTGAUGE_BACKGROUND_H
@@ -55,8 +55,8 @@ struct cbor;
 int background_open(struct background *background);
 /* Take a reading. @still: nothing is being measured, so that every source may be read. */
 void background_read(struct background *background, bool still);
-/* The body of a record `background` (docs/stream.md): the last reading, and what was counted since the
- * one before it; nothing in the first. */
+/* The body of a record `background` (docs/formats/stream.md): the last reading, and what was
+ * counted since the one before it; nothing in the first. */
 void background_put(const struct background *background, int64_t time_ns, struct cbor *c);
 /* Take over the SMI count of a CPU into smi. Any CPU serves: an SMI stops all of them. */
 void background_smi(struct background *background, const struct background_cpu *cpu,

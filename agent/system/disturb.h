@@ -2,7 +2,7 @@
 /*
  * Disturbances put in on purpose, to see that they are found: the module rtgauge_disturb is
  * inserted for one step, and removed at its end (by the guardian or the next start, if the agent
- * could not). docs/disturb.md has the kinds, and what each must show.
+ * could not). docs/reference/disturb.md has the kinds, and what each must show.
  */
 #ifndef RTGAUGE_DISTURB_H
 #define RTGAUGE_DISTURB_H

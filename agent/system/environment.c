@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The facts of the target, read and passed on as they stand: the host makes sense of them.
- * docs/environment.md lists them. Before the first sample: they are the second record of a stream.
+ * docs/formats/environment.md lists them. Before the first sample: they are the second record of a
+ * stream.
  *
  * A tree of the files' names, and a table of functions for what no file says. Where a file exists
  * once for each CPU, the CPUs with the same content share one fact, its name holding their list:

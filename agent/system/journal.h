@@ -2,7 +2,8 @@
 /*
  * The journal: what an agent is about to change, on disk before it does so. One file for each
  * agent in the state folder; it goes when all is put back, so whatever is found there belongs to
- * an agent that is at work (its lock is held) or that was killed. docs/settings.md has the format.
+ * an agent that is at work (its lock is held) or that was killed. docs/reference/settings.md has
+ * the format.
  */
 #ifndef RTGAUGE_JOURNAL_H
 #define RTGAUGE_JOURNAL_H

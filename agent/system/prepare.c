@@ -17,8 +17,8 @@
 #define POLICIES CPU_FOLDER "cpufreq/"
 #define TIMER_MIGRATION "/proc/sys/kernel/timer_migration"
 
-/* Where the kernel has them; docs/settings.md says why. Not `watchdog`: written back, it would
- * switch on both detectors though only one of them was on. */
+/* Where the kernel has them; docs/reference/settings.md says why. Not `watchdog`: written back, it
+ * would switch on both detectors though only one of them was on. */
 static const struct setting_wish prepare_table[] = {
 	{ "/proc/sys/kernel/soft_watchdog", "0" },
 	{ "/proc/sys/kernel/nmi_watchdog", "0" },

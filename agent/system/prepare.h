@@ -2,7 +2,7 @@
 /*
  * What `--prepare` changes in addition to the usual settings, as settings like any other: governor,
  * interrupts and work queues off the measured CPUs, and what the kernel does from time to time.
- * docs/settings.md says why each. Before the first sample.
+ * docs/reference/settings.md says why each. Before the first sample.
  */
 #ifndef RTGAUGE_PREPARE_H
 #define RTGAUGE_PREPARE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tests of stream.c and cbor.c: bytes as docs/stream.md and RFC 8949 have them. Prints TAP. */
+/* Tests of stream.c and cbor.c: bytes as docs/formats/stream.md and RFC 8949 have them. TAP. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

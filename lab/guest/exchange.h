@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange: memory that the host and the guest of an emulated board share (docs/lab.md). All
- * numbers are little-endian. The host writes orders while the guest stands still; the guest writes
- * answers, then stands still.
+ * The exchange: memory that the host and the guest of an emulated board share
+ * (docs/reference/lab.md). All numbers are little-endian. The host writes orders while the guest
+ * stands still; the guest writes answers, then stands still.
  */
 #ifndef RTGAUGE_EXCHANGE_H
 #define RTGAUGE_EXCHANGE_H

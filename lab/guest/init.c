@@ -6,8 +6,8 @@
  * is handed over as it comes, and a signal is sent to it when the host asks for that.
  *
  * In counted mode the machine stands still between two orders: the guest writes to a device of
- * which QEMU blocks the processor until the host has read (docs/lab.md, "How time stands still").
- * So host time, and whatever the host does, is invisible here.
+ * which QEMU blocks the processor until the host has read (docs/reference/lab.md, "How time stands
+ * still"). So host time, and whatever the host does, is invisible here.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target's agent can do, as the agent itself describes it (docs/catalogue.md).
+"""What a target's agent can do, as the agent itself describes it (docs/formats/catalogue.md).
 
 The command line, the validation of plans, the live view, the store and the report are driven by
 this description: nothing on the host knows a measurement by its name.

@@ -224,4 +224,4 @@ HOST_OPTIONS: Final = (
     _text("data", "FOLDER", "command", "folder that contains the folders of the runs"),
 )  # fmt: skip
 """The options of a run that the host alone decides on. Those of the agent are in its description
-(docs/catalogue.md)."""
+(docs/formats/catalogue.md)."""

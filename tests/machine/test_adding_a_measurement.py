@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/adding-a-measurement.md, followed to the letter: what it adds to the agent alone runs, is
-stored and is reported, without a change to the host."""
+"""docs/internals/adding-a-measurement.md, followed to the letter: what it adds to the agent alone
+runs, is stored and is reported, without a change to the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from conftest import Result
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "adding-a-measurement.md"
+PAGE = ROOT / "docs" / "internals" / "adding-a-measurement.md"
 TABLE = "#define MEASUREMENTS(ROW) \\\n"
 
 

@@ -38,7 +38,7 @@ RUN_NUMBER: Final = bytearray(8)
 
 
 def datagram(level: int) -> bytes:
-    """The notation of docs/lines.md."""
+    """The notation of docs/reference/lines.md."""
     return b"RTGL\x02" + bytes([level, 0, 0]) + RUN_NUMBER
 
 

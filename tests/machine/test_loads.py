@@ -25,7 +25,7 @@ DESCRIBED = json.loads(
     subprocess.run([AGENT, "describe"], check=True, timeout=60, stdout=subprocess.PIPE).stdout
 )
 LOADS = {load["name"]: load for load in DESCRIBED["loads"]}
-PAGE = (Path(__file__).parents[2] / "docs" / "loads.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "loads.md").read_text(encoding="utf-8")
 # what a machine may lack
 CANNOT_HERE = re.compile(r"lies in memory|need two of them|no memory barriers|/var/tmp")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of extreme values, most of them as docs/stream.md allows, and what reads them after the
-stream's reader: the store, an import, the results and every report."""
+"""Streams of extreme values, most of them as docs/formats/stream.md allows, and what reads them
+after the stream's reader: the store, an import, the results and every report."""
 
 from __future__ import annotations
 

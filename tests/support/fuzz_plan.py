@@ -115,7 +115,8 @@ def _any(rng: random.Random, values: tuple[Any, ...]) -> Any:
 
 
 def generated(rng: random.Random) -> dict[str, Any]:
-    """A plan from keys and values that docs/plans.md allows, some of which exclude each other."""
+    """A plan from keys and values that docs/reference/plans.md allows, some of which exclude each
+    other."""
     found: dict[str, Any] = {
         "plan": {
             key: _any(rng, values) for key, values in PLAN_VALUES.items() if rng.random() < 0.3

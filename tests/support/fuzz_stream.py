@@ -5,10 +5,10 @@
 
 Valid streams are damaged (bytes, bits, cuts, swapped records, bodies changed with a true CRC around
 them) and read. Nothing may crash, hang, or grow; one in ``PIECES``, fed in pieces, must give what
-it gives at once; one in ``PAGE`` must read as docs/stream.md's own reader (reader_from_page.py)
-reads it. Interesting streams (that end at a place or for a reason not seen before in the block)
-join those that are damaged next. The first stream that fails is written to ``--keep``, and the exit
-code is 1.
+it gives at once; one in ``PAGE`` must read as docs/formats/stream.md's own reader
+(reader_from_page.py) reads it. Interesting streams (that end at a place or for a reason not seen
+before in the block) join those that are damaged next. The first stream that fails is written to
+``--keep``, and the exit code is 1.
 """
 
 from __future__ import annotations

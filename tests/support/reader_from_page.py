@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second reader of the stream, written from docs/stream.md alone.
+"""A second reader of the stream, written from docs/formats/stream.md alone.
 
 It exists to check the page and ``rtgauge.stream`` against each other: it shares no code with the
 host (and uses no CBOR library), reads a whole stream at once, and is written for the reader's eye,

@@ -73,7 +73,7 @@ def ambience_body(time_ns: int = 10**9, cpus: Sequence[int] = (0, 1), **changes:
 
 
 def bucket(value: int, sub_bits: int = 7) -> int:
-    """The bucket of a value, as docs/stream.md defines it."""
+    """The bucket of a value, as docs/formats/stream.md defines it."""
     if value < 0:
         return -1 - bucket(-1 - value, sub_bits)
     if value < 2 ** (sub_bits + 1):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of the agent may use which: the table of docs/architecture.md, held against the
-includes of the sources and against the symbols of the object files of build/native."""
+"""Which part of the agent may use which: the table of docs/internals/architecture.md, held against
+the includes of the sources and against the symbols of the object files of build/native."""
 
 import re
 import subprocess

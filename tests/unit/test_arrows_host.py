@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of the host may import which: the table of docs/architecture.md, held against the
-sources. Imports for types alone and those inside functions count, too."""
+"""Which part of the host may import which: the table of docs/internals/architecture.md, held
+against the sources. Imports for types alone and those inside functions count, too."""
 
 import ast
 from collections.abc import Iterator, Mapping, Set

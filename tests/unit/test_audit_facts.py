@@ -64,7 +64,7 @@ def test_the_audit_reads_what_the_agent_collects() -> None:
 
 
 def test_every_fact_has_its_line_in_the_page() -> None:
-    page = (ROOT / "docs" / "environment.md").read_text("utf-8")
+    page = (ROOT / "docs" / "formats" / "environment.md").read_text("utf-8")
     for name in _collected():
         if name.startswith("uname") or name in ("agent.rlimit", "/boot/config-*"):
             continue
@@ -74,7 +74,7 @@ def test_every_fact_has_its_line_in_the_page() -> None:
 
 
 def test_every_key_has_its_line_in_the_page() -> None:
-    page = (ROOT / "docs" / "environment.md").read_text("utf-8")
+    page = (ROOT / "docs" / "formats" / "environment.md").read_text("utf-8")
     page = page[page.index("## The environment document") :]
     for key, value in environment_document({}).items():
         assert f"`{key}`" in page
@@ -84,7 +84,7 @@ def test_every_key_has_its_line_in_the_page() -> None:
 
 
 def test_every_check_has_its_section() -> None:
-    page = (ROOT / "docs" / "checks.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text("utf-8")
     assert re.findall(r"^## (.*)$", page, re.M)[:-1] == list(CHECKS)
     alone = page[page.index("## A kernel's configuration alone") :]
     for check in CONFIG_CHECKS:

@@ -91,7 +91,7 @@ def test_its_bytes_depend_on_the_run_alone(store: Store, other: Store, tmp_path:
 
 
 def test_other_programs_read_it(store: Store, tmp_path: Path) -> None:
-    """Python's tarfile and the manifest's recipe, as docs/bundles.md has them."""
+    """Python's tarfile and the manifest's recipe, as docs/formats/bundles.md has them."""
     run = store.get(bundles.carry_out(store))
     bundle = export_run(run, tmp_path / "a.rtgauge")
     with tarfile.open(tmp_path / "a.rtgauge", "r:") as tar:

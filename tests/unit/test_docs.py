@@ -12,12 +12,12 @@ HEAD = 1200
 
 
 def test_files_on_the_path_of_a_sample_say_their_step() -> None:
-    page = (ROOT / "docs" / "sample-path.md").read_text()
+    page = (ROOT / "docs" / "internals" / "sample-path.md").read_text()
     steps = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", page, re.MULTILINE | re.DOTALL)
     assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
     helpers = {"worker.c", "settings.c", "load.c"}
     for number, text in steps:
-        files = [link for link in re.findall(r"\]\(\.\./([^)]+)\)", text)]
+        files = [link for link in re.findall(r"\]\(\.\./\.\./([^)]+)\)", text)]
         assert files
         for file in files:
             if Path(file).name in helpers:
@@ -38,6 +38,6 @@ def test_every_measurement_and_load_has_its_page() -> None:
     for page in (f"{name.replace('_', '-')}.md" for name in names):
         assert (pages / page).exists()
         assert f"]({page})" in (pages / "README.md").read_text(), page
-    loads = (ROOT / "docs" / "loads.md").read_text()
+    loads = (ROOT / "docs" / "reference" / "loads.md").read_text()
     for name in re.findall(r"&load_([a-z]+)\w*,", catalogue):
         assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)

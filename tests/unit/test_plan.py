@@ -222,7 +222,7 @@ def test_wrong_plans_name_file_step_and_key(
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("[plan", "docs/plans.md"),
+        ("[plan", "`rtgauge describe timer-quick` names an example"),
         ("[plan]\nname = 5\n" + STEP, 'name = "..."'),
         ("[plan]\nrepeat = 0\n" + STEP, "repeat = 3"),
         ("[plan]\nhours = 0\n" + STEP, "hours = 8"),
@@ -241,7 +241,7 @@ def test_a_refusal_says_what_to_write(catalogue: Catalogue, text: str, remedy: s
 
 
 def test_the_fuzzer_writes_every_key_of_the_page() -> None:
-    page = (PLANS.parent / "docs" / "plans.md").read_text()
+    page = (PLANS.parent / "docs" / "reference" / "plans.md").read_text()
     head, _, rest = page.partition("## Keys of a `[[step]]`")
     tables = {"[plan]": head, "[[step]]": rest.partition("##")[0]}
     known = {"[plan]": {*fuzz_plan.PLAN_VALUES}, "[[step]]": {*fuzz_plan.VALUES, "measurement"}}

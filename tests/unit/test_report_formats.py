@@ -90,8 +90,8 @@ def hostile(texts: list[str]) -> Document:
 
 
 def outcomes(document: Document) -> list[list[str]]:
-    """What becomes of each case by docs/report.md, written from that page alone: for each run the
-    run itself, then for each step the step, its verdicts, its series without one."""
+    """What becomes of each case by docs/reference/report.md, written from that page alone: for each
+    run the run itself, then for each step the step, its verdicts, its series without one."""
     states = {"complete": "pass", "skipped": "skip"}
     results = {"pass": "pass", "fail": "fail", "inconclusive": "skip", "skipped": "skip"}
     found = []

@@ -22,7 +22,7 @@ LATENCY = st.one_of(
 
 
 def bucket_of_page(value: int, sub_bits: int) -> int:
-    """docs/stream.md, type 5, word for word, in whole numbers of any size."""
+    """docs/formats/stream.md, type 5, word for word, in whole numbers of any size."""
     if value < 0:
         return -1 - bucket_of_page(-1 - value, sub_bits)
     if value < 1 << (sub_bits + 1):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals and bounds of samples that depend on each other: they hold as often as they claim.
 
-``bench/verdicts.py`` does the same with more repetitions; docs/statistics.md has its table.
+``bench/verdicts.py`` does the same with more repetitions; docs/reference/statistics.md has its
+table.
 """
 
 from __future__ import annotations

@@ -626,6 +626,6 @@ def test_a_stream_that_became_shorter_is_not_copied_in_part() -> None:
 
 
 def test_how_long_every_histogram_is_kept() -> None:
-    """Ten minutes, then one a minute (docs/store.md)."""
+    """Ten minutes, then one a minute (docs/formats/store.md)."""
     assert rtgauge.store.seal.DETAIL_NS == 10 * 60 * 10**9
     assert rtgauge.store.seal.SNAPSHOT_NS == 60 * 10**9

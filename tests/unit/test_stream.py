@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream's reader: what docs/stream.md says of each record, and hostile bodies."""
+"""The stream's reader: what docs/formats/stream.md says of each record, and hostile bodies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reason_of(data: bytes) -> str:
 
 
 def test_example_of_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "stream.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "stream.md").read_text()
     match = re.search(r"`((?:[0-9A-F]{2} ?)+)` is one record", page)
     assert match
     assert encode_record(0, 0, {}) == bytes.fromhex(match[1])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every number and text of every record at the ends of what it may be: the reader against the one
-written from docs/stream.md (tests/support/reader_from_page.py)."""
+written from docs/formats/stream.md (tests/support/reader_from_page.py)."""
 
 from __future__ import annotations
 

@@ -82,13 +82,13 @@ def typed_agents(local: LocalAgent, lab: LabAgent, ssh: SshAgent, fake: FakeAgen
 
 
 def test_every_interface_has_at_most_six_members_and_its_place_in_the_table() -> None:
-    page = (SOURCES.parents[1] / "docs" / "targets.md").read_text(encoding="utf-8")
+    page = (SOURCES.parents[1] / "docs" / "reference" / "targets.md").read_text(encoding="utf-8")
     assert len(INTERFACES) == 12
     for name, one in INTERFACES.items():
         own = {*vars(one), *vars(one).get("__annotations__", {})}
         members = {member for member in own if not member.startswith("_")}
         assert 1 <= len(members) <= 6, (name, members)
-        assert f"`{name}`" in page, f"docs/targets.md does not describe {name}"
+        assert f"`{name}`" in page, f"docs/reference/targets.md does not describe {name}"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit: what of a target's configuration stands in the way of real time.
 
-Checks over the facts that the agent collected (docs/environment.md), one function each, in files by
-theme and in one table; docs/checks.md says what each looks at and why. A check never answers ``ok``
-where a fact that it needs is missing: then it is a note that says so.
+Checks over the facts that the agent collected (docs/formats/environment.md), one function each, in
+files by theme and in one table; docs/reference/checks.md says what each looks at and why. A check
+never answers ``ok`` where a fact that it needs is missing: then it is a note that says so.
 
 Sources: the kernel's own documentation (admin-guide/kernel-parameters, admin-guide/pm, scheduler/
 sched-rt-group, timers), and its source where that is silent, named at the place.

@@ -28,7 +28,7 @@ __all__ = [
 #: What the agent's measurements run at if nothing else is asked for.
 DEFAULT_PRIORITY = 80
 
-#: For remedies: what ``rtgauge run --prepare`` (docs/settings.md) does for the time of a run.
+#: For remedies: what ``rtgauge run --prepare`` (docs/reference/settings.md) does during a run.
 PREPARE = "for a run: rtgauge run --prepare does it"
 
 Level: TypeAlias = Literal["ok", "note", "warning", "error"]

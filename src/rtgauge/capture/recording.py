@@ -45,7 +45,8 @@ RATE_MIN: Final = Fraction(1, 1000)
 RATE_MAX: Final = Fraction(10**12)
 """Samples in a second: from one in 1000 s to four times as many as oscilloscopes take."""
 TIME_LIMIT: Final = 1 << 59
-"""The longest capture in ns, 18 years: sums of two such times fit a stream (docs/stream.md)."""
+"""The longest capture in ns, 18 years: sums of two such times fit a stream
+(docs/formats/stream.md)."""
 HEAD: Final = 1 << 16
 ROOM: Final = 1 << 26
 """Number of bytes that stay free where temporary files are."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run made of a capture: the measurement ``log-host``, as if a log host had taken the stamps.
 
-The run has one step; its stream is written here record by record as docs/stream.md has it, with
-event k as grid point k: an event that was unanswered when the next one came is a missed period, so
-that count + missed = events. From there on nothing knows that no agent wrote it.
+The run has one step; its stream is written here record by record as docs/formats/stream.md has it,
+with event k as grid point k: an event that was unanswered when the next one came is a missed
+period, so that count + missed = events. From there on nothing knows that no agent wrote it.
 """
 
 from __future__ import annotations

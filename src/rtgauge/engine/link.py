@@ -18,7 +18,7 @@ __all__ = ["MARGIN", "needed_bytes_per_s"]
 
 #: Factor between the rate of the link and the rate of the samples: the link is shared and varies.
 MARGIN: Final = 1.5
-#: A sample has four bytes (docs/stream.md). A block has a head, and is closed after 250 ms.
+#: A sample has four bytes (docs/formats/stream.md). A block has a head, and is closed after 250 ms.
 SAMPLE_BYTES: Final = 4
 BLOCKS_PER_S: Final = 4
 BLOCK_BYTES: Final = 64

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the facts that an agent collected (docs/environment.md).
+"""Reading the facts that an agent collected (docs/formats/environment.md).
 
 Facts come from a target, and a target may be anything: every reader here gives ``None`` for what is
 missing or not as expected, never an error, and its work is bounded whatever the facts hold.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run records of its target: the facts, read, as plain JSON (docs/environment.md)."""
+"""What a run records of its target: the facts, read, as plain JSON
+(docs/formats/environment.md)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def _text_or_none(value: object) -> str | None:
 def environment_document(
     facts: Mapping[str, Fact], settings: Settings | None = None
 ) -> dict[str, Any]:
-    """What a run records of its target, as JSON types; docs/environment.md lists the keys.
+    """What a run records of its target, as JSON types; docs/formats/environment.md lists the keys.
 
     What is not known is null, or empty where it is a text or a map.
     """

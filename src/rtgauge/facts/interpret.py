@@ -2,7 +2,7 @@
 """What the facts of a target mean: how far its kernel can be preempted, what it runs on, ….
 
 Each function gives ``None``, ``unknown`` or an empty value where the facts do not tell. Used by the
-audit and by the environment document; docs/environment.md has the facts.
+audit and by the environment document; docs/formats/environment.md has the facts.
 """
 
 from __future__ import annotations

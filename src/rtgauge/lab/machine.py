@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An emulated board while it runs: a QEMU process, its guest program, and the exchange with it.
 
-Orders and answers use shared memory: ``lab/guest/exchange.h`` has the layout, ``docs/lab.md``
-the reasons. The guest writes an answer and then to the pause device. That is a FIFO, from which the
-host reads only when the next order is in the memory. In counted mode the guest writes one byte more
-than the FIFO takes: QEMU blocks the virtual processor inside that very
+Orders and answers use shared memory: ``lab/guest/exchange.h`` has the layout,
+``docs/reference/lab.md`` the reasons. The guest writes an answer and then to the pause device. That
+is a FIFO, from which the host reads only when the next order is in the memory. In counted mode the
+guest writes one byte more than the FIFO takes: QEMU blocks the virtual processor inside that very
 instruction, and guest time stands still however long the host takes.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans: which measurements, with which parameters, under which loads, how often.
 
-A plan comes from a TOML file (``read``, docs/plans.md), from the arguments of one command, or from
-the catalogue itself (``evaluation``). Each is checked against the catalogue of the target before
-anything is started there.
+A plan comes from a TOML file (``read``, docs/reference/plans.md), from the arguments of one
+command, or from the catalogue itself (``evaluation``). Each is checked against the catalogue of the
+target before anything is started there.
 """
 
 from rtgauge.plan.evaluation import (

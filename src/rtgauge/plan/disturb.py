@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disturbances put in on purpose, ``--disturb KIND:LENGTH:PERIOD``: their kinds and notation.
 
-The agent inserts the module rtgauge_disturb for the step. docs/disturb.md lists the effects that
-each kind must have. Machines of the lab are always disturbed, others with the user's consent only.
+The agent inserts the module rtgauge_disturb for the step. docs/reference/disturb.md lists the
+effects that each kind must have. Machines of the lab are always disturbed, others with the user's
+consent only.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as TOML files (docs/plans.md): where they are found, read and checked."""
+"""Plans as TOML files (docs/reference/plans.md): where they are found, read and checked."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _OF_ALL_STEPS: Final = tuple(
 )
 _PLAN_KEYS: Final = ("name", "summary", "targets", *_OF_PLANS)
 _REPEAT: Final = next(option for option in HOST_OPTIONS if option.name == "repeat")
+_EXAMPLE: Final = "a plan is a TOML file: `rtgauge describe timer-quick` names an example"
 # A plan of 100 000 steps takes 5 MB.
 PLAN_BYTES_MAX: Final = 16 << 20
 RATING_MAX: Final = 10
@@ -92,7 +93,7 @@ def _plan_bytes(path: Path) -> bytes:
     finally:
         os.close(descriptor)
     if why:
-        raise UsageError(f"{path} is not a plan: {why}", "a plan is a TOML file: see docs/plans.md")
+        raise UsageError(f"{path} is not a plan: {why}", _EXAMPLE)
     return data
 
 
@@ -109,11 +110,9 @@ def _document(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits
         if path.suffix != ".toml":
-            raise UsageError(
-                f"{path} is not a plan", "a plan is a TOML file: see docs/plans.md"
-            ) from None
+            raise UsageError(f"{path} is not a plan", _EXAMPLE) from None
         raise UsageError(
-            f"plan {path} is not TOML: {error}", "correct the plan. docs/plans.md has examples"
+            f"plan {path} is not TOML: {error}", f"correct the plan: {_EXAMPLE}"
         ) from None
 
 

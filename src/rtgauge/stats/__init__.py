@@ -2,7 +2,7 @@
 """Statistics over samples and histograms: pure functions on numbers, no files, no clocks.
 
 On the path of a sample: sealed samples (rtgauge.store) -> one pass here -> rtgauge.report.
-docs/statistics.md says what each method claims, and what it does not.
+docs/reference/statistics.md says what each method claims, and what it does not.
 """
 
 from .bound import (

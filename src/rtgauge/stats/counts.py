@@ -6,7 +6,8 @@ Step 9 of the path of a sample: sealed samples -> here -> percentiles, bound, ve
 A table of 2e8 latencies has some ten thousand rows, so that everything after this module costs
 next to nothing and is exact. Values come as 32-bit or 64-bit integers in chunks; memory does not
 grow with their number, only with the number of different values. Series of which only the agent's
-histogram exists become a table too, with the resolution of its buckets (docs/stream.md, type 5).
+histogram exists become a table too, with the resolution of its buckets (docs/formats/stream.md,
+type 5).
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def _shift_of(magnitude: Int64, sub_bits: int) -> Int64:
 
 
 def bucket_of(values: Integers | int, sub_bits: int = SUB_BITS) -> Int64:
-    """The log-linear bucket of each value, as docs/stream.md defines it; any shape, any int64."""
+    """The log-linear bucket of each value, as docs/formats/stream.md defines it; any shape, any
+    int64."""
     whole = np.asarray(values, dtype=np.int64)
     magnitude = np.where(whole < 0, ~whole, whole)
     shift = _shift_of(magnitude, sub_bits)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules find in samples: when each was taken, what comes back at regular times, two lines
-instead of one, and growth with a number. docs/statistics.md says what is claimed of each.
+instead of one, and growth with a number. docs/reference/statistics.md says what is claimed of each.
 
 Step 9 of the path of a sample: ``Pace.laid()`` lays samples that share a time one after the other.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store: what was measured, kept (docs/run-folder.md, docs/store.md).
+"""The store: what was measured, kept (docs/formats/run-folder.md, docs/formats/store.md).
 
 with Store.open() as store:
     with store.create(document) as folder:      # a run of this process

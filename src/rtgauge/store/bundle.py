@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles: the folder of a run packed into one file, and back (docs/bundles.md).
+"""Bundles: the folder of a run packed into one file, and back (docs/formats/bundles.md).
 
 A bundle is a tar archive in the one form that this module writes: a manifest, then the files of
 the run by name, whole and uncompressed (samples are compressed already), every header a function of

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a run (docs/run-folder.md): writing it, and putting right what was interrupted.
+"""The folder of a run (docs/formats/run-folder.md): writing it, and putting right what was
+interrupted.
 
 Step 7 of the path of a sample: it becomes durable; the bytes of the agent's stream are
 appended to ``stream.cbor`` as they come, and synced at least once a second by a thread of its own,

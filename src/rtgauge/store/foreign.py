@@ -60,7 +60,7 @@ _NONE = type(None)
 KEPT_LIMIT = 1 << 27
 """Maximum bytes of a run's records that a reader keeps in memory: tables, settings, facts."""
 RUN_SENSORS_LIMIT = 1024
-"""Maximum of all steps of a run. Each stream has a limit of its own (docs/stream.md)."""
+"""Maximum of all steps of a run. Each stream has a limit of its own (docs/formats/stream.md)."""
 _PASSING = (Histogram, Event, Gaps, SeriesInfo, Clock, Work, Ambience, _NONE)
 """Records that are read when they are asked for, or of which there is a limit."""
 _TEXT = (str,)
@@ -427,7 +427,7 @@ class _Found:
 
 def _samples(info: SeriesInfo, chunks: Any, name: str) -> _Found | None:
     """Read all samples. Their indices must rise and lie within the limits of a stream
-    (docs/stream.md). None without samples. StoreError if they cannot be read."""
+    (docs/formats/stream.md). None without samples. StoreError if they cannot be read."""
     where = f"series {info.series} of {name}"
     last = -1
     found = None

@@ -5,7 +5,7 @@ Arrow believes a page that says how large it becomes, and reserves that much: so
 pages are looked at first. A codec that it does not know ends the whole process: so the footer is
 looked at before Arrow sees it. Both are structures in Thrift's compact protocol, of which the few
 lines here read no more than that (the format's `parquet.thrift`, `PageHeader` and `FileMetaData`).
-Only what sealing writes is let through (docs/run-folder.md, "Parquet").
+Only what sealing writes is let through (docs/formats/run-folder.md, "Parquet").
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealing a step: its samples move from the stream into Parquet (docs/store.md).
+"""Sealing a step: its samples move from the stream into Parquet (docs/formats/store.md).
 
 Step 8 of the path of a sample: it comes to rest. The stream stays until everything that it
 holds stands elsewhere, is durable, and was read back and compared; whatever happens before, it is
@@ -67,7 +67,7 @@ FORMAT = "rtgauge-seal"
 VERSION = 1
 
 COLUMNS = ("index", "due_ns", "value")
-# docs/store.md has the figures behind these.
+# docs/formats/store.md has the figures behind these.
 ROW_GROUP = CHUNK_ROWS
 ZSTD_LEVEL = 1
 SMALL_ROWS = 1 << 17  # up to here all planes of a page share one block of zstd,

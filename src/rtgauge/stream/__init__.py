@@ -5,8 +5,8 @@ Step 7 of the path of a sample: the bytes that the agent's draining thread wrote
 they come from the pipe, and leave as ``Samples`` whose values still lie in the bytes received.
 The store (``rtgauge.store``) appends the same bytes to the run's folder.
 
-The format is docs/stream.md; nothing here goes beyond that page. A stream may come over a bad
-line, from a crashed system or from somebody who means harm. So the reader takes no general CBOR
+The format is docs/formats/stream.md; nothing here goes beyond that page. A stream may come over a
+bad line, from a crashed system or from somebody who means harm. So the reader takes no general CBOR
 decoder but one that knows the page's subset only (``cbor.py``, about a hundred lines): its time is
 linear in the bytes fed, its memory a small multiple of one record, and at the first record that is
 not as the page says it stops for good, keeping what came before.

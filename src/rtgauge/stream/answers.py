@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series of answers to events, which docs/stream.md defines by their names."""
+"""Series of answers to events, which docs/formats/stream.md defines by their names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the body of a record to what it says: each key looked at, as docs/stream.md asks ("What a
-reader checks")."""
+"""From the body of a record to what it says: each key looked at, as docs/formats/stream.md asks
+("What a reader checks")."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ def _within_64_bits(number: int) -> int:
 
 
 def _bucket(value: int) -> int:
-    """The bucket of a value (docs/stream.md, type 5)."""
+    """The bucket of a value (docs/formats/stream.md, type 5)."""
     if value < 0:
         return -1 - _bucket(-1 - value)
     shift = max(value.bit_length() - 1 - SUB_BITS, 0)

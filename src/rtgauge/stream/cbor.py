@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The subset of CBOR that docs/stream.md allows, and nothing else: decoding in time linear in the
-bytes, with memory of a small multiple of them, and encoding for tests and fakes."""
+"""The subset of CBOR that docs/formats/stream.md allows, and nothing else: decoding in time linear
+in the bytes, with memory of a small multiple of them, and encoding for tests and fakes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INT64_MIN = -(2**63)
 
 
 class Bad(Exception):
-    """A record that is not as docs/stream.md says; ends the stream."""
+    """A record that is not as docs/formats/stream.md says; ends the stream."""
 
 
 class Typed(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a stream, as the reader gives them (docs/stream.md)."""
+"""The records of a stream, as the reader gives them (docs/formats/stream.md)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing a stream on the host: the fake target, imported captures, tests and benchmarks.
 
-The bodies are those of docs/stream.md. Nothing is checked but what CBOR needs, so that tests can
-write records that are wrong; keyword arguments replace the defaults or add keys.
+The bodies are those of docs/formats/stream.md. Nothing is checked but what CBOR needs, so that
+tests can write records that are wrong; keyword arguments replace the defaults or add keys.
 """
 
 from __future__ import annotations

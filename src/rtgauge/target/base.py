@@ -3,7 +3,7 @@
 
 A capability is a ``Protocol`` that can be checked at run time: the engine asks
 ``isinstance(target, Linked)``, so a target has a capability by having its members, and the type
-checker knows them from there on. docs/targets.md says how to write a target.
+checker knows them from there on. docs/reference/targets.md says how to write a target.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ OPTIONS: Final = ("mode", "cpus", "memory", "lines")
 # The options of a board for a plan that names other CPUs than 0.
 _PLAIN: Final = "mode=plain,cpus={count}"
 
-# The device that blocks the processor when it is full (docs/lab.md), and the console.
+# The device that blocks the processor when it is full (docs/reference/lab.md), and the console.
 DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "x86_64": (

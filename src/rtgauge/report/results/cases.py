@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as test cases, which JUnit XML and KTAP share (docs/report.md says how they are mapped).
+"""Results as test cases, which JUnit XML and KTAP share (docs/reference/report.md says how they are
+mapped).
 
 A run becomes one case for how it was carried out, and a group of cases for each step: the step
 itself, its verdicts, and the series without a requirement. A failed verdict fails. A step that

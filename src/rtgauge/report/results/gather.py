@@ -273,7 +273,7 @@ _LONGEST_NS: Final = 10**12
 """Maximum length of a test loop, whatever its samples contain."""
 
 _UNKNOWN: Final = -(2**63)
-"""The largest of lost samples where nobody knows it (docs/stream.md)."""
+"""The largest of lost samples where nobody knows it (docs/formats/stream.md)."""
 
 
 def _losses(series: StoredSeries) -> list[_Loss]:

@@ -2,8 +2,8 @@
 """The results model: one JSON document that the terminal, the HTML report and every export share.
 
 Step 10 of the path of a sample: the figures that ``gather`` read from the stored samples become
-the model here; from here on nobody looks at a sample again. docs/results.md explains the document,
-results.schema.json defines it; nothing in it knows a measurement by its name.
+the model here; from here on nobody looks at a sample again. docs/formats/results.md explains the
+document, results.schema.json defines it; nothing in it knows a measurement by its name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Analysis:
 
 
 def build(runs: Sequence[StoredRun]) -> Document:
-    """The results model, version 2, of one or several runs (docs/results.md)."""
+    """The results model, version 2, of one or several runs (docs/formats/results.md)."""
     return analyse(runs, pictures=False).model
 
 

@@ -2,8 +2,8 @@
 """Observations on a step: what rules find in its samples, in sentences.
 
 On the path of a sample: the figures of ``gather`` and the series of the results model come in,
-observations for the model leave. Every rule is one function in ``RULES``, and docs/report.md
-describes it. No rule knows a measurement by its name.
+observations for the model leave. Every rule is one function in ``RULES``, and
+docs/reference/report.md describes it. No rule knows a measurement by its name.
 """
 
 from __future__ import annotations

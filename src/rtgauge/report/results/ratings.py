@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluator's ratings of what no program can judge, as the plan has them (docs/plans.md)."""
+"""The evaluator's ratings of what no program can judge, as the plan has them
+(docs/reference/plans.md)."""
 
 from __future__ import annotations
 

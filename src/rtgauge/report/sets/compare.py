@@ -6,7 +6,7 @@ is what was measured in the same way: the same quantity in the same context, und
 with the same interval, priority and method, on clocks of the same kind. Other quantities are listed
 with the difference. Figures of several CPUs and runs of a set are combined, next to those of each
 run. Nothing is ranked, and no significance is claimed.
-docs/results.md explains the document.
+docs/formats/results.md explains the document.
 """
 
 from __future__ import annotations
