@@ -110,9 +110,9 @@ def _symbols(objects: Mapping[str, Path]) -> Arrows:
     for line in listed.splitlines():
         path, symbol, kind = line.split()[:3]
         source = sources[path.removesuffix(":")]
-        if kind == "U":
+        if kind in "Uwv":
             used.setdefault(source, set()).add(symbol)
-        elif kind in "TDRBC":
+        elif kind in "TDRBCVW":
             defined[symbol] = source
     return {
         source: {defined[symbol] for symbol in used.get(source, ()) if symbol in defined}
@@ -203,7 +203,7 @@ def test_a_symbol_that_points_up_and_a_cycle_are_found(tmp_path: Path) -> None:
             tmp_path,
             [
                 ("base/a.c", "void b(void); void a(void) { b(); }"),
-                ("run/b.c", "void c(void); void b(void) { c(); }"),
+                ("run/b.c", "void c(void); __attribute__((weak)) void b(void) { c(); }"),
                 ("run/c.c", "void a(void); void d(void); void c(void) { a(); d(); }"),
                 ("base/d.c", "int e; void d(void) { }"),
             ],
