@@ -1,0 +1,631 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer: good enough or not, how sure, the likely cause, and what to do next.
+
+It stands first in every format: in the last lines on the terminal, on the first screen and on the
+first page. It follows from the results model alone, so that no sample has to be read. The states,
+the criterion for cycles and the order of the actions are explained in docs/report.md, "The answer".
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Callout,
+    Command,
+    Figure,
+    Line,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Tone,
+    line,
+)
+from rtgauge.report.document.cycles import SHARE, Cycle, cycles, shortest
+from rtgauge.report.document.tables import Cell, Grid, Row
+from rtgauge.report.results.labels import (
+    Level,
+    capital,
+    carried_out,
+    is_response,
+    load_text,
+    ordinary_policies,
+    peak,
+    series_labels,
+    step_name,
+    waits_for_answers,
+    worst,
+)
+from rtgauge.stats import duration_needed_s
+from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
+from rtgauge.units import format_duration
+
+__all__ = ["Action", "Answer", "Cycle", "State", "answer_of", "answer_section"]
+
+Model = Mapping[str, Any]
+
+ACTIONS: Final = 3
+_NOT_RT: Final = ("full", "lazy", "voluntary", "none")
+_COMMANDS: Final = re.compile(r"^(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for) \S")
+
+
+class State(enum.StrEnum):
+    """Whether the system is good enough, as far as the run shows."""
+
+    FIT = "fit"
+    UNFIT = "not fit"
+    UNPROVEN = "not proven"
+    UNMEASURED = "not measured properly"
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something to do next, as a command where there is one, and what it brings."""
+
+    text: str
+    command: str = ""
+    gain: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of one run. Empty texts have nothing to say. ``cycles``: only without a budget;
+    ``limitations``: tests that fail on every system with this C library."""
+
+    state: State
+    tone: Tone
+    title: str
+    worst: Line
+    sure: Line
+    sure_command: str
+    cause: Line
+    cause_command: str
+    provisional: str
+    cycles: tuple[Cycle, ...]
+    actions: tuple[Action, ...]
+    limitations: tuple[str, ...]
+
+
+def answer_of(run: Model) -> Answer:
+    """The answer of a run of the results model."""
+    data = _Data(run)
+    state, tone, title = _state(data)
+    sure, sure_command = _sure(data)
+    cause, cause_command = _cause(data)
+    return Answer(
+        state,
+        tone,
+        title,
+        _worst(data),
+        sure,
+        sure_command,
+        cause,
+        cause_command,
+        _provisional(run),
+        data.cycles,
+        tuple(_actions(data, state, sure_command))[:ACTIONS],
+        tuple(dict.fromkeys(test["rule"] for test in data.tests if _limitation(test))),
+    )
+
+
+# --- what the answer looks at --------------------------------------------------------------------
+
+
+def tests_of(run: Model) -> list[Any]:
+    """The tests of behaviour of a run."""
+    return [one for one in run["verdicts"] if one["series"] is None]
+
+
+def verdicts_of(run: Model) -> list[Any]:
+    """The budgets of a run, held against the data."""
+    return [one for one in run["verdicts"] if one["series"] is not None]
+
+
+def _limitation(test: Model) -> bool:
+    return test["result"] == "fail" and bool(test.get("known_limitation"))
+
+
+class _Data:
+    """A run of the results model, as the answer looks at it."""
+
+    def __init__(self, run: Model) -> None:
+        self.run = run
+        self.steps = {step["step"]: step for step in run["steps"]}
+        self.measured = [step for step in carried_out(run) if step["role"] == "measurement"]
+        self.tests = tests_of(run)
+        self.verdicts = verdicts_of(run)
+        self.failed_tests = [
+            test for test in self.tests if test["result"] == "fail" and not _limitation(test)
+        ]
+
+    @functools.cached_property
+    def due(self) -> list[Any]:
+        """The series of latencies: values in ns with a due time, of steps that measure."""
+        return [
+            one
+            for one in self.run["series"]
+            if self.steps[one["step"]]["role"] == "measurement"
+            and one["unit"] == "ns"
+            and one["interval_ns"] > 0
+            and (is_response(one["name"], "ns") or not waits_for_answers(one["name"], "ns"))
+            and (one["count"] or one["unanswered"])
+        ]
+
+    @functools.cached_property
+    def real(self) -> list[Any]:
+        """Those with real-time priority."""
+        return [one for one in self.due if not ordinary_policies(self.run, self.steps[one["step"]])]
+
+    @functools.cached_property
+    def proper(self) -> list[Any]:
+        """Those with real-time priority and without an injection."""
+        return [one for one in self.real if not self.disturbed(one)]
+
+    @functools.cached_property
+    def best(self) -> list[Any]:
+        """The series that the answer is about: the proper ones, where there are any."""
+        return self.proper or self.real or self.due
+
+    @functools.cached_property
+    def top(self) -> Any:
+        """The series with the highest maximum; None without one."""
+        at = worst(self.best)
+        return None if at is None else self.best[at]
+
+    @functools.cached_property
+    def loaded(self) -> list[Any]:
+        return [one for one in self.best if self.step(one)["load"]["name"] != "idle"]
+
+    @functools.cached_property
+    def idle(self) -> list[Any]:
+        return [one for one in self.best if self.step(one)["load"]["name"] == "idle"]
+
+    @functools.cached_property
+    def cycles(self) -> tuple[Cycle, ...]:
+        if self.verdicts or not self.proper:
+            return ()
+        return tuple(cycles(self.idle, self.loaded))
+
+    def step(self, one: Model) -> Any:
+        return self.steps[one["step"]]
+
+    def disturbed(self, one: Model) -> bool:
+        return bool(self.step(one)["load"].get("disturb"))
+
+    def budgets(self) -> str:
+        """The budgets in words."""
+        found = dict.fromkeys(
+            numbers.microseconds(step["budget"]["budget_ns"])
+            for step in self.measured
+            if step["budget"]
+        )
+        return ("the budget of " if len(found) == 1 else "the budgets of ") + numbers.join(
+            list(found)
+        )
+
+
+# --- the state -----------------------------------------------------------------------------------
+
+_Found = tuple[State, Tone, str]
+
+
+def _state(data: _Data) -> _Found:
+    return _unmeasured(data) or _judged(data) or _unjudged(data)
+
+
+def _unmeasured(data: _Data) -> _Found | None:
+    """Why the run does not answer the question, if it does not."""
+    states = [step["state"] for step in data.measured]
+    skipped, failed = states.count("skipped"), states.count("failed")
+    empty = not (data.due or data.tests or data.verdicts or data.run["series"])
+    if (states and failed == len(states)) or (empty and data.run["state"] == "failed"):
+        why = "the run failed" if failed < 2 else f"all {failed} steps failed"
+        return State.UNMEASURED, "fail", f"Not measured properly: {why}"
+    if states and skipped == len(states):
+        why = "the step was skipped" if skipped == 1 else "every step was skipped"
+    elif empty:
+        why = "the run has no samples"
+    elif data.due and not data.real:
+        why = "latency without real-time priority"
+    elif data.real and not data.proper:
+        why = "an injection disturbed the run on purpose"
+    elif skipped * 2 > len(states):
+        why = f"{skipped} of {len(states)} steps were skipped"
+    else:
+        why = "" if data.due or data.failed_tests else _lacking(data)
+    return (State.UNMEASURED, "warn", f"Not measured properly: {why}") if why else None
+
+
+def _lacking(data: _Data) -> str:
+    """Why an evaluation has no latency, from the first of its steps that did not complete."""
+    if len({step["chapter"] for step in data.measured}) < 2:
+        return ""
+    broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
+    return f"{broken[0]['measurement']} {broken[0]['state']}" if broken else ""
+
+
+def _judged(data: _Data) -> _Found | None:
+    """The state by the budgets and tests; None if there is nothing to judge by."""
+    run, results = data.run, [verdict["result"] for verdict in data.verdicts]
+    budgets = data.budgets()
+    if "fail" in results:
+        return State.UNFIT, "fail", f"Not fit: {budgets} {_was(budgets)} exceeded"
+    if data.failed_tests:
+        many = len(data.failed_tests)
+        rules = list(dict.fromkeys(test["rule"] for test in data.failed_tests))
+        shown = ", ".join(rules[:2]) + (f" and {len(rules) - 2} more" if len(rules) > 2 else "")
+        title = f"Not fit: {many} of {numbers.plural(len(data.tests), 'test')} failed ({shown})"
+        return State.UNFIT, "fail", title
+    if run["state"] in ("interrupted", "running"):
+        how = "was interrupted" if run["state"] == "interrupted" else "has not ended"
+        return State.UNPROVEN, "warn", f"Not proven: the run {how}"
+    open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
+    if "inconclusive" in results or (results and open_):
+        why = "the data do not suffice"
+        if all(not _exceeds(data, verdict) for verdict in data.verdicts) and not open_:
+            why = "never exceeded, but the run is too short"
+        return State.UNPROVEN, "warn", f"Not proven for {budgets}: {why}"
+    if results:
+        return State.FIT, "pass", f"Fit for {budgets}"
+    return None
+
+
+def _was(budgets: str) -> str:
+    return "were" if budgets.startswith("the budgets") else "was"
+
+
+def _exceeds(data: _Data, verdict: Model) -> bool:
+    top = peak(data.run["series"][verdict["series"]])
+    return top is not None and top > data.steps[verdict["step"]]["budget"]["budget_ns"]
+
+
+def _unjudged(data: _Data) -> _Found:
+    """The state without a budget."""
+    if data.cycles:
+        least, longest = shortest(data.cycles), data.cycles[-1]
+        if least is not None:
+            measured = min(one["interval_ns"] for one in data.proper)
+            tone: Tone = "pass" if least.interval_ns <= measured else "warn"
+            title = f"cycles of {numbers.time(least.interval_ns)} and longer"
+            return State.FIT, tone, f"No budget given: the data support {title}"
+        longest_text = numbers.time(longest.interval_ns)
+        if longest.state == "exceeded":
+            title = f"No budget given: the latency is too long even for a cycle of {longest_text}"
+            return State.UNFIT, "fail", title
+        return (
+            State.UNPROVEN,
+            "warn",
+            f"No budget given: no cycle up to {longest_text} is proven ({longest.text})",
+        )
+    passed = [test for test in data.tests if test["result"] == "pass"]
+    if passed:
+        return State.FIT, "pass", f"No budget given: {numbers.plural(len(passed), 'test')} passed"
+    return State.UNPROVEN, "note", "No budget given: figures without a verdict"
+
+
+# --- the worst case, and how sure ----------------------------------------------------------------
+
+
+def _worst(data: _Data) -> Line:
+    one = data.top
+    if one is None:
+        return ()
+    figure = Span(numbers.shown(peak(one), one["unit"]).full, strong=True)
+    step = data.step(one)
+    where = [_place(data, one), load_text(step["load"])]
+    if policies := ordinary_policies(data.run, step):
+        where.append(policies)
+    text = ", ".join(text for text in where if text)
+    missing = one["unanswered"]
+    if not missing:
+        return line("Worst case ", figure, f" ({text})")
+    of = numbers.count(missing + one["count"])
+    verb = "was" if missing == 1 else "were"
+    more = f": {numbers.count(missing)} of {of} events {verb} not answered"
+    return line("Worst case ", figure, f" ({text}){more}")
+
+
+def _place(data: _Data, one: Model) -> str:
+    """The measurement, where there are several, and the label of a series."""
+    words = []
+    if len({other["measurement"] for other in data.best}) > 1:
+        words.append(step_name(data.run, data.step(one)))
+    if one["context"] not in ("user", ""):
+        words.append(f"{one['context']} context")
+    members = [other for other in data.best if other["step"] == one["step"]]
+    if len(members) > 1:
+        words.append(series_labels(members)[members.index(one)])
+    elif one["cpu"] >= 0:
+        words.append(f"CPU {one['cpu']}")
+    return ", ".join(words)
+
+
+def _sure(data: _Data) -> tuple[Line, str]:
+    """How sure the answer is, and the command of the run that would make it surer."""
+    if data.verdicts:
+        return _sure_of_budget(data)
+    one = data.top
+    if one is None:
+        return (), ""
+    same = [other for other in data.best if other["step"] == one["step"]]
+    things = "events" if waits_for_answers(one["name"], one["unit"]) else "wake-ups"
+    total = sum(other["count"] + other["unanswered"] for other in same)
+    bound = max((other["bound"] for other in same), key=lambda bound: bound["probability"])
+    text = f"Maximum of {numbers.count(total)} {things} in "
+    text += f"{numbers.duration(bound['duration_s'])}."
+    if bound["probability"] < 0.5:
+        text += (
+            f" {numbers.percent(bound['confidence'])} sure: fewer than "
+            f"{numbers.probability(bound['probability'])} {things} "
+            + ("have no answer." if one["unanswered"] else "exceed this.")
+        )
+    if bound["period_s"] is None:
+        return line(text), ""
+    text += f" Events rarer than one in {numbers.duration(bound['period_s'])} may have been missed."
+    needed = duration_needed_s(DEFAULT_RATE_PER_HOUR, bound["confidence"])
+    if bound["duration_s"] >= needed:
+        return line(text), ""
+    text += f" {numbers.duration(needed, up=True)} needed to show fewer than 1 an hour."
+    return line(text), _longer(data, data.step(one), needed)
+
+
+def _sure_of_budget(data: _Data) -> tuple[Line, str]:
+    """The verdict that decides: failed before inconclusive before passed, then by the maximum."""
+    order = ("fail", "inconclusive", "pass")
+
+    def rank(verdict: Model) -> tuple[int, float]:
+        top = peak(data.run["series"][verdict["series"]])
+        return order.index(verdict["result"]), -(top if top is not None else float("-inf"))
+
+    verdict = min(data.verdicts, key=rank)
+    one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
+    text = f"{capital(verdict['evidence'])}."
+    bound, budget = one["bound"], step["budget"]
+    if verdict["result"] != "inconclusive" or bound["period_s"] is None:
+        return line(text), ""
+    rate = budget["rate_per_hour"]
+    allowed = DEFAULT_RATE_PER_HOUR if rate is None else rate
+    needed = duration_needed_s(allowed, bound["confidence"]) if allowed else 0
+    if _exceeds(data, verdict) or needed <= bound["duration_s"]:
+        return line(f"{text} {capital(verdict['remedy'])}."), ""
+    same = [
+        other
+        for other in data.verdicts
+        if other["step"] == verdict["step"] and not _exceeds(data, other)
+    ]
+    total = sum(data.run["series"][other["series"]]["count"] for other in same)
+    things = "answers" if waits_for_answers(one["name"], one["unit"]) else "wake-ups"
+    return (
+        line(
+            f"0 of {numbers.count(total)} {things} above "
+            f"{numbers.microseconds(budget['budget_ns'])} in "
+            f"{numbers.duration(bound['duration_s'])}. "
+            f"{numbers.duration(needed, up=True)} needed to show fewer than "
+            f"{numbers.per_hour(allowed)}."
+        ),
+        _longer(data, step, needed),
+    )
+
+
+def _longer(data: _Data, step: Model, seconds: float) -> str:
+    """The command that repeats a step for that long, rounded up to minutes."""
+    minutes = -(-int(seconds + 1) // 60)
+    return step_command(data.run, step, {"for": format_duration(minutes * 60 * 10**9)})
+
+
+def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
+    """The command that carries out a step again, with other options. A length replaces both
+    lengths. A change to an empty text drops an option."""
+    options = {name: str(value) for name, value in (step.get("asked") or {}).items()}
+    if {"for", "samples"} & set(change):
+        options = {name: text for name, text in options.items() if name not in ("for", "samples")}
+    flags = [name for name, value in step["run_options"].items() if value is True]
+    options |= {n: str(value) for n, value in step["run_options"].items() if value is not True}
+    if step["budget"]:
+        options["budget"] = format_duration(step["budget"]["budget_ns"])
+        if step["budget"]["rate_per_hour"] is not None:
+            options["rate"] = f"{step['budget']['rate_per_hour']:g}/h"
+    options |= change
+    words = ["rtgauge", "run", step["measurement"]]
+    if run["target"] not in ("", "local"):
+        words += ["--target", run["target"]]
+    for name, text in options.items():
+        words += [f"--{name}", text] if text else []
+    words += [f"--{name}" for name in flags if name not in change]
+    return shlex.join(words)
+
+
+# --- the cause, and what limits the figures ------------------------------------------------------
+
+
+def _cause(data: _Data) -> tuple[Line, str]:
+    """The likely cause of the worst case as far as the observations tell, and the command that
+    finds more."""
+    one = data.top
+    if one is None:
+        return (), ""
+    run, step = data.run, data.step(one)
+    place = run["series"].index(one)
+    by_rule: dict[str, str] = {}
+    for observation in step["observations"]:
+        if not observation["series"] or place in observation["series"]:
+            by_rule.setdefault(observation["rule"], observation["text"])
+    if "disturbed" in by_rule:
+        return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
+    half_us = float(f"{(one['max'] or 0) / 2000:.2g}")
+    above = f"{max(half_us, 1):g}us"
+    stop = step_command(run, step, {"stop-above": above, "for": "1h", "dither": ""})
+    if "stop-above" not in step["parameters"]:
+        stop = ""
+    for rule, words in (
+        ("stolen time", "Likely cause: the hypervisor."),
+        ("management interrupts", "Likely cause: the firmware."),
+    ):
+        if rule in by_rule:
+            return line(f"{words} {by_rule[rule]}"), ""
+    if one["first"] == one["max"] and "first sample" in by_rule:
+        return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
+    if "second line" in by_rule:
+        again = step_command(run, step, {"dither": "yes", "for": "2m"})
+        text = f"Likely cause: something periodic. {by_rule['second line']}"
+        return line(text), again if "dither" in step["parameters"] else ""
+    other = _maximum(data.idle)
+    if data.step(one)["load"]["name"] != "idle" and other and (peak(one) or 0) >= 3 * other:
+        text = (
+            f"Likely cause: the load. The maximum while idle is {numbers.shown(other, 'ns').full}"
+        )
+        if run["environment"]["realtime"] in _NOT_RT:
+            text += ", and this kernel is not PREEMPT_RT: its longest sections delay every task"
+        return line(text + "."), stop
+    return line("The data do not show the cause."), stop
+
+
+def _maximum(series: Sequence[Model]) -> int | None:
+    at = worst(series)
+    return None if at is None else peak(series[at])
+
+
+def _provisional(run: Model) -> str:
+    """One line on what the audit of the configuration found; empty if it found nothing."""
+    levels = [finding["level"] for finding in run["findings"]]
+    found = [
+        numbers.plural(levels.count(level), level)
+        for level in ("error", "warning")
+        if level in levels
+    ]
+    if not found:
+        return ""
+    return f"Configuration audit: {', '.join(found)}. Treat the figures as provisional."
+
+
+# --- what to do next -----------------------------------------------------------------------------
+
+
+def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
+    """What to do next, by expected gain."""
+    run = data.run
+    found = sorted(
+        (f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING and f["remedy"]),
+        key=lambda finding: -Level.of(finding["level"]),
+    )
+    if data.due and not data.real:
+        privileges = next((f["remedy"] for f in run["findings"] if f["check"] == "privileges"), "")
+        text = privileges or "run as root, or give the user real-time priority"
+        yield Action(capital(text), "rtgauge check", "shows the latency of a real-time task")
+    else:
+        yield from _broken(data)
+    kernel = [finding for finding in found if finding["check"] == "preemption"]
+    if run["environment"]["realtime"] in _NOT_RT or kernel:
+        text = kernel[0]["remedy"] if kernel else "boot a PREEMPT_RT kernel"
+        yield Action(
+            f"PREEMPT_RT kernel: {text}", "", "bounds the delay by the kernel's own sections"
+        )
+    for finding in found:
+        if finding not in kernel and finding["level"] == "error":
+            yield _remedy(finding)
+    if data.top is not None and not data.loaded:
+        step = data.step(data.top)
+        command = step_command(run, step, {"load": "sched:groups=4,cpu"})
+        yield Action("Measure under load", command, "worst cases appear under load")
+    settable = [finding for finding in found if "--prepare" in finding["remedy"]]
+    if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
+        command = step_command(run, data.step(data.top), {}) + " --prepare"
+        settings = numbers.plural(len(settable), "warning")
+        yield Action(
+            f"Tune the system for the run ({settings})", command, "less delay, less spread"
+        )
+    if longer and state is not State.UNFIT:
+        yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
+    for finding in found:
+        if finding["level"] != "error" and finding not in [*kernel, *settable]:
+            yield _remedy(finding)
+    if least := shortest(data.cycles):
+        budget = format_duration(least.interval_ns // SHARE)
+        step = data.step(data.top)
+        yield Action(
+            "Set your own budget",
+            step_command(run, step, {"budget": budget}),
+            "gives a verdict and an exit code",
+        )
+
+
+def _broken(data: _Data) -> Iterator[Action]:
+    """The remedy of most steps that failed or were skipped, and those of failed tests."""
+    for test in data.failed_tests[:1]:
+        if test["remedy"]:
+            yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” passes")
+    broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
+    remedies = [step["remedy"] for step in broken if step["remedy"]]
+    if remedies and len(broken) * 10 >= len(data.measured):
+        most = max(remedies, key=remedies.count)
+        number = numbers.plural(remedies.count(most), "more step")
+        yield Action(capital(most), "", f"measures {number}")
+
+
+def _remedy(finding: Model) -> Action:
+    remedy = finding["remedy"]
+    what = f"{capital(finding['check'])}: {finding['found']}"
+    if _COMMANDS.match(remedy):
+        return Action(what, remedy, "")
+    return Action(f"{what}. {capital(remedy)}")
+
+
+# --- as blocks -----------------------------------------------------------------------------------
+
+
+def answer_section(answer: Answer, figure: Figure | None, title: str = "") -> Section:
+    """The answer as a section. ``title``: the name of the system, where there are several."""
+    blocks: list[Block] = []
+    for text, command in (
+        (answer.worst, ""),
+        (answer.sure, answer.sure_command),
+        (answer.cause, answer.cause_command),
+        (line(answer.provisional) if answer.provisional else (), ""),
+    ):
+        if text:
+            blocks.append(Paragraph(text))
+        if command:
+            blocks.append(Command(command))
+    if answer.limitations:
+        known = numbers.join(answer.limitations)
+        blocks.append(Paragraph(line(f"Known limitation of the C library: {known}.")))
+    box = Callout(answer.tone, answer.title, tuple(blocks))
+    after: list[Block] = [] if figure is None else [figure]
+    if answer.cycles:
+        after.append(Table(_cycle_grid(answer.cycles)))
+    if answer.actions:
+        items = tuple(_item(action) for action in answer.actions)
+        after.append(Bullets(items, numbered=True))
+    return Section(title or "Answer", "answer", (box, *after))
+
+
+def _item(action: Action) -> tuple[Line, tuple[Block, ...]]:
+    text = line(action.text, Span(f": {action.gain}" if action.gain else "", "dim"))
+    return text, (Command(action.command),) if action.command else ()
+
+
+_TONES: Final = {"supported": "ok", "exceeded": "bad", "not proven": ""}
+
+
+def _cycle_grid(found: Sequence[Cycle]) -> Grid:
+    rows = [
+        Row(numbers.time(one.interval_ns), [Cell(one.state, cls=_TONES[one.state]), Cell(one.text)])
+        for one in found
+    ]
+    return Grid(
+        "Cycle",
+        ["Data", "Why"],
+        rows,
+        caption=f"Latency may take a fifth (1/{SHARE}) of a cycle.",
+        title="Cycles that the data support",
+    )

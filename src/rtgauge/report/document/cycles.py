@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which common control cycles the measured latencies support, for runs without a budget.
+
+A cycle holds if latency plus computing time fit into it. Without a budget nobody said how much of
+the cycle the latency may take. The convention here (docs/report.md, "The answer") is a fifth:
+
+- exceeded: a wake-up was later than a fifth of the cycle, or was not answered or missed in time.
+- supported: idle and under load, the maximum is at most half of that fifth, in enough independent
+  wake-ups to be 95 % sure that fewer than 1 in 1000 is later than the fifth. The half is the margin
+  for what a longer run finds: with an exponential tail a maximum grows with the logarithm of the
+  number of samples, by 1.5 from a minute to 3 h at 1 ms (Coles 2001, chapter 3). A rare event of
+  another kind is beyond any margin. A run without an exceedance that is long enough for fewer than
+  one an hour (3 h) needs no margin.
+- not proven: everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from rtgauge import text as numbers
+from rtgauge.report.results.labels import highest, peak
+from rtgauge.stats.verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR
+
+__all__ = ["CYCLES_NS", "SHARE", "Cycle", "cycles", "shortest"]
+
+CYCLES_NS: Final = tuple(us * 1000 for us in (50, 100, 250, 500, 1000, 2000, 5000, 10_000))
+SHARE: Final = 5
+"""The latency may take one part in this of a cycle."""
+MARGIN: Final = 2
+"""How much larger than the observed maximum the allowed latency has to be in a short run."""
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A control cycle, whether the data support it, and why."""
+
+    interval_ns: int
+    state: Literal["supported", "exceeded", "not proven"]
+    text: str
+
+
+def cycles(idle: Sequence[Mapping[str, Any]], loaded: Sequence[Mapping[str, Any]]) -> list[Cycle]:
+    """The common cycles, by the series of the results model with due times."""
+    return [_cycle(interval, idle, loaded) for interval in CYCLES_NS]
+
+
+def shortest(found: Sequence[Cycle]) -> Cycle | None:
+    """The shortest of the supported cycles from which on all are supported; None if there is
+    none."""
+    least = None
+    for one in reversed(found):
+        if one.state != "supported":
+            break
+        least = one
+    return least
+
+
+def _cycle(
+    interval_ns: int, idle: Sequence[Mapping[str, Any]], loaded: Sequence[Mapping[str, Any]]
+) -> Cycle:
+    allowed = interval_ns // SHARE
+    limit = numbers.microseconds(allowed)
+    series = [*idle, *loaded]
+    top = highest(peak(one) for one in series)
+    if top is None:
+        return Cycle(interval_ns, "not proven", "no wake-up was measured")
+    maximum = numbers.shown(top, "ns").full
+    if top > allowed:
+        return Cycle(interval_ns, "exceeded", f"max {maximum}, above {limit}")
+    if any(one["unanswered"] for one in series):
+        return Cycle(interval_ns, "not proven", "some events had no answer")
+    if any(one["lost"] for one in series):
+        return Cycle(interval_ns, "not proven", "samples were lost")
+    if not idle or not loaded:
+        without = "under load" if idle else "idle"
+        return Cycle(interval_ns, "not proven", f"not measured {without}")
+    bounds = [one["bound"] for one in series]
+    if max(one["probability"] for one in bounds) > DEFAULT_PROBABILITY:
+        return Cycle(interval_ns, "not proven", "too few wake-ups")
+    rates = [one["rate_per_hour"] for one in bounds]
+    if any(rate is None or rate > DEFAULT_RATE_PER_HOUR for rate in rates) and (
+        top * MARGIN > allowed
+    ):
+        return Cycle(
+            interval_ns,
+            "not proven",
+            f"max {maximum}, more than half of {limit}: a longer run may exceed it",
+        )
+    measured = min(one["interval_ns"] for one in series)
+    text = f"max {maximum}, at most {limit} allowed"
+    if interval_ns < measured:
+        text += f" (measured every {numbers.time(measured)})"
+    return Cycle(interval_ns, "supported", text)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of runs of every kind: state, worst case, certainty, cause, actions."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report.document.answer import Answer, State, answer_of, answer_section
+from rtgauge.report.document.blocks import Callout, Command, Line
+from rtgauge.report.document.cycles import CYCLES_NS, shortest
+from rtgauge.report.results import model
+from rtgauge.text import plain
+
+
+def text(line: Line) -> str:
+    return plain("".join(span.text for span in line))
+
+
+def built(run: Any) -> dict[str, Any]:
+    document: dict[str, Any] = model.build([run])["runs"][0]
+    return document
+
+
+def latency(top_us: int, count: int = 10_000, cpu: int = 0, **more: Any) -> made.FakeSeries:
+    """A series with one value of ``top_us`` among others of 5 us."""
+    values = np.full(count, 5000, np.int32)
+    values[count // 2] = top_us * 1000
+    return made.FakeSeries(made.info(cpu, cpu, **more), np.arange(count, dtype=np.int64), values)
+
+
+def timers(idle_us: int, loaded_us: int, count: int = 10_000, **more: Any) -> made.FakeRun:
+    """Timer latency idle and under load."""
+    steps = [
+        made.step(0, [latency(idle_us, count)], **more),
+        made.step(1, [latency(loaded_us, count)], load="sched", **more),
+    ]
+    return made.run(steps, findings=[])
+
+
+def budgeted(top_us: int, count: int, rate: float | None, budget_us: int = 150) -> Answer:
+    step = made.step(0, [latency(top_us, count)], budget_ns=budget_us * 1000, rate_per_hour=rate)
+    return answer_of(built(made.run([step], findings=[])))
+
+
+def test_fit_for_a_budget() -> None:
+    answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
+    assert (answer.state, answer.tone) == (State.FIT, "pass")
+    assert plain(answer.title) == "Fit for the budget of 150 us"
+    assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle)"
+    assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
+    assert not answer.sure_command
+    assert not answer.cycles
+
+
+def test_not_fit_for_a_budget() -> None:
+    answer = budgeted(151, 10_000, None)
+    assert (answer.state, answer.tone) == (State.UNFIT, "fail")
+    assert plain(answer.title) == "Not fit: the budget of 150 us was exceeded"
+    assert "exceeded once in 10 000 samples" in text(answer.sure)
+
+
+def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
+    answer = budgeted(67, 60_000, None)
+    assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
+    assert "never exceeded, but the run is too short" in answer.title
+    said = text(answer.sure)
+    assert said.startswith("0 of 60 000 wake-ups above 150 us in 1 min. ")
+    assert "3 h needed to show fewer than 1 an hour" in said
+    words = shlex.split(answer.sure_command)
+    assert words[:3] == ["rtgauge", "run", "timer"]
+    assert words[words.index("--for") + 1] == "3h"
+    assert words[words.index("--budget") + 1] == "150us"
+    assert any(action.command == answer.sure_command for action in answer.actions)
+
+
+def test_cycles_without_a_budget() -> None:
+    answer = answer_of(built(timers(10, 18)))
+    assert [cycle.interval_ns for cycle in answer.cycles] == list(CYCLES_NS)
+    states = {cycle.interval_ns // 1000: cycle.state for cycle in answer.cycles}
+    # 18 us of at most 10, 20, 50 us: above it, within it without the margin, with it
+    assert states == {50: "exceeded", 100: "not proven"} | dict.fromkeys(
+        (250, 500, 1000, 2000, 5000, 10_000), "supported"
+    )
+    assert (answer.state, answer.tone) == (State.FIT, "pass")
+    assert plain(answer.title) == "No budget given: the data support cycles of 250 us and longer"
+    assert "3 h needed" in text(answer.sure)
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (timers(10, 18, 2000), "too few wake-ups"),
+        (made.run([made.step(0, [latency(10)])]), "not measured under load"),
+        (made.run([made.step(0, [latency(10)], load="sched")]), "not measured idle"),
+    ],
+)
+def test_cycles_need_enough_samples_idle_and_loaded(run: Any, why: str) -> None:
+    answer = answer_of(built(run))
+    assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
+    assert shortest(answer.cycles) is None
+    assert {cycle.text for cycle in answer.cycles if cycle.state == "not proven"} == {why}
+    assert why in answer.title
+
+
+def test_a_long_run_needs_no_margin() -> None:
+    def of(seconds: int) -> str:
+        made_of = [latency(18, seconds * 100, interval_ns=10 * made.MS) for _ in range(2)]
+        steps = [made.step(0, [made_of[0]]), made.step(1, [made_of[1]], load="sched")]
+        found = answer_of(built(made.run(steps))).cycles
+        return next(one.state for one in found if one.interval_ns == 100_000)
+
+    assert of(600) == "not proven"
+    assert of(3 * 3600) == "supported"
+
+
+def test_too_late_for_every_cycle() -> None:
+    answer = answer_of(built(timers(100, 2100)))
+    assert (answer.state, answer.tone) == (State.UNFIT, "fail")
+    assert plain(answer.title).endswith("too long even for a cycle of 10 ms")
+
+
+def test_without_real_time_priority() -> None:
+    def series(top: int) -> made.FakeSeries:
+        return latency(top, policy="other", priority=0)
+
+    steps = [made.step(0, [series(50)]), made.step(1, [series(900)], load="sched")]
+    for one in steps:
+        one.header.parameters["priority"] = stream.Parameter("80", "80")  # type: ignore[union-attr,index]
+    answer = answer_of(built(made.run(steps)))
+    assert (answer.state, answer.tone) == (State.UNMEASURED, "warn")
+    assert "without real-time priority" in answer.title
+    assert "SCHED_OTHER" in text(answer.worst)
+    assert not answer.cycles
+    assert answer.actions[0].command == "rtgauge check"
+
+
+def test_an_injection() -> None:
+    step = made.step(0, [latency(300)], disturb="kthread:200us:7.301ms")
+    answer = answer_of(built(made.run([step])))
+    assert answer.state is State.UNMEASURED
+    assert "injection" in answer.title
+    assert "injection" in text(answer.cause)
+
+
+def test_events_without_an_answer() -> None:
+    series = latency(20, 1000, name="response")
+    series.gaps = ((100, 3),)
+    step = made.step(0, [series], budget_ns=150_000)
+    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
+    answer = answer_of(built(made.run([step])))
+    assert answer.state is State.UNFIT
+    assert text(answer.worst).startswith("Worst case >= 5 000 us")
+    assert "3 of 1 003 events were not answered" in text(answer.worst)
+
+
+def _steps(failed: int, skipped: int, whole: int) -> list[made.FakeStep]:
+    steps = [made.step(n, [latency(10)], load="sched" if n % 2 else "idle") for n in range(whole)]
+    for state, number in (("failed", failed), ("skipped", skipped)):
+        for _ in range(number):
+            why = {"state": state, "reason": "a thread did not end", "remedy": "run it again"}
+            steps.append(made.step(len(steps), [], header=None, end=None, **why))
+    return steps
+
+
+def test_one_failed_step_among_many_is_not_the_headline() -> None:
+    answer = answer_of(built(made.run(_steps(1, 0, 9), state="complete")))
+    assert answer.state is State.FIT
+    assert "fail" not in answer.title
+    assert answer_of(built(made.run(_steps(1, 0, 9), state="failed"))).state is State.FIT
+
+
+@pytest.mark.parametrize(
+    ("failed", "skipped", "whole", "why"),
+    [
+        (1, 0, 0, "the run failed"),
+        (3, 0, 0, "all 3 steps failed"),
+        (0, 2, 0, "every step was skipped"),
+        (0, 3, 2, "3 of 5 steps were skipped"),
+    ],
+)
+def test_what_was_not_measured(failed: int, skipped: int, whole: int, why: str) -> None:
+    answer = answer_of(built(made.run(_steps(failed, skipped, whole))))
+    assert answer.state is State.UNMEASURED
+    assert answer.title == f"Not measured properly: {why}"
+    assert answer.tone == ("fail" if failed else "warn")
+    assert any(action.text == "Run it again" for action in answer.actions)
+
+
+def test_an_empty_run() -> None:
+    answer = answer_of(built(made.run([])))
+    assert answer.state is State.UNMEASURED
+    assert answer.worst == answer.sure == answer.cause == ()
+
+
+def test_an_interrupted_run_keeps_what_it_shows() -> None:
+    answer = answer_of(built(_interrupted()))
+    assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
+    assert answer.title == "Not proven: the run was interrupted"
+    assert text(answer.worst)
+
+
+def _interrupted() -> made.FakeRun:
+    run = timers(10, 18)
+    run.document["state"] = "interrupted"
+    return run
+
+
+@pytest.mark.parametrize(
+    ("results", "state", "title"),
+    [
+        (["pass", "pass"], State.FIT, "No budget given: 2 tests passed"),
+        (["pass", "fail"], State.UNFIT, "Not fit: 1 of 2 tests failed (rule 1)"),
+    ],
+)
+def test_a_run_of_tests_alone(results: list[Any], state: State, title: str) -> None:
+    tests = [stream.Verdict(0, f"rule {n}", one, "", "") for n, one in enumerate(results)]
+    answer = answer_of(built(made.run([made.step(0, [], "rules", verdicts=tests)])))
+    assert (answer.state, answer.title) == (state, title)
+
+
+def test_a_failed_test_does_not_hide_the_worst_case() -> None:
+    run = timers(10, 18)
+    run.steps.append(
+        made.step(2, [], "rules", verdicts=[stream.Verdict(0, "order", "fail", "", "mend it")])
+    )
+    answer = answer_of(built(run))
+    assert answer.state is State.UNFIT
+    assert text(answer.worst).startswith("Worst case 18.0 us (CPU 0, load sched)")
+    assert shortest(answer.cycles) is not None
+
+
+def test_findings_are_one_line() -> None:
+    answer = answer_of(built(made.run([made.step(0, [latency(10)])])))
+    assert answer.provisional == (
+        "Configuration audit: 1 error, 2 warnings. Treat the figures as provisional."
+    )
+
+
+def test_the_load_is_named_as_the_cause() -> None:
+    answer = answer_of(built(timers(10, 300)))
+    assert "Likely cause: the load. The maximum while idle is 10.0 us" in text(answer.cause)
+
+
+def test_actions_are_three_at_most_and_commands_are_whole() -> None:
+    environment = made.ENVIRONMENT | {"realtime": "voluntary"}
+    answer = answer_of(built(made.run(_steps(1, 4, 6), environment=environment)))
+    assert len(answer.actions) == 3
+    for command in filter(None, (*(one.command for one in answer.actions), answer.sure_command)):
+        assert shlex.split(command)[0] == "rtgauge"
+        assert "\n" not in command
+
+
+def test_the_section_begins_with_the_answer() -> None:
+    answer = answer_of(built(timers(10, 18)))
+    section = answer_section(answer, None)
+    box = section.blocks[0]
+    assert isinstance(box, Callout)
+    assert (box.tone, box.title) == ("pass", answer.title)
+    commands = [block.text for block in box.blocks if isinstance(block, Command)]
+    assert answer.sure_command in commands
+    assert re.fullmatch(r"[a-z]+", section.anchor)
