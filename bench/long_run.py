@@ -146,7 +146,7 @@ def measure(made: Callable[[str], Stream]) -> dict[str, float]:
         folder = Path(name)
         about = document(0)
         with (
-            Store.open(f"sqlite:///{folder / 'index.db'}", folder) as store,
+            Store.open(str(folder)) as store,
             store.create(about) as run,
         ):
             with run.append_stream(0) as stream:

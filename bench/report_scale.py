@@ -107,10 +107,9 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        url = f"sqlite:///{folder / 'index.db'}"
         run = document(arguments.samples)
         started = time.monotonic()
-        with Store.open(url, folder) as store:
+        with Store.open(name) as store:
             entropy = write_stream(store, run, arguments.samples // SERIES)
         made_s = time.monotonic() - started
         sealed = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
@@ -121,7 +120,7 @@ def main() -> int:
             started = time.monotonic()
             process = subprocess.Popen(
                 [sys.executable, "-m", "rtgauge", "report", "last", "-o", str(report),
-                 "--store", url, "--data", str(folder)],
+                 "--store", name],
             )  # fmt: skip
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)

@@ -220,8 +220,7 @@ HOST_OPTIONS: Final = (
         short="-o",
     ),
     _flag("json", "command", "print the results as JSON"),
-    _text("store", "URL", "command", "database of the store"),
-    _text("data", "FOLDER", "command", "folder that contains the folders of the runs"),
+    _text("store", "PLACE", "command", "folder, SQLite file or URL of the store"),
 )  # fmt: skip
 """The options of a run that the host alone decides on. Those of the agent are in its description
 (docs/formats/catalogue.md)."""

@@ -90,7 +90,7 @@ def analyser(board: LabTarget) -> Iterator[Analyser]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(None, tmp_path / "store") as opened:
+    with Store.open(str(tmp_path / "store")) as opened:
         yield opened
 
 

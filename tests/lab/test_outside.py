@@ -80,7 +80,7 @@ def opened(name: str) -> Iterator[LabTarget]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(None, tmp_path / "store") as opened:
+    with Store.open(str(tmp_path / "store")) as opened:
         yield opened
 
 

@@ -99,7 +99,7 @@ def until(happened: Callable[[], Any]) -> Any:
 
 def measuring(spawn: Spawn, board: SshBoard, *words: str) -> tuple[subprocess.Popen[str], str]:
     """A host in the middle of measuring there, and the id of its run."""
-    process = spawn("run", *words, "--data", "data", "--target", board.target)
+    process = spawn("run", *words, "--store", "data", "--target", board.target)
 
     def grown() -> str:
         assert process.poll() is None, process.communicate()[1]
@@ -123,7 +123,7 @@ def test_looking_at_it(board: SshBoard, rtgauge: Run) -> None:
 
 def test_a_run(board: SshBoard, rtgauge: Run) -> None:
     before = board.ask(SETTINGS)
-    words = ("run", "timer", "--for", "5s", "--json", "--data", "data", "--target", board.target)
+    words = ("run", "timer", "--for", "5s", "--json", "--store", "data", "--target", board.target)
     done = rtgauge(*words)
     assert done.code == 0, done.err
     (run,) = done.json()["runs"]
@@ -150,7 +150,7 @@ def test_a_run(board: SshBoard, rtgauge: Run) -> None:
 
 def test_some_of_everything(board: SshBoard, rtgauge: Run) -> None:
     Path("plan.toml").write_text(PLAN)
-    done = rtgauge("run", "plan.toml", "--json", "--data", "data", "--target", board.target)
+    done = rtgauge("run", "plan.toml", "--json", "--store", "data", "--target", board.target)
     assert done.code == 0, done.err
     (run,) = done.json()["runs"]
     assert {step["state"] for step in run["steps"]} == {"complete"}, run["steps"]
@@ -167,7 +167,7 @@ def test_some_of_everything(board: SshBoard, rtgauge: Run) -> None:
 
 def test_another_host_key(board: SshBoard, rtgauge: Run, tmp_path: Path) -> None:
     board.know(key(tmp_path / "other"))
-    done = rtgauge("run", "timer", "--for", "1s", "--data", "data", "--target", board.target)
+    done = rtgauge("run", "timer", "--for", "1s", "--store", "data", "--target", board.target)
     assert done.code == 1
     assert f"{board.target} cannot be reached: Host key verification failed" in done.err
     assert "differs from the known one" in done.err

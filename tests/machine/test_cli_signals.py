@@ -33,7 +33,7 @@ def until(happened: Callable[[], Any]) -> Any:
 
 def measuring(spawn: Spawn, *words: str) -> subprocess.Popen[str]:
     """A host whose step has written something to its folder."""
-    process = spawn("run", "timer", "--for", "1h", "--data", "data", *words)
+    process = spawn("run", "timer", "--for", "1h", "--store", "data", *words)
 
     def grown() -> bool:
         assert process.poll() is None, process.communicate()[1]
@@ -45,8 +45,8 @@ def measuring(spawn: Spawn, *words: str) -> subprocess.Popen[str]:
 
 
 def only_run(rtgauge: Run) -> dict[str, Any]:
-    (row,) = rtgauge("runs", "--json", "--data", "data").json()["runs"]
-    (run,) = rtgauge("show", row["id"], "--json", "--data", "data").json()["runs"]
+    (row,) = rtgauge("runs", "--json", "--store", "data").json()["runs"]
+    (run,) = rtgauge("show", row["id"], "--json", "--store", "data").json()["runs"]
     assert run["state"] == row["state"]
     return dict(run)
 
@@ -98,7 +98,7 @@ def test_kill_9_of_the_host_keeps_what_came(rtgauge: Run, spawn: Spawn) -> None:
 
 
 def test_a_disk_without_room_ends_the_run_and_keeps_what_fitted(rtgauge: Run) -> None:
-    words = "run timer --target fake --for 10m --data data --keep-settings"
+    words = "run timer --target fake --for 10m --store data --keep-settings"
     process = subprocess.run(
         ["sh", "-c", f"ulimit -f 600; exec {shlex.quote(sys.executable)} -m rtgauge {words}"],
         capture_output=True,

@@ -214,7 +214,7 @@ def test_an_evaluation_without_rights(folder: Path) -> None:
     unable = folder / "unable"
     unable.write_text(f'#!/bin/sh\nexec {" ".join(place.words)} {agent} "$@"\n')
     unable.chmod(0o755)
-    store = ["--store", f"sqlite:///{folder}/runs.db", "--data", str(folder / "runs")]
+    store = ["--store", f"{folder}/runs.db"]
     variables = {**os.environ, "RTGAUGE_AGENT": str(unable), "RTGAUGE_STATE": str(state)}
 
     def rtgauge(*words: str) -> tuple[int, list[dict[str, str]]]:

@@ -22,7 +22,7 @@ from rtgauge.target.local import find_agent
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 60.0
-HARMLESS = ("--keep-settings", "--priority", "0", "--cpu", "0", "--data", "data")
+HARMLESS = ("--keep-settings", "--priority", "0", "--cpu", "0", "--store", "data")
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def measuring(spawn: Spawn) -> tuple[subprocess.Popen[str], str]:
 
 
 def result(rtgauge: Run, run: str) -> dict[str, Any]:
-    document = rtgauge("show", run, "--json", "--data", "data").json()
+    document = rtgauge("show", run, "--json", "--store", "data").json()
     model.validate(document)
     return dict(document["runs"][0])
 
@@ -90,7 +90,7 @@ def test_every_period_is_a_sample_or_missed(rtgauge: Run) -> None:
     model.validate(done.json())
     assert {step["state"] for step in run["steps"]} == {"complete"}
     assert run["steps"][0]["load"]["work_rate"] > 0
-    with Store.open(None, Path("data")) as store:
+    with Store.open("data") as store:
         found = store.get(run["id"]).steps[0].series
         (series,) = (one for one in found if one.info.companion is None)
         totals = series.totals

@@ -108,7 +108,7 @@ def test_a_whole_run(board: Sshd, rtgauge: Run) -> None:
     assert float(connection["bytes_per_s"]) > 0
     assert "musl" in run["environment"]["libc"]
     assert board.left() == []
-    rtgauge("report", "last", "-o", "report.html", "--data", "data")
+    rtgauge("report", "last", "-o", "report.html", "--store", "data")
     assert connection["folder"] in Path("report.html").read_text()
 
 
@@ -248,7 +248,7 @@ def test_settings_of_a_board_whose_agent_and_guardian_were_killed(
     board: Sshd, spawn: Spawn
 ) -> None:
     before = RT_RUNTIME.read_text()
-    process = spawn("run", "timer", "--for", "1h", "--cpu", "0", "--data", "data", *TARGET)
+    process = spawn("run", "timer", "--for", "1h", "--cpu", "0", "--store", "data", *TARGET)
 
     def changed() -> str:
         assert process.poll() is None, process.communicate()[1]

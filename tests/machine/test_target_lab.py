@@ -77,7 +77,7 @@ def plan(*commands: str, cpu: str = "", name: str = "trial") -> Plan:
 def carried_out(
     one: Plan, *targets: LabTarget, limits: RunLimits | None = None
 ) -> tuple[list[RunOutcome], dict[str, Any], Source]:
-    with Store.open("sqlite:///runs.db", Path("data")) as store:
+    with Store.open("data") as store:
         outcomes = execute(one, targets, store, limits=limits)
         source = Source([store.get(outcome.id) for outcome in outcomes])
         return outcomes, source.model["runs"][0], source
@@ -105,7 +105,7 @@ def test_a_run_on_a_board(lab: Callable[..., LabTarget]) -> None:
 def test_reports_say_that_it_was_emulated(
     lab: Callable[..., LabTarget], rtgauge: Callable[..., Result]
 ) -> None:
-    store = ("--store", "sqlite:///cli.db", "--data", "cli")
+    store = ("--store", "cli")
     done = rtgauge("run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1", *store,
                    "-o", "a.html", "-o", "a.md")  # fmt: skip
     assert done.code == 0, done.err
@@ -402,7 +402,7 @@ def test_lab_shell_needs_a_terminal(rtgauge: Callable[..., Result]) -> None:
 
 
 def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
-    store = ("--store", "sqlite:///cli.db", "--data", "cli")
+    store = ("--store", "cli")
     for words in (["timer", "--target", "fake"], ["timer-quick"]):
         asked = rtgauge("lab", "run", *words, *store)
         assert asked.code == 2
@@ -440,7 +440,7 @@ def test_lab_run_fetches_newer_kernels_for_the_boards_that_it_takes(
 
     monkeypatch.setattr("rtgauge.lab.image", renewed)
     words = ("lab", "run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1,preempt=full",
-             "--store", "sqlite:///cli.db", "--data", "cli")  # fmt: skip
+             "--store", "cli")  # fmt: skip
     assert rtgauge(*words).code == 0
     assert asked == []
     assert rtgauge(*words, "--newest").code == 0

@@ -587,16 +587,16 @@ def test_an_agent_that_is_missing_or_none(rtgauge: Run, monkeypatch: pytest.Monk
 def test_a_store_that_cannot_be(rtgauge: Run, words: list[str]) -> None:
     Path("file").write_text("not a folder")
     for place in ("file/store", "/proc/rtgauge"):
-        done = rtgauge(*words, "--data", place)
+        done = rtgauge(*words, "--store", place)
         assert done.code == 1
         assert done.out == ""
         assert done.err.startswith("rtgauge: ")
         assert len(done.err.splitlines()) == 2
 
 
-@pytest.mark.parametrize("url", ["nonsense://x", "sqlite:////proc/x.db"])
+@pytest.mark.parametrize("url", ["nonsense://x", "sqlite:////proc/x.db?data=data"])
 def test_a_store_that_is_none(rtgauge: Run, url: str) -> None:
-    done = rtgauge("runs", "--store", url, "--data", "data")
+    done = rtgauge("runs", "--store", url)
     assert done.code in (1, 2)
     assert done.out == ""
     assert len(done.err.splitlines()) == 2
@@ -646,10 +646,10 @@ def test_a_folder_that_may_not_be_written_is_found_before_measuring(
     monkeypatch.setattr(
         os, "access", lambda path, mode: str(Path(path).absolute()) != here and may(path, mode)
     )
-    done = rtgauge(*words, "--target", "fake", "--for", "1s", "--data", "data")
+    done = rtgauge(*words, "--target", "fake", "--for", "1s", "--store", "data")
     assert (done.code, done.out) == (1, "")
     assert f"no permission to write to {here}" in done.err and "-o FILE" in done.err
-    assert rtgauge("runs", "--json", "--data", "data").json()["runs"] == []
+    assert rtgauge("runs", "--json", "--store", "data").json()["runs"] == []
 
 
 def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
@@ -676,19 +676,19 @@ def test_a_running_run_shows_how_long_it_has_run(rtgauge: Run) -> None:
 
 
 def test_a_run_of_a_newer_version(rtgauge: Run) -> None:
-    assert rtgauge("run", "timer", *QUICK, "--data", "data").code == 0
+    assert rtgauge("run", "timer", *QUICK, "--store", "data").code == 0
     (path,) = Path("data").rglob("run.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
-    done = rtgauge("show", path.parent.name, "--data", "data")
+    done = rtgauge("show", path.parent.name, "--store", "data")
     assert done.code == 1
     assert "version 99" in done.err
     assert len(done.err.splitlines()) == 2
 
 
 def test_another_store(rtgauge: Run) -> None:
-    assert rtgauge("run", "timer", *QUICK, "--data", "elsewhere").code == 0
+    assert rtgauge("run", "timer", *QUICK, "--store", "elsewhere").code == 0
     assert rtgauge("runs", "--json").json()["runs"] == []
-    assert len(rtgauge("runs", "--json", "--data", "elsewhere").json()["runs"]) == 1
+    assert len(rtgauge("runs", "--json", "--store", "elsewhere").json()["runs"]) == 1
 
 
 HARM = "\x1b]0;owned\x07\x9b2J\x1b[31m\u202e"

@@ -7,7 +7,6 @@ import io
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -108,7 +107,7 @@ def measure(stream: io.StringIO, target: str = "fake", **settings: str) -> None:
     opened = open_target(target)
     catalogue = Catalogue.from_json(opened.describe())
     step = planned_step(catalogue, "timer", {"for": "3s", "load": "sched", **settings})
-    with Store.open(None, Path("data")) as store:
+    with Store.open("data") as store:
         execute(Plan("x", (step,)), [opened], store, ConsoleProgress(stream, {}))
 
 

@@ -27,7 +27,7 @@ KNOWN = Catalogue.from_document(dict(CATALOGUE))
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    with Store.open(None, Path("store")) as opened:
+    with Store.open("store") as opened:
         yield opened
 
 

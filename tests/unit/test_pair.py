@@ -35,7 +35,7 @@ LINES = {"line": "gpio:a:1:2", "log-host": "fake", "log-line": "gpio:b:3:4"}
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    with Store.open(None, Path("store")) as opened:
+    with Store.open("store") as opened:
         yield opened
 
 

@@ -48,7 +48,7 @@ def written(data: Path, *, seal: bool) -> tuple[StoredRun, np.ndarray[Any, Any],
         Tally(1, count=COUNT, last_due_ns=last_due),
     ]
     records.append(writer.trailer(tallies, duration_ns=COUNT * INTERVAL))
-    with Store.open(data=data) as store:
+    with Store.open(str(data)) as store:
         with store.create(document) as folder:
             with folder.append_stream(0) as file:
                 for record in records:
@@ -111,7 +111,7 @@ def test_samples_that_are_in_the_histogram_alone(tmp_path: Path, seal: bool, tra
             ]
         )
     document = dict(made.run([made.step(0, [])]).document, id=new_run_id())
-    with Store.open(data=tmp_path / "data") as store:
+    with Store.open(str(tmp_path / "data")) as store:
         with store.create(document) as folder:
             with folder.append_stream(0) as out:
                 out.write(stream.data)

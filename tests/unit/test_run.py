@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ KNOWN = Catalogue.from_document(dict(CATALOGUE))
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    with Store.open(None, Path("store")) as opened:
+    with Store.open("store") as opened:
         yield opened
 
 

@@ -970,7 +970,7 @@ def test_files_of_others_are_neither_used_nor_to_be_deleted(
         file = tmp_path / name
         before = file.read_bytes() if file.is_file() else b""
         with pytest.raises(StoreError, match="is not an rtgauge index") as caught:
-            Store.open(f"sqlite:///{file}", tmp_path / "data")
+            Store.open(f"sqlite:///{file}?data={tmp_path}/data")
         assert "delete" not in caught.value.remedy
         assert not file.is_file() or file.read_bytes() == before
     assert not list(tmp_path.glob("*.damaged"))
@@ -984,8 +984,8 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("RTGAUGE_STORE", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
 
-    def place(url: str | None = None, data: Path | None = None) -> tuple[Path, bool]:
-        with Store.open(url, data) as store:
+    def place(given: str | None = None) -> tuple[Path, bool]:
+        with Store.open(given) as store:
             return store.path, (store.path.parent / "index.db").exists()
 
     assert place() == (tmp_path / "home/.local/share/rtgauge/runs", True)
@@ -998,8 +998,27 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert place(str(tmp_path / "argument")) == (tmp_path / "argument/runs", True)
     url = f"sqlite:///{tmp_path}/url/index.db"
     assert place(url) == (tmp_path / "url/runs", True)
-    assert place(url, tmp_path / "data") == (tmp_path / "data/runs", False)
-    assert place("sqlite://", tmp_path / "memory") == (tmp_path / "memory/runs", False)
+    assert place(f"{url}?data={tmp_path}/data") == (tmp_path / "data/runs", False)
+    assert place(f"sqlite://?data={tmp_path}/memory") == (tmp_path / "memory/runs", False)
+
+
+@pytest.mark.parametrize("name", ["x.db", "x.sqlite", "x.sqlite3"])
+def test_a_path_with_the_suffix_of_a_database_is_its_file(tmp_path: Path, name: str) -> None:
+    with Store.open(str(tmp_path / "new" / name)) as store:
+        assert store.path == tmp_path / "new" / "runs"
+        assert store.runs() == []
+    assert (tmp_path / "new" / name).is_file()
+    (tmp_path / "folder.db").mkdir()
+    with Store.open(str(tmp_path / "folder.db")) as store:
+        assert store.path == tmp_path / "folder.db" / "runs"
+
+
+def test_a_path_of_an_existing_file_is_never_taken_for_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "notes"
+    file.write_text("some words of a user, longer than nothing")
+    with pytest.raises(StoreError, match="is not an rtgauge index"):
+        Store.open(str(file))
+    assert file.read_text().startswith("some words")
 
 
 @pytest.mark.parametrize(
@@ -1010,6 +1029,7 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("://", "not the URL of a store"),
         ("postgresql://u:secret@h/d", "needs a folder"),
         ("sqlite://", "needs a folder"),
+        ("sqlite:///x.db?data=a&data=b", "several folders"),
     ],
 )
 def test_urls_that_cannot_be_used(url: str, reason: str) -> None:
@@ -1022,7 +1042,7 @@ def test_urls_that_cannot_be_used(url: str, reason: str) -> None:
 def test_postgresql_that_is_not_there(tmp_path: Path) -> None:
     """Without the driver, or without a server: an error of one line either way."""
     with pytest.raises(StoreError, match="cannot use the") as caught:
-        Store.open("postgresql://u:secret@127.0.0.1:1/d", tmp_path)
+        Store.open(f"postgresql://u:secret@127.0.0.1:1/d?data={tmp_path}")
     assert isinstance(caught.value, RtgaugeError)
     assert "secret" not in caught.value.message
     assert "\n" not in caught.value.message

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rtgauge.cli.options import as_json, find_run, open_store, store_options
+from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import print_json, say
 from rtgauge.errors import UsageError
 from rtgauge.text import plain, size
@@ -33,10 +33,8 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
 @as_json
-@store_options
-def export(
-    run: str, file: Path, force: bool, as_json: bool, store_url: str | None, data: Path | None
-) -> None:
+@store_option
+def export(run: str, file: Path, force: bool, as_json: bool, place: str | None) -> None:
     """Pack a run, with all its samples, into one file.
 
     RUN is the beginning of its id, or 'last'. `rtgauge import FILE` reads it
@@ -52,7 +50,7 @@ def export(
         raise UsageError(f"there is no folder {file.parent}", "make it first")
     if not force and os.path.lexists(file):
         raise UsageError(f"{file} is there already", "name another file, or add --force")
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         bundle = export_run(find_run(store, run), file)
     if as_json:
         print_json(_document("rtgauge-exported", bundle, file))
@@ -109,10 +107,8 @@ def export(
     help="Load during the recording, such as doload (idle for none).",
 )
 @as_json
-@store_options
-def import_(
-    file: Path, as_json: bool, store_url: str | None, data: Path | None, **capture: Any
-) -> None:
+@store_option
+def import_(file: Path, as_json: bool, place: str | None, **capture: Any) -> None:
     """Put a run that was exported, or a capture, into the store.
 
     A run that is there already stays as it is. A capture is what a logic analyser or an
@@ -127,11 +123,11 @@ def import_(
     from rtgauge.capture import is_capture  # noqa: PLC0415
 
     if capture["event"] or capture["answer"] or is_capture(file):
-        _import_capture(file, as_json, store_url, data, capture)
+        _import_capture(file, as_json, place, capture)
         return
     from rtgauge.store.bundle import import_bundle  # noqa: PLC0415
 
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         bundle, new = import_bundle(store, file)
     if as_json:
         print_json({**_document("rtgauge-imported", bundle, file), "new": new})
@@ -144,14 +140,13 @@ def import_(
 def _import_capture(
     file: Path,
     as_json: bool,
-    store_url: str | None,
-    data: Path | None,
+    place: str | None,
     options: Mapping[str, Any],
 ) -> None:
     from rtgauge.capture import import_capture  # noqa: PLC0415
 
     wanted = _wanted(options)
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         found = import_capture(store, file, wanted)
     if as_json:
         print_json({

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rtgauge.cli.options import as_json, open_store, store_options
+from rtgauge.cli.options import as_json, open_store, store_option
 from rtgauge.cli.output import print_comparison, print_json, say
 from rtgauge.cli.selection import Selection, select, study_of_last
 from rtgauge.errors import UsageError
@@ -33,13 +33,12 @@ __all__ = ["compare"]
     ".pdf, .md, .json (the comparison alone). Repeatable.",
 )
 @as_json
-@store_options
+@store_option
 def compare(
     sets: tuple[str, ...],
     output: tuple[Path, ...],
     as_json: bool,
-    store_url: str | None,
-    data: Path | None,
+    place: str | None,
 ) -> None:
     """Put sets of runs side by side: kernels, contexts and loads in one table.
 
@@ -61,7 +60,7 @@ def compare(
                 f"a comparison is not written as '{path.suffix}'",
                 "known are: .html, .json, .md, .pdf",
             )
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         rows = store.runs()
         whole = study_of_last(store) if list(sets) == ["last"] else None
         chosen = [select(rows, word) for word in sets] if whole is None else [whole]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from rtgauge.store import Store, StoredRun
 
-__all__ = ["as_json", "find_id", "find_run", "open_store", "store_options", "target_option"]
+__all__ = ["as_json", "find_id", "find_run", "open_store", "store_option", "target_option"]
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -37,27 +36,21 @@ def target_option(function: _F) -> _F:
     )(function)
 
 
-def store_options(function: _F) -> _F:
-    """``--store`` and ``--data``."""
-    function = click.option(
-        "--data",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="FOLDER",
-        help="Where the folders of the runs are.",
-    )(function)
+def store_option(function: _F) -> _F:
+    """``--store``."""
     return click.option(
         "--store",
-        "store_url",
-        metavar="URL",
-        help="The store's database (default: in your data folder).",
+        "place",
+        metavar="PLACE",
+        help="The store: a folder, a SQLite file, or postgresql://…?data=FOLDER.",
     )(function)
 
 
-def open_store(url: str | None, data: Path | None) -> Store:
-    """The store that the options name."""
+def open_store(place: str | None) -> Store:
+    """The store at this place; by default the user's."""
     from rtgauge.store import Store  # noqa: PLC0415
 
-    return Store.open(url, data)
+    return Store.open(place)
 
 
 def find_run(store: Store, name: str) -> StoredRun:

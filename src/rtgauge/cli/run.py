@@ -515,7 +515,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
             for step in plan.steps
         ]
         plan = replace(plan, steps=tuple(steps))
-    with open_store(given["store"], given["data"]) as store:
+    with open_store(given["store"]) as store:
         outcomes = execute_plan(
             plan,
             targets,
@@ -557,7 +557,7 @@ def _hours(text: str | None) -> float | None:
 # The options of an evaluation: of most measurements, of every run, and the host's.
 _OF_EVALUATION: Final = (
     "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
-    "reconnect", "label", "thorough", "report", "json", "store", "data",
+    "reconnect", "label", "thorough", "report", "json", "store",
 )  # fmt: skip
 
 
@@ -597,7 +597,7 @@ def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) 
             check_report(path)
         check_cpus(plan, target)
         _announce(plan, catalogue, target.name)
-        with open_store(given["store"], given["data"]) as store:
+        with open_store(given["store"]) as store:
             outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s)
             return show_results(store, outcomes, paths, given["json"])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rtgauge.cli.options import as_json, find_id, find_run, open_store, store_options
+from rtgauge.cli.options import as_json, find_id, find_run, open_store, store_option
 from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
@@ -27,10 +27,10 @@ LABEL_SHOWN = 10
 
 @click.command()
 @as_json
-@store_options
-def runs(as_json: bool, store_url: str | None, data: Path | None) -> None:
+@store_option
+def runs(as_json: bool, place: str | None) -> None:
     """List the runs in the store, newest first."""
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         rows = store.runs()
     if as_json:
         keys = ("id", "label", "study", "target", "state", "started", "duration_s", "steps")
@@ -78,15 +78,15 @@ def _cut(text: str, most: int, *, end: bool = False) -> str:
 @click.command()
 @click.argument("run")
 @as_json
-@store_options
-def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> None:
+@store_option
+def show(run: str, as_json: bool, place: str | None) -> None:
     """Show the results of a run.
 
     RUN is the beginning of its id, or 'last'.
     """
     from rtgauge.report.results import model  # noqa: PLC0415
 
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         document = model.build([find_run(store, run)])
     if as_json:
         print_json(document)
@@ -114,15 +114,14 @@ def show(run: str, as_json: bool, store_url: str | None, data: Path | None) -> N
     help="The size of the pages of a PDF.",
 )
 @as_json
-@store_options
+@store_option
 def report(
     *,
     run: tuple[str, ...],
     output: tuple[Path, ...],
     paper: str,
     as_json: bool,
-    store_url: str | None,
-    data: Path | None,
+    place: str | None,
 ) -> None:
     """Write the report of one or more runs to a file.
 
@@ -139,7 +138,7 @@ def report(
 
     for path in output:
         format_of(path)
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         rows = store.runs()
         chosen = dict.fromkeys(row.id for name in run for row in select(rows, name).runs)
         found = [store.get(identity) for identity in chosen]
@@ -160,12 +159,10 @@ def report(
 @click.argument("run", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
-@store_options
-def delete(
-    run: tuple[str, ...], yes: bool, as_json: bool, store_url: str | None, data: Path | None
-) -> None:
+@store_option
+def delete(run: tuple[str, ...], yes: bool, as_json: bool, place: str | None) -> None:
     """Delete runs, with all their samples, from the store."""
-    with open_store(store_url, data) as store:
+    with open_store(place) as store:
         identities = list(dict.fromkeys(find_id(store, name) for name in run))
         if not yes:
             if not sys.stdin.isatty():

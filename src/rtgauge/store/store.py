@@ -29,6 +29,8 @@ from rtgauge.units import parse_duration
 __all__ = ["RunRow", "Store"]
 
 ENVIRONMENT_VARIABLE = "RTGAUGE_STORE"
+SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+PLACES = "give a folder, a file.db, sqlite:///FILE or postgresql://…?data=FOLDER"
 INT64_MAX = 2**63 - 1
 UNREADABLE = "unreadable"
 VERDICTS = ("fail", "inconclusive", "pass", "skipped")
@@ -58,15 +60,17 @@ class Store:
         self._runs = runs
 
     @classmethod
-    def open(cls, url: str | None = None, data: Path | None = None) -> Store:
+    def open(cls, place: str | None = None) -> Store:
         """Open the store, and create it if it is missing.
 
-        ``url``: a folder, or the URL of the index (``sqlite:///FILE``, ``postgresql://…``); by
-        default ``$RTGAUGE_STORE``, else ``rtgauge`` in the user's folder for data. ``data``: where
-        the folders of the runs are kept (below ``runs/``), by default next to the SQLite file.
-        StoreError, UsageError.
+        ``place``: a folder, the file of a SQLite index, or the URL of an index
+        (``sqlite:///FILE``, ``postgresql://…?data=FOLDER``); by default ``$RTGAUGE_STORE``, else
+        ``rtgauge`` in the user's folder for data. The folders of the runs are below ``runs/`` in
+        the folder given, next to a SQLite file, or in the URL's ``data``. StoreError, UsageError.
         """
-        address, data = _locate(url, data)
+        address, data, own = _locate(
+            place or os.environ.get(ENVIRONMENT_VARIABLE) or str(_default_folder())
+        )
         try:
             f"{address}{data}".encode()
         except UnicodeEncodeError:
@@ -79,7 +83,7 @@ class Store:
         except StoreError:
             if not (data / "runs").is_dir():
                 raise
-        return cls(Index(address, own="://" not in _given(url)), data / "runs")
+        return cls(Index(address, own=own), data / "runs")
 
     def __enter__(self) -> Store:
         return self
@@ -205,38 +209,37 @@ class Store:
             self._index.write(changed, gone)
 
 
-def _given(url: str | None) -> str:
-    return url or os.environ.get(ENVIRONMENT_VARIABLE) or str(_default_folder())
-
-
-def _locate(url: str | None, data: Path | None) -> tuple[sa.URL, Path]:
-    url = _given(url)
-    if "://" not in url:
-        folder = Path(url).expanduser().absolute()
-        return sa.URL.create("sqlite", database=str(folder / "index.db")), data or folder
+def _locate(place: str) -> tuple[sa.URL, Path, bool]:
+    """The index of the store at ``place``, the folder of its data, and whether the index is in a
+    folder of rtgauge's own. Raises UsageError."""
+    if "://" not in place:
+        path = Path(place).expanduser().absolute()
+        if path.is_file() or (path.suffix in SQLITE_SUFFIXES and not path.is_dir()):
+            return sa.URL.create("sqlite", database=str(path)), path.parent, False
+        return sa.URL.create("sqlite", database=str(path / "index.db")), path, True
     try:
-        address = sa.make_url(url)
+        address = sa.make_url(place)
     except sa.exc.ArgumentError as error:
-        raise UsageError(
-            f"'{url}' is not the URL of a store", "give a folder, sqlite:///FILE or postgresql://…"
-        ) from error
+        raise UsageError(f"'{place}' is not the URL of a store", PLACES) from error
     backend = address.get_backend_name()
+    if backend not in ("sqlite", "postgresql"):
+        raise UsageError(f"a store cannot be kept in '{backend}'", PLACES)
+    given = address.query.get("data", "")
+    if not isinstance(given, str):
+        raise UsageError(f"the store {address.render_as_string()} has several folders", PLACES)
+    data = Path(given).expanduser().absolute() if given else None
+    address = address.difference_update_query(["data"])
     if backend == "sqlite" and address.database and address.database != ":memory:":
         file = Path(address.database).absolute()
-        return address.set(database=str(file)), data or file.parent
-    if backend not in ("sqlite", "postgresql"):
-        raise UsageError(
-            f"a store cannot be kept in '{backend}'",
-            "give a folder, sqlite:///FILE or postgresql://…",
-        )
+        return address.set(database=str(file)), data or file.parent, False
     if data is None:
         raise UsageError(
             f"the store {address.render_as_string()} needs a folder for the runs",
-            "give one with --data FOLDER",
+            "add it to the URL: ?data=/FOLDER",
         )
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
-    return address, data.absolute()
+    return address, data, False
 
 
 def _default_folder() -> Path:
