@@ -14,7 +14,7 @@ import pytest
 
 import fuzz_plan
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.run import _of_every_run, _run_option
+from rtgauge.cli.generated import of_every_run, run_option
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import (
     Plan,
@@ -537,8 +537,8 @@ def test_an_option_of_the_run_is_added_in_one_table(tmp_path: Path) -> None:
     assert step.document()["warm_up"] == "1.5s"
     assert step.run_options() == {"warm-up": "1.5s"}
     assert planned_step(known, "timer", {}).run_options() == {}
-    (offered,) = [option for option in _of_every_run(known) if option.name == "warm-up"]
-    assert _run_option(offered).opts == ["--warm-up"]
+    (offered,) = [option for option in of_every_run(known) if option.name == "warm-up"]
+    assert run_option(offered).opts == ["--warm-up"]
     with pytest.raises(UsageError, match="range is 0 to 1m"):
         planned_step(known, "timer", {"warm-up": "2m"})
     document["measurements"][0]["options"][0]["name"] = "warm-up"

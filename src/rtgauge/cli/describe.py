@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 
 from rtgauge.catalogue import Catalogue, Load, Measurement, Option, Profile
+from rtgauge.cli.carry_out import GUESS_NS
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import format_seconds, print_json, show, width
-from rtgauge.cli.run import GUESS_NS, plan_path
+from rtgauge.cli.words import plan_path
 from rtgauge.errors import UsageError, nearest
 from rtgauge.plan import (
     calibration_steps,

@@ -153,7 +153,8 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
 
     The options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
     """
-    from rtgauge.cli.run import is_no_plan, run, targets_of  # noqa: PLC0415
+    from rtgauge.cli.run import run  # noqa: PLC0415
+    from rtgauge.cli.words import is_no_plan, targets_of  # noqa: PLC0415
     from rtgauge.plan import shipped_plans  # noqa: PLC0415
 
     others = [name for name in targets_of(words) if name.partition(":")[0] != "lab"]

@@ -25,7 +25,7 @@ ADDRESS_SPACE = 1 << 30
 
 # Name → module, attribute, and the line that `rtgauge --help` shows; in the order shown there.
 COMMANDS = {
-    "evaluate": ("run", "evaluate", "Evaluate a target and write a report."),
+    "evaluate": ("evaluate", "evaluate", "Evaluate a target and write a report."),
     "run": ("run", "run", "Carry out one measurement, or a plan."),
     "check": ("check", "check", "Audit the target for real-time obstacles."),
     "log-host": ("run", "log_host", "Raise events on a line, time another machine's answers."),

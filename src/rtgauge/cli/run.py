@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that measure: ``run``, ``log-host`` and ``evaluate``.
+"""The commands ``run`` and ``log-host``: one measurement, or a plan.
 
-Their options come from tables: those of the measurement and of every run from the target's
-catalogue, those of the host from ``rtgauge.options``. The words of the command line are first
-searched for the target. Then a command with the options of this target parses them. So each
-measurement has its own ``--help`` and error messages.
+The words of the command line are first searched for the target. Then a command with the options of
+this target parses them. So each measurement has its own ``--help`` and error messages.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import platform
 import pwd
 import re
 import textwrap
@@ -20,192 +17,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtgauge.catalogue import Catalogue, Option, RunOption
+from rtgauge.catalogue import Catalogue, Option
 from rtgauge.cli.carry_out import check_report, execute_plan, show_results
+from rtgauge.cli.generated import (
+    OF_MEASUREMENT,
+    OF_PLAN,
+    RunCommand,
+    common_options,
+    hours,
+    measurement_option,
+    of_every_run,
+    reconnect_s,
+    repeat,
+)
 from rtgauge.cli.options import open_store
-from rtgauge.cli.output import format_seconds, say, show
+from rtgauge.cli.output import say, show
+from rtgauge.cli.words import names, plan_path, targets_of
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
-from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan import (
     Plan,
     PlannedStep,
-    calibration_steps,
     describe_step,
-    evaluation_plan,
-    expected_ns,
     plan_summary,
-    plan_targets,
     planned_step,
     read_plan,
     scaled,
     shipped_plans,
     thorough_parameters,
 )
-from rtgauge.units import format_duration, parse_duration
+from rtgauge.units import format_duration
 
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["GUESS_NS", "evaluate", "is_no_plan", "log_host", "plan_path", "run", "targets_of"]
-
-# Length of a step whose options do not say, where a length is estimated.
-GUESS_NS = 2 * 10**9
-
-# --- options -------------------------------------------------------------------------------------
-
-HOST: Final[Mapping[str, RunOption]] = {option.name: option for option in HOST_OPTIONS}
-# Options of the host that only one kind of command has.
-_OF_PLAN: Final = "hours"
-_OF_MEASUREMENT: Final = "thorough"
-_METAVARS: Final = {"duration": "TIME", "integer": "N", "size": "SIZE", "cpus": "LIST"}
-_PATHS: Final = {
-    "FILE": click.Path(path_type=Path, dir_okay=False),
-    "FOLDER": click.Path(path_type=Path, file_okay=False),
-}
-
-
-def _run_option(option: RunOption) -> click.Option:
-    """An option of every run for the command line."""
-    names = [*([option.short] if option.short else []), f"--{option.name}"]
-    if option.type == "flag":
-        return click.Option(names, is_flag=True, help=option.help)
-    notation = option.values[0] if option.values else _METAVARS[option.type]
-    default = f" [default {option.default}]" if option.default else ""
-    return click.Option(
-        names,
-        multiple=option.several,
-        metavar=notation,
-        type=_PATHS.get(notation, click.STRING),
-        help=option.help + default,
-    )
-
-
-def _measurement_option(option: Option) -> click.Option:
-    """One option of a measurement for the command line."""
-    flag: dict[str, Any] = {}
-    if option.type == "flag":
-        flag = {"is_flag": False, "flag_value": "yes"}
-    default = f"; default {option.default}" if option.default else ""
-    return click.Option(
-        [f"--{option.name}"],
-        multiple=option.type in ("enum", "enums"),
-        metavar=_METAVARS.get(option.type, "VALUE"),
-        help=f"{option.help} [{option.notation()}{default}]",
-        **flag,
-    )
-
-
-def _of_every_run(catalogue: Catalogue | None, without: Sequence[str] = ()) -> list[RunOption]:
-    """The options of ``run``, whatever it measures: the target's, where it is known, and ours."""
-    agent = catalogue.run_options if catalogue is not None else ()
-    options = [option for option in (*agent, *HOST_OPTIONS) if option.name not in without]
-    options.sort(key=lambda option: option.name != "target")
-    return [option for option in options if option.applies not in ("host", "file")]
-
-
-def _common_options(catalogue: Catalogue) -> list[Option]:
-    """The options that most measurements have."""
-    found: dict[str, list[Option]] = {}
-    for entry in catalogue.measurements.values():
-        for option in entry.options:
-            found.setdefault(option.name, []).append(option)
-    return [same[0] for same in found.values() if 2 * len(same) > len(catalogue.measurements)]
-
-
-class _RunCommand(click.Command):
-    """A command with its own options and, in a section of their own, those of every run."""
-
-    def __init__(
-        self, title: str, own: list[click.Option], of_every_run: list[RunOption], **kwargs: Any
-    ) -> None:
-        run_options = [_run_option(option) for option in of_every_run]
-        self._sections = {title: own, "Options of every run": run_options}
-        super().__init__(params=[*own, *run_options], **kwargs)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, options in self._sections.items():
-            records = [record for option in options if (record := option.get_help_record(ctx))]
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
-
-
-# --- the words of the command line ---------------------------------------------------------------
-
-
-def _names(words: Sequence[str]) -> list[int]:
-    """The places of words that may name the measurement or the plan, the likeliest first.
-
-    These are the words that no option before them takes as a value, then those behind options that
-    only the target knows.
-    """
-    valued = {
-        name: option.type != "flag"
-        for option in HOST_OPTIONS
-        for name in (f"--{option.name}", option.short)
-    }
-    free, behind = [], []
-    before = ""
-    for place, word in enumerate(words):
-        if word.startswith("-"):
-            before = "" if "=" in word else word
-            continue
-        if not before or valued.get(before) is False:
-            free.append(place)
-        elif before not in valued:
-            behind.append(place)
-        before = ""
-    return free + behind
-
-
-def _named_targets(words: Sequence[str]) -> list[str]:
-    """The targets that the command line names."""
-    names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
-    return names + [value for word, value in itertools.pairwise(words) if word == "--target"]
-
-
-def _named_plan(words: Sequence[str]) -> tuple[str, Path | None]:
-    """The word in the place of a measurement or plan, and the plan that it means, if any."""
-    word = next((words[place] for place in _names(words)), "")
-    return word, plan_path(word) if word else None
-
-
-def targets_of(words: Sequence[str]) -> list[str]:
-    """The targets named on the command line, else those of the plan, else ``local``."""
-    names = _named_targets(words)
-    if not names:
-        path = _named_plan(words)[1]
-        names = list(plan_targets(path)) if path is not None and path.is_file() else []
-    return names or ["local"]
-
-
-def is_no_plan(words: Sequence[str]) -> str:
-    """The word in the place of a plan if it does not mean one and no target is named, else an empty
-    text."""
-    word, path = _named_plan(words)
-    return "" if path is not None or _named_targets(words) else word
-
-
-def plan_path(word: str) -> Path | None:
-    """The plan that the word means: a file, or a shipped plan by its name. None if it is neither.
-
-    A word with a slash or the suffix .toml means a file, even if that is missing.
-    """
-    path = Path(word)
-    if path.is_file():
-        return path
-    stem = path.stem if path.suffix == ".toml" and path.parent.name in ("", "plans") else word
-    shipped = shipped_plans().get(stem)
-    if shipped is not None:
-        return shipped
-    return path if path.suffix == ".toml" or "/" in word else None
-
-
-# --- run -----------------------------------------------------------------------------------------
+__all__ = ["log_host", "run"]
 
 
 @click.command(
@@ -217,7 +66,7 @@ def plan_path(word: str) -> Path | None:
 def run(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out one measurement, or a plan."""
     wants_help = any(word in ("--help", "-h") for word in words)
-    places = _names(words)
+    places = names(words)
     if not places:
         return _general_help(ctx, words) if wants_help or not words else _nothing_named()
     from rtgauge.target import open_target  # noqa: PLC0415
@@ -268,11 +117,11 @@ def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
     catalogue, name = None, targets_of(words)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
-    common = _common_options(catalogue) if catalogue is not None else []
-    command = _RunCommand(
+    common = common_options(catalogue) if catalogue is not None else []
+    command = RunCommand(
         "Options of most measurements",
-        [_measurement_option(option) for option in common],
-        _of_every_run(catalogue),
+        [measurement_option(option) for option in common],
+        of_every_run(catalogue),
         name="run",
         help="""Carry out one measurement, or a plan.
 
@@ -313,14 +162,14 @@ def _measurement_command(
                 settings.setdefault(option, [text])
         steps = [planned_step(catalogue, name, one) for one in _combinations(settings)]
         _load_for_its_cpus(settings, steps)
-        plan = Plan(name, tuple(steps), given["label"] or "", _repeat(given) or 1)
+        plan = Plan(name, tuple(steps), given["label"] or "", repeat(given) or 1)
         return _carry_out(plan, targets, given)
 
     first = f"rtgauge run {name}" + (" --for 60s" if entry.has("for") else "")
-    return _RunCommand(
+    return RunCommand(
         f"Options of {name}",
-        [_measurement_option(option) for option in entry.options],
-        _of_every_run(catalogue, without=[_OF_PLAN]),
+        [measurement_option(option) for option in entry.options],
+        of_every_run(catalogue, without=[OF_PLAN]),
         name=name,
         callback=carry_out,
         help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
@@ -340,8 +189,8 @@ def _plan_command(
 
     def carry_out(**given: Any) -> int:
         settings = _settings(given, catalogue, options)
-        hours = _hours(given["hours"])
-        if hours is not None and "for" in settings:
+        length = hours(given["hours"])
+        if length is not None and "for" in settings:
             raise UsageError(
                 "both --hours and --for give the length of the plan", "leave one of them out"
             )
@@ -351,12 +200,12 @@ def _plan_command(
                 f"--{several[0]} is given more than once for a plan", "write the steps in the plan"
             )
         wanted = {name: values[0] for name, values in settings.items()}
-        sized = plan if hours is None else scaled(plan, hours, catalogue)
+        sized = plan if length is None else scaled(plan, length, catalogue)
         changed = replace(
             sized,
             steps=tuple(_override(step, catalogue, wanted) for step in sized.steps),
             label=plan.label if given["label"] is None else given["label"],
-            repeat=_repeat(given) or plan.repeat,
+            repeat=repeat(given) or plan.repeat,
         )
         _load_for_its_cpus(settings, changed.steps)
         _consent(sized.steps, changed.steps, targets, given)
@@ -376,10 +225,10 @@ def _plan_command(
         )
     ]
     listing = "\n".join(lines)
-    return _RunCommand(
+    return RunCommand(
         "Options that override those of the steps that have them",
-        [_measurement_option(option) for option in options.values()],
-        _of_every_run(catalogue, without=[_OF_MEASUREMENT]),
+        [measurement_option(option) for option in options.values()],
+        of_every_run(catalogue, without=[OF_MEASUREMENT]),
         name=plan.name,
         callback=carry_out,
         help=f"Carry out the plan {path}.\n\n{summary}\b\nIts steps:\n{listing}",
@@ -521,133 +370,6 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
             targets,
             store,
             allow_disturb=given["allow_disturb"],
-            reconnect_s=_reconnect_s(given),
+            reconnect_s=reconnect_s(given),
         )
         return show_results(store, outcomes, given["report"], given["json"])
-
-
-def _host_value(given: Mapping[str, Any], name: str) -> str | None:
-    """The value of an option of the host in its shortest notation. Raises UsageError."""
-    text = given[name]
-    try:
-        return None if text is None else HOST[name].normalise(text)
-    except ValueError as error:
-        raise UsageError(f"--{name}: {error}", f"{name}: {HOST[name].help}") from None
-
-
-def _repeat(given: Mapping[str, Any]) -> int | None:
-    text = _host_value(given, "repeat")
-    return None if text is None else int(text)
-
-
-def _reconnect_s(given: Mapping[str, Any]) -> float | None:
-    text = _host_value(given, "reconnect")
-    return None if text is None else parse_duration(text) / 1e9
-
-
-def _hours(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        raise UsageError(f"--hours: '{text}' is not a number", "give 8, or 0.5") from None
-
-
-# --- evaluate ------------------------------------------------------------------------------------
-
-# The options of an evaluation: of most measurements, of every run, and the host's.
-_OF_EVALUATION: Final = (
-    "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
-    "reconnect", "label", "thorough", "report", "json", "store",
-)  # fmt: skip
-
-
-@click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
-    """Evaluate a target: the whole catalogue, then the report."""
-    from rtgauge.target import open_target  # noqa: PLC0415
-
-    name = (_named_targets(words) or ["local"])[-1]
-    with contextlib.closing(open_target(name)) as target:
-        catalogue = Catalogue.from_json(target.describe())
-        command = _evaluate_command(ctx, catalogue, target)
-        with command.make_context(ctx.command_path, [*words]) as inner:
-            code = command.invoke(inner)
-    return code if isinstance(code, int) else int(ExitCode.DONE)
-
-
-def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) -> click.Command:
-    """``evaluate`` with the options of this target."""
-    common = [o for o in _common_options(catalogue) if o.name in _OF_EVALUATION]
-    settings = [*(option.name for option in common), *catalogue.step_options()]
-
-    def carry_out(**given: Any) -> int:
-        from rtgauge.engine.environment import check_cpus  # noqa: PLC0415
-
-        values = {name: given.get(name.replace("-", "_")) for name in settings}
-        wanted = {name: "yes" if one is True else str(one) for name, one in values.items() if one}
-        reconnect_s = _reconnect_s(given)
-        plan = evaluation_plan(catalogue, settings=wanted, thorough=given["thorough"])
-        plan = replace(plan, label=given["label"] or "")
-        paths = given["report"] or _default_reports(
-            target.name, target.clock.now().date().isoformat()
-        )
-        for path in paths:
-            check_report(path)
-        check_cpus(plan, target)
-        _announce(plan, catalogue, target.name)
-        with open_store(given["store"]) as store:
-            outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s)
-            return show_results(store, outcomes, paths, given["json"])
-
-    return _RunCommand(
-        "Options of the steps that have them",
-        [_measurement_option(option) for option in common],
-        [option for option in _of_every_run(catalogue) if option.name in _OF_EVALUATION],
-        name="evaluate",
-        callback=carry_out,
-        help="""Evaluate a target: the whole catalogue, then the report.
-
-        --for applies to the steps that last for a time. The others end with their samples. Without
-        -o, the reports are rtgauge-report-TARGET-DATE.html and .pdf in this folder.
-
-        \b
-        Examples:
-          rtgauge evaluate
-          rtgauge evaluate --for 10m --budget 150us -o board.html
-          rtgauge evaluate --thorough --prepare --label "over night"
-        """,
-        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
-    )
-
-
-def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
-    """Print the steps and their estimated lengths."""
-    steps = [*calibration_steps(plan, catalogue), *plan.steps]
-    lengths = [expected_ns(step, catalogue) for step in steps]
-    total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
-    say(f"evaluating {target}: {len(steps)} steps, about {format_seconds(total)}")
-    for step, length in zip(steps, lengths, strict=True):
-        shown = "a few seconds" if length is None else format_seconds(length / 1e9)
-        say(f"  {describe_step(step)} ({shown})")
-
-
-def _default_reports(target: str, date: str) -> list[Path]:
-    """Unused names for the reports in the current folder: HTML, and PDF if it is available."""
-    from rtgauge.report.render import pdf  # noqa: PLC0415
-
-    suffixes = [".html"]
-    try:
-        pdf.check()
-        suffixes.append(".pdf")
-    except RtgaugeError as error:
-        say(f"no PDF report: {error.message} ({error.remedy})")
-    host = platform.node() if target == "local" else target
-    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
-    for number in itertools.count(1):
-        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
-        paths = [Path(name + suffix) for suffix in suffixes]
-        if not any(path.exists() for path in paths):
-            return paths
-    raise AssertionError("unreachable")

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``evaluate``: the whole catalogue on one target, then the report."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import platform
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.cli.carry_out import GUESS_NS, check_report, execute_plan, show_results
+from rtgauge.cli.generated import (
+    RunCommand,
+    common_options,
+    measurement_option,
+    of_every_run,
+    reconnect_s,
+)
+from rtgauge.cli.options import open_store
+from rtgauge.cli.output import format_seconds, say
+from rtgauge.cli.words import named_targets
+from rtgauge.errors import ExitCode, RtgaugeError
+from rtgauge.plan import Plan, calibration_steps, describe_step, evaluation_plan, expected_ns
+
+if TYPE_CHECKING:
+    from rtgauge.target import Target
+
+__all__ = ["evaluate"]
+
+# The options of an evaluation: of most measurements, of every run, and the host's.
+_OF_EVALUATION: Final = (
+    "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
+    "reconnect", "label", "thorough", "report", "json", "store",
+)  # fmt: skip
+
+
+@click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Evaluate a target: the whole catalogue, then the report."""
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    name = (named_targets(words) or ["local"])[-1]
+    with contextlib.closing(open_target(name)) as target:
+        catalogue = Catalogue.from_json(target.describe())
+        command = _evaluate_command(ctx, catalogue, target)
+        with command.make_context(ctx.command_path, [*words]) as inner:
+            code = command.invoke(inner)
+    return code if isinstance(code, int) else int(ExitCode.DONE)
+
+
+def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) -> click.Command:
+    """``evaluate`` with the options of this target."""
+    common = [o for o in common_options(catalogue) if o.name in _OF_EVALUATION]
+    settings = [*(option.name for option in common), *catalogue.step_options()]
+
+    def carry_out(**given: Any) -> int:
+        from rtgauge.engine.environment import check_cpus  # noqa: PLC0415
+
+        values = {name: given.get(name.replace("-", "_")) for name in settings}
+        wanted = {name: "yes" if one is True else str(one) for name, one in values.items() if one}
+        plan = evaluation_plan(catalogue, settings=wanted, thorough=given["thorough"])
+        plan = replace(plan, label=given["label"] or "")
+        paths = given["report"] or _default_reports(
+            target.name, target.clock.now().date().isoformat()
+        )
+        for path in paths:
+            check_report(path)
+        check_cpus(plan, target)
+        _announce(plan, catalogue, target.name)
+        with open_store(given["store"]) as store:
+            outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s(given))
+            return show_results(store, outcomes, paths, given["json"])
+
+    return RunCommand(
+        "Options of the steps that have them",
+        [measurement_option(option) for option in common],
+        [option for option in of_every_run(catalogue) if option.name in _OF_EVALUATION],
+        name="evaluate",
+        callback=carry_out,
+        help="""Evaluate a target: the whole catalogue, then the report.
+
+        --for applies to the steps that last for a time. The others end with their samples. Without
+        -o, the reports are rtgauge-report-TARGET-DATE.html and .pdf in this folder.
+
+        \b
+        Examples:
+          rtgauge evaluate
+          rtgauge evaluate --for 10m --budget 150us -o board.html
+          rtgauge evaluate --thorough --prepare --label "over night"
+        """,
+        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
+    )
+
+
+def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
+    """Print the steps and their estimated lengths."""
+    steps = [*calibration_steps(plan, catalogue), *plan.steps]
+    lengths = [expected_ns(step, catalogue) for step in steps]
+    total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
+    say(f"evaluating {target}: {len(steps)} steps, about {format_seconds(total)}")
+    for step, length in zip(steps, lengths, strict=True):
+        shown = "a few seconds" if length is None else format_seconds(length / 1e9)
+        say(f"  {describe_step(step)} ({shown})")
+
+
+def _default_reports(target: str, date: str) -> list[Path]:
+    """Unused names for the reports in the current folder: HTML, and PDF if it is available."""
+    from rtgauge.report.render import pdf  # noqa: PLC0415
+
+    suffixes = [".html"]
+    try:
+        pdf.check()
+        suffixes.append(".pdf")
+    except RtgaugeError as error:
+        say(f"no PDF report: {error.message} ({error.remedy})")
+    host = platform.node() if target == "local" else target
+    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
+    for number in itertools.count(1):
+        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
+        paths = [Path(name + suffix) for suffix in suffixes]
+        if not any(path.exists() for path in paths):
+            return paths
+    raise AssertionError("unreachable")

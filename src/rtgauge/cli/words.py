@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of ``run`` and ``evaluate``, which are searched for the target and for the measurement
+or plan before the target's options are known."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+from rtgauge.options import HOST_OPTIONS
+from rtgauge.plan import plan_targets, shipped_plans
+
+__all__ = ["is_no_plan", "named_targets", "names", "plan_path", "targets_of"]
+
+
+def names(words: Sequence[str]) -> list[int]:
+    """The places of words that may name the measurement or the plan, the likeliest first.
+
+    These are the words that no option before them takes as a value, then those behind options that
+    only the target knows.
+    """
+    valued = {
+        name: option.type != "flag"
+        for option in HOST_OPTIONS
+        for name in (f"--{option.name}", option.short)
+    }
+    free, behind = [], []
+    before = ""
+    for place, word in enumerate(words):
+        if word.startswith("-"):
+            before = "" if "=" in word else word
+            continue
+        if not before or valued.get(before) is False:
+            free.append(place)
+        elif before not in valued:
+            behind.append(place)
+        before = ""
+    return free + behind
+
+
+def named_targets(words: Sequence[str]) -> list[str]:
+    """The targets that the command line names."""
+    names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
+    return names + [value for word, value in itertools.pairwise(words) if word == "--target"]
+
+
+def named_plan(words: Sequence[str]) -> tuple[str, Path | None]:
+    """The word in the place of a measurement or plan, and the plan that it means, if any."""
+    word = next((words[place] for place in names(words)), "")
+    return word, plan_path(word) if word else None
+
+
+def targets_of(words: Sequence[str]) -> list[str]:
+    """The targets named on the command line, else those of the plan, else ``local``."""
+    names = named_targets(words)
+    if not names:
+        path = named_plan(words)[1]
+        names = list(plan_targets(path)) if path is not None and path.is_file() else []
+    return names or ["local"]
+
+
+def is_no_plan(words: Sequence[str]) -> str:
+    """The word in the place of a plan if it does not mean one and no target is named, else an empty
+    text."""
+    word, path = named_plan(words)
+    return "" if path is not None or named_targets(words) else word
+
+
+def plan_path(word: str) -> Path | None:
+    """The plan that the word means: a file, or a shipped plan by its name. None if it is neither.
+
+    A word with a slash or the suffix .toml means a file, even if that is missing.
+    """
+    path = Path(word)
+    if path.is_file():
+        return path
+    stem = path.stem if path.suffix == ".toml" and path.parent.name in ("", "plans") else word
+    shipped = shipped_plans().get(stem)
+    if shipped is not None:
+        return shipped
+    return path if path.suffix == ".toml" or "/" in word else None
