@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example of README and docs that may be copied runs when copied.
+
+Commands on stored runs are executed here. Commands that measure are parsed with the catalogue of
+the real agent up to the moment at which the first agent would start: names, options, values and
+plans are checked. tests/machine/test_examples_measured.py executes those that measure this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import pytest
+
+import captures
+from conftest import Result
+from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
+from rtgauge.catalogue import Catalogue
+from rtgauge.plan import read_plan
+from rtgauge.target.local import LocalTarget
+
+COMMANDS = commands()
+OURS = [command for command in COMMANDS if command.is_rtgauge and not command.untried]
+
+#: Executed on stored runs: the words after rtgauge.
+HOST_ALONE = (
+    "runs", "show", "report", "compare", "delete", "export", "import", "describe", "check",
+    "lab list", "lab prune", "--version", "--help",
+)  # fmt: skip
+#: Parsed up to the start of the first agent.
+MEASURES = ("run", "evaluate", "log-host", "lab run")
+#: Parsed by click alone, and why.
+PARSED = {
+    "lab shell": "boots a board with a shell on a terminal",
+    "agent": "make check builds the static agents, and tests/cross uses them",
+}
+
+
+class Started(BaseException):
+    """Raised in place of the start of the first agent."""
+
+
+def id_of(value: Command | Example) -> str:
+    return value.text[:60] if isinstance(value, Command) else value.place
+
+
+def test_every_block_says_what_it_is() -> None:
+    found = list(examples())
+    assert len(found) > 40
+    for example in found:
+        assert example.language in LANGUAGES, f"{example.place}: name one of {', '.join(LANGUAGES)}"
+    for language in LANGUAGES:
+        assert any(example.language == language for example in found), f"no page uses {language}"
+
+
+def test_every_command_is_tried_or_has_a_reason() -> None:
+    for command in OURS:
+        kind = " ".join(command.words[1:3])
+        known = (*HOST_ALONE, *MEASURES, *PARSED)
+        assert any(re.match(rf"{re.escape(name)}( |$)", kind) for name in known), str(command)
+    for command in COMMANDS:
+        assert command in OURS or command.words[0] == "make" or command.untried, str(command)
+    for start in UNTRIED:
+        assert any(command.text.startswith(start) for command in COMMANDS), f"{start}: not used"
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.words[0] == "make"], ids=id_of)
+def test_make_has_the_target(command: Command) -> None:
+    if "-C" in command.words:  # kmod: tools/kmod.py builds it
+        assert (ROOT / command.words[command.words.index("-C") + 1] / "Makefile").exists()
+        return
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for word in command.words[1:]:
+        assert "=" in word or word in targets
+
+
+@pytest.fixture(scope="module", name="stored")
+def store_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the runs that examples name: labels ``before`` and ``after``, and a study
+    of two targets, which is the last."""
+    folder = tmp_path_factory.mktemp("stored")
+    environment = {**os.environ, "XDG_DATA_HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
+    for more in (["--label", "before"], ["--label", "after"], ["--target", "fake:late"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "rtgauge", "run", "timer", "--target", "fake",
+             "--for", "2s", "--load", "sched", *more],
+            env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(name="here")
+def prepare_folder(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that examples name, in the current folder, and a store of the test's own."""
+    data = tmp_path / "data"
+    shutil.copytree(stored, data)
+    monkeypatch.setenv("XDG_DATA_HOME", str(data))
+    captures.session(Path("night.sr"), captures.regular(1000, 3000))
+    Path(".config").write_text("# Linux/x86 6.12.0 Kernel Configuration\nCONFIG_HZ=250\n")
+    plan = next(one for one in examples() if one.language == "toml" and "[[step]]" in one.text)
+    for name in ("mine.toml", "plan.toml"):
+        Path(name).write_text(plan.text)
+
+
+@pytest.fixture(name="nothing_starts")
+def stop_before_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every target has the catalogue of the real agent, and none is started."""
+
+    def refuse(*_words: Any, **_more: Any) -> NoReturn:
+        raise Started
+
+    monkeypatch.setattr("rtgauge.target.open_target", pretended)
+    monkeypatch.setattr("rtgauge.engine.study.execute", refuse)
+    monkeypatch.setattr("rtgauge.lab.image", refuse)
+
+
+def of(kinds: Iterator[str] | tuple[str, ...]) -> list[Command]:
+    """The commands whose words after rtgauge begin with one of these."""
+    starts = tuple(f"{kind} " for kind in kinds)
+    return [one for one in OURS if f"{' '.join(one.words[1:])} ".startswith(starts)]
+
+
+@pytest.mark.parametrize("command", of(HOST_ALONE), ids=id_of)
+@pytest.mark.usefixtures("here", "nothing_starts")
+def test_it_is_executed(command: Command, rtgauge: Callable[..., Result]) -> None:
+    done = rtgauge(*command.words[1:])
+    allowed = (0, 3) if "--strict" in command.words else (0,)
+    assert done.code in allowed, f"{command}\n{done.err}"
+
+
+@pytest.mark.parametrize("command", of(MEASURES), ids=id_of)
+@pytest.mark.usefixtures("here", "nothing_starts")
+def test_it_is_parsed_up_to_the_start_of_the_agent(
+    command: Command, rtgauge: Callable[..., Result]
+) -> None:
+    if "--help" in command.words:
+        assert rtgauge(*command.words[1:]).code == 0
+        return
+    with contextlib.suppress(Started):
+        done = rtgauge(*command.words[1:])
+        pytest.fail(f"{command.example.place}: {command.text}\n{done.err}")
+
+
+@pytest.mark.parametrize("command", of(tuple(PARSED)), ids=id_of)
+def test_click_parses_it(command: Command) -> None:
+    from rtgauge.cli.main import cli  # noqa: PLC0415
+
+    context = cli.make_context("rtgauge", list(command.words[1:]))
+    group, rest = context.command, list(command.words[1:])
+    while isinstance(group, click.Group):
+        _, found, rest = group.resolve_command(context, rest)
+        assert found is not None
+        group = found
+    group.make_context("rtgauge", rest, parent=context)
+
+
+@pytest.mark.parametrize(
+    "example", [one for one in examples() if one.language == "toml"], ids=id_of
+)
+def test_a_plan_is_read(example: Example) -> None:
+    document = tomllib.loads(example.text)
+    if "step" not in document:  # ratings alone: part of a plan
+        text = '[[step]]\nmeasurement = "timer"\n\n' + example.text
+    else:
+        text = example.text
+    Path("plan.toml").write_text(text)
+    plan = read_plan(Path("plan.toml"), Catalogue.from_json(LocalTarget().describe()))
+    assert plan.steps
+
+
+@pytest.mark.parametrize(
+    "example", [one for one in examples() if one.language == "python"], ids=id_of
+)
+@pytest.mark.usefixtures("here")
+def test_python_is_executed(example: Example) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(example.text, example.place, "exec"), {})
