@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -21,9 +22,12 @@ import report_runs as made
 import test_report_html as pages
 from rtgauge import report, stream
 from rtgauge.errors import RtgaugeError
+from rtgauge.report.document import blocks
+from rtgauge.report.document.cover import Cover
+from rtgauge.report.document.tables import Cell, Grid, Named, Row
 from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures, scales
-from rtgauge.report.render import pdf
+from rtgauge.report.render import pdf, pdf_full
 from rtgauge.report.results import model
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -45,7 +49,6 @@ class Paper:
         facts = poppler("pdfinfo", "-", data=data).splitlines()
         self.info = {key: value.strip() for key, _, value in (f.partition(":") for f in facts)}
         text = poppler("pdftotext", "-layout", "-", "-", data=data)
-        text = re.sub("[\u200b\u2060]", "", text)
         self.pages = text.split("\f")[:-1]
 
     @property
@@ -69,7 +72,7 @@ class Paper:
 
 def paper(*runs: made.FakeRun, size: str = "a4") -> Paper:
     found: Any = list(runs)
-    return Paper(pdf.render(model.analyse(found), size))
+    return Paper(pdf_full.render(model.analyse(found), size))
 
 
 def within(read: Paper, width: float = 595.28, height: float = 841.89) -> None:
@@ -298,6 +301,150 @@ def test_without_typst_there_is_a_plain_error(
         report.write(runs, tmp_path / "x.pdf")
     assert "typst" in caught.value.message and "pip install typst" in caught.value.remedy
     assert not list(tmp_path.glob("*.pdf"))
+
+
+# --- the short report ------------------------------------------------------------------------
+
+LOGO = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 2"><path d="M0 0h4v2z"/></svg>'
+LONG = "rtgauge run timer --target ssh://root@board.example --for 3h --budget 150us --load "
+LONG += "'sched:groups=4 with spaces' --cpu 1,2,3 --priority 90 --label 'after the change' --rate 1"
+
+
+def drawing_of(wide: float, high: float) -> blocks.Figure:
+    canvas = drawing.Canvas(wide, high)
+    canvas.path(f"M0 0H{wide}V{high}H0z", drawing.INK)
+    canvas.text(4, 20, "drawn text")
+    return blocks.Figure(canvas.svg(), "A picture", "Says what to see.", "A frame.")
+
+
+def grid_of(rows: int, columns: int = 5) -> Grid:
+    heads = ["Series", *(f"Column {at}" for at in range(columns))]
+    made_of = [Row(f"row {at}", [Cell(f"{at}.5") for _ in range(columns)]) for at in range(rows)]
+    return Grid("Figures", heads, made_of, "In µs.", "Quantities", "What they mean")
+
+
+def chapter_of(
+    rows: int, figures: int = 2, points: int = 4, name: str = "Chapter"
+) -> blocks.Section:
+    items = tuple(
+        (blocks.line(f"Point {at} says something about the figures above."), ())
+        for at in range(points)
+    )
+    return blocks.Section(
+        name, "", (blocks.Table(grid_of(rows)), *(drawing_of(482, 150) for _ in range(figures)),
+                   blocks.Heading("Observations"), blocks.Bullets(items)), page=True,
+    )  # fmt: skip
+
+
+def answer_page() -> blocks.Section:
+    first = blocks.line("Set it with ", blocks.Span("isolcpus", code=True))
+    return blocks.Section(
+        "The answer", "answer", (
+            blocks.Callout("warn", "Not proven", (
+                blocks.Paragraph(blocks.line("Worst ", blocks.Span("67 µs", "fail", strong=True))),
+                blocks.Command("rtgauge run timer --for 3h --budget 150us"),
+            )),
+            blocks.Facts((Named("Kernel", "Linux 6.12", "PREEMPT_RT"), Named("Load", "sched"))),
+            drawing_of(482, 160),
+            drawing_of(236, 100), drawing_of(236, 100),
+            blocks.Heading("Next"),
+            blocks.Bullets(((first, (blocks.Command(LONG),)), (blocks.line("Then this"), ())),
+                           numbered=True),
+        ),
+    )  # fmt: skip
+
+
+RUNS = [{"id": "0192f0c4-6d1e-7aaa-8000-000000000001", "started": "2026-11-21T10:00:00.5Z"}]
+
+
+def short(*sections: blocks.Section, size: str = "a4", **cover: Any) -> Paper:
+    document = blocks.Document("Board 7", "Linux 6.12", sections)
+    return Paper(pdf.render(document, RUNS, size, Cover(**cover)))
+
+
+@pytest.mark.parametrize(
+    ("size", "width", "height"), [("a4", 595.28, 841.89), ("letter", 612, 792)]
+)
+def test_every_block_is_on_its_page(size: str, width: float, height: float) -> None:
+    system = blocks.Section("System", "", (blocks.Facts((Named("CPU", "one"),)),))
+    sections = (answer_page(), chapter_of(12), chapter_of(6, name="Another"), system)
+    read = short(*sections, size=size)
+    assert len(read.pages) == 3
+    for text in (
+        "Board 7", "Linux 6.12", "Not proven", "Worst 67 µs", "isolcpus", "drawn text",
+        "Kernel", "PREEMPT_RT", "1. Set it with", "2. Then this", "A picture",
+    ):  # fmt: skip
+        assert text in " ".join(read.pages[0].split()), text
+    assert "row 11" in read.pages[1] and "Point 3" in read.pages[1]
+    assert "Another" in read.pages[2] and "System" in read.pages[2] and "CPU" in read.pages[2]
+    assert read.bookmarks() == ["The answer", "Chapter", "Another", "System"]
+    assert read.info["CreationDate"].startswith("Sat Nov 21 10:00:00 2026")
+    assert read.info["Keywords"] == RUNS[0]["id"]
+    assert "measured 2026-11-21 10:00:00 UTC" in read.text
+    within(read, width, height)
+    assert short(*sections, size=size).data == read.data
+
+
+@pytest.mark.parametrize("rows", [1, 30, 60, 200])
+@pytest.mark.parametrize("figures", [0, 2, 6])
+def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
+    read = short(answer_page(), chapter_of(rows, figures, 30), chapter_of(1, name="The end"))
+    assert len(read.pages) == 3
+    assert "row 0" in read.pages[1] and "Point 0" in read.pages[1] and "The end" in read.pages[2]
+    if rows == 200:
+        assert re.search(r"\d+ more rows are in the complete report \(--full\)", read.text)
+    within(read)
+
+
+def test_a_command_is_copied_as_it_is() -> None:
+    read = short(answer_page())
+    lines = [line.strip() for line in read.pages[0].splitlines()]
+    assert "rtgauge run timer --for 3h --budget 150us" in lines
+    at = next(at for at, line in enumerate(lines) if line.startswith("rtgauge run timer --target"))
+    copied = lines[at]
+    while copied.endswith("\\"):  # continued as a shell continues it
+        at += 1
+        copied += "\n" + lines[at]
+    assert shlex.split(copied.replace("\\\n", "")) == shlex.split(LONG)
+    assert len(copied.splitlines()) == 2
+    assert "\u200b" not in read.text
+    for text in ("a 'b c' \"d 'e\" f\\ g", "it's", "x  y", ""):
+        assert " ".join(pdf.shell_words(text)) == " ".join(text.split())
+
+
+def test_the_cover() -> None:
+    meta = (("Author", "A. Author"), ("Serial number", "SN 12"), ("Customer", "#panic() *C*"))
+    plain, read = short(answer_page()), short(answer_page(), title="Ours", meta=meta, logo=LOGO)
+    first = " ".join(read.pages[0].split())
+    assert "Ours" in first and "Board 7" not in first
+    assert first.index("A. Author") < first.index("SN 12") < first.index("#panic() *C*")
+    assert (read.info["Title"], read.info["Author"]) == ("Ours", "A. Author")
+    assert "Author" not in plain.info
+    assert len(read.pages) == 1
+    within(read)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_hostile_text_stays_text_in_every_block(text: str) -> None:
+    grid = Grid(text, [text, text], [Row(text, [Cell(text, note=text)])], text, text, text)
+    inside = (
+        blocks.Heading(text), blocks.Paragraph(blocks.line(text, blocks.Span(text, code=True))),
+        blocks.Bullets(((blocks.line(text), (blocks.Command(text),)),)), blocks.Command(text),
+        blocks.Facts((Named(text, text, text),)), blocks.Callout("fail", text), blocks.Table(grid),
+        blocks.Figure(drawing_of(236, 50).svg, text, text, text),
+    )  # fmt: skip
+    section = blocks.Section(text, "", inside, page=True)
+    document = blocks.Document(text, text, (section, section))
+    read = Paper(pdf.render(document, RUNS, "a4", Cover(text, ((text, text),))))
+    within(read)
+    shown = re.sub(r"\s", "", drawing.visible(text))
+    assert shown[:40] in re.sub(r"\s", "", read.text) or any(
+        "\u0590" <= c <= "\u06ff" for c in text
+    )
+
+
+def test_no_section_at_all() -> None:
+    assert len(Paper(pdf.render(blocks.Document("Title", "", ()), [], "a4")).pages) == 1
 
 
 # --- figures -------------------------------------------------------------------------------------

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.document.cover import NO_COVER, Cover
-from rtgauge.report.render import compare_text, html, junit, ktap, markdown, pdf, terminal
+from rtgauge.report.render import (
+    compare_text,
+    html,
+    junit,
+    ktap,
+    markdown,
+    pdf,
+    pdf_full,
+    terminal,
+)
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 
@@ -128,7 +137,9 @@ FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
         ".html": lambda source: html.render(source.analysis, source.comparison).encode(),
         ".json": _json,
         ".md": _markdown,
-        ".pdf": lambda source: pdf.render(source.analysis, source.paper, source.comparison),
+        ".pdf": lambda source: pdf_full.render(
+            source.analysis, source.paper, source.comparison, source.cover
+        ),
         ".tap": _from_model(ktap.render),
         ".xml": _from_model(junit.render),
     }

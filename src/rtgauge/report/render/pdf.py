@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PDF report: the pages of the HTML report on paper, set by typst.
+"""The short PDF report: the blocks of a document on pages, set by typst.
 
-Step 11 of the path of a sample, next to ``html``: the same views, with the figures of ``figures``.
-What the views hold goes to typst as one file of JSON; templates/report.typ shows each text as a
-value, so that nothing that came from a target is ever typst's markup. Nothing is fetched: the fonts
-are those inside the package typst, the template loads no other. The same run gives the same bytes.
+Step 11 of the path of a sample, next to ``html``. The blocks go to typst as one file of JSON;
+templates/short.typ has a function for each of their types. It shows each text as a value, so that
+nothing that came from a target is ever typst's markup. Nothing is fetched: the fonts are those
+inside the package typst, the template loads no other. The same run gives the same bytes.
+``pdf_full`` writes the complete report with what is defined here.
 """
 
 from __future__ import annotations
@@ -19,29 +20,17 @@ from datetime import datetime
 from typing import Any, Final
 
 from rtgauge import __version__
-from rtgauge import text as numbers
 from rtgauge.errors import RtgaugeError
+from rtgauge.report.document import blocks
+from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.tables import Cell, Grid
-from rtgauge.report.document.views import Chapter, Views
-from rtgauge.report.document.views import views as views_of
-from rtgauge.report.pictures import drawing, figures
+from rtgauge.report.pictures import drawing
 from rtgauge.report.pictures.drawing import text_width, visible
-from rtgauge.report.results.model import Analysis
-from rtgauge.report.results.observations import RULES
-from rtgauge.report.results.published import CAUTION
-from rtgauge.report.results.sequences import Sequenced
-from rtgauge.report.sets.compare import Compared
 
-__all__ = ["PAPERS", "check", "render"]
+__all__ = ["PAPERS", "check", "compiled", "frame", "render"]
 
 PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 """Paper -> its width in points; the text is as wide on each."""
-
-ROWS: Final = 64
-"""Maximum number of series in a table of the appendix: those with the highest maxima."""
-
-TAGGED: Final = 256
-"""Maximum number of series of a report with tags."""
 
 NAME: Final = 120
 """Maximum number of characters of the name of a step, a series or a row."""
@@ -60,18 +49,25 @@ def check() -> None:
         )
 
 
-def render(analysis: Analysis, paper: str = "a4", compared: Compared | str | None = None) -> bytes:
-    """The report on the runs of an analysis, as a PDF; ``compared`` as for ``html.render``.
-    RtgaugeError if that cannot be made."""
+def compiled(
+    template: str, data: Mapping[str, Any], files: Mapping[str, bytes], *, tags: bool = True
+) -> bytes:
+    """What typst makes of a template and its data. ``files``: those that the data name.
+    RtgaugeError if that fails."""
     check()
     import typst  # noqa: PLC0415
 
-    compiled: Callable[..., Any] = typst.compile
-    # Tags, for those who have a page read to them, cost seconds and megabytes in very long tables.
-    tags = sum(len(run["series"]) for run in analysis.model["runs"]) <= TAGGED
-    files = _files(analysis, paper, compared)
+    compile_: Callable[..., Any] = typst.compile
+    folder = importlib.resources.files("rtgauge.report.render").joinpath("templates")
+    given = {
+        "main.typ": folder.joinpath(template).read_bytes(),
+        "base.typ": folder.joinpath("base.typ").read_bytes(),
+        "report.json": json.dumps(data, ensure_ascii=False, allow_nan=False).encode(),
+        **{f"swatch-{at}.svg": drawing.swatch(at).encode() for at in range(drawing.CROWD)},
+        **files,
+    }
     try:
-        made = compiled(files, format="pdf", ignore_system_fonts=True, pdf_tags=tags)
+        made = compile_(given, format="pdf", ignore_system_fonts=True, pdf_tags=tags)
     except typst.TypstError as error:
         raise RtgaugeError(
             f"typst could not set the report: {visible(str(error))[:400]}",
@@ -82,205 +78,143 @@ def render(analysis: Analysis, paper: str = "a4", compared: Compared | str | Non
     return made
 
 
-# --- from the views to typst's files ---------------------------------------------------------
-
-
-class _Book:
-    """The files of a report: the template, its data, a file for each figure."""
-
-    def __init__(self, views: Views) -> None:
-        self.files: dict[str, bytes] = {}
-        self._views = views
-
-    def add(self, svg: str) -> str:
-        name = f"figure-{len(self.files) + 1}.svg"
-        self.files[name] = svg.encode()
-        return name
-
-    def sequences(self, found: Sequence[Sequenced]) -> list[dict[str, Any]]:
-        """The figures of the order of events."""
-        shown = []
-        for one in found:
-            if one.events:
-                drawn = figures.sequence(one)
-                title = titled(one.rule) + (f": {one.result}" if one.result else "")
-                shown.append(
-                    {
-                        "file": self.add(drawn.svg),
-                        "full": drawn.full,
-                        "title": title,
-                        "caption": words(drawn.caption),
-                        "kind": "sequence",
-                    }
-                )
-        return shown
-
-    def drawn(self, name: str, views: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """The figures of one quantity, and the key to its lines."""
-        if not views:
-            return None
-        data = self._views.shared.data[name]
-        strips = iter(data.get("strips") or ())
-        key = drawing.key(data)
-        found = []
-        for view in views:
-            drawn = figures.draw(data, view, strips)
-            if drawn is not None:
-                found.append(
-                    {
-                        "file": self.add(drawn.svg),
-                        "full": drawn.full,
-                        "title": titled(str(view["title"])),
-                        "caption": words(drawn.caption),
-                        "kind": view["kind"],
-                    }
-                )
-        return {"key": self.add(key) if key else None, "figures": found} if found else None
-
-
-def _files(
-    analysis: Analysis, paper: str, compared: Compared | str | None = None
+def frame(
+    title: str,
+    runs: Sequence[Mapping[str, Any]],
+    paper: str,
+    cover: Cover,
+    files: dict[str, bytes],
 ) -> dict[str, Any]:
-    views = views_of(analysis, compared)
-    book = _Book(views)
-    model = analysis.model
-    swatches = [book.add(drawing.swatch(at)) for at in range(drawing.CROWD)]
-    document = {
-        "title": titled(views.title),
-        "head": plain(views.head),
+    """What the first page and the frame of each page show; the logo is added to ``files``."""
+    if cover.logo is not None:
+        files[f"logo.{cover.logo_format}"] = cover.logo
+    started = str(runs[0]["started"]) if runs else ""
+    when = _date(started)
+    return {
+        "title": words(drawing.cut(cover.title, NAME)) if cover.title else title,
+        "author": [visible(text) for name, text in cover.meta if name == "Author"],
+        "meta": [{"name": words(name), "text": words(text)} for name, text in cover.meta],
+        "logo": None if cover.logo is None else f"logo.{cover.logo_format}",
         "version": __version__,
         "paper": "us-letter" if paper == "letter" else paper,
         "margin": (PAPERS[paper] - drawing.FULL) / 2,
-        "date": _date(model["runs"]),
-        "keywords": [words(run["id"]) for run in model["runs"]],
-        "swatches": swatches,
-        "caution": words(CAUTION),
-        "rules": [{"name": words(rule.name), "says": words(rule.says)} for rule in RULES],
-        "runs": [
-            {**_run(book, run), "id": words(model["runs"][number]["id"][:13])}
-            for number, run in enumerate(views.runs)
-        ],
-        "comparison": _comparison(book, views.comparison),
+        "date": when,
+        "when": started.replace("T", " ").partition(".")[0].removesuffix("Z") + " UTC"
+        if when
+        else "",
+        "keywords": [visible(run["id"]) for run in runs],
     }
-    template = importlib.resources.files("rtgauge.report.render").joinpath(
-        "templates", "report.typ"
-    )
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-    return {"main.typ": template.read_bytes(), "report.json": text.encode(), **book.files}
 
 
-def _date(runs: Sequence[Mapping[str, Any]]) -> list[int] | None:
+def _date(started: str) -> list[int] | None:
     """When the first run began, for the PDF's own data; None if that is unknown."""
-    text = str(runs[0]["started"]) if runs else ""
     try:
-        when = datetime.fromisoformat(text)
+        when = datetime.fromisoformat(started)
     except ValueError:
         return None
     return [when.year, when.month, when.day, when.hour, when.minute, when.second]
 
 
-def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
-    steps = []
-    for step in run["steps"]:
-        groups = [
-            {
-                **plain({name: value for name, value in group.items() if name not in _DRAWN}),
-                "table": table(group["table"]),
-                "all": _most(group["all"]),
-                "more": _most(group["more"]),
-                "drawn": book.drawn(group["id"], group["figures"]),
-            }
-            for group in step["groups"]
-        ]
-        steps.append(
-            {
-                **plain({name: value for name, value in step.items() if name not in _SHOWN}),
-                "groups": groups,
-                "tables": [table(one) for one in step["tables"]],
-                "orders": [table(one) for one in step["orders"]],
-                "sequences": book.sequences(step["sequences"]),
-                "published": step["published"] and table(step["published"]),
-                "opens": _chapter(step.get("opens")),
-            }
-        )
-    return {
-        **plain({name: value for name, value in run.items() if name not in _SPECIAL}),
-        "steps": steps,
-        "overview": [
-            {
-                **plain({name: value for name, value in row.items() if name != "chapter"}),
-                "chapter": _chapter(row.get("chapter")),
-            }
-            for row in run["overview"]
-        ],
-        "background": run["background"] and table(run["background"]),
-        "side_by_side": [_side(book, one) for one in run["side_by_side"]],
+# --- from the blocks to typst's files --------------------------------------------------------
+
+
+def render(
+    document: blocks.Document,
+    runs: Sequence[Mapping[str, Any]],
+    paper: str = "a4",
+    cover: Cover = NO_COVER,
+) -> bytes:
+    """A document as a PDF; ``runs``: those of the results model. RtgaugeError if that cannot be
+    made."""
+    book = _Book()
+    groups: list[list[dict[str, Any]]] = []
+    for section in document.sections:
+        if section.page or not groups:
+            groups.append([])
+        groups[-1].extend(book.all([section]))
+    data = {
+        **frame(titled(document.title), runs, paper, cover, book.files),
+        "subtitle": words(document.subtitle),
+        "right": f"run {runs[0]['id'][:13]}" if len(runs) == 1 else f"{len(runs)} runs",
+        "groups": groups,
     }
+    return compiled("short.typ", data, book.files)
 
 
-_DRAWN: Final = ("table", "all", "more", "figures", "places", "labels")
-_SHOWN: Final = ("groups", "tables", "orders", "sequences", "published", "opens", "step")
-_SPECIAL: Final = ("steps", "side_by_side", "chapters", "overview", "background")
+class _Book:
+    """The blocks as JSON has them, and a file for each figure."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def all(self, many: Sequence[blocks.Block]) -> list[dict[str, Any]]:
+        """The blocks; figures of half the width that follow each other are a pair."""
+        shown: list[dict[str, Any]] = []
+        for one in many:
+            if isinstance(one, blocks.Figure):
+                self._figure(one, shown)
+            else:
+                shown.append({"type": type(one).__name__.lower(), **self._parts(one)})
+        return shown
+
+    def _parts(self, one: blocks.Block) -> dict[str, Any]:
+        parts: dict[str, Any] = {}
+        match one:
+            case blocks.Section(title=title, blocks=inside):
+                parts = {"title": titled(title), "blocks": self.all(inside)}
+            case blocks.Heading(text=text, level=level):
+                parts = {"text": titled(text), "level": level}
+            case blocks.Paragraph(text=line):
+                parts = {"text": _line(line)}
+            case blocks.Bullets(items=items, numbered=numbered):
+                shown = [{"text": _line(line), "blocks": self.all(more)} for line, more in items]
+                parts = {"numbered": numbered, "items": shown}
+            case blocks.Facts(items=facts):
+                parts = {"items": plain(facts)}
+            case blocks.Command(text=text):
+                parts = {"words": shell_words(text)}
+            case blocks.Callout(tone=tone, title=title, blocks=inside):
+                parts = {"tone": tone or "note", "title": words(title), "blocks": self.all(inside)}
+            case blocks.Table(grid=grid):
+                parts = table(grid)
+        return parts
+
+    def _figure(self, one: blocks.Figure, shown: list[dict[str, Any]]) -> None:
+        name = f"figure-{len(self.files) + 1}.svg"
+        self.files[name] = one.svg.encode()
+        wide = _width(one.svg)
+        figure = {
+            "file": name,
+            "width": wide,
+            "title": titled(one.title),
+            "caption": words(one.caption),
+            "text": visible(one.text),
+        }
+        last = shown[-1] if shown else {}
+        half = wide <= drawing.HALF
+        if half and last.get("half") and len(last["figures"]) == 1:
+            last["figures"].append(figure)
+        else:
+            shown.append({"type": "figures", "half": half, "figures": [figure]})
 
 
-def _chapter(one: Chapter | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
-    return {"name": titled(one.name)}
+def _width(svg: str) -> float:
+    """The width of a figure in points."""
+    found = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ', svg)
+    return min(float(found[1]), drawing.FULL) if found else drawing.FULL
 
 
-def _comparison(book: _Book, shown: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if shown is None:
-        return None
-    return {
-        **plain({k: value for k, value in shown.items() if k not in ("tables", "sets")}),
-        "tables": [_side(book, one) for one in shown["tables"]],
-        "sets": None if shown["sets"] is None else _sets(book, shown["sets"]),
-    }
+def _line(line: blocks.Line) -> list[dict[str, Any]]:
+    return [
+        {"text": words(one.text), "tone": one.tone, "strong": one.strong, "code": one.code}
+        for one in line
+    ]
 
 
-def _sets(book: _Book, sets: Mapping[str, Any]) -> dict[str, Any]:
-    """The sets of runs side by side, with their tables and figures."""
-    return {
-        **plain({name: value for name, value in sets.items() if name not in ("tables", "sets")}),
-        "sets": [{**plain(one), "swatch": _swatch(one["swatch"])} for one in sets["sets"]],
-        "tables": [
-            {
-                "title": titled(one.title),
-                "heads": plain(one.heads),
-                "methods": plain(one.methods),
-                "widths": _numbers_widths(one.heads, [row.cells for row in one.rows]),
-                "rows": [{**plain(row), "swatch": _swatch(row.swatch)} for row in one.rows],
-                "drawn": book.drawn(one.figures, one.views),
-            }
-            for one in sets["tables"]
-        ],
-    }
-
-
-def _side(book: _Book, one: Any) -> dict[str, Any]:
-    """A table of what stands side by side, with its small histograms."""
-    lines = []
-    for line in one.lines:
-        spark = book.add(drawing.spark(line.path, line.peak)) if line.path else None
-        lines.append(
-            {
-                "name": titled(line.name),
-                "command": words(" ".join(line.command)),
-                "spark": spark,
-                "tags": plain(line.tags),
-                "swatch": _swatch(line.swatch),
-                "cells": plain(line.cells),
-            }
-        )
-    return {
-        **plain({key: getattr(one, key) for key in ("title", "caption", "low", "high")}),
-        "heads": plain(one.heads),
-        "commands": one.commands,
-        "widths": _numbers_widths(one.heads, [line.cells for line in one.lines]),
-        "lines": lines,
-        "drawn": book.drawn(one.figures, one.views) if one.figures else None,
-    }
+def shell_words(command: str) -> list[str]:
+    """The words of a command as a shell takes them, quotes included. Nothing is added to them: what
+    is copied from the page is the command."""
+    return re.findall(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|['\"\\])+", visible(command))
 
 
 _NAMES: Final = ("title", "kicker", "short", "link", "what", "name")
@@ -330,7 +264,7 @@ _TEXT, _NOTE, _GAP = 8.0, 6.3, 8.0
 _NUMBER: Final = re.compile(r"[−+±<>≤≥~]?[\d.,:\s\u202f]*\s?[%a-zA-Zµ°/]{0,5}|–|\?")
 
 
-def _swatch(text: str) -> int | None:
+def swatch(text: str) -> int | None:
     """Which marker a row has; none where there are too many rows to have one each."""
     if not text:
         return None
@@ -360,7 +294,7 @@ def _longest(cell: Cell) -> float:
     )
 
 
-def _numbers_widths(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[float]:
+def numbers_widths(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[float]:
     return [
         max(_head_width(head), *(_cell_width(row[at]) for row in rows)) + _GAP
         for at, head in enumerate(heads)
@@ -381,7 +315,7 @@ def table(grid: Grid) -> dict[str, Any]:
         min(max(head, max(map(_cell_width, column), default=0)) + _GAP, widest)
         for head, column in zip(heads, columns, strict=True)
     ]
-    named = any(row.swatch and _swatch(row.swatch) is not None for row in grid.rows)
+    named = any(row.swatch and swatch(row.swatch) is not None for row in grid.rows)
     first = max(
         [_head_width(grid.heads[0]), *(text_width(row.name, _TEXT) for row in grid.rows)]
         if grid.heads
@@ -418,7 +352,7 @@ def table(grid: Grid) -> dict[str, Any]:
                 "rows": [
                     {
                         "name": titled(row.name),
-                        "swatch": _swatch(row.swatch),
+                        "swatch": swatch(row.swatch),
                         "cells": [plain(row.cells[at]) for at in chosen],
                     }
                     for row in grid.rows
@@ -453,15 +387,3 @@ def _parted(widths: Sequence[float], room: float) -> Iterator[list[int]]:
             yield from groups or [[]]
             return
         least += 1
-
-
-def _most(grid: Grid | None) -> dict[str, Any] | None:
-    """A table of the appendix; of very many series the first, and how many there are."""
-    if grid is None:
-        return None
-    if len(grid.rows) <= ROWS:
-        return table(grid)
-    rows = grid.rows[:ROWS]
-    left = numbers.count(len(grid.rows) - ROWS)
-    caption = f"{grid.caption} {left} more series are in the HTML report and in the results (JSON)."
-    return table(dataclasses.replace(grid, rows=rows, caption=caption.strip()))
