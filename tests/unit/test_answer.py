@@ -6,13 +6,20 @@ from __future__ import annotations
 import re
 import shlex
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import report_runs as made
 from rtgauge import stream
-from rtgauge.report.document.answer import Answer, State, answer_of, answer_section
+from rtgauge.report.document.answer import (
+    Answer,
+    State,
+    answer_figure,
+    answer_of,
+    answer_section,
+)
 from rtgauge.report.document.blocks import Callout, Command, Line
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
@@ -266,3 +273,39 @@ def test_the_section_begins_with_the_answer() -> None:
     commands = [block.text for block in box.blocks if isinstance(block, Command)]
     assert answer.sure_command in commands
     assert re.fullmatch(r"[a-z]+", section.anchor)
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+
+def drawn(run: Any) -> ElementTree.Element:
+    figure = answer_figure(model.analyse([run]), 0)
+    assert figure is not None
+    return ElementTree.fromstring(figure.svg)
+
+
+def words(svg: ElementTree.Element) -> list[str]:
+    return [plain("".join(one.itertext())) for one in svg.iter() if one.tag.endswith("text")]
+
+
+def test_the_picture_has_both_loads_the_maximum_and_the_budget() -> None:
+    said = words(drawn(timers(10, 18, budget_ns=150_000)))
+    assert {"idle", "load sched", "max 18.0 us", "budget 150 us"} <= set(said)
+
+
+def test_a_budget_far_away_is_in_the_caption() -> None:
+    run: Any = timers(10, 18, budget_ns=10_000_000)
+    figure = answer_figure(model.analyse([run]), 0)
+    assert figure is not None
+    assert "The budget, 10 000 us, is far beyond the axis." in plain(figure.caption)
+    assert "Idle: 10 000 samples, max 10.0 us; load sched: 10 000" in plain(figure.text)
+
+
+def test_every_coloured_element_has_a_class() -> None:
+    for one in drawn(timers(10, 18, budget_ns=150_000)).iter():
+        hues = [key for key in ("fill", "stroke") if one.get(key, "").startswith("#")]
+        assert [name[0] for name in one.get("class", "").split()] == [hue[0] for hue in hues]
+
+
+def test_without_a_sample_there_is_no_picture() -> None:
+    assert answer_figure(model.analyse([made.run([])]), 0) is None  # type: ignore[list-item]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer: good enough or not, how sure, the likely cause, and what to do next.
 
-It stands first in every format: in the last lines on the terminal, on the first screen and on the
+It is the beginning of every format: in the last lines on the terminal, on the first screen and on the
 first page. It follows from the results model alone, so that no sample has to be read. The states,
 the criterion for cycles and the order of the actions are explained in docs/report.md, "The answer".
 """
@@ -33,10 +33,12 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.cycles import SHARE, Cycle, cycles, shortest
 from rtgauge.report.document.tables import Cell, Grid, Row
+from rtgauge.report.pictures.distribution import FAR, Curve, distribution
 from rtgauge.report.results.labels import (
     Level,
     capital,
     carried_out,
+    highest,
     is_response,
     load_text,
     ordinary_policies,
@@ -46,11 +48,12 @@ from rtgauge.report.results.labels import (
     waits_for_answers,
     worst,
 )
-from rtgauge.stats import duration_needed_s
+from rtgauge.report.results.model import Analysis
+from rtgauge.stats import Counts, duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 from rtgauge.units import format_duration
 
-__all__ = ["Action", "Answer", "Cycle", "State", "answer_of", "answer_section"]
+__all__ = ["Action", "Answer", "Cycle", "State", "answer_figure", "answer_of", "answer_section"]
 
 Model = Mapping[str, Any]
 
@@ -580,6 +583,64 @@ def _remedy(finding: Model) -> Action:
     return Action(f"{what}. {capital(remedy)}")
 
 
+# --- its picture ---------------------------------------------------------------------------------
+
+
+def answer_figure(analysis: Analysis, number: int) -> Figure | None:
+    """The latency that the answer is about: its distributions idle and under each load, all CPUs
+    merged, with the budget. None without a sample."""
+    data = _Data(analysis.model["runs"][number])
+    top = data.top
+    if top is None:
+        return None
+    same = [
+        (place, one)
+        for place, one in enumerate(data.run["series"])
+        if any(one is other for other in data.best)
+        and (one["measurement"], one["name"], one["context"])
+        == (top["measurement"], top["name"], top["context"])
+    ]
+    by_load: dict[str, list[tuple[int, Any]]] = {}
+    for place, one in same:
+        by_load.setdefault(load_text(data.step(one)["load"]), []).append((place, one))
+    curves = [
+        Curve(name, *_merged(analysis, number, members))
+        for name, members in sorted(by_load.items(), key=lambda item: item[0] != "idle")
+    ]
+    budgets = {step["budget"]["budget_ns"] for _, one in same if (step := data.step(one))["budget"]}
+    budget = min(budgets, default=None)
+    svg = distribution(curves, top["unit"], top["name"], budget)
+    if not svg:
+        return None
+    cpus = len({one["cpu"] for _, one in same})
+    text = "; ".join(_curve_text(name, members) for name, members in by_load.items())
+    caption = "How often each latency occurred"
+    caption += f", {cpus} CPUs merged" if cpus > 1 else ""
+    caption += ". Both axes are logarithmic, so a single late wake-up is visible. The ring marks "
+    caption += "the maximum."
+    if budget is not None:
+        text += f". Budget {numbers.microseconds(budget)}"
+        if budget > FAR * (peak(top) or 0):
+            caption += f" The budget, {numbers.microseconds(budget)}, is far beyond the axis."
+    return Figure(svg, f"Distribution of the {top['name']}", caption, f"{capital(text)}.")
+
+
+def _merged(
+    analysis: Analysis, number: int, members: Sequence[tuple[int, Model]]
+) -> tuple[Counts, int | None]:
+    """All samples of some series, and their maximum if it is a lower limit."""
+    figures, places = analysis.figures[number], analysis.places[number]
+    counts = Counts.merged([figures[places[place]].counts for place, _ in members])
+    top = highest(peak(one) for _, one in members)
+    return counts, int(top) if isinstance(top, numbers.AtLeast) else None
+
+
+def _curve_text(name: str, members: Sequence[tuple[int, Model]]) -> str:
+    total = sum(one["count"] for _, one in members)
+    top = highest(peak(one) for _, one in members)
+    return f"{name}: {numbers.count(total)} samples, max {numbers.shown(top, 'ns').full}"
+
+
 # --- as blocks -----------------------------------------------------------------------------------
 
 
@@ -623,9 +684,9 @@ def _cycle_grid(found: Sequence[Cycle]) -> Grid:
         for one in found
     ]
     return Grid(
-        "Cycle",
-        ["Data", "Why"],
+        "Cycles that the data support",
+        ["Cycle", "Data", "Why"],
         rows,
-        caption=f"Latency may take a fifth (1/{SHARE}) of a cycle.",
-        title="Cycles that the data support",
+        f"The latency may take at most a fifth (1/{SHARE}) of the cycle.",
+        "Cycles that the data support",
     )
