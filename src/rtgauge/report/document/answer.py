@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer: good enough or not, how sure, the likely cause, and what to do next.
 
-It is the beginning of every format: in the last lines on the terminal, on the first screen and on the
-first page. It follows from the results model alone, so that no sample has to be read. The states,
-the criterion for cycles and the order of the actions are explained in docs/report.md, "The answer".
+It is on the last lines of the terminal, on the first screen and on the first page. It follows from
+the results model alone, so that no sample has to be read. docs/reference/report.md, "The answer",
+explains the states, the criterion for cycles and the order of the actions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,16 @@ from rtgauge.stats import Counts, duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 from rtgauge.units import format_duration
 
-__all__ = ["Action", "Answer", "Cycle", "State", "answer_figure", "answer_of", "answer_section"]
+__all__ = [
+    "Action",
+    "Answer",
+    "Cycle",
+    "State",
+    "answer_figure",
+    "answer_of",
+    "answer_section",
+    "tests_of",
+]
 
 Model = Mapping[str, Any]
 
@@ -644,8 +653,11 @@ def _curve_text(name: str, members: Sequence[tuple[int, Model]]) -> str:
 # --- as blocks -----------------------------------------------------------------------------------
 
 
-def answer_section(answer: Answer, figure: Figure | None, title: str = "") -> Section:
-    """The answer as a section. ``title``: the name of the system, where there are several."""
+def answer_section(
+    answer: Answer, figure: Figure | None, title: str = "", prefix: str = ""
+) -> Section:
+    """The answer as a section. ``title``: the name of the system, where there are several, and
+    ``prefix`` that of its anchors."""
     blocks: list[Block] = []
     for text, command in (
         (answer.worst, ""),
@@ -667,7 +679,7 @@ def answer_section(answer: Answer, figure: Figure | None, title: str = "") -> Se
     if answer.actions:
         items = tuple(_item(action) for action in answer.actions)
         after.append(Bullets(items, numbered=True))
-    return Section(title or "Answer", "answer", (box, *after))
+    return Section(title or "Answer", f"{prefix}answer", (box, *after))
 
 
 def _item(action: Action) -> tuple[Line, tuple[Block, ...]]:

@@ -2,7 +2,8 @@
 """Which common control cycles the measured latencies support, for runs without a budget.
 
 A cycle holds if latency plus computing time fit into it. Without a budget nobody said how much of
-the cycle the latency may take. The convention here (docs/report.md, "The answer") is a fifth:
+the cycle the latency may take. The convention here is a fifth (docs/reference/report.md, "The
+answer"):
 
 - exceeded: a wake-up was later than a fifth of the cycle, or was not answered or missed in time.
 - supported: idle and under load, the maximum is at most half of that fifth, in enough independent

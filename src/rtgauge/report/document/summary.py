@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short report: the answer, a summary of the system and its figures, a page for each chapter.
+
+``short`` makes the tree that Markdown and the PDF print whole. The HTML report shows the same
+sections above its folded steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer import answer_figure, answer_of, answer_section, tests_of
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Document,
+    Facts,
+    Figure,
+    Heading,
+    Line,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Tone,
+    line,
+)
+from rtgauge.report.document.tables import Cell, Grid, Named, Row, counter
+from rtgauge.report.pictures import sketch
+from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
+from rtgauge.report.results.histogram import added
+from rtgauge.report.results.labels import (
+    Level,
+    added_text,
+    capital,
+    carried_out,
+    group_series,
+    highest,
+    lab_text,
+    link_text,
+    load_text,
+    peak,
+    quantity_name,
+    realtime_text,
+    series_labels,
+    step_name,
+    step_number,
+    tail_percentile,
+    target_name,
+)
+from rtgauge.report.results.model import Analysis
+from rtgauge.report.results.points import Point, negative_points, positive_points
+from rtgauge.report.sets.compare import Compared
+from rtgauge.stats import Counts
+
+__all__ = ["chapter_sections", "cpu_text", "kernel_text", "short", "summary", "system_facts"]
+
+Model = Mapping[str, Any]
+
+FIGURES: Final = 2
+"""Pictures on the page of a chapter."""
+ENOUGH: Final = 100
+"""Minimum number of samples for a picture on that page."""
+MANY: Final = 12
+"""Items of a list, beyond which the rest is counted."""
+
+
+def short(analysis: Analysis, compared: Compared | str | None = None, title: str = "") -> Document:
+    """The short report on the runs of an analysis. ``compared`` as for ``views``; ``title``: in
+    place of the name of the systems."""
+    runs = analysis.model["runs"]
+    sections: list[Section] = []
+    for number, run in enumerate(runs):
+        prefix = f"r{number + 1}-" if len(runs) > 1 else ""
+        name = _run_title(run) if prefix else ""
+        answer = answer_section(answer_of(run), answer_figure(analysis, number), name, prefix)
+        sections += [answer, *summary(analysis, number, prefix)]
+    names = numbers.join(list(dict.fromkeys(target_name(run) for run in runs)))
+    return Document(title or f"Real-time evaluation of {names}", _subtitle(runs), tuple(sections))
+
+
+def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section, ...]:
+    """The summary of a run, a section for each of its chapters, and the system."""
+    run = analysis.model["runs"][number]
+    blocks: list[Block] = [Facts(system_facts(run)), Table(_figures(run))]
+    for name, points in (("Strengths", positive_points(run)), ("Concerns", negative_points(run))):
+        if points:
+            blocks += [Heading(name), Bullets(tuple(_point(point) for point in points[:MANY]))]
+            if len(points) > MANY:
+                blocks.append(Paragraph(line(f"And {len(points) - MANY} more.")))
+    if lacking := _not_measured(run):
+        blocks += [Heading("Not measured"), Table(lacking)]
+    return (
+        Section("Summary", f"{prefix}summary", tuple(blocks)),
+        *chapter_sections(analysis, number, prefix),
+        *_system(run, prefix),
+    )
+
+
+def _run_title(run: Model) -> str:
+    return target_name(run) + (f": {run['label']}" if run["label"] else "")
+
+
+def _subtitle(runs: Sequence[Model]) -> str:
+    started = sorted(str(run["started"]) for run in runs if run["started"])
+    parts = [f"{len(runs)} runs"] if len(runs) > 1 else [str(run["label"] or "") for run in runs]
+    if len(runs) == 1:
+        parts += [kernel_text(runs[0]["environment"])[0], cpu_text(runs[0]["environment"])[0]]
+    if started:
+        parts.append(started[0].replace("T", " ").split(".")[0].removesuffix("Z") + " UTC")
+    return "; ".join(filter(None, parts))
+
+
+# --- the system ----------------------------------------------------------------------------------
+
+
+def _first(document: Mapping[str, Any], *names: str) -> str:
+    found = (document.get(name) for name in names)
+    return next((str(value) for value in found if value not in (None, "", {}, [])), "")
+
+
+def kernel_text(environment: Model) -> tuple[str, str]:
+    """Name with release, and build of the kernel; empty if unknown."""
+    kernel = environment.get("kernel") or {}
+    release = _first(kernel, "release")
+    system = _first(kernel, "sysname", "name") or "Linux"
+    return (f"{system} {release}" if release else ""), _first(kernel, "version")
+
+
+def cpu_text(environment: Model) -> tuple[str, str]:
+    """Model and number of the processors; empty if unknown."""
+    cpu = environment.get("cpu") or {}
+    number = _first(cpu, "count", "online", "cpus")
+    note = f"{number} CPUs" if number.isdigit() and number != "1" else number
+    return _first(cpu, "model", "name", "machine", "architecture"), note
+
+
+def system_facts(run: Model) -> tuple[Named, ...]:
+    """What was measured: target, kernel, processor, load, length."""
+    environment = run["environment"]
+    kernel, build = kernel_text(environment)
+    cpu, cpus = cpu_text(environment)
+    steps = carried_out(run)
+    measured = [step for step in steps if step["role"] == "measurement"]
+    loads = list(dict.fromkeys(added_text(step["load"]) for step in measured or steps))
+    emulated, link = lab_text(environment), link_text(environment)
+    return (
+        Named("Target", run["target"], run["label"] or ""),
+        *([Named("Board", emulated, environment["lab"].get("board") or "")] if emulated else []),
+        *([Named("Connection", "SSH", link)] if link else []),
+        Named("Kernel", kernel or "unknown", build),
+        Named("Real-time model", realtime_text(environment)),
+        Named("Processor", cpu or "unknown", cpus),
+        Named("C library", environment["libc"] or "unknown"),
+        Named("Load", numbers.join(loads) or "idle"),
+        Named("Length", numbers.duration(run["duration_s"]), numbers.plural(len(steps), "step")),
+        Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
+    )
+
+
+def _system(run: Model, prefix: str) -> tuple[Section, ...]:
+    """What the audit found, with the remedies; the settings that were not as asked."""
+    found = sorted(
+        (one for one in run["findings"] if Level.of(one["level"]) >= Level.WARNING),
+        key=lambda one: -Level.of(one["level"]),
+    )
+    if not found:
+        return ()
+    rows = [
+        Row(capital(one["check"]), [Cell(one["level"]), Cell(one["found"]), Cell(one["remedy"])])
+        for one in found
+    ]
+    title = "Errors and warnings about the system"
+    grid = Grid(title, ["Check", "Level", "Found", "Remedy"], rows, "", title)
+    return (Section("System", f"{prefix}system", (Table(grid),)),)
+
+
+# --- figures of the whole run --------------------------------------------------------------------
+
+
+def _places(run: Model, step: Model) -> list[int]:
+    return [at for at, one in enumerate(run["series"]) if one["step"] == step["step"]]
+
+
+def _figures(run: Model) -> Grid:
+    """A row for each step that was measured, sorted by chapters: its first quantity and tests."""
+    rows = []
+    for chapter, steps in _chapters(run).items():
+        for step in steps:
+            if step["state"] == "skipped":
+                continue
+            tests = [test for test in tests_of(run) if test["step"] == step["step"]]
+            groups = group_series(run["series"], _places(run, step))
+            series = [run["series"][at] for at in groups[0]] if groups else []
+            name = step_name(run, step) + (f": {series[0]['name']}" if series else "")
+            cells = [Cell(chapter), Cell(load_text(step["load"])), *_median_and_max(series)]
+            rows.append(Row(name, [*cells, _tests(tests, step)]))
+    title = "Figures"
+    heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
+    caption = "The first quantity of each step. Of several series, the range of their medians and "
+    caption += "the highest maximum."
+    return Grid(title, heads, rows, caption, title)
+
+
+def _median_and_max(series: Sequence[Model]) -> list[Cell]:
+    if not series:
+        return [Cell("–"), Cell("–")]
+    unit = series[0]["unit"]
+    medians = [one["percentiles"]["50"] for one in series if "50" in one["percentiles"]]
+    low = numbers.shown(min(medians, default=None), unit)
+    high = numbers.shown(max(medians, default=None), unit)
+    span = high.full if low.text == high.text else f"{low.text} to {high.full}"
+    top = highest(peak(one) for one in series)
+    return [Cell(span), Cell(numbers.shown(top, unit).full, cls="peak")]
+
+
+def _tests(tests: Sequence[Model], step: Model) -> Cell:
+    if step["state"] == "failed":
+        return Cell("step failed", cls="bad")
+    if not tests:
+        return Cell("–")
+    failed = sum(test["result"] == "fail" for test in tests)
+    if failed:
+        return Cell(f"{failed} of {len(tests)} failed", cls="bad")
+    passed = sum(test["result"] == "pass" for test in tests)
+    return Cell(f"{passed} passed" if passed == len(tests) else f"{passed} of {len(tests)} passed")
+
+
+def _chapters(run: Model) -> dict[str, list[Any]]:
+    """The chapters of a run with their steps, in their order. Calibrations have one of their own
+    where nothing else has it."""
+    found: dict[str, list[Any]] = {}
+    for step in carried_out(run):
+        found.setdefault(step["chapter"] or step["measurement"], []).append(step)
+    return found
+
+
+def _not_measured(run: Model) -> Grid | None:
+    """The steps that were skipped or failed, those with the same reason together."""
+    alike: dict[tuple[str, str, str], list[Any]] = {}
+    for step in carried_out(run):
+        if step["state"] in ("skipped", "failed"):
+            key = (step["state"], step["reason"] or "no reason recorded", step["remedy"])
+            alike.setdefault(key, []).append(step)
+    if not alike:
+        return None
+    rows = []
+    for (state, reason, remedy), steps in alike.items():
+        names = list(dict.fromkeys(step["measurement"] for step in steps))
+        shown = names[:6] + ([f"{len(names) - 6} more"] if len(names) > 6 else [])
+        cells = [Cell(f"{len(steps)} {state}"), Cell(capital(reason)), Cell(capital(remedy))]
+        rows.append(Row(", ".join(shown), cells))
+    title = "Steps without results"
+    return Grid(title, ["Measurements", "Steps", "Reason", "Remedy"], rows, "", title)
+
+
+def _point(point: Point) -> tuple[Line, tuple[Block, ...]]:
+    tones: dict[str, Tone] = {"pass": "pass", "note": "note", "warn": "warn", "fail": "fail"}
+    note = f" {point.note}" if point.note else ""
+    return line(Span(point.text, tones[point.kind]), Span(note, "dim")), ()
+
+
+# --- chapters ------------------------------------------------------------------------------------
+
+
+def chapter_sections(analysis: Analysis, number: int, prefix: str = "") -> Iterator[Section]:
+    """A section for each chapter: its quantities, pictures, failed tests and observations."""
+    run = analysis.model["runs"][number]
+    for at, (name, steps) in enumerate(_chapters(run).items(), 1):
+        done = [step for step in steps if step["state"] != "skipped"]
+        if not done:
+            continue
+        blocks: list[Block] = []
+        if meanings := _meanings(analysis, number, done):
+            blocks.append(Facts(meanings))
+        if grid := _quantities(run, done):
+            blocks.append(Table(grid))
+        blocks += _pictures(analysis, number, done)
+        if failed := _failed(run, done):
+            blocks += [Heading("Failed tests"), Bullets(tuple(failed))]
+        if said := _observations(run, done):
+            blocks += [Heading("Observations"), Bullets(tuple(said))]
+        anchor = f"{prefix}page-{at}"
+        yield Section(capital(name), anchor, tuple(blocks), page=True)
+
+
+def _meanings(analysis: Analysis, number: int, steps: Sequence[Model]) -> tuple[Named, ...]:
+    """The measurements of a chapter and what they measure, from the catalogue of the run."""
+    catalogue = analysis.runs[number].document.get("catalogue") or {}
+    texts = {one.get("name"): one.get("summary") for one in catalogue.get("measurements") or ()}
+    names = dict.fromkeys(step["measurement"] for step in steps)
+    return tuple(Named(name, capital(str(texts[name]))) for name in names if texts.get(name))
+
+
+def _quantities(run: Model, steps: Sequence[Model]) -> Grid | None:
+    """A row for each quantity of each step; its series are merged."""
+    names: list[str] = []
+    found: list[list[Any]] = []
+    for step in steps:
+        places = _places(run, step)
+        for members in group_series(run["series"], places):
+            load = "" if step["load"]["name"] == "idle" else f", {load_text(step['load'])}"
+            quantity = quantity_name(run["series"], members, places)
+            names.append(f"{step_name(run, step)}: {quantity}{load}")
+            found.append([run["series"][at] for at in members])
+    if not found:
+        return None
+    drawn = [added([one["histogram"] for one in series]) for series in found]
+    rows = []
+    for name, series, histogram in zip(names, found, drawn, strict=True):
+        unit = series[0]["unit"]
+        tail = tail_percentile([one["percentiles"] for one in series])
+        high = [one["percentiles"][tail] for one in series if tail in one["percentiles"]]
+        cells = [Cell(numbers.count(sum(one["count"] for one in series)))]
+        low = [one["min"] for one in series if one["min"] is not None]
+        cells.append(Cell(numbers.shown(min(low, default=None), unit).full))
+        cells.append(_median_and_max(series)[0])
+        share = f"{tail}{numbers.GAP}%" if tail and tail != "99.9" else ""
+        cells.append(Cell(numbers.shown(max(high, default=None), unit).full, note=share))
+        cells.append(_median_and_max(series)[1])
+        cells.append(counter(sum(one["missed"] for one in series)))
+        shape = sketch.blocks(histogram, sketch.extent([histogram])).replace(" ", "\u00a0")
+        cells.append(Cell(shape, cls="spark"))
+        rows.append(Row(name, cells))
+    heads = ["Quantity", "Samples", "Min", "Median", f"99.9{numbers.GAP}%", "Max", "Missed"]
+    caption = "All series of a quantity together: the range of their medians, the highest 99.9 % "
+    caption += "value and maximum. Histograms: both axes logarithmic, each over its own range."
+    return Grid("Quantities", [*heads, "Histogram"], rows, caption, "")
+
+
+def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterator[Figure]:
+    """The distributions of the first quantities of a chapter: a curve for each load, or else for
+    each label."""
+    run = analysis.model["runs"][number]
+    quantities: dict[tuple[str, str], list[int]] = {}
+    for step in steps:
+        places = [at for at in _places(run, step) if run["series"][at]["unit"] == "ns"]
+        for members in group_series(run["series"], places)[:1]:
+            one = run["series"][members[0]]
+            quantities.setdefault((one["measurement"], one["name"]), []).extend(members)
+    left = FIGURES
+    for (measurement, name), members in quantities.items():
+        if sum(run["series"][at]["count"] for at in members) < ENOUGH or not left:
+            continue
+        left -= 1
+        curves = _curves(analysis, number, members)
+        svg = distribution(curves, "ns", name)
+        said = "; ".join(f"{one.name}: max {numbers.shown(one.counts.max, 'ns').full}"
+                         for one in curves if one.counts.count)  # fmt: skip
+        if svg:
+            caption = "Both axes are logarithmic. The ring marks the maximum."
+            yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")
+
+
+def _curves(analysis: Analysis, number: int, members: Sequence[int]) -> list[Curve]:
+    run = analysis.model["runs"][number]
+    steps = {step["step"]: step for step in run["steps"]}
+    series = [run["series"][at] for at in members]
+    loads = [load_text(steps[one["step"]]["load"]) for one in series]
+    names = loads
+    if len(set(loads)) == 1:
+        labels = series_labels(series)
+        names = labels if len(set(labels)) <= CURVES else ["all series"] * len(series)
+    elif len(set(loads)) > CURVES:
+        names = ["all loads"] * len(series)
+    by_name: dict[str, list[int]] = {}
+    for name, at in zip(names, members, strict=True):
+        by_name.setdefault(name, []).append(at)
+    figures, places = analysis.figures[number], analysis.places[number]
+    return [
+        Curve(name, Counts.merged([figures[places[at]].counts for at in some]))
+        for name, some in by_name.items()
+    ]
+
+
+def _failed(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block, ...]]]:
+    among = {step["step"]: step for step in steps}
+    return [
+        (
+            line(
+                Span(f"{step_name(run, among[test['step']])}: {test['rule']}. ", "fail"),
+                " ".join(f"{capital(t.rstrip('.'))}." for t in (test["evidence"], test["remedy"])
+                         if t.strip()),
+            ),
+            (),
+        )
+        for test in tests_of(run)
+        if test["result"] == "fail" and test["step"] in among
+    ]  # fmt: skip
+
+
+def _observations(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block, ...]]]:
+    found: list[tuple[Line, tuple[Block, ...]]] = [
+        (line(Span(f"{step_name(run, step)} (step {step_number(step)}): ", "dim"), one["text"]), ())
+        for step in steps
+        for one in step["observations"]
+    ]
+    more = len(found) - MANY
+    return (
+        found if more <= 0 else [*found[:MANY], (line(f"{more} more in the complete report."), ())]
+    )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short report: its sections in order, their tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import report_runs as made
+from rtgauge import stream
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Callout,
+    Document,
+    Facts,
+    Figure,
+    Heading,
+    Section,
+    Table,
+)
+from rtgauge.report.document.summary import short
+from rtgauge.report.results import model
+from rtgauge.text import plain
+
+
+def of(*runs: Any) -> Document:
+    return short(model.analyse(list(runs)))
+
+
+def within(blocks: tuple[Block, ...]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Section | Callout):
+            yield from within(block.blocks)
+
+
+def chaptered() -> Any:
+    """The evaluation of the other tests, whose measurements have chapters."""
+    run = made.evaluation(2, 3000)
+    chapters = {"timer": "Timer latency", "round-robin": "Threads", "clock-cost": "Calibration"}
+    entries = [one | {"chapter": chapters[one["name"]]} for one in made.CATALOGUE["measurements"]]
+    run.document["catalogue"] = made.CATALOGUE | {"measurements": entries}
+    return run
+
+
+def test_the_sections_stand_in_order() -> None:
+    document = of(chaptered())
+    assert [(one.title, one.page) for one in document.sections] == [
+        ("Answer", False),
+        ("Summary", False),
+        ("Timer latency", True),
+        ("Calibration", True),  # all of "Threads" was skipped
+        ("System", False),
+    ]
+    assert document.title == "Real-time evaluation of local"
+    assert "bench board" in document.subtitle
+    assert "2026-11-21 10:00:00 UTC" in document.subtitle
+
+
+def test_several_runs_have_anchors_of_their_own() -> None:
+    document = of(made.evaluation(1, 1000), made.evaluation(1, 1000))
+    anchors = [one.anchor for one in document.sections]
+    assert len(set(anchors)) == len(anchors)
+    assert {"r1-answer", "r2-answer"} <= set(anchors)
+
+
+def test_the_summary_has_the_system_a_row_for_each_step_and_what_is_missing() -> None:
+    summary = of(chaptered()).sections[1]
+    facts = next(block for block in summary.blocks if isinstance(block, Facts))
+    assert {"Kernel", "Load", "Length"} <= {one.name for one in facts.items}
+    tables = [block.grid for block in summary.blocks if isinstance(block, Table)]
+    figures, lacking = tables
+    assert [row.name for row in figures.rows] == [
+        "timer: latency",
+        "timer: latency",
+        "clock-cost: cost",
+    ]
+    assert [row.name for row in lacking.rows] == ["round-robin"]
+    assert lacking.rows[0].cells[1].text == "No right to use real-time priorities"
+    heads = [block.text for block in summary.blocks if isinstance(block, Heading)]
+    assert heads == ["Strengths", "Concerns", "Not measured"]
+
+
+def test_a_chapter_has_its_quantities_and_a_picture() -> None:
+    chapter = of(chaptered()).sections[2]
+    grid = next(block.grid for block in chapter.blocks if isinstance(block, Table))
+    assert [row.name for row in grid.rows] == [
+        "timer: latency",
+        "timer: latency, load sched",
+    ]
+    samples = [plain(row.cells[0].text) for row in grid.rows]
+    assert samples[0] == "6 000"
+    (figure,) = [block for block in chapter.blocks if isinstance(block, Figure)]
+    assert "Idle: max" in figure.text
+    assert "load sched: max" in figure.text
+
+
+def test_a_failed_test_is_on_the_page_of_its_chapter() -> None:
+    tests = [stream.Verdict(0, "order", "fail", "low came first", "use another lock")]
+    document = of(made.run([made.step(0, [], "rules", verdicts=tests)]))
+    (chapter,) = [one for one in document.sections if one.page]
+    (bullets,) = [block for block in chapter.blocks if isinstance(block, Bullets)]
+    said = "".join(span.text for span in bullets.items[0][0])
+    assert said == "rules: order. Low came first. Use another lock."
+
+
+def test_an_empty_run_has_an_answer_and_a_summary() -> None:
+    titles = [one.title for one in of(made.run([], findings=[])).sections]
+    assert titles == ["Answer", "Summary"]
+    assert all(isinstance(block, Callout) for block in of(made.run([])).sections[0].blocks[:1])
+    assert list(within(of(made.run([])).sections))
