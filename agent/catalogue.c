@@ -285,14 +285,29 @@ static void describe_list(struct json *json, const char *key, const char *const 
 	json_close(json, ']');
 }
 
-static void describe_entries(struct json *json, const char *key, const char *name,
-			     const struct measurement_entry *entries)
+static void describe_tables(struct json *json, const struct measurement_entry *entries)
 {
-	json_open(json, key, '[');
+	json_open(json, "tables", '[');
 	for (; entries && entries->name; entries++) {
 		json_open(json, NULL, '{');
-		json_text(json, name, entries->name);
+		json_text(json, "name", entries->name);
 		json_text(json, "meaning", entries->meaning);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void describe_rules(struct json *json, const struct measurement *m)
+{
+	json_open(json, "verdicts", '[');
+	for (const struct measurement_entry *rule = m->verdicts; rule && rule->name; rule++) {
+		const char *known = step_known_limitation(m, rule->name);
+
+		json_open(json, NULL, '{');
+		json_text(json, "rule", rule->name);
+		json_text(json, "meaning", rule->meaning);
+		if (known)
+			json_text(json, "known_limitation", known);
 		json_close(json, '}');
 	}
 	json_close(json, ']');
@@ -346,8 +361,8 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 		json_close(json, '}');
 	}
 	json_close(json, ']');
-	describe_entries(json, "tables", "name", m->tables);
-	describe_entries(json, "verdicts", "rule", m->verdicts);
+	describe_tables(json, m->tables);
+	describe_rules(json, m);
 	describe_mark(json, m->mark);
 	json_open(json, "evaluate", '[');
 	for (const struct measurement_evaluate *e = m->evaluate; e && e->load; e++) {

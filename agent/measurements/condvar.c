@@ -110,6 +110,19 @@ static const struct measurement_entry condvar_verdicts[] = {
 	{ NULL, NULL },
 };
 
+/* docs/measurements/condvar.md */
+static const struct measurement_entry condvar_limitations[] = {
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 25)
+	{ HANDOVER_LATER, "glibc wakes the waiters that came before a signal first (since 2.25)" },
+#endif
+#else
+	{ HANDOVER_FIRST, "musl wakes the waiters of a condition variable as they came" },
+	{ HANDOVER_LATER, "musl wakes the waiters of a condition variable as they came" },
+#endif
+	{ NULL, NULL },
+};
+
 static const struct handover_kind condvar_kinds[] = { HANDOVER_ROW("", condvar) };
 
 static const struct handover_plan condvar_plan = {
@@ -135,6 +148,7 @@ const struct measurement condvar_measurement = {
 	.series = condvar_series,
 	.tables = handover_tables_judged,
 	.verdicts = condvar_verdicts,
+	.known_limitations = condvar_limitations,
 	.evaluate = handover_evaluate,
 	.mark = &mark_spans,
 	.state_size = sizeof(struct handover),

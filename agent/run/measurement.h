@@ -64,6 +64,9 @@ struct measurement {
 	const struct measurement_way *ways; /* may be NULL */
 	const struct measurement_entry *tables;
 	const struct measurement_entry *verdicts;
+	/* Rules (name) that fail on every system with this C library, and why (meaning); may be
+	 * NULL. */
+	const struct measurement_entry *known_limitations;
 	const struct measurement_evaluate *evaluate;
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
 	bool answers;	   /* it answers events from outside, which another machine can raise */

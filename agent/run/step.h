@@ -161,6 +161,9 @@ struct step_column {
 struct cbor *step_table_begin(struct step *step, const char *name,
 			      const struct step_column *columns, int column_count, int rows);
 void step_table_end(struct step *step);
+/* Why @rule fails on every system with this C library, or NULL. */
+const char *step_known_limitation(const struct measurement *measurement, const char *rule);
+
 /* A verdict: pass, fail, inconclusive or skipped. The remedy of a pass is left out. */
 void step_verdict(struct step *step, const char *rule, const char *result, const char *evidence,
 		  const char *remedy);

@@ -48,6 +48,13 @@ static void test_measurement(const struct measurement *m)
 	for (const struct option_info *o = m->options; o && o->name; o++)
 		if (catalogue_run_option(o->name))
 			taken = o->name;
+	for (const struct measurement_entry *e = m->known_limitations; e && e->name; e++) {
+		const struct measurement_entry *rule = m->verdicts;
+
+		while (rule->name && strcmp(rule->name, e->name))
+			rule++;
+		tap_check(&tap, rule->name, "%s tests '%s'", m->name, e->name);
+	}
 	tap_check(&tap, !taken, "no option of %s is also one of the run %s", m->name,
 		  taken ? taken : "");
 	tap_check(&tap, !m->times || (timed && timed->answers),

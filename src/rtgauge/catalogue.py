@@ -68,10 +68,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that a measurement gives a verdict on."""
+    """A rule of behaviour that a measurement tests."""
 
     rule: str
     meaning: str = ""
+    known_limitation: str = ""
+    """Why it fails on every system with the C library of this agent; empty for most rules."""
 
 
 @dataclass(frozen=True)
@@ -484,7 +486,10 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
             for item in entry.maps("series")
         ),
         tables=tuple(Table(i.text("name"), i.text("meaning", "")) for i in entry.maps("tables")),
-        verdicts=tuple(Rule(i.text("rule"), i.text("meaning", "")) for i in entry.maps("verdicts")),
+        verdicts=tuple(
+            Rule(i.text("rule"), i.text("meaning", ""), i.text("known_limitation", ""))
+            for i in entry.maps("verdicts")
+        ),
         evaluate=tuple(
             Evaluation(
                 MappingProxyType(i.mapping("parameters")),

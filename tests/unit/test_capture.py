@@ -88,7 +88,7 @@ def check_night(store: Store, path: Path, wanted: Wanted = LINES) -> None:
         "raised": 10_000, "answered": 10_000, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
         "ambiguous": 0,
     }  # fmt: skip
-    assert [one["result"] for one in run["verdicts"]] == ["pass"]
+    assert [one["result"] for one in run["tests"]] == ["pass"]
 
 
 def test_each_of_ten_injected_delays_is_found(store: Store, night: Path) -> None:
@@ -130,7 +130,7 @@ def test_unanswered_late_and_double(store: Store, tmp_path: Path) -> None:
     assert set(delays) == set(range(12)) - {8, 9}
     assert delays[4] == 1_010_000
     assert {delays[k] for k in delays if k != 4} == {40_000}
-    (verdict,) = run["verdicts"]
+    (verdict,) = run["tests"]
     assert (verdict["rule"], verdict["result"]) == ("every-event-answered", "fail")
     assert "2 of 12 events" in verdict["evidence"]
     assert "numbers 8, 9" in verdict["evidence"]
@@ -182,12 +182,12 @@ def test_a_capture_in_mid_run_proves_no_budget(store: Store, tmp_path: Path) -> 
     run = imported(store, path)
     told = answers(run)
     assert told["ambiguous"] == told["answered"] > 50
-    (verdict,) = run["verdicts"]
+    (verdict,) = run["tests"]
     assert (verdict["rule"], verdict["result"]) == ("every-event-answered", "inconclusive")
     assert "--longest" in verdict["remedy"]
     run = imported(store, path, replace(LINES, longest_ns=10_000_000))
     assert answers(run)["ambiguous"] == 0
-    assert run["verdicts"][0]["result"] == "pass"
+    assert run["tests"][0]["result"] == "pass"
 
 
 @pytest.mark.parametrize("missing", [{0, 1}, {10, 11}, set(range(12)), {3}])

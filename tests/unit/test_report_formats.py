@@ -43,10 +43,11 @@ def evaluation() -> Document:
 def _evaluation() -> Document:
     document = model.build([made.evaluation(2, 3000), made.simple().run])  # type: ignore[list-item]
     run = document["runs"][0]
-    for result in ("pass", "fail", "inconclusive", "skipped"):
-        verdict = {"step": 3, "measurement": "clock-cost", "rule": f"rule-{result}"}
-        verdict |= {"result": result, "evidence": f"seen {result}", "remedy": f"do {result}"}
-        run["verdicts"].append({**verdict, "series": None})
+    for result in ("pass", "fail", "inconclusive", "skipped", "known"):
+        test = {"step": 3, "measurement": "clock-cost", "rule": f"rule-{result}"}
+        test |= {"result": result, "evidence": f"seen {result}", "remedy": f"do {result}"}
+        run["tests"].append({**test, "known_limitation": None})
+    run["tests"][-1] |= {"result": "fail", "known_limitation": "no library does"}
     for number, state in enumerate(("failed", "interrupted", "skipped", "running"), 4):
         step = copy.deepcopy(run["steps"][2])
         step |= {"step": number, "state": state, "reason": f"why {state}", "remedy": "r"}
@@ -84,14 +85,19 @@ def hostile(texts: list[str]) -> Document:
         table["columns"][0]["name"] = next(given)
         table["rows"][0][0] = next(given)
     for verdict in run["verdicts"]:
-        verdict |= {key: next(given) for key in ("rule", "evidence", "remedy")}
+        verdict |= {key: next(given) for key in ("evidence", "remedy")}
+    for test in run["tests"]:
+        test |= {key: next(given) for key in ("rule", "evidence", "remedy")}
+        if test["known_limitation"] is not None:
+            test["known_limitation"] = next(given)
     model.validate(document)
     return document
 
 
 def outcomes(document: Document) -> list[list[str]]:
     """What becomes of each case by docs/reference/report.md, written from that page alone: for each
-    run the run itself, then for each step the step, its verdicts, its series without one."""
+    run the run itself, then for each step the step, its verdicts, its tests, its series without a
+    verdict."""
     states = {"complete": "pass", "skipped": "skip"}
     results = {"pass": "pass", "fail": "fail", "inconclusive": "skip", "skipped": "skip"}
     found = []
@@ -102,6 +108,11 @@ def outcomes(document: Document) -> list[list[str]]:
             cases = [states.get(step["state"], "error")]
             verdicts = [one for one in run["verdicts"] if one["step"] == number]
             cases += [results[one["result"]] for one in verdicts]
+            cases += [
+                "skip" if one["known_limitation"] is not None else results[one["result"]]
+                for one in run["tests"]
+                if one["step"] == number
+            ]
             judged = {one["series"] for one in verdicts}
             cases += [
                 "pass" if series["count"] else "skip"

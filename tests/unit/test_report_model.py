@@ -22,6 +22,7 @@ from rtgauge import stream
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import labels, model
 from rtgauge.report.results.cases import cases_of
+from rtgauge.report.results.labels import judged
 from rtgauge.report.results.points import negative_points, positive_points, prepared
 from rtgauge.text import plain
 
@@ -433,13 +434,33 @@ def test_verdicts_and_chapters_of_steps() -> None:
     simple.run.document["catalogue"] = catalogue
     simple.run.steps[0].verdicts = [stream.Verdict(0, "fair", "fail", "seen", "do")]
     found = only(simple.run)
-    assert found["verdicts"] == [
-        {"step": 0, "measurement": "timer", "rule": "fair", "result": "fail", "evidence": "seen",
-         "remedy": "do", "series": None}
+    assert found["verdicts"] == []
+    assert found["tests"] == [
+        {"step": 0, "measurement": "timer", "rule": "fair", "result": "fail",
+         "known_limitation": None, "evidence": "seen", "remedy": "do"}
     ]  # fmt: skip
     assert [one["chapter"] for one in found["steps"]] == ["timers"]
     simple.run.document["catalogue"] = {"measurements": [{"name": "timer"}, {"series": None}]}
     assert only(simple.run)["steps"][0]["chapter"] == ""
+
+
+def test_a_known_limitation_is_that_of_the_agent_that_measured() -> None:
+    """Only of a failed test, and only of the rule of that measurement in the run's catalogue."""
+    simple = made.simple()
+    catalogue = copy.deepcopy(made.CATALOGUE)
+    declared = {"rule": "fair", "meaning": "", "known_limitation": "nobody is fair"}
+    catalogue["measurements"][0]["verdicts"] = [declared]
+    catalogue["measurements"][1]["verdicts"] = [{**declared, "rule": "kind"}]
+    simple.run.document["catalogue"] = catalogue
+    simple.run.steps[0].verdicts = [
+        stream.Verdict(0, "fair", result, "seen", "do") for result in ("fail", "pass", "skipped")
+    ] + [stream.Verdict(0, "kind", "fail", "seen", "do")]
+    tests = only(simple.run)["tests"]
+    assert [one["known_limitation"] for one in tests] == ["nobody is fair", None, None, None]
+    assert [one["result"] for one in tests] == ["fail", "pass", "skipped", "fail"]
+    shown = [(one["result"], one["evidence"]) for one in judged(only(simple.run), 0)]
+    assert shown[0] == ("known limitation", "nobody is fair; seen")
+    assert shown[3] == ("fail", "seen")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,20 @@ def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
     document = model.build([made.evaluation(1, 3000)])  # type: ignore[list-item]
     run: dict[str, Any] = document["runs"][0]
     one = run["verdicts"][0]
-    run["verdicts"] = [{**one, "result": result, "series": series} for result, series in verdicts]
+    test = {"step": one["step"], "measurement": "timer", "rule": "fair", "evidence": "seen"}
+    test |= {"remedy": "", "known_limitation": None}
+    run["verdicts"] = [
+        {**one, "result": result, "series": series}
+        for result, series in verdicts
+        if series is not None
+    ]
+    run["tests"] = [
+        {**test, "result": "fail", "known_limitation": "nobody is"}
+        if result == "known"
+        else {**test, "result": result}
+        for result, series in verdicts
+        if series is None
+    ]
     run["state"] = "complete"
     for step in run["steps"]:
         step["state"] = "complete"
@@ -34,6 +47,9 @@ def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
         ([("pass", 0), ("pass", None)], "All requirements were met"),
         ([("pass", None)], "All tests passed"),
         ([("inconclusive", 0), ("pass", None)], "Inconclusive"),
+        ([("known", None), ("pass", None)], "All other tests passed"),
+        ([("known", None), ("pass", 0)], "All requirements were met"),
+        ([("known", None), ("fail", None), ("pass", None)], "A test failed"),
     ],
 )
 def test_what_stands_above_everything(verdicts: list[tuple[str, int | None]], said: str) -> None:

@@ -552,7 +552,9 @@ def test_a_measurement_that_nobody_knows_is_run_stored_and_reported(store: Store
     ]  # fmt: skip
     assert found[0]["labels"]["medium"] == "honey"
     assert [one["name"] for one in run["tables"] if one["step"] == 0] == ["bobs"]
-    assert [(one["rule"], one["result"]) for one in run["verdicts"]] == [("comes-back", "pass")]
+    assert [(one["rule"], one["result"]) for one in run["tests"]] == [
+        ("comes-back", "pass"), ("stops", "pass"),
+    ]  # fmt: skip
 
 
 def test_what_is_stored_is_the_same_each_time(store: Store) -> None:

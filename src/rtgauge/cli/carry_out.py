@@ -135,9 +135,11 @@ def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> E
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
         if code in codes:
             return code
-    verdicts = [verdict for one in document["runs"] for verdict in one["verdicts"]]
-    if any(verdict["result"] == "fail" for verdict in verdicts):
-        return ExitCode.OVER_BUDGET
+    for run in document["runs"]:
+        if any(one["result"] == "fail" for one in run["verdicts"]) or any(
+            one["result"] == "fail" and one["known_limitation"] is None for one in run["tests"]
+        ):
+            return ExitCode.OVER_BUDGET
     if codes == {ExitCode.SKIPPED}:
         return ExitCode.SKIPPED
     return ExitCode.DONE

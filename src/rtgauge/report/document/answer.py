@@ -135,16 +135,16 @@ def answer_of(run: Model) -> Answer:
 
 def tests_of(run: Model) -> list[Any]:
     """The tests of behaviour of a run."""
-    return [one for one in run["verdicts"] if one["series"] is None]
+    return list(run["tests"])
 
 
 def verdicts_of(run: Model) -> list[Any]:
     """The budgets of a run, held against the data."""
-    return [one for one in run["verdicts"] if one["series"] is not None]
+    return list(run["verdicts"])
 
 
 def _limitation(test: Model) -> bool:
-    return test["result"] == "fail" and bool(test.get("known_limitation"))
+    return test["result"] == "fail" and test["known_limitation"] is not None
 
 
 class _Data:

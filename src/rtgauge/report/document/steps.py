@@ -32,11 +32,13 @@ from rtgauge.report.pictures.persistence import (
 )
 from rtgauge.report.pictures.strips import Strip, strips
 from rtgauge.report.results.labels import (
+    RESULTS,
     added_text,
     capital,
     claim,
     group_series,
     is_response,
+    judged,
     peak,
     series_labels,
     step_name,
@@ -293,7 +295,8 @@ def _observations(run: Document, step: Document) -> list[Point]:
 
 
 def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
-    """The verdicts of a step, failures first; series with the same outcome share a row."""
+    """The verdicts and tests of a step, failures first; series with the same outcome share a
+    row."""
     places = [p for p, one in enumerate(run["series"]) if one["step"] == step]
     names: dict[int, str] = {}
     groups = group_series(run["series"], places)
@@ -303,15 +306,13 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
         names.update({p: prefix + label for p, label in zip(members, labels, strict=True)})
     keys = ("rule", "result", "evidence", "remedy")
     same: dict[tuple[str, ...], list[str]] = {}
-    for verdict in run["verdicts"]:
-        if verdict["step"] == step:
-            whose = same.setdefault(tuple(verdict[key] for key in keys), [])
-            if verdict["series"] in names:
-                whose.append(names[verdict["series"]])
-    order = {"fail": 0, "inconclusive": 1, "skipped": 2, "pass": 3}
+    for one in judged(run, step):
+        whose = same.setdefault(tuple(one[key] for key in keys), [])
+        if one["series"] in names:
+            whose.append(names[one["series"]])
     rows = []
     for (rule, result, evidence, remedy), whose in sorted(
-        same.items(), key=lambda item: order[item[0][1]]
+        same.items(), key=lambda item: RESULTS.index(item[0][1])
     ):
         everyone = len(whose) == len(places) > 2
         rows.append(

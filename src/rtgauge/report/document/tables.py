@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
+    KNOWN,
     background,
     capital,
     highest,
+    judged,
     peak,
     realtime_text,
     tail_percentile,
@@ -319,14 +321,14 @@ def span(values: Sequence[int], unit: str) -> str:
 
 
 def tags(run: Document, step: int, members: set[int] | None = None) -> list[dict[str, str]]:
-    """The verdicts of a step, or of some of its series and of the whole step, as coloured words."""
+    """The verdicts of a step, or of some of its series, and its tests, as coloured words."""
     results = [
-        v["result"]
-        for v in run["verdicts"]
-        if v["step"] == step and (members is None or v["series"] in {*members, None})
+        one["result"]
+        for one in judged(run, step)
+        if members is None or one["series"] in {*members, None}
     ]
     tags = []
-    for result in ("fail", "inconclusive", "pass", "skipped"):
+    for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):
         found = results.count(result)
         if found:
             text = result if len(results) == 1 else f"{found} {result}"

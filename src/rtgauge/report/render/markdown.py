@@ -17,6 +17,7 @@ from rtgauge import text as numbers
 from rtgauge.report.pictures import sketch
 from rtgauge.report.results.cases import plain, series_names, step_title
 from rtgauge.report.results.labels import (
+    RESULTS,
     Level,
     background,
     capital,
@@ -24,6 +25,7 @@ from rtgauge.report.results.labels import (
     chapters,
     claim,
     group_series,
+    judged,
     lab_text,
     link_text,
     peak,
@@ -352,8 +354,6 @@ def _table(one: Document) -> str:
 
 def _verdicts(run: Document, step: Document) -> str:
     names = series_names(run, step["step"])
-    order = ("fail", "inconclusive", "skipped", "pass")
-    found = [one for one in run["verdicts"] if one["step"] == step["step"]]
     rows = [
         (
             f"**{one['result']}**" if one["result"] == "fail" else one["result"],
@@ -361,7 +361,7 @@ def _verdicts(run: Document, step: Document) -> str:
             escape(names.get(one["series"], "")),
             escape("; ".join(t for t in (one["evidence"], one["remedy"]) if t.strip())),
         )
-        for one in sorted(found, key=lambda one: order.index(one["result"]))
+        for one in sorted(judged(run, step["step"]), key=lambda one: RESULTS.index(one["result"]))
     ]
     return table(("verdict", "rule", "series", "evidence"), rows) if rows else ""
 

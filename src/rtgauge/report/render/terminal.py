@@ -25,12 +25,15 @@ from rtgauge import text as numbers
 from rtgauge.facts import printable
 from rtgauge.report.pictures import sketch
 from rtgauge.report.results.labels import (
+    KNOWN,
+    RESULTS,
     Level,
     background,
     carried_out,
     chapters,
     claim,
     group_series,
+    judged,
     lab_text,
     load_text,
     ordinary,
@@ -71,6 +74,7 @@ _STYLES: Final = {
     "failed": "bold red",
     "error": "bold red",
     "inconclusive": "yellow",
+    "known limitation": "yellow",
     "interrupted": "yellow",
     "running": "yellow",
     "warning": "yellow",
@@ -307,10 +311,11 @@ def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[Rendera
         )
     missed = sum(run["series"][place]["missed"] for place in places)
     tags = Text(justify="right")
-    results = [v["result"] for v in run["verdicts"] if v["step"] == step["step"]]
-    for result in ("fail", "inconclusive", "pass", "skipped"):
+    results = [one["result"] for one in judged(run, step["step"])]
+    for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):
         if number := results.count(result):
-            tags.append(f"{' ' if tags else ''}{number} {result}", _STYLES[result])
+            word = "known" if result == KNOWN else result
+            tags.append(f"{' ' if tags else ''}{number} {word}", _STYLES[result])
     if step["state"] != "complete":
         tags = Text(step["state"], _STYLES[step["state"]])
     elif missed:
@@ -351,7 +356,8 @@ def _incomplete(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> R
 def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     """What of a step of an evaluation needs more than its row."""
     where = f"{step_number(step)} {_safe(step_name(run, step))}: "
-    bad = [one for one in _verdicts(run, step) if one.plain.startswith(("fail", "inconclusive"))]
+    severe = ("fail", "inconclusive", KNOWN)
+    bad = [one for one in _verdicts(run, step) if one.plain.startswith(severe)]
     lines: list[RenderableType] = [
         Text.assemble(where, one) for one in [*_counters(run, step), *bad]
     ]
@@ -502,14 +508,14 @@ def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
 
 
 def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
-    """The verdicts, same ones of several series together, each with its evidence and remedy."""
+    """The verdicts and tests, same ones together, each with its evidence and remedy."""
     lines = []
-    found = [verdict for verdict in run["verdicts"] if verdict["step"] == step["step"]]
+    found = judged(run, step["step"])
     names: dict[int, str] = {}
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         names.update(zip(members, series_labels([run["series"][p] for p in members]), strict=True))
-    for result in ("fail", "inconclusive", "skipped", "pass"):
+    for result in RESULTS:
         for rule in dict.fromkeys(v["rule"] for v in found if v["result"] == result):
             same = [v for v in found if v["result"] == result and v["rule"] == rule]
             whose = [names[v["series"]] for v in same if v["series"] in names]

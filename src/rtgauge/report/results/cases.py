@@ -3,8 +3,9 @@
 mapped).
 
 A run becomes one case for how it was carried out, and a group of cases for each step: the step
-itself, its verdicts, and the series without a requirement. A failed verdict fails. A step that
-could not be carried out is an error. Inconclusive verdicts count as skipped.
+itself, its verdicts and tests, and the series without a requirement. A failed verdict or test
+fails, except for a known limitation, which counts as skipped, as an inconclusive verdict does. A
+step that could not be carried out is an error.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any
 
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
+    KNOWN,
     Level,
     bound_sentence,
     carried_out,
     group_series,
+    judged,
     load_text,
     peak,
     series_labels,
@@ -37,7 +40,7 @@ Document = Mapping[str, Any]
 
 _UNSEEN = ("Cc", "Cf", "Co", "Cs")
 _STATES = {"complete": "pass", "failed": "error", "skipped": "skip"}
-_RESULTS = {"pass": "pass", "fail": "fail", "inconclusive": "skip", "skipped": "skip"}
+_RESULTS = {"pass": "pass", "fail": "fail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,27 +158,24 @@ def cases_of(run: Document) -> RunCases:
 def _group(run: Document, step: Document) -> Group:
     cases = [_carried_out("measured", step, _lines(run, step))]
     names = series_names(run, step["step"])
-    judged = set()
-    for verdict in run["verdicts"]:
-        if verdict["step"] != step["step"]:
-            continue
-        at = verdict["series"]
-        judged.add(at)
-        why = _sentences(verdict["evidence"], verdict["remedy"])
-        if verdict["result"] == "inconclusive":
-            why = f"inconclusive: {why}" if why else "inconclusive"
-        elif verdict["result"] != "pass":
-            why = why or verdict["result"]
+    found = judged(run, step["step"])
+    for one in found:
+        at, result = one["series"], one["result"]
+        why = _sentences(one["evidence"], one["remedy"])
+        if result in ("inconclusive", KNOWN):
+            why = f"{result}: {why}" if why else result
+        elif result != "pass":
+            why = why or result
         cases.append(
             Case(
-                plain(verdict["rule"]) + (f" ({names[at]})" if at in names else ""),
-                _RESULTS[verdict["result"]],
+                plain(one["rule"]) + (f" ({names[at]})" if at in names else ""),
+                _RESULTS.get(result, "skip"),
                 why,
                 figures(run["series"][at]) if at in names else (),
             )
         )
     for place, name in names.items():
-        if place not in judged:
+        if all(place != one["series"] for one in found):
             lines = figures(run["series"][place])
             empty = not run["series"][place]["count"]
             cases.append(Case(name, "skip" if empty else "pass", lines[0] if empty else "", lines))

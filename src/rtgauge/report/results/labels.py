@@ -11,9 +11,11 @@ from rtgauge import text as numbers
 from rtgauge.stream.answers import RESPONSE, is_response, waits_for_answers
 
 __all__ = [
+    "KNOWN",
     "LENGTHS",
     "ORDINARY",
     "RESPONSE",
+    "RESULTS",
     "Level",
     "added_text",
     "background",
@@ -26,6 +28,7 @@ __all__ = [
     "headline",
     "highest",
     "is_response",
+    "judged",
     "lab_text",
     "link_text",
     "load_text",
@@ -56,6 +59,8 @@ COMMAND: Final = 40
 
 LENGTHS: Final = ("for", "samples")
 """Options that set the length of a step."""
+
+KNOWN: Final = "known limitation"
 
 _REALTIME: Final = {
     "preempt_rt": "PREEMPT_RT",
@@ -413,6 +418,29 @@ def tail_percentile(tables: Sequence[Mapping[str, Any]]) -> str:
     return max(names, key=float, default="")
 
 
+RESULTS: Final = ("fail", "inconclusive", KNOWN, "skipped", "pass")
+"""The results of verdicts and tests as reports show them, the most severe first."""
+
+
+def judged(run: Mapping[str, Any], step: int) -> list[dict[str, Any]]:
+    """The verdicts of a step and then its tests, for reports that show them in one list.
+
+    Each has ``rule``, ``series`` (None for a test), ``result`` (one of ``RESULTS``: a failed test
+    with a known limitation did not fail), ``evidence`` and ``remedy``.
+    """
+    verdicts = [
+        {**one, "rule": f"budget {numbers.microseconds(one['budget_ns'])}"}
+        for one in run["verdicts"]
+        if one["step"] == step
+    ]
+    tests = [{**one, "series": None} for one in run["tests"] if one["step"] == step]
+    for one in tests:
+        if one["known_limitation"] is not None:
+            one["result"] = KNOWN
+            one["evidence"] = f"{one['known_limitation']}; {one['evidence']}"
+    return verdicts + tests
+
+
 def representative(
     verdicts: Sequence[Mapping[str, Any]],
     series: Sequence[Mapping[str, Any]],
@@ -425,10 +453,10 @@ def representative(
     first = verdicts[0]
     if all(one["evidence"] == first["evidence"] for one in verdicts):
         return first["evidence"], first["remedy"]
-    judged = [one for one in verdicts if one["series"] in names]
-    if not judged:
+    named = [one for one in verdicts if one["series"] in names]
+    if not named:
         return first["evidence"], first["remedy"]
-    top = max(judged, key=lambda one: _maximum(series[one["series"]]))
+    top = max(named, key=lambda one: _maximum(series[one["series"]]))
     return f"{names[top['series']]}: {top['evidence']}", top["remedy"]
 
 

@@ -117,10 +117,12 @@ def _run(
     steps: list[Document] = []
     series: list[Document] = []
     tables: list[Document] = []
+    tests: list[Document] = []
     verdicts: list[Document] = []
     places: list[tuple[int, int]] = []
     chapters = _chapters(source.get("catalogue"))
     rhythms = _rhythms(source.get("catalogue"))
+    limitations = _limitations(source.get("catalogue"))
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned))
@@ -131,21 +133,10 @@ def _run(
             budget = _budget(step)
             if budget is not None and stored.info.unit == "ns":
                 verdict = _budget_verdict(step, stored, figures[key], budget, timed)
-                verdicts.append({**verdict, "series": len(places)})
+                verdicts.append({"step": step.number, "series": len(places), **verdict})
             places.append(key)
         tables.extend(_table(step, table) for table in step.tables)
-        verdicts.extend(
-            {
-                "step": step.number,
-                "measurement": _measurement(step),
-                "rule": verdict.rule,
-                "result": verdict.result,
-                "evidence": verdict.evidence,
-                "remedy": verdict.remedy,
-                "series": None,
-            }
-            for verdict in step.verdicts
-        )
+        tests.extend(_test(step, test, limitations) for test in step.verdicts)
     findings = [
         {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
         for finding in source.get("findings") or ()
@@ -176,6 +167,7 @@ def _run(
         "steps": steps,
         "series": series,
         "tables": tables,
+        "tests": tests,
         "verdicts": verdicts,
         "ratings": ratings(source.get("plan") or {}),
     }
@@ -206,6 +198,17 @@ def _rhythms(catalogue: Any) -> set[str]:
         str(one.get("name"))
         for one in (catalogue or {}).get("measurements") or ()
         if any(series.get("from") == "due time" for series in one.get("series") or ())
+    }
+
+
+def _limitations(catalogue: Any) -> dict[tuple[str, str], str]:
+    """(measurement, rule) -> why the rule fails on every system with the target's C library, as the
+    agent that measured declared it. Catalogues of older agents declare none."""
+    return {
+        (str(one.get("name")), str(rule.get("rule"))): str(rule["known_limitation"])
+        for one in (catalogue or {}).get("measurements") or ()
+        for rule in one.get("verdicts") or ()
+        if rule.get("known_limitation")
     }
 
 
@@ -479,6 +482,21 @@ def _table(step: StoredStep, table: Any) -> Document:
     }
 
 
+def _test(step: StoredStep, test: Any, limitations: Mapping[tuple[str, str], str]) -> Document:
+    """A test of behaviour. Only a failed one has a known limitation."""
+    measurement = _measurement(step)
+    known = limitations.get((measurement, test.rule)) if test.result == "fail" else None
+    return {
+        "step": step.number,
+        "measurement": measurement,
+        "rule": test.rule,
+        "result": test.result,
+        "known_limitation": known,
+        "evidence": test.evidence,
+        "remedy": test.remedy,
+    }
+
+
 # --- a series ------------------------------------------------------------------------------------
 
 
@@ -628,9 +646,7 @@ def _budget_verdict(
         result = "inconclusive" if result == "pass" else result
         evidence, remedy = f"{evidence}; {doubt}", help_
     return {
-        "step": step.number,
-        "measurement": _measurement(step),
-        "rule": f"budget {numbers.microseconds(limit)}",
+        **budget,
         "result": result,
         "evidence": evidence,
         "remedy": remedy,

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import (
+    KNOWN,
     Level,
     capital,
     carried_out,
     chapters,
     group_series,
     is_response,
+    judged,
     ordinary,
     representative,
     series_labels,
@@ -47,33 +49,25 @@ def _where(run: Run, step: Mapping[str, Any]) -> str:
     return f"{step_name(run, step)} (step {step_number(step)})"
 
 
-def _is_requirement(verdict: Mapping[str, Any]) -> bool:
-    """Whether a verdict judges a series by a budget. The others are tests of behaviour, which need
-    no requirement."""
-    return verdict["series"] is not None
-
-
 def _what_failed(run: Run) -> str:
-    failed = [verdict for verdict in run["verdicts"] if verdict["result"] == "fail"]
-    asked = sum(map(_is_requirement, failed))
-    if asked:
+    if asked := sum(verdict["result"] == "fail" for verdict in run["verdicts"]):
         return "Requirements were not met" if asked > 1 else "A requirement was not met"
-    return "Some tests failed" if len(failed) > 1 else "A test failed"
+    tests = sum(one["result"] == "fail" and not one["known_limitation"] for one in run["tests"])
+    return "Some tests failed" if tests > 1 else "A test failed"
 
 
-def _judged(number: int, verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """A number of verdicts by the words for what is among them: verdicts, tests, or both."""
-    asked = sum(map(_is_requirement, verdicts))
-    if not asked:
+def _judged(run: Run, number: int) -> str:
+    """A number of verdicts and tests by the words for what is among them."""
+    if not run["verdicts"]:
         return _plural(number, "test", "tests")
-    if asked < len(verdicts):
+    if run["tests"]:
         return _plural(number, "verdict or test", "verdicts and tests")
     return _plural(number, "verdict", "verdicts")
 
 
 def verdict_of_run(run: Run) -> Point:
     """The headline of the report, and what it rests on."""
-    results = [verdict["result"] for verdict in run["verdicts"]]
+    results = [one["result"] for step in run["steps"] for one in judged(run, step["step"])]
     states = [step["state"] for step in carried_out(run)]
     failed, passed = results.count("fail"), results.count("pass")
     open_ones = results.count("inconclusive")
@@ -91,7 +85,7 @@ def verdict_of_run(run: Run) -> Point:
         return Point(
             "fail",
             _what_failed(run),
-            f"{failed} of {_judged(len(results), run['verdicts'])} failed." + reserve,
+            f"{failed} of {_judged(run, len(results))} failed." + reserve,
         )
     if run["state"] in ("interrupted", "running"):
         what = "was interrupted" if run["state"] == "interrupted" else "has not ended"
@@ -106,7 +100,7 @@ def verdict_of_run(run: Run) -> Point:
         return Point(
             "warn",
             "Inconclusive",
-            f"{open_ones} of {_judged(len(results), run['verdicts'])} "
+            f"{open_ones} of {_judged(run, len(results))} "
             f"{'is' if open_ones == 1 else 'are'} inconclusive. None failed." + reserve,
         )
     skipped = states.count("skipped")
@@ -116,17 +110,19 @@ def verdict_of_run(run: Run) -> Point:
             "warn",
             f"Incomplete: {skipped} of {len(states)} steps were skipped",
             _sentence(max(reasons, key=reasons.count))
-            + (f"{_judged(passed, run['verdicts'])} passed." if passed else "")
+            + (f"{_judged(run, passed)} passed." if passed else "")
             + reserve,
         )
     if skipped:
         reserve = f" {_plural(skipped, 'step was', 'steps were')} skipped.{reserve}"
+    if known := results.count(KNOWN):
+        reserve = f" {_plural(known, 'known limitation', 'known limitations')}.{reserve}"
     if passed:
-        asked = any(_is_requirement(verdict) for verdict in run["verdicts"])
+        met = "All tests passed" if not known else "All other tests passed"
         return Point(
             "pass",
-            "All requirements were met" if asked else "All tests passed",
-            f"{_judged(passed, run['verdicts'])} passed." + reserve,
+            "All requirements were met" if run["verdicts"] else met,
+            f"{_judged(run, passed)} passed." + reserve,
         )
     return Point(
         "note",
@@ -169,7 +165,7 @@ def positive_points(run: Run) -> list[Point]:
         points += _chapter_points(run, name, steps)
     for step in () if parts else carried_out(run):
         where = _where(run, step)
-        results = [v for v in run["verdicts"] if v["step"] == step["step"]]
+        results = judged(run, step["step"])
         good = [v for v in results if v["result"] == "pass"]
         if good and len(good) == len(results):
             rules = list(dict.fromkeys(v["rule"] for v in good))
@@ -207,14 +203,13 @@ def positive_points(run: Run) -> list[Point]:
 def _chapter_points(run: Run, name: str, steps: Sequence[Mapping[str, Any]]) -> list[Point]:
     """Strengths in a chapter of an evaluation: passed verdicts, and constant quantities."""
     points = []
-    among = {step["step"] for step in steps}
-    results = [v for v in run["verdicts"] if v["step"] in among]
+    results = [one for step in steps for one in judged(run, step["step"])]
     good = [v for v in results if v["result"] == "pass"]
     if good:
-        judged = [v for v in results if v["result"] != "skipped"]
-        which = f"all {len(good)}" if len(good) == len(judged) > 1 else f"{len(good)}"
-        if len(good) < len(judged):
-            which += f" of {len(judged)}"
+        counted = [v for v in results if v["result"] != "skipped"]
+        which = f"all {len(good)}" if len(good) == len(counted) > 1 else f"{len(good)}"
+        if len(good) < len(counted):
+            which += f" of {len(counted)}"
         what = "verdict" if which == "1" else "verdicts"
         places = dict.fromkeys(
             step_name(run, step) for step in steps if any(v["step"] == step["step"] for v in good)
@@ -342,10 +337,8 @@ def _verdict_points(run: Run) -> list[Point]:
             names.update(
                 zip(members, series_labels([run["series"][p] for p in members]), strict=True)
             )
-        for result, kind in (("fail", "fail"), ("inconclusive", "warn")):
-            found = [
-                v for v in run["verdicts"] if v["step"] == step["step"] and v["result"] == result
-            ]
+        for result, kind in (("fail", "fail"), ("inconclusive", "warn"), (KNOWN, "warn")):
+            found = [one for one in judged(run, step["step"]) if one["result"] == result]
             for rule in dict.fromkeys(v["rule"] for v in found):
                 same = [v for v in found if v["rule"] == rule]
                 whose = [names[v["series"]] for v in same if v["series"] in names]
@@ -354,7 +347,9 @@ def _verdict_points(run: Run) -> list[Point]:
                 )
                 if len(whose) == len(places) > 2:
                     shown = f"all {len(whose)} series"
-                word = "failed" if result == "fail" else "is inconclusive"
+                word = {"fail": "failed", KNOWN: "failed, a known limitation"}.get(
+                    result, "is inconclusive"
+                )
                 text = f"{where}: {rule} {word}" + (f" on {shown}" if shown else "")
                 evidence, remedy = representative(same, run["series"], names)
                 note = f"{_sentence(evidence)}{_sentence(remedy)}".strip()

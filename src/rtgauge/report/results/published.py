@@ -40,7 +40,7 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         found += _chosen(step, run, _rows(step, series[0]), members, series)
-    if any(one["step"] == step["step"] for one in run["verdicts"]):
+    if any(one["step"] == step["step"] for one in run["tests"]):
         found += [_row(row, []) for row in known if row.verdict and row.min_us is None][:MOST]
     unique: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:

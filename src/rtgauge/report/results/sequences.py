@@ -61,7 +61,7 @@ def sequences(run: Mapping[str, Any], step: int) -> list[Sequenced]:
             for rule, time, thread, what in table["rows"]:
                 if isinstance(time, int):
                     rules.setdefault(str(rule), []).append((time, str(thread), str(what)))
-    results = {one["rule"]: one["result"] for one in run["verdicts"] if one["step"] == step}
+    results = {one["rule"]: one["result"] for one in run["tests"] if one["step"] == step}
     found = []
     for rule, rows in rules.items():
         lanes = list(dict.fromkeys(thread for _, thread, _ in rows[:MOST]))

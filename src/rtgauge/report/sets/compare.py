@@ -513,11 +513,11 @@ def _why(run: Run, base: _Base) -> str:
             continue
         if step["state"] != "complete":
             return f"{step['state']}: {step['reason'] or 'no reason recorded'}"
-        for verdict in run["verdicts"]:
-            told = f"{verdict['rule']} {verdict['evidence']}"
-            mine = verdict["step"] == step["step"] and verdict["result"] == "skipped"
+        for test in run["tests"]:
+            told = f"{test['rule']} {test['evidence']}"
+            mine = test["step"] == step["step"] and test["result"] == "skipped"
             if mine and base.context in told:
-                return f"skipped: {verdict['evidence']}"
+                return f"skipped: {test['evidence']}"
     return ""
 
 
