@@ -59,13 +59,16 @@ const char *order_text(const struct order *order, char *buf, size_t size)
 		const struct order_mark *mark = &order->marks[i];
 		int64_t tenths = (mark->time_ns - order->marks[0].time_ns) / 100;
 
-		used += (size_t)snprintf(buf + used, size - used, "%s%s %s at %lld.%lld us",
+		used += (size_t)snprintf(buf + used, size - used, "%s%s %s at %lld.%lld µs",
 					 i ? ", " : "", mark->thread, mark->what,
 					 (long long)(tenths / 10), (long long)(tenths % 10));
 	}
-	/* what does not fit is in the table */
-	if (used >= size && size > 4)
+	/* what does not fit is in the table; of a letter of two bytes none stays alone */
+	if (used >= size && size > 4) {
 		memcpy(buf + size - 4, "...", 4);
+		if (size > 5 && buf[size - 5] == "µ"[0])
+			buf[size - 5] = '.';
+	}
 	return buf;
 }
 

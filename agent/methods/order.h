@@ -36,7 +36,7 @@ int order_count(const struct order *order);
 int order_find(const struct order *order, const char *thread, const char *what);
 /* Whether the marks are just these threads in turn; @threads ends with NULL. */
 bool order_is(const struct order *order, const char *const *threads);
-/* "main creates at 0.0 us, low runs at 12.3 us", times since the first mark. */
+/* "main creates at 0.0 µs, low runs at 12.3 µs", times since the first mark. */
 const char *order_text(const struct order *order, char *buf, size_t size);
 
 /* In finish(): the verdict pass or fail with the order as its evidence, after @why, if not "". */

@@ -74,7 +74,7 @@ void summary_print(const struct run *run)
 		       run->undone);
 	if (run->disturbed)
 		printf("%d settings changed while measuring\n", run->disturbed);
-	printf("%-24s %3s %9s %9s %9s %9s %9s\n", "us", "cpu", "min", "median", "99.9 %", "max",
+	printf("%-25s %3s %9s %9s %9s %9s %9s\n", "µs", "cpu", "min", "median", "99.9 %", "max",
 	       "samples");
 	for (int i = 0; i < run->step.series_count; i++)
 		if (run->step.series[i].info.companion < 0)

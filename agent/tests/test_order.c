@@ -63,12 +63,12 @@ static void test_text(void)
 			   { 5001234567, "low", "ends" } },
 	};
 	static const char *const text =
-		"low has the mutex at 0.0 us, high waits at 0.0 us, low ends at 1234.5 us";
+		"low has the mutex at 0.0 µs, high waits at 0.0 µs, low ends at 1234.5 µs";
 	char buf[128], guarded[34];
 	bool good = true;
 
 	tap_check(&tap, !strcmp(order_text(&order, buf, sizeof(buf)), text),
-		  "times in us since the first mark: %s", buf);
+		  "times in µs since the first mark: %s", buf);
 	tap_check(&tap, !strcmp(order_text(&order, buf, strlen(text) + 1), text),
 		  "what just fits is whole");
 	tap_check(&tap,

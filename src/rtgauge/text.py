@@ -97,6 +97,8 @@ def shown(value: float | None, unit: str) -> Shown:
     if value is None:
         return Shown("–", "", "")
     name = unit_name(unit)
+    if unit == "ns" and -5 < value < 0:  # the error of a calibration
+        return Shown("0", "00", name)
     scaled = value / divisor(unit)
     size = abs(scaled)
     whole_number = divisor(unit) == 1 and float(value).is_integer()

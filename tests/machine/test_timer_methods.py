@@ -262,13 +262,13 @@ def test_what_the_kernel_refuses_is_skipped_and_the_rest_measured(
     assert stream.header.parameters["method"].asked == "timer,deadline"
     (verdict,) = [record for record in stream.records if isinstance(record, Verdict)]
     assert verdict.result == "skipped"
-    assert "100 us" in verdict.evidence
+    assert "100 µs" in verdict.evidence
     assert "100us" in verdict.remedy
     code, stream = run(agent, tmp_path, "timer", "--method", "deadline", *words)
     assert code == 77
     assert stream.trailer is not None
     assert stream.trailer.state == "skipped"
-    assert "100 us" in stream.trailer.reason
+    assert "100 µs" in stream.trailer.reason
     code, stream = run(
         agent, tmp_path, "timer", "--method", "itimer", "--for", "1ms", "--interval", "33333ns"
     )

@@ -750,7 +750,7 @@ CASES = [
         "sleep-states",
         "note",
         {"/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu hypervisor"},
-        "C1, 2 us",
+        "C1, 2 µs",
         why="hypervisor",
     ),
     Case(
@@ -763,7 +763,7 @@ CASES = [
         "sleep-states",
         "warning",
         {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
-        "C10, 890 us, on CPUs 0-3",
+        "C10, 890 µs, on CPUs 0-3",
         "/dev/cpu_dma_latency",
     ),
     Case(
@@ -774,7 +774,7 @@ CASES = [
             CPU + "cpu{0-1}/cpuidle/state2/disable": "1",
             CPU + "cpu{2-3}/cpuidle/state2/disable": "0",
         },
-        "C10, 890 us, on CPUs 2-3",
+        "C10, 890 µs, on CPUs 2-3",
     ),
     Case(
         "sleep-states",
@@ -790,14 +790,14 @@ CASES = [
         "sleep-states",
         "ok",
         {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
-        "held at 0 us during the run (POLL, 0 us, on CPUs 0-3 left)",
+        "held at 0 µs during the run (POLL, 0 µs, on CPUs 0-3 left)",
         run={"cpu_dma_latency": "0"},
     ),
     Case(
         "sleep-states",
         "warning",
         {CPU + "cpu{0-3}/cpuidle/state2/disable": "0"},
-        "held at 1000 us",
+        "held at 1000 µs",
         run={"cpu_dma_latency": "1000"},
     ),
     Case(
@@ -899,7 +899,7 @@ CASES = [
         "throttling",
         "note",
         {RUNTIME: "950000", "/boot/config-6.12.48-rt-amd64": None},
-        "throttling at 950000 of 1000000 us, fair server off",
+        "throttling at 950000 of 1000000 µs, fair server off",
         why="whether the kernel has RT_GROUP_SCHED",
     ),
     Case(
@@ -1129,7 +1129,7 @@ CASES = [
         "not permitted, memory not locked",
         run={"locked memory": "none"},
     ),
-    Case("privileges", "warning", {"agent.rlimit_rttime": 200000}, "200000 us"),
+    Case("privileges", "warning", {"agent.rlimit_rttime": 200000}, "200000 µs"),
     Case("privileges", "warning", {}, "CPU 7 not allowed", cpus=(3, 7)),
     Case("privileges", "note", {"agent.uid": 1000}, "no right to change", "run as root"),
     Case("privileges", "note", {"agent.dma_latency": 13}, "sleep states"),

@@ -131,7 +131,7 @@ CASES = [
     Case("control-groups", "note", {CONFIG: None}, "unknown"),
     Case("control-groups", "note", with_config("CONFIG_RT_GROUP_SCHED=y"), "RT_GROUP_SCHED"),
     Case("control-groups", "warning", with_config("CONFIG_RT_GROUP_SCHED=y")
-         | {"agent.cgroup.cpu.rt_runtime_us": "0"}, "here 0 us", "rt_group_sched=0"),
+         | {"agent.cgroup.cpu.rt_runtime_us": "0"}, "here 0 µs", "rt_group_sched=0"),
     Case("control-groups", "ok", with_config("CONFIG_RT_GROUP_SCHED=y")
          | {CMDLINE: "rt_group_sched=0"}),
     Case("control-groups", "note", {"agent.cgroup.cpu.max": "50000 100000"}, "50000 of 100000"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -16,14 +17,16 @@ from hypothesis import strategies as st
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli import progress as progress_module
-from rtgauge.cli.progress import ConsoleProgress, Screen
+from rtgauge.cli.progress import ConsoleProgress, Screen, fitted, measured
 from rtgauge.cli.view import Line, lines, plain
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.study import execute
 from rtgauge.plan import Plan, PlannedStep, planned_step
+from rtgauge.plan import endless as plan_endless
 from rtgauge.store import Store
-from rtgauge.stream import Work
+from rtgauge.stream import Verdict, Work
 from rtgauge.target import open_target
+from rtgauge.text import GAP
 from test_live import event, info, samples
 
 NS = 10**9
@@ -135,7 +138,10 @@ def test_the_view_stands_where_it_is_and_leaves_one_line_behind(
     assert terminal.broken == 0
     kept = terminal.text().splitlines()
     assert [line.split(" ")[0] for line in kept] == ["run", "calibration:", "[1/1]"]
-    assert kept[-1].startswith("[1/1] timer --for 3s --method nanosleep,timerfd, load sched")
+    assert re.fullmatch(
+        r"\[1/1\] timer --for 3s …, load sched, budget 10us: complete; latency max [0-9.]+ µs",
+        kept[-1],
+    )
     assert len(kept[-1]) < 80
 
 
@@ -145,11 +151,15 @@ def test_without_a_terminal_there_are_lines_and_nothing_else() -> None:
     written = stream.getvalue()
     assert "\x1b" not in written and "\r" not in written
     assert [line.partition(" ")[0] for line in written.splitlines()] == [
-        "run", "calibration:", "calibration:", "[1/1]", "[1/1]",
+        "run", "calibration:", "[1/1]",
     ]  # fmt: skip
     # language-ok: the line of a step that has ended
     assert "[1/1] timer --for 3s, load sched: complete; latency max " in written
-    assert written.endswith(", mean 2.83, min 2.00, 6000 samples\n")
+    assert written.endswith(" µs, mean 2.83, min 2.00, 6 000 samples\n")
+    # a step that lasts long is told when it begins, too
+    stream = io.StringIO()
+    measure(stream, **{"for": "40s", "interval": "100ms"})
+    assert "[1/1] timer --for 40s --interval 100ms, load sched (40 s) …\n[1/1]" in stream.getvalue()
 
 
 def test_a_dumb_terminal_is_none() -> None:
@@ -166,7 +176,7 @@ def test_color_is_an_addition(environment: Mapping[str, str], colored: bool) -> 
     written = stream.getvalue()
     assert ("\x1b[1m" in written) is colored
     plainly = re.sub(r"\x1b\[[0-9;]*m", "", written)
-    assert plainly.count("latency in us") == 1
+    assert plainly.count("latency in µs") == 1
     assert set(re.findall(r"\x1b\[[0-9;]*([A-Za-z])", plainly)) == {"J", "K"}
 
 
@@ -204,8 +214,9 @@ def test_missed_periods_have_a_column_when_there_are_any() -> None:
     shown = [line.text(color=False) for line in lines(live, "", 79, 23)]
     assert "missed" in shown[4]
     assert "1553" in shown[6].split() and "1553" in shown[7].split()
+    assert "max  recent  missed" in shown[4]
     shown = [line.text(color=False) for line in lines(live, "", 46, 23)]
-    assert shown[4].endswith(" missed") and "10s max" not in shown[4]
+    assert shown[4].endswith(" missed") and "recent" not in shown[4]
     assert shown[6].split()[-1] == shown[7].split()[-1] == "1553"
 
 
@@ -219,7 +230,122 @@ def test_a_load_that_died_is_told() -> None:
 def test_without_a_length_the_time_that_passed_stands_there() -> None:
     live = many(1)
     live.time_s = None
-    assert "measuring for 2.0 s, until Ctrl-C" in lines(live, "", 79, 23)[1].text(color=False)
+    assert lines(live, "", 79, 23)[1].text(color=False) == " measuring for 2.0 s"
+    live.endless = True
+    assert lines(live, "", 79, 23)[1].text(color=False) == " measuring for 2.0 s, until Ctrl-C"
+
+
+@pytest.mark.parametrize(
+    ("settings", "endless"),
+    [({}, False), ({"for": "0"}, True), ({"for": "0", "samples": "9"}, False)],
+)
+def test_only_a_step_without_an_end_waits_for_ctrl_c(
+    settings: Mapping[str, str], endless: bool
+) -> None:
+    with contextlib.closing(open_target("fake")) as target:
+        catalogue = Catalogue.from_json(target.describe())
+    assert plan_endless(planned_step(catalogue, "timer", settings), catalogue) is endless
+    assert not plan_endless(planned_step(catalogue, "clock-cost", {}), catalogue)
+
+
+def test_no_figure_is_a_negative_zero() -> None:
+    live = LiveStep(PlannedStep("timer"), 10.0)
+    live.take(info(0))
+    live.take(samples([-2, -1, 2000], 0, 0))
+    row = lines(live, "", 79, 23)[4].text(color=False)
+    assert row.split()[1:4] == ["-", "0.00", "0.67"]
+    assert measured(live) == [f"latency max 2.00{GAP}µs", "mean 0.666", "min 0.00", "3 samples"]
+
+
+def test_what_a_step_without_samples_says_is_its_tests() -> None:
+    live = LiveStep(PlannedStep("rules"), None)
+    assert measured(live) == []
+    for result in ("pass", "pass", "skipped"):
+        live.take(Verdict(0, "rule", result, "", ""))
+    assert measured(live) == ["pass: 2 tests"]
+    live.take(Verdict(0, "rule", "fail", "", ""))
+    assert measured(live) == ["1 fail: 3 tests"]
+
+
+STEPS = (
+    "mutex-contended --protocol inherit,protect --samples 1000, load sched:groups=4,cpu",
+    "timer --for 25s, idle",
+    "irq-to-thread --for 5s, load sched:groups=4,cpu, budget 150us",
+    "measurement-without-options, idle",
+)
+
+
+@pytest.mark.parametrize("columns", [40, 60, 79])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_line_of_a_step_always_shows_state_and_figure(step: str, columns: int) -> None:
+    result = "complete; acquire max 27.9 µs"
+    text = fitted(step, result, ["mean 1.70", "min 1.22"], columns)
+    assert len(text) <= columns
+    assert f": {result}" in text
+    assert text[0] == step[0]
+    if columns == 79:
+        assert text.startswith(step.split(" ", maxsplit=1)[0])
+        assert step.split(", ")[1] in text
+
+
+def test_a_reason_is_told_once(terminal: Terminal) -> None:
+    progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
+    live = LiveStep(PlannedStep("irq-latency", {"for": "5s"}), 5.0)
+    reason = "the kernel module rtgauge is not loaded, so that no interrupt can be timed on the CPU"
+    for number in (1, 2, 3):
+        progress.step_started(live, number, 3)
+        progress.step_ended(live, {"state": "skipped", "reason": reason})
+    kept = terminal.text().splitlines()
+    assert " ".join(" ".join(kept).split()).count(reason) == 1
+    assert kept[0].startswith("[1/3] irq-latency --for 5s, idle: skipped")
+    assert kept[1:3] == [
+        "  the kernel module rtgauge is not loaded, so that no interrupt can be timed on",
+        "    the CPU",
+    ]
+    assert kept[3].startswith("[2/3] irq-latency --for 5s, idle: skipped, as [1/3]")
+    assert terminal.broken == 0
+
+
+def test_how_long_all_steps_take_is_shown(terminal: Terminal) -> None:
+    """Of three steps of 10 s the first one has just begun, and 20 s come after it."""
+    progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
+    live = many(1)
+    live.after_s = 20.0
+    progress.step_started(live, 1, 3)
+    progress.step_went_on(live)
+    found = re.search(r"^\[1/3\] timer .*  (\d+) s left in all$", terminal.text(), re.M)
+    assert found and 20 <= int(found[1]) <= 30
+    live.after_s = 0.0
+    progress.step_started(live, 3, 3)
+    progress.step_went_on(live)
+    assert "left in all" not in terminal.text()
+    stream = io.StringIO()
+    progress = ConsoleProgress(stream, {})
+    live.after_s = 20.0
+    progress.step_started(live, 1, 3)
+    progress.step_ended(live, {"state": "skipped", "reason": ""})
+    assert stream.getvalue().endswith(" samples, 20 s left\n")
+
+
+def test_quiet_says_only_what_failed(terminal: Terminal) -> None:
+    progress = ConsoleProgress(terminal, {"NO_COLOR": "1"}, steps=False, live=False)
+    for number, state in ((1, "complete"), (2, "failed")):
+        progress.step_started(many(1), number, 2)
+        progress.step_went_on(many(1))
+        progress.step_ended(many(1), {"state": state, "reason": "it broke" * (number - 1)})
+    kept = terminal.text().splitlines()
+    assert kept[0].startswith("[2/2] timer --for 10s, load sched: failed; latency max 10.0 µs")
+    assert kept[1:] == ["  it broke"] and terminal.broken == 0
+
+
+def test_a_terminal_with_another_encoding(terminal: Terminal) -> None:
+    terminal.encoding = "ascii"
+    progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
+    progress.step_started(many(1), 1, 1)
+    progress.step_went_on(many(1))
+    assert "latency in us" in terminal.text() and terminal.text().isascii()
+    progress.step_ended(many(1), {"state": "complete", "reason": ""})
+    assert "complete; latency max 10.0 us" in terminal.text() and terminal.text().isascii()
 
 
 TEXTS = st.text(max_size=40) | st.just(HARM)
@@ -279,7 +405,7 @@ def test_what_is_typed_goes_away_and_messages_stay(terminal: Terminal) -> None:
     progress.step_went_on(live)
     text = terminal.text()
     assert text.startswith("stopping in order\ntimer --for 10s")
-    assert "^C" not in text and text.count("latency in us") == 1
+    assert "^C" not in text and text.count("latency in µs") == 1
 
 
 def test_runs_at_once_stand_below_each_other(terminal: Terminal) -> None:
@@ -308,7 +434,7 @@ def test_a_terminal_that_takes_nothing_holds_up_nothing() -> None:
             progress = ConsoleProgress(stream, {})
             progress.step_went_on(many(2))
             seen = os.read(ours, 65536)
-            assert b"latency in us" in seen
+            assert "latency in µs".encode() in seen
             import termios  # noqa: PLC0415
 
             termios.tcflow(theirs, termios.TCOOFF)

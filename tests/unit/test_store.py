@@ -123,7 +123,7 @@ def test_a_run(store: Store) -> None:
     (row,) = store.runs()
     assert (row.id, row.label, row.study, row.target) == (run_id, "a label", "s", "local")
     assert (row.state, row.steps, row.started) == ("complete", 2, "2025-11-21T01:02:03Z")
-    assert row.headline == "max 13.6 us (timer)"
+    assert row.headline == "max 13.6 µs (timer)"
     run = store.get(run_id)
     assert run.id == run_id
     assert run.document["format"] == "rtgauge-run"
@@ -137,7 +137,7 @@ def test_headline_is_the_largest_value(store: Store) -> None:
     run_id = finished(store)
     highest = max(streams.latencies(40).tolist())
     assert store.get(run_id).steps[0].series[0].histogram is not None
-    assert store.runs()[0].headline == f"max {highest / 1000:.1f} us (timer)"
+    assert store.runs()[0].headline == f"max {highest / 1000:.1f} µs (timer)"
 
 
 def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
@@ -157,18 +157,18 @@ def test_headline_covers_all_that_was_asked_for(store: Store) -> None:
             folder.seal(step)
         folder.write_document({**folder.document, "state": "complete"})
         store.update(folder)
-    assert store.runs()[0].headline == "over 13 us: max 13.5 us (pendulum, sched)"
+    assert store.runs()[0].headline == "over 13 µs: max 13.5 µs (pendulum, sched)"
 
 
 @pytest.mark.parametrize(
     ("timeout", "budget", "headline"),
     [
-        (None, None, "max ≥ 1000.0 us (log-host)"),
-        ("400us", 399_999, "over 399.999 us: max ≥ 400.0 us (log-host)"),
-        ("400us", 400_000, "over 400 us: max ≥ 400.0 us (log-host)"),
-        ("400us", 400_001, "max ≥ 400.0 us (log-host)"),
-        ("10ms", 10**7, "over 10000 us: max ≥ 10000.0 us (log-host)"),
-        ("nonsense", None, "max ≥ 1000.0 us (log-host)"),
+        (None, None, "max ≥ 1000.0 µs (log-host)"),
+        ("400us", 399_999, "over 399.999 µs: max ≥ 400.0 µs (log-host)"),
+        ("400us", 400_000, "over 400 µs: max ≥ 400.0 µs (log-host)"),
+        ("400us", 400_001, "max ≥ 400.0 µs (log-host)"),
+        ("10ms", 10**7, "over 10000 µs: max ≥ 10000.0 µs (log-host)"),
+        ("nonsense", None, "max ≥ 1000.0 µs (log-host)"),
     ],
 )
 def test_headline_of_an_event_without_an_answer(

@@ -215,7 +215,7 @@ static int module_check_loopback(struct step *step, struct response *r)
 				      "leave --active-low, --bias and --debounce out, or choose "
 				      "--context user");
 	if (r->interval_ns < MODULE_INTERVAL_MIN_NS)
-		return module_refuses(step, "the kernel module raises a line every 100 us at most",
+		return module_refuses(step, "the kernel module raises a line every 100 µs at most",
 				      "choose a longer --interval");
 	snprintf(r->edge, sizeof(r->edge), "rising");
 	return option_effective(&step->options, "edge", "rising");

@@ -163,11 +163,11 @@ static int timer_check_interval(struct step *step, int number, int64_t interval_
 
 	if (!strcmp(name, "deadline") && interval_ns < TIMER_DEADLINE_MIN_NS)
 		return timer_skip(step, number, "give an interval of 100us or more",
-				  "the kernel's shortest period of a reservation is 100 us");
+				  "the kernel's shortest period of a reservation is 100 µs");
 	if (!strcmp(name, "deadline") &&
 	    timer_reserved_ns(interval_ns, per_cpu) < TIMER_RESERVED_MIN_NS)
 		return timer_skip(step, number, "give a longer interval, or fewer threads",
-				  "below a share of 40 us its threads would hold themselves up");
+				  "below a share of 40 µs its threads would hold themselves up");
 	if (!strcmp(name, "itimer") && interval_ns % TIMER_ITIMER_STEP_NS)
 		return timer_skip(step, number, "give an interval of whole microseconds",
 				  "setitimer() knows whole microseconds only");

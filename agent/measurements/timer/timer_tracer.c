@@ -118,7 +118,7 @@ static int tracer_look(const struct timer_thread *common, bool dithered, struct 
 				   "the kernel has no timerlat tracer");
 	if (common->interval_ns < TRACER_MIN_NS)
 		return message_set(why, -ERANGE, "give an interval of 100us or more",
-				   "the timerlat tracer's shortest interval is 100 us");
+				   "the timerlat tracer's shortest interval is 100 µs");
 	if (common->interval_ns % NSEC_PER_USEC || common->interval_ns > NSEC_PER_SEC)
 		return message_set(why, -ERANGE, "give an interval of whole microseconds",
 				   "the timerlat tracer takes whole microseconds up to a second");

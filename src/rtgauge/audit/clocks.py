@@ -122,7 +122,7 @@ def check_clock(name: str, case: Case) -> Finding:
         "note",
         current,
         "a counter of this board that this check does not know. clock-cost measures its cost",
-        "see the result of clock-cost: more than 1 us is a slow one",
+        "see the result of clock-cost: more than 1 µs is a slow one",
     )
 
 
@@ -197,7 +197,7 @@ def check_clock_watchdog(name: str, case: Case) -> Finding:
     facts = case.facts
     why = (
         "twice a second, a timer on one CPU after another compares the TSC with the HPET. If it is"
-        " late, the kernel may fall back to the HPET, and a time stamp then takes 1 us or more"
+        " late, the kernel may fall back to the HPET, and a time stamp then takes 1 µs or more"
     )
     remedy = "boot with tsc=nowatchdog if the TSC is known to be stable"
     current = facts.text(CLOCK + "current_clocksource")

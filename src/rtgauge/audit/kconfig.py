@@ -256,7 +256,7 @@ def _clock(name: str, config: KernelConfig) -> _Result:
         )
     if config.on("OMAP_32K_TIMER"):
         changes = {"OMAP_32K_TIMER": "n"}
-        why = "the 32 kHz clock advances in steps of 31 us, which limits time stamps and timers"
+        why = "the 32 kHz clock advances in steps of 31 µs, which limits time stamps and timers"
         return finding(name, "warning", "OMAP's 32 kHz timer", why, _shown(changes)), changes
     known = ("X86", "ARM64", "ARM_ARCH_TIMER", "RISCV", "PPC", "S390", "LOONGARCH")
     if config.architecture in ("x86", "arm64", "riscv", "powerpc", "s390", "loongarch") or (

@@ -202,7 +202,7 @@ def check_sleep(name: str, case: Case) -> Finding:
     if held is not None and held >= 0:
         left = _sleep_states(case, held)
         # without a state as shallow as asked for, the kernel takes the shallowest
-        found = f"held at {held} us during the run ({_deepest(left)[0] if left else 'none'} left)"
+        found = f"held at {held} µs during the run ({_deepest(left)[0] if left else 'none'} left)"
         if not left or _deepest(left)[1] <= _SLEEP_OK_US:
             return finding(name, "ok", found, f"not entered: {deepest[0]}")
         return finding(name, "warning", found, why, remedy)
@@ -224,7 +224,7 @@ def _deepest(states: Mapping[int, tuple[str, int]]) -> tuple[str, int]:
     """The state of the longest exit latency, in words, and that latency."""
     state = max(states.values(), key=lambda item: item[1])
     cpus = [cpu for cpu, other in states.items() if other == state]
-    return f"{state[0] or 'a state'}, {state[1]} us, on {cpus_text(cpus)}", state[1]
+    return f"{state[0] or 'a state'}, {state[1]} µs, on {cpus_text(cpus)}", state[1]
 
 
 def _sleep_states(case: Case, held: int = 1 << 62) -> dict[int, tuple[str, int]]:

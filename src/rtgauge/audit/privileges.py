@@ -93,7 +93,7 @@ def check_privileges(name: str, case: Case) -> Finding:
         )
     if (facts.integer("agent.rlimit_rttime") or 0) > 0:
         missing(
-            f"real-time work ends after {facts.integer('agent.rlimit_rttime')} us",
+            f"real-time work ends after {facts.integer('agent.rlimit_rttime')} µs",
             "a real-time task that runs for that long without a pause is killed",
             "prlimit --pid $$ --rttime=unlimited",
         )

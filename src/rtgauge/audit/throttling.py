@@ -84,7 +84,7 @@ def check_throttling(name: str, case: Case) -> Finding:
     elif runtime < 0 or runtime >= period:
         found.append("throttling off")
     else:
-        share = f"{runtime} of {period} us"
+        share = f"{runtime} of {period} µs"
         found.append(
             f"throttling at {share}" + (" (without effect here)" if throttles is False else "")
         )
@@ -153,13 +153,13 @@ def check_control_groups(name: str, case: Case) -> Finding:
         runtime = facts.integer("agent.cgroup.cpu.rt_runtime_us")
         found = "real-time time by control group (RT_GROUP_SCHED)"
         if runtime is not None:
-            found += f", here {runtime} us"
+            found += f", here {runtime} µs"
         return finding(name, "warning" if runtime == 0 else "note", found, why, remedy)
     if quota is not None and period is not None and quota >= 0:
         return finding(
             name,
             "note",
-            f"at most {quota} of {period} us of CPU time (cpu.max)",
+            f"at most {quota} of {period} µs of CPU time (cpu.max)",
             "ordinary tasks of this group are stopped for the rest of the period: a load, and"
             " whatever a real-time task waits for",
             "raise cpu.max of the group, or run outside of it (systemd-run --scope)",

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rtgauge.cli.output import (
     print_comparison,
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["GUESS_NS", "check_report", "execute_plan", "show_results"]
-
-GUESS_NS: Final = 2 * 10**9
-"""Length of a step whose options do not say, where a length is estimated."""
+__all__ = ["check_report", "execute_plan", "show_results"]
 
 
 def check_report(path: Path) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 
 from rtgauge.catalogue import Catalogue, Load, Measurement, Option, Profile
-from rtgauge.cli.carry_out import GUESS_NS
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import format_seconds, print_json, show, width
 from rtgauge.cli.words import plan_path
 from rtgauge.errors import UsageError, nearest
 from rtgauge.plan import (
+    GUESS_NS,
     calibration_steps,
     describe_step,
     expected_ns,

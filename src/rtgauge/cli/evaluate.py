@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.carry_out import GUESS_NS, check_report, execute_plan, show_results
+from rtgauge.cli.carry_out import check_report, execute_plan, show_results
 from rtgauge.cli.generated import (
     RunCommand,
     common_options,
@@ -26,7 +26,15 @@ from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.words import named_targets
 from rtgauge.errors import ExitCode, RtgaugeError
-from rtgauge.plan import Plan, calibration_steps, describe_step, evaluation_plan, expected_ns
+from rtgauge.plan import (
+    GUESS_NS,
+    Plan,
+    calibration_steps,
+    describe_step,
+    evaluation_plan,
+    expected_ns,
+)
+from rtgauge.text import plural
 
 if TYPE_CHECKING:
     from rtgauge.target import Target
@@ -100,13 +108,16 @@ def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) 
     )
 
 
-def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
-    """Print the steps and their estimated lengths."""
+def _announce(plan: Plan, catalogue: Catalogue, target: str, *, whole: bool = False) -> None:
+    """Print how many steps there are and their estimated length; ``whole``: each step with its
+    length, too."""
     steps = [*calibration_steps(plan, catalogue), *plan.steps]
     lengths = [expected_ns(step, catalogue) for step in steps]
     total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
-    say(f"evaluating {target}: {len(steps)} steps, about {format_seconds(total)}")
-    for step, length in zip(steps, lengths, strict=True):
+    chapters = {catalogue.measurement(step.measurement).chapter for step in plan.steps} - {""}
+    parts = f" in {plural(len(chapters), 'chapter')}" if chapters else ""
+    say(f"evaluating {target}: {len(steps)} steps{parts}, about {format_seconds(total)}")
+    for step, length in zip(steps, lengths, strict=True) if whole else ():
         shown = "a few seconds" if length is None else format_seconds(length / 1e9)
         say(f"  {describe_step(step)} ({shown})")
 

@@ -9,15 +9,16 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from rtgauge.errors import ExitCode, RtgaugeError
 from rtgauge.facts import printable
-from rtgauge.text import duration, plain
+from rtgauge.text import GAP, duration, plain
 
 __all__ = [
+    "encodable",
     "format_seconds",
     "print_comparison",
     "print_error",
@@ -41,15 +42,43 @@ def print_json(document: Mapping[str, Any]) -> None:
     click.echo(re.sub(obeyed, lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+def encodable(text: str, stream: TextIO) -> str:
+    """The text with simple blanks, in what the stream's encoding can show."""
+    encoding = stream.encoding or "utf-8"
+    text = text.replace(GAP, " ")
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return plain(text).encode(encoding, "replace").decode(encoding)
+    return text
+
+
 def say(text: str) -> None:
-    """A message for people, on stderr."""
-    click.echo(printable(text), err=True)
+    """A message for people, on stderr; on a terminal its lines are broken between words."""
+    text = encodable(printable(text), sys.stderr)
+    if sys.stderr.isatty():
+        columns = max(shutil.get_terminal_size((80, 24)).columns, 20)
+        text = "\n".join(_wrapped(line, columns) for line in text.split("\n"))
+    click.echo(text, err=True)
+
+
+def _wrapped(line: str, columns: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()))
+    if len(line) <= columns:
+        return line
+    return textwrap.fill(
+        line.strip(),
+        columns,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def show(text: str, **style: Any) -> None:
     """Something for people on stdout, in what its encoding can show; ``style`` as click's."""
-    encoding = sys.stdout.encoding or "utf-8"
-    shown = printable(text).encode(encoding, "replace").decode(encoding)
+    shown = encodable(printable(text), sys.stdout)
     click.echo(click.style(shown, **style) if style else shown)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen of a run while it is measured: on a terminal a view that keeps up to date where it
-stands (``view``), elsewhere a line when a step begins and one when it ends.
+"""What is seen of a run while it is measured: a line for each step when it ends, and on a terminal
+below them a view of the current step that keeps up to date where it stands (``view``).
 
 The view takes no other screen and hides no cursor, so that there is nothing to put back whatever
 ends this program. Only lines that have changed are written, at once, and only when the terminal
@@ -13,23 +13,26 @@ import contextlib
 import os
 import select
 import shutil
+import textwrap
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any, TextIO
 
-from rtgauge.cli.output import format_seconds
-from rtgauge.cli.view import Line, lines
+from rtgauge.cli.output import encodable, format_seconds
+from rtgauge.cli.view import Line, lines, short_step
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.facts import printable
-from rtgauge.plan import describe_step
+from rtgauge.plan import GUESS_NS, describe_step
 from rtgauge.stream.answers import is_response
-from rtgauge.text import plain, shown
+from rtgauge.text import plural, shown
 
 __all__ = ["ConsoleProgress", "Screen", "fitted", "measured"]
 
 REFRESH_S = 0.25
+# Without a terminal a step that measures for longer than this has a line when it begins, too.
+LONG_S = 30.0
 # Frames of which one is written in full: whatever else got onto the terminal goes away again.
 FULL = 20
 
@@ -38,8 +41,9 @@ def measured(live: LiveStep) -> list[str]:
     """What is known so far of the step's first quantity, over all its series: maximum, mean,
     minimum and number of samples, the most important first."""
     found = [one for one in live.series.values() if one.info.companion is None and one.count]
+    words = _tests(live)
     if not found:
-        return []
+        return words
     name, unit, scale = found[0].info.name, found[0].info.unit, found[0].info.scale
     same = [one for one in found if one.info.name == name]
     count = sum(one.count for one in same)
@@ -54,22 +58,33 @@ def measured(live: LiveStep) -> list[str]:
     missed = sum(one.missed for one in same)
     if is_response(name, found[0].info.unit) and missed:
         events = f"{missed} of {count + missed} events not answered"
-        words = [events, f"max answer {high.full}", f"mean {mean.text}", f"min {low.text}"]
-    else:
-        words = [f"{name} max {high.full}", f"mean {mean.text}", f"min {low.text}"]
-        words.append(f"{count} samples")
-    return [plain(one) for one in words]
+        return [events, f"max answer {high.full}", *words, f"mean {mean.text}", f"min {low.text}"]
+    figures = [f"{name} max {high.full}", *words, f"mean {mean.text}", f"min {low.text}"]
+    return [*figures, plural(count, "sample")]
 
 
-def fitted(head: str, gap: str, fields: Sequence[str], columns: int | None) -> str:
-    """The head and as many of the fields as have room; a field is there in full or not at all."""
-    text = head
-    for place, field in enumerate(fields):
-        longer = f"{text}{', ' if place else gap}{field}"
-        if columns is not None and len(longer) > columns:
+def _tests(live: LiveStep) -> list[str]:
+    """How the step's tests ended: what did not pass, else how many passed."""
+    bad = [f"{live.tests[result]} {result}" for result in ("fail", "inconclusive")
+           if live.tests[result]]  # fmt: skip
+    whole = live.tests.total() - live.tests["skipped"]
+    if not whole:
+        return []
+    return [f"{' and '.join(bad) or 'pass'}: {plural(whole, 'test')}"]
+
+
+def fitted(step: str, result: str, fields: Sequence[str], columns: int | None) -> str:
+    """A step and its result in a line. The result, which is a state and a figure, is always there:
+    the step is shortened to make room for it. A further field is there in full or not at all."""
+    if columns is None:
+        return ", ".join([f"{step}: {result}", *fields])
+    text = f"{short_step(step, columns - 2 - len(result))}: {result}"
+    for field in fields:
+        longer = f"{text}, {field}"
+        if len(longer) > columns:
             break
         text = longer
-    return text if columns is None or len(text) <= columns else f"{text[: columns - 1]}…"
+    return text if len(text) <= columns else f"{text[: columns - 1]}…"
 
 
 class Screen:
@@ -78,7 +93,7 @@ class Screen:
     The cursor rests in the line below them: what is typed, such as ^C, breaks none of them.
     """
 
-    def __init__(self, stream: IO[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, stream: TextIO, environment: Mapping[str, str]) -> None:
         self._stream = stream
         self._color = not environment.get("NO_COLOR")
         self._shown: list[str] = []
@@ -146,30 +161,48 @@ class Screen:
 class _Console:
     """The terminal, or what is in its place: shared by all runs that are watched at once."""
 
-    def __init__(self, stream: IO[str], environment: Mapping[str, str]) -> None:
-        live = stream.isatty() and environment.get("TERM") != "dumb"
+    def __init__(
+        self, stream: TextIO, environment: Mapping[str, str], *, live: bool = True
+    ) -> None:
+        live = live and stream.isatty() and environment.get("TERM") != "dumb"
         self.screen = Screen(stream, environment) if live else None
         self.lock = threading.RLock()
         self._stream = stream
-        self._views: dict[int, tuple[LiveStep, str]] = {}
+        self._views: dict[int, tuple[LiveStep, str, float | None]] = {}
         self.shown = 0.0
 
+    def columns(self) -> int | None:
+        """Columns that a line may take; None without a terminal."""
+        if self.screen is not None:
+            return max(self.screen.size()[0], 20)
+        if not self._stream.isatty():
+            return None
+        return max(shutil.get_terminal_size((80, 24)).columns - 1, 20)
+
     def line(self, text: str) -> None:
-        """Write a line above the view."""
+        """Write a line above the view, in several on a terminal that is too narrow for it."""
         with self.lock:
+            columns = self.columns()
             if self.screen is not None:
                 with self._unread():
                     self.screen.clear()
             indent = " " * (len(text) - len(text.lstrip()))
+            words = encodable(printable(" ".join(text.split())), self._stream)
+            found = [f"{indent}{words}"]
+            if columns is not None and len(found[0]) > columns:
+                found = textwrap.wrap(
+                    words, columns, initial_indent=indent, subsequent_indent=f"{indent}  ",
+                    break_on_hyphens=False,
+                )  # fmt: skip
             with self._unread():
-                self._stream.write(f"{indent}{printable(' '.join(text.split()))}\n")
+                self._stream.write("".join(f"{one}\n" for one in found))
                 self._stream.flush()
 
-    def view(self, whose: int, live: LiveStep, place: str) -> None:
+    def view(self, whose: int, live: LiveStep, place: str, left: float | None) -> None:
         """Bring the view of a run up to date, and with it those of the others, which are below each
-        other, each in its part of the height."""
+        other, each in its part of the height. ``left``: seconds until all is done."""
         with self.lock:
-            self._views[whose] = (live, place)
+            self._views[whose] = (live, place, left)
             now = time.monotonic()
             if self.screen is None or now - self.shown < REFRESH_S or not self.screen.ready():
                 return
@@ -178,8 +211,8 @@ class _Console:
             share = max(height // len(self._views), 1)
             wanted = []
             for key in sorted(self._views):
-                one, where = self._views[key]
-                wanted += lines(one, where, columns, share, blocks=self.screen.blocks)
+                one, where, rest = self._views[key]
+                wanted += lines(one, where, columns, share, blocks=self.screen.blocks, left_s=rest)
             with self._unread():
                 self.screen.draw(wanted[:height])
 
@@ -204,22 +237,30 @@ class _Console:
 
 class ConsoleProgress:
     """Writes the progress of runs to ``stream`` (stderr). Each of several runs at once has one of
-    its own (``beside``), whose lines begin with the name of its target."""
+    its own (``beside``), whose lines begin with the name of its target. ``steps``: with a line for
+    each step; ``live``: with the view on a terminal."""
 
     def __init__(
         self,
-        stream: IO[str],
+        stream: TextIO,
         environment: Mapping[str, str] = os.environ,
         *,
+        steps: bool = True,
+        live: bool = True,
         of: ConsoleProgress | None = None,
         name: str = "",
     ) -> None:
         self._stream, self._environment = stream, environment
-        self._console: _Console = _Console(stream, environment) if of is None else of._console
+        self._console: _Console = (
+            _Console(stream, environment, live=live) if of is None else of._console
+        )
+        self._steps: bool = steps if of is None else of._steps
         self._name = f"{name} " if name else ""
         self._number: int = 0 if of is None else of._others
         self._others: int = 0
         self._place = ""
+        self._left = _Left()
+        self._told: dict[str, str] = {}  # reasons, and the step whose line names each
 
     def beside(self, name: str) -> ConsoleProgress:
         """The observer of one of several runs at once, on the same terminal."""
@@ -229,29 +270,48 @@ class ConsoleProgress:
     def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
         """Say which run this is."""
         of = f" ({number} of {total})" if total > 1 else ""
-        self._line(f"run {document['id']}{of} on {document['target']}")
+        if self._steps:
+            self._line(f"run {document['id']}{of} on {document['target']}")
+        self._told = {}
+        # of several runs at once nobody knows which comes next
+        self._left.begin_run(0 if self._name else total - number)
 
     def step_started(self, live: LiveStep, number: int, total: int) -> None:
-        """Say which step begins."""
+        """Say which step begins, if the line at its end is far away."""
         self._place = self._name + (f"[{number}/{total}] " if number else "calibration: ")
-        if self._console.screen is None:
-            self._line(f"{self._place}{describe_step(live.step)} …")
+        self._left.begin(live, total - number)
+        length = live.expected_s
+        long = length > LONG_S if length is not None else live.endless
+        if self._steps and self._console.screen is None and long:
+            lasts = "" if length is None else f" ({format_seconds(length)})"
+            self._line(f"{self._place}{describe_step(live.step)}{lasts} …")
 
     def step_went_on(self, live: LiveStep) -> None:
         """Bring the view up to date."""
-        self._console.view(self._number, live, self._place)
+        self._console.view(self._number, live, self._place, self._left.now())
 
     def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
-        """Say how the step ended."""
-        head = f"{self._place}{describe_step(live.step)}: {entry['state']}"
-        screen = self._console.screen
-        columns = None if screen is None else max(screen.size()[0], 20)
-        took = [f"{format_seconds(live.measured_s)}"] if screen is not None else []
+        """Say how the step ended and, where no view shows it, how long the others will take."""
+        self._left.end(entry["state"])
+        columns = self._console.columns()
+        first, *more = [entry["state"], *measured(live)]
+        if more:
+            first, more = f"{first}; {more[0]}", more[1:]
+        reason, before = entry["reason"], self._told.get(entry["reason"])
+        if reason and before:
+            first += f", as {before}"
+        elif reason:
+            self._told[reason] = self._place.removeprefix(self._name).rstrip(": ")
+        left = self._left.after()
+        more += [f"{format_seconds(left)} left"] if left and self._console.screen is None else []
         with self._console.lock:
             self._console.leave(self._number)
-            self._line(fitted(head, "; ", [*measured(live), *took], columns))
-            if entry["reason"]:
-                self._line(f"  {entry['reason']}")
+            if not self._steps and entry["state"] != "failed":
+                return
+            step = f"{self._place}{describe_step(live.step)}"
+            self._line(fitted(step, first, more, columns))
+            if reason and not before:
+                self._line(f"  {reason}")
 
     def run_ended(self, outcome: RunOutcome) -> None:
         """Nothing: the results follow."""
@@ -263,3 +323,48 @@ class ConsoleProgress:
 
     def _line(self, text: str) -> None:
         self._console.line(text)
+
+
+class _Left:
+    """How long the runs will still take: as long as their steps should measure, and for each step
+    what those so far took beyond that."""
+
+    def __init__(self) -> None:
+        self._runs = 0  # after this one
+        self._steps = 0  # after this one, of the run, and
+        self._after_s = 0.0  # how long they should measure
+        self._whole: tuple[int, float] | None = None  # the same of a whole run
+        self._known = False
+        self._began = self._length_s = 0.0  # of the step
+        self._ended = 0  # number of steps that did, and
+        self._beyond_s = 0.0  # how much longer they took
+
+    def begin_run(self, runs: int) -> None:
+        """A run begins; ``runs`` come after it."""
+        self._runs, self._whole = runs, None
+
+    def begin(self, live: LiveStep, steps: int) -> None:
+        """A step begins; ``steps`` come after it."""
+        self._began, self._steps, self._after_s = time.monotonic(), steps, live.after_s
+        self._known = not live.endless
+        self._length_s = live.expected_s or GUESS_NS / 1e9
+        if self._whole is None:
+            self._whole = steps + 1, self._length_s + live.after_s
+
+    def end(self, state: str) -> None:
+        """The step has ended."""
+        if state != "skipped":
+            self._ended += 1
+            self._beyond_s += time.monotonic() - self._began - self._length_s
+
+    def after(self) -> float:
+        """Seconds that the steps and runs after the current step take; 0 after the last."""
+        steps, length_s = self._whole or (0, 0.0)
+        steps, length_s = steps * self._runs + self._steps, length_s * self._runs + self._after_s
+        return max(length_s + steps * self._beyond_s / max(self._ended, 1), 0.0)
+
+    def now(self) -> float | None:
+        """Seconds that everything still takes; None while that is not known."""
+        if not self._known or not (self._steps or self._runs):
+            return None
+        return max(self._length_s - (time.monotonic() - self._began), 0.0) + self.after()

@@ -119,15 +119,39 @@ class _Group:
     budget: float | None
 
 
+def short_step(text: str, room: int) -> str:
+    """A step (``describe_step``) in at most ``room`` columns: its options make way first, then its
+    load. At least a few letters of its name stay."""
+    room = max(room, 8)
+    if len(text) <= room:
+        return text
+    head, _, conditions = text.partition(", ")
+    words = head.split(" ")
+    for kept in range(len(words) - 1, 0, -1):
+        shorter = f"{' '.join(words[:kept])} …, {conditions}"
+        if conditions and len(shorter) <= room:
+            return shorter
+    return f"{text[: room - 1].rstrip(' ,-')}…"
+
+
 def lines(
-    live: LiveStep, place: str, columns: int, height: int, *, blocks: bool = True
+    live: LiveStep,
+    place: str,
+    columns: int,
+    height: int,
+    *,
+    blocks: bool = True,
+    left_s: float | None = None,
 ) -> list[Line]:
     """At most ``height`` lines of at most ``columns`` columns; ``blocks``: the terminal can show
-    block elements. ``place`` says which step of how many it is."""
-    head = [Line().add(place, "dim").add(plain(describe_step(live.step)), "bold")]
+    block elements. ``place`` says which step of how many it is, ``left_s`` how many seconds all
+    steps will still take."""
+    left = "" if left_s is None else f"  {format_seconds(left_s)} left in all"
+    step = short_step(plain(describe_step(live.step)), columns - len(place) - len(left))
+    head = [Line().add(place, "dim").add(step, "bold").add(left, "dim")]
     head.append(_bar(live, columns, blocks))
     head += _work(live, columns)
-    groups = _groups(live)
+    groups = _groups(live, blocks)
     room = height - len(head)
     if not groups and room > 0 and live.trailer is None:
         text = " starting" if live.step.loads == "idle" else " starting: the loads come up first"
@@ -147,7 +171,7 @@ def _bar(live: LiveStep, columns: int, blocks: bool) -> Line:
     """How much of the step is done, passed and left."""
     passed = format_seconds(live.measured_s)
     if live.expected_s is None:
-        until = "" if live.step.role == "calibration" else ", until Ctrl-C"
+        until = ", until Ctrl-C" if live.endless else ""
         return Line().add(f" measuring for {passed}{until}")
     done = min(1.0, live.measured_s / live.expected_s) if live.expected_s else 1.0
     left = live.expected_s - live.measured_s
@@ -190,17 +214,19 @@ def _short(number: float) -> str:
 # --- what the series say -------------------------------------------------------------------------
 
 
-def _groups(live: LiveStep) -> list[_Group]:
+def _groups(live: LiveStep, blocks: bool) -> list[_Group]:
     """The quantities in the order of their series, as far as they have samples."""
     found = [one for one in live.series.values() if one.info.companion is None and one.count]
     now = max((one.second for one in found), default=0)
     quantities: dict[tuple[str, str], list[LiveSeries]] = {}
     for one in found:
         quantities.setdefault((one.info.name, one.info.unit), []).append(one)
-    return [_group(live, *key, members, now) for key, members in quantities.items()]
+    return [_group(live, *key, members, now, blocks) for key, members in quantities.items()]
 
 
-def _group(live: LiveStep, name: str, unit: str, members: list[LiveSeries], now: int) -> _Group:
+def _group(
+    live: LiveStep, name: str, unit: str, members: list[LiveSeries], now: int, blocks: bool
+) -> _Group:
     label, labels = _labels(members)
     high = max(one.max * one.info.scale for one in members)
     in_us = unit == "ns" and high >= 1000
@@ -209,7 +235,7 @@ def _group(live: LiveStep, name: str, unit: str, members: list[LiveSeries], now:
     budget = live.step.budget_ns
     return _Group(
         plain(name, 30),
-        "us" if in_us else plain(unit, 12),
+        ("µs" if blocks else "us") if in_us else plain(unit, 12),
         divisor,
         label,
         rows,
@@ -313,6 +339,7 @@ def _table(group: _Group, columns: int, height: int, blocks: bool) -> list[Line]
 
 def _title(group: _Group) -> Line:
     line = Line().add(f" {group.name} in {group.unit}", "bold")
+    line.add(f", recent: max of {WINDOW_S} s", "dim")
     if group.budget is not None:
         line.add(f", budget {_figure(group.budget, 2)}", "dim")
     return line
@@ -345,7 +372,7 @@ def _heading(group: _Group, layout: _Layout) -> Line:
         line.add(f"  {group.label:<{layout.label}}", "dim")
     cells = ["per s", "min", "mean", "max"]
     if layout.recent:
-        cells.append(f"{WINDOW_S}s max")
+        cells.append("recent")
     if layout.missed:
         cells.append("missed")
     line.add("".join(f"{cell:>8}" for cell in cells), "dim")
@@ -398,6 +425,8 @@ def _figure(value: float, places: int) -> str:
         return "-"
     size = abs(value)
     if size < 99.95:
+        if round(value, 2) == 0:
+            value = 0.0  # not -0.00
         return f"{value:.{places if size < 9.995 else min(places, 1)}f}"
     if -999_999 < value < 9_999_999:
         return f"{value:.0f}"

@@ -7,7 +7,7 @@ weeks, so everything kept here has a fixed size.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +26,7 @@ from rtgauge.stream import (
     SeriesInfo,
     Setting,
     Trailer,
+    Verdict,
     Work,
 )
 
@@ -164,6 +165,9 @@ class LiveStep:
     # when its time is up, and when it would have its samples if no period were missed
     time_s: float | None
     samples_s: float | None = None
+    # measures until it is stopped, and how long the steps after it are expected to measure
+    endless: bool = False
+    after_s: float = 0.0
     elapsed_s: float = 0.0
     header: Header | None = None
     trailer: Trailer | None = None
@@ -172,6 +176,8 @@ class LiveStep:
     # what each load does: its unit, and its work per second in the newest span of time
     work: dict[str, tuple[str, float]] = field(default_factory=dict)
     died: Event | None = None
+    # results of its tests: how many there are of each
+    tests: Counter[str] = field(default_factory=Counter)
     # when the step's time began, on the clock of ``elapsed_s``: the loads come up before that
     _began_s: float | None = None
 
@@ -218,6 +224,8 @@ class LiveStep:
             case Setting():
                 if len(self.settings) < SETTINGS_MAX:
                     self.settings.append(record)
+            case Verdict():
+                self.tests[record.result] += 1
             case Event():
                 self._event(record)
             case Header():

@@ -25,7 +25,15 @@ from rtgauge.engine.watch import Ended, Limits, StepProgress, Stopping, Watch
 from rtgauge.errors import ExitCode, RtgaugeError, StoreError, StreamError, TargetError
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import online_cpus
-from rtgauge.plan import Plan, PlannedStep, calibration_steps, ends_ns, expected_ns
+from rtgauge.plan import (
+    GUESS_NS,
+    Plan,
+    PlannedStep,
+    calibration_steps,
+    endless,
+    ends_ns,
+    expected_ns,
+)
 from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Header, Setting
 from rtgauge.target import Target
@@ -138,6 +146,7 @@ class Run:
         self._settings: list[Setting] = []
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
         self._started: set[int] = set()  # steps that have a stream
+        self._after_s: dict[int, float] = {}  # how long the steps after each one should measure
 
     def carry_out(
         self,
@@ -171,6 +180,10 @@ class Run:
     ) -> RunOutcome:
         # Calibrations come first in time and last in the list.
         order = [*range(len(self._plan.steps), len(steps)), *range(len(self._plan.steps))]
+        after_s = 0.0
+        for index in reversed(order):
+            self._after_s[index] = after_s
+            after_s += self._expected_s(steps[index])
         try:
             self._folder.save_environment(environment)
             for index in order:
@@ -208,6 +221,13 @@ class Run:
         )
         self._progress.run_ended(outcome)
         return outcome
+
+    def _expected_s(self, step: PlannedStep) -> float:
+        """Seconds that a step should measure; 0 for a board whose log host determines the time."""
+        if _has_log_host(step):
+            return 0.0
+        catalogue = self._hosts[step.log_host].catalogue if _is_log_host(step) else self._catalogue
+        return (expected_ns(step, catalogue) or GUESS_NS) / 1e9
 
     def _regained(self, interruption: Stopping) -> bool:
         """Whether a connection lost between two steps could be restored."""
@@ -327,7 +347,7 @@ class Run:
         time_s, samples_s = (
             None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
         )
-        live = LiveStep(step, time_s, samples_s)
+        live = LiveStep(step, time_s, samples_s, endless(step, self._catalogue))
         began = self._begin(index, live)
         with contextlib.ExitStack() as stack:
             watch = self._start(
@@ -380,6 +400,7 @@ class Run:
                 log = log.end()
         ended = joined(answers, log, there)
         first = self._end(index, answering, ended[0], began)
+        raising.after_s = self._after_s[index + 1]
         self._progress.step_started(raising, index + 2, len(self._plan.steps))
         return first, self._end(index + 1, raising, ended[1], began)
 
@@ -391,6 +412,7 @@ class Run:
         """Record and show that a step begins; when that was."""
         self._mark_running(index)
         total = len(self._plan.steps)
+        view.after_s = self._after_s[index]
         self._progress.step_started(view, index + 1 if index < total else 0, total)
         return self._clock.monotonic()
 

@@ -12,7 +12,7 @@ from rtgauge.plan.evaluation import (
     has_time_grid,
     thorough_parameters,
 )
-from rtgauge.plan.lengths import ends_ns, expected_ns, scaled
+from rtgauge.plan.lengths import GUESS_NS, endless, ends_ns, expected_ns, scaled
 from rtgauge.plan.plan import (
     Plan,
     PlannedStep,
@@ -24,12 +24,14 @@ from rtgauge.plan.plan import (
 from rtgauge.plan.read import plan_summary, plan_targets, read_plan, shipped_plans
 
 __all__ = [
+    "GUESS_NS",
     "Plan",
     "PlannedStep",
     "Rating",
     "calibration_steps",
     "check_texts",
     "describe_step",
+    "endless",
     "ends_ns",
     "evaluation_plan",
     "expected_ns",

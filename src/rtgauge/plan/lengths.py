@@ -13,7 +13,20 @@ from rtgauge.errors import UsageError
 from rtgauge.plan.plan import Plan, PlannedStep
 from rtgauge.units import format_duration, parse_duration, parse_integer
 
-__all__ = ["HOURS_MAX", "SHARE_MAX", "ends_ns", "expected_ns", "is_positive", "lasts", "scaled"]
+__all__ = [
+    "GUESS_NS",
+    "HOURS_MAX",
+    "SHARE_MAX",
+    "endless",
+    "ends_ns",
+    "expected_ns",
+    "is_positive",
+    "lasts",
+    "scaled",
+]  # fmt: skip
+
+GUESS_NS: Final = 2 * 10**9
+"""Length of a step whose options do not say, where a length is estimated."""
 
 HOURS_MAX: Final = 24.0 * 366
 SHARE_MAX: Final = 1e9
@@ -88,6 +101,15 @@ def ends_ns(step: PlannedStep, catalogue: Catalogue) -> tuple[int | None, int | 
     samples = parse_integer(value("samples")) if value("samples") else 0
     interval_ns = parse_duration(value("interval")) if samples and value("interval") else 0
     return time_ns or None, samples * interval_ns or None
+
+
+def endless(step: PlannedStep, catalogue: Catalogue) -> bool:
+    """Whether a step measures until it is stopped: it could end, and its options say that it does
+    not."""
+    entry = catalogue.measurement(step.measurement)
+    ends = [entry.option(name) for name in ("for", "samples") if entry.has(name)]
+    values = [one.number(step.parameters.get(one.name, one.default) or "0") for one in ends]
+    return bool(ends) and not any(values)
 
 
 def expected_ns(step: PlannedStep, catalogue: Catalogue) -> int | None:

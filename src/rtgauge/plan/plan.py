@@ -284,7 +284,7 @@ def describe_step(step: PlannedStep) -> str:
     if step.loads != IDLE:
         text += f", load {step.loads}"
     elif step.role == "measurement":
-        text += ", no load added"
+        text += ", idle"
     if disturb := step.text("disturb"):
         text += f", disturbed by {disturb}"
     if step.budget_ns is not None:

@@ -339,7 +339,7 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     if not found:
         return _judged(path, document)
     in_time, value, waited, worst, step = max(found, key=lambda entry: entry[:3])
-    shown = f"{value / 1000:.1f} us" if in_time else f"{value} {worst.unit}".strip()
+    shown = f"{value / 1000:.1f} µs" if in_time else f"{value} {worst.unit}".strip()
     if waited:
         shown = f"≥ {shown}"
     load = step.get("load") or "idle"
@@ -358,7 +358,7 @@ def _headline(path: Path, document: dict[str, Any]) -> str:
     ]
     if not over:
         return text
-    return f"over {min(over) / 1000:g} us: {text}"
+    return f"over {min(over) / 1000:g} µs: {text}"
 
 
 def _waited_ns(one: SealedSeries, folder: Path) -> int:
