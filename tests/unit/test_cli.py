@@ -193,6 +193,40 @@ def test_a_failed_verdict_of_the_measurement_is_code_3(rtgauge: Run) -> None:
     assert rtgauge("run", "pendulum", "--for", "1s", "--target", "fake:verdict-fails").code == 3
 
 
+def test_a_known_limitation_leaves_the_code_as_it_is(rtgauge: Run) -> None:
+    words = ("run", "pendulum", "--for", "1s", "--target")
+    done = rtgauge(*words, "fake:known-limitation", "--json")
+    assert done.code == 0
+    (test,) = [one for one in done.json()["runs"][0]["tests"] if one["result"] == "fail"]
+    assert test["known_limitation"] == "no pendulum of this library stops"
+    assert rtgauge(*words, "fake:known-limitation,verdict-fails").code == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "code"),
+    [
+        ("fake", (), 0),
+        ("fake", ("--budget", "1ms"), 0),  # inconclusive: too short
+        ("fake:late", ("--budget", "9us"), 3),
+        ("fake:known-limitation", (), 0),
+        ("fake:verdict-fails", (), 3),
+        ("fake:unprivileged", (), 77),
+        ("fake:skipped", (), 77),
+        ("fake:fails", (), 1),
+    ],
+)
+def test_exit_codes_of_evaluate(
+    rtgauge: Run, target: str, words: tuple[str, ...], code: int
+) -> None:
+    report = ("-o", "r.json")
+    done = rtgauge("evaluate", "--target", target, "--for", "1s", *report, *words)
+    assert done.code == code, done.out + done.err
+
+
+def test_run_without_priority_is_not_an_evaluation(rtgauge: Run) -> None:
+    assert rtgauge("run", "timer", "--target", "fake:unprivileged", "--for", "1s").code == 0
+
+
 def test_usage_comes_before_failure_and_failure_before_interruption(rtgauge: Run) -> None:
     targets = ["--target", "fake:exit=4", "--target", "fake:fails", "--target", "fake:refuses"]
     assert rtgauge("run", "timer", "--for", "1s", *targets).code == 2

@@ -71,7 +71,12 @@ def execute_plan(
 
 
 def show_results(
-    store: Store, outcomes: Sequence[RunOutcome], reports: Sequence[Path], as_json: bool
+    store: Store,
+    outcomes: Sequence[RunOutcome],
+    reports: Sequence[Path],
+    as_json: bool,
+    *,
+    evaluation: bool = False,
 ) -> int:
     """Show the results of the runs and write the reports. Returns the exit code."""
     from rtgauge.report import Source, write  # noqa: PLC0415
@@ -108,7 +113,7 @@ def show_results(
                     outcome.remedy,
                 )
             )
-    return int(_exit_code(outcomes, document))
+    return int(_exit_code(outcomes, document, evaluation))
 
 
 def _print(source: Source) -> None:
@@ -126,17 +131,26 @@ def _print(source: Source) -> None:
     show(f"\nThe same again: rtgauge compare {study[:18]}")
 
 
-def _exit_code(outcomes: Sequence[RunOutcome], document: Mapping[str, Any]) -> ExitCode:
-    """The first exit code that applies, in this order."""
+def _exit_code(
+    outcomes: Sequence[RunOutcome], document: Mapping[str, Any], evaluation: bool
+) -> ExitCode:
+    """The first exit code that applies, in this order. An evaluation that could not measure what
+    it is for counts as skipped."""
+    from rtgauge.report.document.answer import State, answer_of  # noqa: PLC0415
+
     codes = {outcome.exit_code for outcome in outcomes}
     for code in (ExitCode.USAGE, ExitCode.FAILED, ExitCode.INTERRUPTED):
         if code in codes:
             return code
-    for run in document["runs"]:
-        if any(one["result"] == "fail" for one in run["verdicts"]) or any(
-            one["result"] == "fail" and one["known_limitation"] is None for one in run["tests"]
-        ):
-            return ExitCode.OVER_BUDGET
-    if codes == {ExitCode.SKIPPED}:
+    runs = document["runs"]
+    if any(one["result"] == "fail" for run in runs for one in run["verdicts"]) or any(
+        one["result"] == "fail" and one["known_limitation"] is None
+        for run in runs
+        for one in run["tests"]
+    ):
+        return ExitCode.OVER_BUDGET
+    if codes == {ExitCode.SKIPPED} or (
+        evaluation and any(answer_of(run).state is State.UNMEASURED for run in runs)
+    ):
         return ExitCode.SKIPPED
     return ExitCode.DONE

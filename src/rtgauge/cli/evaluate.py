@@ -85,7 +85,7 @@ def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) 
         _announce(plan, catalogue, target.name)
         with open_store(given["store"]) as store:
             outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s(given))
-            return show_results(store, outcomes, paths, given["json"])
+            return show_results(store, outcomes, paths, given["json"], evaluation=True)
 
     return RunCommand(
         "Options of the steps that have them",
