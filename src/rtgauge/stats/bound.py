@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy import special
+from .special import beta_inverse, gamma_inverse
 
 __all__ = [
     "Bound",
@@ -50,12 +50,12 @@ def exceedance_bound(count: int, confidence: float = 0.95, exceedances: int = 0)
         return 1.0
     if exceedances == 0:
         return -math.expm1(math.log1p(-confidence) / count)
-    return float(special.betaincinv(exceedances + 1, count - exceedances, confidence))
+    return beta_inverse(exceedances + 1, count - exceedances, confidence)
 
 
 def _expected(confidence: float, exceedances: int) -> float:
     """The mean of the Poisson distribution that gives more than k with the given confidence."""
-    return float(special.gammaincinv(exceedances + 1, confidence))
+    return gamma_inverse(exceedances + 1, confidence)
 
 
 def rate_bound(duration_s: float, confidence: float = 0.95, exceedances: int = 0) -> float:
@@ -71,7 +71,7 @@ def rate_lower_bound(duration_s: float, confidence: float = 0.95, exceedances: i
     _check(confidence, exceedances)
     if duration_s <= 0 or exceedances == 0:
         return 0.0
-    return float(special.gammaincinv(exceedances, 1 - confidence)) / duration_s * _HOUR_S
+    return gamma_inverse(exceedances, 1 - confidence) / duration_s * _HOUR_S
 
 
 def duration_needed_s(

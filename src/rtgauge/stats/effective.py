@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from scipy import special
 
 from .counts import Counts, Int64
 from .independence import Clustering
 from .percentiles import percentile_names
+from .special import chi_square_quantile, normal_quantile, student_quantile
 from .timeline import Timeline
 
 __all__ = ["effective_of_maximum", "effective_size", "effective_sizes"]
@@ -52,11 +52,11 @@ def effective_size(above: Int64, count: Int64) -> int | None:
     beyond = batch - part * size
     spread = float((beyond**2).sum())
     effect = number / (number - 1) * spread / (total * part * (1 - part))
-    if effect <= special.chdtri(number - 1, 1 - _FOUND) / (number - 1):
+    if effect <= chi_square_quantile(number - 1, _FOUND) / (number - 1):
         return total
     if float((beyond[1:] * beyond[:-1]).sum()) > _APART * spread / np.sqrt(number):
         return None
-    student = special.ndtri(0.975) / special.stdtrit(number - 1, 0.975)
+    student = normal_quantile(0.975) / student_quantile(number - 1, 0.975)
     return int(total / effect * student**2)
 
 

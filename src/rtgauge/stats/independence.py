@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from .counts import Integers
+from .special import gamma_inverse
 
 __all__ = ["Clustering", "clustering", "extremal_index"]
 
@@ -55,7 +55,7 @@ class Clustering:
         if not self.clustered:
             return 1.0
         clusters = max(self.index * self.exceedances, 1.0)
-        return float(special.gammaincinv(clusters, 0.1)) / self.exceedances
+        return gamma_inverse(clusters, 0.1) / self.exceedances
 
     @property
     def group(self) -> float:

@@ -9,11 +9,11 @@ and assume independent samples.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
-from scipy import special
-
 from .counts import Counts, Percent, fraction_of
+from .special import beta_part, normal_quantile
 
 __all__ = [
     "TAIL_SAMPLES",
@@ -26,6 +26,8 @@ __all__ = [
 
 TAIL_SAMPLES = 10
 """A percentile is given only if at least this many samples are expected above it: n(1-p)."""
+_ROUNDING = 1e-13
+"""A chance that is exactly the one allowed may come out larger by this part."""
 
 
 def percentile_names(count: int) -> tuple[str, ...]:
@@ -48,10 +50,24 @@ def percentile_table(counts: Counts) -> dict[str, int]:
 
 def _smallest(above: float, count: int, probability: float) -> int:
     """The smallest k for which P(Binomial(count, probability) > k) <= above."""
-    low, high = 0, count
+
+    def enough(most: int) -> bool:
+        return most >= count or beta_part(most + 1, count - most, probability) <= allowed
+
+    allowed = above * (1 + _ROUNDING)
+
+    # about there by the normal distribution; farther out until it is between low and high
+    spread = math.sqrt(count * probability * (1 - probability))
+    middle = round(count * probability - normal_quantile(above) * spread)
+    low = high = min(max(middle, 0), count)
+    step = 1
+    while low > 0 and enough(low - 1):
+        low, step = max(low - step, 0), 2 * step
+    while not enough(high):
+        high, step = min(high + step, count), 2 * step
     while low < high:
         middle = (low + high) // 2
-        if special.betainc(middle + 1, count - middle, probability) <= above:
+        if enough(middle):
             high = middle
         else:
             low = middle + 1
