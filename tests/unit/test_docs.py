@@ -7,8 +7,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from language import READERS
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = 1200
+# Messages of the shell and of ssh.
+OTHERS = ("rtgauge: command not found", "Permission denied")
 
 
 def test_files_on_the_path_of_a_sample_say_their_step() -> None:
@@ -41,3 +45,26 @@ def test_every_measurement_and_load_has_its_page() -> None:
     loads = (ROOT / "docs" / "reference" / "loads.md").read_text()
     for name in re.findall(r"&load_([a-z]+)\w*,", catalogue):
         assert re.search(rf"^## .*\b{name}\b", loads, re.MULTILINE)
+
+
+def test_messages_of_the_troubleshooting_page_exist() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    found = re.findall(r"^\| `(.*?)`", page, re.MULTILINE)
+    assert len(found) > 15
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "agent").rglob("*.[ch]")]
+    texts = "\n".join(
+        " ".join(piece.text.split())
+        for source in sources
+        for piece in READERS[source.suffix](source.read_text())
+    )
+    for message in found:
+        for part in message.split("…"):
+            assert len(part) < 4 or part in OTHERS or part.strip(" '") in texts, message
+
+
+def test_the_index_has_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = str(page.relative_to(ROOT / "docs"))
+        if not name.startswith(("decisions/", "measurements/")):
+            assert name == "README.md" or f"]({name})" in index, name

@@ -87,11 +87,12 @@ def test_make_has_the_target(command: Command) -> None:
 
 @pytest.fixture(scope="module", name="stored")
 def store_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with the runs that examples name: labels ``before`` and ``after``, and a study
-    of two targets, which is the last."""
+    """A data folder with the runs that examples name by labels, a study of two targets, which is
+    the last, and its results."""
     folder = tmp_path_factory.mktemp("stored")
     environment = {**os.environ, "XDG_DATA_HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
-    for more in (["--label", "before"], ["--label", "after"], ["--target", "fake:late"]):
+    named = [["--label", label] for label in ("before", "after", "as-is", "prepared", "isolated")]
+    for more in (*named, ["--target", "fake:late", "-o", "results.json"]):
         done = subprocess.run(
             [sys.executable, "-m", "rtgauge", "run", "timer", "--target", "fake",
              "--for", "2s", "--load", "sched", *more],
@@ -107,6 +108,7 @@ def prepare_folder(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     data = tmp_path / "data"
     shutil.copytree(stored, data)
     monkeypatch.setenv("XDG_DATA_HOME", str(data))
+    shutil.copy(stored / "results.json", ".")
     captures.session(Path("night.sr"), captures.regular(1000, 3000))
     Path(".config").write_text("# Linux/x86 6.12.0 Kernel Configuration\nCONFIG_HZ=250\n")
     plan = next(one for one in examples() if one.language == "toml" and "[[step]]" in one.text)
