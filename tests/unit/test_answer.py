@@ -60,7 +60,8 @@ def test_fit_for_a_budget() -> None:
     answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
     assert (answer.state, answer.tone) == (State.FIT, "pass")
     assert plain(answer.title) == "Fit for the budget of 150 us"
-    assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle)"
+    # Due 100 s after the start: 5 ns of the monotonic clock, which was 1 ns at 3 ns real time.
+    assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle, 00:01:40.000 UTC)"
     assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
     assert not answer.sure_command
     assert not answer.cycles
@@ -239,7 +240,7 @@ def test_a_failed_test_does_not_hide_the_worst_case() -> None:
     )
     answer = answer_of(built(run))
     assert answer.state is State.UNFIT
-    assert text(answer.worst).startswith("Worst case 18.0 us (CPU 0, load sched)")
+    assert text(answer.worst).startswith("Worst case 18.0 us (CPU 0, load sched,")
     assert shortest(answer.cycles) is not None
 
 
@@ -253,6 +254,17 @@ def test_findings_are_one_line() -> None:
 def test_the_load_is_named_as_the_cause() -> None:
     answer = answer_of(built(timers(10, 300)))
     assert "Likely cause: the load. The maximum while idle is 10.0 us" in text(answer.cause)
+
+
+@pytest.mark.parametrize(("reach_us", "named"), [(60, True), (20, False)])
+def test_a_periodic_disturbance_is_the_cause_if_it_reaches_the_maximum(
+    reach_us: int, named: bool
+) -> None:
+    run = built(made.run([made.step(0, [latency(67)])]))
+    said = {"rule": "second line", "text": "Samples recur every 7.30 ms.", "series": [0]}
+    run["steps"][0]["observations"] = [said | {"reach": reach_us * 1000}]
+    told = text(answer_of(run).cause)
+    assert told.startswith("Likely cause: something periodic. Samples recur") is named
 
 
 def test_actions_are_three_at_most_and_commands_are_whole() -> None:

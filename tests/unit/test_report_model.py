@@ -569,3 +569,14 @@ def test_the_doubt_of_ambiguous_answers(
     (verdict,) = only(made.run([step]))["verdicts"]
     assert f"the answers to {event} belong to other events" in plain(verdict["evidence"])
     assert f"interval above the longest delay seen{text}, or" in plain(verdict["remedy"])
+
+
+def test_the_maximum_has_its_time() -> None:
+    values = np.full(3000, 5000, np.int32)
+    values[1234] = 90_000
+    series = made.FakeSeries(made.info(), np.arange(3000, dtype=np.int64), values, chunk_rows=500)
+    (one,) = only(made.run([made.step(0, [series])]))["series"]
+    assert one["max_at"] == {"time_s": 1.234, "clock": "1970-01-01T00:00:01.234Z"}
+    series.lost = ((2000, 3, 120_000),)
+    (one,) = only(made.run([made.step(0, [series])]))["series"]
+    assert (one["max"], one["max_at"]) == (120_000, None)

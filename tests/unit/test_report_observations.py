@@ -41,6 +41,7 @@ def _said(*series: made.FakeSeries, **more: Any) -> dict[str, list[str]]:
     for one in document["runs"][0]["steps"][0]["observations"]:
         found.setdefault(one["rule"], []).append(one["text"].replace("\u202f", " "))
         assert all(0 <= place < len(series) for place in one["series"])
+        assert ("reach" in one) is (one["rule"] == "second line")
     return found
 
 

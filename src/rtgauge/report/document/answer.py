@@ -337,6 +337,8 @@ def _worst(data: _Data) -> Line:
     where = [_place(data, one), load_text(step["load"])]
     if policies := ordinary_policies(data.run, step):
         where.append(policies)
+    if not one["unanswered"]:
+        where.append(_when(data.run, one))
     text = ", ".join(text for text in where if text)
     missing = one["unanswered"]
     if not missing:
@@ -345,6 +347,15 @@ def _worst(data: _Data) -> Line:
     verb = "was" if missing == 1 else "were"
     more = f": {numbers.count(missing)} of {of} events {verb} not answered"
     return line("Worst case ", figure, f" ({text}){more}")
+
+
+def _when(run: Model, one: Model) -> str:
+    """The time of day of a maximum, with the date in a run of more than half a day."""
+    clock = (one["max_at"] or {}).get("clock")
+    if not clock:
+        return ""
+    date, _, time = str(clock).removesuffix("Z").partition("T")
+    return f"{f'{date} ' if (run['duration_s'] or 0) > 43200 else ''}{time} UTC"
 
 
 def _place(data: _Data, one: Model) -> str:
@@ -469,7 +480,10 @@ def _cause(data: _Data) -> tuple[Line, str]:
     run, step = data.run, data.step(one)
     place = run["series"].index(one)
     by_rule: dict[str, str] = {}
+    above_median = (one["max"] or 0) - (one["percentiles"].get("50") or 0)
     for observation in step["observations"]:
+        if 2 * observation.get("reach", above_median) < above_median:
+            continue  # periodic, but not what made the maximum
         if not observation["series"] or place in observation["series"]:
             by_rule.setdefault(observation["rule"], observation["text"])
     if "disturbed" in by_rule:

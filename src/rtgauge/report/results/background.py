@@ -206,6 +206,7 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
         "min": extent.min,
         "mean": extent.mean,
         "max": extent.max,
+        "max_at": None,
         "max_at_least": None,
         "unanswered": 0,
         "percentiles": {},

@@ -121,6 +121,8 @@ class Figures:
     max: int | None
     rest: dict[str, int | float | None]
     duration_s: float
+    max_at_ns: int | None
+    """The due time of the maximum, without dither. None if its sample was not kept."""
     timeline: TimeBins | None
     heat: Heat | None = None
     around: Window | None = None
@@ -315,7 +317,7 @@ def _figures(
     )
     timeline: TimeBins | None = None
     heat: Heat | None = None
-    around = begin = kept_max = clustering = None
+    around = begin = kept_max = max_at = clustering = None
     effective: dict[str, int | None] | None = None
     leading: Lead | None = None
     # of a series that has all of its values in the histogram alone, samples tell when, no more
@@ -338,7 +340,7 @@ def _figures(
         scan.run(share)
         leading = scan.lead
         counts, first, known, before = scan.counts, scan.first, scan.known, scan.before
-        kept_max = counts.max
+        kept_max, max_at = counts.max, scan.when()
         if partial and (whole := _from_histogram(series)).count > counts.count:
             counts = whole
         clustering = scan.clustering()
@@ -386,6 +388,7 @@ def _figures(
         max=longest,
         rest=_rest(counts, first),
         duration_s=_duration_s(series, step, longest),
+        max_at_ns=max_at if kept_max is not None and longest == kept_max * info.scale else None,
         timeline=timeline,
         heat=heat,
         around=around,
@@ -753,6 +756,10 @@ class _Pass:
         """The time bins, once: the builder, which is large, is let go."""
         line, self._line = self._line, None
         return None if line is None else line.timeline()
+
+    def when(self) -> int | None:
+        """The due time of the largest sample."""
+        return None if self._peak is None else self._peak.when()
 
     def around(self) -> Window | None:
         """The samples around the largest one."""

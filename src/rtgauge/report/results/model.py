@@ -8,11 +8,13 @@ document, results.schema.json defines it; nothing in it knows a measurement by i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
@@ -35,6 +37,7 @@ Document = dict[str, Any]
 
 CONFIDENCE: Final = 0.95
 EVENT_LIMIT: Final = 100
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _STATES: Final = ("complete", "interrupted", "failed", "skipped", "running")
 _TOLD: Final = ("setting", "load", "threshold", "message")
@@ -539,6 +542,7 @@ def _series(
         "min": counts.min,
         "mean": counts.mean,
         "max": figures.max,
+        "max_at": _max_at(step, figures),
         "max_at_least": _at_least(figures),
         "unanswered": open_,
         "percentiles": gather.percentiles([figures]),
@@ -565,6 +569,19 @@ def _series(
         "source": "samples" if counts.exact else "histogram",
         "histogram": histogram_of(counts),
     }
+
+
+def _max_at(step: StoredStep, figures: gather.Figures) -> Document | None:
+    """When the maximum was due: since the step began, and by the clock of the target."""
+    if figures.max_at_ns is None:
+        return None
+    clock = None
+    if (header := step.header) is not None:
+        realtime = header.clock.realtime_ns - header.clock.monotonic_ns + header.start_ns
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            moment = EPOCH + timedelta(microseconds=(realtime + figures.max_at_ns) // 1000)
+            clock = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"time_s": figures.max_at_ns / 1e9, "clock": clock}
 
 
 def _clustering(found: stats.Clustering | None) -> Document | None:

@@ -139,6 +139,8 @@ def told(
                 words = f"{quantity.name}: {text}" if len(groups) > 1 else text
                 words = words[:1].upper() + words[1:]
                 found.append(_observation(rule.name, words, [members[one] for one in at]))
+                if rule.find is _second_line:
+                    found[-1]["reach"] = round(quantity.lines[0][0].worst_ns)
         if quantity.timed and quantity.lines:
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0

@@ -99,6 +99,13 @@ class Peak:
             for known in [k for k in self._ends if k < low - 1 and abs(k - best) > 1]:
                 del self._ends[known]
 
+    def when(self) -> int | None:
+        """The due time of the largest sample; None without one."""
+        if self._middle is None:
+            return None
+        (_, due_ns, _), at, _ = self._middle
+        return int(due_ns[at])
+
     def around(self, scale: int) -> Window | None:
         """The samples around the largest one, ``reach`` on either side where there are so many."""
         if self._middle is None or self._best is None:
