@@ -64,9 +64,12 @@ def path(
     if not histogram:
         return "", None
     parts = []
-    for at, part in enumerate(_heights(histogram, ends, width // 2)):
-        if part:
-            top = round(height - max(part * height, 1.5), 1)
-            parts.append(f"M{2 * at} {height}V{top}H{2 * at + 2}V{height}z")
+    before = base = float(height)
+    for at, part in enumerate([*_heights(histogram, ends, width // 2), 0.0]):
+        top = round(base - max(part * base, 1.5), 1) if part else base
+        if top != before:
+            parts.append(f"M{2 * at} {height}" if before == base else f"H{2 * at}")
+            parts.append(f"V{top:g}")
+            before = top
     scale = (ends[1] - ends[0]) / width
     return "".join(parts), round((_place(histogram[-1][1] + 1) - ends[0]) / scale, 1)
