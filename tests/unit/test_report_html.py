@@ -306,11 +306,11 @@ def test_a_series_without_a_grid_has_no_missed_periods_and_few_samples_no_line_o
     assert figure not in shown(1, 0, samples=16)
 
 
-def test_without_real_time_priority_the_card_says_so() -> None:
+def test_without_real_time_priority_the_answer_says_so() -> None:
     values = np.arange(1000, 1400, dtype=np.int32)
     series = made.FakeSeries(made.info(policy="other"), np.arange(400), values)
     page = html.render(model.analyse([made.run([made.step(0, [series])])]))  # type: ignore[list-item]
-    assert '<span class="load">idle; SCHED_OTHER</span>' in page
+    assert "latency without real-time priority" in page and "idle, SCHED_OTHER" in page
     assert "Step 1 · timer" in page and "Step 0" not in page
 
 
@@ -513,8 +513,8 @@ def browser() -> str:
     return found
 
 
-def drawn(browser: str, file: Path, scratch: Path) -> tuple[Page, str]:
-    """The page after its scripts ran, and what they said on the console."""
+def drawn(browser: str, file: Path, scratch: Path, place: str = "#all") -> tuple[Page, str]:
+    """The page at a place (everything opened) after its scripts ran, and their console."""
     words = [
         browser,
         "--headless",
@@ -532,7 +532,7 @@ def drawn(browser: str, file: Path, scratch: Path) -> tuple[Page, str]:
         "--v=0",
         "--virtual-time-budget=20000",  # the data is decompressed asynchronously
         "--dump-dom",
-        file.as_uri(),
+        file.as_uri() + place,
     ]
     done = subprocess.run(words, capture_output=True, timeout=120, check=True)
     console = [
@@ -541,17 +541,68 @@ def drawn(browser: str, file: Path, scratch: Path) -> tuple[Page, str]:
     return Page(done.stdout.decode()), "\n".join(console)
 
 
+def pictures_of(page: Page) -> int:
+    return sum("data-kind" in attributes for _, attributes in page.tags)
+
+
 @pytest.mark.parametrize("which", ["evaluation", "hostile", "odd"])
 def test_pictures_are_drawn(browser: str, tmp_path: Path, which: str) -> None:
     runs = {"evaluation": made.evaluation(10, 3000), "hostile": hostile_run(), "odd": odd_run()}
     file = tmp_path / "report.html"
     report.write([runs[which]], file)  # type: ignore[list-item]
-    due = sum(tag == "figure" for tag, _ in Page(file.read_text()).tags)
+    due = pictures_of(Page(file.read_text()))
     page, console = drawn(browser, file, tmp_path)
     assert "pictures: ok" in page.text
     assert console == ""
     assert due > 0 and sum(tag == "canvas" for tag, _ in page.tags) == due
     assert len(page.blocks["script"]) == 3
+
+
+def test_a_link_opens_its_step_and_only_its_pictures_are_drawn(
+    browser: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(rendered(made.evaluation(2, 3000)))
+    whole = re.search(r'id="step-1".*?</details>\s*<details class="step"', file.read_text(), re.S)
+    assert whole
+    due = whole.group().count("data-kind=")
+    page, console = drawn(browser, file, tmp_path, "#step-1-q0")
+    assert "pictures: ok" in page.text and console == ""
+    assert 0 < due == sum(tag == "canvas" for tag, _ in page.tags) < pictures_of(page)
+    opened = [a.get("id") for tag, a in page.tags if tag == "details" and "open" in a]
+    assert opened == ["step-1"]
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert "pictures: ok" in page.text
+    assert not any(tag == "canvas" for tag, _ in page.tags)
+
+
+def test_steps_are_filtered_and_searched(browser: str, tmp_path: Path) -> None:
+    """Each filter leaves its steps, a link to another one drops the filters."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 3000)))
+    acts = """<script>
+    const filter = document.querySelector(".filter"), said = [];
+    const left = () => [...document.querySelectorAll("details.step:not(.hidden)")]
+        .map(one => one.id.slice(5)).join("");
+    const act = (selector, change) => {
+        const field = filter.querySelector(selector);
+        change(field);
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        said.push(left());
+    };
+    act("[type=search]", one => { one.value = "CAL-P-TRC"; });
+    act("[type=search]", one => { one.value = "no right  priorities"; });
+    act("[type=search]", one => { one.value = ""; });
+    act("[name=load]", one => { one.value = "sched"; });
+    act("[name=load]", one => { one.value = ""; });
+    act("[name=failed]", one => { one.checked = true; });
+    location.hash = "#step-3";
+    setTimeout(() => { said.push(left()); document.title = said.join("|"); }, 100);
+    </script></body>"""
+    file = tmp_path / "report.html"
+    file.write_text(text.replace("</body>", acts))
+    page, console = drawn(browser, file, tmp_path, "")
+    assert console == ""
+    assert "3|2|0123|1|0123|1|0123" in page.text
 
 
 @pytest.mark.slow
@@ -593,8 +644,7 @@ def test_the_controls_work(browser: str, tmp_path: Path) -> None:
     page, console = drawn(browser, file, tmp_path)
     assert "pictures: ok" in page.text
     assert console == ""
-    figures = sum(tag == "figure" for tag, _ in page.tags)
-    assert sum(tag == "canvas" for tag, _ in page.tags) == figures
+    assert sum(tag == "canvas" for tag, _ in page.tags) == pictures_of(page)
     assert "+" * 20 in page.text and "-" * 20 not in page.text
 
 

@@ -134,7 +134,9 @@ def _markdown(source: Source) -> bytes:
 
 FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
     {
-        ".html": lambda source: html.render(source.analysis, source.comparison).encode(),
+        ".html": lambda source: html.render(
+            source.analysis, source.comparison, source.cover
+        ).encode(),
         ".json": _json,
         ".md": _markdown,
         ".pdf": lambda source: pdf_full.render(

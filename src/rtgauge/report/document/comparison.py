@@ -218,6 +218,7 @@ class SetTable:
     heads: Sequence[str]
     rows: Sequence[SetRow]
     methods: Sequence[str]
+    ends: Sequence[Mapping[str, str]]
     figures: str
     views: Sequence[Mapping[str, Any]]
 
@@ -311,6 +312,20 @@ def _set_table(
         heads=["Samples", *(capital(head) for head in heads), "Missed", "Lost"],
         rows=rows,
         methods=shown_of.methods(members),
+        ends=[
+            {
+                "letter": one["letter"],
+                "swatch": f"{at} {number}",
+                "max": numbers.shown(
+                    max(
+                        (row["figures"]["max"] for *_, row, _ in lines if row["set"] == at),
+                        default=None,
+                    ),
+                    unit,
+                ).full,
+            }
+            for at, one in enumerate(document["sets"])
+        ],
         figures=name,
         views=views,
     )

@@ -127,6 +127,7 @@ def step_view(
         "short": short,
         "link": short + ("" if load in ("idle", "unknown") else f", {load}"),
         "title": title,
+        "summary": capital(summary),
         "kicker": kicker,
         "trouble": _trouble(step),
         "facts": step_facts(step, definition, [run["series"][place] for place in places]),
@@ -181,7 +182,7 @@ def _trouble(step: Document) -> dict[str, str] | None:
     text = ". ".join(capital(part.rstrip(".")) for part in (step["reason"], step["remedy"]) if part)
     failed = step["state"] == "failed"
     return {
-        "cls": "is-fail" if failed else "is-warn",
+        "cls": "fail" if failed else "warn",
         "sign": "fail!" if failed else "warn!",
         "title": title,
         "text": text + "." if text else "No reason was recorded.",

@@ -17,7 +17,9 @@ from rtgauge.report import pictures
 from rtgauge.report.document.comparison import runs_view, steps_view
 from rtgauge.report.document.steps import Shared, step_view
 from rtgauge.report.document.tables import Cell, Named, background_table, counter, span, tags
+from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.persistence import bases
+from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     Level,
     added_text,
@@ -39,7 +41,7 @@ from rtgauge.report.results.points import negative_points, positive_points, verd
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets.compare import Compared
 
-__all__ = ["Chapter", "Views", "views"]
+__all__ = ["Chapter", "StepRow", "Views", "views"]
 
 CARD_LIMIT: Final = 8
 
@@ -152,6 +154,8 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         step_view(analysis, number, step, known.get(step["measurement"]) or {}, shared, prefix)
         for step in carried_out(run)
     ]
+    for view in views:
+        view["row"] = _row(run, view)
     parts = _chapters(run, views, prefix)
     if parts:
         by_anchor = {view["anchor"]: view for view in views}
@@ -184,6 +188,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "title": f"{target_name(run)}{': ' + run['label'] if run['label'] else ''}",
         "verdict": {
             "cls": "" if verdict.kind == "note" else f"is-{verdict.kind}",
+            "tone": verdict.kind,
             "sign": f"{verdict.kind}!",
             "title": verdict.text,
             "text": verdict.note,
@@ -253,6 +258,60 @@ def _chapters(run: Document, views: Sequence[dict[str, Any]], prefix: str) -> li
         members[0]["opens"] = chapter
         found.append(chapter)
     return found
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step in one line. The figures are those of its series with the highest maximum.
+
+    ``path`` is the histogram of that quantity as an SVG path of 96 by 22, ``peak`` the place of its
+    largest sample. ``failed``: a verdict or the step failed. ``observed``: it has observations."""
+
+    name: str
+    load: str
+    state: str
+    quantity: str
+    median: str
+    max: str
+    missed: str
+    path: str
+    peak: float | None
+    tags: Sequence[Mapping[str, str]]
+    failed: bool
+    observed: bool
+
+
+def _row(run: Document, view: Mapping[str, Any]) -> StepRow:
+    step = view["step"]
+    groups = view["groups"]
+    units = [run["series"][group["places"][0]]["unit"] for group in groups]
+    series = [
+        (group, run["series"][at])
+        for group, unit in zip(groups, units, strict=True)
+        for at in group["places"]
+        if unit == units[0]
+    ]
+    at = worst([one for _, one in series])
+    group, top = (None, None) if at is None else series[at]
+    members = [one for whose, one in series if whose is group]
+    histogram = added([one.get("histogram") or [] for one in members])
+    path, mark = sketch.path(histogram, sketch.extent([histogram]))
+    missed = sum(one["missed"] for one in members)
+    shown = tags(run, step["step"])
+    return StepRow(
+        name=view["short"],
+        load=added_text(step["load"]),
+        state=step["state"],
+        quantity=group["title"] if group and len(groups) > 1 else "",
+        median=numbers.shown(top["percentiles"].get("50"), top["unit"]).full if top else "–",
+        max=numbers.shown(peak(top), top["unit"]).full if top else "–",
+        missed=f"{numbers.count(missed)} missed" if missed else "",
+        path=path,
+        peak=mark,
+        tags=shown,
+        failed=step["state"] == "failed" or any(tag["cls"] == "fail" for tag in shown),
+        observed=bool(view["observations"]),
+    )
 
 
 def _text(value: object) -> str:

@@ -16,12 +16,19 @@ import importlib.resources
 import json
 import re
 import zlib
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
 
 from rtgauge import __version__
+from rtgauge.report.document.answer import answer_figure, answer_of, answer_section
+from rtgauge.report.document.blocks import Block, Table
+from rtgauge.report.document.cover import NO_COVER, Cover
+from rtgauge.report.document.summary import summary
+from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import views
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.observations import RULES
@@ -39,7 +46,9 @@ def deflated(data: object) -> str:
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 
 
-def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
+def render(
+    analysis: Analysis, compared: Compared | str | None = None, cover: Cover = NO_COVER
+) -> str:
     """The report on the runs of an analysis, as one HTML document."""
     shown = views(analysis, compared)
     style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
@@ -50,9 +59,10 @@ def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
     return _template().render(
         version=__version__,
         uplot=UPLOT,
-        title=shown.title,
+        title=cover.title or shown.title,
         head=shown.head,
-        runs=shown.runs,
+        cover=cover,
+        runs=[{**run, **_screens(analysis, number, run)} for number, run in enumerate(shown.runs)],
         comparison=shown.comparison,
         style=Markup(style),
         uplot_script=Markup(uplot),
@@ -63,9 +73,40 @@ def render(analysis: Analysis, compared: Compared | str | None = None) -> str:
         csp=(
             "default-src 'none'; "
             f"script-src {_hash(uplot)} {_hash(script)}; style-src {_hash(style)}; "
-            "base-uri 'none'; form-action 'none'"
+            + ("img-src data:; " if cover.logo is not None else "")
+            + "base-uri 'none'; form-action 'none'"
         ),
     )
+
+
+def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[str, Any]:
+    """The first screens of a run, and the page of each chapter by the chapter's name. The figures
+    of all steps and the findings are not in them, as the page shows both below."""
+    prefix = run["prefix"]
+    facts = {fact.name: fact.text for fact in run["facts"]}
+    answer = answer_of(analysis.model["runs"][number])
+    whole, *pages = summary(analysis, number, prefix)
+    return {
+        "told": [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
+        + [f"load: {facts['Load']}", f"measured for {facts['Length']}"],
+        "sections": [
+            answer_section(answer, answer_figure(analysis, number), prefix=prefix),
+            replace(whole, blocks=tuple(one for one in whole.blocks if not _of_steps(one))),
+        ],
+        "pages": {page.title: page for page in pages if page.page},
+    }
+
+
+def _of_steps(block: Block) -> bool:
+    return isinstance(block, Table) and block.grid.title == "Figures"
+
+
+def _words(grid: Grid) -> list[bool]:
+    """Which columns of a table, after that of the names, hold words rather than figures."""
+    return [
+        any(row.cells[at].text[:1].isalpha() for row in grid.rows if at < len(row.cells))
+        for at in range(max((len(row.cells) for row in grid.rows), default=len(grid.heads)))
+    ]
 
 
 def _hash(text: str) -> str:
@@ -81,10 +122,12 @@ def _file(name: str) -> str:
 
 @functools.cache
 def _template() -> jinja2.Template:
-    source = importlib.resources.files("rtgauge.report.render").joinpath(
-        "templates", "report.html.j2"
-    )
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        loader=jinja2.PackageLoader("rtgauge.report.render"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(source.read_text(encoding="utf-8"))
+    environment.globals.update(kind=lambda block: type(block).__name__, words=_words)
+    return environment.get_template("report.html.j2")

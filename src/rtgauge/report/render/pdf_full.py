@@ -169,7 +169,9 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _DRAWN: Final = ("table", "all", "more", "figures", "places", "labels")
-_SHOWN: Final = ("groups", "tables", "orders", "sequences", "published", "opens", "step")
+_SHOWN: Final = (
+    "row", "groups", "tables", "orders", "sequences", "published", "opens", "step",
+)  # fmt: skip
 _SPECIAL: Final = ("steps", "side_by_side", "chapters", "overview", "background")
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
-   Draws the report's pictures with uPlot from the JSON embedded in the page. Needs no network,
-   writes text only through textContent, and keeps every number as it came. */
+   Draws the report's pictures with uPlot from the JSON embedded in the page, those of a folded step
+   when it is opened, and lets the reader find, filter and fold the steps. Needs no network, writes
+   text only through textContent, and keeps every number as it came. */
 "use strict";
 (() => {
 const root = document.documentElement;
@@ -192,6 +193,8 @@ const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 /* Kinds of pictures that share the step's time. */
 const TIMED = ["time", "heat", "strip"];
 
+const HINT = "Drag in a picture to enlarge a part. Double-click, or press 0, to reset. With the keyboard: + and − enlarge, ← and → move. Click a name in the legend to hide that series, double-click to show it alone.";
+
 /* --- one quantity of one step: a legend and its pictures --- */
 class Group {
 	constructor(box, data) {
@@ -212,6 +215,7 @@ class Group {
 		this.window = data.window;
 		box.querySelectorAll("figure[data-kind=strip]").forEach((figure, k) => { figure.strip = data.strips[k]; });
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
+		box.append(el("p", "hint", HINT));
 		this.draw();
 	}
 	/* Several lines of a set of runs share a colour and differ in their dashes. */
@@ -258,7 +262,7 @@ class Group {
 			if (u) { this.charts.push(u); keys(u, u.root); }
 		}
 	}
-	resize() { if (!printing) for (const u of this.charts) { const p = u.root.parentNode; u.setSize({ width: p.clientWidth, height: p.clientHeight }); } }
+	resize() { if (!printing) for (const u of this.charts) { const p = u.root.parentNode; if (p.clientWidth) u.setSize({ width: p.clientWidth, height: p.clientHeight }); } }
 	base(figure, extra) {
 		const box = figure.querySelector(".canvas");
 		const readout = figure.querySelector(".readout");
@@ -901,32 +905,40 @@ const again = () => { paint(); for (const g of groups) g.redraw(); };
 preferred.addEventListener("change", again);
 let waiting = 0;
 new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(() => { for (const g of groups) g.resize(); }, 60); }).observe(document.body);
+/* What is folded stays so on paper: the answer, the summary and a row for each step. */
 let shown = "";
-window.addEventListener("beforeprint", () => { printing = true; shown = root.dataset.theme || ""; root.dataset.theme = "light"; for (const d of document.querySelectorAll("details")) { d.dataset.was = d.open ? "1" : ""; d.open = true; } again(); });
-window.addEventListener("afterprint", () => { printing = false; if (shown) root.dataset.theme = shown; else delete root.dataset.theme; for (const d of document.querySelectorAll("details")) d.open = d.dataset.was === "1"; again(); });
-paint();
-/* The page checks itself: every picture has a canvas, and the data offered is the data drawn. */
-const verify = () => {
-	for (const g of groups) {
-		const made = g.box.querySelectorAll("canvas").length, due = g.box.querySelectorAll("figure[data-kind]").length;
-		if (made !== due) problems.push(`${g.data.file}: ${made} of ${due} pictures`);
-		const kept = g.data.ccdf.total;
-		g.data.histogram.counts.forEach((c, i) => { const sum = c.reduce((a, b) => a + b, 0); if (sum !== kept[i]) problems.push(`${g.data.file}: histogram of ${g.data.labels[i]} has ${sum} of ${kept[i]}`); });
-		const all = g.data.ccdf.total.reduce((a, n, i) => a + (g.data.time && g.data.time.high[i].length ? n : 0), 0);
-		const drawn = g.maps.reduce((a, m) => m.reduce((b, c) => b + c, a), 0);
-		if (g.maps.length && drawn !== all) problems.push(`${g.data.file}: heat map has ${drawn} of ${all}`);
-		for (const p of g.answers) kept.forEach((n, i) => { const sum = [...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]].reduce((a, b) => a + b, 0); if (sum !== n) problems.push(`${g.data.file}: answers of ${g.data.labels[i]} are ${sum} of ${n}`); });
-		if (g.window) g.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > g.data.max[i])) problems.push(`${g.data.file}: the window of ${g.data.labels[i]} is not around its largest`); });
-		for (const figure of g.box.querySelectorAll("figure[data-kind]")) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
-	}
+window.addEventListener("beforeprint", () => { printing = true; shown = root.dataset.theme || ""; root.dataset.theme = "light"; again(); });
+window.addEventListener("afterprint", () => { printing = false; if (shown) root.dataset.theme = shown; else delete root.dataset.theme; again(); });
+
+/* --- the pictures of a folded part are drawn when it is opened --- */
+/* The page checks itself: the data offered add up, and an open part has every picture. */
+const sums = (file, d) => {
+	const kept = d.ccdf.total, sum = list => list.reduce((a, b) => a + b, 0);
+	d.histogram.counts.forEach((c, i) => { if (sum(c) !== kept[i]) problems.push(`${file}: histogram of ${d.labels[i]} has ${sum(c)} of ${kept[i]}`); });
+	const maps = d.heat ? d.heat.maps : [], all = kept.reduce((a, n, i) => a + (d.time && d.time.high[i].length ? n : 0), 0), drawn = maps.reduce((a, m) => a + sum(m), 0);
+	if (maps.length && drawn !== all) problems.push(`${file}: heat map has ${drawn} of ${all}`);
+	for (const p of d.persistence ? d.persistence.panels : []) kept.forEach((n, i) => { const got = sum([...p.rising[i], ...p.falling[i], ...p.outside[2 * i], ...p.outside[2 * i + 1]]); if (got !== n) problems.push(`${file}: answers of ${d.labels[i]} are ${got} of ${n}`); });
+	if (d.window) d.window.around.forEach((w, i) => { if (w && (w.value[w.at] !== Math.max(...w.value) || w.value[w.at] > d.max[i])) problems.push(`${file}: the window of ${d.labels[i]} is not around its largest`); });
 };
-const begin = data => {
-	for (const box of document.querySelectorAll("[data-group]")) {
-		try { groups.push(new Group(box, data[box.dataset.group])); }
+const verify = g => {
+	const figures = g.box.querySelectorAll("figure[data-kind]"), made = g.box.querySelectorAll("canvas").length;
+	if (made !== figures.length) problems.push(`${g.data.file}: ${made} of ${figures.length} pictures`);
+	for (const figure of figures) if (g.csv(figure.dataset.kind, figure).length < 10) problems.push("empty data");
+};
+let data = null;
+const due = new Set(document.querySelectorAll("[data-group]"));
+const wake = () => {
+	if (!data) return;
+	const before = due.size;
+	for (const box of due) {
+		if (box.closest("details:not([open])")) continue;
+		due.delete(box);
+		try { const g = new Group(box, data[box.dataset.group]); groups.push(g); verify(g); }
 		catch (e) { problems.push(`${box.dataset.group}: ${e.message}`); }
 	}
-	verify();
+	if (due.size !== before) report();
 };
+document.addEventListener("toggle", wake, true);
 /* The data of all pictures: JSON, compressed by zlib, in base64. */
 const inflated = async () => {
 	if (typeof DecompressionStream === "undefined") throw new Error("this browser has no DecompressionStream");
@@ -935,7 +947,98 @@ const inflated = async () => {
 };
 const failed = error => {
 	problems.push(error.message);
-	for (const box of document.querySelectorAll("[data-group]")) box.prepend(el("p", "noscript", `No pictures: ${error.message}. Open the report in Chrome 80, Firefox 113, Safari 16.4 or a later version. All tables are complete.`));
+	for (const box of due) box.prepend(el("p", "noscript", `No pictures: ${error.message}. Open the report in Chrome 80, Firefox 113, Safari 16.4 or a later version. All tables are complete.`));
 };
-inflated().then(begin, failed).catch(error => problems.push(error.message)).finally(report);
+
+/* --- finding the way --- */
+const fold = (box, open) => { for (const d of box.querySelectorAll("details")) if (!d.classList.contains("hidden")) d.open = open; wake(); };
+/* A link opens what it points into; #all opens everything. */
+const go = () => {
+	const name = decodeURIComponent(location.hash.slice(1));
+	if (name === "all") { fold(document, true); return; }
+	const target = name && document.getElementById(name);
+	if (!target) return;
+	for (let at = target; at; at = at.parentElement) {
+		if (at.tagName === "DETAILS") at.open = true;
+		if (at.classList.contains("hidden")) for (const filter of document.querySelectorAll(".filter")) {
+			for (const field of filter.querySelectorAll("input, select")) { field.value = field.type === "checkbox" ? field.value : ""; field.checked = false; }
+			filter.dispatchEvent(new Event("input"));
+		}
+	}
+	wake();
+	target.scrollIntoView({ behavior: "instant" });
+};
+window.addEventListener("hashchange", go);
+const menu = document.getElementById("menu"), sidebar = document.getElementById("contents");
+const toggled = open => { sidebar.classList.toggle("open", open); menu.setAttribute("aria-expanded", String(open)); };
+menu.addEventListener("click", () => { toggled(!sidebar.classList.contains("open")); });
+sidebar.addEventListener("click", e => { if (e.target.closest("a")) { toggled(false); if (e.target.hash === location.hash) go(); } });
+/* The sidebar marks the last of its targets that has passed the top of the window. */
+const links = [...sidebar.querySelectorAll("li > a")].map(a => [a, document.getElementById(a.hash.slice(1))]).filter(pair => pair[1]);
+let here = null;
+const spy = () => {
+	let found = links[0];
+	for (const pair of links) if (pair[1].getClientRects().length && pair[1].getBoundingClientRect().top < 120) found = pair;
+	if (!found || found[0] === here) return;
+	if (here) here.removeAttribute("aria-current");
+	for (const li of sidebar.querySelectorAll("li.here")) li.classList.remove("here");
+	here = found[0];
+	here.setAttribute("aria-current", "location");
+	for (let li = here.closest("li"); li; li = li.parentElement.closest("li")) li.classList.add("here");
+	const box = sidebar.getBoundingClientRect(), at = here.getBoundingClientRect();
+	if (at.top < box.top + 40 || at.bottom > box.bottom - 40) sidebar.scrollTop += at.top - box.top - box.height / 2;
+};
+let spying = false;
+window.addEventListener("scroll", () => { if (!spying) { spying = true; requestAnimationFrame(() => { spying = false; spy(); }); } }, { passive: true });
+
+/* --- filter and search --- */
+const words = new Map();
+const text = step => { if (!words.has(step)) words.set(step, step.textContent.toLowerCase()); return words.get(step); };
+for (const filter of document.querySelectorAll(".filter")) {
+	const part = filter.closest(".steps"), steps = [...part.querySelectorAll("details.step")], chapters = [...part.querySelectorAll("section.chapter")];
+	const field = name => filter.querySelector(`[name=${name}]`), value = name => field(name) ? field(name).value : "", set = name => field(name).checked;
+	const search = filter.querySelector("input[type=search]"), told = filter.querySelector("output");
+	const apply = () => {
+		const wanted = search.value.toLowerCase().split(/\s+/).filter(w => w);
+		let number = 0;
+		for (const step of steps) {
+			const chapter = step.closest("section.chapter");
+			const fits = (!value("chapter") || chapter.id === value("chapter")) && (!value("load") || step.dataset.load === value("load"))
+				&& (!set("failed") || "failed" in step.dataset) && (!set("observed") || "observed" in step.dataset) && wanted.every(w => text(step).includes(w));
+			step.classList.toggle("hidden", !fits);
+			if (fits) number++;
+		}
+		for (const chapter of chapters) chapter.classList.toggle("hidden", !chapter.querySelector("details.step:not(.hidden)"));
+		told.textContent = number === steps.length ? `${number} steps` : `${number} of ${steps.length} steps`;
+	};
+	filter.addEventListener("input", apply);
+	for (const b of filter.querySelectorAll("[data-fold]")) b.addEventListener("click", () => { fold(part, b.dataset.fold === "open"); });
+	filter.hidden = false;
+	apply();
+}
+document.addEventListener("keydown", e => {
+	if (e.key === "Escape") toggled(false);
+	if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+	const box = [...document.querySelectorAll(".filter input[type=search]")].find(one => one.getClientRects().length);
+	if (box) { e.preventDefault(); box.focus(); }
+});
+for (const b of document.querySelectorAll(".copy")) {
+	if (!navigator.clipboard) break;
+	b.hidden = false;
+	b.addEventListener("click", async () => {
+		await navigator.clipboard.writeText(b.previousElementSibling.textContent);
+		b.textContent = "Copied";
+		setTimeout(() => { b.textContent = "Copy"; }, 1500);
+	});
+}
+
+root.classList.add("js");
+paint();
+go();
+spy();
+inflated().then(found => {
+	data = found;
+	for (const [name, one] of Object.entries(data)) sums(one.file || name, one);
+	wake();
+}, failed).catch(error => problems.push(error.message)).finally(report);
 })();
