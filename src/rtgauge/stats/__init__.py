@@ -49,6 +49,7 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
+from .shift import Shift, blocks_needed, holm, paired_shift, runs_needed, shift
 from .timebase import Base, bases, division
 from .timeline import BINS, ExcursionsBuilder, HeatMap, Timeline, TimelineBuilder, bins_for
 from .verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
@@ -75,12 +76,14 @@ __all__ = [
     "Histogram",
     "Line",
     "Pace",
+    "Shift",
     "Slope",
     "Timeline",
     "TimelineBuilder",
     "Valley",
     "bases",
     "bins_for",
+    "blocks_needed",
     "bound_of_run",
     "bucket_high",
     "bucket_low",
@@ -98,9 +101,11 @@ __all__ = [
     "extremal_index",
     "fraction_of",
     "histogram_points",
+    "holm",
     "interval_ranks",
     "missed_values",
     "pace",
+    "paired_shift",
     "percentile_interval",
     "percentile_intervals",
     "percentile_names",
@@ -108,8 +113,10 @@ __all__ = [
     "placed",
     "rate_bound",
     "rate_lower_bound",
+    "runs_needed",
     "samples_needed",
     "second_line",
+    "shift",
     "shortest_period_s",
     "slope",
     "valley",

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often a comparison of configurations is wrong, by simulation with fixed seeds.
+
+    PYTHONPATH=src python bench/claims.py [--repetitions N] [--section NAME]
+
+Two configurations that are equal give runs whose values scatter, and blocks that drift. The
+functions of the product compare them, and each difference found is a false alarm. It writes
+bench/results/claims.json. Nothing is measured: the figures are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pairs import write_results
+
+from rtgauge.stats import holm, paired_shift, shift
+
+Case = dict[str, Any]
+Float64 = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Float64]
+
+REPETITIONS: Final = 4000
+SEED: Final = 21
+LEVEL: Final = 0.05
+SLACK: Final = 3.0
+"""Standard errors of the simulation by which a rate may miss its limit."""
+BLOCKS: Final = (6, 8, 9, 12, 20)
+COVERAGE: Final = 0.94
+FAMILY: Final = 6
+"""Quantities that are judged together."""
+
+SHAPES: Final[Mapping[str, Draw]] = {
+    "normal": lambda random, number: random.standard_normal(number),
+    "Gumbel": lambda random, number: random.gumbel(size=number),
+    "t with 2 degrees": lambda random, number: random.standard_t(2, number),
+    "mixed: one run in ten is ten times as late": lambda random, number: np.log(
+        random.exponential(size=number) * np.where(random.random(number) < 0.1, 10.0, 1.0)
+    ),
+}
+"""Logarithms of a quantile, a value for each run: its scatter from boot to boot."""
+
+
+def drift(number: int) -> Float64:
+    """What the blocks have in common: a machine that gets slower by three standard deviations."""
+    return np.linspace(0.0, 3.0, number)
+
+
+def limited(rate: float, most: float, repetitions: int) -> bool:
+    """Whether a rate keeps its limit, apart from the scatter of the simulation."""
+    return rate <= most + SLACK * math.sqrt(most * (1 - most) / repetitions)
+
+
+def paired(repetitions: int) -> list[Case]:
+    """Blocks of one run of each configuration: false alarms, and the cover of the interval."""
+    cases = []
+    for name, draw in SHAPES.items():
+        for number in BLOCKS:
+            random = np.random.default_rng([SEED, number, len(name)])
+            alarms = covered = 0
+            for _ in range(repetitions):
+                common = drift(number)
+                first, second = draw(random, number) + common, draw(random, number) + common
+                found = paired_shift((second - first).tolist())
+                alarms += found.p <= LEVEL
+                covered += found.low <= 0 <= found.high
+            cases.append(_case(f"{name}, {number} blocks", alarms, covered, repetitions))
+    return cases
+
+
+def divided(repetitions: int) -> list[Case]:
+    """Runs without a match: false alarms, and the cover of the interval."""
+    cases = []
+    for name, draw in SHAPES.items():
+        for one, other in ((4, 4), (5, 8), (10, 10)):
+            random = np.random.default_rng([SEED, one, other, len(name)])
+            alarms = covered = 0
+            for _ in range(repetitions):
+                found = shift(draw(random, one).tolist(), draw(random, other).tolist())
+                alarms += found.p <= LEVEL
+                covered += found.low <= 0 <= found.high
+            cases.append(_case(f"{name}, {one} and {other} runs", alarms, covered, repetitions))
+    return cases
+
+
+def _case(name: str, alarms: int, covered: int, repetitions: int) -> Case:
+    rate, cover = alarms / repetitions, covered / repetitions
+    return {
+        "case": name,
+        "repetitions": repetitions,
+        "alarms": rate,
+        "cover": cover,
+        "at_most": LEVEL,
+        "held": limited(rate, LEVEL, repetitions) and limited(1 - cover, 1 - COVERAGE, repetitions),
+    }
+
+
+def family(repetitions: int) -> list[Case]:
+    """Six quantities of one study, which share half of their scatter: any false alarm."""
+    cases = []
+    for name, draw in SHAPES.items():
+        for number in (9, 12):
+            random = np.random.default_rng([SEED, FAMILY, number, len(name)])
+            alarms = 0
+            for _ in range(repetitions):
+                shared = draw(random, number) - draw(random, number)
+                p_values = [
+                    paired_shift((shared + draw(random, number) - draw(random, number)).tolist()).p
+                    for _ in range(FAMILY)
+                ]
+                alarms += min(holm(p_values)) <= LEVEL
+            rate = alarms / repetitions
+            cases.append(
+                {
+                    "case": f"{name}, {FAMILY} quantities, {number} blocks",
+                    "repetitions": repetitions,
+                    "alarms": rate,
+                    "at_most": LEVEL,
+                    "held": limited(rate, LEVEL, repetitions),
+                }
+            )
+    return cases
+
+
+def power(repetitions: int) -> list[Case]:
+    """The second configuration is later by a multiple of the scatter: how often that is found."""
+    cases = []
+    for number in (6, 8, 12):
+        for size in (1.0, 2.0, 3.0):
+            random = np.random.default_rng([SEED, number, round(size)])
+            found = sum(
+                paired_shift((random.standard_normal(number) * math.sqrt(2) + size).tolist()).p
+                <= LEVEL
+                for _ in range(repetitions)
+            )
+            cases.append(
+                {
+                    "case": f"normal, {number} blocks, {size:g} standard deviations of a run",
+                    "repetitions": repetitions,
+                    "found": found / repetitions,
+                    "held": None,
+                }
+            )
+    return cases
+
+
+SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
+    "paired": paired,
+    "divided": divided,
+    "family": family,
+    "power": power,
+}
+
+
+def main() -> int:
+    """Run the sections and write one results file; 1 if a claim is wrong too often."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--section", choices=SECTIONS, action="append")
+    arguments = parser.parse_args()
+    cases = []
+    for name in arguments.section or SECTIONS:
+        for case in SECTIONS[name](arguments.repetitions):
+            figures = {key: value for key, value in case.items() if isinstance(value, float)}
+            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
+            held = {None: "", True: ": held", False: ": MISSED"}[case["held"]]
+            print(f"{name}: {case['case']}: {words}{held}", flush=True)
+            cases.append({"section": name, **case})
+    if not arguments.section:
+        print(write_results("claims", {"seed": SEED, "level": LEVEL}, cases).name)
+    return 1 if any(case["held"] is False for case in cases) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
