@@ -49,7 +49,7 @@ class Paper:
         facts = poppler("pdfinfo", "-", data=data).splitlines()
         self.info = {key: value.strip() for key, _, value in (f.partition(":") for f in facts)}
         text = poppler("pdftotext", "-layout", "-", "-", data=data)
-        self.pages = text.split("\f")[:-1]
+        self.pages = text.replace("\u2060", "").split("\f")[:-1]
 
     @property
     def text(self) -> str:
@@ -441,6 +441,50 @@ def test_hostile_text_stays_text_in_every_block(text: str) -> None:
     assert shown[:40] in re.sub(r"\s", "", read.text) or any(
         "\u0590" <= c <= "\u06ff" for c in text
     )
+
+
+def forty_steps() -> made.FakeRun:
+    """An evaluation as long as the catalogue allows: ten chapters of four steps, each with several
+    quantities, failed tests and observations."""
+    random = np.random.default_rng(7)
+    timer = made.CATALOGUE["measurements"][0]
+    catalogue = {**made.CATALOGUE, "measurements": [
+        {**timer, "name": f"measure-{at}", "chapter": f"Chapter {at // 4}"} for at in range(40)
+    ]}  # fmt: skip
+    verdicts = [stream.Verdict(0, f"the order of {at} waiters", "fail" if at % 3 else "pass",
+                               "the evidence is a long sentence " * 4, "do something about it " * 3)
+                for at in range(5)]  # fmt: skip
+    steps = []
+    for at in range(40):
+        series = [
+            made.FakeSeries(made.info(one, name=f"quantity {one // 2}", labels={"n": str(one % 2)}),
+                            np.arange(2000), made.latencies(random, 2000, 3000 + 900 * at))
+            for one in range(4)
+        ]  # fmt: skip
+        steps.append(made.step(at, series, f"measure-{at}", verdicts=verdicts))
+    return made.run(steps, catalogue=catalogue)
+
+
+def test_an_evaluation_has_at_most_16_pages(tmp_path: Path) -> None:
+    runs: Any = [forty_steps()]
+    report.write(runs, tmp_path / "a.pdf")
+    report.write(runs, tmp_path / "b.pdf")
+    read = Paper((tmp_path / "a.pdf").read_bytes())
+    assert read.bookmarks()[:3] == ["Answer", "Summary", "Chapter 0"]
+    assert len(read.pages) <= 16 and len(read.data) < 2_000_000
+    assert (tmp_path / "b.pdf").read_bytes() == read.data
+    for at, page in enumerate(read.pages[2:12]):
+        assert f"Chapter {at}" in page and f"measure-{4 * at}" in page
+    within(read)
+
+
+def test_the_complete_report_is_chosen(tmp_path: Path) -> None:
+    runs: Any = [made.evaluation(1, 2000)]
+    report.write(runs, tmp_path / "short.pdf")
+    report.write(report.Source(runs, full=True, cover=Cover("Ours")), tmp_path / "full.pdf")
+    less, whole = (Paper((tmp_path / f"{name}.pdf").read_bytes()) for name in ("short", "full"))
+    assert "Appendix: method" in whole.text and "Appendix" not in less.text
+    assert "Ours" in whole.pages[0] and whole.info["Title"] == "Ours"
 
 
 def test_no_section_at_all() -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.document.cover import NO_COVER, Cover
+from rtgauge.report.document.summary import short
 from rtgauge.report.render import (
     compare_text,
     html,
@@ -132,6 +133,13 @@ def _markdown(source: Source) -> bytes:
     return markdown.render(source.model, refused).encode()
 
 
+def _pdf(source: Source) -> bytes:
+    if source.full:
+        return pdf_full.render(source.analysis, source.paper, source.comparison, source.cover)
+    document = short(source.analysis, source.comparison)
+    return pdf.render(document, source.model["runs"], source.paper, source.cover)
+
+
 FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
     {
         ".html": lambda source: html.render(
@@ -139,9 +147,7 @@ FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
         ).encode(),
         ".json": _json,
         ".md": _markdown,
-        ".pdf": lambda source: pdf_full.render(
-            source.analysis, source.paper, source.comparison, source.cover
-        ),
+        ".pdf": _pdf,
         ".tap": _from_model(ktap.render),
         ".xml": _from_model(junit.render),
     }

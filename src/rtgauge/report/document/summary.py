@@ -93,7 +93,7 @@ def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section,
     if lacking := _not_measured(run):
         blocks += [Heading("Not measured"), Table(lacking)]
     return (
-        Section("Summary", f"{prefix}summary", tuple(blocks)),
+        Section("Summary", f"{prefix}summary", tuple(blocks), page=True),
         *chapter_sections(analysis, number, prefix),
         *_system(run, prefix),
     )
@@ -174,7 +174,7 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
     ]
     title = "Errors and warnings about the system"
     grid = Grid(title, ["Check", "Level", "Found", "Remedy"], rows, "", title)
-    return (Section("System", f"{prefix}system", (Table(grid),)),)
+    return (Section("System", f"{prefix}system", (Table(grid),), page=True),)
 
 
 # --- figures of the whole run --------------------------------------------------------------------

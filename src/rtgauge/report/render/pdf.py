@@ -137,6 +137,7 @@ def render(
         "subtitle": words(document.subtitle),
         "right": f"run {runs[0]['id'][:13]}" if len(runs) == 1 else f"{len(runs)} runs",
         "groups": groups,
+        "room": drawing.FULL,
     }
     return compiled("short.typ", data, book.files)
 
