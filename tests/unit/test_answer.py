@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from typing import Any
@@ -60,8 +61,7 @@ def test_fit_for_a_budget() -> None:
     answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
     assert (answer.state, answer.tone) == (State.FIT, "pass")
     assert plain(answer.title) == "Fit for the budget of 150 us"
-    # Due 100 s after the start: 5 ns of the monotonic clock, which was 1 ns at 3 ns real time.
-    assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle, 00:01:40.000 UTC)"
+    assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle, after 1 min 40 s)"
     assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
     assert not answer.sure_command
     assert not answer.cycles
@@ -231,6 +231,39 @@ def test_a_run_of_tests_alone(results: list[Any], state: State, title: str) -> N
     tests = [stream.Verdict(0, f"rule {n}", one, "", "") for n, one in enumerate(results)]
     answer = answer_of(built(made.run([made.step(0, [], "rules", verdicts=tests)])))
     assert (answer.state, answer.title) == (state, title)
+
+
+def test_a_known_limitation_is_no_headline() -> None:
+    run = timers(10, 18)
+    run.steps.append(
+        made.step(2, [], "rules", verdicts=[stream.Verdict(0, "order", "fail", "", "mend it")])
+    )
+    rule = {"rule": "order", "meaning": "", "known_limitation": "this library forgets the order"}
+    entry = made.CATALOGUE["measurements"][0] | {"name": "rules", "verdicts": [rule]}
+    measurements = [*made.CATALOGUE["measurements"], entry]
+    run.document["catalogue"] = made.CATALOGUE | {"measurements": measurements}
+    answer = answer_of(built(run))
+    assert answer.state is State.FIT
+    assert answer.limitations == ("this library forgets the order",)
+    section = answer_section(answer, None)
+    assert "this library forgets the order" in repr(section.blocks[0])
+
+
+@pytest.mark.parametrize(
+    ("realtime", "length_s", "when"),
+    [
+        (1_800_000_000, 60, "08:00:05.000 UTC"),
+        (1_800_000_000, 90_000, "2027-01-15 08:00:05.000 UTC"),
+        (0, 60, "after 5 s"),
+    ],
+)
+def test_the_worst_case_has_its_time(realtime: int, length_s: int, when: str) -> None:
+    step = made.step(0, [latency(67)])
+    assert step.header is not None
+    clock = stream.ClockReading(0, 0, realtime * 10**9)
+    step.header = dataclasses.replace(step.header, clock=clock, start_ns=0)
+    answer = answer_of(built(made.run([step], duration_s=length_s)))
+    assert text(answer.worst) == f"Worst case 67.0 us (CPU 0, idle, {when})"
 
 
 def test_a_failed_test_does_not_hide_the_worst_case() -> None:

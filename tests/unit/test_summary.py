@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pytest
+
 import report_runs as made
 from rtgauge import stream
+from rtgauge.report import Source
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -110,3 +114,61 @@ def test_an_empty_run_has_an_answer_and_a_summary() -> None:
     assert titles == ["Answer", "Summary"]
     assert all(isinstance(block, Callout) for block in of(made.run([])).sections[0].blocks[:1])
     assert list(within(of(made.run([])).sections))
+
+
+def side_by_side(*tops: int) -> Document:
+    """The same measurement on systems with other tails, idle and under load."""
+    runs: list[Any] = []
+    for number, top in enumerate(tops):
+        steps = []
+        for at, load in enumerate(("idle", "sched")):
+            values = np.full(20_000, 4000, np.int32)
+            values[::50] = top * 1000 * (at + 1)
+            series = made.FakeSeries(made.info(), np.arange(20_000, dtype=np.int64), values)
+            steps.append(made.step(at, [series], load=load))
+        identity = {"id": f"0192f0c4-6d1e-7aaa-8000-00000000000{number}", "boot_id": str(number)}
+        runs.append(made.run(steps, target=f"ssh://board{number}", **identity))
+    source = Source(runs)
+    return short(source.analysis, source.comparison)
+
+
+@pytest.mark.parametrize(
+    ("tops", "end"),
+    [
+        ((20, 50), "40.0 us on A (ssh://board0) and 100 us on B (ssh://board1) (B/A x2.50)"),
+        ((50, 20), "100 us on A (ssh://board0) and 40.0 us on B (ssh://board1) (B/A x0.40)"),
+        ((20, 20), "40.0 us on A (ssh://board0) and 40.0 us on B (ssh://board1): about the same"),
+    ],
+)
+def test_a_comparison_begins_with_its_conclusion_under_load(
+    tops: tuple[int, int], end: str
+) -> None:
+    first = side_by_side(*tops).sections[0]
+    assert first.title == "Comparison"
+    box = first.blocks[0]
+    assert isinstance(box, Callout)
+    said = plain(box.title).replace("\u00d7", "x")
+    assert said == f"Under load sched, 99.9 % of the timer's latency stays within {end}"
+    assert "not ranked" in repr(box.blocks[0])
+    figure = next(block for block in first.blocks if isinstance(block, Figure))
+    assert "A (ssh://board0)" in figure.svg
+    titles = [block.grid.title for block in first.blocks if isinstance(block, Table)]
+    assert "load sched" in titles[1]
+    assert titles[0] == "Systems"
+    assert titles[-1] == "Runs"
+
+
+def test_several_runs_of_one_system_begin_with_their_answers() -> None:
+    source = Source([made.evaluation(1, 1000), made.evaluation(1, 1000)])  # type: ignore[list-item]
+    first = short(source.analysis, source.comparison).sections[0]
+    (table,) = first.blocks
+    assert isinstance(table, Table)
+    assert [row.name for row in table.grid.rows] == ["Run 1", "Run 2"]
+    assert table.grid.rows[0].cells[2].text.startswith("Not ")
+
+
+def test_why_systems_are_not_compared() -> None:
+    first = short(model.analyse([]), "Measured in real time by the lab.").sections[0]
+    box = first.blocks[0]
+    assert isinstance(box, Callout)
+    assert (box.tone, box.title) == ("warn", "The systems are not compared")

@@ -92,7 +92,7 @@ class Action:
 @dataclass(frozen=True)
 class Answer:
     """The answer of one run. Empty texts have nothing to say. ``cycles``: only without a budget;
-    ``limitations``: tests that fail on every system with this C library."""
+    ``limitations``: why tests failed that fail on every system with this C library."""
 
     state: State
     tone: Tone
@@ -126,7 +126,7 @@ def answer_of(run: Model) -> Answer:
         _provisional(run),
         data.cycles,
         tuple(_actions(data, state, sure_command))[:ACTIONS],
-        tuple(dict.fromkeys(test["rule"] for test in data.tests if _limitation(test))),
+        tuple(dict.fromkeys(test["known_limitation"] for test in data.tests if _limitation(test))),
     )
 
 
@@ -350,11 +350,14 @@ def _worst(data: _Data) -> Line:
 
 
 def _when(run: Model, one: Model) -> str:
-    """The time of day of a maximum, with the date in a run of more than half a day."""
-    clock = (one["max_at"] or {}).get("clock")
-    if not clock:
+    """The time of day of a maximum, with the date in a run of more than half a day; by a clock that
+    was never set, the time since the step began."""
+    if one["max_at"] is None:
         return ""
-    date, _, time = str(clock).removesuffix("Z").partition("T")
+    clock = one["max_at"]["clock"]
+    if not clock or clock < "2000":
+        return f"after {numbers.duration(one['max_at']['time_s'])}"
+    date, _, time = clock.removesuffix("Z").partition("T")
     return f"{f'{date} ' if (run['duration_s'] or 0) > 43200 else ''}{time} UTC"
 
 

@@ -27,6 +27,7 @@ from rtgauge.report.document.blocks import (
     Tone,
     line,
 )
+from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, counter
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
@@ -72,6 +73,10 @@ def short(analysis: Analysis, compared: Compared | str | None = None, title: str
     place of the name of the systems."""
     runs = analysis.model["runs"]
     sections: list[Section] = []
+    if compared is not None:
+        sections.append(comparison_section(compared, analysis))
+    elif len(runs) > 1:
+        sections.append(runs_section(analysis))
     for number, run in enumerate(runs):
         prefix = f"r{number + 1}-" if len(runs) > 1 else ""
         name = _run_title(run) if prefix else ""
@@ -221,10 +226,13 @@ def _tests(tests: Sequence[Model], step: Model) -> Cell:
         return Cell("step failed", cls="bad")
     if not tests:
         return Cell("–")
-    failed = sum(test["result"] == "fail" for test in tests)
+    known = sum(test["known_limitation"] is not None for test in tests)
+    failed = sum(test["result"] == "fail" for test in tests) - known
     if failed:
         return Cell(f"{failed} of {len(tests)} failed", cls="bad")
     passed = sum(test["result"] == "pass" for test in tests)
+    if known:
+        return Cell(f"{passed} passed, {numbers.plural(known, 'known limitation')}")
     return Cell(f"{passed} passed" if passed == len(tests) else f"{passed} of {len(tests)} passed")
 
 

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conclusion of a comparison: one sentence, the loaded case first, its picture and its table.
+
+The sentence describes what was seen, by the highest percentile that all systems have: a maximum is
+one sample of one boot, so maxima are shown and not ranked (docs/reference/statistics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Callout,
+    Figure,
+    Heading,
+    Paragraph,
+    Section,
+    Table,
+    line,
+)
+from rtgauge.report.document.compared import figures_of, left_out, marks, ratio
+from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
+from rtgauge.report.pictures.distribution import Curve, distribution
+from rtgauge.report.results.labels import capital, target_name
+from rtgauge.report.results.model import Analysis
+from rtgauge.report.sets.compare import Compared, row_name, set_facts, where
+
+__all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
+
+Model = Mapping[str, Any]
+
+ALIKE: Final = 1.1
+"""Percentiles within this ratio of each other are called about the same."""
+TABLES: Final = 6
+"""Quantities in the table of a short report."""
+_CONTEXTS: Final = ("user", "kernel", "irq")
+
+
+def _rank(quantity: Model) -> tuple[bool, bool, bool, int]:
+    """Loaded before idle, latencies with a due time before others, threads before handlers."""
+    context = quantity["context"]
+    known = _CONTEXTS.index(context) if context in _CONTEXTS else len(_CONTEXTS)
+    grid = "interval" in quantity["method"]
+    return quantity["load"]["name"] == "idle", not grid, quantity["unit"] != "ns", known
+
+
+def decisive(document: Model) -> int | None:
+    """The place of the quantity that the conclusion is about; None if nothing is compared."""
+    places = range(len(document["quantities"]))
+    return min(places, key=lambda at: _rank(document["quantities"][at]), default=None)
+
+
+def conclusion(document: Model) -> str:
+    """The comparison in one sentence."""
+    at = decisive(document)
+    if at is None:
+        return "The systems have nothing in common that was measured alike"
+    quantity = document["quantities"][at]
+    name = "tail" if quantity["tail"] is not None else "50"
+    share = quantity["tail"] if name == "tail" else "50"
+    rows = [row for row in quantity["rows"] if row["figures"][name] is not None]
+    load = quantity["load"]["name"]
+    what = "While idle" if load == "idle" else f"Under load {load}"
+    what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']}"
+    if quantity["context"] not in ("", "user"):
+        what += f" in {quantity['context']} context"
+    if len(rows) < 2:
+        return f"{what}: only one system has enough samples"
+    said = [
+        f"{numbers.shown(row['figures'][name], quantity['unit']).full} on {_name(document, row)}"
+        for row in rows
+    ]
+    values = [row["figures"][name] for row in rows]
+    low, high = min(values), max(values)
+    text = f"{what} stays within {numbers.join(said)}"
+    if low <= 0:
+        return text
+    if high < ALIKE * low:
+        return f"{text}: about the same"
+    if len(rows) > 2:
+        return text
+    first, second = (document["sets"][row["set"]]["letter"] for row in rows)
+    return f"{text} ({second}/{first} {ratio(values[1] / values[0])})"
+
+
+def _name(document: Model, row: Model) -> str:
+    """The letter of a set, and its name without the ids of its runs."""
+    one = document["sets"][row["set"]]
+    return f"{one['letter']} ({str(one['name']).partition(' (')[0]})"
+
+
+def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
+    """The first section of a report on several systems. A text: why they are not compared."""
+    runs = Table(_runs(analysis.model["runs"]))
+    if isinstance(compared, str):
+        box = Callout("warn", "The systems are not compared", (Paragraph(line(compared)),))
+        return Section("Comparison", "comparison", (box, runs))
+    document = compared.document
+    at = decisive(document)
+    inside: list[Block] = []
+    blocks: list[Block] = []
+    if at is not None:
+        quantity = document["quantities"][at]
+        inside.append(Paragraph(line(_maxima(document, quantity))))
+        for text in marks(document, quantity):
+            inside.append(Paragraph(line(text)))
+        if figure := _figure(compared, at):
+            blocks.append(figure)
+    inside.append(Paragraph(line(document["note"])))
+    blocks += [Table(_systems(document)), *_quantities(document), runs]
+    if out := left_out(document):
+        items = tuple((line(capital(text)), ()) for text in out)
+        blocks += [Heading("Not compared"), Bullets(items)]
+    box = Callout("note", conclusion(document), tuple(inside))
+    return Section("Comparison", "comparison", (box, *blocks))
+
+
+def _maxima(document: Model, quantity: Model) -> str:
+    said = [
+        f"{_name(document, row)} "
+        + numbers.shown(row["figures"]["max"], quantity["unit"]).full
+        + f" of {numbers.count(row['count'])}"
+        for row in quantity["rows"]
+    ]
+    return f"Observed maxima, which are not ranked: {numbers.join(said)} samples."
+
+
+def _figure(compared: Compared, at: int) -> Figure | None:
+    document, quantity = compared.document, compared.document["quantities"][at]
+    curves = [
+        Curve(_name(document, row), counts)
+        for row, counts in zip(quantity["rows"], compared.tables[at], strict=True)
+    ]
+    svg = distribution(curves, quantity["unit"], quantity["name"])
+    if not svg:
+        return None
+    caption = "Both axes are logarithmic. Compare where most samples are, and where whole tails "
+    caption += "separate. The last points are single samples."
+    return Figure(svg, capital(where(quantity)), caption, f"{conclusion(document)}.")
+
+
+def _systems(document: Model) -> Grid:
+    rows = [
+        Row(one["letter"], [Cell(one["name"]), Cell(set_facts(one))]) for one in document["sets"]
+    ]
+    return Grid("Systems", ["", "System", "Kernel, runs"], rows, "", "Systems")
+
+
+def _quantities(document: Model) -> list[Block]:
+    """The tables of the first quantities, the loaded ones first."""
+    ordered = sorted(document["quantities"], key=_rank)
+    return [Table(_quantity(document, one)) for one in ordered[:TABLES]]
+
+
+def _quantity(document: Model, quantity: Model) -> Grid:
+    names = figures_of(quantity)
+    unit = quantity["unit"]
+    columns = {
+        name: column([row["figures"][name] for row in quantity["rows"]], unit) for name, _ in names
+    }
+    rows = []
+    for at, row in enumerate(quantity["rows"]):
+        cells = [Cell(numbers.count(row["count"]))]
+        for name, _ in names:
+            share = (row["ratio"] or {}).get(name)
+            cell = columns[name][at]
+            cells.append(cell if share is None else Cell(cell.text, cell.pad, ratio(share)))
+        cells.append(counter(row["missed"]))
+        rows.append(Row(_name(document, row), cells))
+    shown = numbers.unit_name(unit)
+    title = f"{capital(where(quantity))}, {row_name(quantity)}" + (f" ({shown})" if shown else "")
+    heads = ["System", "Samples", *(capital(head) for _, head in names), "Missed"]
+    first = document["sets"][0]["letter"]
+    return Grid(title, heads, rows, f"Ratios are relative to {first}.", title)
+
+
+def _runs(runs: Sequence[Model]) -> Grid:
+    """A row for each run: what it was, and its answer."""
+    rows = []
+    for number, run in enumerate(runs, 1):
+        answer = answer_of(run)
+        said = "".join(span.text for span in answer.worst)
+        cells = [Cell(target_name(run)), Cell(run["label"] or "–"), Cell(answer.title), Cell(said)]
+        rows.append(Row(f"Run {number}", cells))
+    return Grid("Runs", ["Run", "System", "Label", "Answer", "Worst case"], rows, "", "Runs")
+
+
+def runs_section(analysis: Analysis) -> Section:
+    """The first section of a report on several runs of one system."""
+    return Section("Runs", "comparison", (Table(_runs(analysis.model["runs"])),))
