@@ -529,8 +529,10 @@ void drain_trailer(struct run *run, int64_t duration_ns)
 
 	getrusage(RUSAGE_SELF, &usage);
 	c = stream_begin(&run->stream);
-	cbor_map(c, 7);
+	cbor_map(c, run->cause ? 8 : 7);
 	cbor_put_text(c, "state", run->end_state);
+	if (run->cause)
+		cbor_put_text(c, "cause", run->cause);
 	cbor_put_text(c, "reason", run->reason);
 	cbor_put_text(c, "remedy", run->remedy);
 	cbor_put_int(c, "duration_ns", duration_ns);

@@ -133,6 +133,8 @@ static int run_settings(struct run *run)
 	if (run->request->keep_settings)
 		return 0;
 	err = settings_open(&run->step.settings, &undone, &run->step.msg);
+	if (err == -EBUSY)
+		run->cause = RUN_BUSY;
 	if (!err)
 		err = settings_prepare(run->step.settings, &run->step.msg);
 	run_measured_cpus(run, &measured);
@@ -574,6 +576,9 @@ out_mark:
 	if (!err && m->finish)
 		err = run_failure(m->finish(&run->step));
 out:
+	/* threads that wait for each other get no CPU time in a second */
+	if (measured && err == -ETIMEDOUT)
+		run->cause = RUN_DISTURBED;
 	drain_begin(run);
 	if (err)
 		step_end(run, err == STEP_SKIPPED ? "skipped" : "failed", run->step.msg.text,

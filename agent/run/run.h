@@ -46,6 +46,10 @@ struct run_request {
 	bool allow_disturb;	/* the user's consent, required outside the lab */
 };
 
+/* Causes of a failure in the trailer (docs/formats/stream.md). */
+#define RUN_BUSY "busy"
+#define RUN_DISTURBED "disturbed"
+
 struct run {
 	struct step step; /* has to be first: run_of() */
 	const struct run_request *request;
@@ -68,6 +72,7 @@ struct run {
 	uint32_t threshold_taken; /* by the first worker that exceeded it */
 
 	/* how it went, for the summary and the trailer */
+	const char *cause; /* of a failure that another try may not have: RUN_BUSY, ...; or NULL */
 	bool verdict_failed;
 	int undone;	      /* settings restored that an earlier, killed agent had left */
 	int disturbed;	      /* settings that changed during the step */

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -145,3 +146,21 @@ def test_kill_9_of_the_agent_is_an_interruption(rtgauge: Run, spawn: Spawn) -> N
     assert "SIGKILL" in found["steps"][0]["reason"]
     check_periods(found)
     until(lambda: not agents(run))
+
+
+def test_a_run_waits_for_the_agent_of_another(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agent: Path
+) -> None:
+    """Both have the same state folder, whose lock an agent holds while it measures."""
+    state = tmp_path / "state"
+    monkeypatch.setenv("RTGAUGE_STATE", str(state))
+    words = ["timer", "--priority", "0", "--cpu", "0"]
+    measures = [str(agent), "run", *words, "--for", "3s", "--output", "/dev/null"]
+    with subprocess.Popen(measures) as other:
+        until(lambda: state.is_dir() and list(state.iterdir()))
+        done = rtgauge("run", *words, "--for", "100ms", "--store", "data", "--json")
+        assert other.wait(timeout=PATIENCE_S) == 0
+    assert done.code == 0, done.err
+    assert f"another agent, process {other.pid}, is measuring here. Waiting up to 2" in done.err
+    reasons = [step["reason"] for step in done.json()["runs"][0]["steps"]]
+    assert any(re.fullmatch(r"waited \d+ s for another agent", one) for one in reasons), reasons

@@ -346,6 +346,7 @@ OPTIONAL: dict[int, dict[str, Any]] = {
     0: {"load_command": (text, None), "disturb": (text, None)},
     3: {"scale": (scale, 1), "companion": (natural, None), "stamp_ns": (natural_time, None)},
     4: {"gaps": (gaps, None)},
+    11: {"cause": (text, "")},
 }
 SHAPES[13] = {"series": natural, "index": natural, "gaps": gaps}
 HEADER, SERIES, SAMPLES, HISTOGRAM, EVENT, TABLE, TRAILER, AMBIENCE = 0, 3, 4, 5, 6, 9, 11, 12

@@ -177,6 +177,69 @@ def test_how_a_run_ends(
         assert [series.count for series in run.steps[0].series] == [kept, kept]
 
 
+def test_a_step_waits_for_another_agent(store: Store) -> None:
+    watcher = Watcher()
+    (outcome,) = execute(timer(), [open_target("fake:busy=3")], store, watcher)
+    assert outcome.state == "complete"
+    (message,) = watcher.messages
+    assert message == (
+        "fake:busy=3: another agent, process 42, is measuring here. Waiting up to 2 min for it …"
+    )
+    first = store.get(outcome.id).document["steps"][1]  # the calibration, which comes first
+    assert (first["state"], first["reason"]) == ("complete", "waited 6 s for another agent")
+    assert "first_try" not in first
+    assert len(watcher.steps) == 2
+
+
+def test_after_two_minutes_no_step_waits(store: Store) -> None:
+    target = open_target("fake:busy=9999")
+    (outcome,) = execute(timer(), [target], store)
+    assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.FAILED)
+    assert "process 42, is measuring here, still after 2 min" in outcome.reason
+    assert outcome.remedy == "end it: kill 42"
+    steps = store.get(outcome.id).document["steps"]
+    assert [one["state"] for one in steps] == ["skipped", "failed"]
+    assert steps[0]["reason"] == steps[1]["reason"]
+    assert 120 <= target.clock.monotonic() < 130
+
+
+def test_waiting_for_another_agent_can_be_stopped(store: Store) -> None:
+    watcher = Watcher()
+
+    def stop(text: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    watcher.message = stop  # type: ignore[method-assign]
+    (outcome,) = execute(timer(), [open_target("fake:busy=9999")], store, watcher)
+    assert outcome.state == "interrupted"
+    assert {one["state"] for one in store.get(outcome.id).document["steps"]} == {"skipped"}
+
+
+def test_a_disturbed_step_is_tried_once_more(store: Store) -> None:
+    watcher = Watcher()
+    (outcome,) = execute(timer(), [open_target("fake:disturbed=1")], store, watcher)
+    assert outcome.state == "complete"
+    run = store.get(outcome.id)
+    reason = "a thread of the measurement did not end within a second"
+    assert run.document["steps"][0]["first_try"] == {
+        "state": "failed", "reason": reason, "remedy": "re-run on an idle machine"
+    }  # fmt: skip
+    assert run.document["steps"][0]["reason"] == f"second try. The first failed: {reason}"
+    assert watcher.messages == [f"step 1 (timer): {reason}. Trying once more …"]
+    assert [series.count for series in run.steps[0].series] == [4000, 4000]  # of one try
+    (document,) = model.build([run])["runs"]
+    assert document["steps"][0]["first_try"]["reason"] == reason
+    model.validate({"format": "rtgauge-results", "version": 2, "runs": [document]})
+
+
+def test_a_step_is_not_tried_three_times(store: Store) -> None:
+    outcome = carry_out(store, "fake:disturbed=2")
+    assert outcome.state == "failed"
+    step = store.get(outcome.id).document["steps"][0]
+    assert "in the second try. The first: a thread" in step["reason"]
+    assert step["first_try"]["state"] == "failed"
+
+
 @pytest.mark.slow
 def test_an_agent_whose_stream_is_damaged_is_stopped(store: Store) -> None:
     """It is not waited for: nothing that it still says can be used."""

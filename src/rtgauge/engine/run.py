@@ -9,11 +9,12 @@ interrupted (from outside), failed, or skipped (cannot run here).
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
 from rtgauge.catalogue import Catalogue
@@ -38,10 +39,16 @@ from rtgauge.store import Store, new_run_id
 from rtgauge.stream import Header, Setting
 from rtgauge.target import Target
 from rtgauge.target.base import Emulated, Linked, Reconnecting, lost_of
-from rtgauge.text import bandwidth, plain
+from rtgauge.text import bandwidth, duration, plain
 from rtgauge.units import parse_cpus
 
 __all__ = ["Progress", "Run", "RunOutcome"]
+
+# Causes of a failure that another try may not have (docs/formats/stream.md, trailer).
+BUSY: Final = "busy"
+DISTURBED: Final = "disturbed"
+
+BUSY_PAUSE_S: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -146,6 +153,7 @@ class Run:
         self._settings: list[Setting] = []
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
         self._started: set[int] = set()  # steps that have a stream
+        self._busy = Ended("complete")  # a step that another agent prevented, to the end of busy_s
         self._after_s: dict[int, float] = {}  # how long the steps after each one should measure
 
     def carry_out(
@@ -194,6 +202,9 @@ class Run:
                     continue
                 if lost_of(self._target) and not self._regained(interruption):
                     self._note(index, Ended("skipped", "the connection was lost before this step"))
+                    continue
+                if self._busy.state != "complete":
+                    self._note(index, Ended("skipped", self._busy.reason, self._busy.remedy))
                     continue
                 if _has_log_host(steps[index]):
                     self._in_pairs.add(index + 1)
@@ -347,16 +358,74 @@ class Run:
         time_s, samples_s = (
             None if end is None else end / 1e9 for end in ends_ns(step, self._catalogue)
         )
-        live = LiveStep(step, time_s, samples_s, endless(step, self._catalogue))
+        new = functools.partial(LiveStep, step, time_s, samples_s, endless(step, self._catalogue))
+        live = new()
         began = self._begin(index, live)
-        with contextlib.ExitStack() as stack:
-            watch = self._start(
-                stack, index, step, live, self._target, interruption, self._progress
-            )
-            ended = watch if isinstance(watch, Ended) else watch.run()
+
+        def once() -> Ended:
+            nonlocal live
+            if index in self._started:  # it was tried before
+                live = new()
+                self._folder.drop_stream(index)
+            with contextlib.ExitStack() as stack:
+                watch = self._start(
+                    stack, index, step, live, self._target, interruption, self._progress
+                )
+                return watch if isinstance(watch, Ended) else watch.run()
+
+        def when_free() -> Ended:
+            ended = once()
+            return self._wait(index, ended, once, interruption) if ended.cause == BUSY else ended
+
+        ended = when_free()
+        if ended.cause == DISTURBED and not interruption.asked:
+            ended = self._again(index, ended, when_free)
         if thin and ended.state == "complete":
             ended.reason = "; ".join(part for part in (thin, ended.reason) if part)
         return self._end(index, live, ended, began)
+
+    def _wait(
+        self, index: int, ended: Ended, once: Callable[[], Ended], interruption: Stopping
+    ) -> Ended:
+        """Try a step until no other agent measures on the target, for ``busy_s`` at most."""
+        limit = self._limits.busy_s
+        self._progress.message(
+            f"{self._target.name}: {ended.reason}. Waiting up to {plain(duration(limit))} for it …"
+        )
+        began = self._clock.monotonic()
+        waited = 0.0
+        while ended.cause == BUSY and not interruption.asked:
+            if waited >= limit:
+                reason = f"{ended.reason}, still after {plain(duration(waited))}"
+                self._busy = Ended("failed", reason, ended.remedy)
+                return self._busy
+            self._clock.sleep(BUSY_PAUSE_S)
+            waited = self._clock.monotonic() - began
+            ended = once()
+        if ended.cause == BUSY:
+            return Ended("skipped", "the run was stopped before this step")
+        if ended.state == "complete":
+            ended.reason = f"waited {plain(duration(waited))} for another agent"
+        return ended
+
+    def _again(self, index: int, first: Ended, once: Callable[[], Ended]) -> Ended:
+        """The second try of a step that the machine disturbed. Its data replace the first's."""
+        entry = self._document["steps"][index]
+        self._progress.message(
+            f"step {index + 1} ({entry['measurement']}): {first.reason}. Trying once more …"
+        )
+        entry["first_try"] = {
+            "state": first.state, "reason": first.reason, "remedy": first.remedy
+        }  # fmt: skip
+        self._folder.write_document(self._document)
+        second = once()
+        if second.state == "complete":
+            why = f"second try. The first failed: {first.reason}"
+        elif second.state == "failed":
+            why = f"{second.reason}, in the second try. The first: {first.reason}"
+        else:
+            why = second.reason
+        return replace(second, reason=why)
 
     def _pair(
         self, index: int, board: PlannedStep, timing: PlannedStep, interruption: Stopping

@@ -40,7 +40,8 @@ class Limits:
     A stream has a record at least every 10 s (its clock readings). Before its first record the
     loads start. A step may take a tenth more than its time, plus ``overtime_s``. ``calibration_s``
     is the time of a calibration without a known duration, ``unknown_s`` that of any such step on a
-    target whose stream arrives only at the step's end.
+    target whose stream arrives only at the step's end. ``busy_s`` is how long a step waits for
+    another agent that measures on the target.
     """
 
     first_s: float = 45.0
@@ -50,6 +51,7 @@ class Limits:
     unknown_s: float = 30.0
     stop_s: float = 10.0
     kill_s: float = 10.0
+    busy_s: float = 120.0
 
 
 class Stopping(Protocol):
@@ -86,6 +88,8 @@ class Ended:
     reason: str = ""
     remedy: str = ""
     wrong_usage: bool = False
+    cause: str = ""
+    """Of a failure that another try may not have (``Trailer.cause``)."""
 
 
 class Watch:
@@ -381,7 +385,7 @@ class Watch:
                 )
             state = trailer.state if trailer.state in STATES else "failed"
             usage = code == ExitCode.USAGE
-            return Ended(state, trailer.reason, trailer.remedy, usage)
+            return Ended(state, trailer.reason, trailer.remedy, usage, trailer.cause)
         if self._interruption.urgent:
             return Ended(
                 "interrupted", "the agent was killed. The samples that it had sent are kept"

@@ -271,6 +271,12 @@ class RunFolder:
             raise ValueError(f"step {number} of run {self.id} is sealed")
         return StreamFile(folder / STREAM)
 
+    def drop_stream(self, number: int) -> None:
+        """Forget what a step sent, before another try. It must not be sealed."""
+        path = step_path(self.path, number) / STREAM
+        with store_errors("write", path):
+            path.unlink(missing_ok=True)
+
     def seal(self, number: int) -> StreamEnd:
         """Move the samples of a finished step into Parquet; how its stream ended.
 

@@ -493,6 +493,7 @@ def _trailer(sequence: int, body: Body, series: DeclaredSeries) -> Trailer:
         records=body.integer("records", 0),
         series=totals,
         cpu_ns=body.time("cpu_ns", 0),
+        cause=body.text("cause") if "cause" in body.pairs else "",
     )
 
 

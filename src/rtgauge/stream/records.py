@@ -295,6 +295,8 @@ class Trailer:
     records: int
     series: tuple[SeriesTotals, ...]
     cpu_ns: int
+    cause: str = ""
+    """Why the step failed, where another try may succeed: ``busy``, ``disturbed``."""
 
 
 Record: TypeAlias = (

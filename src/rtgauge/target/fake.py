@@ -30,6 +30,7 @@ from rtgauge.units import parse_cpus
 __all__ = ["CATALOGUE", "FAULTS", "FakeAgent", "FakeTarget"]
 
 NS: Final = 10**9
+COUNTED: Final = ("busy", "cpus", "disturbed", "exit")
 BLOCK_NS: Final = NS // 4
 SNAPSHOT_NS: Final = 5 * NS
 PART: Final = 15_000  # samples in one record
@@ -42,6 +43,8 @@ FAULTS: Final = {
     "babbles": "half way the stream turns into noise without end, until told to stop",
     "cpus": "cpus=N: the target has N CPUs, not 2",
     "cut": "the stream breaks off inside a record and the agent is killed",
+    "busy": "busy=N: another agent measures, whom the first N agents meet",
+    "disturbed": "disturbed=N: the first N agents that measure are kept from the CPU",
     "exit": "exit=N: the agent writes nothing and ends with code N",
     "fails": "the step fails half way, with a reason",
     "garbage": "half way the stream turns into noise",
@@ -402,7 +405,7 @@ def _faults(detail: str) -> dict[str, str]:
         name, _, value = word.partition("=")
         if name not in FAULTS:
             raise UsageError(f"target 'fake' knows no fault '{name}'", nearest(name, FAULTS))
-        if name in ("cpus", "exit") and not re.fullmatch("[0-9]{1,4}", value):
+        if name in COUNTED and not re.fullmatch("[0-9]{1,4}", value):
             raise UsageError(f"target 'fake': {name} takes a number", f"write fake:{name}=1")
         faults[name] = value
     return faults
@@ -422,6 +425,7 @@ class FakeTarget:
         self._faults = _faults(detail)
         self.clock: Clock = clock or (RealClock() if "realtime" in self._faults else FakeClock())
         self._catalogue = catalogue
+        self._left = {name: int(self._faults.pop(name, 0)) for name in ("busy", "disturbed")}
 
     def describe(self) -> str:
         """The made-up catalogue."""
@@ -444,6 +448,11 @@ class FakeTarget:
         for always in ("unprivileged", "cpus"):
             if always in self._faults:
                 faults = {**faults, always: self._faults[always]}
+        for name, left in self._left.items():
+            if left and (name == "busy" or request.measurement.role == "measurement"):
+                self._left[name] -= 1
+                faults = {**faults, name: ""}
+                break
         return FakeAgent(request, faults, self.clock, self._facts())
 
     def close(self) -> None:
@@ -670,6 +679,11 @@ class FakeAgent:
             0.0,
             header + writer.environment(self._facts) + writer.record(RecordType.SETTING, setting),
         )
+        if "busy" in self._faults:
+            reason = "another agent, process 42, is measuring here"
+            end = self._trailer([], 0, "failed", reason, "end it: kill 42", "busy")
+            yield 0.0, end
+            return
         if "skipped" in self._faults or request.measurement.name == "telescope":
             yield 0.0, self._trailer([], 0, "skipped", "there is no such device here", "add one")
             return
@@ -705,7 +719,10 @@ class FakeAgent:
                 yield from fault
                 if self._code is not None:
                     return
-                if "fails" in self._faults:
+                if "disturbed" in self._faults:
+                    reason = "a thread of the measurement did not end within a second"
+                    state, remedy = "failed", "re-run on an idle machine"
+                elif "fails" in self._faults:
                     state, reason, remedy = "failed", "CPU 1 went away", "leave the CPUs alone"
                 elif "load-dies" in self._faults:
                     state, reason, remedy = "failed", "load sched died", "look at its messages"
@@ -724,7 +741,8 @@ class FakeAgent:
                     data += writer.histogram(one.tally)
             yield now / NS, data
         now = done * interval * self._grid
-        yield now / NS, self._results() + self._trailer(series, now, state, reason, remedy)
+        cause = "disturbed" if state == "failed" and "disturbed" in self._faults else ""
+        yield now / NS, self._results() + self._trailer(series, now, state, reason, remedy, cause)
 
     def _total(self, interval: int) -> float:
         if {"overtime", "stubborn"} & set(self._faults):
@@ -801,7 +819,7 @@ class FakeAgent:
         faults = set(self._faults)
         if not faults & {
             "babbles", "cut", "garbage", "hang", "silent", "lost", "load-dies", "load-stalls",
-            "fails",
+            "fails", "disturbed",
         }:  # fmt: skip
             return None
         return self._break(faults, series)
@@ -858,7 +876,13 @@ class FakeAgent:
         return records
 
     def _trailer(
-        self, series: list[_FakeSeries], duration_ns: int, state: str, reason: str, remedy: str
+        self,
+        series: list[_FakeSeries],
+        duration_ns: int,
+        state: str,
+        reason: str,
+        remedy: str,
+        cause: str = "",
     ) -> bytes:
         data = b"".join(self._writer.histogram(one.tally) for one in series)
         verdict = 3 if "verdict-fails" in self._faults and self._request.measurement.verdicts else 0
@@ -871,4 +895,5 @@ class FakeAgent:
             remedy=remedy,
             duration_ns=duration_ns,
             cpu_ns=duration_ns // 100,
+            **({"cause": cause} if cause else {}),
         )

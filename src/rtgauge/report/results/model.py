@@ -284,6 +284,7 @@ def _background_step(number: int, run: StoredRun) -> Document:
         "state": "complete",
         "reason": "",
         "remedy": "",
+        "first_try": None,
         "duration_s": run.document.get("duration_s"),
         "budget": None,
         "stream": None,
@@ -387,6 +388,7 @@ def _step(step: StoredStep, chapter: str, planned: Document) -> Document:
         "state": state,
         "reason": reason,
         "remedy": remedy,
+        "first_try": source.get("first_try"),
         "duration_s": source.get("duration_s"),
         "budget": _budget(step),
         "stream": None
