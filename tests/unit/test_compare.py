@@ -572,8 +572,12 @@ def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     shown = rtgauge("run", "timer", *words).out
     assert "The targets side by side" in shown and "B/A" in shown
     assert "runs side by side" not in shown
-    again = shown.strip().splitlines()[-1].removeprefix("The same again: rtgauge ").split()
-    assert rtgauge(*again).code == 0
+    again = re.search(r"^The same again: rtgauge (.*)$", shown, re.M)
+    assert again is not None and rtgauge(*again[1].split()).code == 0
+    # the answer of each target stands at the end
+    end = shown[again.end() :]
+    one = r"{}: .*\n  Worst case .*(\n  .*)*"
+    assert re.search(f"^{one.format('fake')}\n{one.format('fake:late')}$", end.strip(), re.M)
 
 
 @pytest.mark.parametrize("suffix", ["html", "md", "json"])

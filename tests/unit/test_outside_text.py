@@ -15,7 +15,7 @@ import pytest
 
 import streams
 from conftest import Result
-from rtgauge.report.render import terminal
+from rtgauge.report.render import console, terminal
 from rtgauge.report.results import model
 from rtgauge.store import Store
 from rtgauge.stream import RecordType
@@ -263,6 +263,6 @@ def test_a_field_that_nobody_cleaned_is_cleaned_when_it_is_printed() -> None:
     table = Table(HARM)
     table.add_row(Text(HARM, "bold"))
     for color in (False, True):
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.printed(table, color=color))
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", console.printed(table, color=color))
         assert not OBEYED.findall(shown)
         assert "owned" in shown

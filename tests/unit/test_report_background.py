@@ -157,7 +157,8 @@ def test_in_the_results_model() -> None:
     assert finding["level"] == "warning"
     texts = [point.text for point in negative_points(document)]
     assert any(text.startswith("steal-time: a hypervisor took 12 %") for text in texts)
-    assert "12 % of the time of CPU 0" in terminal.text(analysis.model)
+    limits = terminal.text(analysis.model).partition("Limits of these figures: ")[2]
+    assert "steal-time" in limits.partition("\n\n")[0]
     assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(analysis.model))
 
 

@@ -13,8 +13,10 @@ import pytest
 import report_runs as made
 from rtgauge import stream
 from rtgauge.report import pictures
+from rtgauge.report.document.answer import answer_of
 from rtgauge.report.render import html, junit, ktap, markdown, terminal
 from rtgauge.report.results import model, sequences
+from rtgauge.text import GAP
 from test_report_html import HOSTILE, Page, browser, drawn
 
 __all__ = ["browser"]
@@ -181,7 +183,13 @@ def test_thirty_steps_stay_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("skipped", "where"), [((0, 1), "1 to 2:"), ((1,), "2 m1:"), ((0, 2), "1, 3:")]
+    ("skipped", "where"),
+    [
+        ((0, 1), "1 to 2 (m0, m1):"),
+        ((1,), "2 m1:"),
+        ((0, 2), "1, 3 (m0, m2):"),
+        ((0, 1, 2, 3, 5), "1 to 4, 6 (m0, m1, m2, …):"),
+    ],
 )
 def test_the_terminal_says_a_reason_once(skipped: tuple[int, ...], where: str) -> None:
     document = _model(evaluation(9))
@@ -189,20 +197,47 @@ def test_the_terminal_says_a_reason_once(skipped: tuple[int, ...], where: str) -
         document["runs"][0]["steps"][at] |= {"state": "skipped", "reason": "no right to it"}
     words = " ".join(terminal.text(document).split())
     assert words.count("no right to it") == 1
-    assert f"{where} no right to it" in words
+    assert f"{where} skipped: no right to it" in words
 
 
-def test_the_terminal_has_a_line_or_two_for_a_step() -> None:
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_terminal_has_a_line_for_a_step(width: int) -> None:
     document = _model(evaluation())
-    text = terminal.text(document)
+    text = terminal.text(document, width)
     lines = text.splitlines()
-    assert all(len(line) <= 80 for line in lines)
+    # a command is never broken, so that it can be copied
+    assert all(len(line) <= width for line in lines if not line.lstrip().startswith("rtgauge "))
     assert set(CHAPTERS) <= {line.strip() for line in lines}
     assert text.count("of 10") == 1
-    assert sum(bool(re.match(r" \d m\d", line)) for line in lines) == 6
+    rows = [line for line in lines if re.match(r" \d m\d(?!:)", line)]
+    assert len(rows) == 6
+    assert all(re.search(r"\d µs( |$)", row) for row in rows)
     assert "2 m1: fail in turn: low, high" in text
     assert "documentation: 8 of 10 (complete)" in text
-    assert re.search(r"median +spread +max", text)
+    assert re.search(r"median +max", text) if width == 80 else "median" not in text
+
+
+def test_the_terminal_ends_with_the_answer() -> None:
+    """State, worst case, certainty, what limits the figures, and what to do next."""
+    document = _model(evaluation())
+    text = terminal.text(document)
+    answer = answer_of(document["runs"][0])
+    end = text[text.rindex("─" * 80) + 80 :]
+    words = " ".join(end.split())
+    order = [
+        answer.title,
+        "".join(span.text for span in answer.worst),
+        "".join(span.text for span in answer.sure),
+        answer.provisional,
+        "Next 1. ",
+        *(action.text for action in answer.actions),
+    ]
+    places = [words.index(" ".join(part.replace(GAP, " ").split())) for part in order if part]
+    assert places[0] == 0 and places == sorted(places) and len(places) > 4
+    assert words.index(f"{len(answer.actions)}. ") and answer.actions
+    for action in answer.actions:
+        if action.command:
+            assert action.command in [line.strip() for line in end.splitlines()]
 
 
 def test_other_formats_have_ratings_and_observations() -> None:

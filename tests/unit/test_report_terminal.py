@@ -25,6 +25,11 @@ def joined(text: str) -> str:
     return " ".join(text.split())
 
 
+def widest(text: str) -> int:
+    """Columns of the longest line, commands excepted: they are never broken."""
+    return max(len(one) for one in text.splitlines() if not one.lstrip().startswith("rtgauge "))
+
+
 def test_what_an_evaluation_says() -> None:
     text = summary(made.evaluation(2, 60_000))
     words = joined(text)
@@ -33,26 +38,27 @@ def test_what_an_evaluation_says() -> None:
         "2 timer load sched, 41 200 messages/s",
         "49 007",
         "61",
-        "The maximum of",
-        "95 % sure: at most 1 in 20 000 further samples of each CPU exceeds this",
         "calibration: ",
         "PREEMPT_RT,",
-        "1 error and 2 warnings about the system limit",
+        "Configuration audit: 1 error, 2 warnings",
         "fail budget 150 µs (CPU 1)",
         "skipped",
         "no right to use real-time priorities",
+        "Limits of these figures: ",
+        "Not fit: the budget",
+        "Worst case ",
+        "Treat the figures as provisional",
         "cpupower frequency-set -g performance",
-        "A requirement was not met",
     ):
         assert expected in words, expected
     assert "nosmt" not in text  # a note limits nothing
-    assert max(len(line) for line in text.splitlines()) <= 80
+    assert widest(text) <= 80
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_it_fits_and_is_plain(width: int) -> None:
     text = summary(made.evaluation(3, 3000), width)
-    assert max(len(line) for line in text.splitlines()) <= width
+    assert widest(text) <= width
     assert not any(unicodedata.category(c) == "Cc" for c in text.replace("\n", ""))
 
 
@@ -170,9 +176,8 @@ def test_many_findings_are_told_in_few_lines() -> None:
         for i, level in enumerate(["warning"] * 6 + ["error", "note"])
     ]
     text = terminal.text(document, 80)
-    assert text.index("remedy 6") < text.index("remedy 0") < text.index("remedy 2")
-    assert "remedy 3" not in text
-    assert "and 3 more: c3, c4, c5 (see the report)" in joined(text)
+    limits = "Limits of these figures: c6 (error), c0, c1, c2, c3, 2 more (warning)"
+    assert limits in joined(text)
     assert "c7" not in text
 
 
@@ -188,7 +193,7 @@ def test_labels_are_whole_where_there_is_no_room_for_columns(width: int) -> None
         for at, method in enumerate(["clock_nanosleep", "timerfd"] * 2)
     ]
     text = summary(made.run([made.step(0, series)]), width)
-    assert max(len(line) for line in text.splitlines()) <= width
+    assert widest(text) <= width
     rows = text[text.index("1 timer") :]
     for word in ("clock_nanosleep", "timerfd"):
         assert rows.count(word) >= 3, text  # two series, and the row side by side

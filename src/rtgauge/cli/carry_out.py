@@ -119,16 +119,17 @@ def show_results(
 def _print(source: Source) -> None:
     """Print the results of the runs, and those of several targets side by side."""
     compared = source.comparison
-    print_results(source.model, across=compared is None)
-    if compared is None:
-        return
-    study = source.model["runs"][0]["study"]
-    show("\nThe targets side by side\n", bold=True)
-    if isinstance(compared, str):
-        show(compared)
-        return
-    print_comparison(compared.document)
-    show(f"\nThe same again: rtgauge compare {study[:18]}")
+
+    def comparison() -> None:
+        assert compared is not None
+        show("\nThe targets side by side\n", bold=True)
+        if isinstance(compared, str):
+            show(compared)
+            return
+        print_comparison(compared.document)
+        show(f"\nThe same again: rtgauge compare {source.model['runs'][0]['study'][:18]}")
+
+    print_results(source.model, None if compared is None else comparison)
 
 
 def _exit_code(

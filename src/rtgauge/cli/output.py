@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 import click
@@ -95,16 +95,28 @@ def width() -> int:
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
 
 
-def print_results(document: Mapping[str, Any], *, across: bool = True) -> None:
-    """The summary of a results model on stdout; ``across``: its runs side by side, too."""
+def print_results(
+    document: Mapping[str, Any], comparison: Callable[[], None] | None = None
+) -> None:
+    """The figures of a results model and its answer on stdout, and between them what ``comparison``
+    prints; without one, what its runs have in common."""
     from rtgauge.report import faults_as_errors  # noqa: PLC0415
-    from rtgauge.report.render import terminal  # noqa: PLC0415
+    from rtgauge.report.render import console, terminal  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
     with faults_as_errors("the summary"):
-        text = terminal.text(document, width(), color=color, encoding=encoding, across=across)
-    click.echo(text, nl=False)
+        figures, answers = (
+            console.printed(one, width(), color=color, encoding=encoding)
+            for one in (
+                terminal.render(document, across=comparison is None),
+                terminal.answers(document),
+            )
+        )
+    click.echo(figures, nl=False)
+    if comparison is not None:
+        comparison()
+    click.echo(answers, nl=False)
 
 
 def print_comparison(document: Mapping[str, Any]) -> None:

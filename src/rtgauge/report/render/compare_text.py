@@ -17,8 +17,8 @@ from rich.text import Text
 from rtgauge import text as numbers
 from rtgauge.facts import printable
 from rtgauge.report.document.compared import blocks, figures_of, left_out, marks, methods, rows
+from rtgauge.report.render.console import printed
 from rtgauge.report.render.markdown import escape, escape_start, table
-from rtgauge.report.render.terminal import printed
 from rtgauge.report.results.labels import capital
 from rtgauge.report.sets.compare import row_name, set_facts
 

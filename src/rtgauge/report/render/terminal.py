@@ -2,36 +2,37 @@
 """The summary on a terminal: what ``rtgauge show`` prints, and ``rtgauge run`` at its end.
 
 On the path of a sample: the results model becomes text for people; for programs there is --json.
-A block for each step: what was measured under which load, a table of its series, what may be
-claimed, the verdicts. Without a terminal there are no colours and no control characters.
+The steps come first, those of an evaluation in a row each, below their chapters. The answer is last
+and so is directly above the prompt. Without a terminal there are no colours and no control
+characters.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
-from rich.segment import Segment, Segments
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from rtgauge import text as numbers
-from rtgauge.facts import printable
+from rtgauge.report.document.answer import Answer, answer_of, answer_section
+from rtgauge.report.document.blocks import Block, Callout, Paragraph, Section, line
 from rtgauge.report.pictures import sketch
+from rtgauge.report.render import console
+from rtgauge.report.render.console import HOLD, indented, printed, safe
 from rtgauge.report.results.labels import (
     KNOWN,
     RESULTS,
     Level,
-    background,
+    capital,
     carried_out,
     chapters,
-    claim,
     group_series,
     judged,
     lab_text,
@@ -47,25 +48,22 @@ from rtgauge.report.results.labels import (
     step_number,
     tail_percentile,
     target_name,
-    watched,
     work_text,
     worst,
 )
-from rtgauge.report.results.points import prepared, verdict_of_run
+from rtgauge.report.results.points import prepared
 from rtgauge.report.results.published import place_text
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets import quantities
 
-__all__ = ["printed", "render", "text"]
+__all__ = ["answers", "render", "text"]
 
 ROW_LIMIT: Final = 16
 TAIL: Final = "99.9"
-LEAST_WIDTH: Final = 40
 LABEL_ROOM: Final = 14  # columns that a label may be folded into; with less it gets its own line
 SPARK: Final = 12
+LIMITS_SHOWN: Final = 4
 
-_HOLD: Final = "\ue000"  # stands for a gap within a figure until the lines are made
-FINDINGS_SHOWN: Final = 4  # with their remedies; the others by name
 _STYLES: Final = {
     "pass": "green",
     "ok": "green",
@@ -82,28 +80,10 @@ _STYLES: Final = {
     "skipped": "dim",
     "note": "",
 }
-_PLAIN: Final = str.maketrans(
-    {"·": "-", "—": "-", "─": "-", **dict(zip(sketch.BLOCKS, "_.-=+*#@", strict=True))}
-)
-
-
-def _safe(value: object) -> str:
-    """Text from a target without anything that a terminal would obey."""
-    text = _held(str(value))
-    return "".join(
-        part if part == _HOLD else printable(re.sub(r"\s+", " ", part))
-        for part in re.split(f"({_HOLD})", text)
-    )
-
-
-def _held(text: str) -> str:
-    """The text with its gaps so that rich, to which any space is one, breaks no line there."""
-    text = re.sub(r"(?<=\d) (?=%)", _HOLD, text.replace(_HOLD, " "))
-    return text.replace(numbers.GAP, _HOLD).replace("\u00a0", _HOLD)
 
 
 def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
-    """The summary of a results model as something that a rich console prints. ``across``: with what
+    """The figures of a results model as something that a rich console prints. ``across``: with what
     its runs have in common side by side."""
     parts: list[RenderableType] = []
     for number, run in enumerate(model["runs"]):
@@ -118,6 +98,16 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
     return Group(*parts)
 
 
+def answers(model: Mapping[str, Any]) -> RenderableType:
+    """The answer of each run, and of a single one what to do next."""
+    parts: list[RenderableType] = [Text(), Rule(style="dim", characters="─")]
+    for run in model["runs"]:
+        answer = answer_of(run)
+        alone = len(model["runs"]) == 1
+        parts += console.render(_in_full(answer) if alone else _in_short(answer, target_name(run)))
+    return Group(*parts)
+
+
 def text(
     model: Mapping[str, Any],
     width: int = 80,
@@ -126,45 +116,35 @@ def text(
     encoding: str = "utf-8",
     across: bool = True,
 ) -> str:
-    """The same as text, by default without control characters, in what the encoding can show."""
-    return printed(render(model, across=across), width, color=color, encoding=encoding)
+    """Figures and answers as text, by default without control characters, in what the encoding can
+    show."""
+    both = Group(render(model, across=across), answers(model))
+    return printed(both, width, color=color, encoding=encoding)
 
 
-def printed(
-    what: RenderableType, width: int = 80, *, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """What rich prints as text, in what the encoding can show."""
-    buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        width=max(width, LEAST_WIDTH),
-        force_terminal=color,
-        no_color=not color,
-        color_system="standard" if color else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
-    # Every text for a terminal goes through here; the styles, which are ours, become control
-    # characters only after it.
-    segments = [
-        one if one.control else Segment(_obeyed_by_none(one.text), one.style)
-        for one in console.render(what)
-    ]
-    console.print(Segments(segments), end="")
-    plain = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
-    plain = plain.replace("\u00a0", " ").replace(numbers.GAP, " ").replace(_HOLD, " ")
-    try:
-        plain.encode(encoding)
-    except UnicodeEncodeError:
-        plain = numbers.plain(plain).translate(_PLAIN)
-        plain = plain.encode(encoding, "replace").decode(encoding)
-    return plain
+def _in_full(answer: Answer) -> Iterator[Block]:
+    """The blocks of an answer. The cycles are in a line, and what to do next has a heading."""
+    box, *rest = answer_section(replace(answer, cycles=()), None).blocks
+    assert isinstance(box, Callout)
+    cycles = Paragraph(line(_cycles(answer))) if answer.cycles else None
+    yield replace(box, blocks=(*box.blocks, *([cycles] if cycles else [])))
+    if rest:
+        yield Section("Next", "next", tuple(rest))
 
 
-def _obeyed_by_none(text: str) -> str:
-    return _HOLD.join(printable(part) for part in text.split(_HOLD))
+def _in_short(answer: Answer, name: str) -> Iterator[Block]:
+    lines = tuple(Paragraph(one) for one in (answer.worst, answer.sure) if one)
+    yield Callout(answer.tone, f"{name}: {answer.title}", lines)
+
+
+def _cycles(answer: Answer) -> str:
+    """Which cycles the data support: ``exceeded 50 µs to 200 µs, supported 500 µs to 10 ms``."""
+    words = []
+    for state, same in itertools.groupby(answer.cycles, key=lambda one: one.state):
+        lengths = [numbers.time(one.interval_ns) for one in same]
+        ends = lengths if len(lengths) < 2 else [lengths[0], lengths[-1]]
+        words.append(f"{state} {' to '.join(ends)}")
+    return f"Cycles: {', '.join(words)}."
 
 
 def _line(*parts: tuple[str, str]) -> Text:
@@ -172,10 +152,6 @@ def _line(*parts: tuple[str, str]) -> Text:
     for words, style in parts:
         line.append(words, style or None)
     return line
-
-
-def _indented(line: RenderableType, by: int = 2) -> Padding:
-    return Padding(line, (0, 0, 0, by))
 
 
 def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[RenderableType]:
@@ -186,13 +162,13 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
         realtime_text(environment),
         numbers.duration(run["duration_s"]),
     ]
-    title = _safe(target_name(run)) + (f" · {_safe(run['label'])}" if run["label"] else "")
+    title = safe(target_name(run)) + (f" · {safe(run['label'])}" if run["label"] else "")
     parts: list[RenderableType] = [
-        _line((title, "bold"), (f"  {_safe(', '.join(fact for fact in facts if fact))}", "dim")),
-        _line((f"run {_safe(run['id'])}", "dim")),
+        _line((title, "bold"), (f"  {safe(', '.join(fact for fact in facts if fact))}", "dim")),
+        _line((f"run {safe(run['id'])}", "dim")),
     ]
     if emulated := lab_text(environment):
-        parts.append(Text(_safe(emulated), "yellow"))
+        parts.append(Text(safe(emulated), "yellow"))
     steps = carried_out(run)
     asked_for = any(step["role"] != "calibration" for step in steps)
     aside = [step for step in steps if asked_for and step["role"] == "calibration"]
@@ -214,56 +190,91 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
     for step in aside:
         parts.extend(_calibration(run, step))
     parts += _ratings(run)
-    parts += _side_by_side(tables)
-    parts += _background(run)
-    findings = [f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING]
-    if findings:
-        parts += [Text(), Text("Limits of these figures", "bold")]
-        findings.sort(key=lambda f: -Level.of(f["level"]))
-        for finding in findings[:FINDINGS_SHOWN]:
-            parts.append(_finding(finding))
-        if more := [_safe(finding["check"]) for finding in findings[FINDINGS_SHOWN:]]:
-            words = f"and {len(more)} more: {', '.join(more)} (see the report)"
-            parts.append(_indented(Text(words, "dim")))
+    if not whole:
+        parts += _side_by_side(tables)
+    below: list[RenderableType] = []
+    if found := _limits(run):
+        below.append(_line(("Limits of these figures: ", "bold"), (safe(found), "")))
     if preparation := prepared(run):
-        words = " ".join(text for text in (preparation.text, preparation.note) if text)
-        parts += [Text(), _line((_safe(words[:1].upper() + words[1:]), ""))]
-    verdict = verdict_of_run(run)
-    parts += [
-        Text(),
-        _line(
-            (verdict.text + ". ", _STYLES[verdict.kind] or "bold"),
-            (_safe(verdict.note).strip(), ""),
-        ),
-    ]
-    return parts
+        below.append(Text(safe(capital(preparation.text))))
+    return [*parts, *([Text(), *below] if below else [])]
+
+
+def _limits(run: Mapping[str, Any]) -> str:
+    """What the audit found, by name: the report and ``rtgauge check`` have the remedies."""
+    words = []
+    for level in (Level.ERROR, Level.WARNING):
+        names = [one["check"] for one in run["findings"] if Level.of(one["level"]) == level]
+        names = list(dict.fromkeys(names))
+        more = [f"{len(names) - LIMITS_SHOWN} more"] if len(names) > LIMITS_SHOWN else []
+        if names:
+            words.append(f"{', '.join([*names[:LIMITS_SHOWN], *more])} ({level.name.lower()})")
+    return ", ".join(words)
 
 
 def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> list[RenderableType]:
-    """An evaluation: its chapters, and each step in a line or two."""
-    names = [len(_title(run, step)) for steps in parts.values() for step in steps]
-    found: list[RenderableType] = []
-    for name, steps in parts.items():
+    """An evaluation: its chapters, and each step in a row. What steps have in common is below."""
+    rows = [
+        (name, [_row(run, step) for step in steps if step["state"] != "skipped"])
+        for name, steps in parts.items()
+    ]
+    found: list[RenderableType] = [Text(), _Steps(rows)]
+    every = [step for steps in parts.values() for step in steps]
+    below: list[RenderableType] = []
+    for why in dict.fromkeys(_why(step) for step in every):
+        if why:
+            below.append(_incomplete(run, [step for step in every if _why(step) == why]))
+    for words in dict.fromkeys(ordinary(run, step) for step in every):
+        same = [step for step in every if ordinary(run, step) == words]
+        if words:
+            below.append(_line((f"{_where(run, same)}: ", ""), (safe(words), _STYLES["error"])))
+    for step in every:
+        below += _trouble(run, step)
+    return [*found, *([Text(), *below] if below else [])]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A step in a row: the largest sample of its first quantity, and its tests and verdicts."""
+
+    name: str
+    quantity: str
+    median: str
+    max: str
+    tags: Text
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Chapters with their steps, in as many columns as there is room for."""
+
+    chapters: Sequence[tuple[str, Sequence[_Row]]]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.max_width >= 72
+        rows = [row for _, steps in self.chapters for row in steps]
         table = Table.grid(padding=(0, 1), expand=True)
-        table.add_column(width=min(max(names), 21), no_wrap=True, overflow="ellipsis")
         table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        for width in (9, 6, 9, 14):
-            table.add_column(justify="right", width=width, no_wrap=True)
-        if len(found) == 0:
-            table.add_row("", "", *(Text(head, "dim") for head in ("median", "spread", "max")), "")
-        below: list[RenderableType] = []
-        alike: dict[str, list[Mapping[str, Any]]] = {}
-        for step in steps:
-            alike.setdefault(_why(step), []).append(step)
-        for step in steps:
-            for row in _short(run, step):
-                table.add_row(*row)
-            same = alike[_why(step)]
-            if _why(step) and step is same[0]:
-                below.append(_indented(_incomplete(run, same)))
-            below += _trouble(run, step)
-        found += [Text(), Text(_safe(name), "bold"), table, *below]
-    return [*found, Text(), Text("Spread: 99.9 % value / median.", "dim")]
+        heads = [""]
+        for head, cells, shown in (
+            ("", [row.quantity for row in rows], wide),
+            ("median", [row.median for row in rows], wide),
+            ("max", [row.max for row in rows], True),
+            ("", [row.tags.plain for row in rows], True),
+        ):
+            if shown:
+                width = max([len(head), *map(len, cells)])
+                justify: Literal["left", "right"] = "right" if head else "left"
+                table.add_column(width=min(width, 20), justify=justify, no_wrap=True)
+                heads.append(head)
+        table.add_row(*(Text(head, "dim") for head in heads))
+        for name, steps in self.chapters:
+            if steps:
+                table.add_row(Text(safe(name), "bold"), *[""] * (len(heads) - 1))
+            for row in steps:
+                cells = [row.quantity, row.median] if wide else []
+                table.add_row(row.name, *cells, Text(row.max, "bold"), row.tags)
+        yield table
 
 
 def _ratings(run: Mapping[str, Any]) -> list[RenderableType]:
@@ -273,63 +284,44 @@ def _ratings(run: Mapping[str, Any]) -> list[RenderableType]:
     for one in run["ratings"]:
         words = f"{one['subject']}: {rating_text(one['rating'])}"
         words += f" ({one['reason']})" if one["reason"] else ""
-        found.append(_indented(Text(_safe(words))))
+        found.append(indented(Text(safe(words))))
     return found
 
 
 def _places(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
-    return [Text(_safe(place_text(one, run)), "dim") for one in step["places"]]
+    return [Text(safe(place_text(one, run)), "dim") for one in step["places"]]
 
 
 def _title(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
     load = "" if step["load"]["name"] == "idle" else f", {step['load']['name']}"
-    return f"{step_number(step):2} {_safe(step_name(run, step))}{_safe(load)}"
+    return f"{step_number(step):2} {safe(step_name(run, step))}{safe(load)}"
 
 
-QUANTITIES: Final = 2
-
-
-def _short(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[list[RenderableType]]:
-    """A step in a row or two: of a quantity the series with the largest sample, and verdicts."""
+def _row(run: Mapping[str, Any], step: Mapping[str, Any]) -> _Row:
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
-    rows: list[tuple[str, str, str, str]] = []
+    quantity = median = most = ""
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         at = worst(series)
-        if at is None:
-            continue
-        label = f", {series_labels(series)[at]}" if len(series) > 1 else ""
-        unit = series[at]["unit"]
-        median = series[at]["percentiles"].get("50")
-        rows.append(
-            (
-                f"{series[0]['name']}{label}",
-                numbers.shown(median, unit).full,
-                numbers.shown(series[at]["spread"], "").text,
-                numbers.shown(peak(series[at]), unit).full,
-            )
-        )
-    missed = sum(run["series"][place]["missed"] for place in places)
-    tags = Text(justify="right")
+        if at is not None:
+            unit = series[at]["unit"]
+            quantity = safe(series[0]["name"])
+            middle = series[at]["percentiles"].get("50")
+            median = safe(numbers.shown(middle, unit).full)
+            most = safe(numbers.shown(peak(series[at]), unit).full)
+            break
+    tags = Text()
     results = [one["result"] for one in judged(run, step["step"])]
-    for result in ("fail", "inconclusive", KNOWN, "pass", "skipped"):
+    for result in ("fail", "inconclusive", KNOWN, "pass"):
         if number := results.count(result):
             word = "known" if result == KNOWN else result
             tags.append(f"{' ' if tags else ''}{number} {word}", _STYLES[result])
+    missed = sum(run["series"][place]["missed"] for place in places)
     if step["state"] != "complete":
         tags = Text(step["state"], _STYLES[step["state"]])
     elif missed:
-        tags.append(f"{' ' if tags else ''}{numbers.count(missed)} missed", _STYLES["fail"])
-    name = Text(_title(run, step))
-    if not rows:
-        return [[name, "", "", "", "", tags]]
-    shown: list[list[RenderableType]] = []
-    for number, (what, *figures) in enumerate(rows[:QUANTITIES]):
-        shown.append(["" if number else name, _safe(what), *map(_safe, figures), ""])
-    if len(rows) > QUANTITIES:
-        shown.append(["", Text(f"and {len(rows) - QUANTITIES} more", "dim"), "", "", "", ""])
-    shown[0][-1] = tags
-    return shown
+        tags.append(f"{' ' if tags else ''}{safe(numbers.count(missed))} missed", _STYLES["fail"])
+    return _Row(_title(run, step), quantity, median, most, tags)
 
 
 def _why(step: Mapping[str, Any]) -> str:
@@ -339,37 +331,34 @@ def _why(step: Mapping[str, Any]) -> str:
     return f"{step['state']} {step['reason']} {step['remedy']}"
 
 
+def _where(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> str:
+    """Which steps: ``19 to 24 (irq-latency, …)``."""
+    names = list(dict.fromkeys(safe(step_name(run, one)) for one in steps))
+    places = [step_number(one) for one in steps]
+    if len(steps) == 1:
+        return f"{places[0]} {names[0]}"
+    words = []
+    for _, group in itertools.groupby(enumerate(sorted(places)), key=lambda one: one[1] - one[0]):
+        same = [place for _, place in group]
+        words.append(f"{same[0]} to {same[-1]}" if len(same) > 1 else f"{same[0]}")
+    more = ", …" if len(names) > 3 else ""
+    return f"{', '.join(words)} ({', '.join(names[:3])}{more})"
+
+
 def _incomplete(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Why steps are not complete, which is the same of all of them."""
     step = steps[0]
-    numbers_of = [step_number(one) for one in steps]
-    where = f"{numbers_of[0]} {_safe(step_name(run, step))}"
-    if len(steps) > 1:
-        following = numbers_of == [*range(numbers_of[0], numbers_of[-1] + 1)]
-        where = (
-            f"{numbers_of[0]} to {numbers_of[-1]}" if following else ", ".join(map(str, numbers_of))
-        )
     words = "; ".join(part for part in (step["reason"], step["remedy"]) if part)
-    return _line((f"{where}: ", ""), (_safe(words), _STYLES[step["state"]]))
+    state = Text(step["state"], _STYLES[step["state"]])
+    return Text.assemble(f"{_where(run, steps)}: ", state, f": {safe(words)}" if words else "")
 
 
 def _trouble(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
-    """What of a step of an evaluation needs more than its row."""
-    where = f"{step_number(step)} {_safe(step_name(run, step))}: "
+    """What of a step of an evaluation needs more than its row: what was lost and what failed."""
+    where = f"{_where(run, [step])}: "
     severe = ("fail", "inconclusive", KNOWN)
-    bad = [one for one in _verdicts(run, step) if one.plain.startswith(severe)]
-    lines: list[RenderableType] = [
-        Text.assemble(where, one) for one in [*_counters(run, step), *bad]
-    ]
-    if words := ordinary(run, step):
-        lines.append(_line((where, ""), (words, _STYLES["error"])))
-    lines += [
-        _line((where, ""), (_safe(observation["text"]), ""))
-        for observation in step["observations"]
-        if observation["rule"] == "growth"
-    ]
-    lines += [Text.assemble(where, one) for one in _places(run, step)]
-    return [_indented(line) for line in lines]
+    bad = [one for one in _verdicts(run, step, remedies=False) if one.plain.startswith(severe)]
+    return [Text.assemble(where, one) for one in [*_counters(run, step), *bad]]
 
 
 def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
@@ -388,28 +377,15 @@ def _side_by_side(tables: Sequence[quantities.Table]) -> list[RenderableType]:
         if any(row.missed for row in rows):
             columns.append(("missed", [numbers.count(row.missed) for row in rows]))
         small = [sketch.blocks(row.histogram, ends, SPARK) for row in rows]
-        table = _Figures("side by side", [_safe(row.what) for row in rows], columns, small)
-        parts += [Text(), Text(_safe(quantities.title(found)), "bold"), table]
+        table = _Figures("side by side", [safe(row.what) for row in rows], columns, small)
+        parts += [Text(), Text(safe(quantities.title(found)), "bold"), table]
     return parts
-
-
-def _background(run: Mapping[str, Any]) -> list[RenderableType]:
-    """The background activity, a line each; of many CPUs the first few."""
-    rows = watched(background(run))
-    if not rows:
-        return []
-    table = Table.grid(padding=(0, 2))
-    for label, (least, mean, most) in rows[:ROW_LIMIT]:
-        table.add_row(_safe(label), _safe(f"{least} to {most}, mean {mean}"))
-    if len(rows) > ROW_LIMIT:
-        table.add_row(Text(f"and {len(rows) - ROW_LIMIT} more", "dim"))
-    return [Text(), Text("Background activity", "bold"), _indented(table)]
 
 
 def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     """A calibration in a line for each quantity, and its problems."""
     parts: list[RenderableType] = []
-    name = f"{step_number(step)} {_safe(step_name(run, step))}"
+    name = f"{step_number(step)} {safe(step_name(run, step))}"
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
@@ -418,11 +394,11 @@ def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Render
             continue
         unit = series[at]["unit"]
         medians = [one["percentiles"]["50"] for one in series if "50" in one["percentiles"]]
-        words = f"{_safe(series[0]['name'])} max {numbers.shown(series[at]['max'], unit).full}"
+        words = f"{safe(series[0]['name'])} max {numbers.shown(series[at]['max'], unit).full}"
         if medians:
             words += ", median up to " if len(medians) > 1 else ", median "
             words += numbers.shown(max(medians), unit).full
-        parts.append(_line((f"{name}  ", "bold"), (f"calibration: {_safe(words)}", "")))
+        parts.append(_line((f"{name}  ", "bold"), (f"calibration: {safe(words)}", "")))
     if step["state"] != "complete" or not parts:
         parts.append(
             _line(
@@ -433,9 +409,9 @@ def _calibration(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Render
         )
         for words in (step["reason"], step["remedy"]):
             if words:
-                parts.append(_indented(Text(_safe(words), _STYLES.get(step["state"], ""))))
-    parts += [_indented(line) for line in _counters(run, step)]
-    return parts + [_indented(line) for line in _verdicts(run, step)]
+                parts.append(indented(Text(safe(words), _STYLES.get(step["state"], ""))))
+    parts += [indented(line) for line in _counters(run, step)]
+    return parts + [indented(line) for line in _verdicts(run, step)]
 
 
 def _lacking(run: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
@@ -449,47 +425,35 @@ def _lacking(run: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
     return False
 
 
-def _finding(finding: Mapping[str, Any]) -> RenderableType:
-    words = Table.grid(padding=(0, 1))
-    level = Text(finding["level"], _STYLES.get(finding["level"], ""))
-    words.add_column(width=len("warning"), no_wrap=True)
-    words.add_column()
-    words.add_row(level, Text(f"{_safe(finding['check'])}: {_safe(finding['found'])}"))
-    if finding["remedy"]:
-        words.add_row("", Text(_safe(finding["remedy"]), "dim"))
-    return _indented(words)
-
-
 def _step(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[RenderableType]:
     work = work_text(step["load"])
-    head = [(f"{step_number(step)} {_safe(step_name(run, step))}", "bold")]
-    head.append((f"  {_safe(load_text(step['load']))}", ""))
+    head = [(f"{step_number(step)} {safe(step_name(run, step))}", "bold")]
+    head.append((f"  {safe(load_text(step['load']))}", ""))
     if work:
-        head.append((f", {_safe(work)}", "dim"))
+        head.append((f", {safe(work)}", "dim"))
     if policies := ordinary_policies(run, step):
         head.append((f"  {policies}", _STYLES["error"]))
     if step["state"] != "complete":
         head.append((f"  {step['state']}", _STYLES[step["state"]]))
     parts: list[RenderableType] = [_line(*head)]
     if command := step["load"].get("command"):
-        parts.append(_indented(Text(f"load command: {_safe(command)}", "dim")))
+        parts.append(indented(Text(f"load command: {safe(command)}", "dim")))
     for words in (step["reason"], step["remedy"]):
         if words:
-            parts.append(_indented(Text(_safe(words), _STYLES.get(step["state"], ""))))
+            parts.append(indented(Text(safe(words), _STYLES.get(step["state"], ""))))
     places = [place for place, one in enumerate(run["series"]) if one["step"] == step["step"]]
     for members in group_series(run["series"], places):
         series = [run["series"][place] for place in members]
         labels = series_labels(series)
         parts.append(_table(series, labels, quantity_name(run["series"], members, places)))
-        parts.append(_indented(Text(_safe(claim(series, labels)))))
     if words := ordinary(run, step):
-        parts.append(_indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
+        parts.append(indented(Text(f"{words[0].upper()}{words[1:]}.", _STYLES["error"])))
     for observation in step["observations"]:
         if observation["rule"] == "disturbed":
-            parts.append(_indented(Text(_safe(observation["text"]), _STYLES["warning"])))
-    parts += [_indented(line) for line in _counters(run, step)]
-    parts += [_indented(line) for line in _verdicts(run, step)]
-    return parts + [_indented(line) for line in _places(run, step)]
+            parts.append(indented(Text(safe(observation["text"]), _STYLES["warning"])))
+    parts += [indented(line) for line in _counters(run, step)]
+    parts += [indented(line) for line in _verdicts(run, step)]
+    return parts + [indented(line) for line in _places(run, step)]
 
 
 def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
@@ -504,10 +468,12 @@ def _counters(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
         lines.append(f"{numbers.plural(stream['dropped_bytes'], 'byte')} of the stream dropped")
     if not stream["complete"]:
         lines.append(f"the stream ends early: {stream['reason'] or 'it has no trailer'}")
-    return [Text(_safe(line), "yellow") for line in lines]
+    return [Text(safe(line), "yellow") for line in lines]
 
 
-def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
+def _verdicts(
+    run: Mapping[str, Any], step: Mapping[str, Any], *, remedies: bool = True
+) -> list[Text]:
     """The verdicts and tests, same ones together, each with its evidence and remedy."""
     lines = []
     found = judged(run, step["step"])
@@ -522,21 +488,21 @@ def _verdicts(run: Mapping[str, Any], step: Mapping[str, Any]) -> list[Text]:
             shown = numbers.join(whose[:4] + ([f"{len(whose) - 4} more"] if len(whose) > 4 else []))
             if len(whose) == len(places) > 2:
                 shown = f"all {len(whose)} series"
-            line = _line((f"{result} ", _STYLES[result]), (_safe(rule), ""))
+            line = _line((f"{result} ", _STYLES[result]), (safe(rule), ""))
             if shown:
-                line.append(f" ({_safe(shown)})")
+                line.append(f" ({safe(shown)})")
             evidence, remedy = representative(same, run["series"], names)
-            line.append(": " + _safe(evidence))
-            if remedy:
-                line.append("; " + _safe(remedy), "dim")
+            line.append(": " + safe(evidence))
+            if remedy and remedies:
+                line.append("; " + safe(remedy), "dim")
             lines.append(line)
     return lines
 
 
 def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity: str) -> _Figures:
     unit = series[0]["unit"]
-    shown_unit = _safe(numbers.unit_name(unit))
-    name = _safe(quantity) + (f" ({shown_unit})" if shown_unit else "")
+    shown_unit = safe(numbers.unit_name(unit))
+    name = safe(quantity) + (f" ({shown_unit})" if shown_unit else "")
     order = list(range(len(series)))
     if len(series) > ROW_LIMIT:
         highest = sorted(order, key=lambda at: -(peak(series[at]) or 0))[: ROW_LIMIT - 1]
@@ -568,7 +534,7 @@ def _table(series: Sequence[Mapping[str, Any]], labels: Sequence[str], quantity:
     }
     rest = len(series) - len(order)
     more = f"and {rest} with lower maxima" if rest else ""
-    return _Figures(name, [_safe(labels[at]) for at in order], columns, (), losses, more)
+    return _Figures(name, [safe(labels[at]) for at in order], columns, (), losses, more)
 
 
 @dataclass(frozen=True)
@@ -627,12 +593,12 @@ class _Figures:
         for row, label in enumerate(self.labels):
             line = Text()
             for name, cells in self.columns:
-                words = _held(f"{name} {cells[row].strip()}").replace(" ", _HOLD)
+                words = safe(f"{name} {cells[row].strip()}").replace(" ", HOLD)
                 line.append("  " if line else "")
                 line.append(words, self._style(name, row))
             if self.histograms:
-                line.append("  " + self.histograms[row].replace(" ", _HOLD))
-            lines += [Text(label), _indented(line)]
+                line.append("  " + self.histograms[row].replace(" ", HOLD))
+            lines += [Text(label), indented(line)]
         if self.more:
             lines.append(Text(self.more, "dim"))
         return Group(*lines)
