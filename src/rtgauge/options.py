@@ -151,8 +151,8 @@ HOST_OPTIONS: Final = (
         "target",
         "TARGET",
         "command",
-        "system under test: local (default), ssh://[USER@]HOST[:PORT], lab:BOARD or fake. Several "
-        "are measured in turn (A B, B A, …). Replaces the targets of a plan",
+        "system under test: local, ssh://HOST, lab:BOARD or fake. The default is local. HOST may "
+        "be USER@HOST:PORT. Several are measured in turn (A B, B A, …). Replaces a plan's targets",
         several=True,
     ),
     RunOption(
@@ -166,7 +166,7 @@ HOST_OPTIONS: Final = (
         "rate",
         "RATE",
         "step",
-        "how often the budget may be exceeded, such as 1/h (default: never)",
+        "how often the budget may be exceeded, such as 1/h. Never without it",
     ),
     _text(
         "log-host",
@@ -220,7 +220,7 @@ HOST_OPTIONS: Final = (
         short="-o",
     ),
     _flag("json", "command", "print the results as JSON"),
-    _text("store", "PLACE", "command", "folder, SQLite file or URL of the store"),
+    _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),
 )  # fmt: skip
 """The options of a run that the host alone decides on. Those of the agent are in its description
 (docs/formats/catalogue.md)."""

@@ -403,13 +403,12 @@ def test_lab_shell_needs_a_terminal(rtgauge: Callable[..., Result]) -> None:
 
 def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
     store = ("--store", "cli")
-    for words in (["timer", "--target", "fake"], ["timer-quick"]):
-        asked = rtgauge("lab", "run", *words, *store)
-        assert asked.code == 2
-        assert "not a board of the lab" in asked.err
+    asked = rtgauge("lab", "run", "timer", "--target", "fake", *store)
+    assert asked.code == 2
+    assert "not a board of the lab" in asked.err
     asked = rtgauge("lab", "run", "rt-vs-stok", *store)
     assert asked.code == 2
-    assert "no plan is called 'rt-vs-stok'" in asked.err
+    assert "unknown measurement or plan 'rt-vs-stok'" in asked.err
     assert "did you mean 'rt-vs-stock'?" in asked.err
     Path("study.toml").write_text(
         """

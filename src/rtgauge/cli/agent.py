@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rtgauge.architectures import ARCHITECTURES, Architecture, architecture
+from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, say, show
 from rtgauge.lab.programs import present, static_agent
@@ -15,7 +16,7 @@ from rtgauge.lab.programs import present, static_agent
 __all__ = ["agent"]
 
 
-@click.command()
+@command()
 @click.option("--arch", metavar="NAME", help="Print the path of this one alone.")
 @as_json
 def agent(arch: str | None, as_json: bool) -> None:

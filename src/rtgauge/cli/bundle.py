@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import print_json, say
 from rtgauge.errors import UsageError
@@ -28,7 +29,7 @@ EDGES: Final = ("both", "rising", "falling")
 ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 
 
-@click.command()
+@command()
 @click.argument("run")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
@@ -58,7 +59,19 @@ def export(run: str, file: Path, force: bool, as_json: bool, place: str | None) 
         say(f"run {bundle.run[:ID_SHOWN]} is in {file} ({plain(size(bundle.packed_size))})")
 
 
-@click.command("import")
+@command(
+    "import",
+    groups={
+        "Capture": (
+            "event", "answer", "event-edge", "answer-edge", "threshold", "hysteresis",
+            "samplerate", "interval", "longest",
+        ),
+        "What was recorded": (
+            "label", "name", "board", "kernel", "realtime", "load", "answered-by",
+        ),
+    },
+    rare=("threshold", "hysteresis", "samplerate", "interval", "longest", "realtime", "load"),
+)  # fmt: skip
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--event", metavar="CHANNEL", help="Channel of the capture with the events.")
 @click.option("--answer", metavar="CHANNEL", help="Channel of the capture with the answers.")
@@ -91,7 +104,9 @@ def export(run: str, file: Path, force: bool, as_json: bool, place: str | None) 
     help="Context that answered, if known.",
 )
 @click.option("--label", default="", metavar="TEXT", help="A word of yours for the run.")
-@click.option("--name", default="", metavar="TEXT", help="What was tested (default: the file).")
+@click.option(
+    "--name", default="", metavar="TEXT", help="Name of the system tested (default: the file)."
+)
 @click.option("--board", default="", metavar="TEXT", help="Its board or processor.")
 @click.option("--kernel", default="", metavar="RELEASE", help="Its kernel.")
 @click.option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import LEVELS, print_json, say, show, width
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
@@ -31,7 +32,7 @@ _GROUPS = {
 _WIDTH_MAX = 100
 
 
-@click.command()
+@command()
 @target_option
 @click.option("--cpu", metavar="LIST", default="all", help="The CPUs that matter: 2-3 (all).")
 @click.option(

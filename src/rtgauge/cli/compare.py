@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, open_store, store_option
 from rtgauge.cli.output import print_comparison, print_json, say
 from rtgauge.cli.selection import Selection, select, study_of_last
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
-@click.command()
+@command()
 @click.argument("sets", nargs=-1, required=True)
 @click.option(
     "-o",
@@ -50,7 +51,7 @@ def compare(
     Examples:
       rtgauge compare last
       rtgauge compare before after
-      rtgauge compare 0190c3a5-7b12@lab:x86_64-rt 0190c3a5-7b12@lab:x86_64-stock -o both.html
+      rtgauge compare 0190c3a5@lab:x86_64-rt 0190c3a5@local -o both.html
     """
     from rtgauge.report import Source, format_of, write  # noqa: PLC0415
 

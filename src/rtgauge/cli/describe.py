@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from rtgauge.catalogue import Catalogue, Load, Measurement, Option, Profile
+from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import format_seconds, print_json, show, width
 from rtgauge.cli.words import plan_path
@@ -32,7 +33,7 @@ COLUMN = 30
 LONGEST = 60
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @target_option
 @as_json

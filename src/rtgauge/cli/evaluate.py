@@ -22,6 +22,7 @@ from rtgauge.cli.generated import (
     of_every_run,
     reconnect_s,
 )
+from rtgauge.cli.help import command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.words import named_targets
@@ -48,7 +49,7 @@ _OF_EVALUATION: Final = (
 )  # fmt: skip
 
 
-@click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
@@ -58,13 +59,13 @@ def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     name = (named_targets(words) or ["local"])[-1]
     with contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
-        command = _evaluate_command(ctx, catalogue, target)
-        with command.make_context(ctx.command_path, [*words]) as inner:
-            code = command.invoke(inner)
+        made = evaluate_command(catalogue, target)
+        with made.make_context(ctx.command_path, [*words]) as inner:
+            code = made.invoke(inner)
     return code if isinstance(code, int) else int(ExitCode.DONE)
 
 
-def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) -> click.Command:
+def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
     """``evaluate`` with the options of this target."""
     common = [o for o in common_options(catalogue) if o.name in _OF_EVALUATION]
     settings = [*(option.name for option in common), *catalogue.step_options()]
@@ -104,7 +105,6 @@ def _evaluate_command(ctx: click.Context, catalogue: Catalogue, target: Target) 
           rtgauge evaluate --for 10m --budget 150us -o board.html
           rtgauge evaluate --thorough --prepare --label "over night"
         """,
-        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
     )
 
 

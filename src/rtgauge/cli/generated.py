@@ -11,11 +11,13 @@ from typing import Any, Final
 import click
 
 from rtgauge.catalogue import Catalogue, Option, RunOption
+from rtgauge.cli.help import Command, TableOption
 from rtgauge.errors import UsageError
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.units import parse_duration
 
 __all__ = [
+    "GROUPS",
     "OF_MEASUREMENT",
     "OF_PLAN",
     "RunCommand",
@@ -32,6 +34,25 @@ HOST: Final[Mapping[str, RunOption]] = {option.name: option for option in HOST_O
 # Options of the host that only one kind of command has.
 OF_PLAN: Final = "hours"
 OF_MEASUREMENT: Final = "thorough"
+GROUPS: Final = {
+    "Target and load": (
+        "target", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb",
+        "allow-disturb", "prepare", "keep-settings", "reconnect",
+    ),
+    "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough"),
+    "Lines": ("mark", "log-host", "log-line", "log-set"),
+    "Results": (
+        "label", "report", "json", "title", "author", "serial", "meta", "logo", "histogram-only",
+        "store",
+    ),
+}  # fmt: skip
+RARE: Final = frozenset({
+    "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
+    "keep-settings", "reconnect", "thorough", "mark", "log-host", "log-line", "log-set",
+    "author", "serial", "meta", "logo", "title", "histogram-only", "store",
+})  # fmt: skip
+# Number of a measurement's own options that the short help shows.
+_OWN: Final = 12
 _METAVARS: Final = {"duration": "TIME", "integer": "N", "size": "SIZE", "cpus": "LIST"}
 _PATHS: Final = {
     "FILE": click.Path(path_type=Path, dir_okay=False),
@@ -41,17 +62,17 @@ _PATHS: Final = {
 
 def run_option(option: RunOption) -> click.Option:
     """An option of every run for the command line."""
-    names = [*([option.short] if option.short else []), f"--{option.name}"]
+    names = (option.short, f"--{option.name}")
     if option.type == "flag":
-        return click.Option(names, is_flag=True, help=option.help)
+        return TableOption(*names, text=option.help, is_flag=True)
     notation = option.values[0] if option.values else _METAVARS[option.type]
-    default = f" [default {option.default}]" if option.default else ""
-    return click.Option(
-        names,
+    return TableOption(
+        *names,
+        text=option.help,
+        brackets=[f"default {option.default}" if option.default else ""],
         multiple=option.several,
         metavar=notation,
         type=_PATHS.get(notation, click.STRING),
-        help=option.help + default,
     )
 
 
@@ -60,12 +81,12 @@ def measurement_option(option: Option) -> click.Option:
     flag: dict[str, Any] = {}
     if option.type == "flag":
         flag = {"is_flag": False, "flag_value": "yes"}
-    default = f"; default {option.default}" if option.default else ""
-    return click.Option(
-        [f"--{option.name}"],
+    return TableOption(
+        f"--{option.name}",
+        text=option.help,
+        brackets=[f"default {option.default}" if option.default else "", option.notation()],
         multiple=option.type in ("enum", "enums"),
         metavar=_METAVARS.get(option.type, "VALUE"),
-        help=f"{option.help} [{option.notation()}{default}]",
         **flag,
     )
 
@@ -87,22 +108,29 @@ def common_options(catalogue: Catalogue) -> list[Option]:
     return [same[0] for same in found.values() if 2 * len(same) > len(catalogue.measurements)]
 
 
-class RunCommand(click.Command):
-    """A command with its own options and, in a section of their own, those of every run."""
+class RunCommand(Command):
+    """A command with its own options under ``title``, and those of every run in their groups.
+
+    ``more_rare``: options of every run that the short help omits for this command. ``shown``:
+    number of its own options there.
+    """
 
     def __init__(
-        self, title: str, own: list[click.Option], of_every_run: list[RunOption], **kwargs: Any
+        self,
+        title: str,
+        own: list[click.Option],
+        of_every_run: list[RunOption],
+        more_rare: Sequence[str] = (),
+        shown: int = _OWN,
+        **kwargs: Any,
     ) -> None:
-        run_options = [run_option(option) for option in of_every_run]
-        self._sections = {title: own, "Options of every run": run_options}
-        super().__init__(params=[*own, *run_options], **kwargs)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, options in self._sections.items():
-            records = [record for option in options if (record := option.get_help_record(ctx))]
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+        names = [option.opts[0].removeprefix("--") for option in own]
+        super().__init__(
+            params=[*own, *(run_option(option) for option in of_every_run)],
+            groups={title: names, **GROUPS},
+            rare={*RARE, *more_rare, *names[shown:]},
+            **kwargs,
+        )
 
 
 def host_value(given: Mapping[str, Any], name: str) -> str | None:

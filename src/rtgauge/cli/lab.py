@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from rtgauge.cli.help import HELP_ALL, SETTINGS, Command
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
 from rtgauge.errors import UsageError, nearest
@@ -19,10 +20,13 @@ __all__ = ["lab"]
 
 COMMANDS = ("list", "prune", "run", "shell")
 NEWEST = "--newest"
+TARGET = "lab:x86_64-rt"
 
 
 class _Group(click.Group):
     """Says which command was meant."""
+
+    command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -32,13 +36,14 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, context_settings=SETTINGS)
 def lab() -> None:
     """Emulated boards: Debian's own kernels in QEMU, real-time and stock, on any machine.
 
     \b
     Examples:
       rtgauge lab list
+      rtgauge lab run timer
       rtgauge lab run rt-vs-stock
       rtgauge run timer --target lab:x86_64-rt --target lab:x86_64-stock
       rtgauge lab run rt-vs-stock --newest
@@ -142,30 +147,23 @@ def prune(days: float | None, as_json: bool) -> None:
 
 @lab.command(
     "run",
-    short_help="Carry out a plan on boards.",
+    short_help="Carry out a measurement or a plan on boards.",
     add_help_option=False,
     context_settings={"ignore_unknown_options": True},
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
-    """Carry out a plan on the boards it names, or on those named with --target.
+    """Carry out a measurement or a plan on boards of the lab.
 
-    The options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
+    The boards are those named with --target, those that the plan names, or lab:x86_64-rt. The
+    options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
     """
-    from rtgauge.cli.run import run  # noqa: PLC0415
-    from rtgauge.cli.words import is_no_plan, targets_of  # noqa: PLC0415
-    from rtgauge.plan import shipped_plans  # noqa: PLC0415
+    from rtgauge.cli.run import run_words  # noqa: PLC0415
+    from rtgauge.cli.words import targets_of  # noqa: PLC0415
 
-    others = [name for name in targets_of(words) if name.partition(":")[0] != "lab"]
-    if others and words and not {"--help", "-h"} & {*words}:
-        word = is_no_plan(words)
-        if word:
-            raise UsageError(
-                f"no plan is called '{word}', and no board is named",
-                f"{nearest(word, shipped_plans())}; or one measurement on a board: "
-                "rtgauge run timer --target lab:x86_64-rt",
-            )
+    others = [name for name in targets_of(words, TARGET) if name.partition(":")[0] != "lab"]
+    if others and {"--help", "-h", HELP_ALL}.isdisjoint(words):
         raise UsageError(
             f"target '{others[0]}' is not a board of the lab",
             'name boards with --target lab:BOARD, or in the plan: targets = ["lab:x86_64-rt"]. '
@@ -173,9 +171,9 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
         )
     if NEWEST in words:
         words = tuple(word for word in words if word != NEWEST)
-        _renew([name.partition(":")[2].partition(",")[0] for name in targets_of(words)])
-    code = ctx.invoke(run, words=words)
-    return code if isinstance(code, int) else 0
+        boards = [name.partition(":")[2].partition(",")[0] for name in targets_of(words, TARGET)]
+        _renew(boards)
+    return run_words(ctx, words, target=TARGET)
 
 
 @lab.command(short_help="Open a shell on a board's console.")

@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 import rtgauge
+from rtgauge.cli.help import HELP_ALL, SETTINGS
 from rtgauge.cli.output import print_error
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 
@@ -71,7 +72,7 @@ class _Commands(click.Group):
 
 @click.command(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    context_settings=SETTINGS,
     no_args_is_help=True,
     epilog="RUN is the beginning of a run's id, or 'last'. Times take units: 250us, 1.5ms, 10m. "
     "Every command explains itself with --help.",
@@ -121,7 +122,8 @@ def _explain(error: click.ClickException) -> UsageError:
     if isinstance(error, click.NoSuchOption):
         known = [name for param in ctx.command.params for name in param.opts] if ctx else []
         return UsageError(
-            f"unknown option '{error.option_name}'", nearest(error.option_name, [*known, "--help"])
+            f"unknown option '{error.option_name}'",
+            nearest(error.option_name, [*known, "--help", HELP_ALL]),
         )
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]

@@ -32,7 +32,7 @@ def target_option(function: _F) -> _F:
         "--target",
         default="local",
         metavar="T",
-        help="The system under test: local (default), ssh://[USER@]HOST[:PORT], lab:BOARD, fake.",
+        help="System under test: local (default), ssh://[USER@]HOST[:PORT], lab:BOARD, fake.",
     )(function)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -34,6 +34,7 @@ from rtgauge.cli.generated import (
     reconnect_s,
     repeat,
 )
+from rtgauge.cli.help import HELP_ALL, SETTINGS, command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import say, show
 from rtgauge.cli.words import names, plan_path, targets_of
@@ -54,54 +55,89 @@ from rtgauge.units import format_duration
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["log_host", "run"]
+__all__ = ["command_for", "log_host", "run", "run_words"]
+
+# Number of lines with a plan's steps in its help.
+_STEPS_SHOWN: Final = 6
+
+_GENERAL: Final = """Carry out one measurement, or a plan: a name, or a file of your own.
+'{command} MEASUREMENT --help' shows the options of one measurement.
+
+\b
+Examples:
+  {command} timer --for 60s --load sched --budget 150us
+  {command} timer-quick --label "before the update"
+"""
 
 
-@click.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True},
-)
+@command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out one measurement, or a plan."""
-    wants_help = any(word in ("--help", "-h") for word in words)
-    places = names(words)
-    if not places:
-        return _general_help(ctx, words) if wants_help or not words else _nothing_named()
-    from rtgauge.target import open_target  # noqa: PLC0415
-
-    with contextlib.ExitStack() as stack:
-        targets = []
-        for name in dict.fromkeys(targets_of(words)):
-            targets.append(open_target(name))
-            stack.callback(targets[-1].close)
-        catalogue = Catalogue.from_json(targets[0].describe())
-        known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
-        place = known[0] if known else places[0]
-        word, rest = words[place], [*words[:place], *words[place + 1 :]]
-        path = None if word in catalogue.measurements else plan_path(word)
-        if path is not None:
-            command = _plan_command(ctx, path, catalogue, targets)
-        elif word in catalogue.measurements:
-            command = _measurement_command(ctx, word, catalogue, targets)
-        else:
-            raise UsageError(
-                f"unknown measurement or plan '{word}'",
-                nearest(word, [*catalogue.measurements, *shipped_plans()]),
-            )
-        with command.make_context(f"{ctx.command_path} {word}", rest) as inner:
-            code = command.invoke(inner)
-    return code if isinstance(code, int) else int(ExitCode.DONE)
+    return run_words(ctx, words)
 
 
-@click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Raise events on a line and time another machine's answers: the measurement of this name."""
-    code = ctx.invoke(run, words=(str(ctx.info_name), *words))
+    return run_words(ctx, (str(ctx.info_name), *words), named=False)
+
+
+def run_words(
+    ctx: click.Context, words: Sequence[str], *, named: bool = True, target: str = "local"
+) -> int:
+    """Carry out what the words of the command line ask for. Returns the exit code.
+
+    ``named``: the usage line has the name of the measurement or plan after that of the command.
+    ``target``: the default.
+    """
+    if not names(words):
+        wants_help = not {"--help", "-h", HELP_ALL}.isdisjoint(words)
+        return _general_help(ctx, words, target) if wants_help or not words else _nothing_named()
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    with contextlib.ExitStack() as stack:
+        targets = []
+        for name in dict.fromkeys(targets_of(words, target)):
+            targets.append(open_target(name))
+            stack.callback(targets[-1].close)
+        catalogue = Catalogue.from_json(targets[0].describe())
+        made, rest = command_for(words, catalogue, targets, ctx.command_path, named=named)
+        with made.make_context(made.name, rest) as inner:
+            code = made.invoke(inner)
     return code if isinstance(code, int) else int(ExitCode.DONE)
+
+
+def command_for(
+    words: Sequence[str],
+    catalogue: Catalogue,
+    targets: Sequence[Target],
+    path: str,
+    *,
+    named: bool = True,
+) -> tuple[RunCommand, list[str]]:
+    """The command of the measurement or plan that the words name, and the other words.
+
+    Its name is its path: that of the command, with the measurement or plan if ``named``. Raises
+    UsageError.
+    """
+    places = names(words)
+    known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
+    place = known[0] if known else places[0]
+    word, rest = words[place], [*words[:place], *words[place + 1 :]]
+    usage = f"{path} {word}" if named else path
+    if word in catalogue.measurements:
+        return _measurement_command(usage, word, catalogue, targets), rest
+    file = plan_path(word)
+    if file is None:
+        raise UsageError(
+            f"unknown measurement or plan '{word}'",
+            nearest(word, [*catalogue.measurements, *shipped_plans()]),
+        )
+    return _plan_command(usage, file, catalogue, targets), rest
 
 
 def _nothing_named() -> int:
@@ -110,47 +146,51 @@ def _nothing_named() -> int:
     )
 
 
-def _general_help(ctx: click.Context, words: Sequence[str]) -> int:
+def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int:
     """Help without a measurement: the measurements, the plans and the common options."""
     from rtgauge.target import open_target  # noqa: PLC0415
 
-    catalogue, name = None, targets_of(words)[0]
+    catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
-    common = common_options(catalogue) if catalogue is not None else []
-    command = RunCommand(
+    own = common_options(catalogue) if catalogue is not None else []
+    made = RunCommand(
         "Options of most measurements",
-        [measurement_option(option) for option in common],
+        [measurement_option(option) for option in own],
         of_every_run(catalogue),
         name="run",
-        help="""Carry out one measurement, or a plan.
-
-        \b
-        Examples:
-          rtgauge run timer --for 60s --interval 200us --load sched
-          rtgauge run timer --cpu 1 --priority 98 --budget 150us --rate 1/h
-          rtgauge run timer --method nanosleep,timerfd --load doload --prepare
-          rtgauge run timer-quick --label "before the update"
-          rtgauge run timer-study --hours 8
-        """,
-        epilog="'rtgauge run MEASUREMENT --help' shows all options of one measurement.",
+        more_rare=("prepare", "rate", "repeat", "hours", "json"),
+        help=_GENERAL.format(command=ctx.command_path),
         options_metavar="MEASUREMENT|PLAN [OPTIONS]",
     )
-    with click.Context(command, info_name=ctx.command_path, max_content_width=80) as inner:
-        show(command.get_help(inner))
+    with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
+        whole = inner.meta[HELP_ALL] = HELP_ALL in words
+        show(made.get_help(inner))
+    known = catalogue.measurements.values() if catalogue is not None else ()
     formatter = click.HelpFormatter(width=80)
-    with formatter.section("\nShipped plans (or name a plan file of your own)"):
-        formatter.write_dl([(name, plan_summary(path)) for name, path in shipped_plans().items()])
-    if catalogue is not None:
-        with formatter.section(f"Measurements of target '{name}'"):
-            formatter.write_dl([(m.name, m.summary) for m in catalogue.measurements.values()])
+    for title, entries in (
+        ("Plans", {plan: plan_summary(path) for plan, path in shipped_plans().items()}),
+        (f"Measurements of target '{name}'", {one.name: one.summary for one in known}),
+    ):
+        if whole:
+            with formatter.section(title):
+                formatter.write_dl([*entries.items()])
+            continue
+        listed = textwrap.fill(
+            ", ".join(entries),
+            80,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
+        formatter.write(f"\n{title}:\n{listed}\n")
     show(formatter.getvalue().rstrip())
     return int(ExitCode.DONE)
 
 
 def _measurement_command(
-    ctx: click.Context, name: str, catalogue: Catalogue, targets: Sequence[Target]
-) -> click.Command:
+    usage: str, name: str, catalogue: Catalogue, targets: Sequence[Target]
+) -> RunCommand:
     """``run NAME`` with the options of that measurement."""
     entry = catalogue.measurement(name)
 
@@ -165,21 +205,20 @@ def _measurement_command(
         plan = Plan(name, tuple(steps), given["label"] or "", repeat(given) or 1)
         return _carry_out(plan, targets, given)
 
-    first = f"rtgauge run {name}" + (" --for 60s" if entry.has("for") else "")
+    first = usage + (" --for 60s" if entry.has("for") else "")
     return RunCommand(
         f"Options of {name}",
         [measurement_option(option) for option in entry.options],
         of_every_run(catalogue, without=[OF_PLAN]),
-        name=name,
+        name=usage,
         callback=carry_out,
         help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
-        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
     )
 
 
 def _plan_command(
-    ctx: click.Context, path: Path, catalogue: Catalogue, targets: Sequence[Target]
-) -> click.Command:
+    usage: str, path: Path, catalogue: Catalogue, targets: Sequence[Target]
+) -> RunCommand:
     """``run PLAN.toml``; options given override those of every step that has them."""
     plan = read_plan(path, catalogue)
     options: dict[str, Option] = {}
@@ -224,15 +263,17 @@ def _plan_command(
             break_on_hyphens=False,
         )
     ]
+    if len(lines) > _STEPS_SHOWN:
+        lines[_STEPS_SHOWN:] = [f"  … all steps: rtgauge describe {path.stem}"]
     listing = "\n".join(lines)
     return RunCommand(
         "Options that override those of the steps that have them",
         [measurement_option(option) for option in options.values()],
         of_every_run(catalogue, without=[OF_MEASUREMENT]),
-        name=plan.name,
+        shown=5,
+        name=usage,
         callback=carry_out,
         help=f"Carry out the plan {path}.\n\n{summary}\b\nIts steps:\n{listing}",
-        context_settings=ctx.parent.command.context_settings if ctx.parent else {},
     )
 
 

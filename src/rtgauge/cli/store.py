@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_id, find_run, open_store, store_option
 from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
 from rtgauge.cli.selection import select
@@ -25,7 +26,7 @@ TARGET_SHOWN = 12
 LABEL_SHOWN = 10
 
 
-@click.command()
+@command()
 @as_json
 @store_option
 def runs(as_json: bool, place: str | None) -> None:
@@ -75,7 +76,7 @@ def _cut(text: str, most: int, *, end: bool = False) -> str:
     return f"…{text[1 - most :]}" if end else f"{text[: most - 1]}…"
 
 
-@click.command()
+@command()
 @click.argument("run")
 @as_json
 @store_option
@@ -94,7 +95,7 @@ def show(run: str, as_json: bool, place: str | None) -> None:
         print_results(document)
 
 
-@click.command()
+@command()
 @click.argument("run", nargs=-1, required=True)
 @click.option(
     "-o",
@@ -155,7 +156,7 @@ def report(
             say(f"the report is in {path}")
 
 
-@click.command()
+@command()
 @click.argument("run", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json

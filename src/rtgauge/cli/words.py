@@ -11,7 +11,7 @@ from pathlib import Path
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan import plan_targets, shipped_plans
 
-__all__ = ["is_no_plan", "named_targets", "names", "plan_path", "targets_of"]
+__all__ = ["named_targets", "names", "plan_path", "targets_of"]
 
 
 def names(words: Sequence[str]) -> list[int]:
@@ -45,26 +45,14 @@ def named_targets(words: Sequence[str]) -> list[str]:
     return names + [value for word, value in itertools.pairwise(words) if word == "--target"]
 
 
-def named_plan(words: Sequence[str]) -> tuple[str, Path | None]:
-    """The word in the place of a measurement or plan, and the plan that it means, if any."""
-    word = next((words[place] for place in names(words)), "")
-    return word, plan_path(word) if word else None
-
-
-def targets_of(words: Sequence[str]) -> list[str]:
-    """The targets named on the command line, else those of the plan, else ``local``."""
-    names = named_targets(words)
-    if not names:
-        path = named_plan(words)[1]
-        names = list(plan_targets(path)) if path is not None and path.is_file() else []
-    return names or ["local"]
-
-
-def is_no_plan(words: Sequence[str]) -> str:
-    """The word in the place of a plan if it does not mean one and no target is named, else an empty
-    text."""
-    word, path = named_plan(words)
-    return "" if path is not None or named_targets(words) else word
+def targets_of(words: Sequence[str], default: str = "local") -> list[str]:
+    """The targets named on the command line, else those of the plan, else the ``default``."""
+    found = named_targets(words)
+    if not found:
+        word = next((words[place] for place in names(words)), "")
+        path = plan_path(word) if word else None
+        found = list(plan_targets(path)) if path is not None and path.is_file() else []
+    return found or [default]
 
 
 def plan_path(word: str) -> Path | None:
