@@ -396,6 +396,27 @@ def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
     within(read)
 
 
+def test_a_section_joins_the_page_above_where_there_is_room() -> None:
+    after = blocks.Section("After", "", chapter_of(10, 0, 3).blocks)
+    assert len(short(answer_page(), chapter_of(5, 1), after).pages) == 2
+    full_of_it = short(answer_page(), chapter_of(40, 2, 12), after)
+    assert len(full_of_it.pages) == 3
+    assert "After" in full_of_it.pages[2] and "row 9" in full_of_it.pages[2]
+
+
+def test_several_runs_begin_with_their_comparison(tmp_path: Path) -> None:
+    second = made.evaluation(1, 3000)
+    second.id = "0192f0c5-0000-7aaa-8000-000000000002"
+    second.document.update(id=second.id, label="after the change", target="board-2")
+    runs: Any = [made.evaluation(1, 3000), second]
+    report.write(runs, tmp_path / "x.pdf")
+    read = Paper((tmp_path / "x.pdf").read_bytes())
+    assert read.bookmarks()[0] == "Comparison"
+    assert len(read.pages) <= 5
+    assert "board-2" in read.pages[0] and "Under load" in read.pages[0]
+    within(read)
+
+
 def test_a_command_is_copied_as_it_is() -> None:
     read = short(answer_page())
     lines = [line.strip() for line in read.pages[0].splitlines()]

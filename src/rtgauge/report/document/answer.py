@@ -696,7 +696,7 @@ def answer_section(
     if answer.actions:
         items = tuple(_item(action) for action in answer.actions)
         after.append(Bullets(items, numbered=True))
-    return Section(title or "Answer", f"{prefix}answer", (box, *after))
+    return Section(title or "Answer", f"{prefix}answer", (box, *after), page=True)
 
 
 def _item(action: Action) -> tuple[Line, tuple[Block, ...]]:

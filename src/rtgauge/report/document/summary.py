@@ -8,6 +8,7 @@ sections above its folded steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from rtgauge import text as numbers
@@ -81,7 +82,9 @@ def short(analysis: Analysis, compared: Compared | str | None = None, title: str
         prefix = f"r{number + 1}-" if len(runs) > 1 else ""
         name = _run_title(run) if prefix else ""
         answer = answer_section(answer_of(run), answer_figure(analysis, number), name, prefix)
-        sections += [answer, *summary(analysis, number, prefix)]
+        # Of several runs, the chapters are in the complete report.
+        first, *more = summary(analysis, number, prefix)
+        sections += [answer, replace(first, page=False)] if prefix else [answer, first, *more]
     names = numbers.join(list(dict.fromkeys(target_name(run) for run in runs)))
     return Document(title or f"Real-time evaluation of {names}", _subtitle(runs), tuple(sections))
 
@@ -179,7 +182,7 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
     ]
     title = "Errors and warnings about the system"
     grid = Grid(title, ["Check", "Level", "Found", "Remedy"], rows, "", title)
-    return (Section("System", f"{prefix}system", (Table(grid),), page=True),)
+    return (Section("System", f"{prefix}system", (Table(grid),)),)
 
 
 # --- figures of the whole run --------------------------------------------------------------------

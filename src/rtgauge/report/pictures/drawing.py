@@ -114,6 +114,12 @@ def pt(value: float) -> str:
     return text[:-3] if text.endswith("00") else text[:-1] if text.endswith("0") else text
 
 
+def tenth(value: float) -> str:
+    """As ``pt``, to a tenth of a point, for the many places of a curve."""
+    text = f"{value:.1f}"
+    return text[:-2] if text.endswith("0") else text
+
+
 class Canvas:
     """A drawing of some size in points; y grows downwards."""
 
@@ -285,9 +291,9 @@ class Plot(Canvas):
             if height is None:
                 last = None
                 continue
-            y = pt(self.py(height))
-            start = f"M{pt(self.px(low))} {y}" if last is None else "" if last == y else f"V{y}"
-            path.append(f"{start}H{pt(self.px(high))}")
+            y = tenth(self.py(height))
+            start = f"M{tenth(self.px(low))} {y}" if last is None else "" if last == y else f"V{y}"
+            path.append(f"{start}H{tenth(self.px(high))}")
             last = y
         return "".join(path)
 
@@ -314,7 +320,8 @@ class Plot(Canvas):
         path, drawn = [], False
         for x, y in points:
             if y is not None:
-                path.append(f"{'L' if drawn else 'M'}{self.at(x, y)}")
+                at = f"{tenth(self.px(x))} {tenth(self.py(y))}"
+                path.append(f"{'L' if drawn else 'M'}{at}")
             drawn = y is not None
         return "".join(path)
 

@@ -44,6 +44,7 @@ from rtgauge.report.pictures.drawing import (
     pt,
     put_marker,
     shade_of,
+    tenth,
     text_width,
 )
 from rtgauge.report.pictures.scales import Scale
@@ -411,11 +412,13 @@ def _dots(plot: Plot, quantity: Quantity, at: int, x: Sequence[float], y: Sequen
     """Samples one by one."""
     colour = INK if quantity.crowd else COLOURS[at]
     shape = 0 if quantity.number == 1 or quantity.crowd else at
-    path = "".join(marker(shape, plot.px(a), plot.py(b), 1.15) for a, b in zip(x, y, strict=True))
-    if shape >= 4:
-        plot.path(path, colour, 0.5)
+    places = [(plot.px(a), plot.py(b)) for a, b in zip(x, y, strict=True)]
+    if shape == 0:  # a line without length, whose ends are round
+        path = "".join(f"M{tenth(a)} {tenth(b)}h0" for a, b in places)
+        plot.path(path, colour, 2.3, stroke_linecap="round")
     else:
-        plot.path(path, fill=colour)
+        path = "".join(marker(shape, a, b, 1.15) for a, b in places)
+        plot.path(path, colour, 0.5) if shape >= 4 else plot.path(path, fill=colour)
 
 
 def _begin(quantity: Quantity, width: float, height: float) -> Plot | None:

@@ -38,7 +38,7 @@ __all__ = ["render"]
 ROWS: Final = 64
 """Maximum number of series in a table of the appendix: those with the highest maxima."""
 
-TAGGED: Final = 256
+TAGGED: Final = 0
 """Maximum number of series of a report with tags."""
 
 
