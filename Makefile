@@ -13,7 +13,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
 
 RUN_STAGES = $(PYTHON_HERE) tools/run_stages.py $(STAGES_OPTIONS)
 
-.PHONY: help setup build quick test check lint format bench fuzz mutants lock clean
+.PHONY: help setup build quick test check lint format docs bench fuzz mutants lock clean
 
 help: # List the targets
 	@sed -n 's/^\([a-z][a-z]*\):.*# \(.*\)/\1: \2/p' Makefile | column -t -s: -l 2
@@ -46,6 +46,13 @@ format: # Format Python and C in place
 	@.venv/bin/ruff check --quiet --fix .
 	@.venv/bin/ruff format --quiet src tests tools bench
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+
+docs: # Build the documentation as a site in build/site
+	@tools/setup.sh --quick
+	@$(PYTHON_HERE) tools/requirements.py lab test dev site > build/requirements-site.txt
+	@$(PYTHON_HERE) -m pip install --quiet --disable-pip-version-check --no-input \
+		--require-hashes --requirement build/requirements-site.txt
+	@$(PYTHON_HERE) tools/site_pages.py
 
 bench: # Measure against cyclictest, jitterdebugger, hackbench (hours, on a quiet machine)
 	@tools/setup.sh --dev

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Hit", "check_text", "link_hits", "subject_faults"]
+__all__ = ["Hit", "check_text", "heading_name", "link_hits", "prose_lines", "subject_faults"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LIST: Final = ROOT / "tools" / "language.toml"
@@ -383,13 +383,18 @@ def _width_hits(text: str) -> Iterator[Hit]:
             yield Hit(number, f"{len(line)} columns", f"at most {WIDTH}")
 
 
+def heading_name(words: str) -> str:
+    """The name of a heading in links, as GitHub makes it."""
+    kept = [c for c in words.lower() if c in " -_" or unicodedata.category(c)[0] in "LN"]
+    return "".join(kept).replace(" ", "-")
+
+
 def anchors(page: str) -> set[str]:
     """The names that a link into this page may have, as GitHub makes them from headings."""
     found: set[str] = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", page))
     for heading in re.findall(r"^#+\s+(.*?)\s*#*$", prose_lines(page), re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
-        kept = [c for c in words.lower() if c in " -_" or unicodedata.category(c)[0] in "LN"]
-        name = base = "".join(kept).replace(" ", "-")
+        name = base = heading_name(words)
         again = 0
         while name in found:
             again += 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 LOCK: Final = "tools/requirements.lock"
-SECTIONS: Final = ("run", "lab", "test", "dev")
+SECTIONS: Final = ("run", "lab", "test", "dev", "site")
 """Sections of the lock file. The first is not an extra. Each adds to those before it."""
 
 

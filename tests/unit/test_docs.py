@@ -5,8 +5,12 @@ checked by ``tools/language.py``."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+import site_pages as site
 from language import READERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,3 +72,25 @@ def test_the_index_has_every_page() -> None:
         name = str(page.relative_to(ROOT / "docs"))
         if not name.startswith(("decisions/", "measurements/")):
             assert name == "README.md" or f"]({name})" in index, name
+
+
+def test_the_site_has_every_page_in_its_navigation() -> None:
+    def pages(entries: list[dict[str, Any]]) -> Iterator[str]:
+        for entry in entries:
+            for below in entry.values():
+                yield from [below] if isinstance(below, str) else pages(below)
+
+    found = list(pages(site.navigation()))
+    assert len(found) == len(set(found))
+    wanted = {str(path) for path in site.sources() if path.suffix == ".md"}
+    assert set(found) == wanted
+
+
+def test_links_to_sources_are_plain_text_in_the_site() -> None:
+    text = "[a](../README.md) [`b`](../../agent/main.c) [c](../measurements/)\n```\n[d](x)\n```\n"
+    known = frozenset(site.sources())
+    assert site.copied(Path("docs/reference/x.md"), text, known) == (
+        "[a](../README.md) `b` [c](../measurements/README.md)\n```\n[d](x)\n```\n"
+    )
+    with pytest.raises(SystemExit, match="there is no"):
+        site.copied(Path("docs/reference/x.md"), "[a](missing.md)", known)
