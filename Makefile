@@ -13,7 +13,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
 
 RUN_STAGES = $(PYTHON_HERE) tools/run_stages.py $(STAGES_OPTIONS)
 
-.PHONY: help setup build quick test check lint format docs bench fuzz mutants lock clean
+.PHONY: help setup build quick test check lint format docs bench fuzz mutants wheel try lock clean
 
 help: # List the targets
 	@sed -n 's/^\([a-z][a-z]*\):.*# \(.*\)/\1: \2/p' Makefile | column -t -s: -l 2
@@ -75,6 +75,16 @@ MUTANTS_OPTIONS = --sample 400 --seed $(shell date +%Y%m%d)
 mutants: # Mutation tests of statistics and stream reader
 	@tools/setup.sh --test
 	@$(PYTHON_HERE) tools/mutants.py $(MUTANTS_OPTIONS)
+
+wheel: # Build the wheel, with the agents for all architectures, into dist/
+	@tools/setup.sh --lab all
+	@$(PYTHON_HERE) tools/wheel.py dist
+
+# In a fresh Debian (as root, needs debootstrap): from the package to the report.
+SUITES = bookworm trixie
+try: wheel # Install the wheel in fresh Debians and evaluate this machine there
+	@set -e; for suite in $(SUITES); do \
+		tools/try_packages.sh $$suite dist/*.whl build/try/$$suite; done
 
 lock: # Update tools/requirements.lock
 	@tools/setup.sh

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the wheel, compare its files with the sources, install it elsewhere and start it."""
+"""Build the wheel, compare its files with the sources, install it elsewhere and start it.
+
+With a folder as an argument, the wheel is left there. The same sources give the same bytes.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,9 +27,27 @@ PIP: Final = (PYTHON, "-m", "pip", "--disable-pip-version-check")
 TIMEOUT_S: Final = 900.0
 
 
-def run(*words: str | Path) -> None:
+def run(*words: str | Path, **environment: str) -> None:
     """Run a command away from the checkout. Raises CalledProcessError."""
-    subprocess.run([str(word) for word in words], cwd=FOLDER, check=True, timeout=TIMEOUT_S)
+    subprocess.run(
+        [str(word) for word in words],
+        cwd=FOLDER,
+        check=True,
+        timeout=TIMEOUT_S,
+        env=os.environ | environment,
+    )
+
+
+def build(folder: Path) -> Path:
+    """Build the wheel into a folder, dated as the last commit. Returns its path."""
+    time = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    path = f"{Path(PYTHON).parent}:{os.environ.get('PATH', os.defpath)}"
+    words = ("wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", folder, ROOT)
+    run(*PIP, *words, SOURCE_DATE_EPOCH=time.stdout.strip(), PATH=path)
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 def wanted_files() -> set[str]:
@@ -47,12 +69,13 @@ def main() -> str | None:
     """Check the wheel. Returns what is wrong with its files; raises CalledProcessError."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    run(*PIP, "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", FOLDER, ROOT)
-    (built,) = FOLDER.glob("*.whl")
+    built = build(FOLDER)
     held = {name for name in zipfile.ZipFile(built).namelist() if ".dist-info/" not in name}
     wanted = wanted_files()
     if held != wanted:
         return f"missing in the wheel: {sorted(wanted - held)}, not wanted: {sorted(held - wanted)}"
+    if built.read_bytes() != build(FOLDER / "again").read_bytes():
+        return "the wheel has other bytes when it is built again"
     away = FOLDER / "venv"
     run(PYTHON, "-m", "venv", "--without-pip", away)
     run(*PIP, "--python", away / "bin/python", "install", "--no-deps", "--no-index", built)
@@ -62,6 +85,9 @@ def main() -> str | None:
     (there / "needed.pth").write_text(f"{packages}\n", encoding="utf-8")
     run(away / "bin" / "rtgauge", "--version")
     run(away / "bin" / "rtgauge", "describe", "--json")
+    for folder in sys.argv[1:]:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(built, folder)
     print(f"{built.name}, {built.stat().st_size / 1024:.0f} KiB")
     return None
 
