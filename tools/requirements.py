@@ -17,11 +17,14 @@ SECTIONS: Final = ("run", "lab", "test", "dev", "site")
 
 
 def requirements(project: Path, extras: list[str]) -> list[str]:
-    """What pyproject.toml asks for, in the notation of pip; KeyError for an undefined extra."""
+    """What pyproject.toml asks for, in the notation of pip; KeyError for an undefined extra.
+
+    A checkout always has the extra ``pdf``.
+    """
     document = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
     found: list[str] = list(document["build-system"]["requires"])
     found += document["project"]["dependencies"]
-    for extra in extras:
+    for extra in ("pdf", *extras):
         found += document["project"]["optional-dependencies"][extra]
     return found
 

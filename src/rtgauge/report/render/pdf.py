@@ -45,7 +45,8 @@ def check() -> None:
     if importlib.util.find_spec("typst") is None:
         raise RtgaugeError(
             "a PDF needs the Python package typst, which is not installed here",
-            "install it (pip install typst), or name a file that ends in .html",
+            "install it (pipx inject rtgauge typst, or pip install typst), or name a file "
+            "that ends in .html",
         )
 
 
