@@ -34,8 +34,10 @@ def ratio(value: float | None) -> str:
 
 
 def blocks(document: Document) -> list[tuple[str, list[Document]]]:
-    """The quantities that share a table, those of one name, load and tail, each with its title."""
-    groups = itertools.groupby(document["quantities"], key=lambda one: (where(one), one["tail"]))
+    """The quantities that share a table, those of one name, load and tail, each with its title.
+    Those under load precede the idle ones."""
+    ordered = sorted(document["quantities"], key=lambda one: one["load"]["name"] == "idle")
+    groups = itertools.groupby(ordered, key=lambda one: (where(one), one["tail"]))
     return [(title, list(members)) for (title, _), members in groups]
 
 
