@@ -26,6 +26,7 @@ from markupsafe import Markup
 from rtgauge import __version__
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section
 from rtgauge.report.document.blocks import Block, Table
+from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import summary
 from rtgauge.report.document.tables import Grid
@@ -64,6 +65,9 @@ def render(
         cover=cover,
         runs=[{**run, **_screens(analysis, number, run)} for number, run in enumerate(shown.runs)],
         comparison=shown.comparison,
+        first=runs_section(analysis)
+        if compared is None
+        else comparison_section(compared, analysis),
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
@@ -104,7 +108,11 @@ def _of_steps(block: Block) -> bool:
 def _words(grid: Grid) -> list[bool]:
     """Which columns of a table, after that of the names, hold words rather than figures."""
     return [
-        any(row.cells[at].text[:1].isalpha() for row in grid.rows if at < len(row.cells))
+        any(
+            row.cells[at].text[:1].isalpha() or len(row.cells[at].text) > 24
+            for row in grid.rows
+            if at < len(row.cells)
+        )
         for at in range(max((len(row.cells) for row in grid.rows), default=len(grid.heads)))
     ]
 
