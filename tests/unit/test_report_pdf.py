@@ -93,7 +93,8 @@ def test_pages_contents_and_bookmarks(example: Paper) -> None:
     assert example.info["Page size"].startswith("595.276 x 841.89 pts (A4)")
     assert example.info["Title"] == "Real-time evaluation of local"
     assert example.info["CreationDate"].startswith("Sat Nov 21 10:00:00 2026")
-    contents = " ".join(example.pages[0].split())
+    assert "Answer" in example.pages[0]
+    contents = " ".join(example.pages[1].split())
     chapters = (
         "What was tested", "Summary", "Overview of the steps", "What was not measured",
         "Findings about the system", "Settings asked for and in effect",
@@ -154,7 +155,7 @@ def test_all_figures_are_there(example: Paper) -> None:
            for view in group["figures"] if view["kind"] != "strip"]  # fmt: skip
     assert len(due) >= 12
     numbered = {int(found) for found in re.findall(r"Figure (\d+)\.", example.text)}
-    assert numbered == set(range(1, len(due) + 1))
+    assert numbered == set(range(1, len(due) + 2))  # and that of the answer
     for view in due:
         assert view["title"] in example.text
     assert "max 49 0" in example.text and "budget" in example.text
@@ -200,6 +201,20 @@ def test_what_no_font_has_is_named_by_its_code() -> None:
     assert pdf.words("pthread_mutex_uncontended_lock") == (
         "pthread_\u200bmutex_\u200buncontended_\u200block"
     )
+
+
+def test_events_are_in_pieces_side_by_side() -> None:
+    columns = (stream.Column("rule", ""), stream.Column("time", "ns"),
+               stream.Column("thread", ""), stream.Column("event", ""))  # fmt: skip
+    rule = "the highest waiter comes first, arrival ascending"
+    order = stream.Table(
+        0, "order", columns, tuple((rule, 9 * at, "t", f"e{at}") for at in range(60))
+    )
+    read = paper(made.run([made.step(0, [], tables=[order])]))
+    page = next(page for page in read.pages if "all events" in page)
+    assert re.search(r"\be3\b.*\be33\b", page)
+    assert page.count("arrival") == 2
+    assert len([page for page in read.pages if len(page.splitlines()) < 8]) == 0
 
 
 def test_two_runs_in_one_report() -> None:

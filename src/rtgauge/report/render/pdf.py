@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.resources
 import importlib.util
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,13 +28,16 @@ from rtgauge.report.document.tables import Cell, Grid
 from rtgauge.report.pictures import drawing
 from rtgauge.report.pictures.drawing import text_width, visible
 
-__all__ = ["PAPERS", "check", "compiled", "frame", "render"]
+__all__ = ["PAPERS", "check", "compiled", "frame", "render", "told"]
 
 PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 """Paper -> its width in points; the text is as wide on each."""
 
 NAME: Final = 120
 """Maximum number of characters of the name of a step, a series or a row."""
+
+LONG: Final = 24
+"""A narrow table of so many rows is in pieces side by side."""
 
 _WORD: Final = 18
 """Words so long may be broken behind their punctuation, and after so many characters:"""
@@ -62,7 +66,7 @@ def compiled(
     folder = importlib.resources.files("rtgauge.report.render").joinpath("templates")
     given = {
         "main.typ": folder.joinpath(template).read_bytes(),
-        "base.typ": folder.joinpath("base.typ").read_bytes(),
+        **{name: folder.joinpath(name).read_bytes() for name in ("base.typ", "blocks.typ")},
         "report.json": json.dumps(data, ensure_ascii=False, allow_nan=False).encode(),
         **{f"swatch-{at}.svg": drawing.swatch(at).encode() for at in range(drawing.CROWD)},
         **files,
@@ -99,6 +103,7 @@ def frame(
         "version": __version__,
         "paper": "us-letter" if paper == "letter" else paper,
         "margin": (PAPERS[paper] - drawing.FULL) / 2,
+        "room": drawing.FULL,
         "date": when,
         "when": started.replace("T", " ").partition(".")[0].removesuffix("Z") + " UTC"
         if when
@@ -127,27 +132,34 @@ def render(
 ) -> bytes:
     """A document as a PDF; ``runs``: those of the results model. RtgaugeError if that cannot be
     made."""
-    book = _Book()
+    files: dict[str, bytes] = {}
+    data = {
+        **frame(titled(document.title), runs, paper, cover, files),
+        **told(document, document.sections, files),
+        "right": f"run {runs[0]['id'][:13]}" if len(runs) == 1 else f"{len(runs)} runs",
+    }
+    return compiled("short.typ", data, files)
+
+
+def told(
+    document: blocks.Document, sections: Sequence[blocks.Section], files: dict[str, bytes]
+) -> dict[str, Any]:
+    """Sections of a document in groups, the first of which begins a page; their figures are added
+    to ``files``."""
+    book = _Book(files)
     groups: list[list[dict[str, Any]]] = []
-    for section in document.sections:
+    for section in sections:
         if section.page or not groups:
             groups.append([])
         groups[-1].extend(book.all([section]))
-    data = {
-        **frame(titled(document.title), runs, paper, cover, book.files),
-        "subtitle": words(document.subtitle),
-        "right": f"run {runs[0]['id'][:13]}" if len(runs) == 1 else f"{len(runs)} runs",
-        "groups": groups,
-        "room": drawing.FULL,
-    }
-    return compiled("short.typ", data, book.files)
+    return {"subtitle": words(document.subtitle), "groups": groups}
 
 
 class _Book:
     """The blocks as JSON has them, and a file for each figure."""
 
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
 
     def all(self, many: Sequence[blocks.Block]) -> list[dict[str, Any]]:
         """The blocks; figures of half the width that follow each other are a pair."""
@@ -262,7 +274,7 @@ def _broken(word: str) -> str:
 
 # --- tables ----------------------------------------------------------------------------------
 
-_TEXT, _NOTE, _GAP = 8.0, 6.3, 8.0
+_TEXT, _NOTE, _GAP, _BETWEEN = 8.0, 6.3, 8.0, 14.0
 _NUMBER: Final = re.compile(r"[−+±<>≤≥~]?[\d.,:\s\u202f]*\s?[%a-zA-Zµ°/]{0,5}|–|\?")
 
 
@@ -324,6 +336,10 @@ def table(grid: Grid) -> dict[str, Any]:
         else [0.0]
     )
     first = min(first + _GAP + (16 if named else 0), 0.28 * drawing.FULL)
+    same = sum(one.name == other.name for one, other in itertools.pairwise(grid.rows))
+    fold = len(grid.rows) >= LONG and 2 * same > len(grid.rows)
+    if fold:  # two pieces side by side, if the name may be on several lines
+        first = min(first, max((drawing.FULL - _BETWEEN) / 2 - sum(widths), 56.0))
     over = first + sum(widths) - drawing.FULL
     if over > 0:  # words may wrap
         least = [
@@ -346,6 +362,7 @@ def table(grid: Grid) -> dict[str, Any]:
         parts.append(
             {
                 "pieces": pieces,
+                "fold": fold,
                 "widths": [first * stretch, *(widths[at] * stretch for at in chosen)],
                 "heads": [titled(grid.heads[0]), *(titled(grid.heads[at + 1]) for at in chosen)]
                 if grid.heads
@@ -372,9 +389,9 @@ def table(grid: Grid) -> dict[str, Any]:
 
 def _pieces(width: float, rows: int) -> int:
     """Number of pieces of a long narrow table that fit side by side."""
-    if rows < 24:
+    if rows < LONG:
         return 1
-    return max(1, min(int((drawing.FULL + 14) / (width + 14)), rows // 10))
+    return max(1, min(int((drawing.FULL + _BETWEEN) / (width + _BETWEEN)), rows // 10))
 
 
 def _parted(widths: Sequence[float], room: float) -> Iterator[list[int]]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.document.cover import NO_COVER, Cover
+from rtgauge.report.document.summary import short
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Chapter, Views
 from rtgauge.report.document.views import views as views_of
@@ -25,6 +26,7 @@ from rtgauge.report.render.pdf import (
     swatch,
     table,
     titled,
+    told,
     words,
 )
 from rtgauge.report.results.model import Analysis
@@ -38,9 +40,6 @@ __all__ = ["render"]
 ROWS: Final = 64
 """Maximum number of series in a table of the appendix: those with the highest maxima."""
 
-TAGGED: Final = 0
-"""Maximum number of series of a report with tags."""
-
 
 def render(
     analysis: Analysis,
@@ -50,9 +49,8 @@ def render(
 ) -> bytes:
     """The complete report on the runs of an analysis, as a PDF; ``compared`` as for
     ``html.render``. RtgaugeError if that cannot be made."""
-    # Tags, for those who have a page read to them, cost seconds and megabytes in very long tables.
-    tags = sum(len(run["series"]) for run in analysis.model["runs"]) <= TAGGED
-    return compiled("full.typ", *_files(analysis, paper, compared, cover), tags=tags)
+    # Tags, for those who have a page read to them, would weigh as much as half of the rest.
+    return compiled("full.typ", *_files(analysis, paper, compared, cover), tags=False)
 
 
 class _Book:
@@ -115,7 +113,10 @@ def _files(
     views = views_of(analysis, compared)
     book = _Book(views)
     model = analysis.model
+    first = short(analysis, compared)
+    chosen = [one for one in first.sections if one.anchor.endswith(("comparison", "answer"))]
     document = {
+        **told(first, chosen, book.files),
         **frame(titled(views.title), model["runs"], paper, cover, book.files),
         "head": plain(views.head),
         "caution": words(CAUTION),
