@@ -34,7 +34,10 @@ RATIO = 3
 # The agent's exit code for what cannot be measured here.
 SKIPPED = 77
 
-TIMER = ("run", "timer", "--context", "irq,kernel,user", "--interval", "1ms", "--for", "2s")
+TIMER = (
+    "run", "timer", "--context", "irq,kernel,user", "--interval", "1ms", "--for", "2s",
+    "--dither", "no",
+)  # fmt: skip
 
 
 def _disturbed(kind: str) -> tuple[str, ...]:

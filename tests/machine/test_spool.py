@@ -51,6 +51,7 @@ class Spooled:
     def start(self, *words: str) -> None:
         self._begin(
             "run", "timer", "--priority", "0", "--keep-settings", "--cpu", CPU, "--control",
+            "--dither", "no",
             "--output", "-", "--spool", str(self.socket), *words,
         )  # fmt: skip
 

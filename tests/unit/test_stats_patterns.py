@@ -211,6 +211,29 @@ def test_the_second_line_is_sized_and_timed() -> None:
     assert stats.second_line(times[:20], excess[:20]) is None
 
 
+@pytest.mark.parametrize("dithered", [False, True])
+def test_a_disturbance_between_the_periods_is_timed_with_dither(dithered: bool) -> None:
+    """200 us every 7.301 ms, seen by wake-ups every ms for 10 s: as the agent's dither moves them
+    (docs/measurements/timer.md), the period is right; exactly on the grid, it is an alias."""
+    random = np.random.default_rng(11)
+    number = np.arange(10_000)
+    sweep = 2 * np.abs((number * (0x04F1BBCD / 2**32)) % 1.0 - 0.5)
+    due = (number + (sweep if dithered else 0.0)) * MS
+    latency = 3500 + random.normal(0, 100, len(due))
+    into = due % 7.301e6
+    latency += np.where(into < 2e5, 2e5 - into, 0)
+    excess = latency - float(np.median(latency))
+    line = stats.second_line(due + latency, excess, (250,), interval_ns=0 if dithered else MS)
+    found = 0.0 if line is None else line.comb.period_ns
+    if dithered:
+        assert line is not None
+        assert found == pytest.approx(7.301e6, abs=line.comb.error_ns)
+        assert line.comb.error_ns < 500
+        assert line.worst_ns == pytest.approx(200_000, rel=0.05)
+    else:
+        assert found != pytest.approx(7.301e6, rel=0.01)
+
+
 def _on_grid(
     random: np.random.Generator, seconds: float, interval_ns: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,7 +13,8 @@
 #include "measurements/timer/timer_method.h"
 
 #define TIMER_PRIORITY_DEFAULT "80"
-#define TIMER_DITHER_AUTO_NS (60 * NSEC_PER_SEC)
+/* 20 sweeps of the interval up and down (grid_offset_ns()): each phase is met as often */
+#define TIMER_DITHER_PERIODS 1000
 /* What the kernel takes as the period of a reservation at least, and what setitimer() resolves. */
 #define TIMER_DEADLINE_MIN_NS (100 * NSEC_PER_USEC)
 #define TIMER_ITIMER_STEP_NS NSEC_PER_USEC
@@ -53,7 +54,7 @@ static const struct option_info timer_options[] = {
 	  "clock_nanosleep nanosleep timer itimer timerfd deadline",
 	  "how the task waits for its due time (several run in parallel)" },
 	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
-	  "spread due times evenly over their periods; auto: in runs longer than a minute" },
+	  "spread due times evenly over their periods; auto: with 1000 periods or more" },
 	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
 	  "stop at the first latency above this; 0: never" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
@@ -238,9 +239,9 @@ static int timer_wants_dither(struct step *step, const struct timer_state *state
 	const char *asked = option_text(&step->options, "dither");
 	int64_t for_ns = option_number(&step->options, "for");
 	int64_t samples = option_number(&step->options, "samples");
-	/* so many periods are longer than that, whatever else ends the run */
-	int64_t many = TIMER_DITHER_AUTO_NS / option_number(&step->options, "interval");
-	bool is_long = (!for_ns || for_ns > TIMER_DITHER_AUTO_NS) && (!samples || samples > many);
+	int64_t periods = for_ns / option_number(&step->options, "interval");
+	bool is_long = (!for_ns || periods >= TIMER_DITHER_PERIODS) &&
+		       (!samples || samples >= TIMER_DITHER_PERIODS);
 	bool possible = false;
 
 	for (int i = 0; i < state->method_count; i++) {

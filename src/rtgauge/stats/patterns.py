@@ -125,12 +125,14 @@ def placed(due_ns: Int64, values: Int64, starts: Int64, *, seamless: bool = Fals
 class Comb:
     """Moments that come back: every ``period_ns``, at ``phase_ns`` of it. ``share``: the part of
     the hits that is within a tenth of the period of that; of hits at random times it would be a
-    fifth. ``power``: how far from random (exponential with mean 1 for hits at random times)."""
+    fifth. ``power``: how far from random (exponential with mean 1 for hits at random times).
+    ``error_ns``: two standard errors of the period, which is fitted to the hits."""
 
     period_ns: float
     phase_ns: float
     share: float
     power: float
+    error_ns: float
 
     def near(self, rates: Sequence[float]) -> bool:
         """Whether they come at one of these rates (Hz)."""
@@ -204,7 +206,10 @@ def _comb(
     share = float((off <= 0.1).mean())
     if share < _CONCENTRATED:
         return None
-    return Comb(period, (mean * period + origin) % period, share, best.power)
+    # The slope of a line through many points that are evenly spread.
+    spread = math.sqrt(float((off**2).mean()) * 12 / len(hits))
+    error = 2 * period * spread / max(float(turns[-1] - turns[0]), 1.0)
+    return Comb(period, (mean * period + origin) % period, share, best.power, error)
 
 
 def _known(hz: float, rates: Sequence[float]) -> bool:

@@ -9,6 +9,7 @@ docs/reference/report.md describes it. No rule knows a measurement by its name.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,7 +172,12 @@ def _observation(rule: str, text: str, series: Sequence[int]) -> Document:
 
 
 def _period(line: stats.Line) -> str:
-    return numbers.shown(line.comb.period_ns / 1e6, "ms").full
+    """The period: in three digits, or in four if they are certain."""
+    period = line.comb.period_ns / 1e6
+    decimals = 3 - math.floor(math.log10(period))
+    if decimals > 0 and 2e-6 * line.comb.error_ns < 10.0**-decimals:
+        return f"{period:.{decimals}f}{numbers.GAP}ms"
+    return numbers.shown(period, "ms").full
 
 
 def _ns(value: float) -> str:
