@@ -26,7 +26,9 @@ from rtgauge.cli.main import COMMANDS
 from rtgauge.cli.output import format_seconds
 from rtgauge.cli.progress import fitted
 from rtgauge.cli.run import _override, command_for
-from rtgauge.plan import planned_step, shipped_plans
+from rtgauge.engine.run import Run as Run_
+from rtgauge.engine.watch import Ended
+from rtgauge.plan import PlannedStep, planned_step, shipped_plans
 from rtgauge.report.results import model
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import fake
@@ -941,3 +943,88 @@ def test_a_clock_at_the_end_of_the_year_9999(rtgauge: Run, monkeypatch: pytest.M
     for words in (("run", "timer", *QUICK), ("runs",), ("show", "last")):
         result = rtgauge(*words)
         assert result.code == 0, result.err
+
+
+# --- some steps of an evaluation ------------------------------------------------------------------
+
+
+def _planned(rtgauge: Run, *words: str) -> list[str]:
+    done = rtgauge("evaluate", "--target", "fake", "--dry-run", "--json", *words)
+    assert done.code == 0, done.err
+    document = done.json()
+    assert (document["format"], document["targets"]) == ("rtgauge-plan", ["fake"])
+    return [step["measurement"] for step in document["steps"] if step["role"] == "measurement"]
+
+
+def test_chapters_and_measurements_can_be_chosen(rtgauge: Run) -> None:
+    every = _planned(rtgauge)
+    assert every == ["timer", "timer", "pendulum", "telescope"]
+    chapter = Catalogue.from_json(fake.FakeTarget("").describe()).measurement("timer").chapter
+    assert _planned(rtgauge, "--only", "timer") == ["timer", "timer"]
+    assert _planned(rtgauge, "--only", chapter.upper()) == _planned(rtgauge, "--only", chapter)
+    assert set(_planned(rtgauge, "--only", chapter)) >= {"timer"}
+    assert _planned(rtgauge, "--only", "timer, telescope", "--skip", "timer") == ["telescope"]
+    assert _planned(rtgauge, "--skip", "timer", "--skip", "telescope") == ["pendulum"]
+    done = rtgauge("evaluate", "--target", "fake", "--only", "pendulmu")
+    assert done.code == 2 and "did you mean 'pendulum'?" in done.err
+    done = rtgauge("evaluate", "--target", "fake", "--only", "timer", "--skip", "timer")
+    assert done.code == 2 and "no step" in done.err
+
+
+def test_a_dry_run_measures_nothing_and_shows_lengths(rtgauge: Run) -> None:
+    done = rtgauge("evaluate", "--target", "fake", "--for", "7s", "--dry-run")
+    assert done.code == 0
+    assert re.search(r"^ +7(\.0)? s  timer --for 7s", done.out, re.M)
+    assert rtgauge("runs", "--json").json()["runs"] == []
+    assert not list(Path.cwd().glob("rtgauge-report*"))
+
+
+def test_an_interrupted_evaluation_is_resumed_by_another_run_of_its_study(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("evaluate", "--target", "fake", "-o", "all.json")
+    asked = rtgauge(*words, "--resume")
+    assert asked.code == 2 and "fake was not evaluated yet" in asked.err
+    given = ("--for", "1s", "--budget", "1s", "--label", "board", "--skip", "telescope")
+    carried_out = Run_._step
+
+    def step(self: Run_, index: int, planned: PlannedStep, interruption: Any) -> Ended:
+        interruption.count = int(index == 1)
+        return carried_out(self, index, planned, interruption)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run_, "_step", step)
+        assert rtgauge(*words, *given).code == 4
+    (first,) = json.loads(Path("all.json").read_text())["runs"]
+    left = [step for step in first["steps"] if step["state"] != "complete"]
+    assert left and len(left) < len(first["steps"])
+
+    refused = rtgauge(*words, "--resume", "--for", "2s")
+    assert refused.code == 2 and "--for" in refused.err
+    planned = rtgauge(*words, "--resume", "--dry-run", "--json").json()["steps"]
+    again = [step for step in planned if step["role"] == "measurement"]
+    assert [step["measurement"] for step in again] == [step["measurement"] for step in left]
+
+    assert rtgauge(*words, "--resume").code == 0
+    joined = json.loads(Path("all.json").read_text())["runs"]
+    assert joined[0]["id"] == first["id"]
+    second = joined[1]
+    assert (second["study"], second["label"]) == (first["id"], "board")
+    for old, new in zip(left, second["steps"], strict=False):
+        assert old["measurement"] == new["measurement"]
+        assert old["parameters"].items() <= new["parameters"].items()
+        assert new["state"] == "complete"
+    assert rtgauge("report", first["id"][:13], "-o", "study.json").code == 0
+    study = json.loads(Path("study.json").read_text())
+    assert [run["id"] for run in study["runs"]] == [first["id"], second["id"]]
+
+    asked = rtgauge(*words, "--resume")
+    assert asked.code == 2 and "is complete" in asked.err
+    asked = rtgauge("evaluate", "--target", "fake:late", "--resume", first["id"])
+    assert asked.code == 2 and "--target fake" in asked.err
+
+
+def test_a_command_is_not_described(rtgauge: Run) -> None:
+    asked = rtgauge("describe", "evaluate")
+    assert asked.code == 2
+    assert "'evaluate' is a command" in asked.err and "--dry-run" in asked.err

@@ -77,11 +77,15 @@ def show_results(
     as_json: bool,
     *,
     evaluation: bool = False,
+    before: Sequence[str] = (),
 ) -> int:
-    """Show the results of the runs and write the reports. Returns the exit code."""
+    """Show the results of the runs and write the reports. Returns the exit code.
+
+    ``before``: the ids of earlier runs that these complete, and that are shown with them.
+    """
     from rtgauge.report import Source, write  # noqa: PLC0415
 
-    stored = [store.get(outcome.id) for outcome in outcomes]
+    stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
     source = Source(stored)
     if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
         _ = source.analysis  # one pass over the samples, for all reports

@@ -13,12 +13,14 @@ import click
 
 from rtgauge.catalogue import Catalogue, Load, Measurement, Option, Profile
 from rtgauge.cli.help import command
+from rtgauge.cli.main import COMMANDS
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import format_seconds, print_json, show, width
 from rtgauge.cli.words import plan_path
 from rtgauge.errors import UsageError, nearest
 from rtgauge.plan import (
     GUESS_NS,
+    Plan,
     calibration_steps,
     describe_step,
     expected_ns,
@@ -27,7 +29,7 @@ from rtgauge.plan import (
     shipped_plans,
 )
 
-__all__ = ["describe"]
+__all__ = ["describe", "describe_plan"]
 
 COLUMN = 30
 LONGEST = 60
@@ -54,8 +56,14 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     }
     path = None if name is None or name in entries else plan_path(name)
     if path is not None:
-        _describe_plan(path, catalogue, as_json=as_json)
+        describe_plan(read_plan(path, catalogue), catalogue, as_json=as_json, path=path)
         return
+    if name in COMMANDS:
+        raise UsageError(
+            f"'{name}' is a command, not a measurement, load or plan",
+            f"its options: rtgauge {name} --help"
+            + (". Its steps: rtgauge evaluate --dry-run" if name == "evaluate" else ""),
+        )
     if name is not None and name not in entries:
         raise UsageError(
             f"unknown measurement, load or plan '{name}'",
@@ -72,9 +80,11 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     show(formatter.getvalue().rstrip())
 
 
-def _describe_plan(path: Path, catalogue: Catalogue, *, as_json: bool) -> None:
-    """What a plan would do, and in what time."""
-    plan = read_plan(path, catalogue)
+def describe_plan(
+    plan: Plan, catalogue: Catalogue, *, as_json: bool, path: Path | None = None
+) -> None:
+    """Print what a plan would do, and in what time. ``path``: its file."""
+    summary = plan_summary(path) if path is not None else ""
     steps = [*calibration_steps(plan, catalogue), *plan.steps]
     lengths = [expected_ns(step, catalogue) for step in steps]
     total = plan.repeat * sum(GUESS_NS if one is None else one for one in lengths) / 1e9
@@ -83,9 +93,9 @@ def _describe_plan(path: Path, catalogue: Catalogue, *, as_json: bool) -> None:
             {**step.document(), "expected_s": None if length is None else length / 1e9}
             for step, length in zip(steps, lengths, strict=True)
         ]
-        document = {**plan.document(), "summary": plan_summary(path), "steps": told}
+        document = {**plan.document(), "summary": summary, "steps": told}
         print_json(
-            {"format": "rtgauge-plan", "version": 1, **document, "file": str(path),
+            {"format": "rtgauge-plan", "version": 1, **document, "file": str(path or ""),
              "expected_s": total}
         )  # fmt: skip
         return
@@ -102,9 +112,9 @@ def _describe_plan(path: Path, catalogue: Catalogue, *, as_json: bool) -> None:
             )
         )
 
-    summary = plan_summary(path)
     wrapped(f"{plan.name}: {summary}" if summary else plan.name)
-    show(f"  {path}")
+    if path is not None:
+        show(f"  {path}")
     show("")
     several = len(plan.targets) > 1
     order = " (interleaved: A B, B A, …)" if several and plan.repeat > 1 else ""

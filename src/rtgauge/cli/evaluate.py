@@ -7,14 +7,17 @@ import contextlib
 import itertools
 import platform
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.carry_out import check_report, execute_plan, show_results
+from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
     RunCommand,
     common_options,
@@ -22,18 +25,21 @@ from rtgauge.cli.generated import (
     of_every_run,
     reconnect_s,
 )
-from rtgauge.cli.help import command
-from rtgauge.cli.options import open_store
+from rtgauge.cli.help import TableOption, command
+from rtgauge.cli.options import find_id, open_store
 from rtgauge.cli.output import format_seconds, say
+from rtgauge.cli.selection import members
 from rtgauge.cli.words import named_targets
-from rtgauge.errors import ExitCode, RtgaugeError
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.plan import (
+    EVALUATION,
     GUESS_NS,
     Plan,
     calibration_steps,
-    describe_step,
+    chosen,
     evaluation_plan,
     expected_ns,
+    remaining,
 )
 from rtgauge.text import plural
 
@@ -76,7 +82,18 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         values = {name: given.get(name.replace("-", "_")) for name in settings}
         wanted = {name: "yes" if one is True else str(one) for name, one in values.items() if one}
         plan = evaluation_plan(catalogue, settings=wanted, thorough=given["thorough"])
-        plan = replace(plan, label=given["label"] or "")
+        before: list[str] = []
+        if given["resume"] is not None:
+            _check_resumed(settings)
+            plan, before = _resumed(given["resume"], given["store"], catalogue, target)
+        if given["label"]:
+            plan = replace(plan, label=given["label"])
+        some = bool(given["only"] or given["skip"] or before)
+        plan = chosen(plan, catalogue, given["only"], given["skip"])
+        if given["dry_run"]:
+            plan = replace(plan, targets=(target.name,))
+            describe_plan(plan, catalogue, as_json=given["json"])
+            return int(ExitCode.DONE)
         paths = given["report"] or _default_reports(
             target.name, target.clock.now().date().isoformat()
         )
@@ -86,12 +103,15 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         _announce(plan, catalogue, target.name)
         with open_store(given["store"]) as store:
             outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s(given))
-            return show_results(store, outcomes, paths, given["json"], evaluation=True)
+            return show_results(
+                store, outcomes, paths, given["json"], evaluation=not some, before=before
+            )
 
     return RunCommand(
         "Options of the steps that have them",
         [measurement_option(option) for option in common],
         [option for option in of_every_run(catalogue) if option.name in _OF_EVALUATION],
+        extra={"Steps": _step_options()},
         name="evaluate",
         callback=carry_out,
         help="""Evaluate a target: the whole catalogue, then the report.
@@ -101,25 +121,79 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
 
         \b
         Examples:
-          rtgauge evaluate
-          rtgauge evaluate --for 10m --budget 150us -o board.html
-          rtgauge evaluate --thorough --prepare --label "over night"
+          rtgauge evaluate --budget 150us
+          rtgauge evaluate --only timer,mutexes --dry-run
         """,
     )
 
 
-def _announce(plan: Plan, catalogue: Catalogue, target: str, *, whole: bool = False) -> None:
-    """Print how many steps there are and their estimated length; ``whole``: each step with its
-    length, too."""
+def _step_options() -> list[click.Option]:
+    """The options that choose the steps of an evaluation."""
+    some: dict[str, Any] = {"multiple": True, "metavar": "NAME"}
+    return [
+        TableOption(
+            "--only", text="chapters or measurements to carry out, such as timer,mutexes", **some
+        ),
+        TableOption("--skip", text="chapters or measurements to leave out", **some),
+        TableOption("--dry-run", text="print the steps with their lengths only", is_flag=True),
+        TableOption(
+            "--resume",
+            text="carry out the missing steps of the evaluation RUN (default: the last)",
+            metavar="[RUN]",
+            is_flag=False,
+            flag_value="",
+        ),
+    ]
+
+
+def _check_resumed(settings: Sequence[str]) -> None:
+    """Raise UsageError if the command line changes the steps of a resumed evaluation."""
+    ctx = click.get_current_context()
+    for name in (*settings, "thorough"):
+        source = ctx.get_parameter_source(name.replace("-", "_"))
+        if source is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"--resume takes the options of the evaluation that it resumes, not --{name}",
+                f"leave --{name} out, or begin a new evaluation without --resume",
+            )
+
+
+def _resumed(
+    name: str, place: str | None, catalogue: Catalogue, target: Target
+) -> tuple[Plan, list[str]]:
+    """What an evaluation lacks, and the ids of its runs. ``name``: a run; empty for the last
+    evaluation of the target. Raises UsageError."""
+    with open_store(place) as store:
+        rows = store.runs()
+        if name:
+            rows = [row for row in rows if row.id == find_id(store, name)]
+        for row in rows:
+            if not name and row.target != target.name:
+                continue
+            if row.state == "unreadable":
+                continue
+            first = row.study or row.id
+            whole = [store.get(one.id).document for one in members(store.runs(), first)]
+            if whole[0]["plan"]["name"] != EVALUATION:
+                continue
+            if whole[0]["target"] != target.name:
+                raise UsageError(
+                    f"run {row.id[:13]} is an evaluation of target '{row.target}'",
+                    f"add --target {row.target}",
+                )
+            return remaining(catalogue, whole), [str(one["id"]) for one in whole]
+    what = f"run {name} is not an evaluation" if name else f"{target.name} was not evaluated yet"
+    raise UsageError(f"nothing can be resumed: {what}", "leave --resume out")
+
+
+def _announce(plan: Plan, catalogue: Catalogue, target: str) -> None:
+    """Print how many steps there are and their estimated length."""
     steps = [*calibration_steps(plan, catalogue), *plan.steps]
     lengths = [expected_ns(step, catalogue) for step in steps]
     total = sum(GUESS_NS if length is None else length for length in lengths) / 1e9
     chapters = {catalogue.measurement(step.measurement).chapter for step in plan.steps} - {""}
     parts = f" in {plural(len(chapters), 'chapter')}" if chapters else ""
     say(f"evaluating {target}: {len(steps)} steps{parts}, about {format_seconds(total)}")
-    for step, length in zip(steps, lengths, strict=True) if whole else ():
-        shown = "a few seconds" if length is None else format_seconds(length / 1e9)
-        say(f"  {describe_step(step)} ({shown})")
 
 
 def _default_reports(target: str, date: str) -> list[Path]:

@@ -112,7 +112,7 @@ class RunCommand(Command):
     """A command with its own options under ``title``, and those of every run in their groups.
 
     ``more_rare``: options of every run that the short help omits for this command. ``shown``:
-    number of its own options there.
+    number of its own options there. ``extra``: further options under their titles.
     """
 
     def __init__(
@@ -122,12 +122,21 @@ class RunCommand(Command):
         of_every_run: list[RunOption],
         more_rare: Sequence[str] = (),
         shown: int = _OWN,
+        extra: Mapping[str, list[click.Option]] | None = None,
         **kwargs: Any,
     ) -> None:
-        names = [option.opts[0].removeprefix("--") for option in own]
+        groups = {
+            title: [option.opts[0].removeprefix("--") for option in options]
+            for title, options in {title: own, **(extra or {})}.items()
+        }
+        names = groups[title]
         super().__init__(
-            params=[*own, *(run_option(option) for option in of_every_run)],
-            groups={title: names, **GROUPS},
+            params=[
+                *own,
+                *(option for options in (extra or {}).values() for option in options),
+                *(run_option(option) for option in of_every_run),
+            ],
+            groups={**groups, **GROUPS},
             rare={*RARE, *more_rare, *names[shown:]},
             **kwargs,
         )

@@ -53,7 +53,7 @@ def _brief(option: click.Parameter, record: tuple[str, str], columns: int) -> tu
 
 
 class Command(click.Command):
-    """A command whose options stand in groups.
+    """A command with its options in groups.
 
     ``groups``: title → names of its options; options that no group names come last. ``rare``: the
     names that only ``--help-all`` shows.
@@ -72,7 +72,7 @@ class Command(click.Command):
         self.rare = frozenset(rare)
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Not among the options shown: whoever reads them has found it."""
+        """Hidden, because a reader of the help knows it."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.hidden = True

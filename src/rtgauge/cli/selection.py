@@ -17,7 +17,7 @@ from rtgauge.errors import UsageError, nearest
 if TYPE_CHECKING:
     from rtgauge.store import RunRow, Store
 
-__all__ = ["Selection", "select", "study_of_last"]
+__all__ = ["Selection", "members", "select", "study_of_last"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,10 @@ def _named(rows: Sequence[RunRow], word: str) -> Selection | None:
         return Selection(word, labelled, len(labelled) > 1)
     studies = list(dict.fromkeys(r.study for r in rows if r.study.startswith(begin)))
     found = [row for row in rows if row.id.startswith(begin)]
-    if len(studies) == 1 and all(row.study == studies[0] for row in found):
-        return Selection(word, tuple(row for row in rows if row.study == studies[0]), True)
+    if len(studies) == 1:
+        runs = members(rows, studies[0])
+        if all(row in runs for row in found):
+            return Selection(word, runs, True)
     if len(found) == 1 and not studies:
         return Selection(word, (found[0],), False)
     if not found and not studies:
@@ -83,11 +85,17 @@ def _named(rows: Sequence[RunRow], word: str) -> Selection | None:
     raise UsageError(f"{len(ids)} runs and studies begin with '{word}'", f"give more: {shown}")
 
 
+def members(rows: Sequence[RunRow], study: str) -> tuple[RunRow, ...]:
+    """The runs of a study in their order. An evaluation that was resumed belongs to the study that
+    is named after it."""
+    found = [row for row in rows if study in (row.study, row.id)]
+    return tuple(sorted(found, key=lambda row: (row.started, row.id)))
+
+
 def study_of_last(store: Store) -> Selection | None:
     """The study of the newest run, if that has one."""
     rows = store.runs()
     newest = select(rows, "last").runs[0]
     if not newest.study:
         return None
-    runs = sorted((r for r in rows if r.study == newest.study), key=lambda r: (r.started, r.id))
-    return Selection(newest.study[:13], tuple(runs), True)
+    return Selection(newest.study[:13], members(rows, newest.study), True)

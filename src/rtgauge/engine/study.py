@@ -141,7 +141,7 @@ def _execute(
         target.name: _disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
     }
     turns = schedule(len(prepared), plan.repeat)
-    study = new_run_id() if len(turns) > 1 else ""
+    study = plan.study or (new_run_id() if len(turns) > 1 else "")
     interruption = Interruption()
     begun = [threading.Event() for _ in turns]
 

@@ -6,7 +6,9 @@ command, or from the catalogue itself (``evaluation``). Each is checked against 
 target before anything is started there.
 """
 
+from rtgauge.plan.choice import chapter_word, chosen, remaining
 from rtgauge.plan.evaluation import (
+    EVALUATION,
     calibration_steps,
     evaluation_plan,
     has_time_grid,
@@ -24,12 +26,15 @@ from rtgauge.plan.plan import (
 from rtgauge.plan.read import plan_summary, plan_targets, read_plan, shipped_plans
 
 __all__ = [
+    "EVALUATION",
     "GUESS_NS",
     "Plan",
     "PlannedStep",
     "Rating",
     "calibration_steps",
+    "chapter_word",
     "check_texts",
+    "chosen",
     "describe_step",
     "endless",
     "ends_ns",
@@ -40,6 +45,7 @@ __all__ = [
     "plan_targets",
     "planned_step",
     "read_plan",
+    "remaining",
     "scaled",
     "shipped_plans",
     "thorough_parameters",

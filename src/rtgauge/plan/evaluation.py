@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from rtgauge.catalogue import Catalogue, Measurement, Option
 from rtgauge.errors import UsageError
@@ -11,7 +12,16 @@ from rtgauge.plan.lengths import lasts
 from rtgauge.plan.plan import Plan, PlannedStep, planned_step
 from rtgauge.units import format_cpus, parse_cpus
 
-__all__ = ["calibration_steps", "evaluation_plan", "has_time_grid", "thorough_parameters"]
+__all__ = [
+    "EVALUATION",
+    "calibration_steps",
+    "evaluation_plan",
+    "has_time_grid",
+    "thorough_parameters",
+]
+
+EVALUATION: Final = "evaluate"
+"""The name of the plan of an evaluation."""
 
 
 def has_time_grid(entry: Measurement) -> bool:
@@ -43,7 +53,7 @@ def evaluation_plan(
             "the agent of this target has no measurement that belongs to an evaluation",
             "choose a measurement: rtgauge run MEASUREMENT",
         )
-    return Plan("evaluate", tuple(steps))
+    return Plan(EVALUATION, tuple(steps))
 
 
 def _useful(

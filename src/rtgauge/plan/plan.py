@@ -18,7 +18,7 @@ __all__ = ["Plan", "PlannedStep", "Rating", "check_texts", "describe_step", "pla
 
 IDLE: Final = "idle"
 # Keys of run.json whose names differ from those of their options.
-_STORED: Final = {"load-cmd": "load_command", "load-cmd-root": "load_command_root"}
+STORED: Final = {"load-cmd": "load_command", "load-cmd-root": "load_command_root"}
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,7 @@ class PlannedStep:
         return {
             "measurement": self.measurement,
             "parameters": dict(self.parameters),
-            **{
-                _STORED.get(name, name.replace("-", "_")): value for name, value in self.run.items()
-            },
+            **{STORED.get(name, name.replace("-", "_")): value for name, value in self.run.items()},
             "budget_ns": self.budget_ns,
             "rate_per_hour": self.rate_per_hour,
             "role": self.role,
@@ -127,7 +125,7 @@ class Plan:
     """Steps to be carried out ``repeat`` times on each target.
 
     ``targets`` are those that the plan itself names. ``ratings`` are the evaluator's own, for the
-    report.
+    report. ``study`` is the one that its runs join; empty for one of their own.
     """
 
     name: str
@@ -137,6 +135,7 @@ class Plan:
     hours: float | None = None
     ratings: tuple[Rating, ...] = ()
     targets: tuple[str, ...] = ()
+    study: str = ""
 
     def document(self) -> dict[str, Any]:
         """The plan as run.json holds it."""
