@@ -22,9 +22,12 @@ from rtgauge.cli.compare import arrange
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
 from rtgauge.report import Source
+from rtgauge.report.document.blocks import Table
+from rtgauge.report.document.conclusion import comparison_section
+from rtgauge.report.document.summary import short
 from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures
-from rtgauge.report.render import compare_text, html
+from rtgauge.report.render import compare_text, html, markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet
@@ -189,9 +192,10 @@ def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
     ).replace("\u202f", " ")
     wanted = [] if tail is None else [f"{tail} %"]
     assert re.findall(r"[0-9.]+ %", head) == wanted
-    assert re.findall(r"[0-9.]+ %", compare_text.markdown(document).replace("\u202f", " "))[:1] == (
-        wanted
-    )
+    source = Source(runs)  # type: ignore[arg-type]
+    section = comparison_section(compared(runs), source.analysis)
+    grid = [block.grid for block in section.blocks if isinstance(block, Table)][1]
+    assert re.findall(r"[0-9.]+ %", " ".join(grid.heads).replace("\u202f", " ")) == wanted
 
 
 def test_quantities_of_one_load_whose_tails_differ_have_a_table_each() -> None:
@@ -417,12 +421,12 @@ def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
         assert f"irq, {labels['way'].strip()}" in told
 
 
-def test_markdown_has_a_section_of_it() -> None:
+def test_markdown_begins_with_it() -> None:
     source = Source(study())  # type: ignore[arg-type]
-    assert isinstance(source.comparison, compare.Compared)
-    text = compare_text.markdown(source.comparison.document)
-    assert text.startswith("## Side by side")
-    assert text.count("| B/A") == 6
+    text = markdown.render(short(source.analysis, source.comparison))
+    first = re.findall("^## .*", text, re.MULTILINE)[0]
+    assert first == "## Comparison"
+    assert "B/A" in text
 
 
 def test_the_page_draws_what_the_samples_are() -> None:
@@ -586,10 +590,12 @@ def test_reports_of_a_study_have_the_section(rtgauge: Run, two: str, suffix: str
     path = Path(f"x.{suffix}")
     assert rtgauge("compare", two, "-o", str(path)).code == 0
     text = path.read_text()
-    assert "rtgauge-comparison" in text if suffix == "json" else "side by side" in text.lower()
+    first = {"json": "rtgauge-comparison", "html": "side by side", "md": "## Comparison"}
+    assert first[suffix] in text
     if suffix != "json":
         assert rtgauge("report", two, "-o", str(path)).code == 0
-        assert "B/A" in path.read_text().partition('id="data"')[0]
+        told = {"html": "B/A", "md": "Ratios are relative to A."}[suffix]
+        assert told in path.read_text().partition('id="data"')[0]
 
 
 def test_what_is_no_comparison(rtgauge: Run, two: str) -> None:

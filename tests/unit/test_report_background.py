@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
+from rtgauge.report.document.summary import short
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
 from rtgauge.report.results.points import negative_points
@@ -159,7 +160,7 @@ def test_in_the_results_model() -> None:
     assert any(text.startswith("steal-time: a hypervisor took 12 %") for text in texts)
     limits = terminal.text(analysis.model).partition("Limits of these figures: ")[2]
     assert "steal-time" in limits.partition("\n\n")[0]
-    assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(analysis.model))
+    assert re.search(r"\| Frequency \(MHz\), CPU 0 +\| 2.000 \|", markdown.render(short(analysis)))
 
 
 def test_without_background_activity_there_is_no_such_step() -> None:

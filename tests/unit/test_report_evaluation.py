@@ -14,6 +14,7 @@ import report_runs as made
 from rtgauge import stream
 from rtgauge.report import pictures
 from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, junit, ktap, markdown, terminal
 from rtgauge.report.results import model, sequences
 from rtgauge.text import GAP
@@ -242,10 +243,10 @@ def test_the_terminal_ends_with_the_answer() -> None:
 
 def test_other_formats_have_ratings_and_observations() -> None:
     document = _model(evaluation())
-    text = markdown.render(document)
-    assert "## Threads" in text and "### Step 3" in text
+    text = markdown.render(short(model.analyse([evaluation()])))  # type: ignore[list-item]
+    assert "## Threads" in text and "### Observations" in text
     assert re.search(r"\| documentation +\| 8 of 10 \| complete", text)
-    assert "- Grows with threads: the median is" in text
+    assert "(step 3): Grows with threads: the median is" in text
     for one in (junit.render(document), ktap.render(document)):
         assert one.count("rating: ") == 1
         assert "rating: documentation 8 of 10, by the evaluator: complete" in one

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rich.cells import cell_len
 
 import report_runs as made
 from rtgauge import report, stream
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Callout,
+    Command,
+    Heading,
+    Section,
+    Table,
+)
+from rtgauge.report.document.summary import short
 from rtgauge.report.render import junit, ktap, markdown
 from rtgauge.report.results import model
 from rtgauge.report.results.cases import cases_of
@@ -57,8 +70,17 @@ def _evaluation() -> Document:
 
 
 @functools.cache
+def _analysis() -> model.Analysis:
+    return model.analyse([made.evaluation(2, 3000), made.simple().run])  # type: ignore[list-item]
+
+
+def markdown_of(document: Document) -> str:
+    return markdown.render(short(dataclasses.replace(_analysis(), model=document)))
+
+
+@functools.cache
 def _plain() -> str:
-    return markdown.render(evaluation())
+    return markdown_of(evaluation())
 
 
 def hostile(texts: list[str]) -> Document:
@@ -319,27 +341,38 @@ def words(text: str) -> str:
 
 def test_markdown() -> None:
     document = evaluation()
-    text = markdown.render(document)
-    assert re.findall("^# .*", text, re.MULTILINE) == [
-        "# 2 runs side by side",
-        "# local: bench board",
-        "# local",
+    text = markdown_of(document)
+    assert re.findall("^## .*", text, re.MULTILINE) == [
+        "## Runs",
+        "## local: bench board",
+        "## Summary",
+        "## local",
+        "## Summary",
+    ]
+    assert text.startswith("# Real-time evaluation of local\n\n2 runs; 2026-11-21")
+    document["runs"] = document["runs"][:1]  # the chapters and the system are those of one run
+    text = markdown_of(document)
+    assert re.findall("^## .*", text, re.MULTILINE) == [
+        "## Answer",
+        "## Summary",
+        "## Timer",
+        "## Round-robin",
+        "## Clock-cost",
+        "## System",
     ]
     seen = words(text)
     run = document["runs"][0]
     for step in run["steps"]:
-        assert f"Step {step['step'] + 1} {step['measurement']}" in seen
-        if step["reason"]:
-            assert f"{step['state'].capitalize()} : {step['reason']}" in seen
-    for result in ("pass", "inconclusive", "skipped"):
-        assert f"| {result} " in text and f"| rule-{result} " in text
-    assert "| **fail** " in text and "| rule-fail " in text
+        if step["state"] in ("skipped", "failed"):
+            assert f"{step['reason']}".capitalize() in seen
+    assert "clock-cost: rule-fail. Seen fail. Do fail." in seen
     for finding in run["findings"]:
-        assert finding["remedy"] in seen
-    assert "| CPU 1        | 3.25 |   6.05 | 17.0 | 28.0 |   3 000 |" in text
-    assert len(tables(text)) > 10
+        if finding["level"] in ("error", "warning"):
+            assert finding["remedy"] in seen
+    assert re.search(r"\| timer: latency +\| +6 000 \|", text)
+    assert len(tables(text)) > 5
     for table in tables(text):
-        assert len({len(line) for line in table}) == 1, "the columns are not in line"
+        assert len({cell_len(line) for line in table}) == 1, "the columns are not in line"
 
 
 # --- all ------------------------------------------------------------------------------------------
@@ -353,19 +386,36 @@ def test_hostile_text_stays_text(texts: list[str]) -> None:
     tests = check_ktap(ktap.render(document))
     assert kinds(tests) == outcomes(document)
     check_parents(tests)
-    text = markdown.render(document)
+    tree = short(dataclasses.replace(_analysis(), model=document))
+    text = markdown.render(tree)
     assert is_plain(text.replace("\n", ""))
     plain = parsed(_plain())
     tokens = parsed(text)
     allowed = {child.type for token in plain for child in token.children or ()}
     for token in tokens:
-        assert token.type not in ("html_block", "fence", "code_block", "hr", "blockquote_open")
-        assert token.type != "ordered_list_open" and not token.type.endswith("setext")
+        assert token.type not in ("html_block", "code_block", "hr")
+        assert not token.type.endswith("setext")
         for child in token.children or ():
             assert child.type in allowed | {"text_special"}, (child.type, child.content)
-    for kind in ("heading_open", "table_open", "tr_open"):
-        count = [sum(token.type == kind for token in one) for one in (plain, tokens)]
-        assert kind == "tr_open" or abs(count[0] - count[1]) <= 2, kind
+    drawn = list(blocks_of(tree.sections))
+    for kind, types in (
+        ("table_open", Table),
+        ("fence", Command),
+        ("blockquote_open", Callout),
+        ("heading_open", Section | Heading),
+    ):
+        number = sum(isinstance(block, types) for block in drawn)
+        title = kind == "heading_open"
+        assert sum(token.type == kind for token in tokens) == number + title, kind
+
+
+def blocks_of(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Section | Callout):
+            yield from blocks_of(block.blocks)
+        if isinstance(block, Bullets):
+            yield from blocks_of(inner for _, more in block.items for inner in more)
 
 
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".tap"])
@@ -386,6 +436,7 @@ def test_nothing_was_measured() -> None:
     for document in (model.build(runs), model.build([])):
         assert check_junit(junit.render(document)) == outcomes(document)
         assert kinds(check_ktap(ktap.render(document))) == outcomes(document)
-        markdown.render(document)
+    assert "## local\n" in markdown.render(short(model.analyse(runs)))
+    assert markdown.render(short(model.analyse([]))).startswith("# Real-time evaluation")
     assert "the board was lost" in junit.render(model.build(runs))
     assert cases_of(model.build(runs)["runs"][1]).groups[0].cases[1].why == "no sample was taken"

@@ -11,6 +11,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import reference, stream
+from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, junit, markdown, terminal
 from rtgauge.report.results import model
 
@@ -60,8 +61,9 @@ def test_the_evaluator_rates_what_no_program_can() -> None:
     document = model.build(runs)
     model.validate(document)
     assert document["runs"][0]["ratings"] == plan["ratings"][:2]
-    for text in (terminal.text(document), markdown.render(document), junit.render(document),
-                 html.render(model.analyse(runs))):  # fmt: skip
+    analysis = model.analyse(runs)
+    for text in (terminal.text(document), markdown.render(short(analysis)), junit.render(document),
+                 html.render(analysis)):  # fmt: skip
         assert "8 of 10" in text and "N.A." in text and "not asked" in text
 
 
@@ -146,8 +148,9 @@ def test_a_place_with_unanswered_events_is_not_known() -> None:
 def test_every_format_says_the_place_and_none_ranks() -> None:
     runs = cast(Any, [made.run([made.step(0, [_series(0, [91_000], **CLOCK)], load="sched")])])
     document = model.build(runs)
-    for text in (terminal.text(document), markdown.render(document), junit.render(document),
-                 html.render(model.analyse(runs))):  # fmt: skip
+    analysis = model.analyse(runs)
+    for text in (terminal.text(document), markdown.render(short(analysis)), junit.render(document),
+                 html.render(analysis)):  # fmt: skip
         plain = " ".join(text.replace("\N{NARROW NO-BREAK SPACE}", " ").split())
         assert "larger than 4 of 9 published maxima" in plain.replace("\\", "")
         assert "under load" in plain

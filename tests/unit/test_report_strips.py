@@ -13,6 +13,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
+from rtgauge.report.document.summary import short
 from rtgauge.report.pictures import strips
 from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import model
@@ -108,7 +109,7 @@ def test_background_activity_is_a_table_and_no_measurement() -> None:
     analysis = model.analyse([made.evaluation(2, 2000)])  # type: ignore[list-item]
     before = {
         "html": html.render(analysis),
-        "markdown": markdown.render(analysis.model),
+        "markdown": markdown.render(short(analysis)),
         "terminal": terminal.text(analysis.model),
     }
     cases = cases_of(analysis.model["runs"][0])
@@ -128,7 +129,7 @@ def test_background_activity_is_a_table_and_no_measurement() -> None:
     assert page.count('class="card"') == before["html"].count('class="card"')
     assert page.count("<figure") == before["html"].count("<figure")
     assert 'id="step-4"' not in page
-    text = markdown.render(analysis.model)
+    text = markdown.render(short(analysis))
     assert "| Frequency (MHz), CPU 1 | 801 |" in text
     text = terminal.text(analysis.model)
     assert "Frequency (MHz), CPU 1  801 to 3 600, mean 1 600" in text

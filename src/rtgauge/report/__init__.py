@@ -22,7 +22,6 @@ from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import (
-    compare_text,
     html,
     junit,
     ktap,
@@ -126,11 +125,7 @@ def _from_model(render: Callable[[model.Document], str]) -> Callable[[Source], b
 
 
 def _markdown(source: Source) -> bytes:
-    shown = source.comparison
-    if isinstance(shown, compare.Compared):
-        return markdown.render(source.model, compare_text.markdown(shown.document)).encode()
-    refused = None if shown is None else markdown.escape_start(shown)
-    return markdown.render(source.model, refused).encode()
+    return markdown.render(short(source._figures, source.comparison), source.cover).encode()
 
 
 def _pdf(source: Source) -> bytes:

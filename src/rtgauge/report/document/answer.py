@@ -23,6 +23,7 @@ from rtgauge.report.document.blocks import (
     Callout,
     Command,
     Figure,
+    Heading,
     Line,
     Paragraph,
     Section,
@@ -695,7 +696,7 @@ def answer_section(
         after.append(Table(_cycle_grid(answer.cycles)))
     if answer.actions:
         items = tuple(_item(action) for action in answer.actions)
-        after.append(Bullets(items, numbered=True))
+        after += [Heading("What to do next"), Bullets(items, numbered=True)]
     return Section(title or "Answer", f"{prefix}answer", (box, *after), page=True)
 
 

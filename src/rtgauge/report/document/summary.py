@@ -29,7 +29,7 @@ from rtgauge.report.document.blocks import (
     line,
 )
 from rtgauge.report.document.conclusion import comparison_section, runs_section
-from rtgauge.report.document.tables import Cell, Grid, Named, Row, counter
+from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
 from rtgauge.report.results.histogram import added
@@ -54,6 +54,8 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.points import Point, negative_points, positive_points
+from rtgauge.report.results.published import place_text
+from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets.compare import Compared
 from rtgauge.stats import Counts
 
@@ -162,27 +164,67 @@ def system_facts(run: Model) -> tuple[Named, ...]:
         Named("Real-time model", realtime_text(environment)),
         Named("Processor", cpu or "unknown", cpus),
         Named("C library", environment["libc"] or "unknown"),
-        Named("Load", numbers.join(loads) or "idle"),
+        Named("Load", numbers.join(loads) or "idle", _commands(measured)),
         Named("Length", numbers.duration(run["duration_s"]), numbers.plural(len(steps), "step")),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     )
 
 
+def _commands(steps: Sequence[Model]) -> str:
+    """The shell commands that ran as loads, whole."""
+    found = dict.fromkeys(step["load"].get("command") for step in steps)
+    text = numbers.join([command for command in found if command])
+    return f"load command: {text}" if text else ""
+
+
 def _system(run: Model, prefix: str) -> tuple[Section, ...]:
-    """What the audit found, with the remedies; the settings that were not as asked."""
+    """What limits the figures: findings with their remedies, settings without effect; and the
+    background activity and the evaluator's ratings."""
     found = sorted(
         (one for one in run["findings"] if Level.of(one["level"]) >= Level.WARNING),
         key=lambda one: -Level.of(one["level"]),
     )
-    if not found:
-        return ()
-    rows = [
-        Row(capital(one["check"]), [Cell(one["level"]), Cell(one["found"]), Cell(one["remedy"])])
-        for one in found
+    blocks: list[Block] = [
+        Table(_listed(title, heads, rows))
+        for title, heads, rows in (
+            (
+                "Errors and warnings about the system",
+                ["Check", "Level", "Found", "Remedy"],
+                [[capital(f["check"]), f["level"], f["found"], f["remedy"]] for f in found],
+            ),
+            (
+                "Settings that did not take effect",
+                ["Setting", "Asked", "In effect", "Reason"],
+                [
+                    [name, *(_known(one.get(key)) for key in ("asked", "effective", "reason"))]
+                    for name, one in sorted(run["environment"]["settings"].items())
+                    if one["asked"] is not None and one["effective"] != one["asked"]
+                ],
+            ),
+            (
+                "Ratings of the evaluator",
+                ["Subject", "Rating", "Reason"],
+                [
+                    [one["subject"], rating_text(one["rating"]), one["reason"]]
+                    for one in run["ratings"]
+                ],
+            ),
+        )
+        if rows
     ]
-    title = "Errors and warnings about the system"
-    grid = Grid(title, ["Check", "Level", "Found", "Remedy"], rows, "", title)
-    return (Section("System", f"{prefix}system", (Table(grid),)),)
+    if (grid := background_table(dict(run))) is not None:
+        blocks.append(Table(replace(grid, title=grid.label)))
+    return (Section("System", f"{prefix}system", tuple(blocks)),) if blocks else ()
+
+
+def _known(value: object) -> str:
+    return "–" if value in (None, "") else str(value)
+
+
+def _listed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Grid:
+    """A table of texts."""
+    lines = [Row(name, [Cell(text, cls="words") for text in rest]) for name, *rest in rows]
+    return Grid(title, heads, lines, "", title)
 
 
 # --- figures of the whole run --------------------------------------------------------------------
@@ -244,7 +286,8 @@ def _chapters(run: Model) -> dict[str, list[Any]]:
     where nothing else has it."""
     found: dict[str, list[Any]] = {}
     for step in carried_out(run):
-        found.setdefault(step["chapter"] or step["measurement"], []).append(step)
+        name = step["chapter"] or step["measurement"] or "Other measurements"
+        found.setdefault(name, []).append(step)
     return found
 
 
@@ -404,9 +447,12 @@ def _failed(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block,
 
 def _observations(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block, ...]]]:
     found: list[tuple[Line, tuple[Block, ...]]] = [
-        (line(Span(f"{step_name(run, step)} (step {step_number(step)}): ", "dim"), one["text"]), ())
+        (line(Span(f"{step_name(run, step)} (step {step_number(step)}): ", "dim"), text), ())
         for step in steps
-        for one in step["observations"]
+        for text in (
+            *(one["text"] for one in step["observations"]),
+            *(f"{place_text(one, run)}." for one in step["places"]),
+        )
     ]
     more = len(found) - MANY
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison as text: on a terminal of 80 columns, and in Markdown.
+"""A comparison on a terminal of 80 columns.
 
 A block for each quantity under each load; in it the contexts, and in each context the sets by their
 letters, below each set what it is of the first one.
@@ -18,11 +18,9 @@ from rtgauge import text as numbers
 from rtgauge.facts import printable
 from rtgauge.report.document.compared import blocks, figures_of, left_out, marks, methods, rows
 from rtgauge.report.render.console import printed
-from rtgauge.report.render.markdown import escape, escape_start, table
-from rtgauge.report.results.labels import capital
 from rtgauge.report.sets.compare import row_name, set_facts
 
-__all__ = ["lines", "markdown", "terminal"]
+__all__ = ["lines", "terminal"]
 
 Document = Mapping[str, Any]
 
@@ -115,49 +113,3 @@ def terminal(
     """The comparison for a terminal; without colour it has no control characters."""
     shown = [Text(line, style or "", no_wrap=True) for line, style in lines(document, width)]
     return printed(Group(*shown), width, color=color, encoding=encoding)
-
-
-def markdown(document: Document) -> str:
-    """The comparison as a section of Markdown."""
-    parts = ["## Side by side"]
-    heads = ["Set", "What", "Kernel, runs"]
-    parts.append(
-        table(
-            heads,
-            [
-                [escape(one["letter"]), escape(one["name"]), escape(set_facts(one))]
-                for one in document["sets"]
-            ],
-        )
-    )
-    if document["differences"]:
-        parts.append("The environments differ in:")
-        head = ["", *(escape(one["letter"]) for one in document["sets"])]
-        parts.append(
-            table(
-                head,
-                [
-                    [escape(one["name"]), *(escape(value) for value in one["values"])]
-                    for one in document["differences"]
-                ],
-            )
-        )
-    for title, members in blocks(document):
-        parts.append(f"### {escape(capital(title))}")
-        figures = [head for _, head in figures_of(members[0])]
-        head = ["", "set", "samples", *figures, "missed", "lost"]
-        body = [
-            [escape("" if place else row_name(one)), *(escape(cell.strip()) for cell in cells)]
-            for one in members
-            for place, (cells, _) in enumerate(rows(document, one))
-        ]
-        parts.append(table([escape(cell) for cell in head], body, range(2, len(head))))
-        said = [f"{row_name(one)}, {text}" for one in members for text in marks(document, one)]
-        said = [*methods(members), *said]
-        if said:
-            parts.append("\n".join(f"- {escape_start(text)}" for text in said))
-    if said := left_out(document):
-        parts.append("Not side by side:")
-        parts.append("\n".join(f"- {escape_start(text)}" for text in said))
-    parts.append(escape_start(document["note"]))
-    return "\n\n".join(parts)
