@@ -396,6 +396,7 @@ def test_every_block_is_on_its_page(size: str, width: float, height: float) -> N
     assert read.info["CreationDate"].startswith("Sat Nov 21 10:00:00 2026")
     assert read.info["Keywords"] == RUNS[0]["id"]
     assert "measured 2026-11-21 10:00:00 UTC" in read.text
+    assert "rtgauge report 0192f0c4-6d1e --full -o full.pdf" in read.pages[2]
     within(read, width, height)
     assert short(*sections, size=size).data == read.data
 
@@ -414,9 +415,10 @@ def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
 def test_a_section_joins_the_page_above_where_there_is_room() -> None:
     after = blocks.Section("After", "", chapter_of(10, 0, 3).blocks)
     assert len(short(answer_page(), chapter_of(5, 1), after).pages) == 2
-    full_of_it = short(answer_page(), chapter_of(40, 2, 12), after)
-    assert len(full_of_it.pages) == 3
-    assert "After" in full_of_it.pages[2] and "row 9" in full_of_it.pages[2]
+    large = blocks.Section("After", "", chapter_of(30, 1, 12).blocks)
+    read = short(answer_page(), chapter_of(40, 2, 12), large)
+    assert len(read.pages) == 3
+    assert "After" in read.pages[2] and "row 29" in read.pages[2]
 
 
 def test_several_runs_begin_with_their_comparison(tmp_path: Path) -> None:

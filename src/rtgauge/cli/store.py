@@ -114,6 +114,7 @@ def show(run: str, as_json: bool, place: str | None) -> None:
     show_default=True,
     help="The size of the pages of a PDF.",
 )
+@click.option("--full", is_flag=True, help="Write the complete PDF, not the short one.")
 @as_json
 @store_option
 def report(
@@ -121,6 +122,7 @@ def report(
     run: tuple[str, ...],
     output: tuple[Path, ...],
     paper: str,
+    full: bool,
     as_json: bool,
     place: str | None,
 ) -> None:
@@ -133,6 +135,7 @@ def report(
     Examples:
       rtgauge report last -o report.html
       rtgauge report last -o report.pdf --paper letter
+      rtgauge report last -o full.pdf --full
       rtgauge report 0190c3a5-7b12 0190c3a6 -o results.json
     """
     from rtgauge.report import Source, format_of, write  # noqa: PLC0415
@@ -143,7 +146,7 @@ def report(
         rows = store.runs()
         chosen = dict.fromkeys(row.id for name in run for row in select(rows, name).runs)
         found = [store.get(identity) for identity in chosen]
-        source = Source(found, paper)
+        source = Source(found, paper, full=full)
         for path in output:
             write(source, path)
         identities = [one.id for one in found]

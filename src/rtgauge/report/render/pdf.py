@@ -136,9 +136,17 @@ def render(
     data = {
         **frame(titled(document.title), runs, paper, cover, files),
         **told(document, document.sections, files),
+        "complete": _complete(runs),
         "right": f"run {runs[0]['id'][:13]}" if len(runs) == 1 else f"{len(runs)} runs",
     }
     return compiled("short.typ", data, files)
+
+
+def _complete(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The command for the complete report; empty where it would need too many names."""
+    if not 1 <= len(runs) <= 4:
+        return ""
+    return f"rtgauge report {' '.join(visible(run['id'][:13]) for run in runs)} --full -o full.pdf"
 
 
 def told(
@@ -287,10 +295,9 @@ def swatch(text: str) -> int | None:
 
 
 def _cell_width(cell: Cell) -> float:
-    return max(
-        text_width(cell.text + cell.pad, _TEXT),
-        text_width(cell.note, _NOTE),
-    )
+    text, note = text_width(cell.text + cell.pad, _TEXT), text_width(cell.note, _NOTE)
+    # As in templates/base.typ: a share is beside the figure, other notes are below it.
+    return text + note + 4 if cell.note.endswith("%") else max(text, note)
 
 
 def _head_width(head: str) -> float:

@@ -117,6 +117,7 @@ def _files(
     chosen = [one for one in first.sections if one.anchor.endswith(("comparison", "answer"))]
     document = {
         **told(first, chosen, book.files),
+        "complete": "",
         **frame(titled(views.title), model["runs"], paper, cover, book.files),
         "head": plain(views.head),
         "caution": words(CAUTION),
