@@ -6,7 +6,7 @@ Matched runs, one of each configuration in a block, give differences: Wilcoxon's
 over all changes of sign (Wilcoxon 1945), whose inversion is an interval between two Walsh averages
 (Hodges & Lehmann 1963). Runs without a match give Wilcoxon's rank sum, exact over all divisions,
 with an interval between two pairwise differences. Samples within a run depend on each other and
-are no evidence here: a test over pooled samples calls equal configurations different.
+are not evidence here: a test over pooled samples calls equal configurations different.
 
 Both assume that runs are exchangeable where the configurations are equal. Blocks and a random order
 within each provide that, whatever the distribution.
