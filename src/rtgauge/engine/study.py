@@ -20,7 +20,7 @@ from rtgauge.errors import UsageError
 from rtgauge.plan import Plan, check_texts
 from rtgauge.store import Store, new_run_id
 from rtgauge.target import Target, open_target
-from rtgauge.target.base import Adaptable, Disturbable, Reconnecting
+from rtgauge.target.base import Adaptable, Disturbable, Reconnecting, Repeating
 from rtgauge.units import parse_cpus
 
 __all__ = ["execute", "schedule"]
@@ -155,8 +155,11 @@ def _execute(
 
     def carry_out(place: int, watcher: Progress) -> RunOutcome:
         repeat, number = turns[place]
+        target = targets[number]
+        if isinstance(target, Repeating):
+            target.begin_repeat(repeat)
         run = Run(*prepared[number], hosts, store, watcher, limits)
-        run.disturb_words = words[targets[number].name]
+        run.disturb_words = words[target.name]
         try:
             return run.carry_out(study, repeat, place + 1, len(turns), interruption, in_turn(place))
         finally:

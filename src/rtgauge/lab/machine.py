@@ -125,8 +125,7 @@ class Mode:
 MODES: Final = {
     "counted": Mode(
         "counted",
-        # The seed is for -cpu max and arm64, which have random numbers.
-        ("-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01", "-seed", "1"),
+        ("-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01"),
         counted=True,
         pace=60.0,
         meaning="instructions as time, without a cache model, not the figures of a board",
@@ -156,6 +155,7 @@ class Setup:
     mode: Mode
     cpus: int = 1
     memory_mib: int = 512
+    seed: int = 1  # of the guest's random numbers in counted mode
     chip: Chip | None = None  # whose lines are wired, or driven from outside
     wires: tuple[Wire, ...] = ()
     outside: bool = False  # lines are driven and seen from outside, at a socket
@@ -234,6 +234,7 @@ def _common(setup: Setup) -> list[str]:
         *("-name", setup.name, "-nodefaults", "-no-user-config", "-display", "none"),
         *("-no-reboot", "-accel", "tcg", "-smp", str(setup.cpus)),
         *("-m", str(setup.memory_mib), *setup.mode.arguments, *setup.devices),
+        *(("-seed", str(setup.seed)) if setup.mode.counted else ()),
         *("-kernel", str(setup.kernel), "-initrd", str(setup.initramfs)),
         *("-append", setup.arguments),
     ]

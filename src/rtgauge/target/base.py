@@ -29,6 +29,7 @@ __all__ = [
     "Pace",
     "Paced",
     "Reconnecting",
+    "Repeating",
     "Restoring",
     "RunningAgent",
     "Target",
@@ -174,6 +175,16 @@ class LabWired(Protocol):
 
     def log_line(self, line: str) -> str:
         """The same pair of lines as the log host names it. Raises UsageError for other lines."""
+        ...
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """A target that begins each repeat of a study in its own way."""
+
+    def begin_repeat(self, repeat: int) -> None:
+        """Called before each run. ``repeat`` counts from 0, and is the same on every target of the
+        study for the runs that are compared with each other."""
         ...
 
 

@@ -48,6 +48,7 @@ __all__ = ["LabAgent", "LabTarget"]
 
 AGENT: Final = "/agent"
 CPUS_MAX: Final = 8
+SEED_MAX: Final = 999_999
 MEMORY_MIB: Final = 512
 MEMORY_MIN_MIB: Final = 256
 MEMORY_MAX_MIB: Final = 16384
@@ -56,7 +57,7 @@ DESCRIBE_S: Final = 60.0
 SHOWN_S: Final = 0.05
 # Largest similarity (difflib's ratio) of a kernel argument with the name of an option.
 LIKE: Final = 0.8
-OPTIONS: Final = ("mode", "cpus", "memory", "lines")
+OPTIONS: Final = ("mode", "cpus", "memory", "lines", "seed")
 # The options of a board for a plan that names other CPUs than 0.
 _PLAIN: Final = "mode=plain,cpus={count}"
 
@@ -107,6 +108,7 @@ class _Words:
         self.memory_mib = self._number(
             "memory", given.get("memory", f"{MEMORY_MIB}"), MEMORY_MIN_MIB, MEMORY_MAX_MIB
         )
+        self.seed = self._number("seed", given["seed"], 1, SEED_MAX) if "seed" in given else None
         lines = given.get("lines")
         self.outside = lines in (OUTSIDE, BY_DOORBELL)
         self.chip: Chip | None = self.board.machine.chip
@@ -125,6 +127,11 @@ class _Words:
             )
         if self.mode is None and (self.cpus > 1 or self.outside):
             self.mode = MODES["plain"]
+        if self.seed is not None and self.mode is MODES["plain"]:
+            raise UsageError(
+                "a seed needs counted mode: in plain mode no two boots are alike",
+                "remove 'seed', or the options that need plain mode",
+            )
 
     def _wires(self, value: str) -> tuple[Wire, ...]:
         if self.chip is None:
@@ -163,6 +170,7 @@ class LabTarget:
         self.clock: Clock = RealClock()
         self.board = self._words.board
         self._mode = self._words.mode or MODES["counted"]
+        self._seed = self._words.seed or 1
         self._cpus = self._words.cpus
         self._limits = limits
         self._machine: Machine | None = None
@@ -215,8 +223,21 @@ class LabTarget:
             )
 
     def _use(self, mode: str, cpus: int) -> None:
+        if self._words.seed is not None and not MODES[mode].counted:
+            raise UsageError(
+                f"target '{self.name}' has only CPU 0, because a seed needs counted mode",
+                "remove 'seed', or measure on CPU 0 only",
+            )
         self.close()
         self._mode, self._cpus = MODES[mode], cpus
+
+    def begin_repeat(self, repeat: int) -> None:
+        """Boot anew for each repeat of a study, in counted mode with a seed of its own. A seed in
+        the target's name holds for all repeats."""
+        seed = self._words.seed or repeat + 1
+        if self._mode.counted and repeat and self._machine is not None:
+            self.close()
+        self._seed = seed
 
     # --- Target ---
 
@@ -342,6 +363,7 @@ class LabTarget:
             "processor": board.machine.cpu,
             "processors": str(self._cpus),
             "memory": f"{self._words.memory_mib} MiB",
+            **({"seed": str(self._seed)} if self._mode.counted else {}),
             "firmware": firmware.name if firmware is not None else "QEMU's own",
             "kernel arguments": " ".join(arguments),
         }
@@ -365,6 +387,7 @@ class LabTarget:
             mode=self._mode,
             cpus=self._cpus,
             memory_mib=self._words.memory_mib,
+            seed=self._seed,
             chip=chip,
             wires=wires,
             outside=self._words.outside,
