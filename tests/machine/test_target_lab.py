@@ -303,6 +303,30 @@ def test_kernel_arguments(lab: Callable[..., LabTarget]) -> None:
     assert setup.memory_mib == 1024
 
 
+def test_each_repeat_of_a_study_has_a_boot_and_a_seed_of_its_own(
+    lab: Callable[..., LabTarget],
+) -> None:
+    target = lab()
+    boots = []
+    for repeat in range(3):
+        target.begin_repeat(repeat)
+        target.environment()
+        target.environment()
+        assert target.facts["seed"] == str(repeat + 1)
+        boots.append(target.facts["boot"])
+        assert target.setup().seed == repeat + 1
+    assert len(set(boots)) == 3
+    named = lab("x86_64-rt-6.1,seed=7")
+    named.begin_repeat(2)
+    assert named.setup().seed == 7
+    assert named.facts["seed"] == "7"
+    with pytest.raises(UsageError, match="a seed needs counted mode"):
+        named.settle(1, [])
+    plain = lab("x86_64-rt-6.1,mode=plain")
+    plain.begin_repeat(2)
+    assert "seed" not in plain.facts
+
+
 def test_wired_lines(lab: Callable[..., LabTarget]) -> None:
     target = lab("arm64-rt-6.1,lines=0:1+5:2")
     setup = target.setup()
@@ -363,6 +387,9 @@ def test_a_board_that_does_not_hear_its_doorbell(lab: Callable[..., LabTarget]) 
         ("lab:x86_64-rt,cpus=9", "cpus=9"),
         ("lab:x86_64-rt,cpus=two", "cpus=two"),
         ("lab:x86_64-rt,memory=1", "memory=1"),
+        ("lab:x86_64-rt,seed=0", "seed=0"),
+        ("lab:x86_64-rt,seed=2,mode=plain", "seed needs counted mode"),
+        ("lab:x86_64-rt,seed=2,cpus=2", "seed needs counted mode"),
         ("lab:x86_64-rt,mode=counted,cpus=2", "one processor"),
         ("lab:x86_64-rt,", "not a kernel argument"),
         ("lab:x86_64-rt,a b", "not a kernel argument"),

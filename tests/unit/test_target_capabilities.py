@@ -24,6 +24,7 @@ from rtgauge.target.base import (
     Pace,
     Paced,
     Reconnecting,
+    Repeating,
     Restoring,
     RunningAgent,
     Target,
@@ -49,7 +50,8 @@ LOOKED_UP = {
     "cli/main.py": (4, "commands imported when called, streams, errors of click"),
     "cli/progress.py": (1, "a text stream of another program may name no encoding"),
     "cli/store.py": (1, "columns of a row, by the keys of the JSON"),
-    "report/render/pdf.py": (2, "fields of a dataclass, by name"),
+    "report/render/pdf.py": (1, "fields of a dataclass, by name"),
+    "report/render/pdf_full.py": (1, "fields of a dataclass, by name"),
     "store/index.py": (1, "sqlite3 sets the code on some of its errors"),
     "store/seal.py": (3, "fields of a dataclass, columns of a table, by name"),
 }
@@ -70,6 +72,7 @@ def typed(local: LocalTarget, lab: LabTarget, ssh: SshTarget, fake: FakeTarget) 
     _paced: Paced = lab
     _emulated: Emulated = lab
     _adaptable: Adaptable = lab
+    _repeating: Repeating = lab
     _disturbable: Disturbable = lab
     _wired: LabWired = lab
 
@@ -83,7 +86,7 @@ def typed_agents(local: LocalAgent, lab: LabAgent, ssh: SshAgent, fake: FakeAgen
 
 def test_every_interface_has_at_most_six_members_and_its_place_in_the_table() -> None:
     page = (SOURCES.parents[1] / "docs" / "reference" / "targets.md").read_text(encoding="utf-8")
-    assert len(INTERFACES) == 12
+    assert len(INTERFACES) == 13
     for name, one in INTERFACES.items():
         own = {*vars(one), *vars(one).get("__annotations__", {})}
         members = {member for member in own if not member.startswith("_")}
@@ -95,7 +98,10 @@ def test_every_interface_has_at_most_six_members_and_its_place_in_the_table() ->
     ("target", "expected"),
     [
         (FakeTarget(), set()),
-        (LabTarget("x86_64-rt-6.1"), {"Adaptable", "Disturbable", "Emulated", "LabWired", "Paced"}),
+        (
+            LabTarget("x86_64-rt-6.1"),
+            set(["Adaptable", "Disturbable", "Emulated", "LabWired", "Paced", "Repeating"]),
+        ),
     ],
 )
 def test_a_target_has_the_capabilities_whose_members_it_has(

@@ -49,7 +49,7 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
-from .shift import Shift, blocks_needed, holm, paired_shift, runs_needed, shift
+from .shift import RUNS_LIMIT, Shift, blocks_needed, holm, paired_shift, runs_needed, shift
 from .timebase import Base, bases, division
 from .timeline import BINS, ExcursionsBuilder, HeatMap, Timeline, TimelineBuilder, bins_for
 from .verdict import DEFAULT_PROBABILITY, DEFAULT_RATE_PER_HOUR, BudgetVerdict, verdict
@@ -59,6 +59,7 @@ __all__ = [
     "DEFAULT_PROBABILITY",
     "DEFAULT_RATE_PER_HOUR",
     "NEAR",
+    "RUNS_LIMIT",
     "SUB_BITS",
     "Base",
     "Bound",

@@ -9,8 +9,19 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, where
+from rtgauge.report.sets.decide import WITHIN
 
-__all__ = ["blocks", "figures_of", "left_out", "marks", "methods", "ratio", "rows"]
+__all__ = [
+    "blocks",
+    "decided",
+    "decision_text",
+    "figures_of",
+    "left_out",
+    "marks",
+    "methods",
+    "ratio",
+    "rows",
+]
 
 Document = Mapping[str, Any]
 
@@ -75,6 +86,44 @@ def marks(document: Document, quantity: Document) -> list[str]:
         for row in quantity["rows"]
         if row["marks"]
     ]
+
+
+def decision_text(document: Document, one: Document) -> str:
+    """A verdict of the comparison in one line, with its figures."""
+    quantity = document["quantities"][one["quantity"]]
+    first, second = document["sets"][0]["letter"], document["sets"][one["set"]]["letter"]
+    share = {"50": "median", "max": "max", "tail": f"{quantity['tail']}{numbers.GAP}%"}
+    what = f"{where(quantity)}, {row_name(quantity)}, {share[one['statistic']]}"
+    blocks = one["runs"][0]
+    unit = "block" if one["matched"] else "run"
+    evidence = numbers.plural(blocks, unit)
+    if not one["matched"]:
+        evidence = f"{one['runs'][0]} and {numbers.plural(one['runs'][1], unit)}"
+    said = {
+        "better": f"{second} is better",
+        "worse": f"{second} is worse",
+        "equivalent": f"equivalent within {numbers.percent(WITHIN)}",
+        "not decided": "not decided",
+        "not enough runs": "not enough runs",
+    }[one["verdict"]]
+    if one["needed"]:
+        whose = "blocks" if one["matched"] else "runs of each"
+        said += f" (about {one['needed']} {whose} are needed)"
+    if one["interval"] is None:
+        return f"{what}: {evidence}: {said}"
+    low, high = (ratio(value) for value in one["interval"])
+    shown = f"{second}/{first} {ratio(one['ratio'])} [{low}, {high}]"
+    return f"{what}: {shown}, p {one['p_adjusted']:.2g}, {evidence}: {said}"
+
+
+def decided(document: Document) -> list[str]:
+    """The verdicts in lines, the primary one first; a single line where no set has enough runs."""
+    found = document["comparisons"]
+    if not found:
+        return []
+    if all(one["interval"] is None for one in found):
+        return [decision_text(document, found[0])]
+    return [decision_text(document, one) for one in found if one["interval"] is not None]
 
 
 def left_out(document: Document) -> list[str]:

@@ -23,12 +23,14 @@ from rtgauge.report.document.blocks import (
     Table,
     line,
 )
-from rtgauge.report.document.compared import figures_of, left_out, marks, ratio
+from rtgauge.report.document.compared import decided, figures_of, left_out, marks, ratio
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import Curve, distribution
 from rtgauge.report.results.labels import capital, target_name
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, row_name, set_facts, where
+from rtgauge.report.sets.decide import decisive as primary_of
+from rtgauge.report.sets.decide import rank
 
 __all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
 
@@ -38,21 +40,11 @@ ALIKE: Final = 1.1
 """Percentiles within this ratio of each other are called about the same."""
 TABLES: Final = 6
 """Quantities in the table of a short report."""
-_CONTEXTS: Final = ("user", "kernel", "irq")
-
-
-def _rank(quantity: Model) -> tuple[bool, bool, bool, int]:
-    """Loaded before idle, latencies with a due time before others, threads before handlers."""
-    context = quantity["context"]
-    known = _CONTEXTS.index(context) if context in _CONTEXTS else len(_CONTEXTS)
-    grid = "interval" in quantity["method"]
-    return quantity["load"]["name"] == "idle", not grid, quantity["unit"] != "ns", known
 
 
 def decisive(document: Model) -> int | None:
     """The place of the quantity that the conclusion is about; None if nothing is compared."""
-    places = range(len(document["quantities"]))
-    return min(places, key=lambda at: _rank(document["quantities"][at]), default=None)
+    return primary_of(document["quantities"])
 
 
 def conclusion(document: Model) -> str:
@@ -85,7 +77,16 @@ def conclusion(document: Model) -> str:
     if len(rows) > 2:
         return text
     first, second = (document["sets"][row["set"]]["letter"] for row in rows)
-    return f"{text} ({second}/{first} {ratio(values[1] / values[0])})"
+    text = f"{text} ({second}/{first} {ratio(values[1] / values[0])})"
+    return text + _proven(document, second)
+
+
+def _proven(document: Model, second: str) -> str:
+    """What the runs prove of the quantity that the conclusion is about."""
+    primary = next((one for one in document["comparisons"] if one["primary"]), None)
+    if primary is None or primary["verdict"] not in ("better", "worse"):
+        return ""
+    return f": {second} is {primary['verdict']}, 95{numbers.GAP}% sure"
 
 
 def _name(document: Model, row: Model) -> str:
@@ -111,6 +112,9 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
             inside.append(Paragraph(line(text)))
         if figure := _figure(compared, at):
             blocks.append(figure)
+    if verdicts := decided(document):
+        blocks.append(Heading("What this proves"))
+        blocks.append(Bullets(tuple((line(text), ()) for text in verdicts)))
     inside.append(Paragraph(line(document["note"])))
     blocks += [Table(_systems(document)), *_quantities(document), runs]
     if out := left_out(document):
@@ -153,7 +157,7 @@ def _systems(document: Model) -> Grid:
 
 def _quantities(document: Model) -> list[Block]:
     """The tables of the first quantities, the loaded ones first."""
-    ordered = sorted(document["quantities"], key=_rank)
+    ordered = sorted(document["quantities"], key=rank)
     return [Table(_quantity(document, one)) for one in ordered[:TABLES]]
 
 

@@ -16,7 +16,15 @@ from rich.text import Text
 
 from rtgauge import text as numbers
 from rtgauge.facts import printable
-from rtgauge.report.document.compared import blocks, figures_of, left_out, marks, methods, rows
+from rtgauge.report.document.compared import (
+    blocks,
+    decided,
+    figures_of,
+    left_out,
+    marks,
+    methods,
+    rows,
+)
 from rtgauge.report.render.console import printed
 from rtgauge.report.sets.compare import row_name, set_facts
 
@@ -26,6 +34,8 @@ Document = Mapping[str, Any]
 
 DIFFERENCES: Final = 8
 """Maximum number of differences of the environments on a terminal."""
+VERDICTS: Final = 9
+"""Maximum number of verdicts on a terminal."""
 
 
 def lines(document: Document, width: int) -> list[tuple[str, str]]:
@@ -57,6 +67,12 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         more = len(differences) - DIFFERENCES
         if more > 0:
             found.append((f"  and {more} more: --json, or the report", "dim"))
+    if verdicts := decided(document):
+        found += [("", ""), ("What this proves", "bold")]
+        for text in verdicts[:VERDICTS]:
+            wrapped(text, "  ", "    ")
+        if len(verdicts) > VERDICTS:
+            found.append((f"  and {len(verdicts) - VERDICTS} more: --json, or the report", "dim"))
     for title, members in blocks(document):
         found.append(("", ""))
         wrapped(title, "", "  ", "bold")

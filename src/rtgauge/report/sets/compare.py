@@ -33,6 +33,7 @@ from rtgauge.report.results.labels import (
     target_name,
 )
 from rtgauge.report.results.model import Analysis, Document
+from rtgauge.report.sets.decide import decisions
 from rtgauge.stats import Counts
 
 __all__ = [
@@ -297,6 +298,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
         "quantities": quantities,
         "apart": apart,
         "absent": absent,
+        "comparisons": decisions(runs, quantities),
     }
     document["note"] = note(document)
     return Compared(document, tuple(tables))
@@ -638,10 +640,19 @@ def note(document: Mapping[str, Any]) -> str:
         "plain": " Emulated in real time: the load of the host determines latencies. These are not "
         "the figures of a board.",
     }
+    if any(one["p"] is not None and one["needed"] is None for one in document["comparisons"]):
+        claim = (
+            "Verdicts rest on runs, not on samples: exact tests, 95 % intervals, Holm's correction "
+            "for all but the primary quantity. The tables show what was seen."
+        )
+    else:
+        claim = (
+            "The samples of one boot depend on each other, so these tables claim no significance: "
+            "they show what was seen, not whether the next boot would show it again. Maxima are "
+            "not ranked."
+        )
     return (
-        f"Data: {seen}. Ratios are relative to set {document['sets'][0]['letter']}. The samples of "
-        "one boot depend on each other, so these tables claim no significance: they show what was "
-        "seen, not whether the next boot would show it again. Maxima are not ranked."
+        f"Data: {seen}. Ratios are relative to set {document['sets'][0]['letter']}. {claim}"
         + "".join(emulated.get(mode, "") for mode in sorted(modes))
     )
 
