@@ -22,9 +22,12 @@ from hypothesis import strategies as st
 
 import report_runs as made
 from rtgauge import report, stats, stream
+from rtgauge import text as numbers
 from rtgauge.errors import RtgaugeError, UsageError
 from rtgauge.report import pictures
 from rtgauge.report.document import steps, views
+from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.cover import Cover
 from rtgauge.report.render import html
 from rtgauge.report.results import model
 from rtgauge.report.results.window import Peak
@@ -492,6 +495,63 @@ def test_sixty_four_series_stay_small() -> None:
     assert "All 64 series" in page.text
 
 
+def test_a_report_begins_with_the_answer_and_folds_its_steps(example: tuple[Page, str]) -> None:
+    page, _ = example
+    (run,) = model.analyse([made.evaluation(3, 8000)]).model["runs"]  # type: ignore[list-item]
+    anchors = [a["id"] for _, a in page.tags if "id" in a]
+    order = ["answer", "summary", "steps", "step-0", "step-1", "step-2", "step-3", "findings"]
+    assert [anchor for anchor in anchors if anchor in order] == order
+    assert not any(tag == "details" and "open" in a for tag, a in page.tags)
+    assert page.text.index(answer_of(run).title.replace("\u202f", " ")) < page.text.index(
+        "Strengths"
+    )
+    links = {a["href"] for tag, a in page.tags if tag == "a"}
+    assert {f"#step-{number}" for number in range(4)} <= links
+    assert {link[1:] for link in links if link} <= set(anchors)
+
+
+def test_the_head_says_what_was_measured_and_what_not(example: tuple[Page, str]) -> None:
+    page, _ = example
+    head = page.text[: page.text.index("Not ", page.text.index("measured for"))]
+    for words in (
+        "6.1.0-27-rt-amd64",
+        "PREEMPT_RT",
+        "load: idle and sched",
+        "measured for 1 min 3 s",
+    ):
+        assert words in head, words
+    assert "1 of 4 steps not measured" in head
+
+
+def test_the_row_of_a_step_has_the_series_with_the_maximum() -> None:
+    analysis = model.analyse([made.evaluation(3, 8000)])  # type: ignore[list-item]
+    (run,) = views.views(analysis).runs
+    rows = [step["row"] for step in run["steps"]]
+    series = [one for one in analysis.model["runs"][0]["series"] if one["step"] == 1]
+    top = max(series, key=lambda one: one["max"])
+    assert rows[1].max == numbers.shown(top["max"], "ns").full
+    assert rows[1].median == numbers.shown(top["percentiles"]["50"], "ns").full
+    assert rows[1].missed == f"{sum(one['missed'] for one in series)} missed"
+    assert [row.failed for row in rows] == [False, True, False, False]
+    assert (rows[2].state, rows[2].max, rows[2].path) == ("skipped", "–", "")
+
+
+def test_the_first_page_has_title_facts_and_logo() -> None:
+    analysis = model.analyse([made.simple().run])
+    logo = b"\x89PNG\r\n\x1a\n" + HOSTILE.encode()
+    page = Page(html.render(analysis, None, Cover(HOSTILE, (("Serial number", HOSTILE),), logo)))
+    assert page.text.count(HOSTILE.replace("\u2028", " ")) == 4 and "Serial number" in page.text
+    (image,) = [a for tag, a in page.tags if tag == "img"]
+    assert image["src"] == f"data:image/png;base64,{base64.b64encode(logo).decode()}"
+    (policy,) = [str(a["content"]) for _, a in page.tags if a.get("http-equiv")]
+    assert "img-src data:;" in policy
+    assert "img-src" not in html.render(analysis)
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    assert rendered(made.evaluation(2, 2000)) == rendered(made.evaluation(2, 2000))
+
+
 def test_two_runs_in_one_report() -> None:
     page, _ = page_of(made.evaluation(1, 2000), made.evaluation(2, 2000))
     names = [a["id"] for _, a in page.tags if "id" in a]
@@ -555,6 +615,7 @@ def test_pictures_are_drawn(browser: str, tmp_path: Path, which: str) -> None:
     assert "pictures: ok" in page.text
     assert console == ""
     assert due > 0 and sum(tag == "canvas" for tag, _ in page.tags) == due
+    assert page.text.count("Number of samples per value") == len(page.data)
     assert len(page.blocks["script"]) == 3
 
 

@@ -109,4 +109,3 @@ def test_threads_have_pictures_over_time() -> None:
     series, _ = in_turns(2_000)
     page = html.render(model.analyse([made.run([made.step(0, series)])]))  # type: ignore[list-item]
     assert page.count('data-kind="time"') == page.count('data-kind="heat"') == 2
-    assert "Values over time" in page

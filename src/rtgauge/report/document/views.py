@@ -188,7 +188,6 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "title": f"{target_name(run)}{': ' + run['label'] if run['label'] else ''}",
         "verdict": {
             "cls": "" if verdict.kind == "note" else f"is-{verdict.kind}",
-            "tone": verdict.kind,
             "sign": f"{verdict.kind}!",
             "title": verdict.text,
             "text": verdict.note,

@@ -16,7 +16,7 @@ import importlib.resources
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import summary
 from rtgauge.report.document.tables import Grid
-from rtgauge.report.document.views import views
+from rtgauge.report.document.views import Views, views
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
@@ -52,6 +52,9 @@ def render(
 ) -> str:
     """The report on the runs of an analysis, as one HTML document."""
     shown = views(analysis, compared)
+    for name, figures in _drawn(shown):
+        shared = shown.shared.data[name]
+        shared["texts"] = [[figure["title"], figure["caption"]] for figure in figures]
     style = _file("uplot/uPlot.min.css") + "\n" + _file("report.css")
     uplot, script = _file("uplot/uPlot.iife.min.js"), _file("report.js")
     for text in (style, uplot, script):
@@ -81,6 +84,19 @@ def render(
             + "base-uri 'none'; form-action 'none'"
         ),
     )
+
+
+def _drawn(shown: Views) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """The pictures that report.js draws, by the id of their data."""
+    for run in shown.runs:
+        for step in run["steps"]:
+            yield from ((one["id"], one["figures"]) for one in step["groups"] if one["figures"])
+    tables = [table for run in shown.runs for table in run["side_by_side"]]
+    if shown.comparison is not None:
+        tables += shown.comparison["tables"]
+        if shown.comparison["sets"] is not None:
+            tables += shown.comparison["sets"]["tables"]
+    yield from ((table.figures, table.views) for table in tables if table.figures)
 
 
 def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[str, Any]:

@@ -213,6 +213,7 @@ class Group {
 		this.answers = data.persistence ? data.persistence.panels : [];
 		this.recorded = data.persistence && data.persistence.waves || [];
 		this.window = data.window;
+		box.querySelectorAll("figure[data-kind]").forEach((figure, k) => this.furnish(figure, ...data.texts[k]));
 		box.querySelectorAll("figure[data-kind=strip]").forEach((figure, k) => { figure.strip = data.strips[k]; });
 		for (const figure of box.querySelectorAll("figure[data-kind]")) this.tools(figure);
 		box.append(el("p", "hint", HINT));
@@ -815,6 +816,13 @@ class Group {
 			hooks: { draw: [u => { if (this.data.budget !== null) hline(u, this.value(this.data.budget), "budget", css("--fail")); }] },
 			tell: (u, idx) => { const s = u.focused || 1 + ys.findIndex(r => r[idx] !== null); return s < 1 || ys[s - 1] === undefined || ys[s - 1][idx] === null ? "" : (grid ? `due at ${show(x[idx])}${NARROW}ms: ` : `sample ${x[idx]}: `) + `${this.show(ys[s - 1][idx])}${NARROW}${this.unit}` + (this.n > 1 ? `, ${this.data.labels[vis[s - 1]]}` : ""); },
 		});
+	}
+	/* What a picture has around it. */
+	furnish(figure, title, caption) {
+		const head = el("div", "head"), below = el("figcaption");
+		head.append(el("h4", "", title), el("span", "readout"));
+		below.append(el("span", "says", caption), el("span", "tools"));
+		figure.append(head, el("div", "canvas"), below);
 	}
 	tools(figure) {
 		const box = figure.querySelector(".tools");
