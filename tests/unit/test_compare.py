@@ -198,6 +198,20 @@ def test_the_tail_is_the_highest_percentile_that_the_samples_of_both_sets_carry(
     assert re.findall(r"[0-9.]+ %", " ".join(grid.heads).replace("\u202f", " ")) == wanted
 
 
+def test_the_tail_is_one_that_each_run_of_a_set_carries() -> None:
+    runs = study()
+    for step in runs[-1].steps:
+        for one in step.series:
+            one.index, one.value = one.index[:5000], one.value[:5000]
+    sets = [RunSet("a", (0, 1)), RunSet("b", (2, 3))]
+    document = compared(runs, sets).document
+    assert {quantity["tail"] for quantity in document["quantities"]} == {"99"}
+    for quantity in document["quantities"]:
+        each = [run["figures"]["tail"] for row in quantity["rows"] for run in row["runs"]]
+        assert len(each) == 4
+        assert None not in each
+
+
 def test_quantities_of_one_load_whose_tails_differ_have_a_table_each() -> None:
     runs = study()[:2]
     for run in runs:

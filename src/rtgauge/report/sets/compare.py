@@ -327,8 +327,8 @@ def _describe(base: _Base) -> Document:
 
 
 def _tail(tables: Sequence[Counts]) -> str | None:
-    """The percentile that stands for the tail: the highest up to 99.9 that the samples of every set
-    carry; None if there is none above the median."""
+    """The percentile that stands for the tail: the highest up to 99.9 that the samples of every run
+    carry, because runs are what a verdict rests on; None if there is none above the median."""
     carried = [set(stats.percentile_names(table.count)) for table in tables]
     names = {name for name in set.intersection(*carried) if 50 < float(name) <= TAIL_MAX}
     return max(names, key=float, default=None)
@@ -344,7 +344,12 @@ def _quantity(
 ) -> tuple[Document, tuple[Counts, ...]]:
     present = [number for number in range(len(sets)) if number in members]
     counts = tuple(_counts(analysis, members[number]) for number in present)
-    tail = _tail(counts)
+    each = [
+        [one for one in own if one[0] == run]
+        for own in members.values()
+        for run in dict.fromkeys(run for run, _ in own)
+    ]
+    tail = _tail([_counts(analysis, own) for own in each])
     rows = [_row(analysis, number, members[number], tail) for number in present]
     facts = dict(method)
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
