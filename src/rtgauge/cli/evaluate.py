@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.carry_out import check_report, execute_plan, show_results
+from rtgauge.cli.completion import Words
 from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
     RunCommand,
@@ -29,6 +30,7 @@ from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import find_id, open_store
 from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.selection import members
+from rtgauge.cli.values import runs, values
 from rtgauge.cli.words import named_targets
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.plan import (
@@ -36,6 +38,7 @@ from rtgauge.plan import (
     GUESS_NS,
     Plan,
     calibration_steps,
+    chapter_word,
     chosen,
     evaluation_plan,
     expected_ns,
@@ -55,8 +58,19 @@ _OF_EVALUATION: Final = (
 )  # fmt: skip
 
 
-@command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def _completed(
+    _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+) -> tuple[click.Command, list[str], list[str]]:
+    from rtgauge.target.local import LocalTarget  # noqa: PLC0415
+
+    return evaluate_command(catalogue, LocalTarget()), [*words], []
+
+
+@command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    params=[Words(_completed)],
+)
 @click.pass_context
 def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Evaluate a target: the whole catalogue, then the report."""
@@ -111,7 +125,8 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         "Options of the steps that have them",
         [measurement_option(option) for option in common],
         [option for option in of_every_run(catalogue) if option.name in _OF_EVALUATION],
-        extra={"Steps": _step_options()},
+        extra={"Steps": _step_options(catalogue)},
+        catalogue=catalogue,
         name="evaluate",
         callback=carry_out,
         help="""Evaluate a target: the whole catalogue, then the report.
@@ -127,9 +142,12 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
     )
 
 
-def _step_options() -> list[click.Option]:
+def _step_options(catalogue: Catalogue) -> list[click.Option]:
     """The options that choose the steps of an evaluation."""
-    some: dict[str, Any] = {"multiple": True, "metavar": "NAME"}
+    entries = [one for one in catalogue.measurements.values() if one.evaluate]
+    names = [one.name for one in entries] + [chapter_word(one.chapter) for one in entries]
+    type_ = values([name for name in names if name], several=True)
+    some: dict[str, Any] = {"multiple": True, "metavar": "NAME", "type": type_}
     return [
         TableOption(
             "--only", text="chapters or measurements to carry out, such as timer,mutexes", **some
@@ -140,6 +158,7 @@ def _step_options() -> list[click.Option]:
             "--resume",
             text="carry out the missing steps of the evaluation RUN (default: the last)",
             metavar="[RUN]",
+            type=runs(),
             is_flag=False,
             flag_value="",
         ),

@@ -12,6 +12,7 @@ import click
 
 from rtgauge.catalogue import Catalogue, Option, RunOption
 from rtgauge.cli.help import Command, TableOption
+from rtgauge.cli.values import loads, values
 from rtgauge.errors import UsageError
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.units import parse_duration
@@ -60,8 +61,8 @@ _PATHS: Final = {
 }
 
 
-def run_option(option: RunOption) -> click.Option:
-    """An option of every run for the command line."""
+def run_option(option: RunOption, catalogue: Catalogue | None = None) -> click.Option:
+    """An option of every run for the command line. ``catalogue``: names its loads."""
     names = (option.short, f"--{option.name}")
     if option.type == "flag":
         return TableOption(*names, text=option.help, is_flag=True)
@@ -72,22 +73,24 @@ def run_option(option: RunOption) -> click.Option:
         brackets=[f"default {option.default}" if option.default else ""],
         multiple=option.several,
         metavar=notation,
-        type=_PATHS.get(notation, click.STRING),
+        type=loads(catalogue) if notation == "LOADS" else _PATHS.get(notation, click.STRING),
     )
 
 
 def measurement_option(option: Option) -> click.Option:
     """One option of a measurement for the command line."""
-    flag: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if option.type == "flag":
-        flag = {"is_flag": False, "flag_value": "yes"}
+        more = {"is_flag": False, "flag_value": "yes", "type": values(("yes", "no"))}
+    elif option.type in ("enum", "enums"):
+        more = {"type": values(option.values, several=option.type == "enums")}
     return TableOption(
         f"--{option.name}",
         text=option.help,
         brackets=[f"default {option.default}" if option.default else "", option.notation()],
         multiple=option.type in ("enum", "enums"),
         metavar=_METAVARS.get(option.type, "VALUE"),
-        **flag,
+        **more,
     )
 
 
@@ -123,6 +126,7 @@ class RunCommand(Command):
         more_rare: Sequence[str] = (),
         shown: int = _OWN,
         extra: Mapping[str, list[click.Option]] | None = None,
+        catalogue: Catalogue | None = None,
         **kwargs: Any,
     ) -> None:
         groups = {
@@ -134,7 +138,7 @@ class RunCommand(Command):
             params=[
                 *own,
                 *(option for options in (extra or {}).values() for option in options),
-                *(run_option(option) for option in of_every_run),
+                *(run_option(option, catalogue) for option in of_every_run),
             ],
             groups={**groups, **GROUPS},
             rare={*RARE, *more_rare, *names[shown:]},

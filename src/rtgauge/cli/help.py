@@ -8,8 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
+from click.types import StringParamType
 
-__all__ = ["HELP_ALL", "LINES", "SETTINGS", "Command", "TableOption", "command"]
+from rtgauge.cli.values import runs, targets
+
+__all__ = ["HELP_ALL", "LINES", "SETTINGS", "VARIABLE", "Command", "TableOption", "command"]
 
 HELP_ALL: Final = "--help-all"
 SETTINGS: Final[dict[str, Any]] = {
@@ -18,10 +22,15 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 """The settings of the contexts of all commands."""
 
+VARIABLE: Final = "_RTGAUGE_COMPLETE"
+"""The variable in which a shell says that it wants completions."""
+
 LINES: Final = 40
 """Maximum number of lines of a help text without ``--help-all``, at 80 columns."""
 
 _FIRST_COLUMN: Final = 30
+# Parameters whose values a shell can complete.
+_COMPLETED: Final = {"run": runs, "sets": runs, "target": targets, "log_host": targets}
 # Where a help text may end in the short help, the latest first.
 _ENDS: Final = (". ", "; ", ": ", " (", ", such as", ", ", " and ")
 
@@ -68,6 +77,9 @@ class Command(click.Command):
     ) -> None:
         kwargs["context_settings"] = {**SETTINGS, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, **kwargs)
+        for param in self.params:
+            if type(param.type) is StringParamType and param.name in _COMPLETED:
+                param.type = _COMPLETED[param.name]()
         self.groups = dict(groups or {})
         self.rare = frozenset(rare)
 
@@ -77,6 +89,12 @@ class Command(click.Command):
         if option is not None:
             option.hidden = True
         return option
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        words = next((one for one in self.params if one.name == "words"), None)
+        if words is not None:  # the options are those of the command that the words lead to
+            return words.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)

@@ -7,14 +7,18 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from rtgauge.cli.completion import Words
 from rtgauge.cli.help import HELP_ALL, SETTINGS, Command
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
 from rtgauge.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from rtgauge.catalogue import Catalogue
 
 __all__ = ["lab"]
 
@@ -145,13 +149,21 @@ def prune(days: float | None, as_json: bool) -> None:
     show(f"\n{total / 1e6:.1f} MB are free again.")
 
 
+def _completed(
+    ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+) -> tuple[click.Command, list[str], list[str]]:
+    from rtgauge.cli.run import completed  # noqa: PLC0415
+
+    return completed(ctx, words, catalogue)
+
+
 @lab.command(
     "run",
     short_help="Carry out a measurement or a plan on boards.",
     add_help_option=False,
     context_settings={"ignore_unknown_options": True},
+    params=[Words(_completed)],
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out a measurement or a plan on boards of the lab.

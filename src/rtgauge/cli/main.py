@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 import rtgauge
-from rtgauge.cli.help import HELP_ALL, SETTINGS
+from rtgauge.cli.help import HELP_ALL, SETTINGS, VARIABLE
 from rtgauge.cli.output import print_error
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 
@@ -39,6 +40,7 @@ COMMANDS = {
     "import": ("bundle", "import_", "Import a bundle or a capture into the store."),
     "lab": ("lab", "lab", "Emulated boards: list them, run plans there, a shell."),
     "agent": ("agent", "agent", "Print the path of the agent for another machine."),
+    "completion": ("completion", "completion", "Print the script for completion in a shell."),
     "describe": ("describe", "describe", "Show what a target can measure."),
 }
 
@@ -57,6 +59,14 @@ class _Commands(click.Group):
         command = getattr(import_module(f"rtgauge.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [
+            CompletionItem(name, help=entry[2])
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -131,14 +141,23 @@ def _explain(error: click.ClickException) -> UsageError:
     return UsageError(message, f"see {where} --help")
 
 
+def _invoke(words: list[str]) -> object:
+    """Carry out the command that the words name, or complete them for a shell."""
+    if VARIABLE in os.environ:
+        from rtgauge.cli.completion import complete  # noqa: PLC0415
+
+        return complete(cli, os.environ[VARIABLE])
+    # Not click's own main(): that would turn a closed pipe into a failure.
+    with cli.make_context("rtgauge", words) as ctx:
+        return cli.invoke(ctx)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     _open_standard_files()
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
-        # Not click's own main(): that would turn a closed pipe into a failure.
-        with cli.make_context("rtgauge", words) as ctx:
-            code = cli.invoke(ctx)
+        code = _invoke(words)
         sys.stdout.flush()
         return int(code) if isinstance(code, int) else int(ExitCode.DONE)
     except click.exceptions.Exit as done:

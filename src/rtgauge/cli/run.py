@@ -23,6 +23,7 @@ import click
 
 from rtgauge.catalogue import Catalogue, Option
 from rtgauge.cli.carry_out import check_report, execute_plan, show_results
+from rtgauge.cli.completion import Words
 from rtgauge.cli.generated import (
     OF_MEASUREMENT,
     OF_PLAN,
@@ -55,7 +56,7 @@ from rtgauge.units import format_duration
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["command_for", "log_host", "run", "run_words"]
+__all__ = ["command_for", "completed", "log_host", "run", "run_words"]
 
 # Number of lines with a plan's steps in its help.
 _STEPS_SHOWN: Final = 6
@@ -70,16 +71,41 @@ Examples:
 """
 
 
-@command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def completed(
+    _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+) -> tuple[click.Command, list[str], list[str]]:
+    """What completes the words of ``run`` (``completion.Words``)."""
+    if names(words):
+        made, rest = command_for(words, catalogue, [], "rtgauge run")
+        return made, rest, []
+    known: list[str] = []
+    if names([*words, "name"]):  # the next word is not the value of an option
+        known = [*catalogue.measurements, *shipped_plans(), *map(str, Path().glob("*.toml"))]
+    return _general_command(catalogue, "rtgauge run"), [*words], known
+
+
+def _completed_log_host(
+    ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+) -> tuple[click.Command, list[str], list[str]]:
+    return completed(ctx, (str(ctx.info_name), *words), catalogue)
+
+
+@command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    params=[Words(completed)],
+)
 @click.pass_context
 def run(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Carry out one measurement, or a plan."""
     return run_words(ctx, words)
 
 
-@command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    params=[Words(_completed_log_host)],
+)
 @click.pass_context
 def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Raise events on a line and time another machine's answers: the measurement of this name."""
@@ -153,16 +179,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
-    own = common_options(catalogue) if catalogue is not None else []
-    made = RunCommand(
-        "Options of most measurements",
-        [measurement_option(option) for option in own],
-        of_every_run(catalogue),
-        name="run",
-        more_rare=("prepare", "rate", "repeat", "hours", "json"),
-        help=_GENERAL.format(command=ctx.command_path),
-        options_metavar="MEASUREMENT|PLAN [OPTIONS]",
-    )
+    made = _general_command(catalogue, ctx.command_path)
     with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
         whole = inner.meta[HELP_ALL] = HELP_ALL in words
         show(made.get_help(inner))
@@ -186,6 +203,21 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int
         formatter.write(f"\n{title}:\n{listed}\n")
     show(formatter.getvalue().rstrip())
     return int(ExitCode.DONE)
+
+
+def _general_command(catalogue: Catalogue | None, path: str) -> RunCommand:
+    """``run`` without a measurement: the options that most of them have. ``path``: its name."""
+    own = common_options(catalogue) if catalogue is not None else []
+    return RunCommand(
+        "Options of most measurements",
+        [measurement_option(option) for option in own],
+        of_every_run(catalogue),
+        name="run",
+        catalogue=catalogue,
+        more_rare=("prepare", "rate", "repeat", "hours", "json"),
+        help=_GENERAL.format(command=path),
+        options_metavar="MEASUREMENT|PLAN [OPTIONS]",
+    )
 
 
 def _measurement_command(
@@ -212,6 +244,7 @@ def _measurement_command(
         of_every_run(catalogue, without=[OF_PLAN]),
         name=usage,
         callback=carry_out,
+        catalogue=catalogue,
         help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
     )
 
@@ -273,6 +306,7 @@ def _plan_command(
         shown=5,
         name=usage,
         callback=carry_out,
+        catalogue=catalogue,
         help=f"Carry out the plan {path}.\n\n{summary}\b\nIts steps:\n{listing}",
     )
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of options and arguments that a shell can complete: targets, loads, runs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.shell_completion import CompletionItem
+from click.types import StringParamType
+
+from rtgauge.errors import RtgaugeError
+
+if TYPE_CHECKING:
+    from rtgauge.catalogue import Catalogue
+
+__all__ = ["loads", "runs", "targets", "values"]
+
+_RUNS_SHOWN: Final = 50
+
+
+class _Names(StringParamType):
+    """A text that the shell can complete. ``names``: name → what it is. ``several``: a list."""
+
+    def __init__(self, names: Callable[[], Mapping[str, str]], *, several: bool = False) -> None:
+        self._names = names
+        self._several = several
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        before, comma, begin = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        found: Mapping[str, str] = {}
+        with contextlib.suppress(RtgaugeError, OSError):
+            found = self._names()
+        return [
+            CompletionItem(f"{before}{comma}{name}", help=text)
+            for name, text in found.items()
+            if name.startswith(begin)
+        ]
+
+
+def values(names: Iterable[str], *, several: bool = False) -> StringParamType:
+    """One of these names, or a list of them."""
+    known = dict.fromkeys(names, "")
+    return _Names(lambda: known, several=several)
+
+
+def targets() -> StringParamType:
+    """A target: this machine, the lab's boards, and the hosts of the user's ssh configuration."""
+    return _Names(_targets)
+
+
+def loads(catalogue: Catalogue | None) -> StringParamType:
+    """Loads and profiles, separated by commas."""
+    found = {"idle": "no load"}
+    if catalogue is not None:
+        found |= {one.name: one.summary for one in catalogue.profiles.values()}
+        found |= {one.name: one.summary for one in catalogue.loads.values()}
+    return _Names(lambda: found, several=True)
+
+
+def runs() -> StringParamType:
+    """A run by ``last``, its id, or its label."""
+    return _Names(_runs)
+
+
+def _targets() -> dict[str, str]:
+    from rtgauge.lab.boards import BOARDS  # noqa: PLC0415
+
+    found = {"local": "this machine", "fake": "a simulated target"}
+    found.update((f"lab:{name}", "emulated board") for name in BOARDS)
+    for name in ("x86_64-rt", "x86_64-stock", "arm64-rt", "arm64-stock"):
+        found[f"lab:{name}"] = "emulated board, newest kernel"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = (Path.home() / ".ssh" / "config").read_text("utf-8")
+        for line in re.findall(r"^\s*host[\s=]+(.+)$", text, re.M | re.I):
+            for host in line.split():
+                if not re.search(r"[*?!]", host):
+                    found[f"ssh://{host}"] = "ssh configuration"
+    return found
+
+
+def _runs() -> dict[str, str]:
+    from rtgauge.store import Store  # noqa: PLC0415
+
+    with Store.open() as store:
+        rows = store.runs()
+    found = {"last": "the newest run"} if rows else {}
+    found.update((row.label, f"label, {row.target}") for row in rows if row.label)
+    for row in rows[:_RUNS_SHOWN]:
+        found[row.id[:13]] = " ".join(f"{row.started[:16]} {row.label} {row.headline}".split())
+    return found
