@@ -36,6 +36,9 @@ PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 NAME: Final = 120
 """Maximum number of characters of the name of a step, a series or a row."""
 
+FEW: Final = 5
+"""Maximum number of sections that begin a page for which those of a run share pages."""
+
 LONG: Final = 24
 """A narrow table of so many rows is in pieces side by side."""
 
@@ -135,7 +138,7 @@ def render(
     files: dict[str, bytes] = {}
     data = {
         **frame(titled(document.title), runs, paper, cover, files),
-        **told(document, document.sections, files),
+        **told(document, document.sections, files, FEW if len(runs) == 1 else 0),
         "complete": _complete(runs),
         "right": f"run {runs[0]['id'][:13]}" if len(runs) == 1 else f"{len(runs)} runs",
     }
@@ -150,14 +153,19 @@ def _complete(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def told(
-    document: blocks.Document, sections: Sequence[blocks.Section], files: dict[str, bytes]
+    document: blocks.Document,
+    sections: Sequence[blocks.Section],
+    files: dict[str, bytes],
+    most: int = 0,
 ) -> dict[str, Any]:
     """Sections of a document in groups, the first of which begins a page; their figures are added
-    to ``files``."""
+    to ``files``. Up to ``most`` sections share pages where they fit, except for the first."""
     book = _Book(files)
+    few = sum(section.page for section in sections) <= most
     groups: list[list[dict[str, Any]]] = []
-    for section in sections:
-        if section.page or not groups:
+    for at, section in enumerate(sections):
+        begins = at == 1 if few and at else section.page
+        if begins or not groups:
             groups.append([])
         groups[-1].extend(book.all([section]))
     return {"subtitle": words(document.subtitle), "groups": groups}
@@ -282,6 +290,8 @@ def _broken(word: str) -> str:
 
 # --- tables ----------------------------------------------------------------------------------
 
+_NAMED: Final = 84.0
+"""A column of names is at least as wide as this before a table is parted."""
 _TEXT, _NOTE, _GAP, _BETWEEN = 8.0, 6.3, 8.0, 14.0
 _NUMBER: Final = re.compile(r"[−+±<>≤≥~]?[\d.,:\s\u202f]*\s?[%a-zA-Zµ°/]{0,5}|–|\?")
 
@@ -361,6 +371,8 @@ def table(grid: Grid) -> dict[str, Any]:
                 width - (width - low) * over / spare
                 for width, low in zip(widths, least, strict=True)
             ]
+        elif first + sum(least) - drawing.FULL <= max(first - _NAMED, 0):  # so may names
+            widths, first = least, drawing.FULL - sum(least)
     parts = []
     for chosen in _parted(widths, drawing.FULL - first):
         total = first + sum(widths[at] for at in chosen)
