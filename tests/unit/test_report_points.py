@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strengths and concerns of a system, and the headline: requirements before tests."""
+"""Strengths and concerns of a system, a short sentence each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 import report_runs as made
 from rtgauge.report.results import model
 from rtgauge.report.results.labels import step_number
-from rtgauge.report.results.points import negative_points, verdict_of_run
+from rtgauge.report.results.points import negative_points, positive_points
+from rtgauge.text import plain
 
 
 def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
@@ -37,47 +38,48 @@ def with_verdicts(*verdicts: tuple[str, int | None]) -> dict[str, Any]:
     return run
 
 
+def positive(run: dict[str, Any]) -> list[str]:
+    return [plain(point.text) for point in positive_points(run)]
+
+
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [
-        ([("fail", 0), ("fail", None)], "A requirement was not met"),
-        ([("fail", 0), ("fail", 1)], "Requirements were not met"),
-        ([("fail", None), ("pass", 0)], "A test failed"),
-        ([("fail", None), ("fail", None)], "Some tests failed"),
-        ([("pass", 0), ("pass", None)], "All requirements were met"),
-        ([("pass", None)], "All tests passed"),
-        ([("inconclusive", 0), ("pass", None)], "Inconclusive"),
-        ([("known", None), ("pass", None)], "All other tests passed"),
-        ([("known", None), ("pass", 0)], "All requirements were met"),
-        ([("known", None), ("fail", None), ("pass", None)], "A test failed"),
+        ([("pass", 0), ("pass", 1), ("pass", None)], "The budget of 400 us was kept by 2 series."),
+        ([("pass", 0), ("fail", None)], "The budget of 400 us was kept by 1 series."),
+        ([("pass", None), ("pass", None)], "All 2 tests passed."),
+        ([("pass", None)], "1 test passed."),
+        ([("pass", None), ("known", None)], "1 of 2 tests passed."),
+        ([("pass", None), ("skipped", None)], "1 test passed."),
     ],
 )
-def test_what_stands_above_everything(verdicts: list[tuple[str, int | None]], said: str) -> None:
-    assert verdict_of_run(with_verdicts(*verdicts)).text == said
+def test_strengths_are_budgets_kept_and_tests_passed(
+    verdicts: list[tuple[str, int | None]], said: str
+) -> None:
+    assert said in positive(with_verdicts(*verdicts))
 
 
-def test_what_was_skipped_is_no_success() -> None:
-    run = with_verdicts(("pass", None))
-    measured = [step for step in run["steps"] if step["role"] == "measurement"]
-    for step in measured[1:]:
-        step |= {"state": "skipped", "reason": "it takes two CPUs", "remedy": "use another machine"}
-    said = verdict_of_run(run)
-    assert said.kind == "warn"
-    assert said.text.startswith("Incomplete: ")
-    assert "It takes two CPUs." in said.note
-    assert "1 test passed." in said.note
-
-
-@pytest.mark.parametrize("verdicts", [[], [("pass", 0)], [("fail", 0)]])
-def test_a_disturbance_on_purpose_stands_above_everything(
+@pytest.mark.parametrize("verdicts", [[("pass", 0), ("fail", 1)], [("inconclusive", 0)], []])
+def test_a_budget_that_one_series_exceeds_is_no_strength(
     verdicts: list[tuple[str, int | None]],
 ) -> None:
-    run = with_verdicts(*verdicts)
-    assert "injection" not in verdict_of_run(run).note
-    run["steps"][0]["load"]["disturb"] = "kthread:200us:7.301ms"
-    assert "An injection disturbed 1 step" in verdict_of_run(run).note
-    run["findings"] = []
-    assert "An injection disturbed 1 step" in verdict_of_run(run).note
+    assert not any("budget" in text for text in positive(with_verdicts(*verdicts)))
+
+
+def test_checks_and_observations_are_counted_and_shortened() -> None:
+    run = with_verdicts()
+    run["steps"][0]["observations"] = [
+        {
+            "rule": "steady",
+            "text": "Hardly depends on n: the median is 1 at 1.",
+            "series": [],
+        },
+        {"rule": "growth", "text": "Grows with depth: the median is 1 at 1.", "series": []},
+    ]
+    assert "2 configuration checks passed." in positive(run)
+    assert any(text.endswith(": Hardly depends on n.") for text in positive(run))
+    concerns = [point.text for point in negative_points(run)]
+    assert any(text.endswith(": Grows with depth.") for text in concerns)
 
 
 def test_a_reason_that_several_steps_share_is_said_once() -> None:
@@ -92,4 +94,3 @@ def test_a_reason_that_several_steps_share_is_said_once() -> None:
     for step in others:
         assert f"(step {step_number(step)})" in said[1].text
     assert said[1].text.endswith("were skipped: it takes two CPUs")
-    assert said[1].note == "use another machine"

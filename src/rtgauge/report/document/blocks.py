@@ -27,6 +27,7 @@ __all__ = [
     "Table",
     "Tone",
     "line",
+    "plain_line",
 ]
 
 Tone = Literal["", "pass", "fail", "warn", "note", "dim"]
@@ -49,6 +50,11 @@ Line = tuple[Span, ...]
 def line(*parts: str | Span) -> Line:
     """A line of plain texts and spans."""
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
+
+
+def plain_line(spans: Line) -> str:
+    """The text of a line."""
+    return "".join(span.text for span in spans)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 from rtgauge import text as numbers
 from rtgauge.report import pictures
 from rtgauge.report.document import compared as shown_of
+from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.steps import Shared
 from rtgauge.report.document.tables import Cell, column, counter, tags
 from rtgauge.report.pictures import sketch
@@ -35,7 +36,6 @@ from rtgauge.report.results.labels import (
     target_name,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.results.points import verdict_of_run
 from rtgauge.report.sets import compare, quantities
 from rtgauge.stats import Counts
 
@@ -370,7 +370,7 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
 
 
 def _run_row(run: Document, number: int) -> dict[str, Any]:
-    verdict = verdict_of_run(run)
+    answer = answer_of(run)
     environment = run["environment"]
     loads = list(
         dict.fromkeys(
@@ -386,8 +386,8 @@ def _run_row(run: Document, number: int) -> dict[str, Any]:
         "realtime": realtime_text(environment),
         "load": numbers.join(loads) or "–",
         "length": numbers.duration(run["duration_s"]),
-        "verdict": verdict.text,
-        "kind": verdict.kind,
+        "verdict": answer.title,
+        "kind": answer.tone,
     }
 
 

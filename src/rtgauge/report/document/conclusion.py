@@ -22,6 +22,7 @@ from rtgauge.report.document.blocks import (
     Section,
     Table,
     line,
+    plain_line,
 )
 from rtgauge.report.document.compared import decided, figures_of, left_out, marks, ratio
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
@@ -188,7 +189,7 @@ def _runs(runs: Sequence[Model]) -> Grid:
     rows = []
     for number, run in enumerate(runs, 1):
         answer = answer_of(run)
-        said = "".join(span.text for span in answer.worst)
+        said = plain_line(answer.worst)
         cells = [Cell(target_name(run)), Cell(run["label"] or "–"), Cell(answer.title), Cell(said)]
         rows.append(Row(f"Run {number}", cells))
     return Grid("Runs", ["Run", "System", "Label", "Answer", "Worst case"], rows, "", "Runs")

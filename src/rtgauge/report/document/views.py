@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report import pictures
+from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.blocks import plain_line
 from rtgauge.report.document.comparison import runs_view, steps_view
 from rtgauge.report.document.steps import Shared, step_view
 from rtgauge.report.document.tables import Cell, Named, background_table, counter, span, tags
@@ -37,7 +39,7 @@ from rtgauge.report.results.labels import (
     worst,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.results.points import negative_points, positive_points, verdict_of_run
+from rtgauge.report.results.points import negative_points, positive_points
 from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets.compare import Compared
 
@@ -182,15 +184,15 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         ),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     ]
-    verdict = verdict_of_run(run)
+    answer = answer_of(run)
     return {
         "prefix": prefix,
         "title": f"{target_name(run)}{': ' + run['label'] if run['label'] else ''}",
         "verdict": {
-            "cls": "" if verdict.kind == "note" else f"is-{verdict.kind}",
-            "sign": f"{verdict.kind}!",
-            "title": verdict.text,
-            "text": verdict.note,
+            "cls": "" if answer.tone == "note" else f"is-{answer.tone}",
+            "sign": f"{answer.tone}!",
+            "title": answer.title,
+            "text": " ".join(filter(None, (plain_line(answer.sure), answer.provisional))),
         },
         "cards": _cards(run, views),
         "facts": facts,
