@@ -219,6 +219,17 @@ HOST_OPTIONS: Final = (
         several=True,
         short="-o",
     ),
+    _text("title", "TEXT", "command", "title of the reports"),
+    _text("author", "TEXT", "command", "author of the reports, on their first page"),
+    _text("serial", "TEXT", "command", "serial number of the system, on the reports' first page"),
+    _text(
+        "meta",
+        "KEY=VALUE",
+        "command",
+        "further fact for the reports' first page, such as customer='ACME Ltd'",
+        several=True,
+    ),
+    _text("logo", "FILE", "command", "PNG or SVG file with the logo for the reports"),
     _flag("json", "command", "print the results as JSON"),
     _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),
 )  # fmt: skip

@@ -1028,3 +1028,20 @@ def test_a_command_is_not_described(rtgauge: Run) -> None:
     asked = rtgauge("describe", "evaluate")
     assert asked.code == 2
     assert "'evaluate' is a command" in asked.err and "--dry-run" in asked.err
+
+
+def test_title_and_facts_are_on_the_reports(rtgauge: Run) -> None:
+    facts = ("--title", "Gateway <7>", "--author", "R. Roe", "--serial", "0042", "--meta", "site=B")
+    assert rtgauge("run", "timer", *QUICK, "-o", "run.html", *facts).code == 0
+    assert rtgauge("report", "last", "-o", "report.html", *facts).code == 0
+    every = ("--only", "timer", "-o", "all.html")
+    assert rtgauge("evaluate", "--target", "fake", "--for", "1s", *every, *facts).code == 0
+    for name in ("run.html", "report.html", "all.html"):
+        page = Path(name).read_text()
+        for text in ("Gateway &lt;7&gt;", "R. Roe", "0042", "site"):
+            assert text in page, (name, text)
+    before = len(rtgauge("runs", "--json").json()["runs"])
+    for wrong in (("--meta", "site"), ("--logo", "none.png")):
+        asked = rtgauge("run", "timer", *QUICK, *wrong)
+        assert asked.code == 2 and len(asked.err.splitlines()) == 2
+    assert len(rtgauge("runs", "--json").json()["runs"]) == before

@@ -22,7 +22,7 @@ from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 if TYPE_CHECKING:
     from rtgauge.engine.run import RunOutcome
     from rtgauge.plan import Plan
-    from rtgauge.report import Source
+    from rtgauge.report import Cover, Source
     from rtgauge.store import Store
     from rtgauge.target import Target
 
@@ -78,15 +78,17 @@ def show_results(
     *,
     evaluation: bool = False,
     before: Sequence[str] = (),
+    cover: Cover,
 ) -> int:
     """Show the results of the runs and write the reports. Returns the exit code.
 
-    ``before``: the ids of earlier runs that these complete, and that are shown with them.
+    ``cover``: what the first page of the reports shows. ``before``: the ids of
+    earlier runs that these complete, and that are shown with them.
     """
     from rtgauge.report import Source, write  # noqa: PLC0415
 
     stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
-    source = Source(stored)
+    source = Source(stored, cover=cover)
     if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
         _ = source.analysis  # one pass over the samples, for all reports
     document = source.model

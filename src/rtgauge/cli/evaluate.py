@@ -27,7 +27,7 @@ from rtgauge.cli.generated import (
     reconnect_s,
 )
 from rtgauge.cli.help import TableOption, command
-from rtgauge.cli.options import find_id, open_store
+from rtgauge.cli.options import cover_of, find_id, open_store
 from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
@@ -54,7 +54,8 @@ __all__ = ["evaluate"]
 # The options of an evaluation: of most measurements, of every run, and the host's.
 _OF_EVALUATION: Final = (
     "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
-    "reconnect", "label", "thorough", "report", "json", "store",
+    "reconnect", "label", "thorough", "report", "json", "store", "title", "author", "serial",
+    "meta", "logo",
 )  # fmt: skip
 
 
@@ -113,12 +114,19 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         )
         for path in paths:
             check_report(path)
+        cover = cover_of(given)
         check_cpus(plan, target)
         _announce(plan, catalogue, target.name)
         with open_store(given["store"]) as store:
             outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s(given))
             return show_results(
-                store, outcomes, paths, given["json"], evaluation=not some, before=before
+                store,
+                outcomes,
+                paths,
+                given["json"],
+                evaluation=not some,
+                before=before,
+                cover=cover,
             )
 
     return RunCommand(

@@ -3,18 +3,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from rtgauge.errors import UsageError
+from rtgauge.options import HOST_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from rtgauge.report import Cover
     from rtgauge.store import Store, StoredRun
 
-__all__ = ["as_json", "find_id", "find_run", "open_store", "store_option", "target_option"]
+__all__ = [
+    "as_json",
+    "cover_of",
+    "cover_options",
+    "find_id",
+    "find_run",
+    "open_store",
+    "store_option",
+    "target_option",
+]
+
+_COVER: Final = ("title", "author", "serial", "meta", "logo")
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -44,6 +58,28 @@ def store_option(function: _F) -> _F:
         metavar="PLACE",
         help="The store: a folder, a SQLite file, or postgresql://…?data=FOLDER.",
     )(function)
+
+
+def cover_options(function: _F) -> _F:
+    """The options of what a report's first page shows: ``cover_of`` reads them."""
+    for name in reversed(_COVER):
+        option = next(option for option in HOST_OPTIONS if option.name == name)
+        function = click.option(
+            f"--{name}",
+            multiple=option.several,
+            metavar=option.values[0],
+            type=click.Path(path_type=Path, dir_okay=False) if name == "logo" else str,
+            help=f"{option.help[0].upper()}{option.help[1:]}.",
+        )(function)
+    return function
+
+
+def cover_of(given: Mapping[str, Any]) -> Cover:
+    """What the first page of a report shows. Raises UsageError."""
+    from rtgauge.report.document.cover import cover  # noqa: PLC0415
+
+    texts = {name: given[name] or "" for name in ("title", "author", "serial")}
+    return cover(**texts, meta=given["meta"], logo=given["logo"])
 
 
 def open_store(place: str | None) -> Store:

@@ -36,7 +36,7 @@ from rtgauge.cli.generated import (
     repeat,
 )
 from rtgauge.cli.help import HELP_ALL, SETTINGS, command
-from rtgauge.cli.options import open_store
+from rtgauge.cli.options import cover_of, open_store
 from rtgauge.cli.output import say, show
 from rtgauge.cli.words import names, plan_path, targets_of
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
@@ -433,6 +433,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     """Carry out the plan, then show and write the results. Returns the exit code."""
     for path in given["report"]:
         check_report(path)
+    cover = cover_of(given)
     if given["load_cmd_root"]:
         steps = [
             step.with_option("load-cmd-root", True) if step.load_command else step
@@ -447,4 +448,4 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
             allow_disturb=given["allow_disturb"],
             reconnect_s=reconnect_s(given),
         )
-        return show_results(store, outcomes, given["report"], given["json"])
+        return show_results(store, outcomes, given["report"], given["json"], cover=cover)

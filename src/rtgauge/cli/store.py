@@ -6,12 +6,20 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtgauge.cli.help import command
-from rtgauge.cli.options import as_json, find_id, find_run, open_store, store_option
+from rtgauge.cli.options import (
+    as_json,
+    cover_of,
+    cover_options,
+    find_id,
+    find_run,
+    open_store,
+    store_option,
+)
 from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
@@ -115,6 +123,7 @@ def show(run: str, as_json: bool, place: str | None) -> None:
     help="The size of the pages of a PDF.",
 )
 @click.option("--full", is_flag=True, help="Write the complete PDF, not the short one.")
+@cover_options
 @as_json
 @store_option
 def report(
@@ -125,6 +134,7 @@ def report(
     full: bool,
     as_json: bool,
     place: str | None,
+    **given: Any,
 ) -> None:
     """Write the report of one or more runs to a file.
 
@@ -136,17 +146,19 @@ def report(
       rtgauge report last -o report.html
       rtgauge report last -o report.pdf --paper letter
       rtgauge report last -o full.pdf --full
+      rtgauge report last -o board.pdf --title "Gateway 7" --meta customer=ACME
       rtgauge report 0190c3a5-7b12 0190c3a6 -o results.json
     """
     from rtgauge.report import Source, format_of, write  # noqa: PLC0415
 
     for path in output:
         format_of(path)
+    cover = cover_of(given)
     with open_store(place) as store:
         rows = store.runs()
         chosen = dict.fromkeys(row.id for name in run for row in select(rows, name).runs)
         found = [store.get(identity) for identity in chosen]
-        source = Source(found, paper, full=full)
+        source = Source(found, paper, cover=cover, full=full)
         for path in output:
             write(source, path)
         identities = [one.id for one in found]
