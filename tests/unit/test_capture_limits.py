@@ -56,7 +56,7 @@ def imported(path: Path, *more: str, memory: int = 1 << 30) -> subprocess.Comple
     """An import in a process that may use ``memory`` more bytes than one that only starts."""
     program = (
         "import resource, sys; from pathlib import Path\n"
-        "import numpy, pyarrow.csv, pyarrow.parquet, sqlalchemy, rtgauge.capture, rtgauge.stats\n"
+        "import numpy, sqlalchemy, rtgauge.capture, rtgauge.stats\n"
         "from rtgauge.cli import main\n"
         "size = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
         f"resource.setrlimit(resource.RLIMIT_AS, (size + {memory},) * 2)\n"

@@ -7,8 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import bundles
@@ -21,7 +19,7 @@ from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.report.results import gather
 from rtgauge.store import Store
 from rtgauge.store.bundle import import_bundle
-from rtgauge.store.seal import _writer_options
+from rtgauge.store.parquet import COLUMNS, ParquetReader, ParquetWriter
 from rtgauge.stream import COUNT_LIMIT, NUMBER_LIMIT
 from streams import Builder
 
@@ -159,12 +157,13 @@ def test_samples_of_a_bundle_have_the_limits_of_a_stream(
     with Store.open(str(tmp_path / "one")) as store:
         run = store.get(bundles.carry_out(store, data=stream.data))
         path = run.steps[0].folder / "series-0.parquet"
-        table = pq.read_table(path)
-        numbers = table.column(column).to_numpy().copy()
-        numbers[-1] = value
-        at = table.column_names.index(column)
-        changed = table.set_column(at, table.schema.field(column), pa.array(numbers))
-        pq.write_table(changed, path, **_writer_options(3))
+        with ParquetReader(path) as reader:
+            numbers = {name: reader.read(0, name) for name in COLUMNS}
+        numbers[column][-1] = value
+        with open(path, "wb") as file:
+            writer = ParquetWriter(file, "", wide=True, level=1)
+            writer.write([numbers[name] for name in COLUMNS])
+            writer.close()
         files = bundles.files_of(run.path)
     assert "its samples are beyond the limits of a stream" in refused(tmp_path, files)
 

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from conftest import Result
@@ -748,7 +749,6 @@ def test_a_kernel_that_is_not_understood_stays_as_it_is(tmp_path: Path, data: by
 
 
 def test_a_kernel_packed_by_zstd(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     payload = bytes(pyarrow.compress(VMLINUX, codec="zstd", asbytes=True))
     packed = tmp_path / "vmlinuz"
     packed.write_bytes(x86_image(payload + struct.pack("<I", len(VMLINUX))))

@@ -185,7 +185,7 @@ def test_n_bytes_cost_at_most_100_n_of_memory(tmp_path: Path, kind: str) -> None
     (tmp_path / "stream").write_bytes(data)
     program = (
         "import resource, sys; from pathlib import Path\n"
-        "import bundles, extremes, numpy, pyarrow.parquet, sqlalchemy, jsonschema\n"
+        "import bundles, extremes, numpy, sqlalchemy, jsonschema\n"
         "from rtgauge import report\n"
         "from rtgauge.store import Store\n"
         "formats = [one for one in report.FORMATS if one != '.pdf']\n"

@@ -23,6 +23,7 @@ import rtgauge.store.seal
 import streams
 from rtgauge.errors import StoreError, StreamError
 from rtgauge.store.growing import Numbers, Spill
+from rtgauge.store.parquet import ParquetWriter
 from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
 from rtgauge.store.scan import read_blocks, scan_stream
 from rtgauge.store.seal import RECORDS, SEAL, STREAM, parquet_name, read_seal, seal_step
@@ -423,7 +424,7 @@ def dying(patch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
     for name in ("replace", "fsync", "unlink", "preadv"):
         patch.setattr(os, name, count(getattr(os, name)))
     patch.setattr(rtgauge.store.seal, "open", count(open), raising=False)
-    patch.setattr(pq.ParquetWriter, "write_table", count(pq.ParquetWriter.write_table))
+    patch.setattr(ParquetWriter, "write", count(ParquetWriter.write))
     return lambda: calls
 
 
@@ -490,15 +491,14 @@ def test_what_does_not_read_back_is_not_sealed(
 ) -> None:
     step = step_with(tmp_path, streams.one_of_each().data)
     expected = all_rows(step)
-    write = pq.ParquetWriter.write_table
+    write = ParquetWriter.write
 
-    def wrong(self: Any, table: Any, **options: Any) -> None:
-        values = table["value"].to_numpy().copy()
+    def wrong(self: ParquetWriter, columns: Any) -> None:
+        values = columns[2].copy()
         values[-1] ^= 1
-        table = table.set_column(2, table.schema.field("value"), [values])
-        write(self, table, **options)
+        write(self, [*columns[:2], values])
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", wrong)
+    monkeypatch.setattr(ParquetWriter, "write", wrong)
     with pytest.raises(StoreError, match="does not read back"):
         seal_step(step.folder, RUN, 0)
     assert [path.name for path in step.folder.iterdir()] == [STREAM]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV of oscilloscopes and logic analysers: PyArrow reads the numbers, once the lines before them,
+"""CSV of oscilloscopes and logic analysers: NumPy reads the numbers, once the lines before them,
 which every maker writes differently, are understood."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -44,6 +44,8 @@ _INTERVAL: Final = re.compile(
 )
 _RATE: Final = re.compile(r"(?:sample|sampling)[ _]?(?:rate|frequency)|samplerate", re.IGNORECASE)
 _SEPARATORS: Final = (",", ";", "\t")
+PIECE: Final = 1 << 22
+"""Bytes of a file that are read at once. No row is longer."""
 
 
 @dataclass(frozen=True)
@@ -201,39 +203,57 @@ def read_table(path: Path, head: bytes, folder: Path, samplerate: Fraction | Non
 
 
 def _columns(path: Path, layout: _Layout, wanted: Sequence[int], folder: Path) -> list[Floats]:
-    """The columns as numbers, the first as 64-bit ones (it may be the time)."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import csv  # noqa: PLC0415
-
-    names = [f"c{at}" for at in range(layout.columns)]
+    """The columns as numbers, the first as 64-bit ones (it may be the time). Rows of another width
+    are skipped; what is empty is not a number."""
     stores = [
         Floats(folder, np.float64 if at == 0 and len(wanted) == 3 else np.float32)
         for at in range(len(wanted))
     ]
-    with path.open("rb") as file:
-        try:
-            reader = csv.open_csv(
-                file,  # not its name: pyarrow accepts only UTF-8
-                read_options=csv.ReadOptions(
-                    skip_rows=layout.skip, column_names=names, block_size=1 << 22
-                ),
-                parse_options=csv.ParseOptions(
-                    delimiter=layout.separator, invalid_row_handler=lambda _: "skip"
-                ),
-                convert_options=csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.float64()),
-                    include_columns=list(dict.fromkeys(names[at] for at in wanted)),
-                    decimal_point="," if layout.comma else ".",
-                ),
-            )
-            for batch in reader:
-                for store, at in zip(stores, wanted, strict=True):
-                    store.add(batch.column(names[at]).to_numpy(zero_copy_only=False))
-        except pa.ArrowInvalid as error:
-            refuse(
-                f"a row contains something other than numbers ({one_line(error)})", "save it again"
-            )
+    for rows in _rows(path, layout):
+        numbers = _parsed(rows, layout.separator, wanted)
+        for store, column in zip(stores, numbers.T, strict=True):
+            store.add(column)
     return stores
+
+
+def _rows(path: Path, layout: _Layout) -> Iterator[list[str]]:
+    """The rows, some megabytes at a time, with decimal points and without quotation marks."""
+    skip, rest, ended = layout.skip, b"", False
+    with path.open("rb") as file:
+        while not ended:
+            data = file.read(PIECE)
+            ended = not data
+            data = rest + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b'"', b"")
+            end = len(data) if ended else data.rfind(b"\n") + 1
+            rest = data[end:]
+            if len(rest) > PIECE:
+                refuse("a row is longer than some megabytes", "save it again")
+            if layout.comma:
+                data = data.replace(b",", b".")
+            lines = data[:end].decode("latin-1").split("\n")[: None if ended else -1]
+            skip, lines = max(skip - len(lines), 0), lines[skip:]
+            separators = layout.columns - 1
+            rows = [line for line in lines if line.count(layout.separator) == separators]
+            if rows:
+                yield rows
+
+
+def _parsed(rows: list[str], separator: str, wanted: Sequence[int]) -> NDArray[np.float64]:
+    """Some columns of rows as numbers."""
+    try:
+        return np.loadtxt(
+            rows, np.float64, comments=None, delimiter=separator, usecols=wanted, ndmin=2
+        )
+    except ValueError:
+        pass
+    # one of them is empty, or no number
+    cells = [
+        [fields[at].strip() for at in wanted] for fields in (row.split(separator) for row in rows)
+    ]
+    try:
+        return np.array([[float(cell) if cell else math.nan for cell in row] for row in cells])
+    except ValueError as error:
+        refuse(f"a row contains something other than numbers ({one_line(error)})", "save it again")
 
 
 def _timed(

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import platform
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtgauge.cli.brief import keep
 from rtgauge.cli.output import (
     print_comparison,
     print_error,
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["check_report", "execute_plan", "show_results", "unused_names"]
+__all__ = ["check_report", "execute_plan", "show_results"]
 
 
 def check_report(path: Path) -> None:
@@ -45,18 +41,6 @@ def check_report(path: Path) -> None:
             f"the report cannot be written: no permission to write to {path.parent.absolute()}",
             "name a file elsewhere with -o FILE, or change to another folder",
         )
-
-
-def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:
-    """Names for the reports on a target in the current folder that no file has yet."""
-    host = platform.node() if target == "local" else target
-    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
-    for number in itertools.count(1):
-        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
-        paths = [Path(name + suffix) for suffix in suffixes]
-        if not any(path.exists() for path in paths):
-            return paths
-    raise AssertionError("unreachable")
 
 
 def execute_plan(
@@ -108,8 +92,6 @@ def show_results(
     if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
         _ = source.analysis  # one pass over the samples, for all reports
     document = source.model
-    for run in document["runs"]:
-        keep(store, run)
     if as_json:
         print_json(document)
     else:

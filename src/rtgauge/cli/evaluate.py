@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import platform
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.carry_out import check_report, execute_plan, show_results, unused_names
+from rtgauge.cli.carry_out import check_report, execute_plan, show_results
 from rtgauge.cli.completion import Words
 from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
@@ -230,4 +233,11 @@ def _default_reports(target: str, date: str) -> list[Path]:
         suffixes.append(".pdf")
     except RtgaugeError as error:
         say(f"no PDF report: {error.message} ({error.remedy})")
-    return unused_names(target, date, suffixes)
+    host = platform.node() if target == "local" else target
+    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
+    for number in itertools.count(1):
+        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
+        paths = [Path(name + suffix) for suffix in suffixes]
+        if not any(path.exists() for path in paths):
+            return paths
+    raise AssertionError("unreachable")

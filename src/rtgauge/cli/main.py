@@ -83,13 +83,12 @@ class _Commands(click.Group):
 @click.command(
     cls=_Commands,
     context_settings=SETTINGS,
-    invoke_without_command=True,
-    epilog="RUN is a run's number (12), the beginning of its id, or 'last'. Times take units: "
-    "250us, 1.5ms, 10m. Every command explains itself with --help.",
+    no_args_is_help=True,
+    epilog="RUN is the beginning of a run's id, or 'last'. Times take units: 250us, 1.5ms, 10m. "
+    "Every command explains itself with --help.",
 )
 @click.version_option(rtgauge.__version__, message="rtgauge %(version)s")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli() -> None:
     """Evaluate the real-time behaviour of Linux systems.
 
     \b
@@ -98,9 +97,6 @@ def cli(ctx: click.Context) -> None:
       rtgauge run timer --for 60s --load sched --budget 150us
       rtgauge report last -o report.html
     """
-    if ctx.invoked_subcommand is None:
-        _check_memory()
-        import_module("rtgauge.cli.status").status()
 
 
 def _check_memory() -> None:

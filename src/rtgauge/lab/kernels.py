@@ -12,6 +12,7 @@ import lzma
 import shutil
 import struct
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ from rtgauge.lab.cache import (
     write_record,
 )
 from rtgauge.lab.packages import Apt, Kernel, Package, newest_kernel
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 __all__ = ["KERNEL_RECORD", "KERNEL_VERSION", "Unpacked", "bootable", "kernel_for", "known_kernel"]
 
@@ -287,11 +293,7 @@ def _x86_payload(data: bytes) -> bytes | None:
         if payload.startswith(b"\xfd7zXZ\0"):
             return lzma.LZMADecompressor().decompress(payload, size)
         if payload.startswith(b"\x28\xb5\x2f\xfd"):
-            import pyarrow  # noqa: PLC0415 - takes long to load, and is seldom needed
-
-            return bytes(
-                pyarrow.decompress(payload[:-4], decompressed_size=size, codec="zstd", asbytes=True)
-            )
-    except (lzma.LZMAError, OSError, ValueError):
+            return zstd.ZstdDecompressor().decompress(payload[:-4], size)
+    except (lzma.LZMAError, zstd.ZstdError, OSError, ValueError):
         return None
     return None

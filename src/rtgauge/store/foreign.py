@@ -21,7 +21,7 @@ import numpy as np
 from rtgauge.catalogue import Catalogue
 from rtgauge.errors import RtgaugeError, StoreError
 from rtgauge.store.folder import DOCUMENT, FORMAT, VERSION, step_path
-from rtgauge.store.pages import check_parquet
+from rtgauge.store.parquet import ParquetReader
 from rtgauge.store.samples import StoredRun, StoredStep
 from rtgauge.store.scan import SeriesScan, scan_stream
 from rtgauge.store.seal import (
@@ -387,7 +387,9 @@ def _series(
         raise _Wrong(f"{where}: its largest value is beyond {NUMBER_LIMIT}")
     if sealed.rows:
         try:
-            check_parquet(folder / parquet_name(sealed.series), sealed.rows)
+            path = folder / parquet_name(sealed.series)
+            with ParquetReader(path, sealed.rows) as reader:
+                reader.check_pages()
         except ValueError as error:
             raise _Wrong(f"{where}: {error}") from error
 

@@ -14,13 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rtgauge.errors import StoreError
 from rtgauge.store.folder import step_path
+from rtgauge.store.parquet import COLUMNS, ParquetReader, Whole
 from rtgauge.store.scan import (
-    CHUNK_ROWS,
     Chunk,
     Int64s,
     SeriesScan,
@@ -30,7 +27,7 @@ from rtgauge.store.scan import (
     scan_stream,
     spans_of,
 )
-from rtgauge.store.seal import COLUMNS, RECORDS, STREAM, Seal, parquet_name, read_seal
+from rtgauge.store.seal import RECORDS, STREAM, Seal, parquet_name, read_seal
 from rtgauge.stream import (
     Ambience,
     Clock,
@@ -51,9 +48,6 @@ from rtgauge.stream import (
 )
 
 __all__ = ["RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
-
-SMALL_ROWS = 1 << 16
-"""Number of samples that one thread reads before others would have begun."""
 
 
 class StoredSeries:
@@ -76,14 +70,9 @@ class StoredSeries:
             return totals
         # Older versions sealed a series without a grid without the time of its last sample.
         path = self._step.folder / parquet_name(self.info.series)
-        with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
-            groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-            limits = [group.column(COLUMNS.index("due_ns")).statistics for group in groups]
-            return replace(
-                totals,
-                first_due_ns=min(int(one.min) for one in limits),
-                last_due_ns=max(int(one.max) for one in limits),
-            )
+        with _readable(path), ParquetReader(path) as reader:
+            first, last = reader.limits("due_ns")
+            return replace(totals, first_due_ns=first, last_due_ns=last)
 
     @property
     def histogram(self) -> Histogram | None:
@@ -124,30 +113,30 @@ class StoredSeries:
         if self.count == 0:
             return
         if self._step.in_parquet:
-            for batch in self._batches(COLUMNS):
-                yield Chunk(*(batch.column(name).to_numpy() for name in COLUMNS))
+            for columns in self._groups(COLUMNS):
+                yield Chunk(*columns)
         else:
             yield from read_blocks(self._step.folder / STREAM, self._scan)
 
     def values(self) -> Iterator[Values]:
         """The values alone, which is several times faster; int64 where wide ones are among them."""
         if self.count and self._step.in_parquet:
-            for batch in self._batches(["value"]):
-                yield batch.column("value").to_numpy()
+            for (values,) in self._groups(["value"]):
+                yield values
         else:
             for chunk in self.chunks():
                 yield chunk.value
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+    def _groups(self, columns: Sequence[str]) -> Iterator[list[Whole]]:
+        """The columns of one row group after the other."""
         path = self._step.folder / parquet_name(self.info.series)
         rows = 0
-        # Arrow's read-ahead would hold the whole column.
-        with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
-            threads = self.count > SMALL_ROWS
-            for batch in file.iter_batches(CHUNK_ROWS, columns=list(columns), use_threads=threads):
-                rows += batch.num_rows
+        with _readable(path), ParquetReader(path) as reader:
+            for group, size in enumerate(reader.groups):
                 # A step that was running at the first look may have gone on since.
-                yield batch[: max(self.count - rows + batch.num_rows, 0)]
+                stop = max(self.count - rows, 0)
+                rows += size
+                yield [reader.read(group, column)[:stop] for column in columns]
         if rows != self.count and self._step.sealed:
             raise StoreError(
                 f"{path} has {rows} samples, but {self.count} were sealed",
@@ -160,7 +149,7 @@ def _readable(path: Path) -> Iterator[None]:
     """A Parquet file that cannot be read is a StoreError."""
     try:
         yield
-    except (OSError, KeyError, pa.ArrowException) as error:
+    except (OSError, KeyError, ValueError) as error:
         raise StoreError(
             f"cannot read the samples in {path}: {str(error).splitlines()[0]}",
             "restore the run from a copy, or delete it",

@@ -9,7 +9,6 @@ sealed again from the beginning.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import os
 from collections.abc import Iterator
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rtgauge.errors import StoreError
 from rtgauge.store.files import TEMPORARY, commit, read_json, store_errors, sync_folder, write_json
+from rtgauge.store.parquet import COLUMNS, ParquetReader, ParquetWriter
 from rtgauge.store.scan import (
     CHUNK_ROWS,
     SeriesScan,
@@ -66,13 +64,11 @@ SEAL = "seal.json"
 FORMAT = "rtgauge-seal"
 VERSION = 1
 
-COLUMNS = ("index", "due_ns", "value")
 # docs/formats/store.md has the figures behind these.
 ROW_GROUP = CHUNK_ROWS
 ZSTD_LEVEL = 1
 SMALL_ROWS = 1 << 17  # up to here all planes of a page share one block of zstd,
 SMALL_ZSTD_LEVEL = 16  # which only the higher levels cut where the planes meet
-PAGE_BYTES = 1 << 20
 # Histograms that no samples make superfluous are all kept in the first ten minutes, then one a
 # minute.
 DETAIL_NS = 600 * 10**9
@@ -206,7 +202,7 @@ def _remove_leftovers(folder: Path) -> None:
 # --- the samples ----------------------------------------------------------------------------------
 
 
-def _schema(scan: StepScan, series: SeriesScan, run: str, step: int) -> pa.Schema:
+def _about(scan: StepScan, series: SeriesScan, run: str, step: int) -> str:
     info = series.info
     about = {
         "format": "rtgauge-series",
@@ -222,35 +218,7 @@ def _schema(scan: StepScan, series: SeriesScan, run: str, step: int) -> pa.Schem
         | {"labels": dict(info.labels)},
         "totals": dataclasses.asdict(series.totals(scan.trailer)),
     }
-    value = pa.int64() if len(series.wide) else pa.int32()
-    return pa.schema(
-        [
-            pa.field("index", pa.int64(), nullable=False),
-            pa.field("due_ns", pa.int64(), nullable=False),
-            pa.field("value", value, nullable=False),
-        ],
-        metadata={"rtgauge": json.dumps(about)},
-    )
-
-
-def _writer_options(rows: int) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "compression": "zstd",
-        "compression_level": ZSTD_LEVEL if rows > SMALL_ROWS else SMALL_ZSTD_LEVEL,
-        "use_dictionary": False,
-        "column_encoding": {
-            "index": "DELTA_BINARY_PACKED",
-            "due_ns": "DELTA_BINARY_PACKED",
-            "value": "BYTE_STREAM_SPLIT",
-        },
-        "data_page_size": PAGE_BYTES,
-        "write_statistics": True,
-    }
-    # Newer versions of Arrow cut pages at 20000 rows, which mixes the planes of a byte-stream-split
-    # page in one Huffman table of zstd: up to 11 % more. Older ones have no such limit.
-    if "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters:
-        options["max_rows_per_page"] = ROW_GROUP
-    return options
+    return json.dumps(about)
 
 
 def _seal_series(
@@ -261,19 +229,21 @@ def _seal_series(
         return None
     path = folder / parquet_name(series.info.series)
     temporary = path.with_name(path.name + TEMPORARY)
-    schema = _schema(scan, series, run, step)
     highest: int | None = None
     with store_errors("write", path):
         try:
-            with (
-                open(temporary, "wb") as file,
-                pq.ParquetWriter(file, schema, **_writer_options(series.rows)) as writer,
-            ):
+            with open(temporary, "wb") as file:
+                writer = ParquetWriter(
+                    file,
+                    _about(scan, series, run, step),
+                    wide=len(series.wide) > 0,
+                    level=ZSTD_LEVEL if series.rows > SMALL_ROWS else SMALL_ZSTD_LEVEL,
+                )
                 for chunk in read_blocks(stream, series, ROW_GROUP):
                     top = int(chunk.value.max())
                     highest = top if highest is None else max(highest, top)
-                    arrays = [pa.array(getattr(chunk, name)) for name in COLUMNS]
-                    writer.write_table(pa.table(arrays, schema=schema), row_group_size=ROW_GROUP)
+                    writer.write([getattr(chunk, name) for name in COLUMNS])
+                writer.close()
             _compare(temporary, stream, series)
             commit(temporary, path)
         except BaseException:
@@ -284,25 +254,19 @@ def _seal_series(
 
 def _compare(path: Path, stream: Path, series: SeriesScan) -> None:
     """StoreError unless the Parquet file holds exactly what the stream holds."""
-    rows = 0
-    for group, expected in zip(
-        _row_groups(path), read_blocks(stream, series, ROW_GROUP), strict=True
-    ):
-        for name in COLUMNS:
-            if not np.array_equal(group[name].to_numpy(), getattr(expected, name)):
-                raise StoreError(
-                    f"{path} does not read back as it was written",
-                    "check the disk and the memory of this machine. The samples are still in "
-                    f"{stream}",
-                )
-        rows += group.num_rows
-    assert rows == series.rows
-
-
-def _row_groups(path: Path) -> Iterator[Any]:
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for number in range(file.num_row_groups):
-            yield file.read_row_group(number, use_threads=False)
+    unlike = StoreError(
+        f"{path} does not read back as it was written",
+        f"check the disk and the memory of this machine. The samples are still in {stream}",
+    )
+    try:
+        with ParquetReader(path, series.rows) as reader:
+            blocks = read_blocks(stream, series, ROW_GROUP)
+            for group, expected in zip(range(len(reader.groups)), blocks, strict=True):
+                for name in COLUMNS:
+                    if not np.array_equal(reader.read(group, name), getattr(expected, name)):
+                        raise unlike
+    except ValueError as error:
+        raise unlike from error
 
 
 # --- all other records ----------------------------------------------------------------------------
