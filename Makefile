@@ -13,7 +13,7 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
 
 RUN_STAGES = $(PYTHON_HERE) tools/run_stages.py $(STAGES_OPTIONS)
 
-.PHONY: help setup build quick test check lint format docs bench fuzz mutants wheel try lock clean
+.PHONY: help setup build quick test check lint format docs bench fuzz mutants wheel deb try lock clean
 
 help: # List the targets
 	@sed -n 's/^\([a-z][a-z]*\):.*# \(.*\)/\1: \2/p' Makefile | column -t -s: -l 2
@@ -78,13 +78,19 @@ mutants: # Mutation tests of statistics and stream reader
 
 wheel: # Build the wheel, with the agents for all architectures, into dist/
 	@tools/setup.sh --lab all
+	@rm -f dist/*.whl
 	@$(PYTHON_HERE) tools/wheel.py dist
 
-# In a fresh Debian (as root, needs debootstrap): from the package to the report.
-SUITES = bookworm trixie
-try: wheel # Install the wheel in fresh Debians and evaluate this machine there
-	@set -e; for suite in $(SUITES); do \
-		tools/try_packages.sh $$suite dist/*.whl build/try/$$suite; done
+deb: wheel # Build Debian packages for bookworm (Python 3.11) and trixie (3.13) into dist/
+	@rm -f dist/*.deb
+	@$(PYTHON_HERE) tools/deb.py 3.11 3.13
+
+# As root, needs debootstrap.
+try: deb # From the packages to the report, in a fresh bookworm and a fresh trixie
+	@tools/try_packages.sh bookworm dist/*.whl build/try/bookworm-wheel
+	@tools/try_packages.sh trixie dist/*.whl build/try/trixie-wheel
+	@tools/try_packages.sh bookworm dist/*python3.11*.deb build/try/bookworm-deb
+	@tools/try_packages.sh trixie dist/*python3.13*.deb build/try/trixie-deb
 
 lock: # Update tools/requirements.lock
 	@tools/setup.sh
