@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from rtgauge.report import Source
+from rtgauge.report import Source, write
 from rtgauge.report.document.answer import answer_figure
 from rtgauge.report.document.blocks import Figure
 from rtgauge.report.document.conclusion import comparison_section
@@ -48,11 +48,12 @@ budget = "20us"
 
 #: Label -> what is measured for it.
 RUNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "answer": ("PLAN", *RT),
-    "disturbed": ("timer", "--samples", "10000", "--dither", "yes",
+    "evaluation": ("evaluate", *RT),
+    "answer": ("run", "PLAN", *RT),
+    "disturbed": ("run", "timer", "--samples", "10000", "--dither", "yes",
                   "--disturb", "preempt_disable:200us:7.301ms", *RT),
-    "waiters": ("sem-contended", "--samples", "200", *RT),
-    "kernels": ("timer", "--samples", "5000", "--load", LOAD, *RT, *STOCK),
+    "waiters": ("run", "sem-contended", "--samples", "200", *RT),
+    "kernels": ("run", "timer", "--samples", "5000", "--load", LOAD, *RT, *STOCK),
 }  # fmt: skip
 
 #: Name of a picture -> label of the run, and the kind of the figure.
@@ -73,7 +74,7 @@ def measure() -> None:
     plan.write_text(PLAN, encoding="utf-8")
     for label, words in RUNS.items():
         named = [str(plan) if word == "PLAN" else word for word in words]
-        command = [sys.executable, "-m", "rtgauge", "run", *named]
+        command = [sys.executable, "-m", "rtgauge", *named]
         done = subprocess.run(
             [*command, "--label", label, "--store", str(STORE)], check=False, timeout=1200
         )
@@ -112,11 +113,23 @@ def save(name: str, svg: str) -> None:
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.1f} kB")
 
 
+def photograph(found: Source) -> None:
+    """Write the first screen of the HTML report as docs/images/report.png."""
+    report = STORE / "report.html"
+    write(found, report)
+    subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--window-size=1280,900",
+         f"--screenshot={IMAGES / 'report.png'}", f"file://{report}?theme=light"],
+        check=True, timeout=120, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
 def main() -> None:
     """Measure, unless a store is named, and draw."""
     if not sys.argv[1:]:
         measure()
     with Store.open(sys.argv[1] if sys.argv[1:] else str(STORE)) as store:
+        photograph(source(store, "evaluation"))
         answer = answer_figure(source(store, "answer").analysis, 0)
         assert answer is not None
         save("answer", answer.svg)

@@ -45,6 +45,8 @@ UNTRIED: Final[Mapping[str, str]] = {
     ".venv/bin/": "the stages of tools/stages.toml call the same programs",
     "sigrok-cli": "needs a logic analyser",
     "scripts/kconfig/merge_config.sh": "needs the sources of a kernel",
+    "mkdir -p ~/.local/share": "makes a folder for the next command",
+    "rtgauge evaluate --resume": "needs an interrupted evaluation: tests/unit/test_cli.py has one",
     "insmod": "loads a module into the running kernel",
     "cp -r kmod": "needs DKMS and writes into /usr/src",
 }
@@ -129,6 +131,7 @@ def commands() -> list[Command]:
             continue
         for line in lines:
             words = shlex.split(line, comments=True)
+            words = words[: words.index(">")] if ">" in words else words
             if words:
                 found.append(Command(example, line.strip(), tuple(words)))
     return found
