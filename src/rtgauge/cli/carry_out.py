@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from rtgauge.cli.output import (
     say,
     show,
 )
+from rtgauge.cli.project import project
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["check_report", "execute_plan", "show_results"]
+__all__ = ["check_report", "execute_plan", "of_project", "show_results"]
 
 
 def check_report(path: Path) -> None:
@@ -41,6 +43,15 @@ def check_report(path: Path) -> None:
             f"the report cannot be written: no permission to write to {path.parent.absolute()}",
             "name a file elsewhere with -o FILE, or change to another folder",
         )
+
+
+def of_project(plan: Plan) -> Plan:
+    """The plan with the file of the project, which is printed and recorded."""
+    found = project()
+    if found.path is None:
+        return plan
+    say(f"{found.path}" + (f": {found}" if str(found) else ""))
+    return replace(plan, project=str(found.path))
 
 
 def execute_plan(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, target_option
@@ -74,7 +75,8 @@ def check(
       rtgauge check --config .config -o rt.config
     """
     if config is not None:
-        if target != "local" or cpu != "all" or priority is not None:
+        given = click.get_current_context().get_parameter_source("target")
+        if given is ParameterSource.COMMANDLINE or cpu != "all" or priority is not None:
             raise UsageError(
                 "--config looks at a file alone", "leave --target, --cpu and --priority out"
             )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completion of command lines in bash, zsh and fish, and the command that prints their scripts.
 
-The shell runs ``rtgauge`` with ``_RTGAUGE_COMPLETE`` and gets the words that may follow. Of a
-target no more is asked than the description of this machine's agent, whatever the target.
+The shell runs ``rtgauge`` with ``_RTGAUGE_COMPLETE`` and gets the words that may follow. Names of
+measurements and loads are those of this machine's agent, whatever the target.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.carry_out import check_report, execute_plan, show_results
+from rtgauge.cli.carry_out import check_report, execute_plan, of_project, show_results
 from rtgauge.cli.completion import Words
 from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
@@ -29,6 +29,7 @@ from rtgauge.cli.generated import (
 from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import cover_of, find_id, open_store
 from rtgauge.cli.output import format_seconds, say
+from rtgauge.cli.project import project
 from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
 from rtgauge.cli.words import named_targets
@@ -77,11 +78,11 @@ def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Evaluate a target: the whole catalogue, then the report."""
     from rtgauge.target import open_target  # noqa: PLC0415
 
-    name = (named_targets(words) or ["local"])[-1]
+    name = (named_targets(words) or [project().target or "local"])[-1]
     with contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
         made = evaluate_command(catalogue, target)
-        with made.make_context(ctx.command_path, [*words]) as inner:
+        with made.make_context(ctx.command_path, [*words], default_map=made.defaults) as inner:
             code = made.invoke(inner)
     return code if isinstance(code, int) else int(ExitCode.DONE)
 
@@ -115,6 +116,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         for path in paths:
             check_report(path)
         cover = cover_of(given)
+        plan = of_project(plan)
         check_cpus(plan, target)
         _announce(plan, catalogue, target.name)
         with open_store(given["store"]) as store:
@@ -135,6 +137,10 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         [option for option in of_every_run(catalogue) if option.name in _OF_EVALUATION],
         extra={"Steps": _step_options(catalogue)},
         catalogue=catalogue,
+        defaults={
+            **project().of_runs(),
+            **{name: one for name, one in project().measuring.items() if name in _OF_EVALUATION},
+        },
         name="evaluate",
         callback=carry_out,
         help="""Evaluate a target: the whole catalogue, then the report.

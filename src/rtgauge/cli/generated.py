@@ -116,6 +116,7 @@ class RunCommand(Command):
 
     ``more_rare``: options of every run that the short help omits for this command. ``shown``:
     number of its own options there. ``extra``: further options under their titles.
+    ``defaults``: what the project gives for options by their names as parameters.
     """
 
     def __init__(
@@ -127,8 +128,10 @@ class RunCommand(Command):
         shown: int = _OWN,
         extra: Mapping[str, list[click.Option]] | None = None,
         catalogue: Catalogue | None = None,
+        defaults: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        self.defaults = dict(defaults or {})
         groups = {
             title: [option.opts[0].removeprefix("--") for option in options]
             for title, options in {title: own, **(extra or {})}.items()

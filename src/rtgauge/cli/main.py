@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 import rtgauge
 from rtgauge.cli.help import HELP_ALL, SETTINGS, VARIABLE
 from rtgauge.cli.output import print_error
+from rtgauge.cli.project import project
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 
 __all__ = ["main"]
@@ -73,6 +74,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS:
             raise UsageError(f"unknown command '{args[0]}'", nearest(args[0], COMMANDS))
+        ctx.default_map = {args[0]: project().of_commands()}
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rtgauge.catalogue import Catalogue, Option
-from rtgauge.cli.carry_out import check_report, execute_plan, show_results
+from rtgauge.catalogue import Catalogue, Measurement, Option
+from rtgauge.cli.carry_out import check_report, execute_plan, of_project, show_results
 from rtgauge.cli.completion import Words
 from rtgauge.cli.generated import (
     OF_MEASUREMENT,
@@ -38,12 +38,14 @@ from rtgauge.cli.generated import (
 from rtgauge.cli.help import HELP_ALL, SETTINGS, command
 from rtgauge.cli.options import cover_of, open_store
 from rtgauge.cli.output import say, show
+from rtgauge.cli.project import project
 from rtgauge.cli.words import names, plan_path, targets_of
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 from rtgauge.plan import (
     Plan,
     PlannedStep,
     describe_step,
+    has_time_grid,
     plan_summary,
     planned_step,
     read_plan,
@@ -113,13 +115,14 @@ def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
 
 
 def run_words(
-    ctx: click.Context, words: Sequence[str], *, named: bool = True, target: str = "local"
+    ctx: click.Context, words: Sequence[str], *, named: bool = True, target: str = ""
 ) -> int:
     """Carry out what the words of the command line ask for. Returns the exit code.
 
     ``named``: the usage line has the name of the measurement or plan after that of the command.
-    ``target``: the default.
+    ``target``: the default in place of the project's.
     """
+    target = target or project().target or "local"
     if not names(words):
         wants_help = not {"--help", "-h", HELP_ALL}.isdisjoint(words)
         return _general_help(ctx, words, target) if wants_help or not words else _nothing_named()
@@ -132,7 +135,9 @@ def run_words(
             stack.callback(targets[-1].close)
         catalogue = Catalogue.from_json(targets[0].describe())
         made, rest = command_for(words, catalogue, targets, ctx.command_path, named=named)
-        with made.make_context(made.name, rest) as inner:
+        if "--keep-settings" in words:
+            made.defaults.pop("prepare", None)
+        with made.make_context(made.name, rest, default_map=made.defaults) as inner:
             code = made.invoke(inner)
     return code if isinstance(code, int) else int(ExitCode.DONE)
 
@@ -245,8 +250,16 @@ def _measurement_command(
         name=usage,
         callback=carry_out,
         catalogue=catalogue,
+        defaults={**project().of_runs(), **_defaults(entry)},
         help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
     )
+
+
+def _defaults(entry: Measurement) -> dict[str, Any]:
+    """What the project gives to a measurement. A budget is for latencies on a time grid alone, as
+    in an evaluation."""
+    useful = {"load", "prepare"} | ({"budget", "rate"} if has_time_grid(entry) else set())
+    return {name: value for name, value in project().measuring.items() if name in useful}
 
 
 def _plan_command(
@@ -307,6 +320,7 @@ def _plan_command(
         name=usage,
         callback=carry_out,
         catalogue=catalogue,
+        defaults=project().of_runs(),
         help=f"Carry out the plan {path}.\n\n{summary}\b\nIts steps:\n{listing}",
     )
 
@@ -434,6 +448,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     for path in given["report"]:
         check_report(path)
     cover = cover_of(given)
+    plan = of_project(plan)
     if given["load_cmd_root"]:
         steps = [
             step.with_option("load-cmd-root", True) if step.load_command else step

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
+from rtgauge.cli.project import project
 from rtgauge.errors import RtgaugeError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _targets() -> dict[str, str]:
 def _runs() -> dict[str, str]:
     from rtgauge.store import Store  # noqa: PLC0415
 
-    with Store.open() as store:
+    with Store.open(project().of_commands().get("place")) as store:
         rows = store.runs()
     found = {"last": "the newest run"} if rows else {}
     found.update((row.label, f"label, {row.target}") for row in rows if row.label)

@@ -126,6 +126,7 @@ class Plan:
 
     ``targets`` are those that the plan itself names. ``ratings`` are the evaluator's own, for the
     report. ``study`` is the one that its runs join; empty for one of their own.
+    ``project`` is the file of the project that gave options, if any.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Plan:
     ratings: tuple[Rating, ...] = ()
     targets: tuple[str, ...] = ()
     study: str = ""
+    project: str = ""
 
     def document(self) -> dict[str, Any]:
         """The plan as run.json holds it."""
@@ -147,6 +149,7 @@ class Plan:
             "hours": self.hours,
             "ratings": [asdict(rating) for rating in self.ratings],
             "steps": [step.document() for step in self.steps],
+            **({"project": self.project} if self.project else {}),
         }
 
 
