@@ -88,6 +88,17 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert any(action.command == answer.sure_command for action in answer.actions)
 
 
+def test_a_measurement_without_a_length_gets_samples() -> None:
+    step = made.step(0, [latency(67, 1000, name="response")], "log-host", budget_ns=150_000)
+    assert step.header is not None
+    samples = {"samples": stream.Parameter("1000", "1000")}
+    step.header = dataclasses.replace(step.header, parameters=samples)
+    words = shlex.split(answer_of(built(made.run([step]))).sure_command)
+    # 3/T is one an hour after 2.9957 h, rounded up to a second of 1 ms events
+    assert 10_784_000 <= int(words[words.index("--samples") + 1]) <= 10_800_000
+    assert "--for" not in words
+
+
 def test_cycles_without_a_budget() -> None:
     answer = answer_of(built(timers(10, 18)))
     assert [cycle.interval_ns for cycle in answer.cycles] == list(CYCLES_NS)
@@ -146,7 +157,8 @@ def test_without_real_time_priority() -> None:
     assert "without real-time priority" in answer.title
     assert "SCHED_OTHER" in text(answer.worst)
     assert not answer.cycles
-    assert answer.actions[0].command == "rtgauge check"
+    assert answer.actions[0].command == answer.cause_command == "rtgauge check"
+    assert "SCHED_OTHER" in text(answer.cause)
 
 
 def test_an_injection() -> None:

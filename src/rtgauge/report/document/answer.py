@@ -23,7 +23,6 @@ from rtgauge.report.document.blocks import (
     Callout,
     Command,
     Figure,
-    Heading,
     Line,
     Paragraph,
     Section,
@@ -281,7 +280,8 @@ def _judged(data: _Data) -> _Found | None:
         return State.UNFIT, "fail", title
     if run["state"] in ("interrupted", "running"):
         how = "was interrupted" if run["state"] == "interrupted" else "has not ended"
-        return State.UNPROVEN, "warn", f"Not proven: the run {how}"
+        whose = f" for {budgets}" if results else ""
+        return State.UNPROVEN, "warn", f"Not proven{whose}: the run {how}"
     open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
     if "inconclusive" in results or (results and open_):
         why = "the data do not suffice"
@@ -445,9 +445,20 @@ def _sure_of_budget(data: _Data) -> tuple[Line, str]:
 
 
 def _longer(data: _Data, step: Model, seconds: float) -> str:
-    """The command that repeats a step for that long, rounded up to minutes."""
-    minutes = -(-int(seconds + 1) // 60)
-    return step_command(data.run, step, {"for": format_duration(minutes * 60 * 10**9)})
+    """The command that repeats a step for that long; empty where its length cannot be chosen."""
+    return _lasting(data.run, step, seconds, {})
+
+
+def _lasting(run: Model, step: Model, seconds: float, change: Mapping[str, str]) -> str:
+    """The command that repeats a step for that long, in minutes or in samples, rounded up."""
+    if "for" in step["parameters"] or "for" in (step.get("asked") or {}):
+        minutes = -(-int(seconds + 1) // 60)
+        return step_command(run, step, {"for": format_duration(minutes * 60 * 10**9), **change})
+    series = [one for one in run["series"] if one["step"] == step["step"] and one["interval_ns"]]
+    if "samples" not in step["parameters"] or not series:
+        return ""
+    samples = -(-int((seconds + 1) * 1e9) // max(one["interval_ns"] for one in series))
+    return step_command(run, step, {"samples": str(samples), **change})
 
 
 def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
@@ -490,23 +501,26 @@ def _cause(data: _Data) -> tuple[Line, str]:
             continue  # periodic, but not what made the maximum
         if not observation["series"] or place in observation["series"]:
             by_rule.setdefault(observation["rule"], observation["text"])
+    if policies := ordinary_policies(run, step):
+        text = f"Likely cause: {policies}. Other tasks run before or instead of this one."
+        return line(text), "rtgauge check"
     if "disturbed" in by_rule:
         return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
     half_us = float(f"{(one['max'] or 0) / 2000:.2g}")
     above = f"{max(half_us, 1):g}us"
-    stop = step_command(run, step, {"stop-above": above, "for": "1h", "dither": ""})
+    stop = _lasting(run, step, 3599, {"stop-above": above})
     if "stop-above" not in step["parameters"]:
         stop = ""
     for rule, words in (
-        ("stolen time", "Likely cause: the hypervisor."),
-        ("management interrupts", "Likely cause: the firmware."),
+        ("stolen time", "Possible cause: the hypervisor."),
+        ("management interrupts", "Possible cause: the firmware."),
     ):
         if rule in by_rule:
             return line(f"{words} {by_rule[rule]}"), ""
     if one["first"] == one["max"] and "first sample" in by_rule:
         return line(f"Likely cause: cold caches. {by_rule['first sample']}"), ""
     if "second line" in by_rule:
-        again = step_command(run, step, {"dither": "yes", "for": "2m"})
+        again = _lasting(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {by_rule['second line']}"
         return line(text), again if "dither" in step["parameters"] else ""
     other = _maximum(data.idle)
@@ -548,9 +562,9 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
         (f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING and f["remedy"]),
         key=lambda finding: -Level.of(finding["level"]),
     )
+    told = [finding for finding in found if finding["check"] == "privileges"]
     if data.due and not data.real:
-        privileges = next((f["remedy"] for f in run["findings"] if f["check"] == "privileges"), "")
-        text = privileges or "run as root, or give the user real-time priority"
+        text = told[0]["remedy"] if told else "run as root, or give the user real-time priority"
         yield Action(capital(text), "rtgauge check", "shows the latency of a real-time task")
     else:
         yield from _broken(data)
@@ -561,7 +575,7 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
             f"PREEMPT_RT kernel: {text}", "", "bounds the delay by the kernel's own sections"
         )
     for finding in found:
-        if finding not in kernel and finding["level"] == "error":
+        if finding not in [*kernel, *told] and finding["level"] == "error":
             yield _remedy(finding)
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
@@ -577,7 +591,7 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
     if longer and state is not State.UNFIT:
         yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
     for finding in found:
-        if finding["level"] != "error" and finding not in [*kernel, *settable]:
+        if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
             yield _remedy(finding)
     if least := shortest(data.cycles):
         budget = format_duration(least.interval_ns // SHARE)
@@ -696,7 +710,7 @@ def answer_section(
         after.append(Table(_cycle_grid(answer.cycles)))
     if answer.actions:
         items = tuple(_item(action) for action in answer.actions)
-        after += [Heading("What to do next"), Bullets(items, numbered=True)]
+        after.append(Bullets(items, numbered=True))
     return Section(title or "Answer", f"{prefix}answer", (box, *after), page=True)
 
 

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import Answer, answer_of, answer_section
-from rtgauge.report.document.blocks import Block, Callout, Heading, Paragraph, Section, line
+from rtgauge.report.document.blocks import Block, Callout, Paragraph, Section, line
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import console
 from rtgauge.report.render.console import HOLD, indented, printed, safe
@@ -128,7 +128,7 @@ def _in_full(answer: Answer) -> Iterator[Block]:
     assert isinstance(box, Callout)
     cycles = Paragraph(line(_cycles(answer))) if answer.cycles else None
     yield replace(box, blocks=(*box.blocks, *([cycles] if cycles else [])))
-    if rest := [block for block in rest if not isinstance(block, Heading)]:
+    if rest:
         yield Section("Next", "next", tuple(rest))
 
 
