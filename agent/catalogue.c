@@ -342,6 +342,8 @@ static void describe_measurement(struct json *json, const struct measurement *m)
 	json_text(json, "summary", m->summary);
 	json_text(json, "role", m->role ? m->role : "measurement");
 	json_text(json, "chapter", m->chapter ? m->chapter : "");
+	if (m->needs)
+		json_text(json, "needs", m->needs);
 	if (m->answers)
 		json_bool(json, "answers", true);
 	if (m->times)

@@ -142,6 +142,7 @@ static int condvar_setup(struct step *step)
 const struct measurement condvar_measurement = {
 	.name = "condvar",
 	.summary = "time to wake a thread through a condition variable, and which thread wakes",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

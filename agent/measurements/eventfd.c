@@ -84,6 +84,7 @@ static int eventfd_setup(struct step *step)
 const struct measurement eventfd_measurement = {
 	.name = "eventfd",
 	.summary = "time to wake a thread through an eventfd",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

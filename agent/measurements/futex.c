@@ -126,6 +126,7 @@ static int futex_setup(struct step *step)
 const struct measurement futex_measurement = {
 	.name = "futex",
 	.summary = "time to wake a thread through a futex, and which thread wakes",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = futex_options,

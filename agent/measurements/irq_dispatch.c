@@ -217,6 +217,7 @@ const struct measurement irq_dispatch_measurement = {
 	.name = "irq-dispatch",
 	.code = "IRQ-P-DLT",
 	.summary = "time from the end of a handler until the interrupted thread continues",
+	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_dispatch_contexts,
 	.options = irq_dispatch_options,

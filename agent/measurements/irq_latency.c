@@ -92,6 +92,7 @@ const struct measurement irq_latency_measurement = {
 	.name = "irq-latency",
 	.code = "IRQ-P-LAT",
 	.summary = "time from the interrupt request until its handler runs",
+	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_latency_contexts,
 	.options = irq_latency_options,

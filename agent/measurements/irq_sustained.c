@@ -232,6 +232,7 @@ const struct measurement irq_sustained_measurement = {
 	.name = "irq-sustained",
 	.code = "IRQ-S-SUS",
 	.summary = "shortest interrupt period without a lost interrupt",
+	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
 	.contexts = irq_sustained_contexts,
 	.options = irq_sustained_options,

@@ -146,6 +146,7 @@ const struct measurement irq_to_thread_measurement = {
 	.name = "irq-to-thread",
 	.code = "IRQ-P-TLT",
 	.summary = "time from an interrupt handler until the thread that it wakes runs",
+	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
 	.options = irq_to_thread_options,
 	.series = irq_to_thread_series,

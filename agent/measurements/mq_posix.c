@@ -151,6 +151,7 @@ static int mq_posix_setup(struct step *step)
 const struct measurement mq_posix_measurement = {
 	.name = "mq-posix",
 	.summary = "time to wake a thread through a POSIX message queue, and which thread wakes",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mq_posix_options,

@@ -145,6 +145,7 @@ static int mq_sysv_setup(struct step *step)
 const struct measurement mq_sysv_measurement = {
 	.name = "mq-sysv",
 	.summary = "time to wake a thread through a System V message queue",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mq_sysv_options,

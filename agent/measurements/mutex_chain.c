@@ -133,6 +133,7 @@ static int chain_finish(struct step *step)
 const struct measurement mutex_chain_measurement = {
 	.name = "mutex-chain",
 	.summary = "cost of priority inheritance through chains of mutexes, by their length",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_MUTEXES,
 	.options = chain_options,
 	.series = chain_series,

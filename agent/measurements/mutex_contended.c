@@ -73,6 +73,7 @@ const struct measurement mutex_contended_measurement = {
 	.name = "mutex-contended",
 	.code = "MUT-P-ARC",
 	.summary = "time to get a mutex that a thread of lower priority holds",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_MUTEXES,
 	.options = contended_options,
 	.series = contended_series,

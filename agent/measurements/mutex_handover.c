@@ -153,6 +153,7 @@ static int mutex_setup(struct step *step)
 const struct measurement mutex_handover_measurement = {
 	.name = "mutex-handover",
 	.summary = "time to wake the thread that waits for a mutex",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = mutex_options,

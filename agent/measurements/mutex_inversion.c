@@ -393,6 +393,7 @@ const struct measurement mutex_inversion_measurement = {
 	.code = "MUT-B-ARC",
 	.summary =
 		"whether a mutex prevents a thread of middle priority from delaying one of high priority",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_MUTEXES,
 	.options = inversion_options,
 	.tables = inversion_tables,

@@ -81,6 +81,7 @@ static int pipe_setup(struct step *step)
 const struct measurement pipe_measurement = {
 	.name = "pipe",
 	.summary = "time to wake a thread through a pipe",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

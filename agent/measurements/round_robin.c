@@ -525,6 +525,7 @@ const struct measurement round_robin_measurement = {
 	.name = "round-robin",
 	.code = "THR-B-RR",
 	.summary = "time slices of SCHED_RR threads of one priority",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = robin_options,
 	.series = robin_series,

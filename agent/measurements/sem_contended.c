@@ -354,6 +354,7 @@ const struct measurement sem_contended_measurement = {
 	.name = "sem-contended",
 	.code = "SEM-P-ARC",
 	.summary = "time to block on a semaphore, and to release the highest of up to 90 waiters",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.series = sem_series,

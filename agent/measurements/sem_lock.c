@@ -275,6 +275,7 @@ const struct measurement sem_lock_measurement = {
 	.name = "sem-lock",
 	.code = "SEM-B-LCK",
 	.summary = "when a semaphore blocks, counts, hands the CPU to a waiter, and is full",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.tables = sem_tables,

@@ -311,6 +311,7 @@ const struct measurement sem_order_measurement = {
 	.name = "sem-order",
 	.code = "SEM-B-REL",
 	.summary = "which of its waiters a semaphore releases first",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_SEMAPHORES,
 	.options = sem_options,
 	.tables = sem_tables,

@@ -92,6 +92,7 @@ static int sem_sysv_setup(struct step *step)
 const struct measurement sem_sysv_measurement = {
 	.name = "sem-sysv",
 	.summary = "time to wake a thread through a System V semaphore",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = handover_options,

@@ -209,6 +209,7 @@ static int signal_setup(struct step *step)
 const struct measurement signal_measurement = {
 	.name = "signal",
 	.summary = "time to wake a thread with a signal",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_HANDOVER,
 	.contexts = handover_contexts,
 	.options = signal_options,

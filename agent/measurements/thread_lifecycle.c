@@ -298,6 +298,7 @@ const struct measurement thread_lifecycle_measurement = {
 	.name = "thread-lifecycle",
 	.code = "THR-P-NEW",
 	.summary = "time to create and to delete threads",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = lifecycle_options,
 	.series = lifecycle_series,

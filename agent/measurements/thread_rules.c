@@ -372,6 +372,7 @@ const struct measurement thread_rules_measurement = {
 	.name = "thread-rules",
 	.code = "THR-B-NEW",
 	.summary = "which thread runs when one is created, yields or is lowered",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = rules_options,
 	.tables = rules_tables,

@@ -438,6 +438,7 @@ const struct measurement thread_switch_measurement = {
 	.name = "thread-switch",
 	.code = "THR-P-SLS",
 	.summary = "time to switch between threads of one priority",
+	.needs = NEEDS_PRIORITIES,
 	.chapter = CHAPTER_THREADS,
 	.options = switch_options,
 	.series = switch_series,

@@ -52,12 +52,17 @@ struct measurement_evaluate {
 #define CHAPTER_HANDOVER "Wake-ups and messages"
 #define CHAPTER_KERNEL "Processes and memory"
 
+/* What a step is skipped without; `describe` prints it, so that the host can tell beforehand. */
+#define NEEDS_PRIORITIES "priorities" /* threads of several real-time priorities */
+#define NEEDS_MODULE "module"	      /* the kernel module rtgauge */
+
 struct measurement {
 	const char *name;
 	const char *code; /* of the RTOS evaluation framework 2.9; NULL: none */
 	const char *summary;
 	const char *role;	     /* NULL: "measurement"; or "calibration" */
 	const char *chapter;	     /* of an evaluation report: CHAPTER_... */
+	const char *needs;	     /* NULL: nothing; or NEEDS_... */
 	const char *const *contexts; /* NULL: user */
 	const struct option_info *options;
 	const struct measurement_series *series;

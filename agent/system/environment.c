@@ -30,6 +30,7 @@
 #include "base/cbor.h"
 #include "base/cpulist.h"
 #include "base/version.h"
+#include "rtgauge.h"
 
 #define FACT_MAX 60000
 #define PATH_ROOM 512
@@ -690,6 +691,11 @@ static int dma_latency_word(struct collector *c)
 	return put_integer(c, name, 0);
 }
 
+static int module_word(struct collector *c)
+{
+	return put_integer(c, "agent.module", access(RTGAUGE_DEVICE, R_OK | W_OK) ? errno : 0);
+}
+
 /*
  * The scheduler shows the running preemption mode and the fair server only in debugfs. Where that
  * is not mounted, one is opened that is mounted nowhere, and gone when it is closed.
@@ -906,9 +912,9 @@ int environment_collect(bool everything, int (*sink)(void *arg, const struct fac
 {
 	/* debugfs first: files are read through it */
 	static int (*const words[])(struct collector * c) = {
-		uname_word, debugfs_word, files_word,	    configuration_word,
-		cpus_word,  clock_word,	  dma_latency_word, limits_word,
-		fifo_word,  cgroup_word,  tasks_word,	    smi_word,
+		uname_word,  debugfs_word,     files_word,  configuration_word, cpus_word,
+		clock_word,  dma_latency_word, module_word, limits_word,	fifo_word,
+		cgroup_word, tasks_word,       smi_word,
 	};
 	struct collector c = { .sink = sink, .arg = arg, .everything = everything, .debugfs = -1 };
 	ssize_t size;

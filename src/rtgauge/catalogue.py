@@ -145,6 +145,7 @@ class Measurement(_Named):
     belongs to; empty if the agent names none. ``mark`` contains when the line of ``--mark``
     ``rises`` and ``falls``; empty if the measurement cannot be marked. ``answers``: it answers
     events that another machine can raise. ``times``: the measurement whose answers it times.
+    ``needs``: what its steps are skipped without, ``priorities`` or ``module``; empty: nothing.
     """
 
     code: str = ""
@@ -158,6 +159,7 @@ class Measurement(_Named):
     mark: Mapping[str, str] = field(default_factory=dict)
     answers: bool = False
     times: str = ""
+    needs: str = ""
 
     kind = "measurement"
 
@@ -501,6 +503,7 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
         mark=MappingProxyType(entry.mapping("mark")),
         answers=entry.document.get("answers") is True,
         times=entry.text("times", ""),
+        needs=entry.text("needs", ""),
     )
 
 

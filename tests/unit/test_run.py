@@ -16,6 +16,7 @@ import rtgauge.engine.environment
 import rtgauge.engine.run
 import rtgauge.engine.watch
 from rtgauge.catalogue import Catalogue
+from rtgauge.engine.environment import lacking
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.run import RunOutcome
 from rtgauge.engine.study import execute, schedule
@@ -175,6 +176,33 @@ def test_how_a_run_ends(
         assert step["reason"] in outcome.reason
     if kept is not None:
         assert [series.count for series in run.steps[0].series] == [kept, kept]
+
+
+def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> None:
+    watcher = Watcher()
+    wanted = plan(("timer", {"for": "1s"}), ("telescope", {"for": "1s"}))
+    told: list[list[str]] = []
+    watcher.act = lambda live: told.append(list(watcher.messages))  # type: ignore[method-assign]
+    execute(wanted, [open_target("fake:unprivileged")], store, watcher)
+    assert told[0] == watcher.messages
+    priority, remedy, module, load = watcher.messages
+    assert priority == (
+        "fake:unprivileged: no right to real-time priority. Latencies are those of an ordinary task"
+    )
+    assert remedy.startswith("  run as root, or with sudo")
+    assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
+    assert load.startswith("  build and load rtgauge.ko")
+
+
+def test_priority_0_asks_for_no_right() -> None:
+    (step,) = timer().steps
+    facts = {"agent.fifo": 1}
+    findings = [{"check": "privileges", "remedy": "run as root"}]
+    ((text, remedy),) = lacking([step], KNOWN, facts, findings)
+    assert (text[:32], remedy) == ("no right to real-time priority. ", "run as root")
+    step = replace(step, parameters={**step.parameters, "priority": "0"})
+    assert list(lacking([step], KNOWN, facts, findings)) == []
+    assert list(lacking([step], KNOWN, {}, findings)) == []
 
 
 def test_a_step_waits_for_another_agent(store: Store) -> None:

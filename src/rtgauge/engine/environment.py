@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rtgauge.audit import environment_document
+from rtgauge.catalogue import Catalogue
 from rtgauge.errors import StreamError, TargetError, UsageError
 from rtgauge.facts import Facts
 from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.stream import Environment, Header, Setting, StreamReader
 from rtgauge.target import Target
+from rtgauge.text import plural
 from rtgauge.units import format_cpus, parse_cpus
 
-__all__ = ["check_cpus", "log_host_document", "read_facts", "require_cpus"]
+__all__ = ["check_cpus", "lacking", "log_host_document", "read_facts", "require_cpus"]
 
 
 def read_facts(data: bytes) -> tuple[Header, dict[str, Any], list[Setting]]:
@@ -65,6 +69,42 @@ def check_cpus(plan: Plan, target: Target) -> None:
     if any(step.parameters.get("cpu") or step.text("load-cpu") for step in plan.steps):
         _, facts, _ = read_facts(target.environment())
         require_cpus(plan.steps, facts, target.name)
+
+
+def lacking(
+    steps: Sequence[PlannedStep],
+    catalogue: Catalogue,
+    facts: Mapping[str, Any],
+    findings: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, str]]:
+    """What cannot be measured on the target, and the remedy, as far as that is known beforehand.
+
+    Each text is for several steps. The agents themselves decide, and skip.
+    """
+    needs = [catalogue.measurement(step.measurement).needs for step in steps]
+    raised = [
+        step
+        for step in steps
+        if step.parameters.get("priority") != "0"
+        and catalogue.measurement(step.measurement).has("priority")
+    ]
+    fifo, module = (Facts(facts).integer(f"agent.{name}") for name in ("fifo", "module"))
+    if fifo and raised:
+        skipped = needs.count("priorities")
+        remedy = next((one["remedy"] for one in findings if one["check"] == "privileges"), "")
+        text = "no right to real-time priority. Latencies are those of an ordinary task"
+        if skipped:
+            text += f", and {skipped} of {plural(len(steps), 'step')} will be skipped"
+        yield text, remedy
+    if module and (skipped := needs.count("module")):
+        found = "not loaded" if module == errno.ENOENT else f"denied ({os.strerror(module)})"
+        remedy = (
+            "build and load rtgauge.ko (docs/reference/kernel-module.md)"
+            if module == errno.ENOENT
+            else "run as root"
+        )
+        of = f"{skipped} of {plural(len(steps), 'step')}"
+        yield f"the kernel module rtgauge is {found}. {of} will be skipped", remedy
 
 
 def log_host_document(target: Target) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
 from rtgauge.catalogue import Catalogue
-from rtgauge.engine.environment import log_host_document, read_facts, require_cpus
+from rtgauge.engine.environment import lacking, log_host_document, read_facts, require_cpus
 from rtgauge.engine.link import MARGIN, needed_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, joined, with_line
@@ -177,7 +177,17 @@ class Run:
         began = self._clock.monotonic()
         with self._store.create(self._document) as self._folder:
             self._progress.run_started(self._document, number, total)
+            self._tell_beforehand()
             return self._in_folder(environment, steps, began, interruption)
+
+    def _tell_beforehand(self) -> None:
+        """Say what will be missing, and how to get it, before anything is measured."""
+        steps = _own(self._plan.steps)
+        found = lacking(steps, self._catalogue, self._facts, self._document["findings"])
+        for text, remedy in found:
+            self._progress.message(f"{self._target.name}: {text}")
+            if remedy:
+                self._progress.message(f"  {remedy}")
 
     def _in_folder(
         self,

@@ -181,6 +181,7 @@ CATALOGUE: Final[Mapping[str, Any]] = {
             "code": "",
             "summary": "needs a device that this target has not",
             "role": "measurement",
+            "needs": "module",
             "contexts": ["user"],
             "options": [*_COMMON],
             "series": [{"name": "distance", "unit": "ns", "meaning": "", "from": "", "to": "",
@@ -379,6 +380,7 @@ _FACTS: Final[Mapping[str, str | int | None]] = {
     "agent.rlimit_rtprio": 99,
     "agent.rlimit_rttime": -1,
     "agent.dma_latency": 0,
+    "agent.module": errno.ENOENT,
 }
 _UNPRIVILEGED: Final[Mapping[str, str | int | None]] = {
     "agent.uid": 1000,
