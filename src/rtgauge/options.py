@@ -230,6 +230,7 @@ HOST_OPTIONS: Final = (
         several=True,
     ),
     _text("logo", "FILE", "command", "PNG or SVG file with the logo for the reports"),
+    _flag("full", "command", "write complete PDF reports, not short ones"),
     _flag("json", "command", "print the results as JSON"),
     _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),
 )  # fmt: skip

@@ -9,6 +9,7 @@ makes ASCII of that.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -35,6 +36,7 @@ __all__ = [
     "rate",
     "shown",
     "size",
+    "spoken",
     "time",
     "unit_name",
 ]
@@ -179,6 +181,11 @@ def microseconds(ns: int) -> str:
     whole, _, decimals = f"{(abs(Decimal(ns)) / 1000).normalize():f}".partition(".")
     number = grouped(whole) + (f".{decimals}" if decimals else "")
     return f"{MINUS if ns < 0 else ''}{number}{GAP}µs"
+
+
+def spoken(text: str) -> str:
+    """A text of the agent, which writes ``12.5 us``, with times as they are shown: ``12.5 µs``."""
+    return re.sub(r"(?<=\d) us\b", f"{GAP}µs", text)
 
 
 def frequency(hertz: float) -> str:

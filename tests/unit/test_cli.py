@@ -1040,6 +1040,9 @@ def test_title_and_facts_are_on_the_reports(rtgauge: Run) -> None:
         page = Path(name).read_text()
         for text in ("Gateway &lt;7&gt;", "R. Roe", "0042", "site"):
             assert text in page, (name, text)
+    for more in (("-o", "short.pdf"), ("-o", "full.pdf", "--full")):
+        assert rtgauge("evaluate", "--target", "fake", "--for", "1s", *every[:2], *more).code == 0
+    assert Path("full.pdf").stat().st_size > Path("short.pdf").stat().st_size
     before = len(rtgauge("runs", "--json").json()["runs"])
     for wrong in (("--meta", "site"), ("--logo", "none.png")):
         asked = rtgauge("run", "timer", *QUICK, *wrong)

@@ -90,16 +90,17 @@ def show_results(
     evaluation: bool = False,
     before: Sequence[str] = (),
     cover: Cover,
+    full: bool,
 ) -> int:
     """Show the results of the runs and write the reports. Returns the exit code.
 
-    ``cover``: what the first page of the reports shows. ``before``: the ids of
-    earlier runs that these complete, and that are shown with them.
+    ``cover``: what the first page of the reports shows. ``full``: PDFs are complete. ``before``:
+    the ids of earlier runs that these complete, and that are shown with them.
     """
     from rtgauge.report import Source, write  # noqa: PLC0415
 
     stored = [store.get(one) for one in (*before, *(outcome.id for outcome in outcomes))]
-    source = Source(stored, cover=cover)
+    source = Source(stored, cover=cover, full=full)
     if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
         _ = source.analysis  # one pass over the samples, for all reports
     document = source.model

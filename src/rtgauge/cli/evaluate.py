@@ -56,7 +56,7 @@ __all__ = ["evaluate"]
 _OF_EVALUATION: Final = (
     "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
     "reconnect", "label", "thorough", "report", "json", "store", "title", "author", "serial",
-    "meta", "logo",
+    "meta", "logo", "full",
 )  # fmt: skip
 
 
@@ -129,6 +129,7 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
                 evaluation=not some,
                 before=before,
                 cover=cover,
+                full=given["full"],
             )
 
     return RunCommand(

@@ -463,4 +463,6 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
             allow_disturb=given["allow_disturb"],
             reconnect_s=reconnect_s(given),
         )
-        return show_results(store, outcomes, given["report"], given["json"], cover=cover)
+        return show_results(
+            store, outcomes, given["report"], given["json"], cover=cover, full=given["full"]
+        )

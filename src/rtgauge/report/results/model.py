@@ -497,7 +497,7 @@ def _test(step: StoredStep, test: Any, limitations: Mapping[tuple[str, str], str
         "rule": test.rule,
         "result": test.result,
         "known_limitation": known,
-        "evidence": test.evidence,
+        "evidence": numbers.spoken(test.evidence),
         "remedy": test.remedy,
     }
 
