@@ -80,6 +80,9 @@ def run_option(option: RunOption, catalogue: Catalogue | None = None) -> click.O
 def measurement_option(option: Option) -> click.Option:
     """One option of a measurement for the command line."""
     more: dict[str, Any] = {}
+    notation = option.notation()
+    if notation in ("LIST", "TEXT", option.type.upper()):  # tells no more than the metavar
+        notation = ""
     if option.type == "flag":
         more = {"is_flag": False, "flag_value": "yes", "type": values(("yes", "no"))}
     elif option.type in ("enum", "enums"):
@@ -87,7 +90,7 @@ def measurement_option(option: Option) -> click.Option:
     return TableOption(
         f"--{option.name}",
         text=option.help,
-        brackets=[f"default {option.default}" if option.default else "", option.notation()],
+        brackets=[f"default {option.default}" if option.default else "", notation],
         multiple=option.type in ("enum", "enums"),
         metavar=_METAVARS.get(option.type, "VALUE"),
         **more,

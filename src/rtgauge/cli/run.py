@@ -58,7 +58,7 @@ from rtgauge.units import format_duration
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["command_for", "completed", "log_host", "run", "run_words"]
+__all__ = ["command_for", "completed", "general_command", "log_host", "run", "run_words"]
 
 # Number of lines with a plan's steps in its help.
 _STEPS_SHOWN: Final = 6
@@ -83,7 +83,7 @@ def completed(
     known: list[str] = []
     if names([*words, "name"]):  # the next word is not the value of an option
         known = [*catalogue.measurements, *shipped_plans(), *map(str, Path().glob("*.toml"))]
-    return _general_command(catalogue, "rtgauge run"), [*words], known
+    return general_command(catalogue, "rtgauge run"), [*words], known
 
 
 def _completed_log_host(
@@ -184,7 +184,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
-    made = _general_command(catalogue, ctx.command_path)
+    made = general_command(catalogue, ctx.command_path)
     with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
         whole = inner.meta[HELP_ALL] = HELP_ALL in words
         show(made.get_help(inner))
@@ -210,7 +210,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int
     return int(ExitCode.DONE)
 
 
-def _general_command(catalogue: Catalogue | None, path: str) -> RunCommand:
+def general_command(catalogue: Catalogue | None, path: str) -> RunCommand:
     """``run`` without a measurement: the options that most of them have. ``path``: its name."""
     own = common_options(catalogue) if catalogue is not None else []
     return RunCommand(
