@@ -211,6 +211,10 @@ def test_what_was_not_measured(failed: int, skipped: int, whole: int, why: str) 
     assert answer.title == f"Not measured properly: {why}"
     assert answer.tone == ("fail" if failed else "warn")
     assert any(action.text == "Run it again" for action in answer.actions)
+    number = failed + skipped
+    assert answer.missing.startswith(f"Not measured: {number} of {number + whole} step")
+    assert answer.missing.endswith("(timer): a thread did not end.")
+    assert answer.missing in repr(answer_section(answer, None))
 
 
 def test_an_empty_run() -> None:

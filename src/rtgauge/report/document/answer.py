@@ -106,6 +106,8 @@ class Answer:
     cycles: tuple[Cycle, ...]
     actions: tuple[Action, ...]
     limitations: tuple[str, ...]
+    missing: str = ""
+    """What was not measured, and why."""
 
 
 def answer_of(run: Model) -> Answer:
@@ -127,6 +129,7 @@ def answer_of(run: Model) -> Answer:
         data.cycles,
         tuple(_actions(data, state, sure_command))[:ACTIONS],
         tuple(dict.fromkeys(test["known_limitation"] for test in data.tests if _limitation(test))),
+        _missing(data),
     )
 
 
@@ -552,6 +555,23 @@ def _provisional(run: Model) -> str:
     return f"Configuration audit: {', '.join(found)}. Treat the figures as provisional."
 
 
+def _missing(data: _Data) -> str:
+    """The steps without results in one line, with the reason that most of them share."""
+    broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
+    if not broken:
+        return ""
+    names = list(dict.fromkeys(step["measurement"] for step in broken))
+    shown = names[:4] + ([f"{len(names) - 4} more"] if len(names) > 4 else [])
+    reasons = [step["reason"] for step in broken if step["reason"]]
+    text = f"Not measured: {len(broken)} of {numbers.plural(len(data.measured), 'step')} "
+    text += f"({numbers.join(shown)})"
+    if not reasons:
+        return f"{text}."
+    most = max(reasons, key=reasons.count)
+    mostly = "" if reasons.count(most) == len(broken) else "mostly "
+    return f"{text}: {mostly}{most.rstrip('.')}."
+
+
 # --- what to do next -----------------------------------------------------------------------------
 
 
@@ -695,6 +715,7 @@ def answer_section(
         (answer.worst, ""),
         (answer.sure, answer.sure_command),
         (answer.cause, answer.cause_command),
+        (line(answer.missing) if answer.missing else (), ""),
         (line(answer.provisional) if answer.provisional else (), ""),
     ):
         if text:

@@ -117,7 +117,9 @@ def _subtitle(runs: Sequence[Model]) -> str:
     started = sorted(str(run["started"]) for run in runs if run["started"])
     parts = [f"{len(runs)} runs"] if len(runs) > 1 else [str(run["label"] or "") for run in runs]
     if len(runs) == 1:
-        parts += [kernel_text(runs[0]["environment"])[0], cpu_text(runs[0]["environment"])[0]]
+        facts = {fact.name: fact.text for fact in system_facts(runs[0])}
+        parts += [kernel_text(runs[0]["environment"])[0], facts["Real-time model"]]
+        parts += [cpu_text(runs[0]["environment"])[0], f"load: {facts['Load']}", facts["Length"]]
     if started:
         parts.append(started[0].replace("T", " ").split(".")[0].removesuffix("Z") + " UTC")
     return "; ".join(filter(None, parts))

@@ -123,8 +123,9 @@ def text(
 
 
 def _in_full(answer: Answer) -> Iterator[Block]:
-    """The blocks of an answer. The cycles are in a line, and what to do next has a heading."""
-    box, *rest = answer_section(replace(answer, cycles=()), None).blocks
+    """The blocks of an answer. The cycles are in a line, and what to do next has a heading. The
+    steps without results are listed above it, once."""
+    box, *rest = answer_section(replace(answer, cycles=(), missing=""), None).blocks
     assert isinstance(box, Callout)
     cycles = Paragraph(line(_cycles(answer))) if answer.cycles else None
     yield replace(box, blocks=(*box.blocks, *([cycles] if cycles else [])))
