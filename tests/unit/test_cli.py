@@ -142,7 +142,8 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["--verion"], "unknown option '--verion'", "'--version'"),
         (["runs", "--jsno"], "unknown option '--jsno'", "'--json'"),
         (["runs", "surplus"], "unexpected extra argument", "--help"),
-        (["show"], "missing argument", "--help"),
+        (["show"], "no runs in the store", "rtgauge run"),
+        (["delete"], "missing argument", "--help"),
         (["run", "--target", "fake"], "neither a measurement nor a plan", "describe"),
         (["run", "tiemr", "--target", "fake"], "unknown measurement or plan 'tiemr'", "'timer'"),
         (["run", "timer-sudty", "--target", "fake"], "plan 'timer-sudty'", "'timer-study'"),
@@ -216,12 +217,6 @@ def test_wrong_usage_is_one_line_and_a_remedy(
     assert len(rest) <= 1
     assert remedy in "".join(rest)
     assert rtgauge("runs", "--json").json()["runs"] == []
-
-
-def test_nothing_at_all_shows_the_help(rtgauge: Run) -> None:
-    done = rtgauge()
-    assert done.code == 2
-    assert "Commands" in done.out
 
 
 @pytest.mark.parametrize(
@@ -316,8 +311,7 @@ def test_the_life_of_a_run(rtgauge: Run) -> None:
     assert [one["label"] for one in listed["runs"]] == ["second", "first"]
     newest, oldest = (one["id"] for one in listed["runs"])
     shown = rtgauge("runs").out
-    assert newest[:13] in shown
-    assert "first" in shown
+    assert re.search(r"^#2 .* second .*\n#1 .* first ", shown, re.M)
     assert "timer" in rtgauge("show", oldest).out
 
     both = ("-o", "report.html", "-o", "report.json")
@@ -474,7 +468,8 @@ def test_a_command_as_load(rtgauge: Run, load: list[str]) -> None:
     assert (found["name"], found["command"]) == (name, "stress-ng --vm 2")
     assert {one["name"]: one["unit"] for one in found["loads"]}["command"] == "ms"
     assert "command" not in run["steps"][-1]["load"]
-    assert name.replace(",", ", ") in " ".join(rtgauge("runs").out.split())
+    (row,) = rtgauge("runs", "--json").json()["runs"]
+    assert name.replace(",", ", ") in row["headline"]
 
 
 @pytest.mark.parametrize("load", [[], ["--load", "sched", "--load-cmd", "true"]])
@@ -493,7 +488,7 @@ def test_a_disturbance_is_labelled_everywhere(rtgauge: Run, load: list[str]) -> 
     assert "disturb" not in run["steps"][-1]["load"]
     report = Path("disturbed.md").read_text()
     assert f"an injection ({text}) disturbed this step" in report.replace("\\", "")
-    assert "disturbed" in rtgauge("runs").out
+    assert "disturbed" in rtgauge("runs", "--json").json()["runs"][0]["headline"]
 
 
 def test_a_profile_as_load_and_a_target_that_is_prepared(rtgauge: Run) -> None:
@@ -752,9 +747,8 @@ def test_the_list_of_runs_fits_and_says_what_came_of_them(rtgauge: Run) -> None:
     text = rtgauge("runs").out
     assert max(len(line) for line in text.splitlines()) <= 80
     words = " ".join(text.split())
-    assert "over 20 µs: max" in words
-    assert "failed: step 1 (timer):" in words
-    assert "xxxxxxxxx… " in words
+    assert "fake xxxxxxxxxxx… not fit 27.2 µs" in words
+    assert "fake:fails failed step 1 (timer):" in words
 
 
 def test_a_running_run_shows_how_long_it_has_run(rtgauge: Run) -> None:
@@ -765,7 +759,7 @@ def test_a_running_run_shows_how_long_it_has_run(rtgauge: Run) -> None:
         changes = {"state": "running", "started": began.replace("+00:00", "Z")}
         with store.create({**document, **changes, "id": new_run_id()}):
             listed = rtgauge("runs").out
-    assert " 3 h " in listed and "running" in listed
+    assert "running     for 3 h" in listed
 
 
 def test_a_run_of_a_newer_version(rtgauge: Run) -> None:
@@ -869,7 +863,7 @@ def test_events_that_a_target_does_not_answer(rtgauge: Run) -> None:
     assert done.code == 3
     assert "\u2265 10 000" in done.out and "575 events were not answered" in done.out
     assert "events not answered, max answer" in done.err
-    assert "max \u2265 10000.0 µs" in " ".join(rtgauge("runs").out.split())
+    assert "not fit \u2265 10 000 µs" in " ".join(rtgauge("runs").out.split())
     shown = rtgauge("show", rtgauge("runs", "--json").json()["runs"][0]["id"]).out
     assert "\u2265 10 000" in shown
 

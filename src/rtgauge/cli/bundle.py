@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,33 +30,48 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 
 
 @command()
-@click.argument("run")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("words", nargs=-1, metavar="[RUN] [FILE]")
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
 @as_json
 @store_option
-def export(run: str, file: Path, force: bool, as_json: bool, place: str | None) -> None:
+def export(words: tuple[str, ...], force: bool, as_json: bool, place: str | None) -> None:
     """Pack a run, with all its samples, into one file.
 
-    RUN is the beginning of its id, or 'last'. `rtgauge import FILE` reads it
-    in again, on any machine.
+    RUN is its number, the beginning of its id, or 'last' (default). FILE has a suffix; without
+    one named, it is rtgauge-RUN.rtgauge. `rtgauge import FILE` reads it in again, on any machine.
 
     \b
-    Example:
+    Examples:
+      rtgauge export
       rtgauge export last board-7.rtgauge
     """
     from rtgauge.store.bundle import export_run  # noqa: PLC0415
 
-    if not file.parent.is_dir():
-        raise UsageError(f"there is no folder {file.parent}", "make it first")
-    if not force and os.path.lexists(file):
-        raise UsageError(f"{file} is there already", "name another file, or add --force")
+    run, named = _run_and_file(words)
     with open_store(place) as store:
-        bundle = export_run(find_run(store, run), file)
+        found = find_run(store, run)
+        file = named or Path(f"rtgauge-{found.id[:ID_SHOWN]}.rtgauge")
+        if not file.parent.is_dir():
+            raise UsageError(f"there is no folder {file.parent}", "make it first")
+        if not force and os.path.lexists(file):
+            raise UsageError(f"{file} is there already", "name another file, or add --force")
+        bundle = export_run(found, file)
     if as_json:
         print_json(_document("rtgauge-exported", bundle, file))
     else:
         say(f"run {bundle.run[:ID_SHOWN]} is in {file} ({plain(size(bundle.packed_size))})")
+
+
+def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
+    """The run and the file that are meant. A single word with a suffix or folder is the file."""
+    if len(words) > 2:
+        raise UsageError("export takes a run and a file", "quote a name with blanks")
+    if len(words) == 2:
+        return words[0], Path(words[1])
+    if not words:
+        return "last", None
+    path = Path(words[0])
+    return ("last", path) if path.suffix or path.name != words[0] else (words[0], None)
 
 
 @command(

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rtgauge.cli.brief import keep
 from rtgauge.cli.output import (
     print_comparison,
     print_error,
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["check_report", "execute_plan", "of_project", "show_results"]
+__all__ = ["check_report", "execute_plan", "of_project", "show_results", "unused_names"]
 
 
 def check_report(path: Path) -> None:
@@ -52,6 +56,18 @@ def of_project(plan: Plan) -> Plan:
         return plan
     say(f"{found.path}" + (f": {found}" if str(found) else ""))
     return replace(plan, project=str(found.path))
+
+
+def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:
+    """Names for the reports on a target in the current folder that no file has yet."""
+    host = platform.node() if target == "local" else target
+    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
+    for number in itertools.count(1):
+        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
+        paths = [Path(name + suffix) for suffix in suffixes]
+        if not any(path.exists() for path in paths):
+            return paths
+    raise AssertionError("unreachable")
 
 
 def execute_plan(
@@ -104,6 +120,8 @@ def show_results(
     if any(path.suffix.lower() in (".html", ".pdf") for path in reports):
         _ = source.analysis  # one pass over the samples, for all reports
     document = source.model
+    for run in document["runs"]:
+        keep(store, run)
     if as_json:
         print_json(document)
     else:

@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import platform
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +13,13 @@ import click
 from click.core import ParameterSource
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.carry_out import check_report, execute_plan, of_project, show_results
+from rtgauge.cli.carry_out import (
+    check_report,
+    execute_plan,
+    of_project,
+    show_results,
+    unused_names,
+)
 from rtgauge.cli.completion import Words
 from rtgauge.cli.describe import describe_plan
 from rtgauge.cli.generated import (
@@ -240,11 +243,4 @@ def _default_reports(target: str, date: str) -> list[Path]:
         suffixes.append(".pdf")
     except RtgaugeError as error:
         say(f"no PDF report: {error.message} ({error.remedy})")
-    host = platform.node() if target == "local" else target
-    host = re.sub(r"[^A-Za-z0-9.-]+", "-", host).strip("-.") or "target"
-    for number in itertools.count(1):
-        name = f"rtgauge-report-{host}-{date}" + (f"-{number}" if number > 1 else "")
-        paths = [Path(name + suffix) for suffix in suffixes]
-        if not any(path.exists() for path in paths):
-            return paths
-    raise AssertionError("unreachable")
+    return unused_names(target, date, suffixes)

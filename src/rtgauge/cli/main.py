@@ -85,12 +85,13 @@ class _Commands(click.Group):
 @click.command(
     cls=_Commands,
     context_settings=SETTINGS,
-    no_args_is_help=True,
-    epilog="RUN is the beginning of a run's id, or 'last'. Times take units: 250us, 1.5ms, 10m. "
-    "Every command explains itself with --help.",
+    invoke_without_command=True,
+    epilog="RUN is a run's number (12), the beginning of its id, or 'last'. Times take units: "
+    "250us, 1.5ms, 10m. Every command explains itself with --help.",
 )
 @click.version_option(rtgauge.__version__, message="rtgauge %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Evaluate the real-time behaviour of Linux systems.
 
     \b
@@ -99,6 +100,9 @@ def cli() -> None:
       rtgauge run timer --for 60s --load sched --budget 150us
       rtgauge report last -o report.html
     """
+    if ctx.invoked_subcommand is None:
+        _check_memory()
+        import_module("rtgauge.cli.status").status()
 
 
 def _check_memory() -> None:

@@ -19,6 +19,7 @@ from rtgauge.text import GAP, duration, plain
 
 __all__ = [
     "encodable",
+    "encodable_lines",
     "format_seconds",
     "print_comparison",
     "print_error",
@@ -60,6 +61,17 @@ def say(text: str) -> None:
         columns = max(shutil.get_terminal_size((80, 24)).columns, 20)
         text = "\n".join(_wrapped(line, columns) for line in text.split("\n"))
     click.echo(text, err=True)
+
+
+def encodable_lines(text: str, indent: int) -> list[str]:
+    """A text for stdout in indented lines that fit it."""
+    words = encodable(printable(" ".join(text.replace(GAP, "\u00a0").split(" "))), sys.stdout)
+    margin = " " * indent
+    found = textwrap.wrap(
+        words, max(width(), 40), initial_indent=margin, subsequent_indent=margin,
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+    return [line.replace("\u00a0", " ") for line in found] or [""]
 
 
 def _wrapped(line: str, columns: int) -> str:
@@ -128,18 +140,34 @@ def print_comparison(document: Mapping[str, Any]) -> None:
     click.echo(compare_text.terminal(document, width(), color=color, encoding=encoding), nl=False)
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> None:
+def print_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    columns: int,
+    colors: Mapping[str, str] | None = None,
+) -> None:
     """Rows in columns as wide as they need; the last one takes the rest of ``columns``, and
-    continues in further lines if that is not enough."""
-    rows = [[printable(" ".join(cell.split())) for cell in row] for row in rows]
+    continues in further lines if that is not enough. ``colors``: those of the cells before it that
+    have these texts."""
+    rows = [[printable(re.sub(r"[ \t\r\n]+", " ", cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
     indent = sum(widths) + 2 * len(widths)
     for row in [head, *rows]:
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        lines = textwrap.wrap(row[-1], max(columns - indent, 10), break_on_hyphens=False) or [""]
-        shown = ("\n" + " " * indent).join(lines)
-        line = "  ".join([*cells, shown]).rstrip()
-        show(line, **({"bold": True} if row is head else {}))
+        lines = textwrap.wrap(
+            row[-1], max(columns - indent, 10), break_on_hyphens=False, break_long_words=False
+        ) or [""]
+        shown = ("\n" + " " * indent).join(lines).replace("\u00a0", " ")
+        if row is head:
+            show("  ".join([*cells, shown]).rstrip(), bold=True)
+            continue
+        words = [encodable(one, sys.stdout) for one in [*cells, shown]]
+        styles = [(colors or {}).get(text) for text in row[:-1]]
+        words = [
+            click.style(text, fg=color) if color else text
+            for text, color in zip(words, [*styles, None], strict=True)
+        ]
+        click.echo("  ".join(words).rstrip())
 
 
 def format_seconds(seconds: float) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs a word on the command line means: a run, a study, a label, and of these a target's.
 
-RUN              the beginning of a run's id, or ``last``
+RUN              a run's number (``12``, ``#12``), the beginning of its id, or ``last``
 STUDY, LABEL     all runs of that study (the beginning of its id), or with that label
 STUDY@TARGET     of these the runs on that target; LABEL@TARGET, too
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rtgauge.errors import UsageError, nearest
+from rtgauge.store.numbers import run_number
 
 if TYPE_CHECKING:
     from rtgauge.store import RunRow, Store
@@ -70,6 +71,9 @@ def _named(rows: Sequence[RunRow], word: str) -> Selection | None:
     labelled = tuple(row for row in rows if row.label == word)
     if labelled:
         return Selection(word, labelled, len(labelled) > 1)
+    number = run_number(word)
+    if number is not None and (same := [row for row in rows if row.number == number]):
+        return Selection(word, (same[0],), False)
     studies = list(dict.fromkeys(r.study for r in rows if r.study.startswith(begin)))
     found = [row for row in rows if row.id.startswith(begin)]
     if len(studies) == 1:

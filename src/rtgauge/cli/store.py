@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rtgauge.cli.brief import Brief, brief_of, forget
+from rtgauge.cli.carry_out import unused_names
 from rtgauge.cli.help import command
 from rtgauge.cli.options import (
     as_json,
@@ -23,6 +27,8 @@ from rtgauge.cli.options import (
 from rtgauge.cli.output import format_seconds, print_json, print_results, print_table, say, width
 from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
+from rtgauge.text import GAP
+from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
     from rtgauge.store import RunRow
@@ -30,40 +36,130 @@ if TYPE_CHECKING:
 __all__ = ["delete", "report", "runs", "show"]
 
 ID_SHOWN = 13
-TARGET_SHOWN = 12
-LABEL_SHOWN = 10
+TARGET_SHOWN = 16
+LABEL_SHOWN = 12
+LIMIT = 20
+WIDE = 100  # columns from which the list shows how long runs took
+STATES = ("complete", "failed", "interrupted", "skipped", "running", "unreadable")
+_COLORS = {
+    "fit": "green",
+    "not fit": "red",
+    "failed": "red",
+    "unreadable": "red",
+    "not proven": "yellow",
+    "not measured properly": "yellow",
+    "interrupted": "yellow",
+}
 
 
 @command()
+@click.option("--target", metavar="T", help="Only runs on this target.")
+@click.option("--label", metavar="TEXT", help="Only runs whose label contains this.")
+@click.option("--state", type=click.Choice(STATES), help="Only runs that ended like this.")
+@click.option("--since", metavar="WHEN", help="Only runs since a day (2026-11-20) or for 12h, 7d.")
+@click.option("--failed", is_flag=True, help="Only runs that failed or show an unfit system.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help=f"Number of runs to list; 0: all (default {LIMIT}, with --json all).",
+)
 @as_json
 @store_option
-def runs(as_json: bool, place: str | None) -> None:
-    """List the runs in the store, newest first."""
+def runs(
+    *,
+    target: str | None,
+    label: str | None,
+    state: str | None,
+    since: str | None,
+    failed: bool,
+    limit: int | None,
+    as_json: bool,
+    place: str | None,
+) -> None:
+    """List the runs in the store, newest first.
+
+    Commands take a run by its number: rtgauge show 12. VERDICT is the state of the answer, or of
+    the run if it did not complete. WORST is the highest latency of a periodic task.
+
+    \b
+    Examples:
+      rtgauge runs --failed --since 7d
+      rtgauge runs --target lab:x86_64-rt -n 5
+    """
+    began = _since(since) if since else ""
     with open_store(place) as store:
-        rows = store.runs()
-    if as_json:
-        keys = ("id", "label", "study", "target", "state", "started", "duration_s", "steps")
-        entries = [
-            {**{key: getattr(row, key) for key in keys}, "headline": row.headline} for row in rows
+        every = store.runs()
+        rows = [
+            row
+            for row in every
+            if (target is None or row.target == target)
+            and (label is None or label in row.label)
+            and (state is None or row.state == state)
+            and row.started >= began
         ]
-        print_json({"format": "rtgauge-runs", "version": 1, "runs": entries})
-        return
-    if not rows:
-        say("there are no runs in the store yet")
-        return
+        most = (0 if as_json else LIMIT) if limit is None else limit
+        shown: Iterator[RunRow] = iter(rows)
+        if failed:
+            shown = (row for row in rows if brief_of(store, row).failed)
+        listed = list(itertools.islice(shown, most or None))
+        if as_json:
+            _print_json(listed)
+            return
+        if not listed:
+            none = "no run in the store fits these options" if every else ""
+            say(none or "there are no runs in the store yet")
+            return
+        _print_runs(listed, [brief_of(store, row) for row in listed])
+        if not failed and len(listed) < len(rows):
+            say(f"and {len(rows) - len(listed)} earlier ones: rtgauge runs --limit 0")
+
+
+def _since(text: str) -> str:
+    """The earliest start of a run, as run.json writes it. Raises UsageError."""
+    try:
+        day = datetime.fromisoformat(text)
+        began = day if day.tzinfo else day.astimezone()
+    except ValueError:
+        try:
+            began = datetime.now(UTC) - timedelta(microseconds=parse_duration(text) // 1000)
+        except (ValueError, OverflowError):
+            raise UsageError(
+                f"--since: '{text}' is neither a day nor a time",
+                "give a day such as 2026-11-20, or a time such as 12h or 7d",
+            ) from None
+    return began.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _print_json(rows: Sequence[RunRow]) -> None:
+    keys = ("id", "number", "label", "study", "target", "state", "started", "duration_s", "steps")
+    entries = [
+        {**{key: getattr(row, key) for key in keys}, "headline": row.headline} for row in rows
+    ]
+    print_json({"format": "rtgauge-runs", "version": 1, "runs": entries})
+
+
+def _print_runs(rows: Sequence[RunRow], briefs: Sequence[Brief]) -> None:
     labelled = any(row.label for row in rows)
     elsewhere = any(row.target != "local" for row in rows)
+    wide = width() >= WIDE
     table = []
-    for row in rows:
-        result = row.headline if row.state == "complete" else row.state
-        if row.state != "complete" and row.headline:
-            result += f": {row.headline}"
-        cells = [row.id[:ID_SHOWN], str(row.started)[:16].replace("T", " "), _took(row)]
+    for row, brief in zip(rows, briefs, strict=True):
+        cells = [f"#{row.number}", str(row.started)[:16].replace("T", " ")]
+        cells += [_took(row)] if wide else []
         cells += [_cut(row.target, TARGET_SHOWN, end=True)] if elsewhere else []
         cells += [_cut(row.label or "", LABEL_SHOWN)] if labelled else []
-        table.append([*cells, result])
-    head = ["RUN", "STARTED", "TOOK", *(["TARGET"] if elsewhere else [])]
-    print_table([*head, *(["LABEL"] if labelled else []), "RESULT"], table, width())
+        bad = row.state in ("failed", "skipped") or not brief.worst
+        worst = row.headline if bad else brief.worst
+        if row.state == "running":
+            worst = f"for {_took(row)}" if _took(row) else ""
+        elif not wide and not bad:
+            worst = worst.partition(" (")[0]
+        table.append([*cells, brief.verdict, worst.replace(GAP, "\u00a0")])
+    head = ["RUN", "STARTED", *(["TOOK"] if wide else []), *(["TARGET"] if elsewhere else [])]
+    head += [*(["LABEL"] if labelled else []), "VERDICT", "WORST"]
+    print_table(head, table, width(), _COLORS)
 
 
 def _took(row: RunRow) -> str:
@@ -85,13 +181,13 @@ def _cut(text: str, most: int, *, end: bool = False) -> str:
 
 
 @command()
-@click.argument("run")
+@click.argument("run", default="last")
 @as_json
 @store_option
 def show(run: str, as_json: bool, place: str | None) -> None:
     """Show the results of a run.
 
-    RUN is the beginning of its id, or 'last'.
+    RUN is its number, the beginning of its id, or 'last' (default).
     """
     from rtgauge.report.results import model  # noqa: PLC0415
 
@@ -104,16 +200,15 @@ def show(run: str, as_json: bool, place: str | None) -> None:
 
 
 @command()
-@click.argument("run", nargs=-1, required=True)
+@click.argument("run", nargs=-1)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
     multiple=True,
     metavar="FILE",
     help="File to write. The suffix selects the format: .html, .pdf, .json, .md, "
-    ".xml (JUnit), .tap (KTAP). Repeatable.",
+    ".xml (JUnit), .tap (KTAP). Repeatable. Default: an unused name, .html.",
 )
 @click.option(
     "--paper",
@@ -138,16 +233,17 @@ def report(
 ) -> None:
     """Write the report of one or more runs to a file.
 
-    RUN is the beginning of a run's id, 'last', a study, a label, or STUDY@TARGET. Several targets
-    stand side by side in it.
+    RUN is a run's number, the beginning of its id, 'last' (default), a study, a label, or
+    STUDY@TARGET. Several targets are side by side in it.
 
     \b
     Examples:
+      rtgauge report
       rtgauge report last -o report.html
       rtgauge report last -o report.pdf --paper letter
       rtgauge report last -o full.pdf --full
       rtgauge report last -o board.pdf --title "Gateway 7" --meta customer=ACME
-      rtgauge report 0190c3a5-7b12 0190c3a6 -o results.json
+      rtgauge report 12 13 -o results.json
     """
     from rtgauge.report import Source, format_of, write  # noqa: PLC0415
 
@@ -155,9 +251,12 @@ def report(
         format_of(path)
     cover = cover_of(given)
     with open_store(place) as store:
-        rows = store.runs()
-        chosen = dict.fromkeys(row.id for name in run for row in select(rows, name).runs)
+        rows, names = store.runs(), run or ("last",)
+        chosen = dict.fromkeys(row.id for name in names for row in select(rows, name).runs)
         found = [store.get(identity) for identity in chosen]
+        if not output:
+            first = next(row for row in rows if row.id == found[0].id)
+            output = tuple(unused_names(first.target, first.started[:10], [".html"]))
         source = Source(found, paper, cover=cover, full=full)
         for path in output:
             write(source, path)
@@ -188,6 +287,7 @@ def delete(run: tuple[str, ...], yes: bool, as_json: bool, place: str | None) ->
             click.confirm(f"Delete {noun} {listed}?", abort=True, err=True)
         for identity in identities:
             store.delete(identity)
+            forget(store, identity)
     if as_json:
         print_json({"format": "rtgauge-deleted", "version": 1, "runs": identities})
     else:

@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rtgauge.store.files import FolderLock, make_folder, store_errors, sync_fold
 from rtgauge.store.folder import DOCUMENT, RunFolder, read_document, recover, step_path
 from rtgauge.store.identity import is_run_id
 from rtgauge.store.index import Index, Stamp
+from rtgauge.store.numbers import numbered, run_number
 from rtgauge.store.samples import StoredRun
 from rtgauge.store.scan import scan_stream
 from rtgauge.store.seal import RECORDS, SealedSeries, read_seal
@@ -39,7 +40,7 @@ VERDICTS = ("fail", "inconclusive", "pass", "skipped")
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """A run in the list of all. ``state`` is ``unreadable`` for a run that this program cannot
-    read; its ``headline`` then says why."""
+    read; its ``headline`` then says why. ``number``: its short number in this store."""
 
     id: str
     label: str
@@ -50,6 +51,7 @@ class RunRow:
     duration_s: float
     steps: int
     headline: str
+    number: int = 0
 
 
 class Store:
@@ -115,15 +117,22 @@ class Store:
         """All runs, the newest first."""
         self._synchronise()
         found = []
-        for columns in self._index.rows():
-            row = RunRow(**{name: columns[name] for name in RunRow.__dataclass_fields__})
+        rows = self._index.rows()
+        numbers = self._numbers(rows)
+        names = [name for name in RunRow.__dataclass_fields__ if name != "number"]
+        for columns in rows:
+            row = RunRow(**{name: columns[name] for name in names}, number=numbers[columns["id"]])
             if row.state == "running" and _is_free(self._runs / row.id):
                 row = replace(row, state="interrupted")
             found.append(row)
         return found
 
+    def _numbers(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """The short numbers of runs, the newest first."""
+        return numbered(self._runs.parent, [row["id"] for row in reversed(rows)])
+
     def get(self, prefix: str) -> StoredRun:
-        """The run whose id begins with ``prefix``.
+        """The run whose id begins with ``prefix``, or that has this number (``#12``, ``12``).
 
         A run whose writer is gone is put right first. UsageError when no run, or more than one,
         begins so; StoreError when its folder cannot be read or is of a newer version.
@@ -136,7 +145,7 @@ class Store:
         return StoredRun(path, document)
 
     def find(self, prefix: str) -> str:
-        """The id of the run that begins with ``prefix``, readable or not. UsageError as ``get``."""
+        """The id of the run that ``prefix`` means, readable or not. UsageError as ``get``."""
         return self._resolve(prefix)
 
     def delete(self, prefix: str) -> None:
@@ -164,6 +173,13 @@ class Store:
 
     def _resolve(self, prefix: str) -> str:
         self._synchronise()
+        number = run_number(prefix)
+        if number is not None:
+            rows = self._index.rows()
+            here = {row["id"] for row in rows}
+            for identity, other in self._numbers(rows).items():
+                if other == number and identity in here:
+                    return identity
         ids = sorted(self._index.stamps())
         wanted = prefix.strip().lower()
         found = [one for one in ids if wanted and one.startswith(wanted)]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``rtgauge`` without a command: the last run and its answer, the store, whether this machine is
+ready, and the next command."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from rtgauge import __version__
+from rtgauge.cli.brief import Brief, brief_of
+from rtgauge.cli.options import open_store
+from rtgauge.cli.output import encodable_lines, show
+from rtgauge.errors import RtgaugeError
+from rtgauge.text import plural
+
+if TYPE_CHECKING:
+    from rtgauge.store import RunRow
+
+__all__ = ["status"]
+
+_TONES = {"fit": "green", "not fit": "red", "failed": "red"}
+
+
+def status() -> None:
+    """Print the state of things."""
+    show(f"rtgauge {__version__}: evaluates the real-time behaviour of Linux systems", bold=True)
+    rows: list[RunRow] = []
+    brief = None
+    try:
+        with open_store(None) as store:
+            rows = store.runs()
+            brief = brief_of(store, rows[0]) if rows else None
+            folder = store.path.parent
+        if rows and brief:
+            _last(rows[0], brief)
+        _field("Store", f"{plural(len(rows), 'run')} in {folder}")
+    except RtgaugeError as error:
+        _field("Store", error.message)
+    _field("Machine", _machine())
+    show("")
+    show("Next:")
+    for text in _next(rows, brief):
+        show(f"  {text}")
+
+
+def _last(row: RunRow, brief: Brief) -> None:
+    when = row.started[:16].replace("T", " ")
+    label = f" ({row.label})" if row.label else ""
+    _field("Last run", f"#{row.number} on {row.target}{label}, {when}: {brief.verdict}")
+    color = _TONES.get(brief.verdict, "yellow")
+    title = brief.title or row.headline
+    if title:
+        for line in encodable_lines(title, 10):
+            show(line, fg=color)
+    if brief.worst:
+        for line in encodable_lines(f"worst case {brief.worst}", 10):
+            show(line)
+
+
+def _field(name: str, text: str) -> None:
+    first, *more = encodable_lines(text, 10)
+    show(f"{name:9} {first.strip()}")
+    for line in more:
+        show(line)
+
+
+def _machine() -> str:
+    """What the audit says of this machine, in a line."""
+    from rtgauge.audit import audit, realtime_model  # noqa: PLC0415
+    from rtgauge.engine.environment import read_facts  # noqa: PLC0415
+    from rtgauge.report.results.labels import realtime_text  # noqa: PLC0415
+    from rtgauge.target import open_target  # noqa: PLC0415
+
+    try:
+        with contextlib.closing(open_target("local")) as target:
+            _, facts, _ = read_facts(target.environment())
+        findings = audit(facts)
+    except RtgaugeError as error:
+        return f"not known ({error.message})"
+    levels = [finding.level for finding in findings]
+    counts = [plural(levels.count(one), one) for one in ("error", "warning") if one in levels]
+    kernel = realtime_text({"realtime": realtime_model(facts)})
+    ready = "ready" if not counts else f"{' and '.join(counts)} (rtgauge check)"
+    return f"{kernel}; {ready}" if kernel else ready
+
+
+def _next(rows: list[RunRow], brief: Brief | None) -> list[str]:
+    """The commands that help most now."""
+    if brief is None:
+        found = {
+            "rtgauge check": "what stands in the way of real time here",
+            "rtgauge evaluate": "measure everything, and write the report",
+        }
+    elif rows[0].state == "running":
+        found = {"rtgauge runs": "its progress"}
+    else:
+        found = {"rtgauge show": "the results of the last run", "rtgauge report": "its report"}
+        if brief.command:
+            found = {brief.command: "what the answer proposes", **found}
+    found["rtgauge --help"] = "all commands"
+    room = max(len(text) for text in found if len(text) < 40)
+    return [text if len(text) > room else f"{text:{room}}  # {why}" for text, why in found.items()]

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of runs, their numbers and answers, and ``rtgauge`` without a command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Result
+from rtgauge.cli import brief
+from rtgauge.report.document import answer
+from rtgauge.store import Store, numbers
+from rtgauge.store.identity import new_run_id
+
+Run = Callable[..., Result]
+QUICK = ("--target", "fake", "--for", "1s")
+
+
+def measure(rtgauge: Run, *words: str) -> None:
+    assert rtgauge("run", "timer", *QUICK, *words).code in (0, 3)
+
+
+def listed(rtgauge: Run, *words: str) -> list[str]:
+    """The numbers of the runs in the list."""
+    lines = rtgauge("runs", *words).out.splitlines()[1:]
+    return [line.split()[0] for line in lines if line.startswith("#")]
+
+
+def test_filters_of_the_list(rtgauge: Run) -> None:
+    measure(rtgauge, "--label", "first board")
+    measure(rtgauge, "--label", "second", "--budget", "1us")
+    rtgauge("run", "timer", "--for", "1s", "--target", "fake:fails")
+    assert listed(rtgauge) == ["#3", "#2", "#1"]
+    assert listed(rtgauge, "--target", "fake") == ["#2", "#1"]
+    assert listed(rtgauge, "--label", "board") == ["#1"]
+    assert listed(rtgauge, "--state", "failed") == ["#3"]
+    assert listed(rtgauge, "--failed") == ["#3", "#2"]
+    assert listed(rtgauge, "--failed", "--limit", "1") == ["#3"]
+    # the clock of the fake stands in 2024
+    assert listed(rtgauge, "--since", "2023-12-30") == ["#3", "#2", "#1"]
+    none = rtgauge("runs", "--since", "2025-01-01")
+    assert (none.code, none.err) == (0, "no run in the store fits these options\n")
+    assert rtgauge("runs", "--since", "7d").out == ""
+    short = rtgauge("runs", "-n", "1")
+    assert [line.split()[0] for line in short.out.splitlines()] == ["RUN", "#3"]
+    assert short.err == "and 2 earlier ones: rtgauge runs --limit 0\n"
+    for wrong in (("--since", "soon"), ("--limit", "-1"), ("--state", "good")):
+        assert rtgauge("runs", *wrong).code == 2
+    numbers_told = [one["number"] for one in rtgauge("runs", "--json").json()["runs"]]
+    assert numbers_told == [3, 2, 1]
+
+
+def test_a_run_is_known_by_its_number(rtgauge: Run) -> None:
+    for _ in range(3):
+        measure(rtgauge)
+    ids = [one["id"] for one in rtgauge("runs", "--json").json()["runs"]][::-1]
+    for word in ("2", "#2"):
+        assert rtgauge("show", word, "--json").json()["runs"][0]["id"] == ids[1]
+        assert rtgauge("report", word, "-o", "r.json", "--json").json()["runs"] == [ids[1]]
+    assert rtgauge("delete", "3", "--yes").code == 0
+    assert rtgauge("show", "3").code == 2
+    Path("data").mkdir(exist_ok=True)
+    # a number is not given again, and the others keep theirs
+    measure(rtgauge)
+    assert listed(rtgauge) == ["#4", "#2", "#1"]
+    # a label is meant before a number
+    measure(rtgauge, "--label", "1")
+    assert rtgauge("report", "1", "-o", "r.json", "--json").json()["runs"] != [ids[0]]
+    assert rtgauge("report", "#1", "-o", "r.json", "--json").json()["runs"] == [ids[0]]
+
+
+def test_numbers_survive_the_index_and_damage(tmp_path: Path) -> None:
+    ids = [new_run_id() for _ in range(4)]
+    assert numbers.numbered(tmp_path, ids[:2]) == {ids[0]: 1, ids[1]: 2}
+    assert numbers.numbered(tmp_path, ids[1:3])[ids[2]] == 3
+    file = tmp_path / numbers.NUMBERS
+    file.write_bytes(file.read_bytes()[:-5])  # the last line is cut: that run is new again
+    assert numbers.numbered(tmp_path, ids) == dict(zip(ids, (1, 2, 3, 4), strict=True))
+    assert numbers.numbered(tmp_path, ids) == dict(zip(ids, (1, 2, 3, 4), strict=True))
+    file.write_bytes(b"\xff\x00\n7 no-id\n" + f"9 {ids[3]}\n9 {ids[2]}\n8 {ids[3]}\n".encode())
+    assert numbers.numbered(tmp_path, ids[2:]) == {ids[3]: 9, ids[2]: 10}
+
+
+def test_numbers_of_a_store_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refused)
+    ids = [new_run_id(), new_run_id()]
+    assert numbers.numbered(tmp_path, ids) == {ids[0]: 1, ids[1]: 2}
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [("12", 12), ("#12", 12), (" #3 ", 3), ("012", None), ("0", None), ("#", None), ("1a", None)],
+)
+def test_words_that_are_numbers(word: str, number: int | None) -> None:
+    assert numbers.run_number(word) == number
+
+
+def test_the_answer_of_a_run_is_kept(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure(rtgauge, "--budget", "1us")
+    with Store.open() as store:
+        (row,) = store.runs()
+        found = brief.brief_of(store, row)
+        assert (found.verdict, found.failed) == ("not fit", True)
+        assert found.title.startswith("Not fit: ") and "µs" in found.worst
+        with monkeypatch.context() as patched:  # it is not made again
+            patched.setattr(answer, "answer_of", None)
+            assert brief.brief_of(store, row) == found
+        kept = store.path.parent / "answers" / f"{row.id}.json"
+        for damage in ("", "[]", "{}", json.dumps({"key": "of another program"})):
+            kept.write_text(damage)
+            assert brief.brief_of(store, row) == found
+        assert json.loads(kept.read_text())["verdict"] == "not fit"
+    assert rtgauge("delete", "last", "--yes").code == 0
+    assert not kept.exists()
+
+
+def test_the_last_run_is_meant_by_default(rtgauge: Run) -> None:
+    measure(rtgauge, "--label", "old")
+    measure(rtgauge)
+    newest = rtgauge("runs", "--json").json()["runs"][0]["id"]
+    assert rtgauge("show", "--json").json()["runs"][0]["id"] == newest
+    told = rtgauge("report", "--json").json()
+    assert told["runs"] == [newest]
+    assert told["path"] == "rtgauge-report-fake-2024-01-01.html" and Path(told["path"]).exists()
+    assert rtgauge("report", "--json").json()["path"] == "rtgauge-report-fake-2024-01-01-2.html"
+    told = rtgauge("export", "--json").json()
+    assert (told["run"], told["path"]) == (newest, f"rtgauge-{newest[:13]}.rtgauge")
+    assert rtgauge("export", "mine.rtgauge", "--json").json()["run"] == newest
+    assert rtgauge("export", "1", "--json").json()["run"] != newest
+    assert rtgauge("export", "1", "a.rtgauge", "surplus").code == 2
+
+
+def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of things: nothing is measured, and the next command is the first in the list."""
+    monkeypatch.setattr("rtgauge.cli.status._machine", lambda: "PREEMPT_RT; ready")
+    done = rtgauge()
+    assert (done.code, done.err) == (0, "")
+    assert "Store     0 runs in" in done.out and "Machine   PREEMPT_RT; ready" in done.out
+    assert done.out.partition("Next:\n  ")[2].startswith("rtgauge check ")
+    measure(rtgauge, "--budget", "1us", "--label", "mine")
+    done = rtgauge()
+    assert "Last run  #1 on fake (mine), 2024-01-01 00:00: not fit" in done.out
+    assert "Not fit: the budget of 1 µs was exceeded" in done.out
+    assert "worst case " in done.out and "Store     1 run in" in done.out
+    after = done.out.partition("Next:\n")[2]
+    assert "rtgauge show " in after and "rtgauge report " in after
+    assert max(len(line) for line in after.splitlines() if "rtgauge run" not in line) <= 80
+    assert "\x1b" not in done.out
+
+
+def test_a_machine_that_cannot_be_looked_at(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rtgauge.errors import TargetError  # noqa: PLC0415
+
+    def fails(name: str) -> None:
+        raise TargetError(f"there is no agent for {name}")
+
+    monkeypatch.setattr("rtgauge.target.open_target", fails)
+    done = rtgauge()
+    assert done.code == 0
+    assert "Machine   not known (there is no agent for local)" in done.out
