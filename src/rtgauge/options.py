@@ -232,6 +232,15 @@ HOST_OPTIONS: Final = (
     _text("logo", "FILE", "command", "PNG or SVG file with the logo for the reports"),
     _flag("full", "command", "write complete PDF reports, not short ones"),
     _flag("json", "command", "print the results as JSON"),
+    RunOption(
+        "quiet",
+        "flag",
+        "no",
+        help="print the answer alone, and of the steps only those that fail",
+        applies="command",
+        short="-q",
+    ),
+    _flag("no-progress", "command", "show no live view, only a line for each step that has ended"),
     _text("store", "PLACE", "command", "the store: a folder, a SQLite file, or postgresql://…?data=FOLDER"),
 )  # fmt: skip
 """The options of a run that the host alone decides on. Those of the agent are in its description

@@ -166,3 +166,15 @@ def test_a_machine_that_cannot_be_looked_at(rtgauge: Run, monkeypatch: pytest.Mo
     done = rtgauge()
     assert done.code == 0
     assert "Machine   not known (there is no agent for local)" in done.out
+
+
+def test_quiet_prints_the_answer_alone(rtgauge: Run) -> None:
+    done = rtgauge("run", "timer", *QUICK, "--budget", "1us", "-q")
+    assert (done.code, done.err) == (3, "")
+    lines = done.out.strip().splitlines()
+    assert set(lines[0]) == {"─"} and lines[1] == "Not fit: the budget of 1 µs was exceeded"
+    assert "median" not in done.out
+    failed = rtgauge("run", "timer", "--for", "1s", "--target", "fake:fails", "--quiet")
+    assert failed.code == 1 and failed.err.startswith("[1/1] timer --for 1s, idle: failed")
+    plain = rtgauge("run", "timer", *QUICK, "--no-progress")
+    assert "[1/1] timer --for 1s, idle: complete" in plain.err and "median" in plain.out

@@ -23,7 +23,7 @@ from rtgauge.cli.selection import select
 from rtgauge.errors import UsageError
 from rtgauge.report import Source
 from rtgauge.report.document.blocks import Table
-from rtgauge.report.document.conclusion import comparison_section
+from rtgauge.report.document.conclusion import comparison_section, conclusion
 from rtgauge.report.document.summary import short
 from rtgauge.report.document.views import views as views_of
 from rtgauge.report.pictures import drawing, figures
@@ -396,8 +396,12 @@ def test_the_text_fits_and_has_the_figures(width: int) -> None:
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     assert not any(ord(character) < 32 for line in lines for character in line)
+    first = " ".join(text.partition("\n\n")[0].split())
+    assert first == " ".join(f"{conclusion(document)}.".replace("\u202f", " ").split())
+    assert first.startswith("Under load ")
     rows = [line for line in lines if line.lstrip().startswith(("A ", "B ", "B/A"))]
-    assert sum("×" in line for line in lines) == 6
+    tables = text.partition("\n\n")[2].splitlines()
+    assert sum("×" in line for line in tables) == 6
     assert sum("24 000" in line for line in rows or lines) >= 6
     plain = compare_text.terminal(document, width, encoding="ascii")
     assert plain.isascii()
@@ -412,10 +416,8 @@ def test_counted_maxima_have_no_ratio(lab: str, ranked: bool) -> None:
     assert all(one["50"] is not None for one in ratios)
     compare.validate(document)
     assert ("which paths are preemptible" in document["note"]) == (not ranked)
-    text = compare_text.terminal(document)
-    heads, row = (
-        next(line for line in text.splitlines() if word in line) for word in ("median", "B/A")
-    )
+    lines = compare_text.terminal(document).partition("\n\n")[2].splitlines()  # of the tables
+    heads, row = (next(line for line in lines if word in line) for word in ("median", "B/A"))
     end = heads.index("max") + len("max")
     assert row[:end].endswith("–") != ranked
 

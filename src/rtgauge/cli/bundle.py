@@ -30,11 +30,11 @@ ANSWER_EDGES: Final = ("same", "inverted", "any", "rising", "falling")
 
 
 @command()
-@click.argument("words", nargs=-1, metavar="[RUN] [FILE]")
+@click.argument("run", nargs=-1, metavar="[RUN] [FILE]")
 @click.option("--force", is_flag=True, help="Replace a file that is there already.")
 @as_json
 @store_option
-def export(words: tuple[str, ...], force: bool, as_json: bool, place: str | None) -> None:
+def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) -> None:
     """Pack a run, with all its samples, into one file.
 
     RUN is its number, the beginning of its id, or 'last' (default). FILE has a suffix; without
@@ -47,9 +47,9 @@ def export(words: tuple[str, ...], force: bool, as_json: bool, place: str | None
     """
     from rtgauge.store.bundle import export_run  # noqa: PLC0415
 
-    run, named = _run_and_file(words)
+    name, named = _run_and_file(run)
     with open_store(place) as store:
-        found = find_run(store, run)
+        found = find_run(store, name)
         file = named or Path(f"rtgauge-{found.id[:ID_SHOWN]}.rtgauge")
         if not file.parent.is_dir():
             raise UsageError(f"there is no folder {file.parent}", "make it first")

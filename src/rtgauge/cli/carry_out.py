@@ -9,12 +9,13 @@ import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtgauge.cli.brief import keep
 from rtgauge.cli.output import (
+    print_answers,
     print_comparison,
     print_error,
     print_json,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["check_report", "execute_plan", "of_project", "show_results", "unused_names"]
+__all__ = ["Talk", "check_report", "execute_plan", "of_project", "show_results", "unused_names"]
 
 
 def check_report(path: Path) -> None:
@@ -70,6 +71,21 @@ def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:
     raise AssertionError("unreachable")
 
 
+@dataclass(frozen=True)
+class Talk:
+    """What is printed. ``quiet``: the answer and what failed; ``view``: the live view; ``as_json``:
+    the results as JSON."""
+
+    quiet: bool
+    view: bool
+    as_json: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Talk:
+        """As the options ask for."""
+        return cls(given["quiet"], not (given["quiet"] or given["no_progress"]), given["json"])
+
+
 def execute_plan(
     plan: Plan,
     targets: Sequence[Target],
@@ -77,6 +93,7 @@ def execute_plan(
     *,
     allow_disturb: bool = False,
     reconnect_s: float | None = None,
+    talk: Talk,
 ) -> list[RunOutcome]:
     """Carry out the plan on the targets, with progress on stderr."""
     from rtgauge.cli.progress import ConsoleProgress  # noqa: PLC0415
@@ -90,7 +107,7 @@ def execute_plan(
         plan,
         targets,
         store,
-        ConsoleProgress(sys.stderr),
+        ConsoleProgress(sys.stderr, steps=not talk.quiet, live=talk.view),
         allow_disturb=allow_disturb,
         at_once=at_once,
         reconnect_s=reconnect_s,
@@ -101,12 +118,12 @@ def show_results(
     store: Store,
     outcomes: Sequence[RunOutcome],
     reports: Sequence[Path],
-    as_json: bool,
     *,
     evaluation: bool = False,
     before: Sequence[str] = (),
     cover: Cover,
     full: bool,
+    talk: Talk,
 ) -> int:
     """Show the results of the runs and write the reports. Returns the exit code.
 
@@ -122,8 +139,10 @@ def show_results(
     document = source.model
     for run in document["runs"]:
         keep(store, run)
-    if as_json:
+    if talk.as_json:
         print_json(document)
+    elif talk.quiet:
+        print_answers(document)
     else:
         _print(source)
     for report in reports:
@@ -137,7 +156,7 @@ def show_results(
                 f"the {kept} kept. Write the report elsewhere: "
                 f"rtgauge report {names} -o FILE{report.suffix}",
             ) from error
-        if as_json:
+        if talk.as_json:
             say(f"report: {report}")
         else:
             show(("\n" if report is reports[0] else "") + f"Report: {report}")

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.carry_out import (
+    Talk,
     check_report,
     execute_plan,
     of_project,
@@ -59,7 +60,7 @@ __all__ = ["evaluate"]
 _OF_EVALUATION: Final = (
     "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
     "reconnect", "label", "thorough", "report", "json", "store", "title", "author", "serial",
-    "meta", "logo", "full",
+    "meta", "logo", "full", "quiet", "no-progress",
 )  # fmt: skip
 
 
@@ -123,16 +124,18 @@ def evaluate_command(catalogue: Catalogue, target: Target) -> RunCommand:
         check_cpus(plan, target)
         _announce(plan, catalogue, target.name)
         with open_store(given["store"]) as store:
-            outcomes = execute_plan(plan, [target], store, reconnect_s=reconnect_s(given))
+            outcomes = execute_plan(
+                plan, [target], store, reconnect_s=reconnect_s(given), talk=Talk.of(given)
+            )
             return show_results(
                 store,
                 outcomes,
                 paths,
-                given["json"],
                 evaluation=not some,
                 before=before,
                 cover=cover,
                 full=given["full"],
+                talk=Talk.of(given),
             )
 
     return RunCommand(

@@ -44,13 +44,14 @@ GROUPS: Final = {
     "Lines": ("mark", "log-host", "log-line", "log-set"),
     "Results": (
         "label", "report", "json", "title", "author", "serial", "meta", "logo", "full",
-        "histogram-only", "store",
+        "histogram-only", "quiet", "no-progress", "store",
     ),
 }  # fmt: skip
 RARE: Final = frozenset({
     "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
     "keep-settings", "reconnect", "thorough", "mark", "log-host", "log-line", "log-set",
-    "author", "serial", "meta", "logo", "full", "title", "histogram-only", "store",
+    "author", "serial", "meta", "logo", "full", "title", "histogram-only", "quiet", "no-progress",
+    "store",
 })  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12

@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -21,6 +21,7 @@ __all__ = [
     "encodable",
     "encodable_lines",
     "format_seconds",
+    "print_answers",
     "print_comparison",
     "print_error",
     "print_json",
@@ -30,6 +31,9 @@ __all__ = [
     "show",
     "width",
 ]
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 LEVELS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
@@ -112,23 +116,30 @@ def print_results(
 ) -> None:
     """The figures of a results model and its answer on stdout, and between them what ``comparison``
     prints; without one, what its runs have in common."""
+    from rtgauge.report.render import terminal  # noqa: PLC0415
+
+    _print_made(lambda: terminal.render(document, across=comparison is None))
+    if comparison is not None:
+        comparison()
+    print_answers(document)
+
+
+def print_answers(document: Mapping[str, Any]) -> None:
+    """The answers of a results model on stdout."""
+    from rtgauge.report.render import terminal  # noqa: PLC0415
+
+    _print_made(lambda: terminal.answers(document))
+
+
+def _print_made(make: Callable[[], RenderableType]) -> None:
     from rtgauge.report import faults_as_errors  # noqa: PLC0415
-    from rtgauge.report.render import console, terminal  # noqa: PLC0415
+    from rtgauge.report.render import console  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
     with faults_as_errors("the summary"):
-        figures, answers = (
-            console.printed(one, width(), color=color, encoding=encoding)
-            for one in (
-                terminal.render(document, across=comparison is None),
-                terminal.answers(document),
-            )
-        )
-    click.echo(figures, nl=False)
-    if comparison is not None:
-        comparison()
-    click.echo(answers, nl=False)
+        text = console.printed(make(), width(), color=color, encoding=encoding)
+    click.echo(text, nl=False)
 
 
 def print_comparison(document: Mapping[str, Any]) -> None:

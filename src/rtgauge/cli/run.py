@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rtgauge.catalogue import Catalogue, Measurement, Option
-from rtgauge.cli.carry_out import check_report, execute_plan, of_project, show_results
+from rtgauge.cli.carry_out import (
+    Talk,
+    check_report,
+    execute_plan,
+    of_project,
+    show_results,
+)
 from rtgauge.cli.completion import Words
 from rtgauge.cli.generated import (
     OF_MEASUREMENT,
@@ -462,7 +468,13 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
             store,
             allow_disturb=given["allow_disturb"],
             reconnect_s=reconnect_s(given),
+            talk=Talk.of(given),
         )
         return show_results(
-            store, outcomes, given["report"], given["json"], cover=cover, full=given["full"]
+            store,
+            outcomes,
+            given["report"],
+            cover=cover,
+            full=given["full"],
+            talk=Talk.of(given),
         )

@@ -25,6 +25,7 @@ from rtgauge.report.document.compared import (
     methods,
     rows,
 )
+from rtgauge.report.document.conclusion import conclusion
 from rtgauge.report.render.console import printed
 from rtgauge.report.sets.compare import row_name, set_facts
 
@@ -52,6 +53,8 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         ):
             found.append((line.replace("\u00a0", numbers.GAP), style))
 
+    wrapped(f"{conclusion(document)}.", "", "", "bold")
+    found.append(("", ""))
     for one in document["sets"]:
         wrapped(one["name"], f"{one['letter']:3}", "   ", "bold")
         wrapped(set_facts(one), "   ", "   ")
@@ -82,8 +85,6 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         for one in members:
             for text in marks(document, one):
                 wrapped(f"{row_name(one)}, {text}", "  ! ", "    ", "yellow")
-    if not document["quantities"]:
-        found += [("", ""), ("These sets have nothing in common that was measured alike.", "bold")]
     if said := left_out(document):
         found += [("", ""), ("Not side by side", "bold")]
         for text in said:
