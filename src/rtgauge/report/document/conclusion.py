@@ -116,8 +116,8 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     if verdicts := decided(document):
         blocks.append(Heading("What this proves"))
         blocks.append(Bullets(tuple((line(text), ()) for text in verdicts)))
-    inside.append(Paragraph(line(document["note"])))
     blocks += [Table(_systems(document)), *_quantities(document), runs]
+    blocks.append(Paragraph(line(document["note"])))
     if out := left_out(document):
         items = tuple((line(capital(text)), ()) for text in out)
         blocks += [Heading("Not compared"), Bullets(items)]
