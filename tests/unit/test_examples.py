@@ -27,6 +27,7 @@ import captures
 from conftest import Result
 from examples import LANGUAGES, ROOT, UNTRIED, Command, Example, commands, examples, pretended
 from rtgauge.catalogue import Catalogue
+from rtgauge.cli.project import project
 from rtgauge.plan import read_plan
 from rtgauge.target.local import LocalTarget
 
@@ -171,8 +172,14 @@ def test_click_parses_it(command: Command) -> None:
 @pytest.mark.parametrize(
     "example", [one for one in examples() if one.language == "toml"], ids=id_of
 )
-def test_a_plan_is_read(example: Example) -> None:
+def test_a_plan_or_a_project_is_read(example: Example) -> None:
     document = tomllib.loads(example.text)
+    if not {"plan", "step", "rating"} & set(document):  # the file of a project
+        Path("rtgauge.toml").write_text(example.text)
+        found = project()
+        assert found.path == Path("rtgauge.toml").absolute()
+        assert found.target == document["target"]
+        return
     if "step" not in document:  # ratings alone: part of a plan
         text = '[[step]]\nmeasurement = "timer"\n\n' + example.text
     else:

@@ -109,13 +109,13 @@ def test_both_are_steps_of_the_boards_run(store: Store, monkeypatch: pytest.Monk
 def test_side_by_side_has_the_verdict_of_the_rule(store: Store) -> None:
     outcome = carry_out(store, response(context="irq,user"))
     page = html.render(model.analyse([store.get(outcome.id)]))
-    table = page[page.index("contexts and kernels, side by side") :]
+    table = page[page.index("contexts and kernels<small>methods and loads side by side") :]
     table = table[: table.index("</table>")]
     assert table.count('<span class="tag pass">pass</span>') == 2, table
     assert ">none<" not in table
     # Only that table contains them, and a row does not give its context twice.
-    assert page.count(", side by side</h3>") == page.count("side by side</h3>") == 2
-    assert "log-host: response (µs), side by side" not in page
+    assert page.count("<small>methods and loads side by side</small>") == 2
+    assert "log-host: response (µs)<small>" not in page
     assert ", context irq<" not in page and ", answered-by irq<" not in page
 
 

@@ -13,7 +13,7 @@ from rtgauge.errors import TargetError, UsageError
 from rtgauge.plan import planned_step
 from rtgauge.stream import Histogram, Record, Samples, SeriesInfo, StreamEnd, StreamReader, Trailer
 from rtgauge.target import open_target
-from rtgauge.target.fake import FAULTS, FakeTarget
+from rtgauge.target.fake import COUNTED, FAULTS, FakeTarget
 
 
 def stream(name: str, measurement: str = "timer", **settings: str) -> bytes:
@@ -77,7 +77,7 @@ def test_its_time_is_its_own() -> None:
         target.clock.sleep(-1)
 
 
-@pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"cpus", "exit"}))
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - set(COUNTED)))
 def test_every_fault_can_be_named(fault: str) -> None:
     assert FakeTarget(fault).name == f"fake:{fault}"
 
