@@ -130,6 +130,9 @@ def test_the_content_is_that_of_the_html_report(example: Paper) -> None:
         assert re.sub(r"\W", "", words) in re.sub(r"\W", "", text), words
 
     there(run["verdict"]["title"])
+    printed = [line.strip() for page in example.pages for line in page.splitlines()]
+    commands = [" ".join(row.command) for one in run["side_by_side"] for row in one.lines]
+    assert commands and all(command in printed for command in commands)
     for point in (*run["positive"], *run["negative"]):
         there(point.text)
     for step in run["steps"]:

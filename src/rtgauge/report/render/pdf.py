@@ -28,7 +28,7 @@ from rtgauge.report.document.tables import Cell, Grid
 from rtgauge.report.pictures import drawing
 from rtgauge.report.pictures.drawing import text_width, visible
 
-__all__ = ["PAPERS", "check", "compiled", "frame", "render", "told"]
+__all__ = ["PAPERS", "check", "compiled", "frame", "render", "shell_words", "told"]
 
 PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 """Paper -> its width in points; the text is as wide on each."""

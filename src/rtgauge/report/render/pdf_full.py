@@ -23,6 +23,7 @@ from rtgauge.report.render.pdf import (
     frame,
     numbers_widths,
     plain,
+    shell_words,
     swatch,
     table,
     titled,
@@ -220,7 +221,7 @@ def _side(book: _Book, one: Any) -> dict[str, Any]:
         lines.append(
             {
                 "name": titled(line.name),
-                "command": words(" ".join(line.command)),
+                "command": shell_words(" ".join(line.command)),
                 "spark": spark,
                 "tags": plain(line.tags),
                 "swatch": swatch(line.swatch),
