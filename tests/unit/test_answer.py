@@ -159,6 +159,7 @@ def test_without_real_time_priority() -> None:
     assert not answer.cycles
     assert answer.actions[0].command == answer.cause_command == "rtgauge check"
     assert "SCHED_OTHER" in text(answer.cause)
+    assert not answer.sure_command  # no length mends it
 
 
 def test_an_injection() -> None:

@@ -403,7 +403,7 @@ def _sure(data: _Data) -> tuple[Line, str]:
         return line(text), ""
     text += f" Events rarer than one in {numbers.duration(bound['period_s'])} may have been missed."
     needed = duration_needed_s(DEFAULT_RATE_PER_HOUR, bound["confidence"])
-    if bound["duration_s"] >= needed:
+    if bound["duration_s"] >= needed or not data.proper:  # no length mends the latter
         return line(text), ""
     text += f" {numbers.duration(needed, up=True)} needed to show fewer than 1 an hour."
     return line(text), _longer(data, data.step(one), needed)
@@ -557,13 +557,14 @@ def _provisional(run: Model) -> str:
 
 def _missing(data: _Data) -> str:
     """The steps without results in one line, with the reason that most of them share."""
-    broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
+    steps = carried_out(data.run)
+    broken = [step for step in steps if step["state"] in ("failed", "skipped")]
     if not broken:
         return ""
     names = list(dict.fromkeys(step["measurement"] for step in broken))
     shown = names[:4] + ([f"{len(names) - 4} more"] if len(names) > 4 else [])
     reasons = [step["reason"] for step in broken if step["reason"]]
-    text = f"Not measured: {len(broken)} of {numbers.plural(len(data.measured), 'step')} "
+    text = f"Not measured: {len(broken)} of {numbers.plural(len(steps), 'step')} "
     text += f"({numbers.join(shown)})"
     if not reasons:
         return f"{text}."
