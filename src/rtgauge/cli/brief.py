@@ -52,13 +52,14 @@ def brief_of(store: Store, row: RunRow) -> Brief:
         kept = json.loads(_path(store, row.id).read_text(encoding="utf-8"))
         if kept.pop("key") == key:
             return Brief(**{name: str(text) for name, text in kept.items()})
+    from rtgauge.report import faults_as_errors  # noqa: PLC0415
     from rtgauge.report.results import model  # noqa: PLC0415
 
     try:
-        document = model.build([store.get(row.id)])["runs"][0]
+        with faults_as_errors("the answer"):
+            return keep(store, model.build([store.get(row.id)])["runs"][0])
     except RtgaugeError as error:
         return Brief("unreadable", "", error.message)
-    return keep(store, document)
 
 
 def keep(store: Store, run: Mapping[str, Any]) -> Brief:
