@@ -306,7 +306,7 @@ def swatch(text: str) -> int | None:
 
 def _cell_width(cell: Cell) -> float:
     text, note = text_width(cell.text + cell.pad, _TEXT), text_width(cell.note, _NOTE)
-    # As in templates/base.typ: a share is beside the figure, other notes are below it.
+    # As in templates/base.typ: a share is next to the figure, other notes are below it.
     return text + note + 4 if cell.note.endswith("%") else max(text, note)
 
 
