@@ -32,7 +32,7 @@ CONTROL: Final = """\
 Package: rtgauge
 Version: {version}
 Architecture: {architecture}
-Maintainer: The rtgauge developers <rtgauge@localhost>
+Maintainer: {maintainer}
 Installed-Size: {kib}
 Depends: python3 (>= {python}), python3 (<< {after}), libc6
 Suggests: openssh-client, qemu-system-x86 | qemu-system-arm
@@ -102,6 +102,9 @@ def environment(folder: Path, wheel: Path, python: str) -> None:
         "--target", packages, "--python-version", python, "--only-binary", ":all:",
         "--no-compile", "--constraint", pins, f"{wheel}[pdf]",
     )  # fmt: skip
+    # beside the packages, what goes beside them in an environment
+    if (packages / "share").exists():
+        shutil.move(packages / "share", folder / "share")
     for pattern in NOT_NEEDED:
         found = packages.rglob(pattern[2:]) if pattern.startswith("*/") else [packages / pattern]
         for path in list(found):
@@ -110,6 +113,8 @@ def environment(folder: Path, wheel: Path, python: str) -> None:
         folder / "pyvenv.cfg",
         f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n",
     )
+    for library in packages.rglob("*.so*"):
+        library.chmod(0o644)
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to("/usr/bin/python3")
     program = f"#!/{HOME}/bin/python\nimport sys\n\nfrom rtgauge.cli import main\n\n"
@@ -124,6 +129,13 @@ def build(wheel: Path, python: str) -> Path:
     environment(tree / HOME, wheel, python)
     (tree / "usr" / "bin").mkdir()
     (tree / "usr" / "bin" / "rtgauge").symlink_to("../lib/rtgauge/bin/rtgauge")
+    # man pages and completion, which the wheel brings
+    shutil.move(tree / HOME / "share", tree / "usr" / "share")
+    for page in (tree / "usr" / "share" / "man" / "man1").iterdir():
+        page.with_suffix(".1.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
+    zsh = tree / "usr" / "share" / "zsh"
+    (zsh / "site-functions").rename(zsh / "vendor-completions")
     about = tree / "usr" / "share" / "doc" / "rtgauge"
     write(about / "copyright", COPYRIGHT)
     changes = (ROOT / "CHANGELOG.md").read_bytes()
@@ -134,6 +146,7 @@ def build(wheel: Path, python: str) -> Path:
     major, minor = python.split(".")
     control = CONTROL.format(
         version=version,
+        maintainer=run("git", "-C", ROOT, "log", "-1", "--format=%an <%ae>").strip(),
         architecture=architecture,
         kib=sum(sizes) // 1024,
         python=python,

@@ -24,6 +24,12 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "build" / "check" / "wheel"
 PYTHON: Final = str(ROOT / ".venv" / "bin" / "python")
 PIP: Final = (PYTHON, "-m", "pip", "--disable-pip-version-check")
+SHARE: Final = ROOT / "build" / "share"
+COMPLETIONS: Final = {
+    "bash": "bash-completion/completions/rtgauge",
+    "zsh": "zsh/site-functions/_rtgauge",
+    "fish": "fish/vendor_completions.d/rtgauge.fish",
+}
 TIMEOUT_S: Final = 900.0
 
 
@@ -50,8 +56,21 @@ def build(folder: Path) -> Path:
     return built
 
 
+def make_share() -> set[str]:
+    """Make the man pages and what shells complete with. Returns their names in the wheel."""
+    shutil.rmtree(SHARE, ignore_errors=True)
+    run(PYTHON, ROOT / "tools" / "man_pages.py", SHARE / "man" / "man1")
+    for shell, name in COMPLETIONS.items():
+        words = (str(ROOT / ".venv" / "bin" / "rtgauge"), "completion", shell)
+        script = subprocess.run(words, capture_output=True, check=True, timeout=TIMEOUT_S).stdout
+        (SHARE / name).parent.mkdir(parents=True)
+        (SHARE / name).write_bytes(script)
+    files = (path for path in SHARE.rglob("*") if path.is_file())
+    return {f"share/{path.relative_to(SHARE)}" for path in files}
+
+
 def wanted_files() -> set[str]:
-    """What the wheel has to contain, but for its metadata."""
+    """What the wheel has to contain in its package."""
     native = (ROOT / "build" / "native" / "agent").glob("rtgauge-agent-*")
     wanted = {f"rtgauge/agents/{path.name}" for path in native if path.is_file()}
     for architecture in ARCHITECTURES.values():
@@ -69,9 +88,10 @@ def main() -> str | None:
     """Check the wheel. Returns what is wrong with its files; raises CalledProcessError."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
+    wanted = wanted_files() | make_share()
     built = build(FOLDER)
     held = {name for name in zipfile.ZipFile(built).namelist() if ".dist-info/" not in name}
-    wanted = wanted_files()
+    held = {name.partition(".data/data/")[2] or name for name in held}
     if held != wanted:
         return f"missing in the wheel: {sorted(wanted - held)}, not wanted: {sorted(held - wanted)}"
     if built.read_bytes() != build(FOLDER / "again").read_bytes():
