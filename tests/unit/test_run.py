@@ -191,7 +191,7 @@ def test_what_cannot_be_measured_is_told_before_the_first_step(store: Store) -> 
     )
     assert remedy.startswith("  run as root, or with sudo")
     assert module.endswith("the kernel module rtgauge is not loaded. 1 of 2 steps will be skipped")
-    assert load.startswith("  build and load rtgauge.ko")
+    assert load.startswith("  build and load it: rtgauge module load")
 
 
 def test_priority_0_asks_for_no_right() -> None:

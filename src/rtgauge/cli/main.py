@@ -40,6 +40,7 @@ COMMANDS = {
     "export": ("bundle", "export", "Export a run to a bundle."),
     "import": ("bundle", "import_", "Import a bundle or a capture into the store."),
     "lab": ("lab", "lab", "Emulated boards: list them, run plans there, a shell."),
+    "module": ("module", "module", "Build, load and unload the kernel module."),
     "agent": ("agent", "agent", "Print the path of the agent for another machine."),
     "completion": ("completion", "completion", "Print the script for completion in a shell."),
     "describe": ("describe", "describe", "Show what a target can measure."),

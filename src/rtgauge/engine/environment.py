@@ -99,9 +99,7 @@ def lacking(
     if module and (skipped := needs.count("module")):
         found = "not loaded" if module == errno.ENOENT else f"denied ({os.strerror(module)})"
         remedy = (
-            "build and load rtgauge.ko (docs/reference/kernel-module.md)"
-            if module == errno.ENOENT
-            else "run as root"
+            "build and load it: rtgauge module load" if module == errno.ENOENT else "run as root"
         )
         of = f"{skipped} of {plural(len(steps), 'step')}"
         yield f"the kernel module rtgauge is {found}. {of} will be skipped", remedy

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands ``module build``, ``load`` and ``unload``: rtgauge.ko on a target.
+
+One script for sh does it there, on this machine or over ssh: the target builds the module against
+the headers of its own kernel, and root, or ``sudo -n``, loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import tarfile
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import click
+
+from rtgauge.cli.help import SETTINGS, Command
+from rtgauge.cli.options import as_json, target_option
+from rtgauge.cli.output import print_json, say
+from rtgauge.cli.project import project
+from rtgauge.errors import TargetError, UsageError, nearest
+
+__all__ = ["module"]
+
+COMMANDS: Final = ("build", "load", "unload")
+TIMEOUT_S: Final = 1800.0
+AS_IT_WAS: Final = 64
+
+# Arguments: what to do, the digest of sources and headers, a folder with headers or nothing.
+# Input: the sources as tar. It prints the kernel's release and the folder of the module.
+_SCRIPT: Final = """\
+release=$(uname -r)
+headers=${3:-/lib/modules/$release/build}
+folder=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rtgauge/module/$release-$2
+printf '%s\\n%s\\n' "$release" "$folder"
+raise=
+[ "$(id -u)" = 0 ] || raise='sudo -n'
+loaded() { grep -qs '^rtgauge ' /proc/modules; }
+build() {
+	[ ! -f "$folder/rtgauge.ko" ] || return 0
+	[ -d "$headers" ] || exit 65
+	command -v make >/dev/null && command -v gcc >/dev/null || exit 66
+	mkdir -p "$folder" && tar -xf - -C "$folder" || exit 67
+	make -C "$headers" M="$folder" modules >"$folder/build.log" 2>&1 && return 0
+	log=$folder/build.log
+	grep -m 1 -E 'error|undefined|ERROR' "$log" >&2 || tail -n 1 "$log" >&2
+	exit 68
+}
+case $1 in
+build) [ ! -f "$folder/rtgauge.ko" ] || exit 64; build ;;
+load) ! loaded || exit 64; build; $raise insmod "$folder/rtgauge.ko" || exit 69 ;;
+unload) loaded || exit 64; $raise rmmod rtgauge || exit 70 ;;
+esac
+"""
+
+# Exit code of the script → message and remedy.
+_FAULTS: Final[Mapping[int, tuple[str, str]]] = {
+    65: (
+        "{target} has no headers of its kernel, Linux {release}",
+        "install the package linux-headers-{release} (Fedora: kernel-devel-{release}) there, or "
+        "name their folder with --headers",
+    ),
+    66: ("{target} has no make or no gcc to build the module with", "install make and gcc there"),
+    67: (
+        "the sources cannot be written to {folder} on {target}: {said}",
+        "check space and permissions there",
+    ),
+    68: (
+        "the module cannot be built for Linux {release} on {target}: {said}",
+        "the whole output of make is in {folder}/build.log there",
+    ),
+    69: (
+        "the module cannot be loaded on {target}: {said}",
+        "loading needs root or 'sudo -n'. With Secure Boot the module has to be signed: sign "
+        "{folder}/rtgauge.ko, then load again",
+    ),
+    70: (
+        "the module cannot be unloaded on {target}: {said}",
+        "end the measurement that uses it. Unloading needs root or 'sudo -n'",
+    ),
+}
+_DONE: Final = {
+    "build": "{target}: built {folder}/rtgauge.ko",
+    "load": "{target}: the module rtgauge is loaded",
+    "unload": "{target}: the module rtgauge is unloaded",
+}
+_AS_IT_WAS: Final = {
+    "build": "{target}: {folder}/rtgauge.ko is built already",
+    "load": "{target}: the module rtgauge is loaded already",
+    "unload": "{target}: the module rtgauge is not loaded",
+}
+
+
+class _Group(click.Group):
+    """Says which command was meant, and gives the project's target."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS:
+            raise UsageError(f"unknown command 'module {args[0]}'", nearest(args[0], COMMANDS))
+        ctx.default_map = {args[0]: project().of_commands()}
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Group, context_settings=SETTINGS)
+def module() -> None:
+    """The kernel module rtgauge.ko, which measures in interrupt handlers and kernel threads.
+
+    The target builds it against the headers of its own kernel. Boards of the lab have it.
+
+    \b
+    Examples:
+      rtgauge module load
+      rtgauge module load --target ssh://root@board
+      rtgauge module unload
+    """
+
+
+def _headers_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--headers",
+        default="",
+        metavar="FOLDER",
+        help="Folder of the kernel's headers on the target (default: those of its kernel).",
+    )(function)
+
+
+@module.command()
+@target_option
+@_headers_option
+@as_json
+def build(target: str, headers: str, as_json: bool) -> None:
+    """Build the module on the target for its running kernel."""
+    _act("build", target, headers, as_json)
+
+
+@module.command()
+@target_option
+@_headers_option
+@as_json
+def load(target: str, headers: str, as_json: bool) -> None:
+    """Load the module, after building it if needed."""
+    _act("load", target, headers, as_json)
+
+
+@module.command()
+@target_option
+@as_json
+def unload(target: str, as_json: bool) -> None:
+    """Unload the module from the target."""
+    _act("unload", target, "", as_json)
+
+
+def _act(action: str, target: str, headers: str, as_json: bool) -> None:
+    """Carry out the script on the target and print what it did. Raises UsageError, TargetError."""
+    from rtgauge.lab.modules import module_sources  # noqa: PLC0415
+
+    sources = module_sources()
+    if not sources:
+        raise TargetError(
+            "the sources of the module are missing from this installation",
+            "install rtgauge again, or use a clone",
+        )
+    parts = b"".join(b"%s\0%s\0" % (name.encode(), sources[name]) for name in sorted(sources))
+    digest = hashlib.sha256(parts + headers.encode()).hexdigest()[:12]
+    code, out, said = _carry_out(target, [action, digest, headers], _packed(sources))
+    release, folder = [*out.splitlines(), "", ""][:2]
+    told = {"target": target, "release": release, "folder": folder, "said": said or "no reason"}
+    if code not in (0, AS_IT_WAS):
+        message, remedy = _FAULTS.get(code, ("the script failed on {target}: {said}", ""))
+        raise TargetError(message.format(**told), remedy.format(**told))
+    changed = code == 0
+    if as_json:
+        names = {name: told[name] for name in ("target", "release", "folder")}
+        head = {"format": "rtgauge-module", "version": 1, "command": action}
+        print_json({**head, **names, "changed": changed})
+    else:
+        say((_DONE if changed else _AS_IT_WAS)[action].format(**told))
+
+
+def _packed(sources: Mapping[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in sources.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _carry_out(target: str, arguments: list[str], data: bytes) -> tuple[int, str, str]:
+    """Exit code, output, and first message of the script on the target."""
+    kind, _, detail = target.partition(":")
+    if kind == "ssh":
+        from rtgauge.target.ssh.connection import Connection, parse  # noqa: PLC0415
+
+        connection = Connection(parse(detail), target)
+        try:
+            answer = connection.ask(_SCRIPT, *arguments, data=data, patience="building …")
+        finally:
+            connection.close()
+        return answer.code, answer.out.decode(errors="replace"), answer.said
+    if target != "local":
+        raise UsageError(
+            f"target '{target}' does not take the module from here",
+            "boards of the lab have it. Name local or ssh://HOST",
+        )
+    try:
+        done = subprocess.run(
+            ["sh", "-c", _SCRIPT, "rtgauge", *arguments],
+            input=data, capture_output=True, timeout=TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TargetError(
+            f"the module was not built after {TIMEOUT_S:.0f} s",
+            "start again on a less busy machine",
+        ) from None
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return done.returncode, done.stdout.decode(errors="replace"), lines[0] if lines else ""

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``rtgauge module``: what it runs on this machine, with programs that stand in for the real ones,
+and what it says where something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Result
+
+Run = Callable[..., Result]
+
+PROGRAMS = {
+    "uname": "echo 6.1.0-test",
+    "id": "echo ${FAKE_UID:-0}",
+    "gcc": "exit 0",
+    "make": "for word; do case $word in M=*) folder=${word#M=};; esac; done\n"
+    'test -f "$folder/Kbuild" || exit 3\n'
+    'test -z "$FAKE_BUILD" || { echo "CC main.o"; echo "main.c:7: error: $FAKE_BUILD"; exit 2; }\n'
+    'echo made > "$folder/rtgauge.ko"',
+    "insmod": 'test -z "$FAKE_INSMOD" || { echo "insmod: ERROR: $FAKE_INSMOD" >&2; exit 1; }\n'
+    'test -f "$1" && touch "$FAKE_LOADED"',
+    "rmmod": 'rm "$FAKE_LOADED"',
+    "sudo": 'shift; echo "$@" >> "$FAKE_LOADED.sudo"; exec "$@"',
+    "grep": 'case $* in *modules) test -e "$FAKE_LOADED" ;; *) exec /bin/grep "$@" ;; esac',
+}
+
+
+@pytest.fixture
+def headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for --headers, and programs that stand in for those of a target."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in PROGRAMS.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAKE_LOADED", str(tmp_path / "loaded"))
+    found = tmp_path / "headers"
+    found.mkdir()
+    return found
+
+
+def test_the_module_is_built_once_loaded_and_unloaded(rtgauge: Run, headers: Path) -> None:
+    given = ("--headers", str(headers))
+    built = rtgauge("module", "build", "--json", *given).json()
+    assert (built["format"], built["changed"], built["release"]) == (
+        "rtgauge-module", True, "6.1.0-test",
+    )  # fmt: skip
+    assert (Path(built["folder"]) / "rtgauge.ko").is_file()
+    assert (Path(built["folder"]) / "main.c").is_file()
+    assert "built already" in rtgauge("module", "build", *given).err
+    assert "not loaded" in rtgauge("module", "unload").err
+    assert rtgauge("module", "load", *given).err == "local: the module rtgauge is loaded\n"
+    assert "loaded already" in rtgauge("module", "load", *given).err
+    assert rtgauge("module", "unload").err == "local: the module rtgauge is unloaded\n"
+
+
+def test_load_builds_and_is_raised_with_sudo(
+    rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_UID", "1000")
+    assert rtgauge("module", "load", "--headers", str(headers)).code == 0
+    assert (tmp_path / "loaded").exists()
+    assert "insmod" in (tmp_path / "loaded.sudo").read_text()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message", "remedy"),
+    [
+        ("FAKE_BUILD", "no member", "built for Linux 6.1.0-test on local: main.c:7: error: no "
+         "member", "build.log"),
+        ("FAKE_INSMOD", "Key was rejected by service", "Key was rejected by service", "signed"),
+    ],
+)  # fmt: skip
+def test_what_fails_is_told_with_its_remedy(
+    rtgauge: Run, headers: Path, monkeypatch: pytest.MonkeyPatch,
+    variable: str, value: str, message: str, remedy: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv(variable, value)
+    done = rtgauge("module", "load", "--headers", str(headers))
+    assert done.code == 1
+    first, second = done.err.splitlines()
+    assert message in first and remedy in second
+
+
+@pytest.mark.usefixtures("headers")
+def test_what_is_missing_is_named(rtgauge: Run) -> None:
+    done = rtgauge("module", "build")
+    assert done.code == 1
+    assert "local has no headers of its kernel, Linux 6.1.0-test" in done.err
+    assert "linux-headers-6.1.0-test" in done.err and "--headers" in done.err
+
+
+def test_targets_without_the_module(rtgauge: Run) -> None:
+    for target in ("fake", "lab:x86_64-rt"):
+        done = rtgauge("module", "load", "--target", target)
+        assert done.code == 2 and "boards of the lab have it" in done.err
+    done = rtgauge("module", "laod")
+    assert done.code == 2 and "'load'" in done.err
