@@ -165,7 +165,7 @@ def main() -> None:
     """Build the packages named."""
     wheels = sorted(DIST.glob("rtgauge-*.whl"))
     if len(wheels) != 1:
-        sys.exit(f"deb.py: dist/ has {len(wheels)} wheels; run 'make wheel' in a clean dist/")
+        sys.exit(f"deb.py: dist/ has {len(wheels)} wheels. Run 'make wheel' in a clean dist/")
     for python in sys.argv[1:] or PYTHONS:
         built = build(wheels[0], python)
         print(f"{built.name}, {built.stat().st_size / 2**20:.1f} MiB")

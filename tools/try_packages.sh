@@ -30,11 +30,11 @@ esac
 
 if [ -z "${RTGAUGE_TRY_ROOT-}" ]; then
 	[ "$(id -u)" = 0 ] || {
-		echo "try_packages.sh: only root may make a Debian and change into it; use sudo" >&2
+		echo "try_packages.sh: only root may make a Debian and change into it. Use sudo" >&2
 		exit 1
 	}
 	command -v debootstrap >/dev/null || {
-		echo "try_packages.sh: debootstrap is missing; install the package debootstrap" >&2
+		echo "try_packages.sh: debootstrap is missing. Install the package debootstrap" >&2
 		exit 1
 	}
 	RTGAUGE_TRY_ROOT=$(mktemp -d "${TMPDIR:-/var/tmp}/rtgauge-try-XXXXXX")

@@ -95,7 +95,7 @@ def main() -> str | None:
     if held != wanted:
         return f"missing in the wheel: {sorted(wanted - held)}, not wanted: {sorted(held - wanted)}"
     if built.read_bytes() != build(FOLDER / "again").read_bytes():
-        return "the wheel has other bytes when it is built again"
+        return "a second build of the wheel has other bytes"
     away = FOLDER / "venv"
     run(PYTHON, "-m", "venv", "--without-pip", away)
     run(*PIP, "--python", away / "bin/python", "install", "--no-deps", "--no-index", built)

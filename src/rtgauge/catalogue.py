@@ -73,7 +73,7 @@ class Rule:
     rule: str
     meaning: str = ""
     known_limitation: str = ""
-    """Why it fails on every system with the C library of this agent; empty for most rules."""
+    """Why it fails on every system with the C library of this agent. Empty for most rules."""
 
 
 @dataclass(frozen=True)

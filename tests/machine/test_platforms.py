@@ -30,7 +30,7 @@ CPUS: Final = sorted(os.sched_getaffinity(0))
 CPU: Final = str(CPUS[-1])
 ROOT: Final = os.geteuid() == 0
 NEED_TWO_CPUS: Final = frozenset({"cpu-migration", "cpu-wakeup"})
-# Of the module; its own tests are those of the lab.
+# The device of the module. The tests of the module are in tests/lab.
 MODULE: Final = Path("/dev/rtgauge")
 # What needs somebody outside, on a line that is wired: no part of an evaluation either.
 NEED_LINE: Final = frozenset({"log-host", "response"})

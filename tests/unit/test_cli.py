@@ -372,7 +372,7 @@ def test_evaluate(rtgauge: Run) -> None:
     done = rtgauge("evaluate", "--target", "fake", "--for", "1s")
     assert done.code == 0
     assert "5 steps in 1 chapter, about 6.0 s\n" in done.err
-    # the steps themselves are told when they end
+    # each step has its line when it ends
     assert done.err.splitlines()[1].startswith("run ")
     first = Path("rtgauge-report-fake-2024-01-01.html")
     assert first.exists()
@@ -703,7 +703,7 @@ def test_lengths_of_time(seconds: float, text: str) -> None:
 @pytest.mark.parametrize("columns", range(20, 90))
 def test_a_field_of_progress_is_there_in_full_or_not_at_all(columns: int) -> None:
     fields = ["mean 22.4", "min 9.4", "9994 samples"]
-    step, result = "[2/3] timer", "complete; latency max 3556 us"
+    step, result = "[2/3] timer", "complete, latency max 3556 us"
     text = fitted(step, result, fields, columns)
     assert len(text) <= columns
     whole = [", ".join([f"{step}: {result}", *fields[:n]]) for n in range(4)]

@@ -139,7 +139,7 @@ def test_the_view_stands_where_it_is_and_leaves_one_line_behind(
     kept = terminal.text().splitlines()
     assert [line.split(" ")[0] for line in kept] == ["run", "calibration:", "[1/1]"]
     assert re.fullmatch(
-        r"\[1/1\] timer --for 3s …, load sched, budget 10us: complete; latency max [0-9.]+ µs",
+        r"\[1/1\] timer --for 3s …, load sched, budget 10us: complete, latency max [0-9.]+ µs",
         kept[-1],
     )
     assert len(kept[-1]) < 80
@@ -154,9 +154,9 @@ def test_without_a_terminal_there_are_lines_and_nothing_else() -> None:
         "run", "calibration:", "[1/1]",
     ]  # fmt: skip
     # language-ok: the line of a step that has ended
-    assert "[1/1] timer --for 3s, load sched: complete; latency max " in written
+    assert "[1/1] timer --for 3s, load sched: complete, latency max " in written
     assert written.endswith(" µs, mean 2.83, min 2.00, 6 000 samples\n")
-    # a step that lasts long is told when it begins, too
+    # a step that lasts long has a line when it begins, too
     stream = io.StringIO()
     measure(stream, **{"for": "40s", "interval": "100ms"})
     assert "[1/1] timer --for 40s --interval 100ms, load sched (40 s) …\n[1/1]" in stream.getvalue()
@@ -278,7 +278,7 @@ STEPS = (
 @pytest.mark.parametrize("columns", [40, 60, 79])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_line_of_a_step_always_shows_state_and_figure(step: str, columns: int) -> None:
-    result = "complete; acquire max 27.9 µs"
+    result = "complete, acquire max 27.9 µs"
     text = fitted(step, result, ["mean 1.70", "min 1.22"], columns)
     assert len(text) <= columns
     assert f": {result}" in text
@@ -307,7 +307,7 @@ def test_a_reason_is_told_once(terminal: Terminal) -> None:
 
 
 def test_how_long_all_steps_take_is_shown(terminal: Terminal) -> None:
-    """Of three steps of 10 s the first one has just begun, and 20 s come after it."""
+    """The first of three steps of 10 s has just begun, and 20 s follow."""
     progress = ConsoleProgress(terminal, {"NO_COLOR": "1"})
     live = many(1)
     live.after_s = 20.0
@@ -334,7 +334,7 @@ def test_quiet_says_only_what_failed(terminal: Terminal) -> None:
         progress.step_went_on(many(1))
         progress.step_ended(many(1), {"state": state, "reason": "it broke" * (number - 1)})
     kept = terminal.text().splitlines()
-    assert kept[0].startswith("[2/2] timer --for 10s, load sched: failed; latency max 10.0 µs")
+    assert kept[0].startswith("[2/2] timer --for 10s, load sched: failed, latency max 10.0 µs")
     assert kept[1:] == ["  it broke"] and terminal.broken == 0
 
 
@@ -345,7 +345,7 @@ def test_a_terminal_with_another_encoding(terminal: Terminal) -> None:
     progress.step_went_on(many(1))
     assert "latency in us" in terminal.text() and terminal.text().isascii()
     progress.step_ended(many(1), {"state": "complete", "reason": ""})
-    assert "complete; latency max 10.0 us" in terminal.text() and terminal.text().isascii()
+    assert "complete, latency max 10.0 us" in terminal.text() and terminal.text().isascii()
 
 
 TEXTS = st.text(max_size=40) | st.just(HARM)

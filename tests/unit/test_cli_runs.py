@@ -39,7 +39,7 @@ def test_filters_of_the_list(rtgauge: Run) -> None:
     assert listed(rtgauge, "--state", "failed") == ["#3"]
     assert listed(rtgauge, "--failed") == ["#3", "#2"]
     assert listed(rtgauge, "--failed", "--limit", "1") == ["#3"]
-    # the clock of the fake stands in 2024
+    # the clock of the fake begins in 2024
     assert listed(rtgauge, "--since", "2023-12-30") == ["#3", "#2", "#1"]
     none = rtgauge("runs", "--since", "2025-01-01")
     assert (none.code, none.err) == (0, "no run in the store fits these options\n")
@@ -110,7 +110,7 @@ def test_the_answer_of_a_run_is_kept(rtgauge: Run, monkeypatch: pytest.MonkeyPat
         found = brief.brief_of(store, row)
         assert (found.verdict, found.failed) == ("not fit", True)
         assert found.title.startswith("Not fit: ") and "µs" in found.worst
-        with monkeypatch.context() as patched:  # it is not made again
+        with monkeypatch.context() as patched:  # it is kept
             patched.setattr(answer, "answer_of", None)
             assert brief.brief_of(store, row) == found
         kept = store.path.parent / "answers" / f"{row.id}.json"

@@ -218,6 +218,6 @@ def test_quantities_at_the_borders_of_their_units(found: str, text: str) -> None
 
 
 def test_times_in_texts_of_the_agent() -> None:
-    assert numbers.spoken("low at 0.0 us, high at 56 us; bus us") == (
-        "low at 0.0\u202fµs, high at 56\u202fµs; bus us"
+    assert numbers.spoken("low at 0.0 us, high at 56 us, bus us") == (
+        "low at 0.0\u202fµs, high at 56\u202fµs, bus us"
     )

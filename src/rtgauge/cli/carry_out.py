@@ -73,8 +73,8 @@ def unused_names(target: str, date: str, suffixes: Sequence[str]) -> list[Path]:
 
 @dataclass(frozen=True)
 class Talk:
-    """What is printed. ``quiet``: the answer and what failed; ``view``: the live view; ``as_json``:
-    the results as JSON."""
+    """What is printed: ``quiet`` the answer and failures, ``view`` the live view, ``as_json`` the
+    results as JSON."""
 
     quiet: bool
     view: bool

@@ -296,7 +296,7 @@ class ConsoleProgress:
         columns = self._console.columns()
         first, *more = [entry["state"], *measured(live)]
         if more:
-            first, more = f"{first}; {more[0]}", more[1:]
+            first, more = f"{first}, {more[0]}", more[1:]
         reason, before = entry["reason"], self._told.get(entry["reason"])
         if reason and before:
             first += f", as {before}"

@@ -89,7 +89,7 @@ class Ended:
     remedy: str = ""
     wrong_usage: bool = False
     cause: str = ""
-    """Of a failure that another try may not have (``Trailer.cause``)."""
+    """What another try may not meet again (``Trailer.cause``)."""
 
 
 class Watch:

@@ -392,7 +392,7 @@ class ParquetWriter:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A column of a row group: where it stands, and its least and largest number."""
+    """A column of a row group: its place, and its min and max."""
 
     start: int
     stop: int
@@ -498,7 +498,7 @@ class ParquetReader:
         return _Chunk(start, stop, about[4] == _ZSTD, least, most)
 
     def limits(self, column: str) -> tuple[int, int]:
-        """The least and the largest number of a column. KeyError if the file does not say."""
+        """The min and max of a column. KeyError if the file does not say."""
         chunks = [group[COLUMNS.index(column)] for group in self._chunks]
         least = [one.least for one in chunks if one.least is not None]
         most = [one.most for one in chunks if one.most is not None]

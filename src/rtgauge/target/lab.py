@@ -232,7 +232,7 @@ class LabTarget:
         self._mode, self._cpus = MODES[mode], cpus
 
     def begin_repeat(self, repeat: int) -> None:
-        """Boot anew for each repeat of a study, in counted mode with a seed of its own. A seed in
+        """Boot again for each repeat of a study, in counted mode with a seed of its own. A seed in
         the target's name holds for all repeats."""
         seed = self._words.seed or repeat + 1
         if self._mode.counted and repeat and self._machine is not None:

@@ -84,7 +84,7 @@ def short(analysis: Analysis, compared: Compared | str | None = None, title: str
         prefix = f"r{number + 1}-" if len(runs) > 1 else ""
         name = _run_title(run) if prefix else ""
         answer = answer_section(answer_of(run), answer_figure(analysis, number), name, prefix)
-        # Of several runs, the chapters are in the complete report.
+        # The complete report has the chapters of several runs.
         first, *more = summary(analysis, number, prefix)
         sections += [answer, replace(first, page=False)] if prefix else [answer, first, *more]
     names = numbers.join(list(dict.fromkeys(target_name(run) for run in runs)))
@@ -251,7 +251,7 @@ def _figures(run: Model) -> Grid:
             rows.append(Row(name, [*cells, _tests(tests, step)]))
     title = "Figures"
     heads = ["Step", "Chapter", "Load", "Median", "Max", "Tests"]
-    caption = "The first quantity of each step. Of several series, the range of their medians and "
+    caption = "The first quantity of each step. Several series have the range of their medians and "
     caption += "the highest maximum."
     return Grid(title, heads, rows, caption, title)
 

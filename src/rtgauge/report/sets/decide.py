@@ -4,7 +4,7 @@
 Each run gives the logarithm of one figure. Runs of a study are matched by their repeat; sets that
 come from elsewhere are compared as they are (``rtgauge.stats.shift``). One quantity is primary and
 is judged at 5 %; the others share another 5 % (Holm). Copies, which repeat every figure of an
-earlier run as counted boots of one seed do, are no evidence and count once.
+earlier run as counted boots of one seed do, count once.
 docs/reference/statistics.md, "Comparisons of configurations", shows the error rates.
 """
 
