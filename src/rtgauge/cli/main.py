@@ -75,7 +75,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS:
             raise UsageError(f"unknown command '{args[0]}'", nearest(args[0], COMMANDS))
-        ctx.default_map = {args[0]: project().of_commands()}
+        on_target = args[0] in ("check", "describe")
+        ctx.default_map = {args[0]: project().of_commands(on_target=on_target)}
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

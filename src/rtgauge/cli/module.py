@@ -103,7 +103,7 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS:
             raise UsageError(f"unknown command 'module {args[0]}'", nearest(args[0], COMMANDS))
-        ctx.default_map = {args[0]: project().of_commands()}
+        ctx.default_map = {args[0]: project().of_commands(on_target=True)}
         return super().resolve_command(ctx, args)
 
 

@@ -50,9 +50,12 @@ class Project:
             name if value is True else f"{name} {value}" for name, value in given.items()
         )
 
-    def of_commands(self) -> dict[str, Any]:
-        """The defaults of the commands that no table generates, by the names of parameters."""
-        target = {"target": self.target} if self.target else {}
+    def of_commands(self, *, on_target: bool = False) -> dict[str, Any]:
+        """The defaults of the commands that no table generates, by the names of parameters.
+
+        ``on_target``: for a command that works on a target, not one that filters by it.
+        """
+        target = {"target": self.target} if on_target and self.target else {}
         return {**self._place("place"), **target, **self.report}
 
     def of_runs(self) -> dict[str, Any]:
