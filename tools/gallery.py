@@ -118,7 +118,7 @@ def photograph(found: Source) -> None:
     report = STORE / "report.html"
     write(found, report)
     subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--window-size=1280,900",
+        ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,770",
          f"--screenshot={IMAGES / 'report.png'}", f"file://{report}?theme=light"],
         check=True, timeout=120, stderr=subprocess.DEVNULL,
     )  # fmt: skip
