@@ -102,7 +102,7 @@ def environment(folder: Path, wheel: Path, python: str) -> None:
         "--target", packages, "--python-version", python, "--only-binary", ":all:",
         "--no-compile", "--constraint", pins, f"{wheel}[pdf]",
     )  # fmt: skip
-    # beside the packages, what goes beside them in an environment
+    # what an environment contains in addition to the packages
     if (packages / "share").exists():
         shutil.move(packages / "share", folder / "share")
     for pattern in NOT_NEEDED:

@@ -31,7 +31,7 @@ PROGRAMS = {
 
 @pytest.fixture
 def headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for --headers, and programs that stand in for those of a target."""
+    """A folder for --headers, and programs in place of those of a target."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name, text in PROGRAMS.items():

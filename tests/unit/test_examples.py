@@ -45,7 +45,7 @@ MEASURES = ("run", "evaluate", "log-host", "lab run")
 PARSED = {
     "lab shell": "boots a board with a shell on a terminal",
     "agent": "make check builds the static agents, and tests/cross uses them",
-    "module": "changes the kernel; test_cli_module.py carries it out with programs that stand in",
+    "module": "changes the kernel. test_cli_module.py runs it with other programs in its place",
 }
 
 
