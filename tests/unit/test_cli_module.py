@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``rtgauge module``: what it runs on this machine, with programs that stand in for the real ones,
+"""``rtgauge module``: what it runs on this machine, with programs in place of the real ones,
 and what it says where something is missing."""
 
 from __future__ import annotations
