@@ -665,9 +665,9 @@ def test_on_the_command_line(rtgauge: Callable[..., Result]) -> None:
         (["import", "none"], 2, "cannot read none"),
         (["import", "."], 2, "directory"),
         (["import", "bad"], 1, "bad is refused: it is cut"),
-        (["export", "last"], 2, "missing argument"),
+        (["export", "last"], 2, "no runs in the store"),
         (["export", "last", "x"], 2, "no runs in the store"),
-        (["export", "0000", "no/x"], 2, "no folder no"),
+        (["export", "0000", "no/x"], 2, "there is no run '0000'"),
     ],
 )
 def test_errors_are_one_line_and_a_remedy(

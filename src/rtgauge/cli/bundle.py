@@ -52,7 +52,7 @@ def export(run: tuple[str, ...], force: bool, as_json: bool, place: str | None) 
         found = find_run(store, name)
         file = named or Path(f"rtgauge-{found.id[:ID_SHOWN]}.rtgauge")
         if not file.parent.is_dir():
-            raise UsageError(f"there is no folder {file.parent}", "make it first")
+            raise UsageError(f"there is no folder {file.parent}", "create it first")
         if not force and os.path.lexists(file):
             raise UsageError(f"{file} is there already", "name another file, or add --force")
         bundle = export_run(found, file)
