@@ -306,6 +306,31 @@ def test_the_load_is_named_as_the_cause() -> None:
     assert "Likely cause: the load. The maximum while idle is 10.0 us" in text(answer.cause)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "seen", "command"),
+    [
+        ({"stop-above": "0"}, False, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "yes"}, True, "--stop-above 60us"),
+        ({"stop-above": "0", "dither": "no"}, True, "--dither yes"),
+        ({}, False, ""),
+    ],
+)
+def test_the_command_that_finds_the_cause(
+    parameters: dict[str, str], seen: bool, command: str
+) -> None:
+    run = built(made.run([made.step(0, [latency(67)])]))
+    run["steps"][0]["parameters"] |= parameters
+    run["steps"][0]["parameters"].setdefault("for", "10s")
+    if not parameters:
+        run["steps"][0]["parameters"].pop("stop-above", None)
+    if seen:
+        run["steps"][0]["observations"] = [
+            {"rule": "second line", "text": "Recurs.", "series": [0], "reach": 60_000}
+        ]
+    told = answer_of(run).cause_command
+    assert command in told and bool(command) is bool(told)
+
+
 @pytest.mark.parametrize(("reach_us", "named"), [(60, True), (20, False)])
 def test_a_periodic_disturbance_is_the_cause_if_it_reaches_the_maximum(
     reach_us: int, named: bool

@@ -509,9 +509,9 @@ def _cause(data: _Data) -> tuple[Line, str]:
         return line(text), "rtgauge check"
     if "disturbed" in by_rule:
         return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
-    half_us = float(f"{(one['max'] or 0) / 2000:.2g}")
-    above = f"{max(half_us, 1):g}us"
-    stop = _lasting(run, step, 3599, {"stop-above": above})
+    # Nine tenths of the maximum: the next occurrence of its cause exceeds that, the body does not.
+    above_us = max(float(f"{(one['max'] or 0) * 0.0009:.2g}"), 1)
+    stop = _lasting(run, step, 3599, {"stop-above": f"{above_us:g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
     for rule, words in (
@@ -525,7 +525,7 @@ def _cause(data: _Data) -> tuple[Line, str]:
     if "second line" in by_rule:
         again = _lasting(run, step, 119, {"dither": "yes"})
         text = f"Likely cause: something periodic. {by_rule['second line']}"
-        return line(text), again if "dither" in step["parameters"] else ""
+        return line(text), again if step["parameters"].get("dither") == "no" else stop
     other = _maximum(data.idle)
     if data.step(one)["load"]["name"] != "idle" and other and (peak(one) or 0) >= 3 * other:
         text = (
