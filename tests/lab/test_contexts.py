@@ -131,7 +131,7 @@ def test_dither_and_short_intervals(board: LabTarget, tmp_path: Path) -> None:
 
 
 def test_a_threshold_ends_it(board: LabTarget, tmp_path: Path) -> None:
-    words = ["--context", "irq", "--stop-above", "1ns", "--for", "10s"]
+    words = ["--context", "irq", "--stop-above", "1ns", "--for", "10s", "--dither", "no"]
     code, stream = measure(board, tmp_path, "timer", *words)
     assert code == 0
     assert stream.samples.total() == 1

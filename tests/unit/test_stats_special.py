@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import special as reference
 
 from rtgauge.stats.special import (
+    LARGE,
     beta_inverse,
     beta_part,
     chi_square_quantile,
@@ -111,3 +112,33 @@ def test_quantiles_are_those_of_scipy(freedom: int, chance: float) -> None:
 def test_an_inverse_wants_a_probability(chance: float) -> None:
     with pytest.raises(ValueError):
         gamma_inverse(3, chance)
+
+
+@pytest.mark.parametrize("number", [LARGE / 1.01, 1.01 * LARGE, 1e12, 1e15, 2.0**63])
+@pytest.mark.parametrize("chance", [0.025, 0.05, 0.5, 0.95, 0.975])
+def test_numbers_that_only_hostile_files_have(number: float, chance: float) -> None:
+    """Each takes little time and memory, and is right to 1e-9."""
+    close = 1e-9
+    value = gamma_inverse(number, chance)
+    assert value == pytest.approx(float(reference.gammaincinv(number, chance)), rel=close, abs=0)
+    if number < 1e15:  # beyond, a double has too few digits for the chance
+        assert gamma_part(number, value) == pytest.approx(chance, rel=1e-6)
+    for first, second in ((5.0, number), (2 * number, 5.0)):
+        found = beta_inverse(first, second, chance)
+        expected = float(reference.betaincinv(first, second, chance))
+        assert found == pytest.approx(expected, rel=close, abs=0)
+    both = beta_inverse(number, 2 * number, chance)
+    assert both == pytest.approx(1 / 3, rel=10 / math.sqrt(number))
+    if number < 1e15:
+        expected = float(reference.betaincinv(number, 2 * number, chance))
+        assert both == pytest.approx(expected, rel=close, abs=0)
+        both = beta_inverse(number, 2 * number, chance)
+        assert beta_part(number, 2 * number, both) == pytest.approx(chance, rel=1e-4)
+    assert student_quantile(int(number), 0.975) == pytest.approx(1.959963984540054, rel=1e-8)
+
+
+@pytest.mark.parametrize("freedom", [9_999, 10_000, 10_001, 20_000, 10**6])
+def test_student_with_many_degrees_of_freedom(freedom: int) -> None:
+    for chance in (0.9, 0.95, 0.975, 0.995):
+        expected = float(reference.stdtrit(freedom, chance))
+        assert student_quantile(freedom, chance) == pytest.approx(expected, rel=1e-11)

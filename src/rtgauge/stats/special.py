@@ -4,9 +4,10 @@
 Each function is its leading term times a series of positive terms (DLMF 8.11.4, 8.17.8), so that
 nothing cancels. The leading terms are densities of Poisson and binomial distributions in the form
 that stays accurate for large numbers (C. Loader, Fast and accurate computation of binomial
-probabilities, 2000). The series has some multiple of sqrt(a) terms.
+probabilities, 2000). The series has some multiple of sqrt(a) terms, so beyond 1e10 (``LARGE``),
+which only numbers from hostile files reach, expansions about the normal distribution take over.
 
-The tests hold all functions to 1e-12 of SciPy's.
+The tests hold all functions to 1e-12 of SciPy's, and beyond ``LARGE`` to 1e-9.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "LARGE",
     "beta_inverse",
     "beta_part",
     "chi_square_quantile",
@@ -32,6 +34,9 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _SMALL = 1e-17
 """Part of a sum that its rest may be when it ends."""
 _STEPS = 200
+_PIECE = 1 << 16
+"""Maximum number of terms in memory."""
+LARGE = 1e10
 
 
 def _stirling_error(value: float) -> float:
@@ -65,7 +70,7 @@ def _sum(
     ratio: Callable[[NDArray[np.float64]], NDArray[np.float64]], limit: float, terms: float
 ) -> float:
     """1 + r0 + r0 r1 + …, where the ratios fall, or rise, to a limit below 1."""
-    size = math.ceil(terms)
+    size = min(math.ceil(terms), _PIECE)
     total = last = 1.0
     start = 0
     while True:
@@ -90,6 +95,9 @@ def gamma_part(shape: float, value: float) -> float:
 
     The value may be at most some standard deviations (sqrt(shape)) above the shape.
     """
+    if shape > LARGE:  # Wilson & Hilferty 1931
+        root = math.exp(math.log(value / shape) / 3)
+        return NormalDist().cdf((root - 1 + 1 / (9 * shape)) * 3 * math.sqrt(shape))
     found = _sum(lambda n: value / (shape + 1 + n), 0.0, 8 * math.sqrt(shape + value) + 16)
     return min(_poisson(shape, value) * found, 1.0)
 
@@ -118,9 +126,19 @@ def beta_part(first: float, second: float, value: float) -> float:
         return 0.0
     if value >= 1:
         return 1.0
+    if min(first, second) > LARGE:
+        mean, deviation = _about(first, second)
+        return NormalDist().cdf((value - mean) / deviation)
     if value * (first + second) > first:
         return 1 - _beta_below(second, first, 1 - value, value)
     return _beta_below(first, second, value, 1 - value)
+
+
+def _about(first: float, second: float) -> tuple[float, float]:
+    """The mean and the standard deviation of a beta distribution."""
+    total = first + second
+    mean = first / total
+    return mean, math.sqrt(mean * (second / total) / (total + 1))
 
 
 def _beta_below(first: float, second: float, part: float, rest: float) -> float:
@@ -165,6 +183,11 @@ def gamma_inverse(shape: float, probability: float) -> float:
     """The value at which ``gamma_part`` is the probability, for a shape of at least 1/2."""
     if shape == 1:
         return -math.log1p(-probability)
+    if shape > LARGE:  # Cornish & Fisher 1938; the next term is smaller than 1e-20 of the value
+        z = normal_quantile(probability)
+        return (
+            shape + z * math.sqrt(shape) + (z * z - 1) / 3 + z * (z * z - 7) / math.sqrt(shape) / 36
+        )
     # Wilson & Hilferty 1931; for small probabilities the first term of the series
     cube = 1 - 1 / (9 * shape) + normal_quantile(probability) / (3 * math.sqrt(shape))
     small = math.exp((math.log(probability) + math.lgamma(shape + 1)) / shape)
@@ -179,6 +202,11 @@ def gamma_inverse(shape: float, probability: float) -> float:
 def beta_inverse(first: float, second: float, probability: float) -> float:
     """The value at which ``beta_part`` is the probability, for numbers of at least 1/2."""
     total = first + second
+    if min(first, second) > LARGE:
+        mean, deviation = _about(first, second)
+        return mean + normal_quantile(probability) * deviation
+    if first > LARGE:  # the value is too close to 1 for its distance from it to be known
+        return 1 - beta_inverse(second, first, 1 - probability)
     gamma = gamma_inverse(first, probability)
     start = gamma / (gamma + second) if first < second else first / total
 
@@ -201,5 +229,13 @@ def normal_quantile(probability: float) -> float:
 
 def student_quantile(freedom: int, probability: float) -> float:
     """The quantile of Student's distribution, for a probability above 1/2."""
+    if freedom > 10_000:  # Abramowitz & Stegun 26.7.5; the next term is smaller than 1e-15
+        z = normal_quantile(probability)
+        terms = (
+            (z**3 + z) / 4,
+            (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        )
+        return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
     inside = beta_inverse(freedom / 2, 0.5, 2 * (1 - probability))
     return math.sqrt(freedom * (1 - inside) / inside)
