@@ -102,7 +102,7 @@ def test_the_rules_fail_without_priorities(agent: str, tmp_path: Path) -> None:
         assert "SCHED_FIFO" in verdict.remedy
         assert "in round " in verdict.evidence
         assert "creator" in verdict.evidence
-        assert " us" in verdict.evidence
+        assert " µs" in verdict.evidence
 
 
 @needs_realtime

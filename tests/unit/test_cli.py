@@ -1022,6 +1022,8 @@ def test_a_command_is_not_described(rtgauge: Run) -> None:
     asked = rtgauge("describe", "evaluate")
     assert asked.code == 2
     assert "'evaluate' is a command" in asked.err and "--dry-run" in asked.err
+    asked = rtgauge("describe", "log-host", "--target", "fake")  # a measurement, too
+    assert (asked.code, "log-host" in asked.out) == (0, True)
 
 
 def test_title_and_facts_are_on_the_reports(rtgauge: Run) -> None:

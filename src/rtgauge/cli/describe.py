@@ -58,7 +58,7 @@ def describe(name: str | None, target: str, as_json: bool) -> None:
     if path is not None:
         describe_plan(read_plan(path, catalogue), catalogue, as_json=as_json, path=path)
         return
-    if name in COMMANDS:
+    if name in COMMANDS and name not in entries:
         raise UsageError(
             f"'{name}' is a command, not a measurement, load or plan",
             f"its options: rtgauge {name} --help"
