@@ -20,11 +20,13 @@ from rtgauge.report.document.answer import (
     answer_figure,
     answer_of,
     answer_section,
+    step_command,
 )
 from rtgauge.report.document.blocks import Callout, Command, Line
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
 from rtgauge.text import plain
+from rtgauge.units import parse_rate
 
 
 def text(line: Line) -> str:
@@ -60,7 +62,7 @@ def budgeted(top_us: int, count: int, rate: float | None, budget_us: int = 150) 
 def test_fit_for_a_budget() -> None:
     answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
     assert (answer.state, answer.tone) == (State.FIT, "pass")
-    assert plain(answer.title) == "Fit for the budget of 150 us"
+    assert plain(answer.title) == "Fit for the budget of 150 us, while idle"
     assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle, after 1 min 40 s)"
     assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
     assert not answer.sure_command
@@ -72,6 +74,51 @@ def test_not_fit_for_a_budget() -> None:
     assert (answer.state, answer.tone) == (State.UNFIT, "fail")
     assert plain(answer.title) == "Not fit: the budget of 150 us was exceeded"
     assert "exceeded once in 10 000 samples" in text(answer.sure)
+
+
+def test_only_the_budgets_that_were_exceeded_are_named() -> None:
+    steps = [
+        made.step(0, [latency(67)], budget_ns=50_000, load="sched"),
+        made.step(1, [latency(67)], budget_ns=1_000_000, load="sched"),
+    ]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert plain(answer.title) == "Not fit: the budget of 50 us was exceeded"
+
+
+def test_samples_of_a_failed_step_support_no_cycle() -> None:
+    run = timers(10, 18)
+    run.steps[1].document["state"] = "failed"
+    answer = answer_of(built(run))
+    assert answer.state is State.UNPROVEN
+    assert "not measured under load" in answer.title
+
+
+def test_a_failed_step_with_the_only_budget_is_not_proven() -> None:
+    run = timers(10, 18)
+    run.steps.append(
+        made.step(2, [], load="sched", budget_ns=150_000, state="failed", reason="it broke")
+    )
+    answer = answer_of(built(run))
+    assert answer.state is State.UNPROVEN
+    assert plain(answer.title).startswith("Not proven for the budget of 150 us")
+
+
+def test_a_verdict_on_a_disturbed_step_is_none_on_the_system() -> None:
+    series = [latency(67, name="call", interval_ns=0)]
+    step = made.step(0, series, "syscalls", budget_ns=150_000)
+    assert answer_of(built(made.run([step]))).state is not State.UNMEASURED
+    step.document["disturb"] = "preempt_disable:1ms:7ms"
+    answer = answer_of(built(made.run([step])))
+    assert answer.state is State.UNMEASURED
+    assert "an injection" in answer.title
+
+
+@pytest.mark.parametrize("rate", [1 / 12_000, 1_080_000.0, 1.0])
+def test_the_rate_of_a_command_is_one_that_is_accepted(rate: float) -> None:
+    step = made.step(0, [latency(67)], budget_ns=150_000, rate_per_hour=rate)
+    document = built(made.run([step]))
+    words = shlex.split(step_command(document, document["steps"][0], {}))
+    assert parse_rate(words[words.index("--rate") + 1]) == pytest.approx(rate)
 
 
 def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:

@@ -31,7 +31,7 @@ from rtgauge.errors import RtgaugeError, StoreError, UsageError
 from rtgauge.store import Store
 from rtgauge.store.bundle import Bundle, Entry, export_run, header, import_bundle
 from rtgauge.store.foreign import KEPT_LIMIT, _Kept, _Wrong
-from rtgauge.store.parquet import ParquetReader, _Thrift
+from rtgauge.store.parquet import ParquetReader, Thrift
 from rtgauge.stream import Ambience, Gaps, RecordType, Span, Verdict
 
 Files = dict[str, bytes]
@@ -358,7 +358,7 @@ def _bomb(files: Files) -> bytes:
     """A page that claims to become 2 GiB."""
     data = files[SERIES]
     at = pq.read_metadata(io.BytesIO(data)).row_group(0).column(2).data_page_offset
-    thrift = _Thrift(data[at:])
+    thrift = Thrift(data[at:])
     numbers = thrift.struct()
     length = thrift.at
     old = data[at : at + length]
@@ -368,7 +368,7 @@ def _bomb(files: Files) -> bytes:
     more = 5 - len(_varint(numbers[2]))
     huge = b"\x15\x00\x15" + _varint(2**31 - 1) + b"\x15" + _varint(numbers[3] - more)
     huge += old[len(before) :]
-    assert len(huge) == length + more and _Thrift(huge).struct()[2] == 2**31 - 1
+    assert len(huge) == length + more and Thrift(huge).struct()[2] == 2**31 - 1
     return pack({**files, SERIES: data[:at] + huge + data[at + length + more :]})
 
 

@@ -186,6 +186,28 @@ def test_events_without_an_answer_and_zeros_are_no_values() -> None:
     assert "0 and 5 runs" in decision_text({"quantities": quantities, "sets": SETS}, one)
 
 
+def test_the_better_runs_of_a_set_prove_nothing() -> None:
+    """B lost events in the runs that the comparison would leave out."""
+    first = [*BLOCKS, 150.0, 160.0, 170.0, 190.0]
+    runs, quantities = study([first, [0.8 * value for value in first]])
+    assert primary(runs, quantities)["verdict"] == "better"
+    for at in (2, 5, 7, 8):
+        quantities[0]["rows"][1]["runs"][at]["figures"]["tail"] = None
+    one = primary(runs, quantities)
+    assert one["runs"] == [6, 6]
+    assert one["verdict"] == "not decided"
+    assert one["needed"] is None
+
+
+def test_ties_alone_are_no_difference() -> None:
+    factors = [1.0] * 20 + [2.0] * 6
+    first = [100.0 + at for at in range(26)]
+    one = primary(*study([first, [v * f for v, f in zip(first, factors, strict=True)]]))
+    assert one["p"] <= 0.05
+    assert one["ratio"] == 1.0
+    assert one["verdict"] == "not decided"
+
+
 def test_only_times_and_only_quantities_of_the_first_set_are_judged() -> None:
     runs, quantities = study([BLOCKS, BLOCKS])
     assert decisions(runs, [{**quantities[0], "unit": "1/s"}]) == []

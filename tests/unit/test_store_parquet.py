@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 
 from rtgauge.store.parquet import (
     COLUMNS,
+    Chunk,
     ParquetReader,
     ParquetWriter,
+    Thrift,
+    check_apart,
     delta_decoded,
     delta_encoded,
 )
@@ -172,3 +175,23 @@ def test_another_number_of_samples_is_refused(tmp_path: Path) -> None:
         ParquetReader(tmp_path / "x", 999)
     with pytest.raises(ValueError, match="cannot come out of"):
         ParquetReader(tmp_path / "x", 1 << 40)
+
+
+def test_columns_that_overlap_are_refused() -> None:
+    def chunk(start: int, stop: int) -> Chunk:
+        return Chunk(start, stop, True, None, None)
+
+    check_apart([])
+    check_apart([chunk(20, 30), chunk(4, 20), chunk(30, 30)])
+    for other in (chunk(4, 21), chunk(29, 31), chunk(20, 30), chunk(25, 26)):
+        with pytest.raises(ValueError, match="overlap"):
+            check_apart([chunk(20, 30), other])
+
+
+@pytest.mark.parametrize("kind", [0x8C, 0x88, 0x89])  # empty structures, texts and lists
+def test_small_values_without_number_are_refused(kind: int) -> None:
+    number = 1_000_000
+    head = bytes([0x19, 0xF0 | kind & 15])
+    count = bytes([number & 127 | 128, number >> 7 & 127 | 128, number >> 14])
+    with pytest.raises(ValueError, match="too many"):
+        Thrift(head + count + bytes(number + 1)).struct()

@@ -33,7 +33,8 @@ AS_IT_WAS: Final = 64
 _SCRIPT: Final = """\
 release=$(uname -r)
 headers=${3:-/lib/modules/$release/build}
-folder=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rtgauge/module/$release-$2
+[ -n "${XDG_CACHE_HOME-}${HOME-}" ] || exit 71
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/rtgauge/module/$release-$2
 printf '%s\\n%s\\n' "$release" "$folder"
 raise=
 [ "$(id -u)" = 0 ] || raise='sudo -n'
@@ -75,6 +76,10 @@ _FAULTS: Final[Mapping[int, tuple[str, str]]] = {
         "the module cannot be loaded on {target}: {said}",
         "loading needs root or 'sudo -n'. With Secure Boot the module has to be signed: sign "
         "{folder}/rtgauge.ko, then load again",
+    ),
+    71: (
+        "there is no folder on {target} to build the module in: HOME is not set",
+        "set HOME there, or log in as a user",
     ),
     70: (
         "the module cannot be unloaded on {target}: {said}",

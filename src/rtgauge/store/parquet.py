@@ -10,6 +10,7 @@ and nothing else, believes no size that a file states, and is the check of files
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import sys
@@ -26,7 +27,15 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["COLUMNS", "ROWS_PER_BYTE", "ParquetReader", "ParquetWriter"]
+__all__ = [
+    "COLUMNS",
+    "ROWS_PER_BYTE",
+    "Chunk",
+    "ParquetReader",
+    "ParquetWriter",
+    "Thrift",
+    "check_apart",
+]
 
 COLUMNS: Final = ("index", "due_ns", "value")
 PAGE_LIMIT: Final = 1 << 24
@@ -111,12 +120,13 @@ def _struct(fields: Mapping[int, Any]) -> bytes:
     return b"".join(parts) + b"\0"
 
 
-class _Thrift:
+class Thrift:
     """Reads structures. IndexError where they are cut, ValueError where they are not Thrift."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
+        self.left = 64 + len(data) // 2  # each value of several bytes takes memory
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         """The fields by number."""
@@ -154,6 +164,10 @@ class _Thrift:
         return value >> 1 ^ -(value & 1)
 
     def _value(self, kind: int, depth: int) -> Any:
+        if kind >= 8:
+            self.left -= 1
+            if self.left < 0:
+                raise ValueError("it holds too many small values")
         match kind:
             case 1 | 2 | 3:  # a truth value in a list, a byte
                 return self._byte()
@@ -245,7 +259,7 @@ def _packed(minis: NDArray[np.uint64], widths: NDArray[np.int64]) -> Iterator[tu
 
 def delta_decoded(data: bytes, count: int) -> NDArray[np.int64]:
     """``count`` numbers of DELTA_BINARY_PACKED. IndexError or ValueError where they are not."""
-    thrift = _Thrift(data)
+    thrift = Thrift(data)
     size, number, total = thrift.varint(), thrift.varint(), thrift.varint()
     mini = size // number if number else 0
     if total != count or not 32 <= mini == size / number or mini % 32 or size > _BLOCK_LIMIT:
@@ -391,7 +405,7 @@ class ParquetWriter:
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class Chunk:
     """A column of a row group: its place, and its min and max."""
 
     start: int
@@ -410,6 +424,13 @@ class _Page:
     unpacked: int
     count: int
     encoding: int
+
+
+def check_apart(chunks: Sequence[Chunk]) -> None:
+    """ValueError if columns overlap: each page would be read for every column that claims it."""
+    ordered = sorted((chunk.start, chunk.stop) for chunk in chunks)
+    if any(after < stop for (_, stop), (after, _) in itertools.pairwise(ordered)):
+        raise ValueError("its columns overlap")
 
 
 class ParquetReader:
@@ -447,7 +468,7 @@ class ParquetReader:
             raise ValueError(f"its footer has {length} bytes")
         self._end = size - 8 - length
         try:
-            footer = _Thrift(os.pread(self._file, length, self._end)).struct()
+            footer = Thrift(os.pread(self._file, length, self._end)).struct()
             self._read_schema(footer[2])
             self.rows = int(footer[3])
             groups = footer.get(4, [])
@@ -456,6 +477,7 @@ class ParquetReader:
                 [self._chunk(at, group[1], rows) for at in range(len(COLUMNS))]
                 for group, rows in zip(groups, self.groups, strict=True)
             ]
+            check_apart([chunk for group in self._chunks for chunk in group])
             self.about = {pair[1]: pair.get(2, b"") for pair in footer.get(5, [])}
         except (IndexError, KeyError, AttributeError, TypeError) as error:
             raise ValueError("its footer is damaged") from error
@@ -474,7 +496,7 @@ class ParquetReader:
         if self._types[:2] != (_INT64, _INT64) or self._types[2] not in _DTYPES:
             raise ValueError("its columns are not whole numbers")
 
-    def _chunk(self, at: int, columns: list[dict[int, Any]], rows: int) -> _Chunk:
+    def _chunk(self, at: int, columns: list[dict[int, Any]], rows: int) -> Chunk:
         if not 0 < rows <= GROUP_ROWS_LIMIT or len(columns) != len(COLUMNS):
             raise ValueError(f"a row group has {rows} rows and {len(columns)} columns")
         about = columns[at][3]
@@ -495,7 +517,7 @@ class ParquetReader:
             int.from_bytes(one, "little", signed=True) if one else None
             for one in (known.get(6), known.get(5))
         )
-        return _Chunk(start, stop, about[4] == _ZSTD, least, most)
+        return Chunk(start, stop, about[4] == _ZSTD, least, most)
 
     def limits(self, column: str) -> tuple[int, int]:
         """The min and max of a column. KeyError if the file does not say."""
@@ -530,10 +552,10 @@ class ParquetReader:
                 if sum(page.count for page in self._pages(chunk)) != rows:
                     raise ValueError("its pages and its row groups have other numbers of samples")
 
-    def _pages(self, chunk: _Chunk) -> Iterator[_Page]:
+    def _pages(self, chunk: Chunk) -> Iterator[_Page]:
         at = chunk.start
         while at < chunk.stop:
-            thrift = _Thrift(os.pread(self._file, HEADER_LIMIT, at))
+            thrift = Thrift(os.pread(self._file, HEADER_LIMIT, at))
             try:
                 fields = thrift.struct()
             except IndexError as error:

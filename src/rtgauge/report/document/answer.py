@@ -12,7 +12,7 @@ import enum
 import functools
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -207,9 +207,13 @@ class _Data:
 
     @functools.cached_property
     def cycles(self) -> tuple[Cycle, ...]:
-        if self.verdicts or not self.proper:
+        """What the data support without a budget. Samples of a step that failed were not measured
+        under its load, so they support nothing."""
+        sound = [one for one in self.proper if self.step(one)["state"] != "failed"]
+        if not sound or any(step["budget"] for step in self.measured):
             return ()
-        return tuple(cycles(self.idle, self.loaded))
+        idle = [one for one in sound if self.step(one)["load"]["name"] == "idle"]
+        return tuple(cycles(idle, [one for one in sound if one not in idle]))
 
     def step(self, one: Model) -> Any:
         return self.steps[one["step"]]
@@ -217,13 +221,9 @@ class _Data:
     def disturbed(self, one: Model) -> bool:
         return bool(self.step(one)["load"].get("disturb"))
 
-    def budgets(self) -> str:
-        """The budgets in words."""
-        found = dict.fromkeys(
-            numbers.microseconds(step["budget"]["budget_ns"])
-            for step in self.measured
-            if step["budget"]
-        )
+    def budgets(self, steps: Iterable[Model]) -> str:
+        """The budgets of these steps in words."""
+        found = dict.fromkeys(numbers.microseconds(step["budget"]["budget_ns"]) for step in steps)
         return ("the budget of " if len(found) == 1 else "the budgets of ") + numbers.join(
             list(found)
         )
@@ -252,7 +252,7 @@ def _unmeasured(data: _Data) -> _Found | None:
         why = "the run has no samples"
     elif data.due and not data.real:
         why = "latency without real-time priority"
-    elif data.real and not data.proper:
+    elif (data.real and not data.proper) or (data.verdicts and not _undisturbed(data)):
         why = "an injection disturbed the run on purpose"
     elif skipped * 2 > len(states):
         why = f"{skipped} of {len(states)} steps were skipped"
@@ -269,11 +269,22 @@ def _lacking(data: _Data) -> str:
     return f"{broken[0]['measurement']} {broken[0]['state']}" if broken else ""
 
 
+def _undisturbed(data: _Data) -> list[Any]:
+    """The verdicts on steps without an injection."""
+    return [one for one in data.verdicts if not data.steps[one["step"]]["load"].get("disturb")]
+
+
 def _judged(data: _Data) -> _Found | None:
     """The state by the budgets and tests; None if there is nothing to judge by."""
-    run, results = data.run, [verdict["result"] for verdict in data.verdicts]
-    budgets = data.budgets()
+    run, verdicts = data.run, _undisturbed(data)
+    results = [verdict["result"] for verdict in verdicts]
+    open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
+
+    def whose(*wanted: str) -> list[Any]:
+        return [data.steps[one["step"]] for one in verdicts if one["result"] in wanted]
+
     if "fail" in results:
+        budgets = data.budgets(whose("fail"))
         return State.UNFIT, "fail", f"Not fit: {budgets} {_was(budgets)} exceeded"
     if data.failed_tests:
         many = len(data.failed_tests)
@@ -283,16 +294,19 @@ def _judged(data: _Data) -> _Found | None:
         return State.UNFIT, "fail", title
     if run["state"] in ("interrupted", "running"):
         how = "was interrupted" if run["state"] == "interrupted" else "has not ended"
-        whose = f" for {budgets}" if results else ""
-        return State.UNPROVEN, "warn", f"Not proven{whose}: the run {how}"
-    open_ = [step for step in data.measured if step["budget"] and step["state"] != "complete"]
-    if "inconclusive" in results or (results and open_):
+        what = f" for {data.budgets(whose('pass', 'inconclusive'))}" if results else ""
+        return State.UNPROVEN, "warn", f"Not proven{what}: the run {how}"
+    if "inconclusive" in results or open_:
+        budgets = data.budgets([*whose("inconclusive"), *open_])
         why = "the data do not suffice"
-        if all(not _exceeds(data, verdict) for verdict in data.verdicts) and not open_:
+        if all(not _exceeds(data, verdict) for verdict in verdicts) and not open_:
             why = "never exceeded, but the run is too short"
         return State.UNPROVEN, "warn", f"Not proven for {budgets}: {why}"
     if results:
-        return State.FIT, "pass", f"Fit for {budgets}"
+        judged = whose("pass")
+        while_idle = all(step["load"]["name"] == "idle" for step in judged)
+        where = ", while idle" if while_idle else ""
+        return State.FIT, "pass", f"Fit for {data.budgets(judged)}{where}"
     return None
 
 
@@ -324,7 +338,7 @@ def _unjudged(data: _Data) -> _Found:
             f"No budget given: no cycle up to {longest_text} is proven ({longest.text})",
         )
     passed = [test for test in data.tests if test["result"] == "pass"]
-    if passed:
+    if passed and not data.due:
         return State.FIT, "pass", f"No budget given: {numbers.plural(len(passed), 'test')} passed"
     return State.UNPROVEN, "note", "No budget given: figures without a verdict"
 
@@ -475,7 +489,8 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     if step["budget"]:
         options["budget"] = format_duration(step["budget"]["budget_ns"])
         if step["budget"]["rate_per_hour"] is not None:
-            options["rate"] = f"{step['budget']['rate_per_hour']:g}/h"
+            rate = f"{step['budget']['rate_per_hour']:.15f}".rstrip("0").rstrip(".")
+            options["rate"] = f"{rate}/h"  # without an exponent
     options |= change
     words = ["rtgauge", "run", step["measurement"]]
     if run["target"] not in ("", "local"):

@@ -38,6 +38,9 @@ class _Evidence:
     first: Sequence[float]
     second: Sequence[float]
     matched: bool
+    dropped: bool = False
+    """Whether a run has no figure, because of events without an answer. The others are then a
+    choice of the better ones, and prove nothing."""
 
     def shift(self) -> stats.Shift:
         if not self.matched:
@@ -130,6 +133,9 @@ def _evidence(
         }
         for row in (first, second)
     ]
+    dropped = any(
+        len(side) < len(row["runs"]) for side, row in zip(sides, (first, second), strict=True)
+    )
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -142,13 +148,16 @@ def _evidence(
                 pairs.append(pair)
         if pairs:
             return _Evidence(
-                [sides[0][a] for a, _ in pairs], [sides[1][b] for _, b in pairs], matched=True
+                [sides[0][a] for a, _ in pairs],
+                [sides[1][b] for _, b in pairs],
+                matched=True,
+                dropped=dropped,
             )
     values = []
     for side in sides:
         once = {prints[run]: value for run, value in reversed(side.items())}
         values.append(list(once.values()))
-    return _Evidence(values[0], values[1], matched=False)
+    return _Evidence(values[0], values[1], matched=False, dropped=dropped)
 
 
 def _blocks(side: Mapping[str, float], by_id: Mapping[str, Run]) -> dict[tuple[str, int], str]:
@@ -185,9 +194,12 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
             p_adjusted=p,
             needed=None,
         )
-        if p <= LEVEL and not (known and -margin <= found.low <= found.high <= margin):
+        close = known and -margin <= found.low <= found.high <= margin
+        if evidence.dropped:
+            document["verdict"] = "not decided"
+        elif p <= LEVEL and not close and found.estimate != 0:
             document["verdict"] = "better" if found.estimate < 0 else "worse"
-        elif known and -margin <= found.low <= found.high <= margin:
+        elif close:
             document["verdict"] = "equivalent"
         elif found.least_p * len(judged) > LEVEL:
             document["verdict"] = "not enough runs"

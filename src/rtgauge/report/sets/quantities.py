@@ -91,10 +91,10 @@ def command(step: Document, labels: Mapping[str, str]) -> str:
         }
     )
     for name, value in asked.items():
-        words += [f"--{name}", shlex.quote(str(value))]
+        words += [f"--{name}", str(value)]
     for name, value in step["run_options"].items():
-        words += [shlex.quote(f"--{name}"), *([] if value is True else [shlex.quote(str(value))])]
-    return " ".join(words)
+        words += [f"--{name}", *([] if value is True else [str(value)])]
+    return shlex.join(words)
 
 
 def within(model: Document, number: int) -> list[Table]:
