@@ -56,7 +56,7 @@ def imported(path: Path, store: Path) -> tuple[float, float, float]:
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "rtgauge", "import", str(path), "--event", "D0", "--answer", "D1",
-         "--store", f"sqlite:///{store / 'index.db'}", "--data", str(store)],
+         "--store", str(store)],
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     _, status, usage = os.wait4(process.pid, 0)

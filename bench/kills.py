@@ -396,7 +396,7 @@ def check_state(one: Round, run: StoredRun, moment: int) -> None:
 def kill_one(world: World, one: Round, mark: str, rng: random.Random) -> int:
     """A run, and a kill in it; when that was, 0 when the run was over before."""
     words = ["run", "timer", "--for", f"{SECONDS}s", "--interval", "1ms"]
-    words += ["--load", "sched:groups=1", "--data", str(world.data)]
+    words += ["--load", "sched:groups=1", "--store", str(world.data)]
     if one.victim == MEASURER:  # the interval timer is a process's own, so it has one
         words += ["--method", "itimer"]
     if one.prepare:

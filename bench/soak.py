@@ -179,7 +179,7 @@ def main() -> int:
     each = -(-arguments.samples // max(last, 1))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        store = ["--store", f"sqlite:///{folder / 'index.db'}", "--data", str(folder)]
+        store = ["--store", str(folder)]
         host_side, view = pty.openpty()
         command = [
             *(sys.executable, "-m", "rtgauge", "run", "timer", "--for", "0", "--cpu", cpus),
