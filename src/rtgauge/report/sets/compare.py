@@ -328,7 +328,7 @@ def _describe(base: _Base) -> Document:
 
 def _tail(tables: Sequence[Counts]) -> str | None:
     """The percentile that stands for the tail: the highest up to 99.9 that the samples of every run
-    carry, because runs are what a verdict rests on; None if there is none above the median."""
+    carry, because a verdict is about runs. None without a percentile above the median."""
     carried = [set(stats.percentile_names(table.count)) for table in tables]
     names = {name for name in set.intersection(*carried) if 50 < float(name) <= TAIL_MAX}
     return max(names, key=float, default=None)

@@ -67,7 +67,7 @@ def rank(quantity: Mapping[str, Any]) -> tuple[bool, bool, bool, int]:
 
 
 def decisive(quantities: Sequence[Mapping[str, Any]]) -> int | None:
-    """The place of the primary quantity, the first by ``rank``; None if there is none."""
+    """The place of the primary quantity, the first by ``rank``. None without quantities."""
     return min(range(len(quantities)), key=lambda at: rank(quantities[at]), default=None)
 
 
