@@ -24,9 +24,7 @@ KERNEL_LICENCE: Final = "SPDX-License-Identifier: GPL-2.0-only"
 # Folders of others' files, kept as they came; each holds its own LICENSE.
 FOREIGN: Final = ("src/rtgauge/report/render/static/uplot/",)
 # LICENSE covers data and pictures, which need no line of their own.
-WITHOUT_LICENCE: Final = frozenset(
-    {".json", ".csv", ".cbor", ".svg", ".png", ".txt", ".parquet", ".db", ".bin", ".typed"}
-)
+WITHOUT_LICENCE: Final = frozenset({".json", ".csv", ".svg", ".png", ".txt", ".typed"})
 LICENCE_LINES: Final = 3
 # Written so that this file does not find itself.
 FORBIDDEN: Final = tuple(

@@ -241,6 +241,7 @@ def test_a_size_that_changes_by_more_than_2_percent_has_to_be_recorded() -> None
         ("a.py", "\n\n\n" + LICENCE, "a.py:1: does not begin with"),
         ("a.txt", "# Text\n", None),
         ("a.md", "# Text\n", "a.md:1: does not begin with"),
+        ("data/index.db", "a store\n", "data/index.db:1: does not begin with"),
         ("a.txt", "text \n", "a.txt:1: white space at the end"),
         ("a.txt", "text", "a.txt: no line end"),
         ("a.txt", "x\nsee /ro" + "ot/notes\n", "a.txt:2: names a folder of one machine"),
