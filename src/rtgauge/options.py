@@ -152,7 +152,8 @@ HOST_OPTIONS: Final = (
         "TARGET",
         "command",
         "system under test: local, ssh://HOST, lab:BOARD or fake. The default is local. HOST may "
-        "be USER@HOST:PORT. Several are measured in turn (A B, B A, …). Replaces a plan's targets",
+        "be USER@HOST:PORT. Several are measured in turn, in a random order. Replaces a plan's "
+        "targets",
         several=True,
     ),
     RunOption(
@@ -198,6 +199,15 @@ HOST_OPTIONS: Final = (
     ),
     _text("label", "TEXT", "plan", "name for the run, to find it by"),
     RunOption("repeat", "integer", "1", "1", "10000", help="number of repetitions", applies="plan"),
+    RunOption(
+        "order-seed",
+        "integer",
+        "",
+        "0",
+        str((1 << 32) - 1),
+        help="seed of the random order of several targets, to repeat that of an earlier study",
+        applies="command",
+    ),
     _text("hours", "H", "plan", "total length of the plan's steps that have a share"),
     _flag(
         "thorough",

@@ -520,7 +520,7 @@ def test_a_plan_with_targets(rtgauge: Run) -> None:
         '[[step]]\nmeasurement = "timer"\nfor = "1s"\nmethod = ["nanosleep", "timer"]\n'
     )
     runs = rtgauge("run", "two.toml", "--json").json()["runs"]
-    assert [one["target"] for one in runs] == ["fake", "fake:late", "fake:late", "fake"]
+    assert [one["target"] for one in runs] == ["fake", "fake:late"] * 2
     assert len({one["study"] for one in runs}) == 1
     words = ("run", "two.toml", "--target", "fake", "--repeat", "1", "--json")
     (run,) = rtgauge(*words, "--method", "timer", "--method", "timerfd").json()["runs"]

@@ -540,18 +540,24 @@ def test_a_word_that_means_nothing(word: str, message: str) -> None:
         select(ROWS, word)
 
 
+def no_plan(_row: RunRow) -> dict[str, Any]:
+    return {}
+
+
 def test_sets_are_made_of_targets() -> None:
-    runs, sets = arrange([select(ROWS, "01aa")])
+    runs, sets = arrange([select(ROWS, "01aa")], no_plan)
     assert [(one.name, one.places) for one in sets] == [("a", (0,)), ("b", (1,))]
-    runs, sets = arrange([select(ROWS, "twice"), select(ROWS, "01ad-1")])
+    runs, sets = arrange([select(ROWS, "01aa")], lambda _: {"targets": ["b", "a"]})
+    assert [(one.name, one.places) for one in sets] == [("b", (0,)), ("a", (1,))]
+    runs, sets = arrange([select(ROWS, "twice"), select(ROWS, "01ad-1")], no_plan)
     assert [one.id for one in runs] == ["01ac-1", "01ac-2", "01ad-1"]
     assert [one.places for one in sets] == [(0, 1), (2,)]
-    runs, sets = arrange([select(ROWS, "01aa"), select(ROWS, "before")])
+    runs, sets = arrange([select(ROWS, "01aa"), select(ROWS, "before")], no_plan)
     assert [one.name for one in sets] == [
         "a (01aa)", "b (01aa)", "local (before)", "lab:x,y=z (before)",
     ]  # fmt: skip
     with pytest.raises(UsageError, match="two of the sets"):
-        arrange([select(ROWS, "01aa"), select(ROWS, "01aa-2")])
+        arrange([select(ROWS, "01aa"), select(ROWS, "01aa-2")], no_plan)
 
 
 def test_letters_go_on() -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -350,28 +352,51 @@ def test_the_worst_state_wins_and_says_which_step(store: Store) -> None:
     assert outcome.reason == "step 2 (timer): CPU 1 went away"
 
 
-def test_runs_of_a_study_are_interleaved(store: Store) -> None:
-    targets = [open_target("fake"), open_target("fake:late")]
-    outcomes = execute(timer().__class__("x", timer().steps, repeat=2), targets, store)
-    assert [one.target for one in outcomes] == ["fake", "fake:late", "fake:late", "fake"]
-    documents = [store.get(one.id).document for one in outcomes]
-    assert [one["repeat"] for one in documents] == [0, 0, 1, 1]
-    assert len({one["study"] for one in documents}) == 1
-    assert documents[0]["study"]
+def test_runs_of_a_study_are_interleaved_and_record_their_order(store: Store) -> None:
+    def documents(seed: int | None = None) -> list[Mapping[str, Any]]:
+        targets = [open_target("fake"), open_target("fake:late")]
+        outcomes = execute(replace(timer(), repeat=2, order_seed=seed), targets, store)
+        return [store.get(one.id).document for one in outcomes]
+
+    found = documents(6)
+    assert [one["target"] for one in found] == ["fake", "fake:late"] * 2
+    assert [one["repeat"] for one in found] == [0, 0, 1, 1]
+    assert [one["order"] for one in found] == [
+        {"seed": 6, "place": place} for place in (0, 1, 1, 0)
+    ]
+    carried_out = sorted(found, key=lambda one: (one["repeat"], one["order"]["place"]))
+    assert [one["started"] for one in carried_out] == sorted(one["started"] for one in found)
+    assert {tuple(one["plan"]["targets"]) for one in found} == {("fake", "fake:late")}
+    assert len({one["study"] for one in found}) == 1
+    assert found[0]["study"]
+    again = documents()
+    (seed,) = {one["order"]["seed"] for one in again}
+    assert [one["order"] for one in documents(seed)] == [one["order"] for one in again]
+
+
+def test_a_single_target_has_no_order(store: Store) -> None:
+    (outcome,) = execute(timer(), [open_target("fake")], store)
+    assert "order" not in store.get(outcome.id).document
 
 
 @pytest.mark.parametrize(
-    ("targets", "repeat", "wanted"),
+    ("targets", "repeat", "seed", "wanted"),
     [
-        (1, 3, ["0A", "1A", "2A"]),
-        (2, 3, ["0A", "0B", "1B", "1A", "2A", "2B"]),
-        (3, 2, ["0A", "0B", "0C", "1C", "1B", "1A"]),
+        (1, 3, 0, ["0A", "1A", "2A"]),
+        (2, 4, 6, ["0A", "0B", "1B", "1A", "2A", "2B", "3A", "3B"]),
+        (3, 2, 7, ["0B", "0A", "0C", "1A", "1C", "1B"]),
     ],
 )
-def test_what_drifts_falls_on_all_targets_alike(
-    targets: int, repeat: int, wanted: list[str]
-) -> None:
-    assert [f"{turn}{'ABC'[at]}" for turn, at in schedule(targets, repeat)] == wanted
+def test_the_order_of_a_seed_stays(targets: int, repeat: int, seed: int, wanted: list[str]) -> None:
+    """Across versions, because an old run's seed must give its order again."""
+    assert [f"{turn}{'ABC'[at]}" for turn, at in schedule(targets, repeat, seed)] == wanted
+
+
+def test_every_order_is_as_frequent() -> None:
+    orders = Counter(tuple(at for _, at in schedule(3, 1, seed)) for seed in range(6000))
+    assert len(orders) == 6
+    # 5 standard deviations of a binomial count with p = 1/6
+    assert all(abs(count - 1000) < 5 * math.sqrt(6000 * 5 / 36) for count in orders.values())
 
 
 class _Together(Watcher):
@@ -391,9 +416,7 @@ def test_runs_on_several_targets_at_once(store: Store) -> None:
     watcher = _Together(2)
     wanted = replace(timer(), repeat=3)
     outcomes = execute(wanted, targets, store, watcher, at_once=2)
-    assert [one.target for one in outcomes] == [
-        "fake", "fake:late", "fake:late", "fake", "fake", "fake:late",
-    ]  # fmt: skip
+    assert [one.target for one in outcomes] == ["fake", "fake:late"] * 3
     documents = [store.get(one.id).document for one in outcomes]
     assert [one["repeat"] for one in documents] == [0, 0, 1, 1, 2, 2]
     assert {one["state"] for one in documents} == {"complete"}
@@ -407,41 +430,17 @@ def test_runs_on_several_targets_at_once(store: Store) -> None:
     assert samples[0] == samples[1]
 
 
-def test_runs_at_once_are_dated_in_the_order_of_the_targets(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long the first one takes to be there."""
-    targets = [open_target("fake"), open_target("fake:late")]
-    first, second = (target.environment for target in targets)
-    asked = threading.Event()
-
-    def slow() -> bytes:
-        asked.wait(60)
-        return first()
-
-    def fast() -> bytes:
-        threading.Timer(0.3, asked.set).start()
-        return second()
-
-    monkeypatch.setattr(targets[0], "environment", slow)
-    monkeypatch.setattr(targets[1], "environment", fast)
-    outcomes = execute(timer(), targets, store, at_once=2)
-    runs = [store.get(one.id).document for one in outcomes]
-    runs.sort(key=lambda one: (one["started"], one["id"]))
-    assert [one["target"] for one in runs] == ["fake", "fake:late"]
-
-
 def test_one_target_has_one_run_at_a_time(store: Store) -> None:
     busy: list[int] = []
 
-    class Counter(Watcher):
+    class Busy(Watcher):
         def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None:
             busy.append(1)
 
         def run_ended(self, outcome: RunOutcome) -> None:
             busy.append(-1)
 
-    outcomes = execute(replace(timer(), repeat=3), [open_target("fake")], store, Counter(),
+    outcomes = execute(replace(timer(), repeat=3), [open_target("fake")], store, Busy(),
                        at_once=4)  # fmt: skip
     assert len(outcomes) == 3
     assert busy == [1, -1] * 3

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -65,7 +65,7 @@ def compare(
         rows = store.runs()
         whole = study_of_last(store) if list(sets) == ["last"] else None
         chosen = [select(rows, word) for word in sets] if whole is None else [whole]
-        runs, found = arrange(chosen)
+        runs, found = arrange(chosen, lambda row: store.get(row.id).document.get("plan") or {})
         source = Source([store.get(row.id) for row in runs], sets=found)
         if output:
             _ = source.analysis  # the one pass over the samples that all of them are made from
@@ -79,15 +79,19 @@ def compare(
             say(f"the report is in {path}")
 
 
-def arrange(chosen: Sequence[Selection]) -> tuple[list[RunRow], list[RunSet]]:
-    """All runs, each once, and the sets that they make. Raises UsageError if a run would be
-    compared with itself."""
-    from rtgauge.report.sets.compare import RunSet  # noqa: PLC0415
+def arrange(
+    chosen: Sequence[Selection], plan_of: Callable[[RunRow], Mapping[str, Any]]
+) -> tuple[list[RunRow], list[RunSet]]:
+    """All runs, each once, and the sets that they make; those of a study in the order of its plan.
+    Raises UsageError if a run would be compared with itself."""
+    from rtgauge.report.sets.compare import RunSet, in_order  # noqa: PLC0415
 
     runs: list[RunRow] = []
     found: list[RunSet] = []
     for one in chosen:
-        split = one.targets if one.whole and len(one.targets) > 1 else [None]
+        split: list[str | None] = [None]
+        if one.whole and len(one.targets) > 1:
+            split = [*in_order(one.targets, plan_of(one.runs[0]))]
         for target in split:
             mine = [row for row in one.runs if target is None or row.target == target]
             again = [row for row in mine if row in runs]

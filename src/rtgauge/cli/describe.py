@@ -117,7 +117,7 @@ def describe_plan(
         show(f"  {path}")
     show("")
     several = len(plan.targets) > 1
-    order = " (interleaved: A B, B A, …)" if several and plan.repeat > 1 else ""
+    order = " (interleaved, in a random order)" if several and plan.repeat > 1 else ""
     wrapped("Targets:  " + (", ".join(plan.targets) or "the one given with --target (local)"))
     if plan.repeat > 1:
         wrapped(f"Repeats:  {plan.repeat}{order}")

@@ -26,6 +26,7 @@ __all__ = [
     "hours",
     "measurement_option",
     "of_every_run",
+    "order_seed",
     "reconnect_s",
     "repeat",
     "run_option",
@@ -40,7 +41,7 @@ GROUPS: Final = {
         "target", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb",
         "allow-disturb", "prepare", "keep-settings", "reconnect",
     ),
-    "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough"),
+    "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough", "order-seed"),
     "Lines": ("mark", "log-host", "log-line", "log-set"),
     "Results": (
         "label", "report", "json", "title", "author", "serial", "meta", "logo", "full",
@@ -49,9 +50,9 @@ GROUPS: Final = {
 }  # fmt: skip
 RARE: Final = frozenset({
     "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
-    "keep-settings", "reconnect", "thorough", "mark", "log-host", "log-line", "log-set",
-    "author", "serial", "meta", "logo", "full", "title", "histogram-only", "quiet", "no-progress",
-    "store",
+    "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host", "log-line",
+    "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only", "quiet",
+    "no-progress", "store",
 })  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12
@@ -155,7 +156,7 @@ class RunCommand(Command):
 
 def host_value(given: Mapping[str, Any], name: str) -> str | None:
     """The value of an option of the host in its shortest notation. Raises UsageError."""
-    text = given[name]
+    text = given[name.replace("-", "_")]
     try:
         return None if text is None else HOST[name].normalise(text)
     except ValueError as error:
@@ -170,6 +171,11 @@ def repeat(given: Mapping[str, Any]) -> int | None:
 def reconnect_s(given: Mapping[str, Any]) -> float | None:
     text = host_value(given, "reconnect")
     return None if text is None else parse_duration(text) / 1e9
+
+
+def order_seed(given: Mapping[str, Any]) -> int | None:
+    text = host_value(given, "order-seed")
+    return None if text is None else int(text)
 
 
 def hours(text: str | None) -> float | None:

@@ -38,6 +38,7 @@ from rtgauge.cli.generated import (
     hours,
     measurement_option,
     of_every_run,
+    order_seed,
     reconnect_s,
     repeat,
 )
@@ -454,7 +455,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     for path in given["report"]:
         check_report(path)
     cover = cover_of(given)
-    plan = of_project(plan)
+    plan = replace(of_project(plan), order_seed=order_seed(given))
     if given["load_cmd_root"]:
         steps = [
             step.with_option("load-cmd-root", True) if step.load_command else step

@@ -150,6 +150,7 @@ class Run:
         self._clock = target.clock
         self._wrong_usage = False
         self.disturb_words: Sequence[str] = ()
+        self.order: Mapping[str, int] = {}  # the run's place among those of its repeat
         self._settings: list[Setting] = []
         self._in_pairs: set[int] = set()  # log hosts' steps: carried out with the one before
         self._started: set[int] = set()  # steps that have a stream
@@ -163,17 +164,15 @@ class Run:
         number: int,
         total: int,
         interruption: Stopping,
-        in_turn: contextlib.AbstractContextManager[None],
     ) -> RunOutcome:
-        """The whole run, from the environment to the sealed samples. It is dated ``in_turn``."""
+        """The whole run, from the environment to the sealed samples."""
         environment = self._target.environment()
         header, self._facts, self._settings = read_facts(environment)
         measured = replace(self._plan, steps=tuple(_own(self._plan.steps)))
         calibrations = calibration_steps(measured, self._catalogue)
         steps = [*self._plan.steps, *calibrations]
         require_cpus(_own(steps), self._facts, self._target.name)
-        with in_turn:
-            self._document = self._first_document(study, repeat, header, steps)
+        self._document = self._first_document(study, repeat, header, steps)
         began = self._clock.monotonic()
         with self._store.create(self._document) as self._folder:
             self._progress.run_started(self._document, number, total)
@@ -275,6 +274,7 @@ class Run:
             "study": study,
             "label": self._plan.label,
             "repeat": repeat,
+            **({"order": dict(self.order)} if self.order else {}),
             "target": self._target.name,
             "boot_id": header.boot_id,
             "started": self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Final
 
@@ -26,6 +29,7 @@ from rtgauge.units import parse_cpus
 __all__ = ["execute", "schedule"]
 
 POLL_S: Final = 0.2
+ORDER_SEEDS: Final = 1 << 32
 
 
 class _Quiet:
@@ -75,13 +79,15 @@ class Interruption:
                 signal.signal(number, handler)
 
 
-def schedule(targets: int, repeat: int) -> list[tuple[int, int]]:
-    """The runs of a study as (repeat, target), in their order: A B, B A, A B, … so that drift, and
-    the effects of a run on the next one, affect all targets equally."""
+def schedule(targets: int, repeat: int, seed: int) -> list[tuple[int, int]]:
+    """The runs of a study as (repeat, target), in their order: all targets once in each repeat, in
+    a random order. So neither drift nor the effect of a run on the next one favours a target, and
+    an exact test of the repeats holds. docs/formats/run-folder.md defines the order of a seed."""
+    source = random.Random(seed)
     return [
         (turn, target)
         for turn in range(repeat)
-        for target in (range(targets) if turn % 2 == 0 else reversed(range(targets)))
+        for _, target in sorted((source.random(), target) for target in range(targets))
     ]
 
 
@@ -102,10 +108,10 @@ def execute(
     disturb each other, such as emulated boards whose time is counted in instructions.
     ``reconnect_s``: seconds for which a lost connection is retried; None: the targets' default.
 
-    Returns the outcome of each run that began, in the order of the schedule. After an interrupted
-    run no other begins. Raises UsageError if the plan does not fit a target (nothing was
-    started then), TargetError if one cannot be reached, StoreError if the store cannot be written
-    (what came so far is kept).
+    Returns the outcome of each run that began, by repeat and then in the order of the targets.
+    After an interrupted run no other begins. Raises UsageError if the plan does not fit a target
+    (nothing was started then), TargetError if one cannot be reached, StoreError if the store cannot
+    be written (what came so far is kept).
     """
     watcher = progress or _Quiet()
     check_texts(plan)
@@ -135,23 +141,16 @@ def _execute(
     allow_disturb: bool,
     at_once: int,
 ) -> list[RunOutcome]:
+    plan = replace(plan, targets=tuple(target.name for target in targets))
     prepared = [_prepare(plan, target, hosts) for target in targets]
     disturbs = [step.text("disturb") for step in plan.steps]
     words = {
         target.name: _disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
     }
-    turns = schedule(len(prepared), plan.repeat)
+    seed = secrets.randbelow(ORDER_SEEDS) if plan.order_seed is None else plan.order_seed
+    turns = schedule(len(prepared), plan.repeat, seed)
     study = plan.study or (new_run_id() if len(turns) > 1 else "")
     interruption = Interruption()
-    begun = [threading.Event() for _ in turns]
-
-    @contextlib.contextmanager
-    def in_turn(place: int) -> Iterator[None]:
-        # The run of the first target gets the earliest date: others are compared with it.
-        while place and turns[place][0] == 0 and not begun[place - 1].wait(POLL_S):
-            pass
-        yield
-        begun[place].set()
 
     def carry_out(place: int, watcher: Progress) -> RunOutcome:
         repeat, number = turns[place]
@@ -160,22 +159,21 @@ def _execute(
             target.begin_repeat(repeat)
         run = Run(*prepared[number], hosts, store, watcher, limits)
         run.disturb_words = words[target.name]
-        try:
-            return run.carry_out(study, repeat, place + 1, len(turns), interruption, in_turn(place))
-        finally:
-            begun[place].set()
+        if len(targets) > 1:
+            run.order = {"seed": seed, "place": place % len(targets)}
+        return run.carry_out(study, repeat, place + 1, len(turns), interruption)
 
     with interruption.handling():
         if min(at_once, len(prepared)) > 1:
             return _at_once(at_once, turns, carry_out, interruption, [
                 watcher.beside(target.name) for target in targets
             ])  # fmt: skip
-        outcomes: list[RunOutcome] = []
-        for place in range(len(turns)):
-            outcomes.append(carry_out(place, watcher))
+        outcomes: dict[tuple[int, int], RunOutcome] = {}
+        for place, turn in enumerate(turns):
+            outcomes[turn] = carry_out(place, watcher)
             if interruption.asked:
                 break
-    return outcomes
+    return [outcomes[turn] for turn in sorted(outcomes)]
 
 
 def _at_once(
@@ -189,7 +187,7 @@ def _at_once(
     when the other runs have ended."""
     waiting = list(range(len(turns)))
     running: dict[Future[RunOutcome], int] = {}
-    outcomes: dict[int, RunOutcome] = {}
+    outcomes: dict[tuple[int, int], RunOutcome] = {}
     errors: list[BaseException] = []
     with ThreadPoolExecutor(most, "run") as pool:
         while running or waiting:
@@ -206,12 +204,12 @@ def _at_once(
                 place = running.pop(done)
                 error = done.exception()
                 if error is None:
-                    outcomes[place] = done.result()
+                    outcomes[turns[place]] = done.result()
                 else:
                     errors.append(error)
     if errors:
         raise errors[0]
-    return [outcomes[place] for place in sorted(outcomes)]
+    return [outcomes[turn] for turn in sorted(outcomes)]
 
 
 def _settle(plan: Plan, targets: Sequence[Target]) -> None:

@@ -126,6 +126,7 @@ class Plan:
 
     ``targets`` are those that the plan itself names. ``ratings`` are the evaluator's own, for the
     report. ``study`` is the one that its runs join; empty for one of their own.
+    ``order_seed``: that of the order of the targets in each repeat; None: a new one.
     ``project`` is the file of the project that gave options, if any.
     """
 
@@ -137,6 +138,7 @@ class Plan:
     ratings: tuple[Rating, ...] = ()
     targets: tuple[str, ...] = ()
     study: str = ""
+    order_seed: int | None = None
     project: str = ""
 
     def document(self) -> dict[str, Any]:

@@ -72,6 +72,7 @@ _RUN: Mapping[str, tuple[type, ...]] = {
     "study": _MAYBE_TEXT,
     "label": _MAYBE_TEXT,
     "repeat": (int, _NONE),
+    "order": (dict, _NONE),
     "target": _TEXT,
     "boot_id": _MAYBE_TEXT,
     "started": _TEXT,

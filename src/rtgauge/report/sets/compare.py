@@ -41,6 +41,7 @@ __all__ = [
     "Compared",
     "RunSet",
     "compare",
+    "in_order",
     "letter",
     "method_text",
     "note",
@@ -119,11 +120,20 @@ def letter(at: int) -> str:
 
 
 def sets_by_target(runs: Sequence[Run]) -> list[RunSet]:
-    """A set for each target, in the order in which the targets first appear."""
+    """A set for each target, in the order of their study."""
     names: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         names.setdefault(str(run["target"]), []).append(place)
-    return [RunSet(target_name(runs[places[0]]), tuple(places)) for places in names.values()]
+    order = in_order(names, runs[0]["plan"]) if runs else []
+    return [RunSet(target_name(runs[names[one][0]]), tuple(names[one])) for one in order]
+
+
+def in_order(targets: Iterable[str], plan: Mapping[str, Any]) -> list[str]:
+    """Targets in the order of a plan, because the runs of a study have a random one. Others come
+    last, in their own order."""
+    told = plan.get("targets")
+    named = told if isinstance(told, list) else []
+    return sorted(targets, key=lambda one: named.index(one) if one in named else len(named))
 
 
 def _lab(run: Run) -> Mapping[str, Any]:
