@@ -9,7 +9,6 @@ makes ASCII of that.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -36,7 +35,6 @@ __all__ = [
     "rate",
     "shown",
     "size",
-    "spoken",
     "time",
     "unit_name",
 ]
@@ -181,11 +179,6 @@ def microseconds(ns: int) -> str:
     whole, _, decimals = f"{(abs(Decimal(ns)) / 1000).normalize():f}".partition(".")
     number = grouped(whole) + (f".{decimals}" if decimals else "")
     return f"{MINUS if ns < 0 else ''}{number}{GAP}µs"
-
-
-def spoken(text: str) -> str:
-    """A text of the agent, which writes ``12.5 us``, with times as they are shown: ``12.5 µs``."""
-    return re.sub(r"(?<=\d) us\b", f"{GAP}µs", text)
 
 
 def frequency(hertz: float) -> str:

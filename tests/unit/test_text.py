@@ -215,9 +215,3 @@ def test_the_number_of_digits_at_its_borders(value: float, unit: str, text: str)
 )  # fmt: skip
 def test_quantities_at_the_borders_of_their_units(found: str, text: str) -> None:
     assert plain(found) == text
-
-
-def test_times_in_texts_of_the_agent() -> None:
-    assert numbers.spoken("low at 0.0 us, high at 56 us, bus us") == (
-        "low at 0.0\u202fµs, high at 56\u202fµs, bus us"
-    )
