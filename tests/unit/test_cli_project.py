@@ -147,6 +147,22 @@ def test_the_file_of_another_user_is_not_used(
     assert project.project().path is None
 
 
+def test_the_link_of_another_user_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    own = tmp_path / "own.toml"
+    own.write_text("budget = '1ms'")
+    Path("rtgauge.toml").symlink_to(own)
+    owner = own.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner)
+    assert project.project().path is not None
+    status = os.stat_result((0o120777, 0, 0, 1, owner + 4711, 0, 8, 0, 0, 0))
+    monkeypatch.setattr(Path, "lstat", lambda path: status)
+    assert project.project().path is None
+
+
 def test_check_of_a_file_does_not_mind_the_target_of_the_project(rtgauge: Run) -> None:
     Path("rtgauge.toml").write_text("target = 'fake'")
     Path("config").write_text("CONFIG_PREEMPT_RT=y\n")

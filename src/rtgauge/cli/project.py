@@ -82,10 +82,10 @@ def project() -> Project:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the user, root, or the user who called sudo owns the file. In a folder such as /tmp
-    others may put one."""
+    """Whether the user, root, or the user who called sudo owns the file, and the link to it if it
+    is one. In a folder such as /tmp others may put one."""
     ours = {0, os.geteuid(), int(os.environ.get("SUDO_UID", "0") or 0)}
-    return path.stat().st_uid in ours
+    return {path.lstat().st_uid, path.stat().st_uid} <= ours
 
 
 def _read(path: Path) -> Project:
