@@ -482,6 +482,9 @@ HOSTILE: Mapping[str, tuple[Callable[[Files], bytes], str]] = {
     "a step below 0": (_step(step=-1), "is below 0"),
     "a step beyond all": (_step(step=10**12), "a step that its run.json does not know"),
     "an invalid parameter": (_step(parameters={"a": 1}), "is not text"),
+    "a parameter that is a command": (_step(parameters={"a; reboot": "1"}), "proper name"),
+    "an option that is two": (_step(run_options={"load --load-cmd": "x"}), "proper name"),
+    "a measurement that is an option": (_step(measurement="--help"), "proper name"),
     "an invalid budget": (_step(budget_ns="1ms"), "'budget_ns'"),
     # seals and records
     "a newer seal": (_json("steps/000/seal.json", version=2), "knows up to 1"),

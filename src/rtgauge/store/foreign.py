@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,7 @@ _SEALED: Mapping[str, tuple[type, ...]] = {
     "totals": (dict,),
 }
 _REALTIME = ("preempt_rt", "full", "lazy", "voluntary", "none", "cobalt", "evl", "unknown")
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _INDEXED = ("label", "study", "target", "started")
 
 
@@ -296,6 +298,11 @@ def _steps(steps: list[Any], run: Path) -> None:
             raise _Wrong("a step has an unknown role")
         if any(type(value) is not str for value in (step.get("parameters") or {}).values()):
             raise _Wrong("a parameter of a step is not text")
+        names = [*(step.get("parameters") or {}), *(step.get("run_options") or {})]
+        if step.get("measurement"):
+            names.append(step["measurement"])
+        if not all(map(_NAME.fullmatch, names)):  # they become words of commands
+            raise _Wrong("a measurement or an option of a step does not have a proper name")
         options = (step.get("run_options") or {}).values()
         if any(value is not True and type(value) is not str for value in options):
             raise _Wrong("an option of a step is neither text nor true")
