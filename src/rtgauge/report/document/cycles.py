@@ -11,7 +11,7 @@ answer"):
   for what a longer run finds: with an exponential tail a maximum grows with the logarithm of the
   number of samples, by 1.5 from a minute to 3 h at 1 ms (Coles 2001, chapter 3). A rare event of
   another kind is beyond any margin. A run without an exceedance that is long enough for fewer than
-  one an hour (3 h) needs no margin.
+  one an hour (3 h) needs no margin, for cycles as long as the interval measured or longer.
 - not proven: everything else.
 """
 
@@ -82,9 +82,11 @@ def _cycle(
     if max(one["probability"] for one in bounds) > DEFAULT_PROBABILITY:
         return Cycle(interval_ns, "not proven", "too few wake-ups")
     rates = [one["rate_per_hour"] for one in bounds]
-    if any(rate is None or rate > DEFAULT_RATE_PER_HOUR for rate in rates) and (
-        top * MARGIN > allowed
-    ):
+    # A rate of late wake-ups is one at the interval measured: shorter cycles have more of them.
+    rare = all(rate is not None and rate <= DEFAULT_RATE_PER_HOUR for rate in rates) and (
+        interval_ns >= max(one["interval_ns"] for one in series)
+    )
+    if not rare and top * MARGIN > allowed:
         return Cycle(
             interval_ns,
             "not proven",
