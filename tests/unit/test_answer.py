@@ -41,7 +41,7 @@ def built(run: Any) -> dict[str, Any]:
 def latency(top_us: int, count: int = 10_000, cpu: int = 0, **more: Any) -> made.FakeSeries:
     """A series with one value of ``top_us`` among others of 5 us."""
     values = np.full(count, 5000, np.int32)
-    values[count // 2] = top_us * 1000
+    values[count // 2 : count // 2 + 1] = top_us * 1000
     return made.FakeSeries(made.info(cpu, cpu, **more), np.arange(count, dtype=np.int64), values)
 
 
@@ -135,6 +135,128 @@ def test_a_run_too_short_is_not_proven_and_says_how_long() -> None:
     assert any(action.command == answer.sure_command for action in answer.actions)
 
 
+def _ambiguous() -> made.FakeStep:
+    series = latency(67, 1000, name="response")
+    table = stream.Table(0, "answers", (stream.Column("ambiguous", "count"),), ((3,),))
+    return made.step(0, [series], "log-host", tables=[table], budget_ns=150_000)
+
+
+@pytest.mark.parametrize(
+    ("step", "why", "remedy"),
+    [
+        (_ambiguous(), "the answers to 3 events may belong to other events", "Generate events"),
+        (
+            made.step(
+                0,
+                [latency(67, name="call", interval_ns=0)],
+                "syscalls",
+                budget_ns=150_000,
+                rate_per_hour=1.0,
+            ),
+            "a rate per hour cannot be judged without a time grid",
+            "Omit --rate",
+        ),
+        (
+            made.step(0, [latency(67)], budget_ns=150_000, rate_per_hour=0.0),
+            "no run can show that something never happens",
+            "allow a rate (--rate 1/h)",
+        ),
+        (
+            made.step(0, [latency(67)], budget_ns=150_000, state="failed", reason="it broke"),
+            "the step failed",
+            "Run the step again",
+        ),
+    ],
+)
+def test_what_no_longer_run_decides_has_its_own_reason(
+    step: made.FakeStep, why: str, remedy: str
+) -> None:
+    other = made.step(1, [latency(5)], load="sched")
+    answer = answer_of(built(made.run([step, other], findings=[])))
+    assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
+    assert plain(answer.title) == f"Not proven for the budget of 150 us: {why}"
+    assert remedy in text(answer.sure)
+    assert not answer.sure_command
+    assert remedy.casefold() in answer.actions[0].text.casefold()
+    assert not any("--for 3h" in action.command for action in answer.actions)
+
+
+def test_without_samples_no_length_is_offered() -> None:
+    steps = [
+        made.step(0, [latency(5, 0)], budget_ns=150_000),
+        made.step(1, [latency(5)], load="sched"),
+    ]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert plain(answer.title) == "Not proven for the budget of 150 us: no samples"
+    assert "measure again" in text(answer.sure).casefold()
+    assert not answer.sure_command
+
+
+def test_an_operation_measured_too_few_times_gets_samples() -> None:
+    series = latency(67, 100, name="call", interval_ns=0)
+    step = made.step(0, [series], "syscalls", budget_ns=150_000)
+    assert step.header is not None
+    given = {name: stream.Parameter(text, text) for name, text in (("samples", "100"), ("for", ""))}
+    step.header = dataclasses.replace(step.header, parameters=given)
+    answer = answer_of(built(made.run([step])))
+    assert plain(answer.title).endswith("never exceeded, but the run is too short")
+    assert "--samples 2995" in answer.sure_command
+    assert "too few to show" in text(answer.sure) and "--samples 2995" in text(answer.sure)
+
+
+def test_a_rate_exceeded_too_rarely_is_not_called_never_exceeded() -> None:
+    answer = budgeted(151, 10_000, 100.0)
+    assert "exceeded, but the run is too short to tell how often" in answer.title
+    assert "never" not in answer.title
+    assert "--for" in answer.sure_command
+
+
+@pytest.mark.parametrize(("top_us", "fit"), [(149, True), (300, False)])
+def test_a_step_without_a_budget_that_exceeds_it_is_not_fit(top_us: int, fit: bool) -> None:
+    steps = [
+        made.step(0, [latency(67, 200_000)], budget_ns=150_000, rate_per_hour=100.0),
+        made.step(1, [latency(top_us)], load="sched"),
+    ]
+    answer = answer_of(built(made.run(steps, findings=[])))
+    assert (answer.state is State.FIT) is fit
+    if not fit:
+        assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
+        assert plain(answer.title) == (
+            "Not proven for the budget of 150 us: timer, load sched, took 300 us without a budget"
+        )
+        assert "--load sched --budget 150us" in answer.actions[0].command
+
+
+def test_a_budget_of_the_same_measurement_precedes_those_of_others() -> None:
+    steps = [
+        made.step(0, [latency(20, 200_000)], budget_ns=50_000, rate_per_hour=100.0),
+        made.step(1, [latency(90, 200_000)], "other", budget_ns=150_000, rate_per_hour=100.0),
+        made.step(2, [latency(100)], "other", load="sched"),
+    ]
+    assert answer_of(built(made.run(steps, findings=[]))).state is State.FIT
+
+
+def test_an_interrupted_run_with_a_failed_step_is_not_fit() -> None:
+    run = timers(10, 18)
+    run.steps.append(made.step(2, [], state="failed", reason="it broke", end=None))
+    run.steps.append(made.step(3, [latency(10)], state="interrupted"))
+    run.document["state"] = "failed"
+    answer = answer_of(built(run))
+    assert (answer.state, answer.title) == (State.UNPROVEN, "Not proven: the run was interrupted")
+
+
+@pytest.mark.parametrize(("lab", "allowed"), [(True, False), (False, True)])
+def test_a_disturbed_step_again_needs_the_consent_again(lab: bool, allowed: bool) -> None:
+    step = made.step(0, [latency(300)], disturb="kthread:200us:7.301ms")
+    document = built(made.run([step]))
+    if lab:
+        document["environment"]["lab"] = {"mode": "counted", "meaning": ""}
+    command = step_command(document, document["steps"][0], {})
+    assert "--disturb kthread:200us:7.301ms" in command
+    assert ("--allow-disturb" in command) is allowed
+    assert "--allow-disturb" not in step_command(document, document["steps"][0], {"disturb": ""})
+
+
 def test_a_measurement_without_a_length_gets_samples() -> None:
     step = made.step(0, [latency(67, 1000, name="response")], "log-host", budget_ns=150_000)
     assert step.header is not None
@@ -176,14 +298,17 @@ def test_cycles_need_enough_samples_idle_and_loaded(run: Any, why: str) -> None:
 
 
 def test_a_long_run_needs_no_margin() -> None:
-    def of(seconds: int) -> str:
-        made_of = [latency(18, seconds * 100, interval_ns=10 * made.MS) for _ in range(2)]
+    def of(seconds: int, top_us: int, cycle_ns: int) -> str:
+        made_of = [latency(top_us, seconds * 100, interval_ns=10 * made.MS) for _ in range(2)]
         steps = [made.step(0, [made_of[0]]), made.step(1, [made_of[1]], load="sched")]
         found = answer_of(built(made.run(steps))).cycles
-        return next(one.state for one in found if one.interval_ns == 100_000)
+        return next(one.state for one in found if one.interval_ns == cycle_ns)
 
-    assert of(600) == "not proven"
-    assert of(3 * 3600) == "supported"
+    assert of(600, 1800, 10 * made.MS) == "not proven"
+    assert of(3 * 3600, 1800, 10 * made.MS) == "supported"
+    # A cycle of 100 us has a hundred times as many wake-ups as were measured every 10 ms.
+    assert of(3 * 3600, 18, 100_000) == "not proven"
+    assert of(3 * 3600, 9, 100_000) == "supported"
 
 
 def test_too_late_for_every_cycle() -> None:

@@ -184,9 +184,10 @@ def test_the_command_of_a_row_is_one_that_can_be_given() -> None:
     step = {"measurement": "log-host", "asked": lines, "parameters": {**lines, "edge": "both"}}
     step["run_options"] = {"load": "doload"}
     labels = {"line": "gpio", "edge": "both"}
-    text = quantities.command(step, labels)
+    text = quantities.command({"environment": {}}, step, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --load doload"
-    text = quantities.command({**step, "run_options": {"keep-settings": True}}, labels)
+    kept = {**step, "run_options": {"keep-settings": True}}
+    text = quantities.command({"environment": {}}, kept, labels)
     assert text == "rtgauge run log-host --line gpio:chip:1:2 --edge both --keep-settings"
 
 

@@ -518,6 +518,16 @@ def test_one_signal_ends_in_order_and_keeps_what_there_is(store: Store, number: 
     assert len(watcher.messages) == 1
 
 
+def test_a_failed_step_precedes_a_signal_in_the_exit_code(store: Store) -> None:
+    watcher = signalling(signal.SIGINT, at=5)
+    wanted = plan(("timer", {"for": "4s", "load": "sched"}), ("timer", {"for": "60s"}))
+    (outcome,) = execute(wanted, [open_target("fake:load-dies")], store, watcher)
+    states = [one["state"] for one in store.get(outcome.id).document["steps"]]
+    assert states[:2] == ["failed", "interrupted"]
+    assert (outcome.state, outcome.exit_code) == ("failed", ExitCode.FAILED)
+    assert "load sched died" in outcome.reason
+
+
 def test_a_second_signal_kills_the_agent(store: Store) -> None:
     watcher = signalling(signal.SIGINT, at=2, times=2)
     (outcome,) = execute(timer(), [open_target("fake:stubborn")], store, watcher)

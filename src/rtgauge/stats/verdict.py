@@ -75,6 +75,8 @@ class BudgetVerdict:
     """Time that the run would have to be longer for a pass. 0 for a pass, None if none helps."""
     needed_samples: int | None = None
     """The number of samples that would decide without a time grid. None if it is decided."""
+    doubt: str = ""
+    """Why an inconclusive result stays so however long the run is, in a few words."""
 
 
 def _option(seconds: float) -> str:
@@ -153,6 +155,7 @@ class _Seen:
         bound: float | None,
         needed_s: float | None,
         needed_samples: int | None = None,
+        doubt: str = "",
     ) -> BudgetVerdict:
         return BudgetVerdict(
             result=result,
@@ -171,10 +174,12 @@ class _Seen:
             ),
             needed_s=needed_s,
             needed_samples=needed_samples,
+            doubt=doubt,
         )
 
 
-_NOTHING = ("no samples", "measure again: a verdict needs samples")
+_NO_SAMPLES = "no samples"
+_NOTHING = (_NO_SAMPLES, "measure again: a verdict needs samples")
 
 
 def verdict(  # noqa: PLR0913
@@ -244,7 +249,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     at_most = f"at most {numbers.per_hour(bound)} {sure}"
     needed: float | None = 0.0
     result: Result
-    remedy = ""
+    remedy = doubt = ""
     if seen.exceedances if hard else lower > allowed:
         result, needed = "fail", None
         evidence = f"{text}; allowed: never"
@@ -255,6 +260,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     elif seen.count == 0:
         result, needed = "inconclusive", _needed_s(allowed, 0.0, confidence, 0)
         evidence, remedy = _NOTHING
+        doubt = _NO_SAMPLES
     elif bound < allowed:
         result = "pass"
         evidence = f"{text}: {at_most}, below {numbers.per_hour(allowed)}"
@@ -263,7 +269,8 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         evidence = f"{text}: {at_most}; allowed: {allowed_text}"
         needed = _needed_s(allowed, duration_s, confidence, suspected)
         if needed is None:
-            remedy = "no run can show that something never happens: allow a rate (--rate 1/h)"
+            doubt = "no run can show that something never happens"
+            remedy = f"{doubt}: allow a rate (--rate 1/h)"
         else:
             again = "another exceedance" if suspected else "an exceedance"
             remedy = (
@@ -277,6 +284,7 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
         allowed=allowed,
         bound=None if math.isinf(bound) else bound,
         needed_s=needed,
+        doubt=doubt,
     )
 
 
@@ -293,9 +301,11 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     if seen.effective < seen.count:
         text += f" (in groups, equivalent to {numbers.count(seen.effective)} independent ones)"
     needed: int | None = None
+    doubt = ""
     result: Result
     if rate_per_hour is not None:
         result = "inconclusive"
+        doubt = "a rate per hour cannot be judged without a time grid"
         evidence = f"{text}; a rate per hour cannot be judged: the samples are not on a time grid"
         remedy = "omit --rate to judge the budget per operation"
         if not seen.exceedances and bound > DEFAULT_PROBABILITY:
@@ -308,6 +318,7 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     elif seen.count == 0:
         result, needed = "inconclusive", samples_needed(DEFAULT_PROBABILITY, seen.confidence)
         evidence, remedy = _NOTHING
+        doubt = _NO_SAMPLES
     elif bound <= DEFAULT_PROBABILITY:
         result, remedy = "pass", ""
         at_most = numbers.count(math.floor(1 / bound))
@@ -325,4 +336,5 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         bound=None,
         needed_s=None,
         needed_samples=needed,
+        doubt=doubt,
     )

@@ -292,22 +292,62 @@ def _judged(data: _Data) -> _Found | None:
         shown = ", ".join(rules[:2]) + (f" and {len(rules) - 2} more" if len(rules) > 2 else "")
         title = f"Not fit: {many} of {numbers.plural(len(data.tests), 'test')} failed ({shown})"
         return State.UNFIT, "fail", title
-    if run["state"] in ("interrupted", "running"):
-        how = "was interrupted" if run["state"] == "interrupted" else "has not ended"
+    # A run with a failed step has failed, whatever ended it.
+    if run["state"] == "running" or "interrupted" in (
+        run["state"],
+        *(step["state"] for step in data.measured),
+    ):
+        how = "has not ended" if run["state"] == "running" else "was interrupted"
         what = f" for {data.budgets(whose('pass', 'inconclusive'))}" if results else ""
         return State.UNPROVEN, "warn", f"Not proven{what}: the run {how}"
     if "inconclusive" in results or open_:
         budgets = data.budgets([*whose("inconclusive"), *open_])
-        why = "the data do not suffice"
-        if all(not _exceeds(data, verdict) for verdict in verdicts) and not open_:
-            why = "never exceeded, but the run is too short"
-        return State.UNPROVEN, "warn", f"Not proven for {budgets}: {why}"
+        return State.UNPROVEN, "warn", f"Not proven for {budgets}: {_open(data, verdicts, open_)}"
     if results:
         judged = whose("pass")
+        if (above := _above(data, judged)) is not None:
+            top, step = numbers.shown(peak(above), "ns").full, data.step(above)
+            what = f"{step_name(run, step)}, {load_text(step['load'])}, took {top} without a budget"
+            return State.UNPROVEN, "warn", f"Not proven for {data.budgets(judged)}: {what}"
         while_idle = all(step["load"]["name"] == "idle" for step in judged)
         where = ", while idle" if while_idle else ""
         return State.FIT, "pass", f"Fit for {data.budgets(judged)}{where}"
     return None
+
+
+def _open(data: _Data, verdicts: Sequence[Model], steps: Sequence[Model]) -> str:
+    """Why budgets are neither kept nor exceeded. ``steps``: those with a budget that did not
+    complete."""
+    open_ = [verdict for verdict in verdicts if verdict["result"] == "inconclusive"]
+    doubts = [str(verdict["doubt"]) for verdict in open_ if verdict["doubt"]]
+    if doubts:
+        return max(doubts, key=doubts.count)
+    if steps:
+        return f"{steps[0]['measurement']} {_ENDED.get(steps[0]['state'], 'has not ended')}"
+    if any(_exceeds(data, verdict) for verdict in open_):
+        return "exceeded, but the run is too short to tell how often"
+    return "never exceeded, but the run is too short"
+
+
+_ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "was interrupted"}
+
+
+def _above(data: _Data, judged: Sequence[Model]) -> Any:
+    """The series with the highest maximum of the steps without a budget that exceed those of the
+    others: of the same measurement where one has a budget. None if there is none."""
+    above = [
+        one
+        for one in data.proper
+        if not data.step(one)["budget"] and (peak(one) or 0) > _limit(one, judged)
+    ]
+    at = worst(above)
+    return None if at is None else above[at]
+
+
+def _limit(one: Model, judged: Sequence[Model]) -> int:
+    """The budget, in ns, that a series of a step without one is held against."""
+    of = [step for step in judged if step["measurement"] == one["measurement"]] or judged
+    return min(int(step["budget"]["budget_ns"]) for step in of)
 
 
 def _was(budgets: str) -> str:
@@ -434,14 +474,11 @@ def _sure_of_budget(data: _Data) -> tuple[Line, str]:
     verdict = min(data.verdicts, key=rank)
     one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
     text = f"{capital(verdict['evidence'])}."
-    bound, budget = one["bound"], step["budget"]
-    if verdict["result"] != "inconclusive" or bound["period_s"] is None:
+    if verdict["result"] != "inconclusive":
         return line(text), ""
-    rate = budget["rate_per_hour"]
-    allowed = DEFAULT_RATE_PER_HOUR if rate is None else rate
-    needed = duration_needed_s(allowed, bound["confidence"]) if allowed else 0
-    if _exceeds(data, verdict) or needed <= bound["duration_s"]:
-        return line(f"{text} {capital(verdict['remedy'])}."), ""
+    if verdict["needed_s"] is None or _exceeds(data, verdict):
+        return line(f"{text} {capital(verdict['remedy'])}."), _deciding(data, verdict)
+    rate, needed = step["budget"]["rate_per_hour"], verdict["needed_s"]
     same = [
         other
         for other in data.verdicts
@@ -449,16 +486,25 @@ def _sure_of_budget(data: _Data) -> tuple[Line, str]:
     ]
     total = sum(data.run["series"][other["series"]]["count"] for other in same)
     things = "answers" if waits_for_answers(one["name"], one["unit"]) else "wake-ups"
-    return (
-        line(
-            f"0 of {numbers.count(total)} {things} above "
-            f"{numbers.microseconds(budget['budget_ns'])} in "
-            f"{numbers.duration(bound['duration_s'])}. "
-            f"{numbers.duration(needed, up=True)} needed to show fewer than "
-            f"{numbers.per_hour(allowed)}."
-        ),
-        _longer(data, step, needed),
+    text = (
+        f"0 of {numbers.count(total)} {things} above "
+        f"{numbers.microseconds(verdict['budget_ns'])} in "
+        f"{numbers.duration(one['bound']['duration_s'])}. "
+        f"{numbers.duration(needed, up=True)} needed to show fewer than "
+        f"{numbers.per_hour(DEFAULT_RATE_PER_HOUR if rate is None else rate)}."
     )
+    return line(text), _deciding(data, verdict)
+
+
+def _deciding(data: _Data, verdict: Model) -> str:
+    """The command of a run long enough to decide a verdict; empty where none does."""
+    step = data.steps[verdict["step"]]
+    if verdict["needed_s"] is not None:
+        return _longer(data, step, verdict["needed_s"])
+    if verdict["needed_samples"] is None or "samples" not in step["parameters"]:
+        return ""
+    limit = {"for": "0"} if step["parameters"].get("for", "0") not in ("", "0") else {}
+    return step_command(data.run, step, {"samples": str(verdict["needed_samples"]), **limit})
 
 
 def _longer(data: _Data, step: Model, seconds: float) -> str:
@@ -492,6 +538,8 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
             rate = f"{step['budget']['rate_per_hour']:.15f}".rstrip("0").rstrip(".")
             options["rate"] = f"{rate}/h"  # without an exponent
     options |= change
+    if options.get("disturb") and "lab" not in run["environment"]:
+        flags.append("allow-disturb")
     words = ["rtgauge", "run", step["measurement"]]
     if run["target"] not in ("", "local"):
         words += ["--target", run["target"]]
@@ -604,6 +652,7 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
         yield Action(capital(text), "rtgauge check", "shows the latency of a real-time task")
     else:
         yield from _broken(data)
+    yield from _undecided(data, state)
     kernel = [finding for finding in found if finding["check"] == "preemption"]
     if run["environment"]["realtime"] in _NOT_RT or kernel:
         text = kernel[0]["remedy"] if kernel else "boot a PREEMPT_RT kernel"
@@ -625,7 +674,10 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
             f"Tune the system for the run ({settings})", command, "less delay, less spread"
         )
     if longer and state is not State.UNFIT:
-        yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
+        if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
+            yield Action("Take more samples", longer, "the budget can be judged")
+        else:
+            yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
     for finding in found:
         if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
             yield _remedy(finding)
@@ -637,6 +689,19 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
             step_command(run, step, {"budget": budget}),
             "gives a verdict and an exit code",
         )
+
+
+def _undecided(data: _Data, state: State) -> Iterator[Action]:
+    """What decides a budget that no longer run decides."""
+    if state is not State.UNPROVEN:
+        return
+    for verdict in [one for one in data.verdicts if one["doubt"]][:1]:
+        yield Action(capital(verdict["remedy"]), "", "the budget can be judged")
+    judged = [data.steps[one["step"]] for one in _undisturbed(data) if one["result"] == "pass"]
+    if judged and (above := _above(data, judged)) is not None:
+        budget = format_duration(_limit(above, judged))
+        command = step_command(data.run, data.step(above), {"budget": budget})
+        yield Action("Give that step a budget, too", command, "its latency counts in the verdict")
 
 
 def _broken(data: _Data) -> Iterator[Action]:

@@ -497,7 +497,7 @@ def _test(step: StoredStep, test: Any, limitations: Mapping[tuple[str, str], str
         "rule": test.rule,
         "result": test.result,
         "known_limitation": known,
-        "evidence": numbers.spoken(test.evidence),
+        "evidence": test.evidence,
         "remedy": test.remedy,
     }
 
@@ -658,51 +658,59 @@ def _budget_verdict(
         waited = numbers.microseconds(missing.max)
         number = f"{missing.count} events were" if missing.count > 1 else "1 event was"
         evidence = f"{evidence}; {number} not answered within {waited}"
+    samples = None
     if judged.needed_samples is not None:
-        wanted = f"--samples {judged.needed_samples}"
-        remedy = remedy.replace(wanted, _more_samples(step, judged.count, judged.needed_samples))
-    for doubt, help_ in _doubts(step, stored):
+        samples = _more_samples(step, judged.count, judged.needed_samples)
+        limit = {} if step.header is None else step.header.parameters
+        # A time limit must not end the step earlier.
+        endless = "for" not in limit or limit["for"].effective in ("", "0")
+        words = f"--samples {samples}" + ("" if endless else " --for 0")
+        remedy = remedy.replace(f"--samples {judged.needed_samples}", words)
+    doubts = _doubts(step, stored)
+    for doubt, help_ in doubts:
         result = "inconclusive" if result == "pass" else result
-        evidence, remedy = f"{evidence}; {doubt}", help_
+        evidence, remedy = f"{evidence}; but {doubt}", help_
+    why = doubts[-1][0] if doubts else judged.doubt
+    length = None
+    if judged.needed_s and figures.duration_s is not None:
+        length = figures.duration_s + judged.needed_s
+    longer = result == "inconclusive" and not why
     return {
         **budget,
         "result": result,
         "evidence": evidence,
         "remedy": remedy,
+        "doubt": why if result == "inconclusive" else "",
+        "needed_s": length if longer else None,
+        "needed_samples": samples if longer else None,
     }
 
 
-def _more_samples(step: StoredStep, count: int, needed: int) -> str:
-    """The options that give the series the samples needed. It may get only part of the samples of
-    its step, and a time limit must not end the step earlier."""
+def _more_samples(step: StoredStep, count: int, needed: int) -> int:
+    """The number of samples to ask for. A series may get only part of the samples of its step."""
     parameters = {} if step.header is None else step.header.parameters
     asked = parameters.get("samples")
-    option = needed
     if asked is not None and asked.effective.isdecimal() and count:
-        option = max(needed, -(-needed * int(asked.effective) // count))
-    limit = parameters.get("for")
-    text = f"--samples {option}"
-    if limit is not None and limit.effective not in ("", "0"):
-        text += " --for 0"
-    return text
+        return max(needed, -(-needed * int(asked.effective) // count))
+    return needed
 
 
 def _doubts(step: StoredStep, stored: StoredSeries) -> list[tuple[str, str]]:
     """Why the measurement is not the one asked for, each with its remedy. Such a series never
-    passes, however good its values are."""
+    passes, however good its values are, and no longer run helps."""
     doubts = []
     asked = step.header.parameters.get("priority") if step.header is not None else None
     if asked is not None and asked.asked != "0" and stored.info.policy in ORDINARY:
         doubts.append(
             (
-                "but measured without the real-time priority asked for "
+                "measured without the real-time priority asked for "
                 f"(SCHED_{stored.info.policy.upper()})",
                 "allow the agent real-time priority ('rtgauge check' prints how), and measure "
                 "again",
             )
         )
     if _step_state(step)[0] == "failed":
-        doubts.append(("but the step failed", "run the step again"))
+        doubts.append(("the step failed", "run the step again"))
     if is_response(stored.info.name, stored.info.unit) and (doubt := _unattributed(step, stored)):
         doubts.append(doubt)
     return doubts
@@ -725,18 +733,18 @@ def _unattributed(step: StoredStep, stored: StoredSeries) -> tuple[str, str] | N
     )
     if ambiguous:
         events = "event" if ambiguous == 1 else "events"
-        return f"but the answers to {ambiguous} {events} may belong to other events", remedy
+        return f"the answers to {ambiguous} {events} may belong to other events", remedy
     # Without the column, the run is of a version that credited late answers to the next event. With
     # a constant delay nothing but the first events had no answer.
     if "ambiguous" not in told and told.get("unanswered"):
         return (
-            "but some events had no answer, and the version of rtgauge that measured them credited "
+            "some events had no answer, and the version of rtgauge that measured them credited "
             "late answers to the wrong events",
             remedy,
         )
     if told.get("unanswered") and told.get("double"):
         return (
-            "but some events had no answer and some edges answered no event: late answers may "
+            "some events had no answer and some edges answered no event: late answers may "
             "be credited to the wrong events",
             remedy,
         )

@@ -76,7 +76,7 @@ def run_name(run: Document, number: int) -> str:
     return f"run {number + 1}, {run['label'] or target_name(run)}"
 
 
-def command(step: Document, labels: Mapping[str, str]) -> str:
+def command(run: Document, step: Document, labels: Mapping[str, str]) -> str:
     """The command line that carries out one row of a step. For an option with several values it has
     the one that the row's labels name."""
     words = ["rtgauge", "run", str(step["measurement"])]
@@ -94,6 +94,8 @@ def command(step: Document, labels: Mapping[str, str]) -> str:
         words += [f"--{name}", str(value)]
     for name, value in step["run_options"].items():
         words += [f"--{name}", *([] if value is True else [str(value)])]
+    if "disturb" in step["run_options"] and "lab" not in run["environment"]:
+        words.append("--allow-disturb")
     return shlex.join(words)
 
 
@@ -242,7 +244,7 @@ def _row(model: Document, member: Member, places: Sequence[int], what: str) -> R
         step=at,
         places=tuple(places),
         what=what or f"step {at + 1}",
-        command=command(step, dict(labels)),
+        command=command(run, step, dict(labels)),
         duration_s=max((one["bound"]["duration_s"] for one in series), default=None),
         count=sum(one["count"] for one in series),
         min=min((one["min"] for one in series if one["min"] is not None), default=None),
