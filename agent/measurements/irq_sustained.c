@@ -14,19 +14,19 @@
 #include "methods/sustain.h"
 
 #define IRQ_SUSTAINED_FOUND "a period is found at which no interrupt is lost"
+#define IRQ_SUSTAINED_HELD "no interrupt is lost at the given period"
 #define IRQ_SUSTAINED_LONGEST_NS (100 * NSEC_PER_MSEC)
 #define IRQ_SUSTAINED_STEP_NS 100
-#define IRQ_SUSTAINED_PHASES 3
-
-static const int64_t irq_sustained_counts[IRQ_SUSTAINED_PHASES] = { 1000, 1000000, 1000000000 };
 
 static const char *const irq_sustained_contexts[] = { "irq", NULL };
 
 static const struct option_info irq_sustained_options[] = {
 	{ "interrupts", OPTION_INTEGER, "1000000", 1000, 1000000000, NULL,
-	  "interrupts of the longest phase: the phases have 1000, 1000000 and 1000000000, up to this" },
+	  "interrupts of the last phase. The phases before it have 1000, 10000, ..." },
 	{ "from", OPTION_DURATION, "100us", 1000, 100000000, NULL,
 	  "period where the search begins" },
+	{ "period", OPTION_DURATION, "0", 0, 100000000, NULL,
+	  "try this period once, with --interrupts, and do not search; 0: search" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL,
 	  "CPU that takes the interrupts: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL,
@@ -48,6 +48,7 @@ static const struct measurement_entry irq_sustained_tables[] = {
 
 static const struct measurement_entry irq_sustained_verdicts[] = {
 	{ IRQ_SUSTAINED_FOUND, "the search ends in each phase" },
+	{ IRQ_SUSTAINED_HELD, "with --period: as many interrupts are handled as are generated" },
 	{ NULL, NULL },
 };
 
@@ -64,7 +65,8 @@ struct irq_sustained {
 	int cpu;
 	int error;
 	int phases;
-	int64_t shortest_ns[IRQ_SUSTAINED_PHASES];
+	int64_t counts[SUSTAIN_PHASES_MAX];
+	int64_t shortest_ns[SUSTAIN_PHASES_MAX];
 };
 
 static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
@@ -104,18 +106,29 @@ static bool irq_sustained_attempt(void *arg, struct sustain_try *attempt)
 static void irq_sustained_loop(struct worker *worker)
 {
 	struct irq_sustained *state = worker->state;
-	int64_t most = option_number(&worker->step->options, "interrupts");
-	int64_t period_ns;
+	const struct option_set *options = &worker->step->options;
+	int64_t interrupts = option_number(options, "interrupts");
+	int64_t period_ns = option_number(options, "period");
 
-	for (int i = 0; i < IRQ_SUSTAINED_PHASES && irq_sustained_counts[i] <= most; i++) {
-		period_ns = i ? sustain_confirm(&state->search, irq_sustained_counts[i],
-						state->shortest_ns[i - 1]) :
-				sustain_search(&state->search, irq_sustained_counts[i]);
-		state->shortest_ns[i] = period_ns;
-		state->phases = i + 1;
-		if (!period_ns)
-			return;
-	}
+	if (period_ns)
+		sustain_try(&state->search, interrupts, &period_ns);
+	else
+		state->phases = sustain_phases(&state->search, interrupts, state->counts,
+					       state->shortest_ns);
+}
+
+/* 0, STEP_SKIPPED, or -errno with the step's message. */
+static int irq_sustained_check_period(struct step *step, const struct sustain *search)
+{
+	int64_t period_ns = option_number(&step->options, "period");
+	char reason[128], shortest[32], longest[32];
+
+	if (!period_ns || (period_ns >= search->shortest_ns && period_ns <= search->longest_ns))
+		return 0;
+	snprintf(reason, sizeof(reason), "the source can repeat every %s to %s",
+		 option_format_duration(search->shortest_ns, shortest, sizeof(shortest)),
+		 option_format_duration(search->longest_ns, longest, sizeof(longest)));
+	return step_skip(step, reason, "give another --period");
 }
 
 static int irq_sustained_setup(struct step *step)
@@ -142,6 +155,8 @@ static int irq_sustained_setup(struct step *step)
 	state->cpu = cpulist_next(&state->interrupt.cpus, 0);
 	snprintf(text, sizeof(text), "%d", state->cpu);
 	err = option_effective(&step->options, "cpu", text);
+	if (err)
+		return err;
 	state->search.attempt = irq_sustained_attempt;
 	state->search.arg = state;
 	state->search.from_ns = option_number(&step->options, "from");
@@ -150,6 +165,7 @@ static int irq_sustained_setup(struct step *step)
 	state->search.step_ns = IRQ_SUSTAINED_STEP_NS;
 	if (state->search.from_ns < state->search.shortest_ns)
 		state->search.from_ns = state->search.shortest_ns;
+	err = irq_sustained_check_period(step, &state->search);
 	if (err)
 		return err;
 	err = step_add_worker(step, irq_sustained_loop, state, state->cpu,
@@ -189,10 +205,36 @@ static void irq_sustained_tables_put(struct step *step, const struct irq_sustain
 	c = step_table_begin(step, "shortest", found, 2, state->phases);
 	for (int i = 0; i < state->phases; i++) {
 		cbor_array(c, 2);
-		cbor_int(c, irq_sustained_counts[i]);
+		cbor_int(c, state->counts[i]);
 		cbor_int(c, state->shortest_ns[i]);
 	}
 	step_table_end(step);
+}
+
+/* The verdict on a single period. */
+static void irq_sustained_judge_period(struct step *step, const struct sustain *search)
+{
+	const struct sustain_try *tried = &search->tries[0];
+	char evidence[160];
+
+	if (!search->count) {
+		step_verdict(step, IRQ_SUSTAINED_HELD, "inconclusive", "the step was stopped",
+			     "let the step come to its end");
+		return;
+	}
+	if (tried->silent)
+		snprintf(evidence, sizeof(evidence),
+			 "at %lld ns the handler was not called for seconds",
+			 (long long)tried->period_ns);
+	else
+		snprintf(evidence, sizeof(evidence), "at %lld ns %lld of %lld interrupts were lost",
+			 (long long)tried->period_ns, (long long)tried->lost,
+			 (long long)tried->generated);
+	if (!tried->silent && tried->generated < tried->count)
+		snprintf(evidence + strlen(evidence), sizeof(evidence) - strlen(evidence),
+			 ", and the try ended before the %lld asked for", (long long)tried->count);
+	step_verdict(step, IRQ_SUSTAINED_HELD, tried->silent || tried->lost ? "fail" : "pass",
+		     evidence, tried->silent || tried->lost ? "give a longer --period" : "");
 }
 
 static int irq_sustained_finish(struct step *step)
@@ -206,10 +248,13 @@ static int irq_sustained_finish(struct step *step)
 		return message_set(&step->msg, -EIO, "look into the kernel's log (dmesg)",
 				   "the kernel module could not raise interrupts: %s",
 				   strerror(state->error));
+	if (option_number(&step->options, "period")) {
+		irq_sustained_judge_period(step, &state->search);
+		return 0;
+	}
 	if (last >= 0 && state->shortest_ns[last]) {
 		snprintf(evidence, sizeof(evidence), "at %lld ns none of %lld interrupts was lost",
-			 (long long)state->shortest_ns[last],
-			 (long long)irq_sustained_counts[last]);
+			 (long long)state->shortest_ns[last], (long long)state->counts[last]);
 		step_verdict(step, IRQ_SUSTAINED_FOUND, "pass", evidence, "");
 		return 0;
 	}

@@ -7,9 +7,7 @@ static int64_t sustain_fineness(const struct sustain *search, int64_t period_ns)
 	return period_ns / 32 > search->step_ns ? period_ns / 32 : search->step_ns;
 }
 
-/* Returns 1 when none was lost, 0 when some were, -1 to end the search. @period_ns becomes what was
- * tried. */
-static int sustain_attempt(struct sustain *search, int64_t interrupts, int64_t *period_ns)
+int sustain_try(struct sustain *search, int64_t interrupts, int64_t *period_ns)
 {
 	struct sustain_try attempt = { .count = interrupts, .period_ns = *period_ns };
 
@@ -30,7 +28,7 @@ int64_t sustain_search(struct sustain *search, int64_t interrupts)
 		int held;
 
 		period_ns = asked_ns;
-		held = sustain_attempt(search, interrupts, &period_ns);
+		held = sustain_try(search, interrupts, &period_ns);
 		if (held < 0)
 			return 0;
 		if (held)
@@ -52,7 +50,7 @@ int64_t sustain_search(struct sustain *search, int64_t interrupts)
 		return sustain_confirm(search, interrupts, bad_ns);
 	while (good_ns - bad_ns > sustain_fineness(search, good_ns)) {
 		int64_t middle_ns = period_ns = bad_ns + (good_ns - bad_ns) / 2;
-		int held = sustain_attempt(search, interrupts, &period_ns);
+		int held = sustain_try(search, interrupts, &period_ns);
 
 		if (held < 0)
 			return 0;
@@ -71,12 +69,27 @@ int64_t sustain_confirm(struct sustain *search, int64_t interrupts, int64_t peri
 {
 	for (;;) {
 		int64_t tried_ns = period_ns;
-		int held = sustain_attempt(search, interrupts, &tried_ns);
+		int held = sustain_try(search, interrupts, &tried_ns);
 
 		if (held)
 			return held > 0 ? tried_ns : 0;
 		if (period_ns >= search->longest_ns)
 			return 0;
 		period_ns += sustain_fineness(search, period_ns);
+	}
+}
+
+int sustain_phases(struct sustain *search, int64_t interrupts, int64_t *counts,
+		   int64_t *shortest_ns)
+{
+	int phases = 0;
+
+	for (int64_t count = SUSTAIN_FIRST;; count *= 10) {
+		counts[phases] = count < interrupts ? count : interrupts;
+		shortest_ns[phases] =
+			phases ? sustain_confirm(search, counts[phases], shortest_ns[phases - 1]) :
+				 sustain_search(search, counts[phases]);
+		if (!shortest_ns[phases++] || count >= interrupts)
+			return phases;
 	}
 }

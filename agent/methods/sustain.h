@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 #define SUSTAIN_TRIES_MAX 200
+/* Interrupts of the first phase. Each later one has ten times as many as the one before, up to
+ * 10^9. */
+#define SUSTAIN_FIRST 1000
+#define SUSTAIN_PHASES_MAX 7
 
 struct sustain_try {
 	int64_t count;	   /* asked for */
@@ -32,9 +36,17 @@ struct sustain {
 	int count;
 };
 
+/* One try. 1: none was lost, 0: some were, -1: the search has to end. @period_ns becomes the period
+ * as the source has it. */
+int sustain_try(struct sustain *search, int64_t interrupts, int64_t *period_ns);
 /* The shortest period in ns that loses none of @interrupts. 0: not found, or the search was ended. */
 int64_t sustain_search(struct sustain *search, int64_t interrupts);
 /* From @period_ns on longer ones until none of @interrupts is lost: that period, or 0. */
 int64_t sustain_confirm(struct sustain *search, int64_t interrupts, int64_t period_ns);
+/* The search, then confirmations, up to exactly @interrupts (SUSTAIN_FIRST to 10^9). Writes the
+ * interrupts and the period of each phase (0: none was found, and the phases end), and returns the
+ * number of phases. */
+int sustain_phases(struct sustain *search, int64_t interrupts, int64_t *counts,
+		   int64_t *shortest_ns);
 
 #endif

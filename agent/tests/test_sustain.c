@@ -121,6 +121,43 @@ static void test_ends(struct tap *tap)
 		  "its last try but one was lost, its last was not");
 }
 
+static void test_phases(struct tap *tap)
+{
+	static const int64_t asked[] = { 1000, 1001, 9999, 10000, 30000, 10000000, 1000000000 };
+	int64_t counts[SUSTAIN_PHASES_MAX], shortest_ns[SUSTAIN_PHASES_MAX], period_ns = 40000;
+	struct machine never = { .limit_ns = INT64_MAX, .grain_ns = 1 };
+	struct machine rare = { .limit_ns = 30000, .rare_ns = 47000, .grain_ns = 10 };
+	struct sustain search;
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		int64_t count = 100;
+		int phases;
+
+		search = search_of(&rare);
+		phases = sustain_phases(&search, asked[i], counts, shortest_ns);
+		good = good && phases <= SUSTAIN_PHASES_MAX && counts[phases - 1] == asked[i] &&
+		       shortest_ns[0] < 47000;
+		for (int k = 0; k < phases; k++) {
+			count *= 10;
+			good = good && (k == phases - 1 ? counts[k] > count / 10 : true) &&
+			       counts[k] == (count < asked[i] ? count : asked[i]) &&
+			       (!k || shortest_ns[k] >= 47000);
+		}
+		good = good && search.tries[search.count - 1].generated == asked[i];
+	}
+	tap_check(tap, good, "phases of 1000 and ten times as many, up to exactly those asked for");
+	search = search_of(&never);
+	tap_check(tap,
+		  sustain_phases(&search, 10000000, counts, shortest_ns) == 1 && !shortest_ns[0],
+		  "after a phase without a result there is no other");
+	search = search_of(&rare);
+	tap_check(tap,
+		  !sustain_try(&search, 123456, &period_ns) && search.count == 1 &&
+			  search.tries[0].generated == 123456 && search.tries[0].lost,
+		  "one try is of exactly those asked for");
+}
+
 static void test_gpio(struct tap *tap)
 {
 	static const char *const wrong[] = {
@@ -158,6 +195,7 @@ int main(void)
 	test_search(&tap);
 	test_silence(&tap);
 	test_ends(&tap);
+	test_phases(&tap);
 	test_gpio(&tap);
 	return tap_end(&tap);
 }

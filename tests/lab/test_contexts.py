@@ -185,6 +185,29 @@ def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     assert [verdict.result for verdict in verdicts] == ["pass"]
 
 
+def test_one_sustained_period(board: LabTarget, tmp_path: Path) -> None:
+    """--period tries one period, once, with exactly the number of interrupts asked for."""
+    words = ["irq-sustained", "--source", "hpet", "--interrupts", "1234", "--period"]
+    code, stream = measure(board, tmp_path, *words, "100us")
+    assert code == 0
+    assert tables(stream) == {"sustained": [[1234, 100_000, 1234, 0]], "shortest": []}
+    assert [one.result for one in stream.records if isinstance(one, Verdict)] == ["pass"]
+    # a kernel timer, whose handler cannot keep pace with its shortest period under this load
+    code, stream = measure(
+        board, tmp_path, "irq-sustained", "--source", "hrtimer", "--period", "5us",
+        "--interrupts", "2000", "--disturb", "local_irq_save:200us:1301us",
+        "--disturb-module", "/modules/rtgauge_disturb.ko",
+    )  # fmt: skip
+    [[count, period, generated, lost]] = tables(stream)["sustained"]
+    assert (count, period) == (2000, 5000)
+    assert 0 < int(str(lost)) <= int(str(generated))
+    assert [one.result for one in stream.records if isinstance(one, Verdict)] == ["fail"]
+    code, stream = measure(board, tmp_path, *words, "900ns")
+    assert code == 77
+    assert stream.trailer is not None
+    assert "1us to 100ms" in stream.trailer.reason
+
+
 def test_without_the_module(board: LabTarget, tmp_path: Path) -> None:
     """The tracer where the kernel has it, all put back; else skipped, with both reasons."""
     shell(board, f"rmmod rtgauge; {MOUNT}")
