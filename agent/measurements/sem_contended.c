@@ -19,6 +19,8 @@
 /* Rounds of a test loop: one keeper carries them out, for so long at most. */
 #define SEM_LOOP 20
 #define SEM_LOOP_NS (50 * NSEC_PER_MSEC)
+/* Room in the ring of a series of all operations: more than what 200 ms bring. */
+#define SEM_ALL_ROOM (1 << 16)
 
 static const char sem_rule[] = "the highest waiter runs at once";
 
@@ -47,13 +49,15 @@ struct sem_series {
 struct sem_sum {
 	int64_t sum_ns;
 	int64_t least_ns;
+	int64_t most_ns;
 };
 
 enum sem_quantity { SEM_ACQUIRE, SEM_RELEASE, SEM_QUANTITIES };
 
 struct sem_state {
 	struct ensemble ensemble;
-	int64_t rounds; /* asked for */
+	int64_t rounds;	    /* asked for */
+	int64_t operations; /* of each kind, for the series of all */
 	int64_t done;
 	int count; /* of waiters */
 	sem_t sem;
@@ -66,6 +70,8 @@ struct sem_state {
 	struct sem_waiter *ranks[SEM_WAITERS_MAX];  /* in that of priority, the highest first */
 	struct sem_series series[SEM_WAITERS_MAX];  /* [n - 1]: with n waiters */
 	struct sem_sum sums[SEM_WAITERS_MAX][SEM_QUANTITIES];
+	int all[SEM_QUANTITIES]; /* series of the operations with any number of waiters */
+	int64_t last_ns[SEM_WAITERS_MAX][SEM_QUANTITIES]; /* the last round, in net times */
 	int64_t taken_ns[SEM_LOOP][SEM_WAITERS_MAX][SEM_QUANTITIES];
 };
 
@@ -73,6 +79,9 @@ static const struct option_info sem_options[] = {
 	ENSEMBLE_FOR,
 	{ "samples", OPTION_INTEGER, "300", 10, 1000000, NULL,
 	  "rounds: one sample each for every number of waiters" },
+	{ "operations", OPTION_INTEGER, "0", 0, 100000000, NULL,
+	  "samples of acquire-all and of release-all, in place of --samples; 0: those of all "
+	  "rounds" },
 	ENSEMBLE_CPU,
 	{ "priority", OPTION_INTEGER, "98", 0, 99, NULL,
 	  "SCHED_FIFO priority of the highest thread, above those of the waiters" },
@@ -92,11 +101,16 @@ static const struct measurement_series sem_series[] = {
 	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
 	{ "release", "ns", "time to release the highest of the waiters",
 	  "before sem_post() in the keeper", "the highest waiter runs", sem_release_stages },
+	{ "acquire-all", "ns", "acquire with each number of waiters, in the order of a test loop",
+	  "before sem_wait() in the last of the waiters", "the keeper runs", sem_acquire_stages },
+	{ "release-all", "ns", "release with each number of waiters, in the order of a test loop",
+	  "before sem_post() in the keeper", "the highest waiter runs", sem_release_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 static const struct measurement_entry sem_tables[] = {
-	{ "waiters", "mean and minimum times for each number of waiters" },
+	{ "waiters", "mean, minimum and maximum times for each number of waiters" },
+	{ "loop", "the last test loop, operation by operation" },
 	{ NULL, NULL },
 };
 
@@ -189,12 +203,33 @@ static void sem_take(struct sem_state *state, int n, enum sem_quantity quantity,
 		int64_t took_ns = ensemble_net(e, state->taken_ns[i][n - 1][quantity]);
 
 		if (!state->done && !i)
-			sum->least_ns = took_ns;
+			sum->least_ns = sum->most_ns = took_ns;
 		if (took_ns < sum->least_ns)
 			sum->least_ns = took_ns;
+		if (took_ns > sum->most_ns)
+			sum->most_ns = took_ns;
 		sum->sum_ns += took_ns;
+		state->last_ns[n - 1][quantity] = took_ns;
 		if (series >= 0)
 			series_put(&e->step->series[series], took_ns);
+	}
+}
+
+/* The operations of all rounds in their order: the waiters come one by one, and go one by one. */
+static void sem_take_all(struct sem_state *state, enum sem_quantity quantity)
+{
+	struct ensemble *e = &state->ensemble;
+	struct series *series = &e->step->series[state->all[quantity]];
+
+	series_time(series, state->loop_ns);
+	for (int i = 0; i < state->loop_rounds; i++) {
+		int64_t left = state->operations - (state->done + i) * state->count;
+
+		for (int k = 0; k < state->count && k < left; k++) {
+			int n = quantity == SEM_ACQUIRE ? k : state->count - 1 - k;
+
+			series_put(series, ensemble_net(e, state->taken_ns[i][n][quantity]));
+		}
 	}
 }
 
@@ -210,6 +245,8 @@ static bool sem_keep(struct sem_state *state)
 		sem_take(state, n, SEM_ACQUIRE, state->series[n - 1].acquire);
 		sem_take(state, n, SEM_RELEASE, state->series[n - 1].release);
 	}
+	sem_take_all(state, SEM_ACQUIRE);
+	sem_take_all(state, SEM_RELEASE);
 	state->done += state->loop_rounds;
 	return !state->broken[0] && state->done < state->rounds;
 }
@@ -271,6 +308,20 @@ static int sem_rank(const struct sem_state *state, enum sem_arrival arrival, int
 	return i % 2 ? last - i / 2 : i / 2;
 }
 
+static int sem_add_all(struct sem_state *state)
+{
+	static const char *const names[SEM_QUANTITIES] = { "acquire-all", "release-all" };
+	int64_t room = state->operations < SEM_ALL_ROOM ? state->operations : SEM_ALL_ROOM;
+
+	for (int i = 0; i < SEM_QUANTITIES; i++) {
+		state->all[i] = ensemble_series(&state->ensemble, names[i], NULL, NULL, room, true);
+		ensemble_tested(&state->ensemble, state->all[i], 1);
+		if (state->all[i] < 0)
+			return state->all[i];
+	}
+	return 0;
+}
+
 static void sem_fill(struct sem_state *state, enum sem_arrival arrival)
 {
 	struct ensemble *e = &state->ensemble;
@@ -303,6 +354,11 @@ static int sem_setup(struct step *step)
 
 	state->rounds = option_number(&step->options, "samples");
 	state->count = (int)option_number(&step->options, "waiters");
+	state->operations = option_number(&step->options, "operations");
+	if (state->operations)
+		state->rounds = (state->operations + state->count - 1) / state->count;
+	else
+		state->operations = state->rounds * state->count;
 	if (sem_init(&state->sem, (int)option_number(&step->options, "shared"), 0))
 		return message_set(&step->msg, -errno, "use another C library",
 				   "cannot make a semaphore: %s", strerror(errno));
@@ -312,25 +368,40 @@ static int sem_setup(struct step *step)
 	sem_fill(state, (enum sem_arrival)option_number(&step->options, "arrival"));
 	for (int n = 1; n <= state->count && !err; n++)
 		err = sem_add(state, n);
-	return err;
+	return err ?: sem_add_all(state);
 }
 
-static void sem_table(struct sem_state *state)
+static void sem_tables_put(struct sem_state *state)
 {
 	static const struct step_column columns[] = {
-		{ "waiters", "" },	   { "acquire, mean", "ns" },  { "acquire, least", "ns" },
-		{ "release, mean", "ns" }, { "release, least", "ns" },
+		{ "waiters", "" },	  { "acquire, mean", "ns" }, { "acquire, least", "ns" },
+		{ "acquire, max", "ns" }, { "release, mean", "ns" }, { "release, least", "ns" },
+		{ "release, max", "ns" },
+	};
+	static const struct step_column loop[] = {
+		{ "operation", "" },
+		{ "acquire", "ns" },
+		{ "release", "ns" },
 	};
 	struct step *step = state->ensemble.step;
-	struct cbor *c = step_table_begin(step, "waiters", columns, 5, state->count);
+	struct cbor *c = step_table_begin(step, "waiters", columns, 7, state->count);
 
 	for (int n = 1; n <= state->count; n++) {
-		cbor_array(c, 5);
+		cbor_array(c, 7);
 		cbor_int(c, n);
 		for (int quantity = 0; quantity < SEM_QUANTITIES; quantity++) {
 			cbor_int(c, state->sums[n - 1][quantity].sum_ns / state->done);
 			cbor_int(c, state->sums[n - 1][quantity].least_ns);
+			cbor_int(c, state->sums[n - 1][quantity].most_ns);
 		}
+	}
+	step_table_end(step);
+	c = step_table_begin(step, "loop", loop, 3, state->count);
+	for (int n = 1; n <= state->count; n++) {
+		cbor_array(c, 3);
+		cbor_int(c, n);
+		cbor_int(c, state->last_ns[n - 1][SEM_ACQUIRE]);
+		cbor_int(c, state->last_ns[state->count - n][SEM_RELEASE]);
 	}
 	step_table_end(step);
 }
@@ -341,7 +412,7 @@ static int sem_finish(struct step *step)
 	char evidence[160];
 
 	if (state->done)
-		sem_table(state);
+		sem_tables_put(state);
 	snprintf(evidence, sizeof(evidence), "%lld rounds of %d waiters%s%s",
 		 (long long)state->done, state->count, state->broken[0] ? "; " : "", state->broken);
 	if (state->done || state->broken[0])

@@ -306,24 +306,49 @@ def test_contended_has_a_sample_of_each_round_and_number(
     words = ["--samples", "30", "--waiters", "30", "--arrival", arrival]
     code, stream = measure(agent, tmp_path, "sem-contended", *words)
     assert code == 0
-    assert [(info.name, info.labels["waiters"]) for info in stream.series] == [
+    assert [(info.name, info.labels.get("waiters")) for info in stream.series] == [
         (name, str(waiters)) for waiters in (1, 2, 5, 10, 20, 30) for name in ("acquire", "release")
-    ]
-    assert {stream.samples[info.series] for info in stream.series} == {30}
+    ] + [("acquire-all", None), ("release-all", None)]
     table = tables(stream)["waiters"]
     assert [row[0] for row in table.rows] == list(range(1, 31))
-    # the table counts the same samples as the series
-    for info in stream.series:
-        values = [
+    values = {
+        info.series: [
             value
             for record in stream.records
             if isinstance(record, Samples) and record.series == info.series
             for value in record.values
         ]
-        row = table.rows[int(info.labels["waiters"]) - 1]
-        mean, least = row[1:3] if info.name == "acquire" else row[3:5]
-        assert (mean, least) == (sum(values) // 30, min(values))
+        for info in stream.series
+    }
+    *numbered, acquire_all, release_all = stream.series
+    # the table counts the same samples as the series
+    for info in numbered:
+        found = values[info.series]
+        waiters = int(info.labels["waiters"])
+        row = table.rows[waiters - 1]
+        figures = row[1:4] if info.name == "acquire" else row[4:7]
+        assert len(found) == 30
+        assert figures == (sum(found) // 30, min(found), max(found))
+        # and so do those of all operations, in the order of the rounds
+        everything = acquire_all if info.name == "acquire" else release_all
+        at = waiters - 1 if info.name == "acquire" else 30 - waiters
+        assert values[everything.series][at::30] == found
+    assert {len(values[one.series]) for one in (acquire_all, release_all)} == {30 * 30}
+    # the last test loop, in the order of its operations
+    assert [list(row) for row in tables(stream)["loop"].rows] == [
+        [1 + k, values[acquire_all.series][-30 + k], values[release_all.series][-30 + k]]
+        for k in range(30)
+    ]
     assert verdicts(stream)["the highest waiter runs at once"].result == "pass"
+
+
+def test_contended_takes_exactly_the_operations_asked_for(agent: str, tmp_path: Path) -> None:
+    """As many as a published series has, which are not a whole number of rounds."""
+    words = ["--operations", "100", "--waiters", "30", "--samples", "10"]
+    code, stream = measure(agent, tmp_path, "sem-contended", *words)
+    assert code == 0
+    *numbered, acquire_all, release_all = (stream.samples[one.series] for one in stream.series)
+    assert (set(numbered), acquire_all, release_all) == ({4}, 100, 100)
 
 
 def test_contended_takes_the_highest_waiter_and_no_other(agent: str, tmp_path: Path) -> None:

@@ -106,8 +106,9 @@ def test_a_row_stands_beside_no_series_of_another_kind() -> None:
         "run and terminate": [0], "run and block": [1],
     }  # fmt: skip
     series = [{"name": "acquire", "labels": {"waiters": n}} for n in ("1", "50", "90")]
-    (one,) = _published("sem-contended", series)
-    assert one["series"] == [2]
+    assert not _published("sem-contended", series)
+    (one,) = _published("sem-contended", [*series, {"name": "acquire-all", "labels": {}}])
+    assert (one["series"], one["samples"]) == ([3], 7476)
 
 
 def test_a_single_figure_is_no_largest_sample() -> None:
