@@ -20,6 +20,8 @@ static const struct option_info irq_latency_options[] = {
 	{ "interval", OPTION_DURATION, "1ms", 20000, 3600000000000, NULL,
 	  "time from one interrupt to the next" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
+	{ "thread", OPTION_ENUM, "none", 0, 0, "none running",
+	  "running: the interrupts interrupt a thread of SCHED_OTHER that uses the CPU" },
 	INTERRUPT_OPTIONS,
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
 };
@@ -36,6 +38,7 @@ static const struct measurement_series irq_latency_series[] = {
 
 static const struct measurement_evaluate irq_latency_evaluate[] = {
 	{ "idle", "for=5s", "for=2m" },
+	{ "idle", "for=5s thread=running", "for=2m" },
 	{ "sched:groups=4,cpu", "for=5s", "for=2m" },
 	{ NULL, NULL, NULL },
 };
@@ -53,6 +56,7 @@ static int64_t irq_latency_acknowledged(const struct rtgauge_record *record)
 static int irq_latency_add(struct step *step, void *state, int cpu)
 {
 	struct interrupt *interrupt = step->state;
+	bool running = option_number(&step->options, "thread");
 	struct events_session *s = state;
 	int err;
 
@@ -67,7 +71,12 @@ static int irq_latency_add(struct step *step, void *state, int cpu)
 	if (!err)
 		err = interrupt_add_series(step, interrupt, "acknowledged", "irq", cpu, -1,
 					   &s->grid[IRQ_GRID_ACKNOWLEDGED]);
-	return err;
+	if (err || !running)
+		return err;
+	for (int i = 0; i < EVENTS_GRIDS; i++)
+		step->series[s->grid[i].series].info.labels[1] =
+			(struct series_label){ "thread", "running" };
+	return interrupt_add_filler(step, cpu, &step->workers[s->worker]);
 }
 
 static int irq_latency_setup(struct step *step)

@@ -81,21 +81,11 @@ static void irq_to_thread_loop(struct worker *worker)
 	}
 }
 
-/* What the interrupt interrupts: until the thread that is measured has ended. */
-static void irq_to_thread_fill(struct worker *worker)
-{
-	const struct irq_to_thread_cpu *c = worker->state;
-	const struct worker *measured = &worker->step->workers[c->worker];
-
-	while (!step_stopped(worker->step) && !atomic_load_acquire(&measured->done))
-		;
-}
-
 static int irq_to_thread_add(struct step *step, void *state, int cpu)
 {
 	const struct interrupt *interrupt = step->state;
 	struct irq_to_thread_cpu *c = state;
-	int filler, err;
+	int err;
 
 	c->session.setup =
 		interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_TO_THREAD, RTGAUGE_CONTEXT_USER, cpu);
@@ -106,10 +96,9 @@ static int irq_to_thread_add(struct step *step, void *state, int cpu)
 				    (int)option_number(&step->options, "priority"));
 	if (c->worker < 0)
 		return c->worker;
-	filler = step_add_worker(step, irq_to_thread_fill, c, cpu, 0);
-	if (filler < 0)
-		return filler;
-	step->workers[filler].filler = true;
+	err = interrupt_add_filler(step, cpu, &step->workers[c->worker]);
+	if (err)
+		return err;
 	err = interrupt_add_series(step, interrupt, "wake-to-thread", "user", cpu, c->worker,
 				   &c->wake);
 	if (!err)

@@ -124,6 +124,24 @@ int interrupt_add_series(struct step *step, const struct interrupt *interrupt, c
 	return grid->series < 0 ? grid->series : 0;
 }
 
+static void interrupt_fill(struct worker *worker)
+{
+	const struct worker *until = worker->state;
+
+	while (!step_stopped(worker->step) && !atomic_load_acquire(&until->done))
+		;
+}
+
+int interrupt_add_filler(struct step *step, int cpu, struct worker *until)
+{
+	int filler = step_add_worker(step, interrupt_fill, until, cpu, 0);
+
+	if (filler < 0)
+		return filler;
+	step->workers[filler].filler = true;
+	return 0;
+}
+
 void interrupt_remark(struct step *step, const struct interrupt *interrupt)
 {
 	char text[160];

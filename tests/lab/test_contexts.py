@@ -167,6 +167,23 @@ def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
             assert 0 < int(str(tables(stream)["resolution"][0][1])) < 5000
 
 
+def test_an_interrupt_of_a_running_thread(board: LabTarget, tmp_path: Path) -> None:
+    """Named apart from that of an idle CPU, which has to be woken first."""
+    medians = {}
+    for thread in ("none", "running"):
+        words = ["irq-latency", "--samples", "200", "--source", "hpet", "--thread", thread]
+        code, stream = measure(board, tmp_path, *words)
+        assert code == 0
+        accounted(stream)
+        assert {one.labels.get("thread") for one in stream.series} == {
+            "running" if thread == "running" else None
+        }
+        assert all(one.thread == stream.series[0].thread for one in stream.series)
+        medians[thread] = statistics.median(values(stream)["handler"])
+    # by instructions, the way out of the idle loop comes on top
+    assert medians["running"] < medians["none"]
+
+
 def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     """The shortest period held; every shorter one that was tried lost interrupts."""
     words = ["irq-sustained", "--interrupts", "1000", "--source", "hpet"]
