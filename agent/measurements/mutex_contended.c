@@ -4,7 +4,13 @@
  * priority: the time until the low one runs, and from its release until the high one has it.
  * docs/measurements/mutex-contended.md
  */
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "methods/mutex_links.h"
+
+/* Rounds of 1000 with a second switch from which on the release is said to have two. */
+#define CONTENDED_DOUBLE 100
 
 #define CONTENDED_RULE(protocol) "the middle thread does not run in between (" protocol ")"
 static const char *const contended_rules[MUTEX_PROTOCOLS] = {
@@ -53,6 +59,22 @@ static int contended_setup(struct step *step)
 	return err;
 }
 
+/* The kernel's counts of switches tell it: times of a switch and of a release do not, as both hold
+ * more than that. */
+static void contended_remark(struct step *step, const struct mutex_links_case *c)
+{
+	int times = mutex_links_double_switches(c);
+	char text[192];
+
+	if (times < CONTENDED_DOUBLE)
+		return;
+	snprintf(text, sizeof(text),
+		 "the release costs two switches (%s): in %d of 1000 rounds the high thread ran, "
+		 "had to wait again, and ran once more before it had the mutex",
+		 c->value, times < 1000 ? times : 1000);
+	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
+}
+
 static int contended_finish(struct step *step)
 {
 	const struct mutex_links *state = step->state;
@@ -65,6 +87,7 @@ static int contended_finish(struct step *step)
 					   c->refused);
 		else
 			mutex_links_verdict(step, contended_rules[c->protocol], c, 1);
+		contended_remark(step, c);
 	}
 	return state->ensemble.error;
 }

@@ -207,6 +207,7 @@ static void links_case(struct mutex_links *state, struct mutex_links_case *c)
 		c->stalled = !going && !step_stopped(e->step);
 	}
 	links_end(state);
+	c->slept = scene->threads[scene->links].slept;
 }
 
 static void links_loop(struct worker *worker)
@@ -247,6 +248,14 @@ int mutex_links_add(struct step *step, const char *label, const char *value,
 	ensemble_tested(&state->ensemble, c->acquire, 1);
 	ensemble_tested(&state->ensemble, c->release, 1);
 	return c->acquire < 0 ? c->acquire : c->release < 0 ? c->release : 0;
+}
+
+/* In a round high sleeps twice: for the mutex, and until its next turn. */
+int mutex_links_double_switches(const struct mutex_links_case *c)
+{
+	int64_t more = (int64_t)c->slept - 2 * c->samples - 1;
+
+	return more > 0 && c->samples && !c->stalled ? (int)(more * 1000 / c->samples) : 0;
 }
 
 void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,

@@ -32,6 +32,7 @@ struct mutex_links_case {
 	int64_t early;	  /* low ran before high had asked */
 	uint32_t ready;	  /* middle was, and ran at last */
 	uint32_t between; /* middle ran before high had the mutex */
+	uint32_t slept;	  /* how often high did */
 };
 
 /* The threads of one case. */
@@ -85,5 +86,8 @@ int mutex_links_add(struct step *step, const char *label, const char *value,
 /* In finish(): the verdict of @count cases, that middle ran in none of them. */
 void mutex_links_verdict(struct step *step, const char *rule, const struct mutex_links_case *cases,
 			 int count);
+/* Times in 1000 rounds that high got the CPU by a release, had to wait again, and got it once more:
+ * a release of two switches. 0: never. */
+int mutex_links_double_switches(const struct mutex_links_case *c);
 
 #endif

@@ -281,6 +281,65 @@ def test_contended_lets_no_middle_thread_in_but_without_a_protocol(
     assert all(min(values) > 0 for values in samples(stream))
 
 
+# What a lock within the kernel's release does on some kernels: the thread that the release wakes
+# waits for it, and the releasing thread has to run once more.
+TWICE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+static int (*lock)(pthread_mutex_t *), (*unlock)(pthread_mutex_t *);
+static pthread_mutex_t guard;
+static __attribute__((constructor)) void find(void)
+{
+    pthread_mutexattr_t attr;
+    lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&guard, &attr);
+}
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    int error = lock(mutex);
+    lock(&guard);
+    unlock(&guard);
+    return error;
+}
+int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    int error;
+    lock(&guard);
+    error = unlock(mutex);
+    unlock(&guard);
+    return error;
+}
+"""
+
+
+def remarks(stream: Stream) -> list[str]:
+    return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
+
+
+@needs_realtime
+@pytest.mark.skipif(not GLIBC, reason="a static agent takes no preloaded library")
+def test_a_release_of_two_switches_is_remarked(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    source, library = tmp_path / "twice.c", tmp_path / "twice.so"
+    source.write_text(TWICE)
+    subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source], check=True)
+    _, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
+    assert not [text for text in remarks(stream) if "two switches" in text]
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    code, stream = measure(agent, tmp_path, "mutex-contended", "--samples", "500")
+    assert code == 0
+    (remark,) = (text for text in remarks(stream) if "two switches" in text)
+    assert "(inherit): in 1000 of 1000 rounds" in remark
+
+
 @needs_realtime
 def test_contended_ends_when_it_is_told_to(agent: str, tmp_path: Path) -> None:
     code, stream = measure(
