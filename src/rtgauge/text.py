@@ -23,6 +23,7 @@ __all__ = [
     "count",
     "divisor",
     "duration",
+    "exact",
     "frequency",
     "grouped",
     "join",
@@ -176,9 +177,17 @@ def time(ns: float) -> str:
 
 def microseconds(ns: int) -> str:
     """A latency exactly: ``150 µs``, ``12.5 µs``, ``10 000 µs``."""
-    whole, _, decimals = f"{(abs(Decimal(ns)) / 1000).normalize():f}".partition(".")
-    number = grouped(whole) + (f".{decimals}" if decimals else "")
-    return f"{MINUS if ns < 0 else ''}{number}{GAP}µs"
+    return f"{_exact(Decimal(ns) / 1000)}{GAP}µs"
+
+
+def exact(value: float | None) -> str:
+    """A number with all its digits: ``132.9``, ``983 670``; an en dash where there is none."""
+    return "–" if value is None else _exact(Decimal(repr(value)))
+
+
+def _exact(value: Decimal) -> str:
+    whole, _, decimals = f"{abs(value).normalize():f}".partition(".")
+    return (MINUS if value < 0 else "") + grouped(whole) + (f".{decimals}" if decimals else "")
 
 
 def frequency(hertz: float) -> str:

@@ -6,20 +6,23 @@ from __future__ import annotations
 import json
 import subprocess
 from typing import Any, cast
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import report_runs as made
-from rtgauge import reference
-from rtgauge.report.document import tables
+from rtgauge import reference, stream
+from rtgauge.report.document import published as shown
+from rtgauge.report.render import html
 from rtgauge.report.results import model
+from rtgauge.report.results.published import published
 from rtgauge.target.local import find_agent
 
 
 def test_every_row_is_readable_and_has_its_source() -> None:
     rows = reference.rows()
-    assert len(rows) == 105
+    assert len(rows) == 110
     for row in rows:
         assert row.source in reference.works()
         assert row.measurement and row.series and row.board
@@ -50,13 +53,18 @@ def test_a_damaged_row_is_named(change: str, what: str) -> None:
         reference.read(f"{head}\n{good.replace(change, what)}")
 
 
+def _catalogue() -> dict[str, Any]:
+    described = subprocess.run(
+        [find_agent(), "describe"], check=True, capture_output=True, timeout=20
+    )
+    catalogue: dict[str, Any] = json.loads(described.stdout)
+    return catalogue
+
+
 def test_rows_join_the_names_of_the_catalogue() -> None:
     """A measurement that the agent has knows the series by the published name. One that gives a
     table alone is published by the quantity that was searched for."""
-    agent = find_agent()
-    described = json.loads(subprocess.run(
-        [agent, "describe"], check=True, capture_output=True, timeout=20
-    ).stdout)  # fmt: skip
+    described = _catalogue()
     known = {
         one["name"]: {series["name"] for series in one["series"]} or {"period"}
         for one in described["measurements"]
@@ -64,6 +72,78 @@ def test_rows_join_the_names_of_the_catalogue() -> None:
     for row in reference.rows():
         if row.measurement in known and row.series != "verdict":
             assert row.series in known[row.measurement], f"{row.measurement}: {row.series}"
+
+
+def _shown(measurement: str, series: list[dict[str, Any]], load: str, realtime: str) -> set[str]:
+    """The rows for a step with these series, each with its place in the file."""
+    step = {"step": 0, "measurement": measurement, "load": {"name": load}, "parameters": {}}
+    run = {
+        "environment": {"realtime": realtime},
+        "series": [{"step": 0, "unit": "ns", "labels": {}, **one} for one in series],
+        "tables": [{"step": 0}],
+        "tests": [],
+    }
+    return {_key(one) for one in published(step, run)}
+
+
+def _key(one: Any) -> str:
+    """What tells a published row from every other."""
+    return str([one[name] for name in (
+        "source", "board", "kernel", "name", "variant", "context", "load", "command", "duration_s",
+        "min_us", "max_us", "value_us", "generated", "lost", "note",
+    )])  # fmt: skip
+
+
+def test_every_row_is_shown_in_some_situation_of_the_catalogue() -> None:
+    described = _catalogue()
+    loads = ["idle", "sched,cpu", *(one["name"] for one in described["profiles"])]
+    rows = reference.rows()
+    found: set[str] = set()
+    for one in described["measurements"]:
+        labels = {str(row.labels): dict(row.labels) for row in rows if row.labels}
+        series = [
+            {"name": each["name"], "context": context, "labels": label}
+            for each in one["series"]
+            for context in one["contexts"]
+            for label in ({}, *labels.values())
+        ]
+        for load in loads:
+            for realtime in ("preempt_rt", "voluntary", "cobalt"):
+                for each in [[which] for which in series] or [[]]:
+                    found |= _shown(one["name"], each, load, realtime)
+    keys = [_key({**vars(row), "name": row.series}) for row in rows]
+    assert len(set(keys)) == len(rows)
+    assert [key for key in keys if key not in found] == []
+
+
+def _boards(load: str, realtime: str, context: str = "user", name: str = "response") -> list[str]:
+    series = [{"name": name, "context": context}]
+    document = {"step": 0, "measurement": "log-host", "load": {"name": load}, "parameters": {}}
+    run = {
+        "environment": {"realtime": realtime},
+        "series": [{"step": 0, "unit": "ns", "labels": {}, **one} for one in series],
+        "tables": [],
+        "tests": [],
+    }
+    return [f"{one['board']} {one['realtime']}" for one in published(document, run)]
+
+
+def test_the_load_decides_then_the_kind_of_kernel() -> None:
+    assert _boards("gpioirqbench", "preempt_rt") == [
+        "IceCube preempt_rt", "IceCube none", "IceCube xenomai",
+        "Sequoia none", "Sequoia xenomai", "Qong EVB-LITE xenomai",
+    ]  # fmt: skip
+    assert _boards("doload:peer=10.0.0.1/9", "voluntary") == [
+        "AT91SAM9M10-G45-EK none", "AT91SAM9M10-G45-EK preempt_rt",
+        "AT91SAM9G20-EK none", "AT91SAM9G20-EK preempt_rt",
+    ]  # fmt: skip
+    assert _boards("find", "cobalt", "kernel") == ["CARME xenomai", "CARME none"]
+    assert len(_boards("sched", "none")) == 11  # no such load: all that were loaded
+    assert _boards("idle", "none", "irq") == ["CARME none", "CARME xenomai"]
+
+
+def test_a_table_without_series_has_all_rows_of_its_measurement() -> None:
+    assert len(_shown("irq-sustained", [], "idle", "preempt_rt")) == 16
 
 
 def _published(
@@ -98,11 +178,20 @@ def test_rows_stand_beside_the_series_of_the_same_label() -> None:
 def test_a_row_stands_beside_no_series_of_another_kind() -> None:
     series = [{"name": "uncached", "labels": {"what": w}} for w in ("code", "read", "write")]
     assert {one["variant"]: one["series"] for one in _published("cpu-power", series)} == {
-        "code": [0], "code, first load": [0], "memory read": [1], "memory write": [2],
+        "code": [0], "memory read": [1], "memory write": [2],
     }  # fmt: skip
+    first = [{"name": "first", "labels": {"what": w}} for w in ("code", "read")]
+    assert [(one["board"], one["value_us"], one["series"]) for one in
+            _published("cpu-power", first)] == [
+        ("Advantech SOM-6760", 132.9, [0]), ("Pentium MMX", 1562, [0]),
+    ]  # fmt: skip
+    kinds = [{"name": "create", "labels": {"kind": k, "used": u}}
+             for k in ("private", "shared") for u in ("yes", "no")]  # fmt: skip
+    found = {one["variant"]: one["series"] for one in _published("sem-lifecycle", kinds)}
+    assert found == {"used": [0], "never used": [1]}
     series = [{"name": "delete", "labels": {"scenario": s}} for s in ("terminated", "blocked")]
-    found = _published("thread-lifecycle", series)
-    assert {one["variant"]: one["series"] for one in found} == {
+    deleted = _published("thread-lifecycle", series)
+    assert {one["variant"]: one["series"] for one in deleted} == {
         "run and terminate": [0], "run and block": [1],
     }  # fmt: skip
     series = [{"name": "acquire", "labels": {"waiters": n}} for n in ("1", "50", "90")]
@@ -111,20 +200,71 @@ def test_a_row_stands_beside_no_series_of_another_kind() -> None:
     assert (one["series"], one["samples"]) == ([3], 7476)
 
 
-def test_a_single_figure_is_no_largest_sample() -> None:
-    data = made.FakeSeries(
-        made.info(0, interval_ns=0, name="cached", labels={"what": "code"}),
-        np.arange(30),
-        np.full(30, 1000, np.int64),
-    )
-    run = made.run([made.step(0, [data], "cpu-power")])
-    document = model.build(cast(Any, [run]))
-    run_ = document["runs"][0]
-    grid = tables.published_table(run_, run_["steps"][0])
+def _analysis(measurement: str, series: list[made.FakeSeries], **more: Any) -> model.Analysis:
+    return model.analyse(cast(Any, [made.run([made.step(0, series, measurement, **more)])]))
+
+
+def _cells(analysis: model.Analysis) -> list[dict[str, tuple[str, str]]]:
+    """The published table: of each row the texts and notes by the head of the column."""
+    run = analysis.model["runs"][0]
+    grid = shown.published_table(run, run["steps"][0])
     assert grid is not None
-    cells = dict(zip(grid.heads, [None, *grid.rows[0].cells], strict=True))
-    texts = [cast(Any, cells[name]).text for name in ("Max", "Max here", "Single figure")]
-    assert texts == ["–", "–", "23.5"]
+    return [
+        {head: (cell.text, cell.note) for head, cell in zip(grid.heads[1:], row.cells, strict=True)}
+        for row in grid.rows
+    ]
+
+
+def test_published_figures_are_not_rounded_and_have_their_counterpart() -> None:
+    values = np.array([1000, 2000, 6000], np.int64)
+    info = made.info(0, interval_ns=0, name="delete", labels={"scenario": "never-run"})
+    (row,) = _cells(_analysis("thread-lifecycle", [made.FakeSeries(info, np.arange(3), values)]))
+    assert row["Min"] == ("33.1", "here 1.00")
+    assert row["Mean"] == ("34.8", "here 3.00")
+    assert row["Max"] == ("656.7", "here 6.00")
+    assert "Figure" not in row  # nothing published there
+
+
+def test_a_single_figure_stands_beside_the_median() -> None:
+    info = made.info(0, interval_ns=0, name="cached", labels={"what": "code"})
+    series = [made.FakeSeries(info, np.arange(30), np.full(30, 1000, np.int64))]
+    rows = _cells(_analysis("cpu-power", series))
+    assert [row["Figure"] for row in rows] == [("23.5", "here 1.00"), ("271.7", "here 1.00")]
+    assert all("Max" not in row for row in rows)
+
+
+def test_the_periods_of_sustained_interrupts_have_their_losses() -> None:
+    columns = [("interrupts", ""), ("period", "ns"), ("generated", ""), ("lost", "")]
+    heads = tuple(stream.Column(name, unit) for name, unit in columns)
+    table = stream.Table(0, "sustained", heads, ((1000, 5000, 1000, 0),))
+    rows = _cells(_analysis("irq-sustained", [], tables=[table]))
+    assert len(rows) == 16
+    assert rows[0]["Figure"] == ("34", "5 of 1\N{NARROW NO-BREAK SPACE}000 lost")
+
+
+def test_the_ranges_of_a_board_s_table_are_drawn_with_this_run_s() -> None:
+    random = np.random.default_rng(1)
+    contexts = ("user", "kernel", "irq")
+    analysis = _analysis("timer", [
+        made.FakeSeries(made.info(at, context=context), np.arange(500),
+                        made.latencies(random, 500, 9000 >> at))
+        for at, context in enumerate(contexts)
+    ], load="doload")  # fmt: skip
+    run = analysis.model["runs"][0]
+    figure = shown.published_figure(run, run["steps"][0])
+    assert figure is not None
+    text = figure.text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    for said in (
+        "AT91SAM9263-EK, Xenomai: 105 µs", "AT91SAM9263-EK, Xenomai: 62 µs",
+        "AT91SAM9263-EK, Xenomai: 26 µs", "AT91SAM9G20-EK, Xenomai: 8.72 to 106.589 µs",
+        "AT91SAM9M10-G45-EK, Xenomai: \N{MINUS SIGN}3.835 to 21.106 µs",
+        "AT91SAM9G20-EK, stock, cyclictest (default): 27 to 39 823 µs",
+    ):  # fmt: skip
+        assert said in text
+    assert text.count("(this run)") == len(contexts)
+    own = ElementTree.fromstring(figure.svg)
+    assert len(own.findall(".//{*}path[@class='f-c0']")) == len(contexts)
+    assert figure.svg in html.render(analysis)
 
 
 def test_no_board_s_figures_stand_beside_those_of_an_emulated_one() -> None:
@@ -140,8 +280,6 @@ def test_rows_of_the_same_method_and_real_time_model_come_first() -> None:
         )
         assert found[0]["mean_us"] == mean
         assert found[0]["realtime"] == "preempt_rt"
-        assert all(one["variant"] in ("xenomai",) or one["tool"] == "cyclictest" for one in found)
-        assert len(found) <= 4
     assert _published("timer", [{"name": "drift", "labels": {}}]) == []
     assert _published("pendulum", [{"name": "latency", "labels": {}}]) == []
     assert _published("timer", [{"name": "latency", "context": "irq"}])[0]["context"] == "irq"

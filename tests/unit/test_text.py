@@ -215,3 +215,10 @@ def test_the_number_of_digits_at_its_borders(value: float, unit: str, text: str)
 )  # fmt: skip
 def test_quantities_at_the_borders_of_their_units(found: str, text: str) -> None:
     assert plain(found) == text
+
+
+def test_exact_numbers_keep_their_digits() -> None:
+    values = (132.9, 106.589, -3.835, 983670.0, 0.27, 30.0, 0.0, 1e-5, None)
+    assert [numbers.plain(numbers.exact(value)) for value in values] == [
+        "132.9", "106.589", "-3.835", "983 670", "0.27", "30", "0", "0.00001", "-",
+    ]  # fmt: skip

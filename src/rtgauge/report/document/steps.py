@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from rtgauge import text as numbers
 from rtgauge.report import pictures
+from rtgauge.report.document.published import published_figure, published_table
 from rtgauge.report.document.tables import (
     Named,
     figures_table,
     more_table,
     plain_table,
-    published_table,
 )
 from rtgauge.report.pictures.persistence import (
     Base,
@@ -144,6 +144,7 @@ def step_view(
         ],
         "sequences": sequences(run, step["step"]),
         "published": published_table(run, step),
+        "ranges": published_figure(run, step),
         "places": [f"{place_text(one, run)}." for one in step["places"]],
         "chapter": step["chapter"],
         "page": _page(definition),

@@ -12,10 +12,8 @@ from rtgauge.report.results.labels import (
     KNOWN,
     background,
     capital,
-    highest,
     judged,
     peak,
-    realtime_text,
     tail_percentile,
     watched,
 )
@@ -32,7 +30,6 @@ __all__ = [
     "figures_table",
     "more_table",
     "plain_table",
-    "published_table",
     "span",
     "tags",
 ]
@@ -253,62 +250,6 @@ def plain_table(table: Document, meaning: str) -> Grid:
         rows.append(Row(cells[0].text if cells else "", cells[1:]))
     title = capital(table["name"])
     return Grid(label=title, heads=heads, rows=rows, title=title, meaning=capital(meaning))
-
-
-def published_table(run: Document, step: Document) -> Grid | None:
-    """Published figures and the maximum measured here, a row for each published one."""
-    rows = step["published"]
-    if not rows:
-        return None
-    what, cells = [], []
-    for one in rows:
-        variant = f", {one['variant']}" if one["variant"] else ""
-        what.append(f"{one['name']}{variant}")
-        places = one["series"]
-        largest = highest(peak(run["series"][place]) for place in places)
-        most = _us(one["max_us"])
-        if one["max_us"] is None:  # without a published maximum there is nothing to compare
-            largest = None
-        elif one["max_bound"] == "lower":
-            most = f"above {most}"
-        figure = _us(one["value_us"])
-        if one["verdict"]:
-            figure = one["verdict"] if one["value_us"] is None else f"{figure}, {one['verdict']}"
-        length = []
-        if one["samples"] is not None:
-            length.append(f"{numbers.count(one['samples'])} samples")
-        if one["duration_s"] is not None:
-            length.append(numbers.duration(one["duration_s"]))
-        kernel = " ".join(text for text in (one["os"], one["kernel"]) if text)
-        model = realtime_text({"realtime": one["realtime"]}) if one["realtime"] else ""
-        if one["realtime"] == "xenomai":
-            model = ""
-        cells.append(
-            [
-                Cell(_us(one["min_us"])),
-                Cell(_us(one["mean_us"])),
-                Cell(most, cls="peak"),
-                Cell("–" if largest is None else numbers.shown(largest, "ns").text),
-                Cell(figure),
-                Cell(one["board"], note=one["cpu"], cls="words"),
-                Cell(kernel, note=model, cls="words"),
-                Cell(one["load"] or "–", note=", ".join([one["tool"], *length]), cls="words"),
-                Cell(one["source"], note=one["note"], cls="words"),
-            ]
-        )
-    heads = ["Published", "Min", "Mean", "Max", "Max here", "Single figure"]
-    heads += ["Board", "Kernel", "Load", "Source"]
-    works = "; ".join(dict.fromkeys(f"{one['source']}: {one['work']}" for one in rows))
-    return Grid(
-        "Published figures",
-        heads,
-        [Row(name, row) for name, row in zip(what, cells, strict=True)],
-        f"In µs. {works}.",
-    )
-
-
-def _us(value: float | None) -> str:
-    return "–" if value is None else numbers.shown(value * 1000, "ns").text
 
 
 def span(values: Sequence[int], unit: str) -> str:

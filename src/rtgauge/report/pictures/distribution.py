@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distributions of one quantity in one small figure that every format shows: SVG, drawn once.
 
-Elements have presentation attributes, for paper, and a class for each colour (``f-ink`` for a fill,
-``s-hair`` for a stroke), for a page that has other colours. The figure is readable at 400 pixels.
+The figure is readable at 400 pixels.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,15 +15,11 @@ import numpy as np
 from rtgauge import text as numbers
 from rtgauge.report.pictures import edges_of, scales
 from rtgauge.report.pictures.drawing import (
-    ACCENT,
     COLOURS,
     FAIL,
-    FAINT,
-    HAIR,
     INK,
-    SOFT,
-    WARN,
     Plot,
+    classed,
     fit,
     marker,
     pt,
@@ -43,11 +36,6 @@ CURVES: Final = 4
 """More curves than these cannot be told apart in a small figure."""
 FAR: Final = 30
 """A budget more than this many times the largest sample is not on the axis."""
-
-_NAMES: Final = {
-    INK: "ink", SOFT: "soft", HAIR: "hair", FAINT: "faint", FAIL: "fail", WARN: "warn",
-    ACCENT: "c0", "#ffffff": "paper", **{colour: f"c{at}" for at, colour in enumerate(COLOURS)},
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,7 +85,7 @@ def distribution(
     _maximum(plot, drawn, tops, unit)
     _legend(plot, drawn)
     plot.frame()
-    return _classed(plot.svg())
+    return classed(plot.svg())
 
 
 def _binned(counts: Counts, edges: np.ndarray) -> np.ndarray:
@@ -126,17 +114,3 @@ def _legend(plot: Plot, drawn: Sequence[Curve]) -> None:
         plot.path(f"M{pt(left)} {pt(plot.top - 8)}h8v5h-8z", fill=COLOURS[at])
         plot.text(left + 11, plot.top - 3, text, fill=COLOURS[at], font_weight="600")
         left += min(text_width(text) * 1.05 + 22, room)
-
-
-_COLOUR: Final = re.compile(r'(fill|stroke)="(#[0-9a-f]{6})"')
-
-
-def _classed(svg: str) -> str:
-    """Every element gets a class for each of its colours."""
-    parts = re.split(r"(<(?:path|text|rect) )", svg)
-    for at, (opening, rest) in enumerate(itertools.pairwise(parts)):
-        if opening.startswith("<") and opening.endswith(" "):
-            tag = rest.partition(">")[0]
-            names = [f"{kind[0]}-{_NAMES[hue]}" for kind, hue in _COLOUR.findall(tag)]
-            parts[at] = opening + (f'class="{" ".join(names)}" ' if names else "")
-    return "".join(parts)

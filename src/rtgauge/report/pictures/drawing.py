@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +24,7 @@ from rtgauge.text import GAP
 
 __all__ = [
     "COLOURS", "CROWD", "DASHES", "FONT", "FULL", "HALF", "INK", "SIZE",
-    "Canvas", "Data", "Drawn", "Plot", "Quantity", "cut", "fit", "key", "marker", "pt",
+    "Canvas", "Data", "Drawn", "Plot", "Quantity", "classed", "cut", "fit", "key", "marker", "pt",
     "put_marker", "shade_of", "spark", "swatch", "text_width", "visible",
 ]  # fmt: skip
 
@@ -104,6 +105,27 @@ def visible(text: str) -> str:
         else f"‹U+{ord(character):04X}›"
         for character in text
     )
+
+
+# --- colours of a page -----------------------------------------------------------------------
+
+_NAMES: Final = {
+    INK: "ink", SOFT: "soft", HAIR: "hair", FAINT: "faint", FAIL: "fail", WARN: "warn",
+    "#ffffff": "paper", **{colour: f"c{at}" for at, colour in enumerate(COLOURS)},
+}  # fmt: skip
+_COLOUR: Final = re.compile(r'(fill|stroke)="(#[0-9a-f]{6})"')
+
+
+def classed(svg: str) -> str:
+    """The drawing with a class for each colour in addition to the attribute (``f-ink`` for a fill,
+    ``s-hair`` for a stroke), for a page that has other colours than paper."""
+    parts = re.split(r"(<(?:path|text|rect) )", svg)
+    for at, (opening, rest) in enumerate(itertools.pairwise(parts)):
+        if opening.startswith("<") and opening.endswith(" "):
+            tag = rest.partition(">")[0]
+            names = [f"{kind[0]}-{_NAMES[hue]}" for kind, hue in _COLOUR.findall(tag)]
+            parts[at] = opening + (f'class="{" ".join(names)}" ' if names else "")
+    return "".join(parts)
 
 
 # --- the canvas ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.report.document.blocks import Figure
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import short
 from rtgauge.report.document.tables import Grid
@@ -84,6 +85,11 @@ class _Book:
                 )
         return shown
 
+    def ranges(self, one: Figure) -> dict[str, Any]:
+        """A figure across the page."""
+        caption = words(one.caption)
+        return {"file": self.add(one.svg), "title": titled(one.title), "caption": caption}
+
     def drawn(self, name: str, views: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         """The figures of one quantity, and the key to its lines."""
         if not views:
@@ -153,6 +159,7 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
                 "orders": [table(one) for one in step["orders"]],
                 "sequences": book.sequences(step["sequences"]),
                 "published": step["published"] and table(step["published"]),
+                "ranges": step["ranges"] and book.ranges(step["ranges"]),
                 "opens": _chapter(step.get("opens")),
             }
         )
@@ -173,7 +180,8 @@ def _run(book: _Book, run: Mapping[str, Any]) -> dict[str, Any]:
 
 _DRAWN: Final = ("table", "all", "more", "figures", "places", "labels")
 _SHOWN: Final = (
-    "row", "groups", "tables", "orders", "sequences", "published", "opens", "step",
+    "row", "groups", "tables", "orders", "sequences", "published", "ranges", "opens",
+    "step",
 )  # fmt: skip
 _SPECIAL: Final = ("steps", "side_by_side", "chapters", "overview", "background")
 

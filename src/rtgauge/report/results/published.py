@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,9 +12,6 @@ from rtgauge.report.results.labels import ORDINARY, group_series, is_response
 
 __all__ = ["CAUTION", "place_text", "places", "published"]
 
-MOST: Final = 4
-"""Maximum number of published rows for a quantity."""
-
 CAUTION: Final = (
     "Others measured these figures on other boards, kernels and loads. They show the order of "
     "magnitude to expect, and are not a ranking."
@@ -24,27 +20,40 @@ CAUTION: Final = (
 ENOUGH: Final = 3
 """Minimum number of published maxima for a place among them."""
 
+_KINDS: Final = {
+    "preempt_rt": "preempt_rt", "cobalt": "xenomai",
+    **dict.fromkeys(("full", "lazy", "voluntary", "none"), "none"),
+}  # fmt: skip
+"""Real-time model of an environment -> the kind of kernel of published.csv."""
+
 Series = Mapping[str, Any]
 
 
 def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The published rows for a step of the results model, in the model's form.
 
-    They have the measurement and series of the step, and its value where the variant names a label
-    or an option. Preferred are, in this order: the same label, the same real-time model, a load if
-    the step had one, Linux itself. There is one row for each board and variant.
+    They have the measurement, series and context of the step, and its value where the row names a
+    label or an option. Rows under the same load are preferred. If there is none, these are the rows
+    under any load, or the idle ones for an idle step, and else all rows. The rows of one board
+    follow each other. Boards with the same label, then with the same kind of kernel come first. A
+    step with tables or tests alone has all rows of its measurement.
     """
-    known = [row for row in reference.rows() if row.measurement == step["measurement"]]
-    found = []
-    places = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
-    for members in group_series(run["series"], places):
-        series = [run["series"][place] for place in members]
-        found += _chosen(step, run, _rows(step, series[0]), members, series)
-    if any(one["step"] == step["step"] for one in run["tests"]):
-        found += [_row(row, []) for row in known if row.verdict and row.min_us is None][:MOST]
+    emulated = bool(step["load"].get("disturb") or run["environment"].get("lab"))
+    members = [p for p, one in enumerate(run["series"]) if one["step"] == step["step"]]
+    if not members:
+        rows = [row for row in reference.rows() if row.measurement == step["measurement"]]
+        bare = not any(one["step"] == step["step"] for one in (*run["tables"], *run["tests"]))
+        return [
+            _row(row, [])
+            for row in rows
+            if not bare and (not emulated or (row.verdict and row.value_us is None))
+        ]
+    if emulated:
+        return []  # disturbed on purpose, or emulated: no figures of a board
     unique: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for one in found:
-        unique.setdefault(tuple(str(value) for key, value in one.items() if key != "series"), one)
+    for group in group_series(run["series"], members):
+        for one in _chosen(step, run, group):
+            unique.setdefault(tuple(str(v) for key, v in one.items() if key != "series"), one)
     return list(unique.values())
 
 
@@ -71,16 +80,15 @@ def places(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str, An
         if one["policy"] in ORDINARY or (unanswered and is_response(one["name"], one["unit"])):
             continue
         own_us = one["max"] / 1000
-        rows = _rows(step, one)
         published_us = [
             row.max_us
-            for row in rows
+            for row in _rows(step, one)
             if row.max_us is not None
             and (row.max_bound != "lower" or row.max_us >= own_us)
             and row.context == one["context"] != ""
             and row.load
             and (row.load != "idle") == (step["load"]["name"] != "idle")
-            and _fit(row, step, one, rows) >= 0
+            and _fit(row, step, one) >= 0
         ]
         if len(published_us) >= ENOUGH:
             found.append(
@@ -103,8 +111,8 @@ def place_text(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     return (
         f"{one['name']}, max {numbers.shown(one['max'], one['unit']).full}: larger than "
         f"{place['lower']} of {place['published']} published maxima "
-        f"({numbers.shown(round(place['least_us'] * 1000), 'ns').full} to "
-        f"{numbers.shown(round(place['most_us'] * 1000), 'ns').full}; {one['context']}, {load})"
+        f"({numbers.exact(place['least_us'])}{numbers.GAP}µs to "
+        f"{numbers.exact(place['most_us'])}{numbers.GAP}µs, {one['context']}, {load})"
     )
 
 
@@ -118,52 +126,44 @@ def _rows(step: Mapping[str, Any], one: Series) -> list[reference.Row]:
 
 
 def _chosen(
-    step: Mapping[str, Any],
-    run: Mapping[str, Any],
-    rows: Sequence[reference.Row],
-    places: Sequence[int],
-    series: Sequence[Series],
+    step: Mapping[str, Any], run: Mapping[str, Any], members: Sequence[int]
 ) -> list[dict[str, Any]]:
-    if step["load"].get("disturb") or run["environment"].get("lab"):
-        return []  # disturbed on purpose, or emulated: no figures of a board
-    rated = []
-    for row in rows:
-        fits = [_fit(row, step, one, rows) for one in series]
-        best = max(fits)
-        if best < 0:
-            continue
-        whose = [place for place, fit in zip(places, fits, strict=True) if fit == best]
-        loaded = (row.load not in ("", "idle")) == (step["load"]["name"] != "idle")
-        same = row.realtime == run["environment"]["realtime"]
-        rated.append(((best, same, loaded, row.os == "Linux"), row, whose))
+    """The rows for the series of one quantity, at ``members``."""
+    series = [run["series"][place] for place in members]
+    fitting = []
+    for row in _rows(step, series[0]):
+        fits = [_fit(row, step, one) for one in series]
+        if (best := max(fits)) >= 0:
+            whose = [place for place, fit in zip(members, fits, strict=True) if fit == best]
+            fitting.append((_alike(row.load, str(step["load"]["name"])), best, row, whose))
+    closest = max((load for load, *_ in fitting), default=0)
+    kind = _KINDS.get(run["environment"]["realtime"], "")
+    rated = [
+        ((best, row.realtime == kind, row.os == "Linux"), row, whose)
+        for load, best, row, whose in fitting
+        if load == closest
+    ]
     rated.sort(key=lambda one: one[0], reverse=True)
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for _, row, whose in rated:
-        if len(found) < MOST:
-            found.setdefault((row.board, row.variant, row.context), _row(row, whose))
-    return list(found.values())
+    boards = list(dict.fromkeys((row.source, row.board) for _, row, _ in rated))
+    rated.sort(key=lambda one: boards.index((one[1].source, one[1].board)))
+    return [_row(row, whose) for _, row, whose in rated]
 
 
-def _fit(
-    row: reference.Row, step: Mapping[str, Any], one: Series, rows: Sequence[reference.Row]
-) -> int:
-    """2: a label or option is the same. 0: unknown. -1: it differs."""
+def _alike(published: str, load: str) -> int:
+    """How alike a published load is: 2: the same. 1: both idle or both not. 0: not alike."""
+    if published in (load.partition(":")[0], "" if load == "idle" else load):
+        return 2
+    return int((published not in ("", "idle")) == (load != "idle"))
+
+
+def _fit(row: reference.Row, step: Mapping[str, Any], one: Series) -> int:
+    """1: the labels or options that the row names are the same. 0: the row names none that the
+    series has. -1: a label, an option or the context differs."""
     if row.context and one["context"] and row.context != one["context"]:
         return -1
-    for name, value in row.labels.items():
-        found = one["labels"].get(name, step["parameters"].get(name))
-        if found is not None:
-            return 2 if found == value else -1
-    words = [_words(value) for value in one["labels"].values()]
-    if _words(row.variant) in words:
-        return 2
-    # A label that is another row's variant: then this row is of another kind.
-    others = [_words(other.variant) for other in rows]
-    return -1 if any(word in others for word in words) else 0
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z0-9]+", text.lower()))
+    known = {**step["parameters"], **one["labels"]}
+    same = [known[name] == value for name, value in row.labels.items() if name in known]
+    return (1 if all(same) else -1) if same else 0
 
 
 def _row(row: reference.Row, series: Sequence[int]) -> dict[str, Any]:
@@ -180,6 +180,7 @@ def _row(row: reference.Row, series: Sequence[int]) -> dict[str, Any]:
         "context": row.context,
         "load": row.load,
         "tool": row.tool,
+        "command": row.command,
         "duration_s": row.duration_s,
         "samples": row.samples,
         "min_us": row.min_us,
@@ -187,6 +188,8 @@ def _row(row: reference.Row, series: Sequence[int]) -> dict[str, Any]:
         "max_us": row.max_us,
         "max_bound": row.max_bound,
         "value_us": row.value_us,
+        "generated": row.generated,
+        "lost": row.lost,
         "verdict": row.verdict,
         "note": row.note,
         "series": list(series),
