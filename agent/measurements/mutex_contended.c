@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "methods/mutex_links.h"
 
-/* Rounds of 1000 with a second switch from which on the release is said to have two. */
+/* Minimum number of rounds of 1000 with a second switch for the remark. */
 #define CONTENDED_DOUBLE 100
 
 #define CONTENDED_RULE(protocol) "the middle thread does not run in between (" protocol ")"
@@ -69,7 +69,7 @@ static void contended_remark(struct step *step, const struct mutex_links_case *c
 	if (times < CONTENDED_DOUBLE)
 		return;
 	snprintf(text, sizeof(text),
-		 "the release costs two switches (%s): in %d of 1000 rounds the high thread ran, "
+		 "the release switches to the high thread twice (%s): in %d of 1000 rounds it ran, "
 		 "had to wait again, and ran once more before it had the mutex",
 		 c->value, times < 1000 ? times : 1000);
 	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);

@@ -489,7 +489,8 @@ def test_the_evaluation_2_9_has_the_framework_in_its_order() -> None:
     catalogue = Catalogue.from_json(described.stdout)
     plan = read_plan(PLANS / "evaluation-2.9.toml", catalogue)
     names = [step.measurement for step in plan.steps]
-    assert [name for name in names if catalogue.measurement(name).code] == [
+    # one of them twice in a row: with a running thread, and without
+    assert list(dict.fromkeys(name for name in names if catalogue.measurement(name).code)) == [
         name for name, entry in catalogue.measurements.items() if entry.code
     ]
     assert names[-2:] == ["timer", "timer"]
