@@ -12,6 +12,7 @@
 
 #include "methods/ensemble.h"
 #include "methods/mutex_kind.h"
+#include "methods/syscalls.h"
 
 /* Mutexes in an array: they stay in the first-level cache, and none waits for its neighbour. */
 #define MUTEX_BATCH 64
@@ -80,11 +81,13 @@ static const struct measurement_series mutex_series[] = {
 
 static const struct measurement_entry mutex_tables[] = {
 	{ BATCH_TABLE, BATCH_MEANING },
+	{ SYSCALLS_TABLE, SYSCALLS_MEANING },
 	{ NULL, NULL },
 };
 
 static const struct measurement_entry mutex_verdicts[] = {
 	{ MUTEX_ALL_MEASURED, "a type that the C library does not have is skipped" },
+	{ SYSCALLS_NONE, "no lock and no unlock enters the kernel, except with protect-raise" },
 	{ NULL, NULL },
 };
 
@@ -179,10 +182,37 @@ static int mutex_setup(struct step *step)
 	int err;
 
 	state->samples = option_number(&step->options, "samples");
-	err = ensemble_setup(step, &state->ensemble, mutex_loop, 0, 0);
+	err = ensemble_setup(step, &state->ensemble, mutex_loop, 0, 1);
 	for (int i = 0; i < MUTEX_TYPES && !err; i++)
 		err = mutex_add(state, &mutex_types[i], &state->types[i]);
 	return err;
+}
+
+static void mutex_acquire(void *mutex)
+{
+	pthread_mutex_lock(mutex);
+}
+
+static void mutex_release(void *mutex)
+{
+	pthread_mutex_unlock(mutex);
+}
+
+static void mutex_count_syscalls(struct mutex_state *state)
+{
+	struct syscalls_pair pairs[MUTEX_TYPES];
+	int count = 0;
+
+	for (int i = 0; i < MUTEX_TYPES; i++)
+		if (!state->types[i].refused)
+			pairs[count++] = (struct syscalls_pair){
+				.kind = mutex_types[i].name,
+				.acquire = mutex_acquire,
+				.release = mutex_release,
+				.object = state->types[i].mutexes,
+				.excepted = mutex_types[i].above > 0,
+			};
+	syscalls_put(&state->ensemble, pairs, count);
 }
 
 static int mutex_finish(struct step *step)
@@ -199,6 +229,7 @@ static int mutex_finish(struct step *step)
 				   state->types[i].refused);
 	}
 	batch_table(step, rows, MUTEX_TYPES * MUTEX_OPERATIONS);
+	mutex_count_syscalls(state);
 	return state->ensemble.error;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "methods/ensemble.h"
+#include "methods/syscalls.h"
 
 /* Samples of a test loop, and operations of a batch. */
 #define SEM_LOOP 500
@@ -54,6 +55,12 @@ static const struct measurement_series sem_series[] = {
 
 static const struct measurement_entry sem_tables[] = {
 	{ BATCH_TABLE, BATCH_MEANING },
+	{ SYSCALLS_TABLE, SYSCALLS_MEANING },
+	{ NULL, NULL },
+};
+
+static const struct measurement_entry sem_verdicts[] = {
+	{ SYSCALLS_NONE, "neither sem_wait() nor sem_post() enters the kernel" },
 	{ NULL, NULL },
 };
 
@@ -131,10 +138,35 @@ static int sem_setup(struct step *step)
 	int err;
 
 	state->samples = option_number(&step->options, "samples");
-	err = ensemble_setup(step, &state->ensemble, sem_loop, 0, 0);
+	err = ensemble_setup(step, &state->ensemble, sem_loop, 0, 1);
 	for (int i = 0; i < SEM_KINDS && !err; i++)
 		err = sem_add(state, i);
 	return err;
+}
+
+static void sem_acquire(void *sem)
+{
+	sem_wait(sem);
+}
+
+static void sem_release(void *sem)
+{
+	sem_post(sem);
+}
+
+static void sem_count_syscalls(struct sem_state *state)
+{
+	static const char *const names[SEM_KINDS] = { "private", "shared" };
+	struct syscalls_pair pairs[SEM_KINDS];
+
+	for (int i = 0; i < SEM_KINDS; i++)
+		pairs[i] = (struct syscalls_pair){
+			.kind = names[i],
+			.acquire = sem_acquire,
+			.release = sem_release,
+			.object = &state->kinds[i].sem,
+		};
+	syscalls_put(&state->ensemble, pairs, SEM_KINDS);
 }
 
 static int sem_finish(struct step *step)
@@ -146,6 +178,7 @@ static int sem_finish(struct step *step)
 		memcpy(&rows[i * SEM_OPERATIONS], state->kinds[i].batches,
 		       sizeof(state->kinds[i].batches));
 	batch_table(step, rows, SEM_KINDS * SEM_OPERATIONS);
+	sem_count_syscalls(state);
 	return state->ensemble.error;
 }
 
@@ -157,6 +190,7 @@ const struct measurement sem_uncontended_measurement = {
 	.options = sem_options,
 	.series = sem_series,
 	.tables = sem_tables,
+	.verdicts = sem_verdicts,
 	.evaluate = sem_evaluate,
 	.mark = &mark_spans,
 	.state_size = sizeof(struct sem_state),

@@ -17,6 +17,7 @@ from rtgauge.target.local import find_agent
 
 CPU = str(max(os.sched_getaffinity(0)))
 GLIBC = "glibc" in str(find_agent())
+NO_SYSTEM_CALL = "uncontended operations make no system call"
 PROTOCOLS = ["none", "inherit", "protect"]
 
 needs_realtime = pytest.mark.skipif(
@@ -75,7 +76,9 @@ def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path
     types = ["normal", "recursive", "errorcheck", "inherit", "robust"]
     assert code == 0
     # the ceiling of a mutex is a real-time priority, which nobody has here
-    skipped = [record for record in stream.records if isinstance(record, Verdict)]
+    *skipped, calls = [record for record in stream.records if isinstance(record, Verdict)]
+    assert (calls.rule, calls.result) == (NO_SYSTEM_CALL, "pass")
+    assert rows(stream, "system calls") == [(kind, 0, 0, "none") for kind in types]
     assert [verdict.result for verdict in skipped] == ["skipped"] * 2
     assert ["protect" in verdict.evidence for verdict in skipped] == [True] * 2
     assert {(info.name, info.labels["type"]) for info in stream.series} == {
@@ -98,7 +101,12 @@ def test_uncontended_has_the_ceiling_where_the_library_has_it(agent: str, tmp_pa
     assert code == 0
     assert len(types) == (7 if GLIBC else 5)
     assert ({"protect", "protect-raise"} <= types) == GLIBC
-    assert any(isinstance(record, Verdict) for record in stream.records) != GLIBC
+    *skipped, calls = [record for record in stream.records if isinstance(record, Verdict)]
+    assert (not skipped) == GLIBC
+    # glibc raises the thread in each lock, and lowers it in each unlock
+    assert calls.result == "pass"
+    made = [row for row in rows(stream, "system calls") if any(row[1:3])]
+    assert made == ([("protect-raise", 100, 100, "sched_setscheduler")] if GLIBC else [])
     # with several mutexes the first one raises the thread for all of them
     operations = [row[0] for row in rows(stream, "batches")]
     assert ("protect-raise: acquire, release" in operations) == GLIBC
@@ -122,8 +130,58 @@ def test_no_ceiling_where_its_priority_may_not_be_had(agent: str, tmp_path: Path
     assert done.returncode == 0
     types = {info.labels["type"] for info in stream.series}
     assert types == {"normal", "recursive", "errorcheck", "inherit", "robust"}
-    skipped = [record for record in stream.records if isinstance(record, Verdict)]
+    *skipped, calls = [record for record in stream.records if isinstance(record, Verdict)]
     assert [verdict.result for verdict in skipped] == ["skipped"] * 2
+    assert calls.result == "pass"
+
+
+# What a library for CPUs without atomic operations does; and a place where nothing can be counted.
+SYSTEM_CALLS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    static int (*unlock)(pthread_mutex_t *);
+    if (!unlock)
+        unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+    syscall(SYS_futex, 0, 1, 0, 0, 0, 0);
+    syscall(SYS_getppid);
+    return unlock(mutex);
+}
+"""
+NO_SECCOMP = """
+#include <errno.h>
+int prctl(int option, ...) { return option == 38 ? (errno = EPERM, -1) : 0; }
+"""
+
+
+@needs_realtime
+@pytest.mark.skipif(not GLIBC, reason="a static agent takes no preloaded library")
+@pytest.mark.parametrize("source", [SYSTEM_CALLS, NO_SECCOMP], ids=["made", "not counted"])
+def test_system_calls_of_a_lock_are_counted(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    (tmp_path / "calls.c").write_text(source)
+    library = tmp_path / "calls.so"
+    command = [compiler, "-w", "-shared", "-fPIC", "-o", str(library), "calls.c"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    code, stream = measure(agent, tmp_path, "mutex-uncontended", "--samples", "100")
+    calls = verdicts(stream)[NO_SYSTEM_CALL]
+    if source is NO_SECCOMP:
+        assert (code, calls.result) == (0, "skipped")
+        assert "Operation not permitted" in calls.evidence
+        return
+    assert (code, calls.result) == (3, "fail")
+    assert "normal: 0 system calls (futex) in 100 acquisitions, 200 in" in calls.evidence
+    assert rows(stream, "system calls")[0] == ("normal", 0, 200, "futex")
 
 
 # --- mutex-inversion ---

@@ -60,6 +60,10 @@ def test_uncontended_has_every_operation_of_each_kind(agent: str, tmp_path: Path
     ]
     # whole batches of 500, as many as there are test loops
     assert {row[3] for row in tables(stream)["batches"].rows} == {1500}
+    assert [tuple(row) for row in tables(stream)["system calls"].rows] == [
+        ("private", 0, 0, "none"), ("shared", 0, 0, "none"),
+    ]  # fmt: skip
+    assert verdicts(stream)["uncontended operations make no system call"].result == "pass"
 
 
 BEHAVIOUR = {
