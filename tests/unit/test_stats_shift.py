@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as published
 
 from rtgauge.stats.shift import (
+    RANKS_FROM,
     RUNS_LIMIT,
     blocks_needed,
     holm,
@@ -32,7 +33,14 @@ def ranks(values: list[float]) -> list[float]:
 
 
 def enumerated_paired(differences: list[float]) -> float:
-    """The two-sided p-value over all changes of sign."""
+    """The two-sided p-value over all changes of sign: of the sum, or of the ranks' from 10 on."""
+    if len(differences) < RANKS_FROM:
+        sums = [
+            abs(sum(one * sign for one, sign in zip(differences, signs, strict=True)))
+            for signs in itertools.product((-1, 1), repeat=len(differences))
+        ]
+        far = abs(sum(differences)) - 1e-9
+        return sum(one >= far for one in sums) / len(sums)
     rank = ranks([abs(one) for one in differences])
     signed = [r for r, one in zip(rank, differences, strict=True) if one != 0]
     total = sum(signed)
@@ -55,7 +63,7 @@ def enumerated(first: list[float], second: list[float]) -> float:
     return min(1.0, 2 * min(above, below))
 
 
-@given(st.lists(coarse, min_size=1, max_size=9))
+@given(st.lists(coarse, min_size=1, max_size=12))
 def test_paired_p_is_that_of_all_changes_of_sign(differences: list[float]) -> None:
     assert paired_shift(differences).p == pytest.approx(enumerated_paired(differences))
 
@@ -70,7 +78,12 @@ def test_p_is_that_of_all_divisions(first: list[float], second: list[float]) -> 
 def test_as_scipy_has_it_without_ties(number: int, seed: int) -> None:
     made = np.random.default_rng(seed)
     differences = made.normal(0.3, 1, number)
-    expected = published.wilcoxon(differences, method="exact").pvalue
+    if number >= RANKS_FROM:
+        expected = published.wilcoxon(differences, method="exact").pvalue
+    else:
+        expected = published.permutation_test(
+            (differences,), np.mean, permutation_type="samples", n_resamples=np.inf
+        ).pvalue
     assert paired_shift(differences.tolist()).p == pytest.approx(expected)
     first, second = made.normal(0, 1, number), made.normal(0.4, 1, max(1, number // 2))
     expected = published.mannwhitneyu(second, first, method="exact").pvalue
@@ -114,9 +127,36 @@ def test_the_interval_of_a_published_example() -> None:
     found = paired_shift(differences)
     assert (found.low, found.high) == (1.0, 32.0)
     assert found.least_p == found.p == 2 / 64
-    assert found.estimate == np.median(
-        [(a + b) / 2 for a, b in itertools.combinations_with_replacement(differences, 2)]
+    means = [
+        np.mean(one) for size in range(1, 7) for one in itertools.combinations(differences, size)
+    ]
+    assert found.estimate == np.median(means)
+    # 12 of 256 outcomes are below 5 %: the sixth of the means from either end.
+    differences += [64.0, -3.0]
+    found = paired_shift(differences)
+    means = sorted(
+        np.mean(one) for size in range(1, 9) for one in itertools.combinations(differences, size)
     )
+    assert (found.low, found.high) == pytest.approx((means[5], means[-6]))
+    found = paired_shift([*differences, 5.0, 7.0])
+    walsh = [
+        (a + b) / 2 for a, b in itertools.combinations_with_replacement([*differences, 5.0, 7.0], 2)
+    ]
+    assert found.estimate == np.median(walsh)
+
+
+@pytest.mark.parametrize("number", range(8, 21))
+def test_the_size_is_close_to_the_level_from_8_blocks_on(number: int) -> None:
+    """The largest p-value up to 5 % that so many blocks can give, without ties."""
+    ranked = number >= RANKS_FROM
+    sizes = [float(at + 1) if ranked else 2.0**at for at in range(number)]
+    found = [
+        paired_shift([-size if at in below else size for at, size in enumerate(sizes)])
+        for many in range(4)
+        for below in itertools.combinations(range(number), many)
+        if not ranked or set(below[1:]) <= {number - 1, number - 2}
+    ]
+    assert 0.04 <= max(one.p for one in found if one.p <= 0.05) <= 0.05
 
 
 def test_too_few_runs_exclude_nothing() -> None:

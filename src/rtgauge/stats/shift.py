@@ -2,10 +2,13 @@
 """By how much one configuration differs from another: exact tests whose unit is the run.
 
 Each run (or boot) gives one value, usually the logarithm of a quantile, so that a shift is a ratio.
-Matched runs, one of each configuration in a block, give differences: Wilcoxon's signed ranks, exact
-over all changes of sign (Wilcoxon 1945), whose inversion is an interval between two Walsh averages
-(Hodges & Lehmann 1963). Runs without a match give Wilcoxon's rank sum, exact over all divisions,
-with an interval between two pairwise differences. Samples within a run depend on each other and
+Matched runs, one of each configuration in a block, give differences, and a test that is exact over
+all changes of their signs. Below ``RANKS_FROM`` blocks it is that of the mean (Fisher 1935), whose
+inversion is an interval between two means of subsets (Hartigan 1969): with so few blocks, ranks
+have a size far below the level. From there on it is that of Wilcoxon's signed ranks (1945), which a
+few extreme runs do not affect, with an interval between two Walsh averages (Hodges & Lehmann 1963).
+Runs without a match give Wilcoxon's rank sum, exact over all divisions, with an interval between
+two pairwise differences. Samples within a run depend on each other and
 are not evidence here: a test over pooled samples calls equal configurations different.
 
 Both assume that runs are exchangeable where the configurations are equal. Blocks and a random order
@@ -23,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "RANKS_FROM",
     "RUNS_LIMIT",
     "Shift",
     "blocks_needed",
@@ -37,13 +41,17 @@ Floats = npt.NDArray[np.float64]
 RUNS_LIMIT: Final = 200
 """Maximum number of differences, or of runs on both sides together."""
 
+RANKS_FROM: Final = 10
+"""Number of blocks from which on the test of matched runs uses ranks (bench/claims.py)."""
+
 
 @dataclass(frozen=True)
 class Shift:
     """A difference between two configurations, in the unit of the values.
 
-    ``estimate``: the Hodges-Lehmann estimate. ``low``, ``high``: the interval with the confidence
-    asked for; infinite where the runs are too few to exclude anything. ``p``: two-sided probability
+    ``estimate``: the median of the means, averages or differences between which the interval is.
+    ``low``, ``high``: the interval with the confidence asked for; infinite where the runs are too
+    few to exclude anything. ``p``: two-sided probability
     of a result as extreme if the configurations were equal. ``least_p``: the smallest that so many
     runs can give. ``runs``: the number of blocks, or of runs on both sides.
     """
@@ -59,11 +67,13 @@ class Shift:
 def paired_shift(differences: Sequence[float], confidence: float = 0.95) -> Shift:
     """The shift of matched runs from their differences, one for each block.
 
-    The p-value is exact, with ties as mid-ranks and differences of zero ranked but without a sign.
-    Raises ValueError for no or too many differences, or for one that is not finite.
+    The p-value is exact; among ranks, ties have mid-ranks, and differences of zero are ranked but
+    have no sign. Raises ValueError for no or too many differences, or for one that is not finite.
     """
     values = _checked(differences, confidence)
     number = len(values)
+    if number < RANKS_FROM:
+        return _mean_shift(values, confidence)
     size = np.abs(values)
     doubled = _doubled_ranks(size)
     weights = doubled[size > 0]
@@ -76,7 +86,20 @@ def paired_shift(differences: Sequence[float], confidence: float = 0.95) -> Shif
     # The number of Walsh averages above a shift is the sum of the ranks of the positive
     # differences from it; for the interval without ties.
     below = _largest_tail(_sums(2 * np.arange(1, number + 1))[::2], (1 - confidence) / 2)
-    return _shift(values, walsh, below, p, 2.0 ** (1 - number), number)
+    return _shift(walsh, below, p, 2.0 ** (1 - number), number)
+
+
+def _mean_shift(values: Floats, confidence: float) -> Shift:
+    """The shift of few differences by the mean: with the signs of a subset changed, the sum is at
+    least the observed one where the sum of the subset is not positive."""
+    number = len(values)
+    sums, sizes = np.zeros(1), np.zeros(1)
+    for value in values:
+        sums, sizes = np.append(sums, sums + value), np.append(sizes, sizes + 1)
+    nothing = 1e-12 * float(np.abs(values).sum())
+    p = 2 * min(float((sums <= nothing).mean()), float((sums >= -nothing).mean()))
+    below = math.floor((1 - confidence) / 2 * len(sums) * (1 + 1e-12))
+    return _shift(np.sort(sums[1:] / sizes[1:]), below, min(1.0, p), 2.0 ** (1 - number), number)
 
 
 def shift(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Shift:
@@ -100,7 +123,7 @@ def shift(first: Sequence[float], second: Sequence[float], confidence: float = 0
     plain = _sums_of(2 * np.arange(1, number + 1), len(other))
     smallest = len(other) * (len(other) + 1)
     below = _largest_tail(plain[smallest::2], (1 - confidence) / 2)
-    return _shift(pairs, pairs, below, p, min(1.0, least), number)
+    return _shift(pairs, below, p, min(1.0, least), number)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -187,9 +210,7 @@ def _largest_tail(chances: Floats, level: float) -> int:
     return int(np.searchsorted(np.cumsum(chances), level * (1 + 1e-12), side="right"))
 
 
-def _shift(
-    values: Floats, candidates: Floats, below: int, p: float, least: float, number: int
-) -> Shift:
+def _shift(candidates: Floats, below: int, p: float, least: float, number: int) -> Shift:
     known = 0 < below <= len(candidates)
     return Shift(
         estimate=float(np.median(candidates)),
