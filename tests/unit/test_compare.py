@@ -18,8 +18,8 @@ import pytest
 import report_runs as made
 from conftest import Result
 from rtgauge import stream
-from rtgauge.cli.compare import arrange
-from rtgauge.cli.selection import select
+from rtgauge.cli.compare import _gate, arrange
+from rtgauge.cli.selection import select, select_set
 from rtgauge.errors import UsageError
 from rtgauge.report import Source
 from rtgauge.report.document.blocks import Table
@@ -416,10 +416,11 @@ def test_counted_maxima_have_no_ratio(lab: str, ranked: bool) -> None:
     assert all(one["50"] is not None for one in ratios)
     compare.validate(document)
     assert ("which paths are preemptible" in document["note"]) == (not ranked)
-    lines = compare_text.terminal(document).partition("\n\n")[2].splitlines()  # of the tables
-    heads, row = (next(line for line in lines if word in line) for word in ("median", "B/A"))
-    end = heads.index("max") + len("max")
-    assert row[:end].endswith("–") != ranked
+    tables = compare_text.terminal(document).partition(" set ")[2].splitlines()
+    heads = f" set {tables[0]}"
+    row = next(line for line in tables if "B/A" in line)
+    assert heads.split()[-2:] == ["max", "missed"]
+    assert row.endswith("–") != ranked
 
 
 def test_a_long_name_of_a_row_is_broken_not_cut() -> None:
@@ -560,6 +561,19 @@ def test_sets_are_made_of_targets() -> None:
         arrange([select(ROWS, "01aa"), select(ROWS, "01aa-2")], no_plan)
 
 
+def test_a_list_is_one_set() -> None:
+    chosen = select_set(ROWS, "01ac-1,01ac-2,01ac-1")
+    assert [one.id for one in chosen.runs] == ["01ac-1", "01ac-2"]
+    assert not chosen.whole
+    assert select_set(ROWS, "01aa") == select(ROWS, "01aa")
+    named = select_set(ROWS, "before@lab:x,y=z")  # the comma is the target's
+    assert [one.target for one in named.runs] == ["lab:x,y=z"]
+    _, sets = arrange([select_set(ROWS, "twice,before"), select_set(ROWS, "01ad-1")], no_plan)
+    assert [one.name for one in sets] == ["twice,before", "local (01ad-1)"]
+    with pytest.raises(UsageError, match="'nothing'"):
+        select_set(ROWS, "01ac-1,nothing")
+
+
 def test_letters_go_on() -> None:
     letters = [compare.letter(at) for at in range(60)]
     assert letters[:3] == ["A", "B", "C"] and len(set(letters)) == 60
@@ -594,6 +608,66 @@ def test_compare_a_study(rtgauge: Run, two: str) -> None:
     assert max(map(len, shown.out.splitlines())) <= 80
 
 
+def test_a_gate_that_proves_nothing(rtgauge: Run, two: str) -> None:
+    """The runs of the fake target are copies of each other."""
+    gate = rtgauge("compare", two, "--gate", "-o", "gate.xml", "-o", "gate.tap")
+    assert gate.code == 77
+    assert "nothing could be proven" in gate.err
+    assert "repeat another run" in " ".join(gate.out.split())
+    assert rtgauge("compare", two).code == 0
+    assert "<skipped" in Path("gate.xml").read_text()
+    assert "# SKIP not enough runs" in Path("gate.tap").read_text()
+
+
+def gate_of(verdicts: list[dict[str, Any]]) -> int:
+    """The exit code for comparisons of one quantity with these verdicts."""
+    comparison = {
+        "quantity": 0, "set": 1, "statistic": "50", "ratio": 2.0, "interval": [1.5, 2.5],
+        "p_adjusted": 0.01, "runs": [6, 6], "matched": True, "needed": None,
+    }  # fmt: skip
+    document = compared(study()).document
+    return _gate({**document, "comparisons": [{**comparison, **one} for one in verdicts]})
+
+
+def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    worse = {"verdict": "worse", "beyond": True}
+    others = [
+        {"verdict": "worse", "beyond": False},
+        {"verdict": "better", "beyond": True},
+        {"verdict": "not enough runs", "beyond": False},
+    ]
+    assert gate_of([*others, worse]) == 3
+    assert gate_of(others) == 0
+    assert gate_of(others[2:]) == gate_of([]) == 77
+    assert "worse by over 10" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--within", "0"), "not a margin"),
+        (("--within", "-5%"), "not a margin"),
+        (("--within", "ten"), "not a margin"),
+        (("--within", "1001%"), "not a margin"),
+        (("--primary", "irq"), "'irq' means none of the quantities"),
+        (("-o", "gate.txt"), "not a report format"),
+    ],
+)
+def test_wrong_claims(rtgauge: Run, two: str, words: tuple[str, ...], message: str) -> None:
+    found = rtgauge("compare", two, *words)
+    assert found.code == 2
+    assert message in found.err
+
+
+def test_the_claims_of_the_command_line(rtgauge: Run, two: str) -> None:
+    document = rtgauge("compare", two, "--within", "2.5 %", "--json").json()
+    assert document["within"] == pytest.approx(0.025)
+    told = document["quantities"][0]["told"]
+    chosen = rtgauge("compare", two, "--primary", f"max {' '.join(told)}", "--json").json()
+    first = chosen["comparisons"][0]
+    assert (first["primary"], first["quantity"], first["statistic"]) == (True, 0, "max")
+
+
 def test_a_study_is_shown_side_by_side_when_it_ends(rtgauge: Run) -> None:
     words = ("--samples", "2000", "--target", "fake", "--target", "fake:late")
     shown = rtgauge("run", "timer", *words).out
@@ -622,6 +696,6 @@ def test_reports_of_a_study_have_the_section(rtgauge: Run, two: str, suffix: str
 
 def test_what_is_no_comparison(rtgauge: Run, two: str) -> None:
     assert rtgauge("compare", f"{two}@fake").code == 2
-    assert rtgauge("compare", two, "-o", "x.tap").code == 2
+    assert rtgauge("compare", two, "-o", "x.txt").code == 2
     assert rtgauge("compare", "nothing").code == 2
     assert rtgauge("compare").code == 2

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 
 from rtgauge import text as numbers
-from rtgauge.report.document.compared import decided, decision_text
+from rtgauge.errors import UsageError
+from rtgauge.report.document.compared import advice, comparison_cases, decided, decision_text
 from rtgauge.report.sets import compare as comparing
-from rtgauge.report.sets.decide import decisions, decisive
+from rtgauge.report.sets.decide import decisions, decisive, named
 from rtgauge.stats import holm, paired_shift, shift
 
 Values = Sequence[Mapping[str, float | None]]
@@ -35,12 +37,18 @@ def quantity(rows: Sequence[tuple[int, Sequence[str], Values]], **more: Any) -> 
         "method": {"interval": "1 ms"},
         "told": [],
         "tail": "99.9",
+        "budget": None,
         **more,
         "rows": [
             {
                 "set": number,
                 "runs": [
-                    {"run": name, "count": 10, "figures": {"min": 1, **figures}}
+                    {
+                        "run": name,
+                        "count": 1000,
+                        "figures": {"min": 1, **figures},
+                        "over": figures.get("over"),
+                    }
                     for name, figures in zip(names, values, strict=True)
                 ],
             }
@@ -83,8 +91,10 @@ def test_matched_runs_are_judged_by_their_differences() -> None:
     assert one["ratio"] == pytest.approx(math.exp(expected.estimate))
     assert one["interval"] == pytest.approx([math.exp(expected.low), math.exp(expected.high)])
     assert one["p"] == one["p_adjusted"] == expected.p == 2 / 64
-    assert one["verdict"] == "worse"
-    assert primary(*study([later, BLOCKS]))["verdict"] == "better"
+    assert one["blocks"] == pytest.approx([1.5, 2.0, 1.8, 1.6, 1.9, 2.2])
+    assert (one["verdict"], one["beyond"]) == ("worse", True)
+    one = primary(*study([later, BLOCKS]))
+    assert (one["verdict"], one["beyond"]) == ("better", True)
 
 
 def test_blocks_are_matched_by_study_and_repeat_not_by_place() -> None:
@@ -111,6 +121,7 @@ def test_copies_count_once() -> None:
     runs, quantities = study([[100.0] * 6, [200.0] * 6])
     one = primary(runs, quantities)
     assert one["runs"] == [1, 1]
+    assert one["copies"] == [5, 5]
     assert one["verdict"] == "not enough runs"
     assert one["needed"] == 6
     for each in runs:
@@ -118,6 +129,8 @@ def test_copies_count_once() -> None:
     one = primary(runs, quantities)
     assert not one["matched"]
     assert one["runs"] == [1, 1]
+    assert one["copies"] == [5, 5]
+    assert one["blocks"] is None
     assert one["needed"] == 4  # 2 / C(8, 4) = 0.029
 
 
@@ -183,7 +196,9 @@ def test_events_without_an_answer_and_zeros_are_no_values() -> None:
     one = primary(runs, quantities)
     assert one["verdict"] == "not enough runs"
     assert one["ratio"] is one["interval"] is one["p"] is None
-    assert "0 and 5 runs" in decision_text({"quantities": quantities, "sets": SETS}, one)
+    assert "0 and 5 runs" in decision_text(
+        {"quantities": quantities, "sets": SETS, "within": 0.1}, one
+    )
 
 
 def test_the_better_runs_of_a_set_prove_nothing() -> None:
@@ -238,26 +253,165 @@ def test_the_decisive_quantity() -> None:
     assert decisive([]) is None
 
 
-SETS = [{"letter": "A"}, {"letter": "B"}]
+def test_worse_within_the_margin_is_not_beyond_it() -> None:
+    factors = [1.06, 1.12, 1.09, 1.14, 1.07, 1.11]
+    later = [value * factor for value, factor in zip(BLOCKS, factors, strict=True)]
+    one = primary(*study([BLOCKS, later]))
+    assert (one["verdict"], one["beyond"]) == ("worse", False)
+    one = primary(*study([BLOCKS, later]), within=0.05)
+    assert (one["verdict"], one["beyond"]) == ("worse", True)
+    one = primary(*study([BLOCKS, later]), within=0.2)
+    assert (one["verdict"], one["beyond"]) == ("equivalent", False)
+
+
+def test_the_others_are_equivalent_after_holm_too() -> None:
+    """Seven blocks carry two quantities (2 * 2 / 128 <= 0.05), not five of them."""
+    factors = [1.02, 0.99, 1.03, 0.98, 1.04, 1.01, 1.05]
+    blocks = [*BLOCKS, 150.0]
+    near = [value * factor for value, factor in zip(blocks, factors, strict=True)]
+    runs, (one,) = study([blocks, near])
+    names = [[each["run"] for each in row["runs"]] for row in one["rows"]]
+    rows = [(0, names[0], figures(blocks)), (1, names[1], figures(near))]
+    found = decisions(runs, [one])
+    assert [each["verdict"] for each in found] == ["equivalent"] * 3
+    idle = quantity(rows, load={"name": "idle"})
+    found = decisions(runs, [one, idle])
+    assert [each["verdict"] for each in found] == ["equivalent"] + ["not enough runs"] * 5
+
+
+def test_every_set_is_compared_with_the_first_after_holm() -> None:
+    runs, quantities = study([BLOCKS, [2 * v for v in BLOCKS], [3 * v for v in BLOCKS]])
+    found = [one for one in decisions(runs, quantities) if one["primary"]]
+    assert [one["set"] for one in found] == [1, 2]
+    assert [one["p_adjusted"] for one in found] == pytest.approx([2 / 32] * 2)
+    assert [one["needed"] for one in found] == [7, 7]
+
+
+def with_rates(first: Sequence[int], second: Sequence[int]) -> tuple[list[Any], list[Any]]:
+    runs, (one,) = study([BLOCKS[: len(first)], BLOCKS[: len(second)]])
+    one["budget"] = 150
+    for row, counts in zip(one["rows"], (first, second), strict=True):
+        for each, over in zip(row["runs"], counts, strict=True):
+            each["over"] = over
+    return runs, [one]
+
+
+def rate(runs: list[Any], quantities: list[Any]) -> dict[str, Any]:
+    found = decisions(runs, quantities, primary=(0, "rate"))
+    assert [one["statistic"] for one in found if one["primary"]] == ["rate"]
+    return found[0]
+
+
+def test_the_rate_over_the_budget() -> None:
+    one = rate(*with_rates([20, 30, 25, 40, 35, 28], [40, 61, 50, 82, 72, 55]))
+    expected = paired_shift(
+        [math.log((b + 0.5) / (a + 0.5)) for a, b in
+         zip([20, 30, 25, 40, 35, 28], [40, 61, 50, 82, 72, 55], strict=True)]
+    )  # fmt: skip
+    assert one["ratio"] == pytest.approx(math.exp(expected.estimate))
+    assert (one["verdict"], one["beyond"]) == ("worse", True)
+    one = rate(*with_rates([0, 0, 0, 0, 0, 0], [4, 7, 3, 9, 5, 6]))
+    assert one["verdict"] == "worse"
+    same = [20, 30, 25, 40, 35, 28]
+    assert rate(*with_rates(same, same))["verdict"] == "equivalent"
+    few = [0, 1, 0, 2, 0, 1]
+    assert rate(*with_rates(few, few))["verdict"] == "not decided"
+
+
+def test_a_budget_that_nobody_exceeds_gives_no_rate() -> None:
+    runs, quantities = with_rates([0] * 6, [0] * 6)
+    assert {one["statistic"] for one in decisions(runs, quantities)} == {"tail", "50", "max"}
+
+
+def test_the_primary_quantity_in_words() -> None:
+    runs, (user,) = study([BLOCKS, BLOCKS])
+    irq = {**user, "context": "irq"}
+    idle = {**user, "load": {"name": "idle"}, "budget": 100}
+    every = [user, irq, idle]
+    assert named(every, "irq") == (1, "tail")
+    assert named(every, "user sched") == (0, "tail")
+    assert named(every, "timer IRQ max") == (1, "max")
+    assert named(every, "irq 99.9 %") == named(every, "irq:99.9%") == (1, "tail")
+    assert named(every, "irq median") == (1, "50")
+    assert named(every, "idle rate") == (2, "rate")
+    for words, number in (("user", "2"), ("kernel", "none"), ("irq rate", "none"), ("", "3")):
+        with pytest.raises(UsageError, match=f"means {number} of the quantities") as caught:
+            named(every, words)
+        assert "timer latency" in caught.value.remedy
+    with pytest.raises(UsageError) as caught:
+        named([], "x")
+    assert "no quantity in common" in caught.value.remedy
+    found = decisions(runs, every, primary=(1, "max"))
+    assert (found[0]["quantity"], found[0]["statistic"]) == (1, "max")
+
+
+SETS: list[dict[str, Any]] = [
+    {"letter": "A", "name": "a", "runs": ["1"] * 6, "states": []},
+    {"letter": "B", "name": "b", "runs": ["2"] * 6, "states": []},
+]
 
 
 def test_in_words() -> None:
     later = [value * 2 for value in BLOCKS]
     runs, quantities = study([BLOCKS, later])
-    document = {"sets": SETS, "quantities": quantities, "comparisons": decisions(runs, quantities)}
+    document = of(runs, quantities)
     said = decided(document)
     assert said[0] == (
-        "timer: latency (µs), load sched, user, 99.9\u202f%: B/A ×2.00 [×2.00, ×2.00], p 0.031, "
-        "6 blocks: B is worse"
+        "timer: latency (µs), load sched, user, 99.9\u202f%: B/A ×2.00 [2.00, 2.00], p 0.031, "
+        "6 blocks: B is worse by over 10\u202f%"
     )
     assert len(said) == 3
-    runs, quantities = study([BLOCKS[:2], later[:2]])
-    document = {"sets": SETS, "quantities": quantities, "comparisons": decisions(runs, quantities)}
+    assert any("no width" in text for text in advice(document))
+    document = of(*study([BLOCKS[:2], later[:2]]))
     assert decided(document) == [
-        "timer: latency (µs), load sched, user, 99.9\u202f%: 2 blocks: not enough runs (about "
-        "6 blocks are needed)"
+        "timer: latency (µs), load sched, user, 99.9\u202f%: 2 blocks: not enough runs, it takes "
+        "6 blocks"
     ]
+    assert any("--repeat 6" in text for text in advice(document))
+    factors = [1.3, 1.1, 0.9, 1.2, 1.25, 1.15, 0.95]
+    blocks = [*BLOCKS, 150.0]
+    document = of(*study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]))
+    assert re.search(r"not decided, some \d+ blocks more$", decided(document)[0])
     assert decided({**document, "comparisons": []}) == []
+
+
+def of(runs: list[Any], quantities: list[Any]) -> dict[str, Any]:
+    """A comparison as far as its words need it."""
+    return {
+        "sets": SETS, "quantities": quantities, "comparisons": decisions(runs, quantities),
+        "within": 0.1,
+    }  # fmt: skip
+
+
+def test_advice_on_copies_failures_and_nothing_in_common() -> None:
+    document = of(*study([[100.0] * 6, [200.0] * 6]))
+    said = advice(document)
+    assert [text for text in said if "copies" in text or "repeat another run" in text] == [
+        f"{letter}: 5 runs repeat another run in every figure, as boots of one image with one seed "
+        "do, and do not count. A study with --repeat N gives each repeat a seed of its own, and "
+        "lab:BOARD,seed=N names one."
+        for letter in "AB"
+    ]
+    sets = [SETS[0], {**SETS[1], "states": ["failed"]}]
+    (text,) = advice({**of(*study([BLOCKS, [2 * v for v in BLOCKS]])), "sets": sets})[:1]
+    assert text.startswith("B: not all of 6 runs are complete (failed).")
+    empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
+    assert advice(empty) == [
+        "Nothing was measured alike in two sets. Measure them with the same command, on clocks of "
+        "one kind."
+    ]
+
+
+def test_as_cases_of_a_test_suite() -> None:
+    document = of(*study([BLOCKS, [2 * value for value in BLOCKS]]))
+    found = comparison_cases(document, "2026-01-01T00:00:00Z")
+    (group,) = found.groups
+    assert group.name == "B b against A a"
+    assert [case.outcome for case in group.cases] == ["fail", "skip", "skip"]
+    assert group.cases[0].why == "B is worse by over 10 %"
+    assert comparison_cases({**document, "comparisons": []}, "").case.outcome == "skip"
+    document = of(*study([[2 * value for value in BLOCKS], BLOCKS]))
+    assert comparison_cases(document, "").groups[0].cases[0].outcome == "pass"
 
 
 def test_a_real_comparison_carries_its_verdicts() -> None:

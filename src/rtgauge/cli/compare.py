@@ -5,21 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, open_store, store_option
 from rtgauge.cli.output import print_comparison, print_json, say
-from rtgauge.cli.selection import Selection, select, study_of_last
-from rtgauge.errors import UsageError
+from rtgauge.cli.selection import Selection, select_set, study_of_last
+from rtgauge.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from rtgauge.report.sets.compare import RunSet
     from rtgauge.store import RunRow
 
 __all__ = ["compare"]
+
+MARGIN_MAX: Final = 10.0
 
 
 @command()
@@ -31,42 +33,65 @@ __all__ = ["compare"]
     multiple=True,
     metavar="FILE",
     help="Report to write, with its section 'side by side'. The suffix selects the format: .html, "
-    ".pdf, .md, .json (the comparison alone). Repeatable.",
+    ".pdf, .md, or of the comparison alone .json, .xml (JUnit), .tap (KTAP). Repeatable.",
+)
+@click.option(
+    "--primary",
+    metavar="QUANTITY",
+    default="",
+    help="The quantity that is judged at 5 % by itself, in words: 'timer irq max'. The default is "
+    "the tail percentile of the outermost context under load.",
+)
+@click.option(
+    "--within",
+    metavar="PERCENT",
+    default="10%",
+    show_default=True,
+    help="Margin: ratios up to it are equivalent.",
+)
+@click.option(
+    "--gate",
+    is_flag=True,
+    help="End with 3 where a set is proven to be worse by more than the margin, with 77 where too "
+    "few runs can prove anything.",
 )
 @as_json
 @store_option
 def compare(
     sets: tuple[str, ...],
     output: tuple[Path, ...],
+    primary: str,
+    within: str,
+    gate: bool,
     as_json: bool,
     place: str | None,
-) -> None:
+) -> int:
     """Put sets of runs side by side: kernels, contexts and loads in one table.
 
-    Each of SETS is a run, a label, a study, or STUDY@TARGET. A study (or label) of several targets
-    is a set for each of them, so that one alone will do; 'last' alone is the study of the last run.
-    Ratios are to the first set. What was not measured alike is named, but not compared.
+    Each of SETS is a run, a label, a study, or STUDY@TARGET; a list A,B,C of these is one set. A
+    study (or label) of several targets is a set for each of them, so that one alone will do; 'last'
+    alone is the study of the last run. Ratios are to the first set. What was not measured alike is
+    named, but not compared.
 
     \b
     Examples:
       rtgauge compare last
       rtgauge compare before after
       rtgauge compare 0190c3a5@lab:x86_64-rt 0190c3a5@local -o both.html
+      rtgauge compare 1,2,3,4 5,6,7,8 --within 5% --gate -o gate.xml
     """
     from rtgauge.report import Source, format_of, write  # noqa: PLC0415
+    from rtgauge.report.sets.compare import Claims  # noqa: PLC0415
 
     for path in output:
-        if format_of(path) not in (".html", ".pdf", ".md", ".json"):
-            raise UsageError(
-                f"a comparison is not written as '{path.suffix}'",
-                "known are: .html, .json, .md, .pdf",
-            )
+        format_of(path)
+    claims = Claims(_margin(within), primary)
     with open_store(place) as store:
         rows = store.runs()
         whole = study_of_last(store) if list(sets) == ["last"] else None
-        chosen = [select(rows, word) for word in sets] if whole is None else [whole]
+        chosen = [select_set(rows, word) for word in sets] if whole is None else [whole]
         runs, found = arrange(chosen, lambda row: store.get(row.id).document.get("plan") or {})
-        source = Source([store.get(row.id) for row in runs], sets=found)
+        source = Source([store.get(row.id) for row in runs], sets=found, claims=claims)
         if output:
             _ = source.analysis  # the one pass over the samples that all of them are made from
         document = source.compared().document
@@ -77,6 +102,37 @@ def compare(
         for path in output:
             write(source, path)
             say(f"the report is in {path}")
+    return _gate(document) if gate else ExitCode.DONE
+
+
+def _margin(text: str) -> float:
+    """A margin such as ``10%`` as a share. Raises UsageError."""
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= MARGIN_MAX:
+        raise UsageError(
+            f"--within: '{text}' is not a margin above 0 and up to 1000 %", "write 10%, or 2.5%"
+        )
+    return share
+
+
+def _gate(document: Mapping[str, Any]) -> ExitCode:
+    """What a gate ends with, said in a line on stderr."""
+    from rtgauge.report.document.compared import decision_text, is_worse  # noqa: PLC0415
+
+    found = document["comparisons"]
+    worse = [one for one in found if is_worse(one)]
+    for one in worse:
+        say(f"gate: {decision_text(document, one)}")
+    if worse:
+        return ExitCode.OVER_BUDGET
+    if all(one["verdict"] == "not enough runs" for one in found):
+        say("gate: nothing could be proven, for want of runs that are evidence")
+        return ExitCode.SKIPPED
+    say("gate: no set is proven to be worse by more than the margin")
+    return ExitCode.DONE
 
 
 def arrange(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs a word on the command line means: a run, a study, a label, and of these a target's.
 
+A,B,C            several of these together, as one set
 RUN              a run's number (``12``, ``#12``), the beginning of its id, or ``last``
 STUDY, LABEL     all runs of that study (the beginning of its id), or with that label
 STUDY@TARGET     of these the runs on that target; LABEL@TARGET, too
@@ -18,7 +19,7 @@ from rtgauge.store.numbers import run_number
 if TYPE_CHECKING:
     from rtgauge.store import RunRow, Store
 
-__all__ = ["Selection", "members", "select", "study_of_last"]
+__all__ = ["Selection", "members", "select", "select_set", "study_of_last"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,18 @@ def select(rows: Sequence[RunRow], word: str) -> Selection:
     if not remedy.startswith("did you mean"):
         remedy = "`rtgauge runs` lists the runs with their labels"
     raise UsageError(f"there is no run, study or label '{word}'", remedy)
+
+
+def select_set(rows: Sequence[RunRow], word: str) -> Selection:
+    """As ``select``, or the runs of a list ``A,B,C`` together."""
+    parts = [part for part in word.split(",") if part]
+    if len(parts) < 2:
+        return select(rows, word)
+    try:
+        return select(rows, word)  # a label, or the name of a target, may have a comma
+    except UsageError:
+        found = dict.fromkeys(row for part in parts for row in select(rows, part).runs)
+        return Selection(word, tuple(found), False)
 
 
 def _named(rows: Sequence[RunRow], word: str) -> Selection | None:

@@ -13,12 +13,13 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.report.document.compared import comparison_cases
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import (
@@ -31,9 +32,11 @@ from rtgauge.report.render import (
     terminal,
 )
 from rtgauge.report.results import model
+from rtgauge.report.results.cases import cases_of
 from rtgauge.report.sets import compare
 
 if TYPE_CHECKING:
+    from rtgauge.report.results.cases import RunCases
     from rtgauge.report.results.model import Analysis, Document
     from rtgauge.store import StoredRun
 
@@ -57,8 +60,8 @@ __all__ = [
 class Source:
     """The runs of a report; one pass over their samples serves all its formats. ``paper``: the
     size of the pages of a PDF (``pdf.PAPERS``). ``sets``: the sets to compare; None: a set for each
-    target. ``cover``: title, facts and logo for the first page. ``full``: write the complete PDF,
-    not the short one."""
+    target. ``claims``: what their comparison is to decide. ``cover``: title, facts and logo for the
+    first page. ``full``: write the complete PDF, not the short one."""
 
     def __init__(
         self,
@@ -66,12 +69,14 @@ class Source:
         paper: str = "a4",
         sets: Sequence[compare.RunSet] | None = None,
         *,
+        claims: compare.Claims | None = None,
         cover: Cover = NO_COVER,
         full: bool = False,
     ) -> None:
         self.runs = runs
         self.paper = paper
         self.sets = sets
+        self.claims = claims or compare.Claims()
         self.cover = cover
         self.full = full
 
@@ -97,7 +102,7 @@ class Source:
     def compared(self) -> compare.Compared:
         """The comparison of the sets. Raises UsageError if they must not be compared."""
         figures = self._figures
-        return compare.compare(figures, self._sets(figures.model["runs"]))
+        return compare.compare(figures, self._sets(figures.model["runs"]), self.claims)
 
     def _sets(self, runs: Sequence[Document]) -> Sequence[compare.RunSet]:
         return self.sets if self.sets is not None else compare.sets_by_target(runs)
@@ -120,8 +125,16 @@ def _json(source: Source) -> bytes:
     return f"{text}\n".encode()
 
 
-def _from_model(render: Callable[[model.Document], str]) -> Callable[[Source], bytes]:
-    return lambda source: render(source.model).encode()
+def _of_cases(render: Callable[[Iterable[RunCases]], str]) -> Callable[[Source], bytes]:
+    """A report of test cases: of the runs, or of the comparison if sets were chosen."""
+
+    def made(source: Source) -> bytes:
+        if source.sets is None:
+            return render(map(cases_of, source.model["runs"])).encode()
+        started = max(str(run["started"]) for run in source.model["runs"])
+        return render([comparison_cases(source.compared().document, started)]).encode()
+
+    return made
 
 
 def _markdown(source: Source) -> bytes:
@@ -143,8 +156,8 @@ FORMATS: Final[Mapping[str, Callable[[Source], bytes]]] = MappingProxyType(
         ".json": _json,
         ".md": _markdown,
         ".pdf": _pdf,
-        ".tap": _from_model(ktap.render),
-        ".xml": _from_model(junit.render),
+        ".tap": _of_cases(ktap.render_cases),
+        ".xml": _of_cases(junit.render_cases),
     }
 )
 """Suffix of a report's file -> what makes its bytes."""

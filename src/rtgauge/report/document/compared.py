@@ -8,19 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
+from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, where
-from rtgauge.report.sets.decide import WITHIN
 
 __all__ = [
+    "advice",
     "blocks",
+    "comparison_cases",
     "decided",
     "decision_text",
     "figures_of",
+    "is_worse",
     "left_out",
     "marks",
     "methods",
     "ratio",
     "rows",
+    "shown_decisions",
+    "verdict_cells",
 ]
 
 Document = Mapping[str, Any]
@@ -88,42 +93,161 @@ def marks(document: Document, quantity: Document) -> list[str]:
     ]
 
 
-def decision_text(document: Document, one: Document) -> str:
-    """A verdict of the comparison in one line, with its figures."""
-    quantity = document["quantities"][one["quantity"]]
-    first, second = document["sets"][0]["letter"], document["sets"][one["set"]]["letter"]
-    share = {"50": "median", "max": "max", "tail": f"{quantity['tail']}{numbers.GAP}%"}
-    what = f"{where(quantity)}, {row_name(quantity)}, {share[one['statistic']]}"
-    blocks = one["runs"][0]
-    unit = "block" if one["matched"] else "run"
-    evidence = numbers.plural(blocks, unit)
-    if not one["matched"]:
-        evidence = f"{one['runs'][0]} and {numbers.plural(one['runs'][1], unit)}"
-    said = {
+def statistic_text(quantity: Document, name: str) -> str:
+    """A statistic of a quantity in words: ``median``, ``99.9 %``, ``max``, ``over 150 µs``."""
+    if name == "rate":
+        return f"over {numbers.shown(quantity['budget'], quantity['unit']).full}"
+    return {"50": "median", "max": "max"}.get(name, f"{quantity['tail']}{numbers.GAP}%")
+
+
+def verdict_text(document: Document, one: Document) -> str:
+    """The verdict of a comparison in words, with what is missing for another one."""
+    second = document["sets"][one["set"]]["letter"]
+    margin = numbers.percent(document["within"])
+    words = {
         "better": f"{second} is better",
         "worse": f"{second} is worse",
-        "equivalent": f"equivalent within {numbers.percent(WITHIN)}",
+        "equivalent": f"equivalent within {margin}",
         "not decided": "not decided",
         "not enough runs": "not enough runs",
     }[one["verdict"]]
-    if one["needed"]:
-        whose = "blocks" if one["matched"] else "runs of each"
-        said += f" (about {one['needed']} {whose} are needed)"
-    if one["interval"] is None:
-        return f"{what}: {evidence}: {said}"
-    low, high = (ratio(value) for value in one["interval"])
-    shown = f"{second}/{first} {ratio(one['ratio'])} [{low}, {high}]"
-    return f"{what}: {shown}, p {one['p_adjusted']:.2g}, {evidence}: {said}"
+    if one["beyond"] and one["verdict"] in ("better", "worse"):
+        words += f" by over {margin}"
+    if not one["needed"]:
+        return words
+    whose = "blocks" if one["matched"] else "runs of each"
+    if one["verdict"] == "not enough runs":
+        return f"{words}, it takes {one['needed']} {whose}"
+    more = one["needed"] - min(one["runs"])
+    return f"{words}, some {more} {whose} more" if more > 0 else words
+
+
+def verdict_cells(document: Document, one: Document) -> list[str]:
+    """A comparison as cells: the two sets, statistic, ratio, interval, evidence and verdict."""
+    quantity = document["quantities"][one["quantity"]]
+    first, second = document["sets"][0]["letter"], document["sets"][one["set"]]["letter"]
+    evidence = numbers.plural(one["runs"][0], "block")
+    if not one["matched"]:
+        evidence = f"{one['runs'][0]} and {numbers.plural(one['runs'][1], 'run')}"
+    share = interval = ""
+    if one["interval"] is not None:
+        low, high = (ratio(value).removeprefix("×") for value in one["interval"])
+        share, interval = ratio(one["ratio"]), f"[{low}, {high}]"
+        evidence = f"p {one['p_adjusted']:.2g}, {evidence}"
+    return [
+        f"{second}/{first}", statistic_text(quantity, one["statistic"]), share, interval,
+        f"{evidence}: {verdict_text(document, one)}",
+    ]  # fmt: skip
+
+
+def decision_text(document: Document, one: Document) -> str:
+    """A verdict of the comparison in one line, with its figures."""
+    return f"{_title(document, one)}: {_outcome(document, one)}"
+
+
+def _title(document: Document, one: Document) -> str:
+    quantity = document["quantities"][one["quantity"]]
+    statistic = statistic_text(quantity, one["statistic"])
+    return f"{where(quantity)}, {row_name(quantity)}, {statistic}"
+
+
+def _outcome(document: Document, one: Document) -> str:
+    pair, _, share, interval, verdict = verdict_cells(document, one)
+    return f"{pair} {share} {interval}, {verdict}" if share else verdict
+
+
+def shown_decisions(document: Document) -> list[Document]:
+    """The comparisons worth a line, the primary one first: those with an interval; a single one
+    where no set has enough runs."""
+    found = document["comparisons"]
+    if all(one["interval"] is None for one in found):
+        return list(found[:1])
+    return [one for one in found if one["interval"] is not None]
 
 
 def decided(document: Document) -> list[str]:
-    """The verdicts in lines, the primary one first; a single line where no set has enough runs."""
+    """The verdicts in lines, the primary one first."""
+    return [decision_text(document, one) for one in shown_decisions(document)]
+
+
+def advice(document: Document) -> list[str]:
+    """Which runs do not count as evidence, and what would decide; a sentence for each."""
+    said = []
     found = document["comparisons"]
-    if not found:
-        return []
-    if all(one["interval"] is None for one in found):
-        return [decision_text(document, found[0])]
-    return [decision_text(document, one) for one in found if one["interval"] is not None]
+    for at, one in enumerate(document["sets"]):
+        letter, states = one["letter"], numbers.join(one["states"])
+        if states:
+            said.append(
+                f"{letter}: not all of {numbers.plural(len(one['runs']), 'run')} are complete "
+                f"({states}). A block without a figure of each set does not count. Repeat it"
+            )
+        place = 0 if at == 0 else 1
+        copies = max((c["copies"][place] for c in found if at in (0, c["set"])), default=0)
+        if copies:
+            said.append(
+                f"{letter}: {numbers.plural(copies, 'run')} repeat another run in every figure, as "
+                "boots of one image with one seed do, and do not count. A study with --repeat N "
+                "gives each repeat a seed of its own, and lab:BOARD,seed=N names one"
+            )
+    if found and all(one["verdict"] == "not enough runs" for one in found):
+        needed = found[0]["needed"]
+        runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
+        said.append(
+            f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
+            f"{needed if found[0]['matched'] and needed else 6} with each --target), or 4 runs or "
+            "more under each label"
+        )
+    if any(one["interval"] is not None and one["interval"][0] == one["interval"][1]
+           for one in found):  # fmt: skip
+        said.append(
+            "Where an interval has no width, all blocks have the same ratio: the values are as "
+            "coarse as the clock, or constant"
+        )
+    if not document["quantities"]:
+        said.append(
+            "Nothing was measured alike in two sets. Measure them with the same command, on "
+            "clocks of one kind"
+        )
+    return [f"{text}." for text in said]
+
+
+def comparison_cases(document: Document, started: str) -> RunCases:
+    """The comparison as test cases: one fails where worse by more than the margin is proven, and is
+    skipped where nothing is decided. ``started``: the date of the suite."""
+    groups = []
+    for at, one in enumerate(document["sets"][1:], 1):
+        cases = []
+        for found in document["comparisons"]:
+            if found["set"] != at:
+                continue
+            undecided = found["verdict"] in ("not decided", "not enough runs")
+            outcome = "fail" if is_worse(found) else "skip" if undecided else "pass"
+            why = "" if outcome == "pass" else plain(verdict_text(document, found))
+            line = plain(_outcome(document, found))
+            cases.append(Case(plain(_title(document, found)), outcome, why, (line,)))
+        first = document["sets"][0]
+        groups.append(
+            Group(plain(f"{one['letter']} {one['name']} against {first['letter']} {first['name']}"),
+                  0.0, tuple(cases))
+        )  # fmt: skip
+    complete = bool(document["comparisons"])
+    nothing = "" if complete else " ".join(advice(document)) or "nothing was compared"
+    return RunCases(
+        id="comparison",
+        name="comparison",
+        target="comparison",
+        started=plain(started),
+        seconds=0.0,
+        case=Case("compared", "pass" if complete else "skip", plain(nothing)),
+        facts=tuple((f"set {one['letter']}", plain(one["name"])) for one in document["sets"]),
+        findings=tuple(plain(text) for text in advice(document)),
+        groups=tuple(group for group in groups if group.cases),
+    )
+
+
+def is_worse(one: Document) -> bool:
+    """Whether a comparison proves that a set is worse by more than the margin."""
+    return bool(one["verdict"] == "worse" and one["beyond"])
 
 
 def left_out(document: Document) -> list[str]:

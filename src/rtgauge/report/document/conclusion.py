@@ -31,7 +31,7 @@ from rtgauge.report.results.labels import capital, target_name
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, row_name, set_facts, where
 from rtgauge.report.sets.decide import decisive as primary_of
-from rtgauge.report.sets.decide import rank
+from rtgauge.report.sets.decide import main_statistic, rank
 
 __all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
 
@@ -45,7 +45,8 @@ TABLES: Final = 6
 
 def decisive(document: Model) -> int | None:
     """The place of the quantity that the conclusion is about; None if nothing is compared."""
-    return primary_of(document["quantities"])
+    primary = [one["quantity"] for one in document["comparisons"] if one["primary"]]
+    return primary[0] if primary else primary_of(document["quantities"])
 
 
 def conclusion(document: Model) -> str:
@@ -86,6 +87,8 @@ def _proven(document: Model, second: str) -> str:
     """What the runs prove of the quantity that the conclusion is about."""
     primary = next((one for one in document["comparisons"] if one["primary"]), None)
     if primary is None or primary["verdict"] not in ("better", "worse"):
+        return ""
+    if primary["statistic"] != main_statistic(document["quantities"][primary["quantity"]]):
         return ""
     return f": {second} is {primary['verdict']}, 95{numbers.GAP}% sure"
 

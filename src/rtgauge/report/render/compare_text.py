@@ -17,17 +17,19 @@ from rich.text import Text
 from rtgauge import text as numbers
 from rtgauge.facts import printable
 from rtgauge.report.document.compared import (
+    advice,
     blocks,
-    decided,
     figures_of,
     left_out,
     marks,
     methods,
     rows,
+    shown_decisions,
+    verdict_cells,
 )
 from rtgauge.report.document.conclusion import conclusion
 from rtgauge.report.render.console import printed
-from rtgauge.report.sets.compare import row_name, set_facts
+from rtgauge.report.sets.compare import row_name, set_facts, where
 
 __all__ = ["lines", "terminal"]
 
@@ -35,6 +37,8 @@ Document = Mapping[str, Any]
 
 DIFFERENCES: Final = 8
 """Maximum number of differences of the environments on a terminal."""
+ROOM: Final = 24
+"""Minimum number of columns for a verdict next to its figures."""
 VERDICTS: Final = 9
 """Maximum number of verdicts on a terminal."""
 
@@ -70,12 +74,13 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         more = len(differences) - DIFFERENCES
         if more > 0:
             found.append((f"  and {more} more: --json, or the report", "dim"))
-    if verdicts := decided(document):
+    if verdicts := shown_decisions(document):
         found += [("", ""), ("What this proves", "bold")]
-        for text in verdicts[:VERDICTS]:
-            wrapped(text, "  ", "    ")
+        found += _verdicts(document, verdicts[:VERDICTS], width)
         if len(verdicts) > VERDICTS:
             found.append((f"  and {len(verdicts) - VERDICTS} more: --json, or the report", "dim"))
+    for text in advice(document):
+        wrapped(text, "  ", "    ")
     for title, members in blocks(document):
         found.append(("", ""))
         wrapped(title, "", "  ", "bold")
@@ -91,6 +96,35 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
             wrapped(text, "  ", "    ")
     found.append(("", ""))
     wrapped(document["note"], "", "", "dim")
+    return found
+
+
+def _verdicts(
+    document: Document, verdicts: Sequence[Document], width: int
+) -> list[tuple[str, str]]:
+    """A line for each verdict below the quantity that it is about; what has no room continues."""
+    table = [verdict_cells(document, one) for one in verdicts]
+    sizes = [max(len(row[at]) for row in table) for at in range(len(table[0]) - 1)]
+    found: list[tuple[str, str]] = []
+    before = ""
+    for one, row in zip(verdicts, table, strict=True):
+        quantity = document["quantities"][one["quantity"]]
+        title = printable(f"{where(quantity)}, {row_name(quantity)}")
+        if title != before:
+            for line in textwrap.wrap(title, width - 2, break_on_hyphens=False):
+                found.append((f"  {line}", ""))
+            before = title
+        cells = [cell.ljust(size) for cell, size in zip(row, sizes, strict=False)]
+        first = f"    {'  '.join(cells[:2])}  {' '.join(cells[2:])}".rstrip() + "  "
+        words = row[-1].replace(numbers.GAP, "\u00a0")
+        style = {"better": "green", "worse": "red"}.get(one["verdict"], "")
+        room = width - len(first)
+        if len(words) > room and room < ROOM:
+            found.append((first.rstrip(), ""))
+            first, room = " " * 6, width - 6
+        for line in textwrap.wrap(words, room, break_on_hyphens=False):
+            found.append((first + line.replace("\u00a0", numbers.GAP), style))
+            first = " " * len(first)
     return found
 
 

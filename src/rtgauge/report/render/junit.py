@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from rtgauge.report.results.cases import Case, RunCases, cases_of
 
-__all__ = ["render"]
+__all__ = ["render", "render_cases"]
 
 _ELEMENTS = {"fail": "failure", "error": "error", "skip": "skipped"}
 _UNKNOWN_TIME = "1970-01-01T00:00:00"
@@ -22,8 +22,13 @@ _UNKNOWN_TIME = "1970-01-01T00:00:00"
 
 def render(model: Mapping[str, Any]) -> str:
     """The XML document of a results model."""
+    return render_cases(map(cases_of, model["runs"]))
+
+
+def render_cases(runs: Iterable[RunCases]) -> str:
+    """The XML document of the cases of runs."""
     root = ElementTree.Element("testsuites")
-    for run in map(cases_of, model["runs"]):
+    for run in runs:
         _suite(root, run, "run", [run.case], run.seconds, run.findings)
         for group in run.groups:
             _suite(root, run, group.name, group.cases, group.seconds, ())

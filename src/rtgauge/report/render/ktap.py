@@ -6,13 +6,13 @@ There are three levels: runs, the run itself with its steps, and the cases of ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rtgauge.report.results.cases import Case, RunCases, cases_of
 
-__all__ = ["render"]
+__all__ = ["render", "render_cases"]
 
 _VERSION = "KTAP version 1"
 
@@ -28,8 +28,12 @@ class _Test:
 
 def render(model: Mapping[str, Any]) -> str:
     """The KTAP text of a results model."""
-    runs = [_run(cases_of(run)) for run in model["runs"]]
-    return "\n".join(_results(runs, "")) + "\n"
+    return render_cases(map(cases_of, model["runs"]))
+
+
+def render_cases(runs: Iterable[RunCases]) -> str:
+    """The KTAP text of the cases of runs."""
+    return "\n".join(_results([_run(run) for run in runs], "")) + "\n"
 
 
 def _run(run: RunCases) -> _Test:

@@ -33,11 +33,12 @@ from rtgauge.report.results.labels import (
     target_name,
 )
 from rtgauge.report.results.model import Analysis, Document
-from rtgauge.report.sets.decide import decisions
+from rtgauge.report.sets.decide import WITHIN, decisions, named
 from rtgauge.stats import Counts
 
 __all__ = [
     "FIGURES",
+    "Claims",
     "Compared",
     "RunSet",
     "compare",
@@ -104,6 +105,16 @@ class RunSet:
 
     name: str
     places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a comparison is to decide. ``within``: the margin up to which ratios are equivalent.
+    ``primary``: words for the primary quantity (``decide.named``); empty: the tail of the outermost
+    context under load."""
+
+    within: float = WITHIN
+    primary: str = ""
 
 
 @dataclass(frozen=True)
@@ -268,10 +279,11 @@ def _grouped(runs: Sequence[Run], sets: Sequence[RunSet]) -> Grouped:
     return found
 
 
-def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
+def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims()) -> Compared:
     """The sets side by side, the first one being what the others are compared with.
 
-    Raises UsageError where that would mislead (``refusal``), or with fewer than two sets.
+    Raises UsageError where that would mislead (``refusal``), with fewer than two sets, or without
+    the primary quantity that ``claims`` name.
     """
     runs = analysis.model["runs"]
     if len(sets) < 2:
@@ -300,6 +312,7 @@ def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
         apart += _apart(base, single)
         absent += _absent(runs, sets, base, single, methods)
     absent += _nowhere(runs, sets, grouped)
+    primary = named(quantities, claims.primary) if claims.primary else None
     document = {
         "format": "rtgauge-comparison",
         "version": 1,
@@ -308,7 +321,8 @@ def compare(analysis: Analysis, sets: Sequence[RunSet]) -> Compared:
         "quantities": quantities,
         "apart": apart,
         "absent": absent,
-        "comparisons": decisions(runs, quantities),
+        "within": claims.within,
+        "comparisons": decisions(runs, quantities, claims.within, primary),
     }
     document["note"] = note(document)
     return Compared(document, tuple(tables))
@@ -360,7 +374,8 @@ def _quantity(
         for run in dict.fromkeys(run for run, _ in own)
     ]
     tail = _tail([_counts(analysis, own) for own in each])
-    rows = [_row(analysis, number, members[number], tail) for number in present]
+    budget = _budget(analysis, [one for own in members.values() for one in own])
+    rows = [_row(analysis, number, members[number], tail, budget) for number in present]
     facts = dict(method)
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
@@ -372,6 +387,7 @@ def _quantity(
         "method": {name: value for name, value in facts.items() if value},
         "told": [facts[name] for name in told if facts.get(name)],
         "tail": tail,
+        "budget": budget,
         "rows": rows,
     }, counts
 
@@ -409,7 +425,32 @@ def _figures(analysis: Analysis, members: Sequence[_Member], tail: str | None) -
     }
 
 
-def _row(analysis: Analysis, number: int, members: Sequence[_Member], tail: str | None) -> Document:
+def _budget(analysis: Analysis, members: Sequence[_Member]) -> int | None:
+    """The budget that all these series were measured against, in their unit; None without one."""
+    budgets: set[int | None] = set()
+    for run, at in members:
+        one = analysis.model["runs"][run]["series"][at]
+        step = _steps(analysis.model["runs"][run])[one["step"]]
+        asked = step["budget"] if one["unit"] == "ns" else None
+        budgets.add(int(asked["budget_ns"]) if asked else None)
+    return budgets.pop() if len(budgets) == 1 else None
+
+
+def _over(analysis: Analysis, members: Sequence[_Member], budget: int | None) -> int | None:
+    """The number of samples over the budget, and of events without an answer."""
+    if budget is None:
+        return None
+    series = [analysis.model["runs"][run]["series"][at] for run, at in members]
+    return _counts(analysis, members).exceeding(budget) + sum(int(s["unanswered"]) for s in series)
+
+
+def _row(
+    analysis: Analysis,
+    number: int,
+    members: Sequence[_Member],
+    tail: str | None,
+    budget: int | None,
+) -> Document:
     runs = analysis.model["runs"]
     series = [runs[run]["series"][at] for run, at in members]
     each = []
@@ -421,6 +462,7 @@ def _row(analysis: Analysis, number: int, members: Sequence[_Member], tail: str 
                 "run": runs[run]["id"],
                 "count": sum(one["count"] for one in mine),
                 "figures": _figures(analysis, own, tail),
+                "over": _over(analysis, own, budget),
             }
         )
     return {
@@ -428,6 +470,7 @@ def _row(analysis: Analysis, number: int, members: Sequence[_Member], tail: str 
         "series": len(members),
         "count": sum(one["count"] for one in series),
         "figures": _figures(analysis, members, tail),
+        "over": _over(analysis, members, budget),
         "missed": sum(one["missed"] for one in series),
         "lost": sum(one["lost"] for one in series),
         "ratio": None,

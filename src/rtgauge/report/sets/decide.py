@@ -3,8 +3,9 @@
 
 Each run gives the logarithm of one figure. Runs of a study are matched by their repeat; sets that
 come from elsewhere are compared as they are (``rtgauge.stats.shift``). One quantity is primary and
-is judged at 5 %; the others share another 5 % (Holm). Copies, which repeat every figure of an
-earlier run as counted boots of one seed do, count once.
+is judged at 5 %; the others share another 5 %. Two tests at the margin show that a ratio is within
+it, or beyond it. Each kind of claim has a correction of its own (Holm). Copies, which repeat every
+figure of an earlier run as counted boots of one seed do, count once.
 docs/reference/statistics.md, "Comparisons of configurations", shows the error rates.
 """
 
@@ -17,8 +18,18 @@ from typing import Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
+from rtgauge.errors import UsageError
 
-__all__ = ["CONTEXTS", "STATISTICS", "WITHIN", "decisions", "decisive", "rank"]
+__all__ = [
+    "CONTEXTS",
+    "STATISTICS",
+    "WITHIN",
+    "decisions",
+    "decisive",
+    "main_statistic",
+    "named",
+    "rank",
+]
 
 Run = Mapping[str, Any]
 Document = dict[str, Any]
@@ -27,7 +38,11 @@ LEVEL: Final = 0.05
 WITHIN: Final = 0.10
 """Ratios up to this far from 1 are called equivalent where the whole interval is so close."""
 
-STATISTICS: Final = ("tail", "50", "max")
+STATISTICS: Final = ("tail", "50", "max", "rate")
+"""What is judged of a quantity; ``rate``: the share of samples over the budget."""
+COUNTED: Final = 10
+"""Samples over the budget that each run must have for a claim of equal rates: fewer give a few
+values only, which agree by chance."""
 CONTEXTS: Final = ("user", "kernel", "irq")
 
 
@@ -41,11 +56,23 @@ class _Evidence:
     dropped: bool = False
     """Whether a run has no figure, because of events without an answer. The others are then a
     choice of the better ones, and prove nothing."""
+    copies: tuple[int, int] = (0, 0)
+    """Runs of either set that repeat another one, and do not count."""
+    coarse: bool = False
+    """Whether the figures are too few counts to show that two sets are equivalent."""
 
-    def shift(self) -> stats.Shift:
+    def shift(self, by: float = 0.0) -> stats.Shift:
+        """The shift, less ``by``."""
         if not self.matched:
-            return stats.shift(self.first, self.second)
-        return stats.paired_shift([b - a for a, b in zip(self.first, self.second, strict=True)])
+            return stats.shift(self.first, [value - by for value in self.second])
+        pairs = zip(self.first, self.second, strict=True)
+        return stats.paired_shift([b - a - by for a, b in pairs])
+
+    def blocks(self) -> list[float] | None:
+        """The ratio of each block."""
+        if not self.matched:
+            return None
+        return [math.exp(b - a) for a, b in zip(self.first, self.second, strict=True)]
 
     def needed(self, family: int) -> int:
         """The number of blocks, or of runs of each set, that can decide at all."""
@@ -71,41 +98,116 @@ def decisive(quantities: Sequence[Mapping[str, Any]]) -> int | None:
     return min(range(len(quantities)), key=lambda at: rank(quantities[at]), default=None)
 
 
+def main_statistic(quantity: Mapping[str, Any]) -> str:
+    """What stands for a quantity unless another statistic is named."""
+    return "50" if quantity["tail"] is None else "tail"
+
+
+def named(quantities: Sequence[Mapping[str, Any]], words: str) -> tuple[int, str]:
+    """The quantity and the statistic that words such as ``timer irq max`` mean: parts of a
+    measurement, a series, a context, a load, what tells quantities apart, and a statistic (median,
+    a percentile or ``tail``, max, rate). Raises UsageError if that is not one."""
+    wanted = set(words.lower().replace("%", " ").replace(",", " ").replace(":", " ").split())
+    found = []
+    for at, quantity in enumerate(quantities):
+        if quantity["unit"] != "ns":
+            continue
+        for name in STATISTICS:
+            if (name == "tail" and quantity["tail"] is None) or (
+                name == "rate" and quantity["budget"] is None
+            ):
+                continue
+            own = {"50": {"50", "median"}, "tail": {"tail", str(quantity["tail"])}}.get(
+                name, {name}
+            )
+            if not own & wanted and name != main_statistic(quantity):
+                continue
+            if wanted <= own | _words(quantity):
+                found.append((at, name))
+    if len(found) == 1:
+        return found[0]
+    said = [
+        " ".join([*_names(quantities[at]), {"50": "median"}.get(name, name)])
+        for at, name in found or [(at, "") for at in range(len(quantities))]
+    ]
+    listed = "; ".join(text.strip() for text in said[:6]) + ("; …" if len(said) > 6 else "")
+    raise UsageError(
+        f"'{words}' means {len(found) or 'none'} of the quantities that are compared",
+        f"name one of: {listed}" if listed else "the sets have no quantity in common",
+    )
+
+
+def _names(quantity: Mapping[str, Any]) -> list[str]:
+    parts = [quantity["measurement"], quantity["name"], quantity["context"], *quantity["told"]]
+    return [*filter(None, parts), quantity["load"]["name"]]
+
+
+def _words(quantity: Mapping[str, Any]) -> set[str]:
+    joined = " ".join(_names(quantity)).lower()
+    return set(joined.replace(",", " ").replace(":", " ").split())
+
+
 def decisions(
     runs: Sequence[Run],
     quantities: Sequence[Mapping[str, Any]],
     within: float = WITHIN,
+    primary: tuple[int, str] | None = None,
 ) -> list[Document]:
     """The comparisons of each set with the first one, the primary quantity's first.
 
     Only times are judged, where less is better. ``within``: the margin of "equivalent".
+    ``primary``: the place of a quantity and a statistic; None: the main one of the first by
+    ``rank``.
     """
+    if primary is None and (first := decisive(quantities)) is not None:
+        primary = first, main_statistic(quantities[first])
     by_id = {run["id"]: run for run in runs}
     prints = {run["id"]: _fingerprint(run) for run in runs}
-    primary = decisive(quantities)
     found: list[tuple[Document, _Evidence]] = []
     for at, quantity in enumerate(quantities):
         first = quantity["rows"][0]
         if quantity["unit"] != "ns" or first["set"] != 0:
             continue
-        main = "50" if quantity["tail"] is None else "tail"
         for row in quantity["rows"][1:]:
             for name in STATISTICS:
-                if name == "tail" and quantity["tail"] is None:
+                if not _has(first, row, name, quantity):
                     continue
                 evidence = _evidence(first, row, name, by_id, prints)
                 document: Document = {
                     "quantity": at,
                     "set": row["set"],
                     "statistic": name,
-                    "primary": at == primary and name == main,
+                    "primary": (at, name) == primary,
                     "matched": evidence.matched,
                     "runs": [len(evidence.first), len(evidence.second)],
+                    "copies": list(evidence.copies),
+                    "blocks": evidence.blocks(),
                 }
                 found.append((document, evidence))
     _judge([one for one in found if one[0]["primary"]], within)
     _judge([one for one in found if not one[0]["primary"]], within)
     return sorted((document for document, _ in found), key=lambda one: not one["primary"])
+
+
+def _has(
+    first: Mapping[str, Any], second: Mapping[str, Any], name: str, quantity: Mapping[str, Any]
+) -> bool:
+    """Whether two rows of a quantity have a figure at all."""
+    if name == "rate":
+        runs = [*first["runs"], *second["runs"]]
+        return quantity["budget"] is not None and any(one["over"] for one in runs)
+    return name != "tail" or quantity["tail"] is not None
+
+
+def _value(run: Mapping[str, Any], name: str) -> float | None:
+    """The logarithm of a run's figure; None without one. A rate has half a sample more over the
+    budget, so that a run without one has a value."""
+    if name == "rate":
+        return math.log((run["over"] + 0.5) / run["count"])
+    value = run["figures"][name]
+    if value is None or value <= 0 or isinstance(value, numbers.AtLeast):
+        return None
+    return math.log(value)
 
 
 def _fingerprint(run: Run) -> tuple[Any, ...]:
@@ -124,26 +226,26 @@ def _evidence(
     prints: Mapping[str, tuple[Any, ...]],
 ) -> _Evidence:
     sides = [
-        {
-            one["run"]: math.log(value)
-            for one in row["runs"]
-            if (value := one["figures"][name]) is not None
-            and value > 0
-            and not isinstance(value, numbers.AtLeast)
-        }
+        {one["run"]: value for one in row["runs"] if (value := _value(one, name)) is not None}
         for row in (first, second)
     ]
     dropped = any(
         len(side) < len(row["runs"]) for side, row in zip(sides, (first, second), strict=True)
     )
+    coarse = name == "rate" and any(
+        one["over"] < COUNTED for row in (first, second) for one in row["runs"]
+    )
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
-        pairs = []
+        pairs: list[tuple[str, str]] = []
+        again = 0
         for key in (key for key in blocks[0] if key in blocks[1]):
             pair = blocks[0][key], blocks[1][key]
             fingerprint = tuple(prints[one] for one in pair)
-            if fingerprint not in seen:
+            if fingerprint in seen:
+                again += 1
+            else:
                 seen.add(fingerprint)
                 pairs.append(pair)
         if pairs:
@@ -152,12 +254,17 @@ def _evidence(
                 [sides[1][b] for _, b in pairs],
                 matched=True,
                 dropped=dropped,
+                copies=(again, again),
+                coarse=coarse,
             )
     values = []
     for side in sides:
         once = {prints[run]: value for run, value in reversed(side.items())}
         values.append(list(once.values()))
-    return _Evidence(values[0], values[1], matched=False, dropped=dropped)
+    left_out = len(sides[0]) - len(values[0]), len(sides[1]) - len(values[1])
+    return _Evidence(
+        values[0], values[1], matched=False, dropped=dropped, copies=left_out, coarse=coarse
+    )
 
 
 def _blocks(side: Mapping[str, float], by_id: Mapping[str, Run]) -> dict[tuple[str, int], str]:
@@ -180,30 +287,48 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
         many = len(evidence.first) + len(evidence.second) > stats.RUNS_LIMIT
         if few or many:
             document.update(ratio=None, interval=None, p=None, p_adjusted=None, needed=None)
+            document["beyond"] = False
             document["verdict"] = "not enough runs" if few else "not decided"
         else:
             judged.append((document, evidence, evidence.shift()))
-    adjusted = stats.holm([found.p for _, _, found in judged])
     margin = math.log1p(within)
-    for (document, evidence, found), p in zip(judged, adjusted, strict=True):
+    different = stats.holm([found.p for _, _, found in judged])
+    close = stats.holm([_within(evidence, found, margin) for _, evidence, found in judged])
+    far = stats.holm([_beyond(evidence, found, margin) for _, evidence, found in judged])
+    for at, (document, evidence, found) in enumerate(judged):
         known = math.isfinite(found.low)
         document.update(
             ratio=math.exp(found.estimate),
             interval=[math.exp(found.low), math.exp(found.high)] if known else None,
             p=found.p,
-            p_adjusted=p,
+            p_adjusted=different[at],
             needed=None,
+            beyond=far[at] <= LEVEL and not evidence.dropped,
         )
-        close = known and -margin <= found.low <= found.high <= margin
         if evidence.dropped:
             document["verdict"] = "not decided"
-        elif p <= LEVEL and not close and found.estimate != 0:
-            document["verdict"] = "better" if found.estimate < 0 else "worse"
-        elif close:
+        elif close[at] <= LEVEL and not evidence.coarse:
             document["verdict"] = "equivalent"
+        elif different[at] <= LEVEL and found.estimate != 0:
+            document["verdict"] = "better" if found.estimate < 0 else "worse"
         elif found.least_p * len(judged) > LEVEL:
             document["verdict"] = "not enough runs"
             document["needed"] = evidence.needed(len(judged))
         else:
             document["verdict"] = "not decided"
             document["needed"] = stats.runs_needed(found, max(abs(found.estimate), margin))
+
+
+def _within(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
+    """The p-value of the claim that a ratio is within the margin: that of the interval which just
+    fits, so twice the larger of two one-sided tests (Schuirmann 1987)."""
+    if abs(found.estimate) >= margin:
+        return 1.0
+    return max(evidence.shift(end).p for end in (-margin, margin))
+
+
+def _beyond(evidence: _Evidence, found: stats.Shift, margin: float) -> float:
+    """The p-value of the claim that a ratio is beyond the margin, in the direction seen."""
+    if abs(found.estimate) <= margin:
+        return 1.0
+    return evidence.shift(math.copysign(margin, found.estimate)).p
