@@ -197,7 +197,7 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["evaluate", "--target", "fake", "--for", "soon"], "'for': 'soon' is not a number", ""),
         (["describe", "tiemr", "--target", "fake"], "measurement, load or plan 'tiemr'", "'timer'"),
         (["show", "last"], "no runs in the store", "rtgauge run"),
-        (["show", "0000"], "0000", ""),
+        (["show", "0000"], "no runs in the store", "rtgauge run timer"),
         (["delete", "0000", "--yes"], "0000", ""),
         (["report", "last", "-o", "x.html"], "no runs in the store", ""),
     ],

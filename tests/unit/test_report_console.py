@@ -37,7 +37,7 @@ def blocks(text: str) -> tuple[Block, ...]:
         Bullets(((line(long), (Command(COMMAND),)), (line(text), ())), numbered=True),
         Facts((Named("Kernel", text, "a note"),)),
         Callout("warn", text, (Paragraph(line(long)), Command(COMMAND))),
-        Table(Grid("CPU", ["max", text], [Row("0", [Cell("1.5"), Cell(text)])], "cap", text)),
+        Table(Grid("", ["CPU", "max", text], [Row("0", [Cell("1.5"), Cell(text)])], "cap", text)),
         Figure("<svg/>", "title", "caption", text),
         Section(text, "anchor", (Paragraph(line(long)),)),
     )

@@ -45,7 +45,7 @@ def nearest_rank(values: list[int], percent: str) -> int:
 def test_the_document_names_the_version_of_its_schema() -> None:
     document = model.build([])
     model.validate(document)
-    assert document == {"format": "rtgauge-results", "version": 2, "runs": []}
+    assert document == {"format": "rtgauge-results", "version": 2, "runs": [], "bounds": []}
     assert model.schema()["$id"] == f"urn:rtgauge:results:{document['version']}"
 
 

@@ -178,7 +178,7 @@ def test_an_event_without_any_answer_has_a_maximum() -> None:
     run = only(made.run([step]))
     one = run["series"][0]
     assert (one["max"], one["max_at_least"], one["unanswered"]) == (None, 10 * MS, 600)
-    assert "≥" in terminal.text({"runs": [run]}, 100)
+    assert "≥" in terminal.text({"runs": [run], "bounds": []}, 100)
 
 
 def test_sets_compare_lower_limits_without_a_ratio() -> None:

@@ -259,7 +259,7 @@ def test_a_disturbed_step_is_tried_once_more(store: Store) -> None:
     assert [series.count for series in run.steps[0].series] == [4000, 4000]  # of one try
     (document,) = model.build([run])["runs"]
     assert document["steps"][0]["first_try"]["reason"] == reason
-    model.validate({"format": "rtgauge-results", "version": 2, "runs": [document]})
+    model.validate({"format": "rtgauge-results", "version": 2, "runs": [document], "bounds": []})
 
 
 def test_a_step_is_not_tried_three_times(store: Store) -> None:
@@ -330,10 +330,10 @@ def test_a_budget_is_never_passed_without_the_priority_asked_for(store: Store) -
     assert "check" in verdict["remedy"]
     (finding,) = [one for one in found["fake:unprivileged"]["findings"] if one["level"] == "error"]
     assert finding["check"] == "privileges"
-    summary = " ".join(terminal.text({"runs": [found["fake:unprivileged"]]}).split())
+    summary = " ".join(terminal.text({"runs": [found["fake:unprivileged"]], "bounds": []}).split())
     assert "Measured without real-time priority (SCHED_OTHER)" in summary
     assert "All requirements were met" not in summary
-    assert "SCHED_OTHER" not in terminal.text({"runs": [found["fake"]]})
+    assert "SCHED_OTHER" not in terminal.text({"runs": [found["fake"]], "bounds": []})
     assert any("without real-time" in p.text for p in negative_points(found["fake:unprivileged"]))
 
 

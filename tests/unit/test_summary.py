@@ -76,7 +76,7 @@ def test_the_summary_has_the_system_a_row_for_each_step_and_what_is_missing() ->
     facts = next(block for block in summary.blocks if isinstance(block, Facts))
     assert {"Kernel", "Load", "Length"} <= {one.name for one in facts.items}
     tables = [block.grid for block in summary.blocks if isinstance(block, Table)]
-    figures, lacking = tables
+    figures, _, lacking = tables
     assert [row.name for row in figures.rows] == [
         "timer: latency",
         "timer: latency",
@@ -157,14 +157,15 @@ def test_a_comparison_begins_with_its_conclusion_under_load(
     titles = [block.grid.title for block in first.blocks if isinstance(block, Table)]
     assert "load sched" in titles[1]
     assert titles[0] == "Systems"
-    assert titles[-1] == "Runs"
+    assert titles[-2:] == ["Runs", "Bounds"]
 
 
 def test_several_runs_of_one_system_begin_with_their_answers() -> None:
     source = Source([made.evaluation(1, 1000), made.evaluation(1, 1000)])  # type: ignore[list-item]
     first = short(source.analysis, source.comparison).sections[0]
-    (table,) = first.blocks
-    assert isinstance(table, Table)
+    table, together = first.blocks
+    assert isinstance(table, Table) and isinstance(together, Table)
+    assert together.grid.title == "Bounds"
     assert [row.name for row in table.grid.rows] == ["Run 1", "Run 2"]
     assert table.grid.rows[0].cells[2].text.startswith("Not ")
 

@@ -20,7 +20,6 @@ from rtgauge.cli.options import (
     cover_of,
     cover_options,
     find_id,
-    find_run,
     open_store,
     store_option,
 )
@@ -187,12 +186,13 @@ def _cut(text: str, most: int, *, end: bool = False) -> str:
 def show(run: str, as_json: bool, place: str | None) -> None:
     """Show the results of a run.
 
-    RUN is its number, the beginning of its id, or 'last' (default).
+    RUN is its number, the beginning of its id, or 'last' (default). For a study, a label, or
+    STUDY@TARGET, it shows all runs, and what they prove together.
     """
     from rtgauge.report.results import model  # noqa: PLC0415
 
     with open_store(place) as store:
-        document = model.build([find_run(store, run)])
+        document = model.build([store.get(row.id) for row in select(store.runs(), run).runs])
     if as_json:
         print_json(document)
     else:

@@ -25,6 +25,7 @@ from rtgauge.report.document.blocks import (
     plain_line,
 )
 from rtgauge.report.document.compared import decided, figures_of, left_out, marks, ratio
+from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import Curve, distribution
 from rtgauge.report.results.labels import capital, target_name
@@ -104,7 +105,8 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     runs = Table(_runs(analysis.model["runs"]))
     if isinstance(compared, str):
         box = Callout("warn", "The systems are not compared", (Paragraph(line(compared)),))
-        return Section("Comparison", "comparison", (box, runs))
+        every = evidence_blocks(analysis.model)
+        return Section("Comparison", "comparison", (box, runs, *every))
     document = compared.document
     at = decisive(document)
     inside: list[Block] = []
@@ -120,6 +122,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         blocks.append(Heading("What this proves"))
         blocks.append(Bullets(tuple((line(text), ()) for text in verdicts)))
     blocks += [Table(_systems(document)), *_quantities(document), runs]
+    blocks += evidence_blocks(analysis.model)
     blocks.append(Paragraph(line(document["note"])))
     if out := left_out(document):
         items = tuple((line(capital(text)), ()) for text in out)
@@ -200,4 +203,5 @@ def _runs(runs: Sequence[Model]) -> Grid:
 
 def runs_section(analysis: Analysis) -> Section:
     """The first section of a report on several runs of one system."""
-    return Section("Runs", "comparison", (Table(_runs(analysis.model["runs"])),))
+    runs = Table(_runs(analysis.model["runs"]))
+    return Section("Runs", "comparison", (runs, *evidence_blocks(analysis.model)))

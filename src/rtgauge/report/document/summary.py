@@ -29,6 +29,7 @@ from rtgauge.report.document.blocks import (
     line,
 )
 from rtgauge.report.document.conclusion import comparison_section, runs_section
+from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
@@ -95,6 +96,8 @@ def summary(analysis: Analysis, number: int, prefix: str = "") -> tuple[Section,
     """The summary of a run, a section for each of its chapters, and the system."""
     run = analysis.model["runs"][number]
     blocks: list[Block] = [Facts(system_facts(run)), Table(_figures(run))]
+    if len(analysis.model["runs"]) == 1:
+        blocks += evidence_blocks(analysis.model)
     for name, points in (("Strengths", positive_points(run)), ("Concerns", negative_points(run))):
         if points:
             blocks += [Heading(name), Bullets(tuple(_point(point) for point in points[:MANY]))]

@@ -188,9 +188,8 @@ def _table(block: Table, indent: int) -> Iterator[RenderableType]:
     if grid.title:
         yield indented(Text(safe(grid.title), "bold"), indent)
     table = RichTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
-    table.add_column(Text(safe(grid.label), "dim"))
-    for head in grid.heads:
-        table.add_column(Text(safe(head), "dim"), justify="right")
+    for at, head in enumerate(grid.heads):
+        table.add_column(Text(safe(head), "dim"), justify="right" if at else "left")
     for row in grid.rows:
         table.add_row(Text(safe(row.name)), *(Text(safe(cell.text)) for cell in row.cells))
     yield indented(table, indent)

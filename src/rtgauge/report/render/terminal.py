@@ -23,6 +23,8 @@ from rich.text import Text
 from rtgauge import text as numbers
 from rtgauge.report.document.answer import Answer, answer_of, answer_section
 from rtgauge.report.document.blocks import Block, Callout, Paragraph, Section, line
+from rtgauge.report.document.blocks import Table as Grid
+from rtgauge.report.document.evidence import bounds_grid, evidence_blocks
 from rtgauge.report.pictures import sketch
 from rtgauge.report.render import console
 from rtgauge.report.render.console import HOLD, indented, printed, safe
@@ -90,6 +92,8 @@ def render(model: Mapping[str, Any], *, across: bool = True) -> RenderableType:
         if parts:
             parts.append(Text())
         parts.extend(_run(run, quantities.within(model, number)))
+    if len(model["runs"]) == 1 and (grid := bounds_grid(model)):
+        parts += [Text(), *console.render([Grid(grid)])]
     tables = quantities.across(model) if across else []
     if tables:
         parts += [Text(), Text(f"{len(model['runs'])} runs side by side", "bold")]
@@ -105,6 +109,8 @@ def answers(model: Mapping[str, Any]) -> RenderableType:
         answer = answer_of(run)
         alone = len(model["runs"]) == 1
         parts += console.render(_in_full(answer) if alone else _in_short(answer, target_name(run)))
+    if len(model["runs"]) > 1 and (every := evidence_blocks(model)):
+        parts += console.render([Section("All runs together", "all", tuple(every))])
     return Group(*parts)
 
 

@@ -228,6 +228,7 @@ def _entry(key: Key, extent: Extent, step: int, confidence: float) -> Document:
             "rate_per_hour": None,
             "period_s": None,
         },
+        "composed": None,
         "source": "samples",
         "histogram": [],
     }

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results import background, gather
+from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
+from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
 from rtgauge.report.results.labels import ORDINARY, carried_out, is_response, waits_for_answers
 from rtgauge.report.results.observations import Mark, told
@@ -78,12 +80,19 @@ def analyse(runs: Sequence[StoredRun], *, pictures: bool = True) -> Analysis:
     for (number, series, step), result in zip(wanted, found, strict=True):
         figures[number][(step.number, series.info.series)] = result
     documents, places, marks = [], [], []
-    for run, table in zip(runs, figures, strict=True):
-        document, order, lines = _run(run, table)
+    evidence: list[Member] = []
+    for number, (run, table) in enumerate(zip(runs, figures, strict=True)):
+        document, order, lines, members = _run(run, table, number)
         documents.append(document)
         places.append(order)
         marks.append(lines)
-    model = {"format": "rtgauge-results", "version": 2, "runs": documents}
+        evidence += members
+    model = {
+        "format": "rtgauge-results",
+        "version": 2,
+        "runs": documents,
+        "bounds": bounds(documents, evidence, CONFIDENCE),
+    }
     return Analysis(model, tuple(runs), tuple(figures), tuple(places), tuple(marks))
 
 
@@ -114,14 +123,15 @@ def validate(document: object) -> None:
 
 
 def _run(
-    run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures]
-) -> tuple[Document, tuple[tuple[int, int], ...], dict[int, Mark]]:
+    run: StoredRun, figures: Mapping[tuple[int, int], gather.Figures], at: int
+) -> tuple[Document, tuple[tuple[int, int], ...], dict[int, Mark], list[Member]]:
     source = run.document
     steps: list[Document] = []
     series: list[Document] = []
     tables: list[Document] = []
     tests: list[Document] = []
     verdicts: list[Document] = []
+    evidence: list[Member] = []
     places: list[tuple[int, int]] = []
     chapters = _chapters(source.get("catalogue"))
     rhythms = _rhythms(source.get("catalogue"))
@@ -129,14 +139,20 @@ def _run(
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
         steps.append(_step(step, chapters.get(_measurement(step), ""), planned))
+        stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
         for stored in reported(step):
             key = (step.number, stored.info.series)
             timed = stored.info.interval_ns > 0 or _measurement(step) in rhythms
-            series.append(_series(step, stored, figures[key], timed))
-            budget = _budget(step)
+            one = _series(step, stored, figures[key], timed)
+            one["composed"] = _composed(stages.get(stored.info.series, ()), one["max"])
+            budget, held = _budget(step), None
             if budget is not None and stored.info.unit == "ns":
-                verdict = _budget_verdict(step, stored, figures[key], budget, timed)
+                held = _held(step, stored, figures[key], budget, timed)
+                verdict = _budget_verdict(step, held)
                 verdicts.append({"step": step.number, "series": len(places), **verdict})
+            effective = one["bound"]["effective_samples"]
+            evidence.append(Member(at, len(places), effective, held, timed))
+            series.append(one)
             places.append(key)
         tables.extend(_table(step, table) for table in step.tables)
         tests.extend(_test(step, test, limitations) for test in step.verdicts)
@@ -149,8 +165,8 @@ def _run(
         number = max(step["step"] for step in steps) + 1
         steps.append(_background_step(number, run))
         total = background.Watched()
-        for _, one in watched:
-            total.merge(one)
+        for _, activity in watched:
+            total.merge(activity)
         series += background.series(total, number, CONFIDENCE)
     document = {
         "id": run.id,
@@ -183,7 +199,24 @@ def _run(
         marks.update(step_told.marks)
         one["published"] = published(one, document)
         one["places"] = published_places(one, document)
-    return document, tuple(places), marks
+    return document, tuple(places), marks, evidence
+
+
+def _described(catalogue: Any, measurement: str) -> list[Document]:
+    """The series of a measurement in the catalogue of the run."""
+    for one in (catalogue or {}).get("measurements") or ():
+        if one.get("name") == measurement:
+            return list(one.get("series") or ())
+    return []
+
+
+def _composed(stages: Sequence[Stage], top: int | None) -> Document | None:
+    """The stages of a series and their sum; None without, or if a sample of it exceeds the sum
+    because one of its stages was not kept."""
+    total = sum(stage.max for stage in stages)
+    if not stages or top is None or total < top:
+        return None
+    return {"max": total, "stages": [{"name": one.name, "max": one.max} for one in stages]}
 
 
 def _chapters(catalogue: Any) -> dict[str, str]:
@@ -617,14 +650,14 @@ def _at_least(figures: gather.Figures) -> int | None:
     )
 
 
-def _budget_verdict(
+def _held(
     step: StoredStep,
     stored: StoredSeries,
     figures: gather.Figures,
     budget: Document,
     timed: bool,
-) -> Document:
-    """Judge a series against the budget, by the corrected distribution if there is one."""
+) -> Held:
+    """A series held against the budget, by the corrected distribution if there is one."""
     limit = budget["budget_ns"]
     counts = figures.counts if figures.corrected is None else figures.corrected
     # A run of lost samples is known by its number and its largest: within the budget, or one
@@ -641,23 +674,26 @@ def _budget_verdict(
     if episodes is not None:
         low, high = episodes
         episodes = (max(low, min(exceedances, 1)), min(max(high, min(exceedances, 1)), exceedances))
-    judged = stats.verdict(
+    return Held(
         limit,
+        budget["rate_per_hour"],
         exceedances,
         counts.count + over + within + late,
         figures.duration_s if timed else None,
-        rate_per_hour=budget["rate_per_hour"],
-        confidence=CONFIDENCE,
-        unknown=unknown,
-        counted="samples" if not figures.missed else "periods due" if missing is None else "events",
-        episodes=episodes,
-        effective=stats.effective_of_maximum(counts.count, figures.clustering),
+        unknown,
+        "samples" if not figures.missed else "periods due" if missing is None else "events",
+        episodes,
+        stats.effective_of_maximum(counts.count, figures.clustering),
+        0 if missing is None else missing.count,
+        None if missing is None else missing.max,
+        tuple(_doubts(step, stored)),
     )
-    result, evidence, remedy = judged.result, judged.evidence, judged.remedy
-    if missing is not None and missing.max is not None:
-        waited = numbers.microseconds(missing.max)
-        number = f"{missing.count} events were" if missing.count > 1 else "1 event was"
-        evidence = f"{evidence}; {number} not answered within {waited}"
+
+
+def _budget_verdict(step: StoredStep, held: Held) -> Document:
+    """Judge a series against the budget."""
+    judged = held.judged(CONFIDENCE)
+    remedy = judged.remedy
     samples = None
     if judged.needed_samples is not None:
         samples = _more_samples(step, judged.count, judged.needed_samples)
@@ -666,21 +702,17 @@ def _budget_verdict(
         endless = "for" not in limit or limit["for"].effective in ("", "0")
         words = f"--samples {samples}" + ("" if endless else " --for 0")
         remedy = remedy.replace(f"--samples {judged.needed_samples}", words)
-    doubts = _doubts(step, stored)
-    for doubt, help_ in doubts:
-        result = "inconclusive" if result == "pass" else result
-        evidence, remedy = f"{evidence}; but {doubt}", help_
-    why = doubts[-1][0] if doubts else judged.doubt
+    said = verdict_on(held, judged, remedy)
+    why = held.doubts[-1][0] if held.doubts else judged.doubt
     length = None
-    if judged.needed_s and figures.duration_s is not None:
-        length = figures.duration_s + judged.needed_s
-    longer = result == "inconclusive" and not why
+    if judged.needed_s and held.duration_s is not None:
+        length = held.duration_s + judged.needed_s
+    longer = said["result"] == "inconclusive" and not why
     return {
-        **budget,
-        "result": result,
-        "evidence": evidence,
-        "remedy": remedy,
-        "doubt": why if result == "inconclusive" else "",
+        "budget_ns": held.budget_ns,
+        "rate_per_hour": held.rate_per_hour,
+        **said,
+        "doubt": why if said["result"] == "inconclusive" else "",
         "needed_s": length if longer else None,
         "needed_samples": samples if longer else None,
     }

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all runs together prove: a table of bounds, and a verdict for each budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.blocks import Block, Bullets, Line, Span, Table, Tone, line
+from rtgauge.report.document.tables import Cell, Grid, Row
+from rtgauge.report.results.bounds import BOOT_PART
+from rtgauge.report.results.labels import capital
+
+__all__ = ["bounds_grid", "evidence_blocks", "verdict_lines"]
+
+Model = Mapping[str, Any]
+
+ROWS: Final = 8
+"""Quantities in the table of bounds, the loaded ones first."""
+NO_CLAIM: Final = 0.9
+"""Upper bounds from here on claim nothing, and are not shown."""
+_TONES: Final[Mapping[str, Tone]] = {"pass": "pass", "fail": "fail", "inconclusive": "warn"}
+_RESULTS: Final = {"pass": "kept", "fail": "exceeded", "inconclusive": "not proven"}
+
+
+def evidence_blocks(model: Model) -> list[Block]:
+    """The bounds of all runs, and for several runs the verdicts by all evidence."""
+    blocks: list[Block] = []
+    if said := verdict_lines(model):
+        blocks.append(Bullets(tuple((text, ()) for text in said)))
+    if grid := bounds_grid(model):
+        blocks.append(Table(grid))
+    return blocks
+
+
+def _shown(model: Model) -> list[Any]:
+    """The quantities on a time grid, the loaded ones first."""
+    found = [one for one in model["bounds"] if one["interval_ns"]]
+    return sorted(found, key=lambda one: one["load"] == "idle")
+
+
+def bounds_grid(model: Model) -> Grid | None:
+    """A row for each quantity on a time grid: the maximum, and what a further sample, hour and boot
+    do with at most which chance. None without one."""
+    found = _shown(model)
+    if not found:
+        return None
+    shown = found[:ROWS]
+    composed = any(one["composed"] for one in shown)
+    heads = ["Exceeding the max", "Evidence", "Max", "Sample", "Hour", "Boot"]
+    heads += ["Composed"] if composed else []
+    rows = [Row(_name(model, one, shown), _cells(one, composed)) for one in shown]
+    confidence = numbers.percent(shown[0]["confidence"])
+    caption = (
+        f"{confidence} sure: at most this chance that a further sample of each CPU, a further hour,"
+        " or an equal run after another boot exceeds the maximum."
+    )
+    needed = max(one["boots_needed"] for one in shown)
+    if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):
+        caption += " –: too little evidence for a claim."
+    caption += f" {numbers.percent(BOOT_PART)} take {needed} hours, or boots."
+    if composed:
+        caption += " Composed: the worst stages added, although they never met. It is not a bound."
+    if more := len(found) - len(shown):
+        caption += f" {numbers.plural(more, 'more quantity', 'more quantities')} in the JSON."
+    loads = {one["load"] for one in shown}
+    title = "Bounds" if len(loads) > 1 else f"Bounds, {_load(shown[0])}"
+    return Grid("Bounds", heads, rows, caption, title)
+
+
+def _cells(one: Model, composed: bool) -> list[Cell]:
+    boots = numbers.plural(one["boots"], "boot")
+    evidence = f"{boots}, {numbers.duration(one['duration_s'])}"
+    if one["copies"]:
+        evidence += f", {numbers.plural(one['copies'], 'copy', 'copies')} not counted"
+    top = one["max"] if one["max_at_least"] is None else numbers.AtLeast(one["max_at_least"])
+    cells = [Cell(evidence), Cell(numbers.shown(top, "ns").full, cls="peak")]
+    sample = one["next_sample"]
+    cells.append(Cell("–" if sample >= 0.5 else numbers.probability(sample)))
+    cells += [Cell(_claim(one["next_hour"])), Cell(_claim(one["next_boot"]))]
+    if composed:
+        total = one["composed"]
+        stages = "" if total is None else _stages(total)
+        cells.append(Cell("–" if total is None else numbers.shown(total["max"], "ns").full,
+                          note=stages))  # fmt: skip
+    return cells
+
+
+def _stages(total: Model) -> str:
+    return " + ".join(
+        f"{numbers.shown(stage['max'], 'ns').text} {stage['name']}" for stage in total["stages"]
+    )
+
+
+def _claim(probability: float | None) -> str:
+    """An upper bound in percent, rounded up; a dash where it claims nothing."""
+    if probability is None or probability >= NO_CLAIM:
+        return "–"
+    digits = 2 - math.ceil(math.log10(probability * 100)) if probability else 0
+    scale = 10 ** max(digits, 0)
+    return f"{math.ceil(probability * 100 * scale) / scale:g}{numbers.GAP}%"
+
+
+def _load(one: Model) -> str:
+    return "idle" if one["load"] == "idle" else f"load {one['load']}"
+
+
+def _name(model: Model, one: Model, among: Sequence[Model]) -> str:
+    """The quantity, with the system, context, labels and load in which the others differ."""
+    words = [f"{one['measurement']} {one['name']}"]
+    if len({other["context"] for other in among}) > 1:
+        words.append(one["context"])
+    words += [
+        value
+        for key, value in sorted(one["labels"].items())
+        if len({other["labels"].get(key) for other in among}) > 1
+    ]
+    if len({other["load"] for other in among}) > 1:
+        words.append(_load(one))
+    return f"{_system(model, one)}{', '.join(words)}"
+
+
+def _system(model: Model, one: Model) -> str:
+    """The system and its label where there are several, with a colon."""
+    known = {(other["target"], other["label"]) for other in model["bounds"]}
+    if len(known) < 2:
+        return ""
+    several = len({label for _, label in known}) > 1
+    label = f" {one['label']}" if several and one["label"] else ""
+    return f"{one['target']}{label}: "
+
+
+def verdict_lines(model: Model) -> list[Line]:
+    """A line for each budget of a quantity that several runs are evidence for."""
+    said = []
+    several = [one for one in model["bounds"] if one["runs"] > 1 and one["verdicts"]]
+    for one in several:
+        for verdict in one["verdicts"]:
+            budget = numbers.microseconds(verdict["budget_ns"])
+            runs = numbers.plural(one["runs"], "run")
+            text = f"{_name(model, one, several)}, all {runs}: {_RESULTS[verdict['result']]}"
+            end = f". {capital(verdict['evidence'])}.{_lacking(one, verdict)}"
+            head = Span(f"Budget {budget}, {text}", _TONES[verdict["result"]], strong=True)
+            said.append(line(head, end))
+    return said
+
+
+def _lacking(one: Model, verdict: Model) -> str:
+    """How many hours, samples and boots lack."""
+    if verdict["boots_over"]:
+        return f" {verdict['boots_over']} of {numbers.plural(one['boots'], 'boot')} exceeded it."
+    words = []
+    if verdict["hours_lacking"]:
+        words.append(numbers.duration(verdict["hours_lacking"] * 3600, up=True))
+    if verdict["samples_lacking"]:
+        words.append(f"{numbers.count(verdict['samples_lacking'])} samples")
+    if verdict["boots_lacking"]:
+        many = numbers.plural(verdict["boots_lacking"], "boot")
+        words.append(f"{many} (for at most {numbers.percent(BOOT_PART)} of boots)")
+    return f" Lacking: {' and '.join(words)}." if words else ""

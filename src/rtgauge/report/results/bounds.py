@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all runs together say about values they did not see, from every boot that is evidence.
+
+Step 10 of the path of a sample: the figures of all runs -> here -> results model.
+Runs of one system, with the same label and the same method, are evidence for the same quantity.
+docs/reference/statistics.md, "Bounds from several runs", says what is claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rtgauge import stats
+from rtgauge import text as numbers
+from rtgauge.report.results.labels import LENGTHS
+from rtgauge.stats.bound import rate_bound
+
+__all__ = ["BOOT_PART", "Held", "Member", "bounds", "verdict_on"]
+
+Document = dict[str, Any]
+
+BOOT_PART: Final = 0.05
+"""The part of boots for which the number of boots still needed is given."""
+_NO_METHOD: Final = (*LENGTHS, "stop-above")
+_HOUR_S: Final = 3600.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """A series held against a budget, as ``stats.verdict`` takes it. Those of several runs add up.
+
+    ``doubts``: why the measurement is not the one asked for, with remedies. ``waited``: the longest
+    wait for an event without an answer.
+    """
+
+    budget_ns: int
+    rate_per_hour: float | None
+    exceedances: int
+    count: int
+    duration_s: float | None
+    unknown: int
+    counted: str
+    episodes: tuple[int, int] | None
+    effective: int
+    unanswered: int = 0
+    waited: int | None = None
+    doubts: tuple[tuple[str, str], ...] = ()
+
+    def plus(self, other: Held) -> Held:
+        """Both together: times, samples and episodes add up."""
+        times = self.duration_s, other.duration_s
+        both = self.episodes, other.episodes
+        waits = [one for one in (self.waited, other.waited) if one is not None]
+        return Held(
+            self.budget_ns,
+            self.rate_per_hour,
+            self.exceedances + other.exceedances,
+            self.count + other.count,
+            None if times[0] is None or times[1] is None else times[0] + times[1],
+            self.unknown + other.unknown,
+            self.counted if self.counted == other.counted else "samples",
+            None
+            if both[0] is None or both[1] is None
+            else (both[0][0] + both[1][0], both[0][1] + both[1][1]),
+            self.effective + other.effective,
+            self.unanswered + other.unanswered,
+            max(waits, default=None),
+            self.doubts or other.doubts,
+        )
+
+    def judged(self, confidence: float) -> stats.BudgetVerdict:
+        """The verdict, without the doubts."""
+        return stats.verdict(
+            self.budget_ns,
+            self.exceedances,
+            self.count,
+            self.duration_s,
+            rate_per_hour=self.rate_per_hour,
+            confidence=confidence,
+            unknown=self.unknown,
+            counted=self.counted,
+            episodes=self.episodes,
+            effective=self.effective,
+        )
+
+
+def verdict_on(held: Held, judged: stats.BudgetVerdict, remedy: str) -> Document:
+    """The verdict as the model has it: with the unanswered events and the doubts."""
+    result, evidence = judged.result, judged.evidence
+    if held.waited is not None:
+        waited = numbers.microseconds(held.waited)
+        number = f"{held.unanswered} events were" if held.unanswered > 1 else "1 event was"
+        evidence = f"{evidence}; {number} not answered within {waited}"
+    for doubt, help_ in held.doubts:
+        result = "inconclusive" if result == "pass" else result
+        evidence, remedy = f"{evidence}; but {doubt}", help_
+    return {"result": result, "evidence": evidence, "remedy": remedy}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A series that may be evidence: ``run`` and ``place`` in the model, the number of independent
+    samples of its maximum, and the series held against the budget, if there is one."""
+
+    run: int
+    place: int
+    effective: int
+    held: Held | None
+    timed: bool
+
+
+@dataclass
+class _Evidence:
+    """The members of one quantity, and the runs left out because they repeat another one.
+    ``firsts``: the first run with the figures."""
+
+    members: list[Member] = field(default_factory=list)
+    copies: set[int] = field(default_factory=set)
+    firsts: dict[str, int] = field(default_factory=dict)
+
+
+def bounds(
+    runs: Sequence[Document], members: Sequence[Member], confidence: float
+) -> list[Document]:
+    """The entries of ``bounds``, in the order of the series.
+
+    Evidence excludes series of steps that failed, or that an injection disturbed. Runs with equal
+    samples, such as counted boots of one seed, count once.
+    """
+    figures = [_figures(run) for run in runs]
+    found: dict[str, _Evidence] = {}
+    for member in members:
+        run = runs[member.run]
+        one = run["series"][member.place]
+        step = next(step for step in run["steps"] if step["step"] == one["step"])
+        if (
+            one["unit"] != "ns"
+            or step["role"] != "measurement"
+            or step["state"] not in ("complete", "interrupted")
+            or step["load"].get("disturb")
+            or not one["bound"]["samples"]
+        ):
+            continue
+        evidence = found.setdefault(_alike(run, step, one), _Evidence())
+        known = figures[member.run] or f"run {member.run}"
+        if evidence.firsts.setdefault(known, member.run) != member.run:
+            evidence.copies.add(member.run)
+        else:
+            evidence.members.append(member)
+    return [_entry(runs, evidence, confidence) for evidence in found.values()]
+
+
+def _alike(run: Document, step: Document, one: Document) -> str:
+    """What the evidence for one quantity has in common: system, label, step and series."""
+    environment = run["environment"]
+    kernel = environment.get("kernel") or {}
+    parameters = {k: v for k, v in step["parameters"].items() if k not in _NO_METHOD}
+    facts = [
+        run["target"],
+        run["label"] or "",
+        [environment.get("host"), environment["libc"], environment["realtime"]],
+        [kernel.get(name) for name in ("release", "version", "cmdline")],
+        [step["measurement"], step["load"]["name"], step["load"].get("command"), parameters],
+        {k: v for k, v in step["run_options"].items() if k != "label"},
+        [one["name"], one["context"], one["labels"], one["interval_ns"]],
+        [one["policy"], one["priority"]],
+    ]
+    return json.dumps(facts, sort_keys=True, default=str)
+
+
+def _figures(run: Document) -> str:
+    """All figures of a run, which another run has only if its samples are the same; empty for a run
+    of constant series."""
+    figures = [
+        [one[key] for key in ("step", "name", "count", "first", "min", "mean", "max")]
+        + [one["percentiles"], one["rest"]]
+        for one in run["series"]
+        if one["min"] != one["max"]
+    ]
+    return json.dumps(figures, sort_keys=True) if figures else ""
+
+
+def _boot(run: Document) -> tuple[str, str]:
+    """What tells a boot from others. Runs whose boot is not known count as one boot."""
+    lab = run["environment"].get("lab")
+    name = lab.get("boot") if isinstance(lab, Mapping) else None
+    return str(run["boot_id"] or ""), str(name or "") if run["boot_id"] else ""
+
+
+def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> Document:
+    members = evidence.members
+    series = [runs[one.run]["series"][one.place] for one in members]
+    first, run = series[0], runs[members[0].run]
+    step = next(step for step in run["steps"] if step["step"] == first["step"])
+    by_run: dict[int, list[tuple[Member, Document]]] = {}
+    for member, one in zip(members, series, strict=True):
+        by_run.setdefault(member.run, []).append((member, one))
+    boots: dict[tuple[str, str], bool] = {}
+    for number, some in by_run.items():
+        boot = _boot(runs[number])
+        boots[boot] = boots.get(boot, False) or any(one["unanswered"] for _, one in some)
+    # Several CPUs may be hit at once: the claim is about each, by the fewest samples of any.
+    open_ = max(
+        sum(one["unanswered"] for one in same) for same in _by_thread(members, series).values()
+    )
+    timed = all(member.timed for member in members)
+    duration_s = sum(max(one["bound"]["duration_s"] for _, one in some) for some in by_run.values())
+    effective = sum(min(member.effective for member, _ in some) for some in by_run.values())
+    per_hour = rate_bound(duration_s, confidence, open_) if timed else math.inf
+    over = sum(boots.values())
+    return {
+        "target": run["target"],
+        "label": run["label"],
+        "measurement": first["measurement"],
+        "name": first["name"],
+        "context": first["context"],
+        "labels": dict(first["labels"]),
+        "load": step["load"]["name"],
+        "interval_ns": first["interval_ns"],
+        "series": [[member.run, member.place] for member in members],
+        "runs": len(by_run),
+        "copies": len(evidence.copies),
+        "boots": len(boots),
+        "samples": sum(one["bound"]["samples"] for one in series),
+        "effective_samples": effective,
+        "duration_s": duration_s,
+        "max": max((one["max"] for one in series if one["max"] is not None), default=None),
+        "max_at_least": max(
+            (one["max_at_least"] for one in series if one["max_at_least"] is not None), default=None
+        ),
+        "confidence": confidence,
+        "next_sample": stats.exceedance_bound(effective, confidence, open_),
+        "next_hour": -math.expm1(-per_hour) if timed and duration_s > 0 else None,
+        "next_boot": stats.exceedance_bound(len(boots), confidence, over),
+        "boots_needed": stats.samples_needed(BOOT_PART, confidence, over),
+        "composed": _composed(series),
+        "verdicts": _verdicts(runs, members, len(boots), confidence),
+    }
+
+
+def _by_thread(
+    members: Iterable[Member], series: Iterable[Document]
+) -> dict[tuple[int, int], list[Document]]:
+    """The series of each CPU and thread."""
+    found: dict[tuple[int, int], list[Document]] = {}
+    for _, one in zip(members, series, strict=True):
+        found.setdefault((one["cpu"], one["thread"]), []).append(one)
+    return found
+
+
+def _composed(series: Sequence[Document]) -> Document | None:
+    """The largest of each stage over all series, added; None where a series has no stages."""
+    all_stages = [one["composed"]["stages"] for one in series if one["composed"] is not None]
+    if len(all_stages) < len(series):
+        return None
+    names = [stage["name"] for stage in all_stages[0]]
+    if any([stage["name"] for stage in stages] != names for stages in all_stages):
+        return None
+    tops = [max(stages[at]["max"] for stages in all_stages) for at in range(len(names))]
+    return {
+        "max": sum(tops),
+        "stages": [{"name": name, "max": top} for name, top in zip(names, tops, strict=True)],
+    }
+
+
+_ORDER: Final = ("fail", "inconclusive", "pass")
+
+
+def _verdicts(
+    runs: Sequence[Document], members: Sequence[Member], boots: int, confidence: float
+) -> list[Document]:
+    """A verdict for each requirement by all its evidence: that of the thread that decides."""
+    found: dict[tuple[int, float | None], dict[tuple[int, int], Held]] = {}
+    over: dict[tuple[int, float | None], set[tuple[str, str]]] = {}
+    for member in members:
+        held = member.held
+        if held is None:
+            continue
+        key = held.budget_ns, held.rate_per_hour
+        one = runs[member.run]["series"][member.place]
+        thread = one["cpu"], one["thread"]
+        known = found.setdefault(key, {})
+        known[thread] = held if thread not in known else known[thread].plus(held)
+        over.setdefault(key, set())
+        if held.exceedances or held.unknown:
+            over[key].add(_boot(runs[member.run]))
+    verdicts = []
+    for key, threads in found.items():
+        tried = [(held, held.judged(confidence)) for held in threads.values()]
+        held, judged = min(
+            tried, key=lambda one: (_ORDER.index(one[1].result), -one[0].exceedances)
+        )
+        number = len(over[key])
+        verdicts.append(
+            {
+                "budget_ns": held.budget_ns,
+                "rate_per_hour": held.rate_per_hour,
+                **verdict_on(held, judged, judged.remedy),
+                "boots_over": number,
+                "next_boot": stats.exceedance_bound(boots, confidence, number),
+                "boots_lacking": max(
+                    stats.samples_needed(BOOT_PART, confidence, number) - boots, 0
+                ),
+                "hours_lacking": None if judged.needed_s is None else judged.needed_s / _HOUR_S,
+                "samples_lacking": None
+                if judged.needed_samples is None
+                else max(judged.needed_samples - held.count, 0),
+            }
+        )
+    return verdicts

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds from all runs together, against figures computed from the arrays, and the composed
+maximum against brute force."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import report_runs as made
+from rtgauge.report.document.blocks import plain_line
+from rtgauge.report.document.evidence import bounds_grid, verdict_lines
+from rtgauge.report.render import terminal
+from rtgauge.report.results import model
+from rtgauge.report.results.composed import composed
+
+COUNT = 3000
+MS = made.MS
+
+
+def values(seed: int, count: int = COUNT) -> NDArray[np.int32]:
+    return np.random.default_rng(seed).integers(2000, 50_000, count).astype(np.int32)
+
+
+def run(
+    samples: NDArray[Any], boot: str = "b", *, budget: int | None = None, **more: Any
+) -> made.FakeRun:
+    interval = more.pop("interval", MS)
+    index = np.arange(len(samples), dtype=np.int64)
+    one = made.FakeSeries(made.info(interval_ns=interval), index, samples)
+    state = more.pop("step_state", "complete")
+    load = more.pop("load", "idle")
+    rate = more.pop("rate", None)
+    step = made.step(0, [one], budget_ns=budget, state=state, load=load, rate_per_hour=rate)
+    return made.run([step], boot_id=boot, **more)
+
+
+def built(*runs: made.FakeRun) -> dict[str, Any]:
+    document = model.build(runs)  # type: ignore[arg-type]
+    model.validate(document)
+    return document
+
+
+def only(*runs: made.FakeRun) -> dict[str, Any]:
+    (one,) = built(*runs)["bounds"]
+    return dict(one)
+
+
+def test_every_boot_and_sample_counts() -> None:
+    all_values = [values(seed) for seed in range(6)]
+    one = only(*(run(some, f"b{at}") for at, some in enumerate(all_values)))
+    assert (one["runs"], one["boots"], one["copies"]) == (6, 6, 0)
+    assert one["samples"] == 6 * COUNT == one["effective_samples"]
+    assert one["duration_s"] == pytest.approx(6 * COUNT / 1000)
+    assert one["max"] == max(some.max() for some in all_values)
+    assert one["next_sample"] == pytest.approx(1 - 0.05 ** (1 / (6 * COUNT)))
+    assert one["next_boot"] == pytest.approx(1 - 0.05 ** (1 / 6))
+    hours = 6 * COUNT / 1000 / 3600
+    assert one["next_hour"] == pytest.approx(1 - 0.05 ** (1 / hours))
+    assert one["boots_needed"] == 59
+
+
+def test_59_boots_bound_the_next_one_at_5_percent() -> None:
+    one = only(*(run(values(seed, 60), f"b{seed}") for seed in range(59)))
+    assert one["next_boot"] <= 0.05 < 1 - 0.05 ** (1 / 58)
+
+
+def test_copies_count_once() -> None:
+    one = only(run(values(1), "b1"), run(values(1), "b1"), run(values(2), "b2"), run(values(2)))
+    assert (one["runs"], one["boots"], one["copies"]) == (2, 2, 2)
+    assert one["samples"] == 2 * COUNT
+    shown = bounds_grid(built(run(values(1)), run(values(1))))
+    assert shown is not None and "1 copy not counted" in shown.rows[0].cells[0].text
+
+
+def test_runs_of_one_boot_are_one_boot_and_unknown_boots_too() -> None:
+    assert only(run(values(1), "b"), run(values(2), "b"))["boots"] == 1
+    assert only(run(values(1), ""), run(values(2), ""))["boots"] == 1
+
+
+def test_constant_series_of_two_boots_are_no_copies() -> None:
+    same = np.full(COUNT, 5000, np.int32)
+    one = only(run(same, "b1"), run(same, "b2"))
+    assert (one["boots"], one["copies"], one["max"]) == (2, 0, 5000)
+
+
+def test_what_is_no_evidence() -> None:
+    assert only(run(values(1), "b1"), run(values(2), "b2", step_state="failed"))["runs"] == 1
+    assert len(built(run(values(1)), run(values(2), label="tuned"))["bounds"]) == 2
+    assert len(built(run(values(1)), run(values(2), load="sched"))["bounds"]) == 2
+    assert len(built(run(values(1)), run(values(2), target="ssh://board"))["bounds"]) == 2
+    disturbed = run(values(1))
+    disturbed.steps[0].document["disturb"] = "irq:200us:7300us"
+    assert built(disturbed)["bounds"] == []
+    assert built(run(np.zeros(0, np.int32)))["bounds"] == []
+    assert bounds_grid(built()) is None
+
+
+def test_a_single_run_claims_nothing_of_boots() -> None:
+    grid = bounds_grid(built(run(values(1))))
+    assert grid is not None
+    (row,) = grid.rows
+    assert [cell.text for cell in row.cells][3:] == ["–", "–"]
+    assert "too little evidence" in grid.caption and "59" in grid.caption
+    assert "Bounds" in terminal.text(built(run(values(1))))
+
+
+def test_the_claim_is_about_each_cpu() -> None:
+    both = run(values(1))
+    second = made.FakeSeries(made.info(1, 1), np.arange(COUNT, dtype=np.int64), values(2))
+    both.steps[0].series.append(second)
+    one = only(both)
+    assert one["samples"] == 2 * COUNT and one["effective_samples"] == COUNT
+    assert one["duration_s"] == pytest.approx(COUNT / 1000)
+
+
+# --- verdicts by all evidence --------------------------------------------------------------------
+
+
+def test_all_repeats_together_pass_where_each_is_too_short() -> None:
+    """4 runs of 50 minutes: 3 h 20 min without an exceedance prove less than one an hour."""
+    runs = [run(values(seed), f"b{seed}", budget=100_000, interval=1000 * MS) for seed in range(4)]
+    document = built(*runs)
+    assert {one["result"] for a in document["runs"] for one in a["verdicts"]} == {"inconclusive"}
+    (verdict,) = document["bounds"][0]["verdicts"]
+    assert verdict["result"] == "pass"
+    assert (verdict["boots_over"], verdict["boots_lacking"]) == (0, 55)
+    assert verdict["next_boot"] == pytest.approx(1 - 0.05 ** (1 / 4))
+    (said,) = map(plain_line, verdict_lines(document))
+    assert "all 4 runs: kept" in said and "55 boots" in said
+
+
+def test_how_many_hours_and_boots_lack() -> None:
+    document = built(*(run(values(seed), f"b{seed}", budget=100_000) for seed in range(3)))
+    (verdict,) = document["bounds"][0]["verdicts"]
+    assert verdict["result"] == "inconclusive"
+    needed = -np.log(0.05) - 3 * COUNT / 1000 / 3600
+    assert verdict["hours_lacking"] == pytest.approx(needed, abs=1 / 3600)
+    assert verdict["boots_lacking"] == 56
+    (said,) = map(plain_line, verdict_lines(document))
+    assert "not proven" in said and "Lacking: 3\u202fh and" in said and "56 boots" in said
+
+
+def test_one_exceedance_of_one_boot_fails_them_all() -> None:
+    late = values(1)
+    late[1500] = 200_000
+    document = built(run(late, "b1", budget=100_000), run(values(2), "b2", budget=100_000))
+    (verdict,) = document["bounds"][0]["verdicts"]
+    assert (verdict["result"], verdict["boots_over"], verdict["hours_lacking"]) == ("fail", 1, None)
+    (said,) = map(plain_line, verdict_lines(document))
+    assert "1 of 2 boots exceeded it" in said
+    assert not verdict_lines(built(run(late, budget=100_000)))
+
+
+def test_episodes_of_all_runs_add_up() -> None:
+    late = [values(seed, 20_000) for seed in range(2)]
+    for some in late:
+        some[[5000, 5003, 15_000]] = 200_000
+    two = [run(s, f"b{at}", budget=100_000, rate=1e4) for at, s in enumerate(late)]
+    (verdict,) = built(*two)["bounds"][0]["verdicts"]
+    assert "4 episodes (6 of 40" in verdict["evidence"].replace("\u202f", "").replace(" 000", "")
+
+
+# --- the composed maximum ------------------------------------------------------------------------
+
+STAGES = [
+    {
+        "name": "latency",
+        "stages": ["interrupt", "handler", "wake-up", "return"],
+        "stages_in": {"irq": ["interrupt", "handler"]},
+    }
+]
+
+
+def chained(seed: int = 1, count: int = COUNT) -> tuple[made.FakeStep, NDArray[Any], NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    irq = random.integers(300, 15_000, count).astype(np.int32)
+    user = irq + random.integers(2000, 90_000, count).astype(np.int32)
+    index = np.arange(count, dtype=np.int64)
+    kept = np.sort(random.choice(count, count - 100, replace=False))
+    kept = np.union1d(kept, [int(irq.argmax()), int((user - irq).argmax())])
+    first = made.FakeSeries(made.info(0, context="irq"), index, irq, chunk_rows=70)
+    last = made.FakeSeries(made.info(1, context="user"), kept, user[kept], chunk_rows=110)
+    return made.step(0, [last, first]), irq, user
+
+
+def test_worst_stages_add_up() -> None:
+    step, irq, user = chained()
+    ((series, stages),) = composed(step, STAGES).items()  # type: ignore[arg-type]
+    assert series == 1
+    assert [(one.name, one.max) for one in stages] == [
+        ("irq", irq.max()),
+        ("irq to user", (user - irq).max()),
+    ]
+    assert sum(one.max for one in stages) > user.max()
+
+
+def test_stages_of_several_runs_are_composed() -> None:
+    runs = []
+    tops = np.zeros(2, np.int64)
+    for seed in (1, 2):
+        step, irq, user = chained(seed)
+        catalogue = json.loads(json.dumps(made.CATALOGUE))
+        catalogue["measurements"][0]["series"] = [{**STAGES[0], "unit": "ns", "from": "due time"}]
+        runs.append(made.run([step], boot_id=f"b{seed}", catalogue=catalogue))
+        tops = np.maximum(tops, [irq.max(), (user - irq).max()])
+    by_context = {one["context"]: one for one in built(*runs)["bounds"]}
+    assert by_context["irq"]["composed"] is None
+    assert by_context["user"]["composed"]["max"] == tops.sum()
+    grid = bounds_grid(built(*runs))
+    assert grid is not None and grid.heads[-1] == "Composed" and "not a bound" in grid.caption
+
+
+@pytest.mark.parametrize("fault", ["before", "labels", "grid", "no stages"])
+def test_series_that_are_not_stages_of_one_event(fault: str) -> None:
+    step, _, _ = chained()
+    last, first = step.series
+    described: list[dict[str, Any]] = STAGES
+    if fault == "before":  # the user task ended before the handler
+        last.value = last.value.copy()
+        last.value[7] = 100
+    elif fault == "labels":
+        step.series[0] = made.FakeSeries(
+            made.info(1, context="user", labels={"method": "x"}), last.index, last.value
+        )
+    elif fault == "grid":
+        last.start_ns = 17
+    else:
+        described = [{"name": "latency", "stages": []}]
+    assert composed(step, described) == {}  # type: ignore[arg-type]
+    assert first.count
