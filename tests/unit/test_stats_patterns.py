@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from rtgauge import stats
 from rtgauge.stats import patterns
@@ -209,6 +210,55 @@ def test_the_second_line_is_sized_and_timed() -> None:
     assert len(at) * 0.8 <= line.number <= len(at) + 5
     assert stats.second_line(times, random.exponential(100, len(times))) is None
     assert stats.second_line(times[:20], excess[:20]) is None
+
+
+def _ticks(random: np.random.Generator, share: dict[int, float]) -> stats.Line | None:
+    """10 s of loops with a tick of 2 us every 4 ms, that share of which counts so many times."""
+    times = np.sort(random.uniform(0, 10e9, 200_000))
+    excess = random.normal(0, 20, len(times)) + random.exponential(30, len(times))
+    ticks = np.arange(MS, 10e9, 4 * MS)
+    at = np.unique(np.searchsorted(times, ticks)[:-1])
+    at = at[(times[at] - MS) % (4 * MS) < 2e5]
+    each = random.choice([1, *share], len(at), p=[1 - sum(share.values()), *share.values()])
+    excess[at] += 2000 * each + random.normal(0, 80, len(at)) + random.exponential(150, len(at))
+    return stats.second_line(times, excess, (250,))
+
+
+def test_lines_at_multiples_of_the_tick_are_found() -> None:
+    random = np.random.default_rng(23)
+    line = _ticks(random, {2: 0.06, 3: 0.02})
+    assert line is not None
+    assert line.excess_ns == pytest.approx(2100, abs=80)
+    assert set(line.multiples) == {2, 3}
+    assert line.multiples[2] > line.multiples[3] > 10
+    for _ in range(20):
+        alone = _ticks(random, {})
+        assert alone is not None
+        assert not alone.multiples
+
+
+def test_a_tail_has_no_lines_at_multiples() -> None:
+    """Without lines: at most one set of values in a hundred seems to have some."""
+    random = np.random.default_rng(29)
+    wrong = 0
+    for number in range(600):
+        shape = 0.3 + 0.7 * (number % 10) / 10
+        tail = 1 + random.exponential(shape, 3000)
+        wrong += bool(patterns.multiples(tail, 1.0))
+        wrong += bool(patterns.multiples(random.lognormal(0.2, shape, 3000), 1.0))
+    assert wrong <= 12
+
+
+@given(st.lists(st.floats(0.5, 9), max_size=60), st.integers(2, 8), st.integers(0, 40))
+def test_multiples_are_those_of_the_definition(values: list[float], number: int, more: int) -> None:
+    excess = np.array([*values, *([float(number)] * more)])
+    expected = {}
+    for k in range(2, 9):
+        near = [sum(abs(one - k - off) <= 0.12 for one in excess) for off in (0, -0.5, 0.5)]
+        tail = binom.sf(near[0] - 1, sum(near), 1 / 3)
+        if near[0] >= 5 and tail <= 1e-4:
+            expected[k] = near[0]
+    assert patterns.multiples(excess, 1.0) == expected
 
 
 @pytest.mark.parametrize("dithered", [False, True])

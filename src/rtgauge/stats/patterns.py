@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtgauge.stats.counts import Counts, bucket_low, bucket_of
+from rtgauge.stats.special import beta_part
 
 __all__ = [
     "Comb",
@@ -51,6 +52,9 @@ _CONCENTRATED: Final = 0.5
 _SAME_PLACE: Final = 0.3
 _SAME_RATE: Final = 0.005
 _APART_NS: Final = 200_000
+_NEAR: Final = 0.12
+_GATHERED: Final = 5
+_BY_CHANCE: Final = 1e-4
 
 
 @dataclass(frozen=True)
@@ -338,12 +342,14 @@ def _beats(hits: Float64, exposure: _Exposure, peak: _Peak, sampling_hz: float) 
 class Line:
     """A second line above the first: ``number`` samples that come back every ``comb.period_ns``,
     of which half took at least ``excess_ns`` more than the median of all, the largest ``worst_ns``
-    more."""
+    more. ``multiples``: further lines at whole multiples of ``excess_ns``, and the number of
+    samples on each."""
 
     comb: Comb
     number: int
     excess_ns: float
     worst_ns: float
+    multiples: Mapping[int, int]
 
 
 def second_line(
@@ -377,14 +383,39 @@ def second_line(
             turns = np.exp(2j * np.pi * place[some])
             found = None if abs(turns.mean()) >= _SAME_PLACE else found
         if found is not None and (best is None or found.power > best[0]):
-            turns = (times[some] - found.phase_ns) / found.period_ns
-            phased = np.abs((turns + 0.5) % 1.0 - 0.5) <= 0.1
-            best = found.power, found, excess[some][phased]
+            best = found.power, found, excess[some][_phased(times[some], found)]
         number *= 2
     if best is None:
         return None
     _, found, which = best
-    return Line(found, len(which), float(np.median(which)), float(which.max()))
+    middle = float(np.median(which))
+    several = multiples(excess[_phased(times, found)], middle)
+    return Line(found, len(which), middle, float(which.max()), several)
+
+
+def _phased(times: Float64, found: Comb) -> NDArray[np.bool_]:
+    """Which times are within a tenth of a period of the comb."""
+    turns = (times - found.phase_ns) / found.period_ns
+    return np.asarray(np.abs((turns + 0.5) % 1.0 - 0.5) <= 0.1)
+
+
+def multiples(excess: Float64, unit: float) -> dict[int, int]:
+    """The multiples of ``unit``, from 2 to 8, near which values gather, and their number.
+
+    Near is within 0.12 of the multiple. They gather where at least 5 values are near, and more than
+    are near the halves before and after it: with values that fall or rise evenly from half to half,
+    each is near the multiple with a probability of 1/3 at most, and the exact binomial probability
+    of as many is at most 1 in 10 000.
+    """
+    ratio = excess / unit
+    found = {}
+    for number in range(2, 9):
+        near, before, after = (
+            int(np.count_nonzero(np.abs(ratio - number - off) <= _NEAR)) for off in (0, -0.5, 0.5)
+        )
+        if near >= _GATHERED and beta_part(near, before + after + 1, 1 / 3) <= _BY_CHANCE:
+            found[number] = near
+    return found
 
 
 @dataclass(frozen=True)

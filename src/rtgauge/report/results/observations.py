@@ -306,6 +306,14 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         f"recur every {_period(line)}"
     )
     text += f", the period of the tick ({rates[0]:g} Hz)." if rates else "."
+    if line.multiples:
+        at = " and ".join(
+            f"{times} times ({numbers.count(some)} samples)"
+            for times, some in line.multiples.items()
+        )
+        text += (
+            f" Further lines lie at {at} this distance, as if it had come several times at once."
+        )
     others = {quantity.series[at]["cpu"] for _, some in found for at in some} - {cpu}
     if others:
         text += f" {len(others)} more CPU{'s show' if len(others) > 1 else ' shows'} one, too."
@@ -489,7 +497,7 @@ RULES: Final = (
         "The largest samples, separate from the rest, recur at regular times: at least half of "
         "them within a tenth of a period. Random samples do so in less than one quantity of a "
         "hundred. Bursts are less certain. If the period is that of the kernel's tick, the report "
-        "names it.",
+        "names it, and it names lines at whole multiples of the distance.",
         _second_line,
     ),
     Rule(
