@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from rtgauge import stream
+from rtgauge import stats, stream
 from rtgauge.report.results import model
-from rtgauge.report.results.observations import RULES
+from rtgauge.report.results.observations import RULES, About
 
 US = 1000
 
@@ -41,7 +41,7 @@ def _said(*series: made.FakeSeries, **more: Any) -> dict[str, list[str]]:
     for one in document["runs"][0]["steps"][0]["observations"]:
         found.setdefault(one["rule"], []).append(one["text"].replace("\u202f", " "))
         assert all(0 <= place < len(series) for place in one["series"])
-        assert ("reach" in one) is (one["rule"] == "second line")
+        assert ("reach" in one) is ("periodic" in one) is (one["rule"] == "second line")
     return found
 
 
@@ -94,6 +94,67 @@ def test_the_tick_is_a_second_line_with_its_period(hz: int, named: bool) -> None
     assert f"every {1000 / hz:.3g}" in text.replace(".00", "")
     assert re.search("are about 3[.](0[5-9]|1[0-5]) µs above", text)
     assert ("the tick (250 Hz)" in text) is named
+
+
+def _disturbed(cpu: int, period_ns: float, sweep: bool) -> made.FakeSeries:
+    """10 000 wake-ups every ms, delayed by up to 200 us every period; with a tenth as many large
+    ones at random."""
+    random = np.random.default_rng([9, cpu])
+    number = np.arange(10_000)
+    offset = np.zeros(10_000, np.int64)
+    if sweep:
+        offset = np.rint(np.abs((number * 0.0193) % 1.0 - 0.5) * 1.99e6).astype(np.int64)
+    due = number * made.MS + offset
+    latency = 3500 + random.normal(0, 100, len(due))
+    into = due % period_ns
+    latency += np.where(into < 2e5, 2e5 - into, 0)
+    latency[random.choice(10_000, 30, replace=False)] += 40_000
+    companion = made.FakeSeries(made.info(2 * cpu + 1, cpu, companion=2 * cpu), number, offset)
+    return made.FakeSeries(
+        made.info(2 * cpu, cpu),
+        number,
+        latency.astype(np.int64),
+        companion=companion if sweep else None,
+    )
+
+
+@pytest.mark.parametrize("sweep", [True, False])
+def test_a_disturber_is_timed_explained_and_named(sweep: bool) -> None:
+    both = [_disturbed(cpu, 7.301e6, sweep) for cpu in (0, 1)]
+    run = made.run([made.step(0, both, disturb="preempt_disable:200us:7.301ms")])
+    document = model.build(cast(Any, [run]))
+    model.validate(document)
+    observations = document["runs"][0]["steps"][0]["observations"]
+    (found,) = [one for one in observations if one["rule"] == "second line"]
+    periodic = found["periodic"]
+    low, high = periodic["period_ci_ns"]
+    assert low <= 7.301e6 <= high and high - low < 1000
+    assert periodic["period_ns"] == pytest.approx(7.301e6, rel=1e-5)
+    assert periodic["share"] == pytest.approx(273 / 303, abs=0.06)
+    assert periodic["suspects"] == ["the injection (preempt_disable:200us:7.301ms)"]
+    assert len(periodic["fold"]) == 60 and sum(periodic["fold"][29:31]) > 230
+    assert bool(periodic["aliases_ns"]) is ("--dither" in found["text"]) is not sweep
+    assert "recur every 7.301" in found["text"] and "This is the period of" in found["text"]
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "period_s", "name"),
+    [
+        ("/proc/sys/vm/stat_interval", "1", 1.0, "vm.stat_interval"),
+        ("/proc/sys/kernel/soft_watchdog", "1", 4.0, "soft lockup detector"),
+        ("/proc/sys/kernel/soft_watchdog", "0", 4.0, ""),
+        ("/proc/sys/vm/stat_interval", "x", 1.0, ""),
+    ],
+)
+def test_facts_that_fit_the_period_are_suspects(
+    file: str, value: str, period_s: float, name: str
+) -> None:
+    about = About({"kernel": {"hz": 250}}, {file: value}, {}, {3: 17.0})
+    comb = stats.Comb(period_s * 1e9, 0.0, 1e6, 40, 0.9, 0.9, 50.0, 100.0)
+    assert len(about.suspects(comb)) == bool(name)
+    assert name in " ".join(about.suspects(comb))
+    interrupts = stats.Comb(1e9 / 17.01, 0.0, 1e6, 40, 0.9, 0.9, 50.0, 100.0)
+    assert about.suspects(interrupts) == ["the interrupts of CPU 3 (about 17 a second)"]
 
 
 def test_hits_at_random_make_no_second_line() -> None:

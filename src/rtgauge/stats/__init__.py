@@ -29,12 +29,11 @@ from .effective import effective_of_maximum, effective_size, effective_sizes
 from .episodes import NEAR, EpisodesBuilder
 from .independence import Clustering, clustering, extremal_index
 from .patterns import (
-    Comb,
     Line,
     Pace,
     Slope,
     Valley,
-    comb,
+    disturber,
     pace,
     placed,
     second_line,
@@ -49,6 +48,7 @@ from .percentiles import (
     percentile_table,
 )
 from .plots import Ccdf, Histogram, ccdf_points, histogram_points
+from .rhythm import Comb, Exposure, aliases, comb, folded
 from .shift import RUNS_LIMIT, Shift, blocks_needed, holm, paired_shift, runs_needed, shift
 from .timebase import Base, bases, division
 from .timeline import BINS, ExcursionsBuilder, HeatMap, Timeline, TimelineBuilder, bins_for
@@ -72,6 +72,7 @@ __all__ = [
     "CountsBuilder",
     "EpisodesBuilder",
     "ExcursionsBuilder",
+    "Exposure",
     "GapOffsets",
     "HeatMap",
     "Histogram",
@@ -82,6 +83,7 @@ __all__ = [
     "Timeline",
     "TimelineBuilder",
     "Valley",
+    "aliases",
     "bases",
     "bins_for",
     "blocks_needed",
@@ -93,6 +95,7 @@ __all__ = [
     "clustering",
     "comb",
     "corrected",
+    "disturber",
     "division",
     "duration_needed_s",
     "effective_of_maximum",
@@ -100,6 +103,7 @@ __all__ = [
     "effective_sizes",
     "exceedance_bound",
     "extremal_index",
+    "folded",
     "fraction_of",
     "histogram_points",
     "holm",

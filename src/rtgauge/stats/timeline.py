@@ -205,6 +205,11 @@ class ExcursionsBuilder:
         self._samples += other._samples
         self._largest.merge(other._largest)
 
+    def largest(self) -> tuple[Int64, Int64]:
+        """Indices and values of what is kept."""
+        self._largest.shrink()
+        return self._largest.times, self._largest.values
+
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
         may show among the very largest alone. None where there are too few to tell, or too many

@@ -33,6 +33,7 @@ from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
+from rtgauge.report.pictures.folded import folded, folded_said
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     Level,
@@ -452,14 +453,25 @@ def _failed(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block,
 
 def _observations(run: Model, steps: Sequence[Model]) -> list[tuple[Line, tuple[Block, ...]]]:
     found: list[tuple[Line, tuple[Block, ...]]] = [
-        (line(Span(f"{step_name(run, step)} (step {step_number(step)}): ", "dim"), text), ())
+        (line(Span(f"{step_name(run, step)} (step {step_number(step)}): ", "dim"), text), below)
         for step in steps
-        for text in (
-            *(one["text"] for one in step["observations"]),
-            *(f"{place_text(one, run)}." for one in step["places"]),
+        for text, below in (
+            *((one["text"], _folded(one)) for one in step["observations"]),
+            *((f"{place_text(one, run)}.", ()) for one in step["places"]),
         )
     ]
     more = len(found) - MANY
     return (
         found if more <= 0 else [*found[:MANY], (line(f"{more} more in the complete report."), ())]
     )
+
+
+def _folded(observation: Model) -> tuple[Block, ...]:
+    """The picture of a rhythm over its period."""
+    periodic = observation.get("periodic")
+    if periodic is None:
+        return ()
+    period = numbers.shown(periodic["period_ns"], "ns").full
+    caption = "The dashed line is the number that excursions without a rhythm would have."
+    title = f"Excursions over the period of {period}"
+    return (Figure(folded(periodic), title, caption, folded_said(periodic)),)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rtgauge.store import Chunk, StoredSeries, StoredStep
     from rtgauge.stream import SeriesInfo
 
-__all__ = ["Figures", "Heat", "Lead", "TimeBins", "gather", "intervals", "percentiles"]
+__all__ = ["Figures", "Heat", "Large", "Lead", "TimeBins", "gather", "intervals", "percentiles"]
 
 Int64 = NDArray[np.int64]
 
@@ -97,6 +97,16 @@ class Lead:
 
 
 @dataclass(frozen=True)
+class Large:
+    """The largest samples of a series on a time grid (4096 at most): when the task woke up, and
+    values in the unit of the series. ``dithered``: the due times lie between the points, too."""
+
+    time_ns: Int64
+    value: Int64
+    dithered: bool
+
+
+@dataclass(frozen=True)
 class Figures:
     """All that the samples of one series say.
 
@@ -128,6 +138,7 @@ class Figures:
     around: Window | None = None
     begin: Window | None = None
     lead: Lead | None = None
+    large: Large | None = None
     starts: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """When the test loops of the step began, those of its other series too."""
     episodes: tuple[int, int] | None = None
@@ -320,6 +331,7 @@ def _figures(
     around = begin = kept_max = max_at = clustering = None
     effective: dict[str, int | None] | None = None
     leading: Lead | None = None
+    large: Window | None = None
     # of a series that has all of its values in the histogram alone, samples tell when, no more
     partial = bool(series.withheld and series.histogram)
     # An event without an answer says nothing of how late one would have been.
@@ -343,7 +355,12 @@ def _figures(
         kept_max, max_at = counts.max, scan.when()
         if partial and (whole := _from_histogram(series)).count > counts.count:
             counts = whole
-        clustering = scan.clustering()
+        largest = scan.largest()
+        clustering = largest.clustering()
+        if info.interval_ns > 0:
+            index, value = largest.largest()
+            due_ns = scan.origin[1] + (index - scan.origin[0]) * info.interval_ns
+            large = Window(index, due_ns, value * info.scale, 0)
         line = scan.timeline()
         if line is not None and not partial:
             effective = stats.effective_sizes(counts, line)
@@ -352,7 +369,7 @@ def _figures(
             heat = _heat(line, info.scale)
             around, begin = scan.around(), scan.begin()
     gaps = (gap_index[:0], gap_count[:0]) if partial else (gap_index, gap_count)
-    around, begin, offsets = _dithered(series, (around, begin), *gaps)
+    around, begin, large, offsets = _dithered(series, (around, begin, large), *gaps)
 
     corrected, uncorrectable = None, 0
     if info.interval_ns > 0 and not answers and not partial:
@@ -394,6 +411,9 @@ def _figures(
         around=around,
         begin=begin,
         lead=leading,
+        large=None
+        if large is None or info.unit != "ns"
+        else Large(large.due_ns + large.value, large.value, series.companion is not None),
         clustering=clustering,
         effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
@@ -745,12 +765,12 @@ class _Pass:
         if self._over is not None:
             self._over.add(chunk, gaps, self.before[gaps], self.known[gaps])
 
-    def clustering(self) -> stats.Clustering | None:
-        """Whether the largest samples come in groups."""
+    def largest(self) -> stats.ExcursionsBuilder:
+        """The largest samples."""
         whole = stats.ExcursionsBuilder()
         for one in self._large:
             whole.merge(one)
-        return whole.clustering()
+        return whole
 
     def timeline(self) -> stats.Timeline | None:
         """The time bins, once: the builder, which is large, is let go."""
@@ -771,8 +791,11 @@ class _Pass:
 
 
 def _dithered(
-    series: StoredSeries, windows: tuple[Window | None, Window | None], index: Int64, count: Int64
-) -> tuple[Window | None, Window | None, stats.GapOffsets | None]:
+    series: StoredSeries,
+    windows: tuple[Window | None, Window | None, Window | None],
+    index: Int64,
+    count: Int64,
+) -> tuple[Window | None, Window | None, Window | None, stats.GapOffsets | None]:
     """The windows with the due times that their samples had, dither included, and the offsets of
     the gaps; in one pass over the companion, which ends where nothing more is wanted."""
     companion = series.companion
@@ -785,11 +808,11 @@ def _dithered(
     for at, _ in chunks:
         if not len(wanted) or (len(at) and at[-1] >= wanted[-1]):
             break
-    around, begin = (
+    around, begin, large = (
         one and replace(one, due_ns=one.due_ns + values[np.searchsorted(wanted, one.index)])
         for one in windows
     )
-    return around, begin, gaps
+    return around, begin, large, gaps
 
 
 def _apart(index: Int64, count: Int64) -> bool:

@@ -192,9 +192,9 @@ def _run(
     }
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
-    records = {step.number: step.ambience for step in run.steps}
+    records = {step.number: (step.ambience, step.facts) for step in run.steps}
     for one in carried_out(document):
-        step_told = told(one, document, found, records[one["step"]])
+        step_told = told(one, document, found, *records[one["step"]])
         one["observations"] = step_told.observations
         marks.update(step_told.marks)
         one["published"] = published(one, document)

@@ -21,14 +21,15 @@ import numpy as np
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results.background import stolen_ns
-from rtgauge.report.results.gather import Figures
+from rtgauge.report.results.gather import Figures, Large
 from rtgauge.report.results.labels import group_series, series_labels
 from rtgauge.stats.patterns import TICKS_HZ
+from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
     from rtgauge.stream import Ambience
 
-__all__ = ["RULES", "Growth", "Mark", "Rule", "Told", "growths", "told"]
+__all__ = ["RULES", "About", "Growth", "Mark", "Rule", "Told", "growths", "told"]
 
 Document = dict[str, Any]
 Series = Mapping[str, Any]
@@ -67,6 +68,42 @@ class Told:
 
 
 @dataclass(frozen=True)
+class About:
+    """What is known of the system and of a step: the environment, the facts, the load, and the
+    interrupts of each CPU in a second."""
+
+    environment: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    load: Mapping[str, Any]
+    interrupts: Mapping[int, float]
+
+    def suspects(self, comb: stats.Comb) -> list[str]:
+        """What comes at the rate of a rhythm."""
+        known = []
+        if disturb := self.load.get("disturb"):
+            known.append((f"the injection ({disturb})", 1e9 / parse_duration(_parts(disturb)[2])))
+        hz = float((self.environment.get("kernel") or {}).get("hz") or 0)
+        known += [(f"the tick ({rate:g} Hz)", rate) for rate in ([hz] if hz else TICKS_HZ)]
+        for file, factor, name in _UPKEEP:
+            value = str(self.facts.get(file) or "")
+            if value.isdigit() and 0 < int(value) < _DAY:
+                seconds = factor * int(value)
+                known.append((f"{name} ({numbers.duration(seconds)})", 1 / seconds))
+        for cpu, rate in self.interrupts.items():
+            known.append((f"the interrupts of CPU {cpu} (about {rate:.3g} a second)", rate))
+        return [name for name, rate in known if rate > 0 and comb.near([rate])]
+
+
+_DAY: Final = 86_400
+_UPKEEP: Final = (
+    ("/proc/sys/vm/stat_interval", 1.0, "the kernel's memory statistics, vm.stat_interval"),
+    # kernel/watchdog.c: a timer every 2/5 of kernel.watchdog_thresh, 10 s unless changed
+    ("/proc/sys/kernel/soft_watchdog", 4.0, "the soft lockup detector, kernel.soft_watchdog"),
+)
+"""Facts that hold a number, the seconds that each one of it means, and what wakes up then."""
+
+
+@dataclass(frozen=True)
 class Quantity:
     """The series of one quantity of a step: their places in the run, names and figures."""
 
@@ -75,8 +112,12 @@ class Quantity:
     series: Sequence[Series]
     labels: Sequence[str]
     figures: Sequence[Figures]
-    hz: float
-    """The rate of the kernel's tick; 0: not known."""
+    about: About
+
+    @property
+    def hz(self) -> float:
+        """The rate of the kernel's tick; 0: not known."""
+        return float((self.about.environment.get("kernel") or {}).get("hz") or 0)
 
     @functools.cached_property
     def lines(self) -> list[tuple[stats.Line, list[int]]]:
@@ -113,15 +154,17 @@ def told(
     run: Mapping[str, Any],
     figures: Mapping[int, Figures],
     watched: Collection[Ambience] = (),
+    facts: Mapping[str, Any] | None = None,
 ) -> Told:
     """The observations on one step of a run of the results model; ``figures``: place in the run's
-    series -> what its samples say; ``watched``: the step's records of background activity."""
+    series -> what its samples say; ``watched``: the step's records of background activity;
+    ``facts``: those of its environment."""
     places = [
         place
         for place, one in enumerate(run["series"])
         if one["step"] == step["step"] and place in figures
     ]
-    hz = float((run["environment"].get("kernel") or {}).get("hz") or 0)
+    about = About(run["environment"], facts or {}, step["load"], _interrupts(watched))
     found = []
     marks = {}
     groups = group_series(run["series"], places)
@@ -133,7 +176,7 @@ def told(
             series,
             series_labels(series),
             [figures[place] for place in members],
-            hz,
+            about,
         )
         for rule in RULES:
             for text, at in rule.find(quantity):
@@ -142,6 +185,7 @@ def told(
                 found.append(_observation(rule.name, words, [members[one] for one in at]))
                 if rule.find is _second_line:
                     found[-1]["reach"] = round(quantity.lines[0][0].worst_ns)
+                    found[-1]["periodic"] = _disturber(quantity)
         if quantity.timed and quantity.lines:
             line, some = quantity.lines[0]
             middle = series[some[0]]["percentiles"].get("50") or series[some[0]]["mean"] or 0
@@ -160,11 +204,27 @@ def told(
 
 
 def _on_purpose(disturb: str) -> str:
-    kind, length, period = disturb.split(":")
+    kind, length, period = _parts(disturb)
     return (
         f"An injection ({kind} for {length} every {period}) disturbed this step: these are not the "
         "figures of the undisturbed system."
     )
+
+
+def _parts(disturb: str) -> tuple[str, str, str]:
+    kind, length, period = disturb.split(":")
+    return kind, length, period
+
+
+def _interrupts(watched: Collection[Ambience]) -> dict[int, float]:
+    """Interrupts of each CPU in a second."""
+    records = list(watched)
+    span_ns = records[-1].time_ns - records[0].time_ns if records else 0
+    total: dict[int, int] = {}
+    for record in records[1:]:
+        for cpu, number in zip(record.cpus, record.interrupts, strict=False):
+            total[cpu] = total.get(cpu, 0) + number
+    return {cpu: number * 1e9 / span_ns for cpu, number in total.items()} if span_ns > 0 else {}
 
 
 def _observation(rule: str, text: str, series: Sequence[int]) -> Document:
@@ -236,7 +296,7 @@ def _median_of_rest(figures: Figures, first: int | None) -> int | None:
 
 def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
     """The second lines of a quantity, with the series that were looked at together, the most
-    certain first: of each series by itself, and of all on one CPU."""
+    certain first: of each series by itself, of all on one CPU, and on a time grid of all CPUs."""
     cpus: dict[int, list[int]] = {}
     for at, one in enumerate(quantity.series):
         lead = quantity.figures[at].lead
@@ -247,37 +307,69 @@ def _lines(quantity: Quantity) -> list[tuple[stats.Line, list[int]]]:
         return max(float(quantity.series[at]["max"] or 0) for at in members)
 
     alone = [[at] for members in cpus.values() for at in members if len(members) > 1]
+    groups = sorted([*cpus.values(), *alone], key=largest, reverse=True)[:MOST]
+    if len(cpus) > 1:
+        groups.append(sorted(at for members in cpus.values() for at in members))
     found = []
-    for members in sorted([*cpus.values(), *alone], key=largest, reverse=True)[:MOST]:
-        intervals = {quantity.series[at]["interval_ns"] for at in members}
-        grid = all(intervals)
-        interval_ns = intervals.pop() if len(intervals) == 1 else 0
-        for seamless in (False,) if grid else (False, True):
-            parts = [_placed(quantity, at, seamless) for at in members]
-            times, excess, place = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-            rates = [quantity.hz] if quantity.hz else TICKS_HZ
-            line = stats.second_line(
-                times, excess, rates, None if grid else place, interval_ns=interval_ns
-            )
-            # Series that take turns have the rhythm of their turns.
-            if line is not None and (grid or len(members) == 1 or line.comb.near(rates)):
-                found.append((line, members))
+    for members in groups:
+        grids = [quantity.figures[at].large for at in members]
+        if all(one is None for one in grids):
+            found += [(line, members) for line in _in_loops(quantity, members)]
+        elif len({quantity.series[at]["interval_ns"] for at in members}) == 1:
+            line = _on_grid(quantity, members, [one for one in grids if one is not None])
+            found += [] if line is None else [(line, members)]
     return sorted(found, key=lambda one: -one[0].comb.power)
 
 
+def _in_loops(quantity: Quantity, members: Sequence[int]) -> Iterator[stats.Line]:
+    """The rhythms of series without a time grid, in the first samples of each."""
+    if len({quantity.series[at]["cpu"] for at in members}) > 1:
+        return
+    rates = [quantity.hz] if quantity.hz else TICKS_HZ
+    for seamless in (False, True):
+        parts = [_placed(quantity, at, seamless) for at in members]
+        times, excess, place = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+        line = stats.second_line(times, excess, rates, place)
+        # Series that take turns have the rhythm of their turns.
+        if line is not None and (len(members) == 1 or line.comb.near(rates)):
+            yield line
+
+
+def _on_grid(
+    quantity: Quantity, members: Sequence[int], large: Sequence[Large]
+) -> stats.Line | None:
+    """The rhythm of the largest samples of series on a time grid, over the whole step."""
+    parts = []
+    for at, one in zip(members, large, strict=True):
+        low, high = (quantity.figures[at].counts.percentile(part) for part in (50, 90))
+        clear = one.value - low > max(2 * (high - low), 1)
+        parts.append((one.time_ns[clear], one.value[clear] - low))
+    times, excess = (np.concatenate(rows).astype(np.float64) for rows in zip(*parts, strict=True))
+    if not len(times):
+        return None
+    spans = [line for at in members if (line := quantity.figures[at].timeline) is not None]
+    begin = min([float(times.min()), *(float(line.start_ns) for line in spans)])
+    ends = (line.start_ns + line.bin_ns * len(line.count) for line in spans)
+    end = max([float(times.max()), *(float(one) for one in ends)])
+    return stats.disturber(
+        times,
+        excess,
+        stats.Exposure(np.array([begin, end])),
+        sum(quantity.figures[at].kept for at in members),
+        interval_ns=quantity.series[members[0]]["interval_ns"],
+        dithered=large[0].dithered,
+    )
+
+
 def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ...]:
-    """When the samples of a series were taken, what they took more than the median, and where in
-    their test loops they stand (0 to 1); without the first of each loop, which are cold in the
-    rhythm of the loops."""
+    """When the samples of a series without a time grid were taken, what they took more than the
+    median, and where in their test loops they stand (0 to 1); without the first of each loop, which
+    are cold in the rhythm of the loops."""
     figures = quantity.figures[at]
     lead = figures.lead
     assert lead is not None
-    if quantity.series[at]["interval_ns"]:
-        times = (lead.due_ns + lead.value).astype(np.float64)
-        kept = np.arange(len(lead.value)) > 0
-    else:
-        times = stats.placed(lead.due_ns, lead.value, figures.starts, seamless=seamless)
-        kept = np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1) == 0
+    times = stats.placed(lead.due_ns, lead.value, figures.starts, seamless=seamless)
+    kept = np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1) == 0
     excess = lead.value - float(np.median(lead.value))
     first = np.flatnonzero(np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1))
     number = np.diff(first, append=len(lead.due_ns))
@@ -286,26 +378,34 @@ def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ..
 
 
 def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
-    """A second line above the first at regular times, named where it is the tick."""
+    """A second line above the first at regular times, with what it explains and may come from."""
     if not quantity.timed:
         return
     found = quantity.lines
     if not found:
         return
     line, members = found[0]
-    known = [quantity.hz] if quantity.hz else TICKS_HZ
-    rates = [rate for rate in known if line.comb.near([rate])]
-    samples = sum(len(lead.value) for at in members if (lead := quantity.figures[at].lead))
-    cpu = quantity.series[members[0]]["cpu"]
-    where = f" on CPU {cpu}" if len({one["cpu"] for one in quantity.series}) > 1 else ""
-    if len(members) == 1 < len(quantity.series):
+    comb = line.comb
+    cpus = {quantity.series[at]["cpu"] for at in members}
+    cpu = min(cpus)
+    where = "" if len({one["cpu"] for one in quantity.series}) < 2 else f" on CPU {cpu}"
+    if len(cpus) > 1:
+        where = f" on {len(cpus)} CPUs together"
+    elif len(members) == 1 < len(quantity.series):
         where = f" ({quantity.labels[members[0]]})"
+    on_grid = quantity.figures[members[0]].large is not None
+    samples = sum(
+        quantity.figures[at].kept if on_grid else len(lead.value)
+        for at in members
+        if (lead := quantity.figures[at].lead)
+    )
     text = (
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
-        f"recur every {_period(line)}"
+        f"recur every {_period(line)} (± {_ns(max(comb.error_ns, 1.0))}). They explain "
+        f"{_percent(comb.share)} of the {numbers.count(comb.hits)} excursions of more than "
+        f"{_ns(line.least_ns)} above the median."
     )
-    text += f", the period of the tick ({rates[0]:g} Hz)." if rates else "."
     if line.multiples:
         at = " and ".join(
             f"{times} times ({numbers.count(some)} samples)"
@@ -314,10 +414,45 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         text += (
             f" Further lines lie at {at} this distance, as if it had come several times at once."
         )
-    others = {quantity.series[at]["cpu"] for _, some in found for at in some} - {cpu}
+    suspects = quantity.about.suspects(comb)
+    if suspects:
+        text += f" This is the period of {' and of '.join(suspects)}."
+    if _hidden(quantity, members):
+        interval_ns = quantity.series[members[0]]["interval_ns"]
+        alike = stats.aliases(comb.period_ns, interval_ns)
+        text += (
+            f" To samples every {_ns(interval_ns)}, a period of {' or '.join(map(_ns, alike))} "
+            "can look the same. Re-run with --dither to tell them apart."
+        )
+    others = {quantity.series[at]["cpu"] for _, some in found for at in some} - cpus
     if others:
         text += f" {len(others)} more CPU{'s show' if len(others) > 1 else ' shows'} one, too."
     yield text, sorted({at for _, some in found for at in some})
+
+
+def _hidden(quantity: Quantity, members: Sequence[int]) -> bool:
+    """Whether all samples lie on the points of a grid."""
+    large = quantity.figures[members[0]].large
+    return large is not None and not large.dithered
+
+
+def _disturber(quantity: Quantity) -> Document:
+    """The second line of a quantity for the results."""
+    line, members = quantity.lines[0]
+    comb, interval_ns = line.comb, quantity.series[members[0]]["interval_ns"]
+    return {
+        "period_ns": comb.period_ns,
+        "period_ci_ns": [comb.period_ns - comb.error_ns, comb.period_ns + comb.error_ns],
+        "width_ns": comb.width_ns,
+        "excursions": comb.hits,
+        "above_median_ns": round(line.least_ns),
+        "share": comb.share,
+        "fold": list(line.fold),
+        "suspects": quantity.about.suspects(comb),
+        "aliases_ns": stats.aliases(comb.period_ns, interval_ns)
+        if _hidden(quantity, members)
+        else [],
+    }
 
 
 def _two_groups(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
@@ -494,10 +629,11 @@ RULES: Final = (
     ),
     Rule(
         "second line",
-        "The largest samples, separate from the rest, recur at regular times: at least half of "
-        "them within a tenth of a period. Random samples do so in less than one quantity of a "
-        "hundred. Bursts are less certain. If the period is that of the kernel's tick, the report "
-        "names it, and it names lines at whole multiples of the distance.",
+        "The largest samples, separate from the rest, recur at regular times. Samples at random, "
+        "in clusters or on a time grid do so in less than one search of a hundred. The report "
+        "gives the period with its 95 % interval, the share of the largest samples that it "
+        "explains, what is known to have this period, and lines at whole multiples of the "
+        "distance.",
         _second_line,
     ),
     Rule(

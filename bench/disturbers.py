@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether periodic disturbers are found among events, by simulation with fixed seeds.
+
+    PYTHONPATH=src python bench/disturbers.py [--repetitions N] [--section NAME]
+
+Sets of events of which some are periodic, and sets without a rhythm: at random, in clusters, on the
+grid of the samples, in bursts. The product searches each. It writes bench/results/disturbers.json.
+All figures but the CPU time of the section *large* are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pairs import write_results
+
+from rtgauge.stats import Comb, Exposure, comb
+
+Case = dict[str, Any]
+Float64 = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, float], Float64]
+
+REPETITIONS: Final = 2000
+SEED: Final = 22
+NUMBER: Final = 400
+SHARE: Final = 0.2
+GRID_NS: Final = 1e6
+MOST_FOUND: Final = 0.01
+LEAST_FOUND: Final = 0.99
+COVERAGE: Final = 0.93
+SLACK: Final = 3.0
+"""Standard errors of the simulation by which a rate may miss its limit."""
+LARGE: Final = 100_000
+LARGE_S: Final = 5.0
+
+
+def at_random(random: np.random.Generator, span: float) -> Float64:
+    """Events at random."""
+    return random.uniform(0, span, NUMBER)
+
+
+def clusters(number: int, width_ns: float) -> Draw:
+    """Clusters at random, of Poisson-distributed size, whose events are spread over a width."""
+
+    def draw(random: np.random.Generator, span: float) -> Float64:
+        sizes = random.poisson(NUMBER / number, number)
+        begin = np.repeat(random.uniform(0, span, number), sizes)
+        return np.clip(begin + random.uniform(0, width_ns, len(begin)), 0, span)
+
+    return draw
+
+
+def quantised(random: np.random.Generator, span: float) -> Float64:
+    """Wake-ups of the grid at random, each a little late."""
+    points = random.choice(int(span / GRID_NS), NUMBER, replace=False)
+    return points * GRID_NS + random.lognormal(math.log(5e4), 0.3, NUMBER)
+
+
+def runs_of_wakeups(random: np.random.Generator, span: float) -> Float64:
+    """Disturbances at random, each delaying ten wake-ups of the grid one after the other."""
+    begin = random.choice(int(span / GRID_NS) - 10, NUMBER // 10, replace=False)
+    points = np.unique((begin[:, None] + np.arange(10)).ravel())
+    return points * GRID_NS + random.lognormal(math.log(5e4), 0.3, len(points))
+
+
+def slow_change(random: np.random.Generator, span: float) -> Float64:
+    """Events at random that are ten times as frequent at the end."""
+    return span * np.sqrt(random.uniform(0.01, 1, NUMBER))
+
+
+NULLS: Final[Mapping[str, tuple[Draw, float]]] = {
+    "at random": (at_random, 0.0),
+    "80 clusters of 3 ms": (clusters(80, 3e6), 0.0),
+    "40 clusters of 50 ms": (clusters(40, 5e7), 0.0),
+    "5 bursts of 300 ms": (clusters(5, 3e8), 0.0),
+    "on a grid of 1 ms": (quantised, GRID_NS),
+    "runs of 10 wake-ups on a grid of 1 ms": (runs_of_wakeups, GRID_NS),
+    "ever more frequent": (slow_change, 0.0),
+}
+
+
+def search(events: Float64, span: float, interval_ns: float = 0.0) -> Comb | None:
+    """What the product finds."""
+    return comb(events, Exposure(np.array([0.0, span])), interval_ns=interval_ns)
+
+
+def periodic(random: np.random.Generator, span: float, jitter_ns: float) -> tuple[float, Float64]:
+    """A period of which 80 to 800 fit into the time, and events of which a fifth are periodic."""
+    period = span / random.uniform(100, 800)
+    some = round(NUMBER * SHARE)
+    turns = random.choice(np.arange(1, int(span / period) - 1), some, replace=False)
+    found = turns * period + random.uniform(0, period) + random.normal(0, jitter_ns, some)
+    return period, np.concatenate((found, random.uniform(0, span, NUMBER - some)))
+
+
+def found(repetitions: int) -> list[Case]:
+    """A fifth of 400 events is periodic: how often the period is right to 0.1 %."""
+    cases = []
+    for name, seconds, jitter, most in (
+        ("5 s, jitter of 0.1 % of a period", 5, 0.001, repetitions),
+        ("5 s, jitter of 1 % of a period", 5, 0.01, repetitions),
+        ("60 s, jitter of 0.1 % of a period", 60, 0.001, repetitions // 10),
+        ("3600 s, jitter of 0.1 % of a period", 3600, 0.001, repetitions // 50),
+    ):
+        random = np.random.default_rng([SEED, seconds, round(jitter * 1000)])
+        right = covered = 0
+        shares = []
+        for _ in range(most):
+            span = seconds * 1e9
+            period, events = periodic(random, span, jitter * span / 400)
+            one = search(events, span)
+            if one is not None and abs(one.period_ns / period - 1) <= 1e-3:
+                right += 1
+                covered += abs(one.period_ns - period) <= one.error_ns
+                shares.append(one.share)
+        rate, cover = right / most, covered / max(right, 1)
+        slack = SLACK * math.sqrt(COVERAGE * (1 - COVERAGE) / most)
+        cases.append(
+            {
+                "case": name,
+                "repetitions": most,
+                "right": rate,
+                "cover": cover,
+                "share": float(np.mean(shares)),
+                "at_least": LEAST_FOUND,
+                "held": rate >= LEAST_FOUND and cover >= COVERAGE - slack,
+            }
+        )
+    return cases
+
+
+def nothing(repetitions: int) -> list[Case]:
+    """Events without a rhythm: how often one is found."""
+    cases = []
+    for name, (draw, interval_ns) in NULLS.items():
+        random = np.random.default_rng([SEED, len(name)])
+        alarms = 0
+        for _ in range(repetitions):
+            span = 1e9 * math.exp(random.uniform(math.log(2), math.log(8)))
+            alarms += search(draw(random, span), span, interval_ns) is not None
+        rate = alarms / repetitions
+        cases.append(
+            {
+                "case": name,
+                "repetitions": repetitions,
+                "alarms": rate,
+                "at_most": MOST_FOUND,
+                "held": rate <= MOST_FOUND,
+            }
+        )
+    return cases
+
+
+def large(_repetitions: int) -> list[Case]:
+    """100 000 events of an hour, a tenth of them periodic: the CPU time that the search takes."""
+    random = np.random.default_rng([SEED, LARGE])
+    span, period = 3600e9, 0.360037e9
+    events = np.concatenate((np.arange(1, 9999) * period, random.uniform(0, span, LARGE - 9998)))
+    begin = time.process_time()
+    one = search(events, span)
+    took = time.process_time() - begin
+    right = one is not None and abs(one.period_ns / period - 1) <= 1e-3
+    return [
+        {
+            "case": f"{LARGE} events of an hour, 9998 of them periodic",
+            "repetitions": 1,
+            "seconds": took,
+            "at_most": LARGE_S,
+            "held": took <= LARGE_S and right,
+        }
+    ]
+
+
+SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
+    "large": large,
+    "found": found,
+    "nothing": nothing,
+}
+
+
+def main() -> int:
+    """Run the sections and write one results file; 1 if a claim does not hold."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--section", choices=SECTIONS, action="append")
+    arguments = parser.parse_args()
+    cases = []
+    for name in arguments.section or SECTIONS:
+        for case in SECTIONS[name](arguments.repetitions):
+            figures = {key: value for key, value in case.items() if isinstance(value, float)}
+            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
+            print(f"{name}: {case['case']}: {words}: {case['held']}", flush=True)
+            cases.append({"section": name, **case})
+    if not arguments.section:
+        print(write_results("disturbers", {"seed": SEED, "events": NUMBER}, cases).name)
+    return 1 if any(case["held"] is False for case in cases) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

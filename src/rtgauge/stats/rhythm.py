@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rhythms in the times of events: the spectrum of an event train, summed over harmonics.
+
+The power at a frequency is |sum of exp(2 pi i f t) - its mean|^2 / its variance, with mean and
+variance of as many of the samples chosen at random (Lord Rayleigh, Philosophical Magazine 37,
+1919, with the window of the sampling taken out). Events in clusters have more power at low
+frequencies: it is divided by the median of its surroundings. For events without a rhythm it is then
+exponential with mean 1, and the sum over the first 1, 2 or 4 harmonics follows a gamma distribution
+(Z^2_m: R. Buccheri et al., Astronomy and Astrophysics 128, 1983). A short event at regular times
+is as strong at each harmonic, so the sum finds a small share of such events among others.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["APART_NS", "LEAST_HITS", "SAME_RATE", "Comb", "Exposure", "aliases", "comb", "folded"]
+
+Float64 = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+APART_NS: Final = 200_000
+"""Events closer than that are one."""
+LEAST_HITS: Final = 12
+"""Minimum number of periods with an event."""
+
+SAME_RATE: Final = 0.005
+"""Relative difference of two rates that count as the same."""
+
+_BIN_NS: Final = 100_000
+_FINE: Final = 1 << 18
+_LONG_BIN_NS: Final = 1_000_000
+_BINS: Final = 1 << 22
+_FREE: Final = 0.5
+_PERIODS: Final = 20
+_HARMONICS: Final = (1, 2, 4)
+_CHANCE: Final = 1e-4
+_SURROUNDINGS: Final = 1024
+_TRIED: Final = 6
+_DIVISORS: Final = [n for n in range(2, 98) if all(n % k for k in range(2, n))]
+_ENOUGH: Final = 20_000
+_WIDTHS: Final = np.geomspace(1e-3, 0.5, 28)
+_EXPLAINED: Final = 0.05
+_FITS: Final = 4
+_MOST: Final = 0.6
+
+
+@dataclass(frozen=True)
+class Comb:
+    """Moments that come back: every ``period_ns``, at ``phase_ns`` of it, for ``width_ns``.
+
+    ``hits``: the number of events, those closer than 200 us being one. ``share``: the part of them
+    that the rhythm explains: those within the width, less as many as lie there by chance.
+    ``inside``: the part of them within the width. ``power``: minus the natural logarithm of the
+    chance that events without a rhythm are as regular anywhere in the spectrum. ``error_ns``: two
+    standard errors of the period, which is fitted to the events within the width.
+    """
+
+    period_ns: float
+    phase_ns: float
+    width_ns: float
+    hits: int
+    share: float
+    inside: float
+    power: float
+    error_ns: float
+
+    def near(self, rates: Sequence[float]) -> bool:
+        """Whether they come at one of these rates (Hz)."""
+        return any(abs(self.period_ns * rate / 1e9 - 1) < SAME_RATE for rate in rates)
+
+    def within(self, times: Float64) -> NDArray[np.bool_]:
+        """Which of these times are within the width of the rhythm."""
+        turns = (times - self.phase_ns) / self.period_ns
+        return np.abs((turns + 0.5) % 1.0 - 0.5) <= self.width_ns / self.period_ns / 2 + 1e-12
+
+
+class Exposure:
+    """The times at which events could be seen, from the first of them on, and their spectrum.
+
+    ``times``: those of all samples, events or not. Two times stand for all between them.
+    """
+
+    def __init__(self, times: Float64) -> None:
+        self.origin = float(times.min())
+        self.span = float(times.max()) - self.origin
+        self.times = times - self.origin if len(times) > 2 else None
+        long = min(float(_LONG_BIN_NS), max(float(_BIN_NS), self.span / _FINE))
+        self.bin_ns = max(long, self.span / _BINS)
+        self.bins = int(self.span / self.bin_ns) + 1
+        self.size = 1 << (2 * self.bins - 1).bit_length()
+
+    @functools.cached_property
+    def spectrum(self) -> Complex | None:
+        """At each frequency the mean of all samples; None where they are everywhere."""
+        return None if self.times is None else self._transformed(self.times) / len(self.times)
+
+    def beyond(self, hits: Float64) -> tuple[Float64, Float64]:
+        """At each frequency the square of the sum over events less that of as many samples, and the
+        part of the variance that the window leaves to see."""
+        if self.spectrum is None:
+            level = len(hits) / self.bins
+            return np.abs(self._transformed(hits, level)) ** 2, np.ones(self.size // 2 + 1)
+        total = self._transformed(hits) - len(hits) * self.spectrum
+        return np.abs(total) ** 2, 1 - np.abs(self.spectrum) ** 2
+
+    def _transformed(self, times: Float64, level: float = 0.0) -> Complex:
+        row = np.bincount((times / self.bin_ns).astype(np.int64), minlength=self.bins)
+        return np.fft.rfft(row[: self.bins] - level, self.size)
+
+    @property
+    def step_hz(self) -> float:
+        """The distance of the frequencies."""
+        return 1e9 / (self.size * self.bin_ns)
+
+
+def comb(
+    hits: Float64, exposure: Exposure, *, interval_ns: float = 0.0, dithered: bool = False
+) -> Comb | None:
+    """Whether events come at regular times; None if they do not, or there are too few to say.
+
+    Times are in ns. Events without a rhythm come more often where there are more samples; that is
+    taken into account, so that the rhythm of the sampling is not found. At least 20 periods must
+    have been seen, 12 of them with an event. Events of one period count as one cluster: a few
+    bursts of many events are not a rhythm. The chance of a result is at most 1 in 10 000 for events
+    without a rhythm, counted over all frequencies that are tried.
+
+    ``interval_ns``: of the grid on which the samples were taken, if any. Periods below two
+    intervals are not searched then, because each looks like a longer one (``aliases``).
+    ``dithered``: the samples sweep the interval. They have a rhythm of their own near the sampling
+    rate, so nothing above half of it is used.
+    """
+    hits = np.sort(hits) - exposure.origin
+    if len(hits):
+        hits = hits[np.diff(hits, prepend=-np.inf) > APART_NS]
+    if len(hits) < LEAST_HITS or exposure.span <= 0:
+        return None
+    power = _power(hits, exposure, interval_ns, dithered)
+    fastest_hz = 1e9 / max(4 * APART_NS, 2 * interval_ns)
+    places = _places(power, exposure, fastest_hz)
+    tested = sum(places.values())
+    found = []
+    for harmonics, number in places.items():
+        if number:
+            found += _peaks(power, exposure, harmonics, number, tested)
+    found.sort(key=lambda one: one[0])
+    grid_ns = 0.0 if dithered else interval_ns
+    judged = (_judged(hits, exposure, *one[1:], tested, grid_ns) for one in found[:_TRIED])
+    return next((one for one in judged if one is not None), None)
+
+
+def aliases(period_ns: float, interval_ns: float, number: int = 2) -> list[float]:
+    """The longest other periods whose events look alike to samples on a grid: events at f, and at
+    each multiple of the sampling rate plus or minus f."""
+    hz, sampling_hz = 1 / period_ns, 1 / interval_ns
+    rest = hz % sampling_hz
+    alike = {abs(multiple * sampling_hz + sign * rest) for multiple in range(3) for sign in (1, -1)}
+    others = sorted(one for one in alike if one > 0 and abs(one / hz - 1) > 1e-9)
+    return [1 / one for one in others[:number]]
+
+
+def folded(hits: Float64, found: Comb, bins: int = 60) -> list[int]:
+    """The number of events in each part of the period, with the middle of the rhythm in the middle
+    of the parts."""
+    phase = ((hits - found.phase_ns) / found.period_ns + 0.5) % 1.0
+    counts: list[int] = np.bincount((phase * bins).astype(np.int64), minlength=bins).tolist()
+    return counts[:bins]
+
+
+def _power(hits: Float64, exposure: Exposure, interval_ns: float, dithered: bool) -> Float64:
+    """The power at each frequency, 1 on average without a rhythm; 0 where nothing can be seen."""
+    beyond, free = exposure.beyond(hits)
+    power = np.where(free < _FREE, 0.0, beyond / (len(hits) * np.maximum(free, _FREE)))
+    hz = np.arange(len(power)) * exposure.step_hz
+    beat = hz
+    if interval_ns:
+        beat = np.abs(hz - np.round(hz * interval_ns / 1e9) * 1e9 / interval_ns)
+    power[beat < _PERIODS * 1e9 / exposure.span] = 0.0
+    if dithered:
+        power[hz > 0.5e9 / interval_ns] = 0.0
+    for begin in range(0, len(power), _SURROUNDINGS):
+        some = power[begin : begin + _SURROUNDINGS]
+        some /= max(float(np.median(some)) / math.log(2), 1.0)
+    return power
+
+
+def _places(power: Float64, exposure: Exposure, fastest_hz: float) -> dict[int, int]:
+    """Harmonics that are added -> number of frequencies that are tried: of the highest harmonic,
+    as far as the spectrum goes."""
+    fastest = fastest_hz / exposure.step_hz
+    return {some: min(len(power), int(fastest * some) + 1) for some in _HARMONICS}
+
+
+def _peaks(
+    power: Float64, exposure: Exposure, harmonics: int, number: int, tested: int
+) -> list[tuple[float, int, float]]:
+    """The logarithm of the chance, the number of harmonics and the frequency of the strongest
+    sums that are less likely than allowed."""
+    top = np.arange(number)
+    total = power[:number].copy()
+    for harmonic in range(1, harmonics):
+        total += power[(harmonic * top + harmonics // 2) // harmonics]
+    allowed = math.log(_CHANCE / tested)
+    found = []
+    for _ in range(_TRIED):
+        at = int(np.argmax(total))
+        chance = _log_chance(float(total[at]), harmonics)
+        if chance > allowed:
+            break
+        found.append((chance, harmonics, at / harmonics * exposure.step_hz))
+        total[max(at - 4 * harmonics, 0) : at + 4 * harmonics + 1] = 0.0
+    return found
+
+
+def _log_chance(total: float, harmonics: int) -> float:
+    """The logarithm of the chance that the sum of so many exponentials is as large."""
+    terms = sum(total**k / math.factorial(k) for k in range(harmonics))
+    return math.log(terms) - total
+
+
+def _judged(
+    hits: Float64, exposure: Exposure, harmonics: int, hz: float, tested: int, interval_ns: float
+) -> Comb | None:
+    """The rhythm near a frequency with its own period, if single periods confirm it."""
+
+    few = hits[:: len(hits) // _ENOUGH + 1]
+    for width in (0.5, 0.1):
+        tried = hz + np.linspace(-width, width, 11) * 1e9 / exposure.span
+        strong = [_strength(few * one / 1e9, harmonics) for one in tried]
+        hz = float(tried[int(np.argmax(strong))])
+    # A comb is as strong at each multiple of its rate: the lowest rate that explains it is its own.
+    arc = _arc(few * hz / 1e9, _WIDTHS)
+    while slower := _slower(few, exposure, hz, arc):
+        hz, arc = slower
+    arc = _arc(hits * hz / 1e9, _WIDTHS)
+    if arc.share < _EXPLAINED:
+        return None
+    turns = hits * hz / 1e9
+    cycles = np.floor(turns - arc.middle + 0.5)
+    if len(np.unique(cycles)) < LEAST_HITS:
+        return None
+    total = 0.0
+    for harmonic, mean in enumerate(_means(exposure, hz, harmonics), 1):
+        # On a grid a harmonic looks like its distance from a multiple of the sampling rate.
+        rate = harmonic * hz
+        beat = (
+            abs(rate - round(rate * interval_ns / 1e9) * 1e9 / interval_ns) if interval_ns else hz
+        )
+        slow = cycles if beat >= hz else np.floor(hits * beat / 1e9)
+        row = np.exp(2j * np.pi * harmonic * turns) - mean
+        cycle = np.unique(slow, return_inverse=True)[1]
+        each = np.bincount(cycle, row.real) + 1j * np.bincount(cycle, row.imag)
+        if 1 - abs(mean) ** 2 >= _FREE:
+            total += float(abs(row.sum()) ** 2 / (np.abs(each) ** 2).sum())
+    chance = _log_chance(total, harmonics) + math.log(tested)
+    if chance > math.log(_CHANCE):
+        return None
+    return _fitted(hits, exposure.origin, hz, arc, -chance)
+
+
+def _means(exposure: Exposure, hz: float, harmonics: int) -> Complex:
+    """The mean of all samples at the harmonics of a frequency."""
+    if exposure.times is None:
+        return np.zeros(harmonics, np.complex128)
+    some = exposure.times[:: max(len(exposure.times) // 20_000, 1)]
+    turns = 2j * np.pi * hz / 1e9 * some
+    return np.array([np.exp(one * turns).mean() for one in range(1, harmonics + 1)])
+
+
+def _strength(turns: Float64, harmonics: int) -> float:
+    """The sum over harmonics of how concentrated turns are."""
+    phasor = np.exp(2j * np.pi * turns)
+    return sum(float(abs((phasor**one).sum())) ** 2 for one in range(1, harmonics + 1))
+
+
+def _slower(hits: Float64, exposure: Exposure, hz: float, arc: _Arc) -> tuple[float, _Arc] | None:
+    """A part of the rate at which the events of as short a time are as conspicuous."""
+    for divisor in _DIVISORS:
+        lower = hz / divisor
+        if lower * exposure.span >= _PERIODS * 1e9:
+            other = _arc(hits * lower / 1e9, np.array([arc.width / divisor]))
+            # Half of the events in half the time are less conspicuous; all of them are more so.
+            most = other.share >= _MOST * arc.share
+            if most and other.conspicuous >= arc.conspicuous:
+                return lower, other
+    return None
+
+
+class _Arc(NamedTuple):
+    """A part of a turn: its middle, its width, the share of the events that it holds beyond chance,
+    and the part of them that it holds."""
+
+    middle: float
+    width: float
+    share: float
+    inside: float
+
+    @property
+    def conspicuous(self) -> float:
+        """The share in standard deviations of that of events at random, for one event."""
+        return self.share * math.sqrt((1 - self.width) / self.width)
+
+
+def _arc(turns: Float64, widths: Float64) -> _Arc:
+    """The part of a turn, as wide as one of these, that holds the most events beyond its width."""
+    phase = np.sort(turns % 1.0)
+    number = len(phase)
+    both = np.concatenate((phase, phase + 1.0))
+    best = _Arc(0.0, 1.0, 0.0, 1.0)
+    score = -math.inf
+    for width in widths.tolist():
+        held = np.searchsorted(both, phase + width, side="right") - np.arange(number)
+        at = int(np.argmax(held))
+        # Some wider parts hold a few more by chance.
+        most = int(held[at])
+        strength = most - number * width - 3 * math.sqrt(number * width * (1 - width))
+        if strength > score:
+            inside = most / number
+            middle = float(phase[at] + both[at + most - 1]) / 2
+            score, best = strength, _Arc(middle, width, (inside - width) / (1 - width), inside)
+    return best
+
+
+def _fitted(hits: Float64, origin: float, hz: float, arc: _Arc, power: float) -> Comb:
+    """A line through the events within the arc: number of periods against time."""
+    period, phase = 1e9 / hz, arc.middle * 1e9 / hz
+    reach = min(1.5 * arc.width, 0.3)
+    for _ in range(_FITS):
+        turns = (hits - phase) / period
+        number = np.floor(turns + 0.5)
+        near = np.abs(turns - number) <= reach
+        at, times = number[near], hits[near]
+        off = at - at.mean()
+        squares = float((off**2).sum())
+        period = float((off * times).sum() / squares)
+        phase = float(times.mean() - period * at.mean())
+    left = times - times.mean() - period * off
+    error = 2 * math.sqrt(float((left**2).sum()) / max(len(at) - 2, 1) / squares)
+    # Events at the limits move with the line and so hold it where it is.
+    edge = np.abs(np.abs(turns - number) - reach) <= 0.2 * reach
+    error /= 1 - min(float(np.count_nonzero(edge)) / (0.4 * len(at)), 0.8)
+    return Comb(
+        period,
+        (phase + origin) % period,
+        arc.width * period,
+        len(hits),
+        arc.share,
+        arc.inside,
+        power,
+        error,
+    )
