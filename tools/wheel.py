@@ -7,6 +7,7 @@ With a folder as an argument, the wheel is left there. The same sources give the
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,8 @@ def wanted_files() -> set[str]:
     for name in tracked_files(ROOT):
         if name.startswith("src/rtgauge/"):
             wanted.add(name.removeprefix("src/"))
+        elif re.fullmatch(r"agent/(?!tests/).*\.[ch]", name):
+            wanted.add(f"rtgauge/sources/{name}")
         elif name.startswith("plans/") and name.endswith(".toml"):
             wanted.add(f"rtgauge/{name}")
     return wanted

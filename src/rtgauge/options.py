@@ -156,6 +156,13 @@ HOST_OPTIONS: Final = (
         "targets",
         several=True,
     ),
+    _text(
+        "agent",
+        "FILE",
+        "command",
+        "agent for local and ssh:// targets in place of rtgauge's own, such as one that is linked "
+        "against the board's C library",
+    ),
     RunOption(
         "budget",
         "duration",

@@ -165,6 +165,23 @@ def test_some_of_everything(board: SshBoard, rtgauge: Run) -> None:
     assert board.left() == []
 
 
+@pytest.mark.study(59)
+@pytest.mark.parametrize(("library", "loader"), [("glibc", "ld-linux-"), ("musl", "ld-musl-")])
+def test_the_boards_own_c_library(board: SshBoard, rtgauge: Run, library: str, loader: str) -> None:
+    linked = rtgauge("agent", "--arch", "arm64", "--libc", library, "-o", "linked", "--json")
+    assert linked.code == 0, linked.err
+    assert loader in linked.json()["loader"]
+    words = ("--samples", "1000", "--json", "--store", "data", "--target", board.target)
+    done = rtgauge("run", "sem-contended", *words, "--agent", "linked")
+    assert done.code == 0, done.err
+    (run,) = done.json()["runs"]
+    assert run["environment"]["libc"].split()[0] == library
+    assert run["environment"]["compiler"].startswith("clang")
+    assert run["environment"]["connection"]["agent"] == "linked"
+    assert {step["state"] for step in run["steps"]} == {"complete"}
+    assert board.left() == []
+
+
 def test_another_host_key(board: SshBoard, rtgauge: Run, tmp_path: Path) -> None:
     board.know(key(tmp_path / "other"))
     done = rtgauge("run", "timer", "--for", "1s", "--store", "data", "--target", board.target)

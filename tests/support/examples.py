@@ -155,7 +155,7 @@ class _Pretended(FakeTarget):
         self.name = name
 
 
-def pretended(name: str) -> Target:
+def pretended(name: str, _agent: Path | None = None) -> Target:
     """A target of that name with the real catalogue. UsageError for a wrong name."""
     kind, _, detail = name.partition(":")
     if kind == "lab":

@@ -36,10 +36,12 @@ from sshd import PATIENCE_S, Reached
 
 BOARD: Final = "arm64-rt-6.1"
 SERVER: Final = "dropbear-bin"
+#: A second C library, next to the one that the server needs.
+MUSL: Final = "musl"
 #: A network card whose driver needs no other module.
 CARD: Final = "e1000"
 # Counts up with what is taken of the same packages.
-FORM: Final = 1
+FORM: Final = 2
 _LIBRARY: Final = re.compile(r"(?:usr/)?lib(?:64)?/(?:[a-z0-9_-]+/)?[^/]+\.so(?:\.[0-9.]+)?")
 _SERVER: Final = re.compile(r"usr/s?bin/(dropbear|dropbearkey)")
 _DRIVER: Final = re.compile(rf".*/{CARD}\.ko(?:\.xz)?")
@@ -146,6 +148,7 @@ def _make(cache: Path, architecture: str, kernel: Unpacked, final: Path) -> None
     apt.update()
     image = next(name for name in kernel.versions if name.startswith("linux-image-"))
     packages = [apt.need(image, architecture), *_needed(apt, SERVER, architecture)]
+    packages += _needed(apt, MUSL, architecture)
     files = [apt.fetch(package, cache / "packages") for package in packages]
     with new_file(final) as making, tarfile.open(making, "w") as archive:
         for file in files:

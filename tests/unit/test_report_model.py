@@ -425,7 +425,8 @@ def test_what_the_run_says_arrives() -> None:
     texts = ("boot_id", "reason", "remedy", "repeat", "plan", "findings", "state")
     assert [found[name] for name in texts] == ["", "", "", 0, {}, [], "failed"]
     assert found["environment"] == {
-        "kernel": {}, "cpu": {}, "libc": "glibc 2.36", "realtime": "unknown", "settings": {}
+        "kernel": {}, "cpu": {}, "libc": "glibc 2.36", "compiler": "gcc 12.2",
+        "realtime": "unknown", "settings": {}
     }  # fmt: skip
 
 

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``agent``: where the static agent for an architecture is, to copy it by hand."""
+"""The command ``agent``: where the static agent for an architecture is, and how one is linked
+against a board's own C library."""
 
 from __future__ import annotations
 
+import os
+import platform
+import shlex
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,32 +16,91 @@ from rtgauge.architectures import ARCHITECTURES, Architecture, architecture
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, say, show
+from rtgauge.errors import UsageError
+from rtgauge.lab.linked import Toolchain, link, of_sdk, of_sysroot, of_zig
 from rtgauge.lab.programs import present, static_agent
 
 __all__ = ["agent"]
 
 
 @command()
-@click.option("--arch", metavar="NAME", help="Print the path of this one alone.")
+@click.option("--arch", metavar="NAME", help="Architecture of the agent.")
+@click.option(
+    "--libc",
+    metavar="NAME",
+    help="Link an agent against this C library with zig: glibc, glibc:VERSION or musl.",
+)
+@click.option(
+    "--sdk",
+    metavar="SCRIPT",
+    type=click.Path(path_type=Path),
+    help="Link an agent with the board's SDK: its environment script.",
+)
+@click.option(
+    "--sysroot",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Link an agent with headers and libraries of a copy of the board's root.",
+)
+@click.option("--cc", metavar="COMMAND", help="The compiler for --sysroot. The default is cc.")
+@click.option(
+    "-o",
+    "output",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The agent to write. The default is rtgauge-agent-board.",
+)
 @as_json
-def agent(arch: str | None, as_json: bool) -> None:
-    """Say where the static agents are, one for each architecture.
+def agent(
+    arch: str | None,
+    libc: str | None,
+    sdk: Path | None,
+    sysroot: Path | None,
+    cc: str | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Say where the static agents are, or link an agent against a board's C library.
 
-    Over ssh the right one is chosen and copied by itself. To do that by hand: the path that --arch
-    prints is that of a program without any need, which runs on every Linux of that architecture.
+    Over SSH the static agent for the board is copied by itself. --arch prints its path, for
+    copying it by hand. It needs no library and runs on every Linux of that architecture.
+
+    The semaphores, mutexes and threads of the static agents are those of musl. To measure those of
+    the board's own C library, link an agent against it and name it with --agent.
 
     \b
     Examples:
       rtgauge agent
       scp "$(rtgauge agent --arch armv5)" board:/tmp/rtgauge-agent
+      rtgauge agent --arch arm64 --libc glibc:2.31 -o agent-glibc
+      rtgauge agent --sdk /opt/poky/environment-setup-cortexa8 -o agent-board
+      rtgauge evaluate --target ssh://root@board --agent agent-board
     """
+    ways = {"--libc": libc, "--sdk": sdk, "--sysroot": sysroot}
+    named = [name for name, value in ways.items() if value is not None]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} exclude each other", "name one of them")
+    if cc is not None and sysroot is None:
+        raise UsageError("--cc goes with --sysroot", "the others name a compiler themselves")
+    if named:
+        chain = _toolchain(arch, libc, sdk, sysroot, cc)
+        written = output or Path("rtgauge-agent-board")
+        say(f"the agent, with {chain.name} (half a minute)")
+        made = link(chain, written)
+        if as_json:
+            print_json({"path": str(written), "machine": str(made), "loader": made.loader})
+        else:
+            show(f"{written}: for {made}, loaded by {made.loader or 'the kernel alone (static)'}")
+        return
+    if output is not None:
+        raise UsageError("-o goes with an agent that is linked", "add --libc, --sdk or --sysroot")
     if arch is not None:
         wanted = architecture(arch)
-        path = str(static_agent(wanted, say))
+        found = str(static_agent(wanted, say))
         if as_json:
-            print_json(_document(wanted, path))
+            print_json(_document(wanted, found))
         else:
-            click.echo(path)
+            click.echo(found)
         return
     entries = [_document(one, str(present(one) or "") or None) for one in ARCHITECTURES.values()]
     if as_json:
@@ -45,6 +109,22 @@ def agent(arch: str | None, as_json: bool) -> None:
     for entry in entries:
         path = entry["path"] or "(made when it is asked for)"
         show(f"{entry['arch']:<9} {path}")
+
+
+def _toolchain(
+    arch: str | None, libc: str | None, sdk: Path | None, sysroot: Path | None, cc: str | None
+) -> Toolchain:
+    """The compiler that the options name. Raises UsageError, TargetError."""
+    if libc is not None:
+        return of_zig(architecture(arch or platform.machine()), libc)
+    if arch is not None:
+        raise UsageError(
+            "--arch does not go with --sdk and --sysroot", "their compiler decides on it"
+        )
+    if sdk is not None:
+        return of_sdk(sdk)
+    assert sysroot is not None
+    return of_sysroot(sysroot, shlex.split(cc or os.environ.get("CC", "")) or ["cc"])
 
 
 def _document(one: Architecture, path: str | None) -> dict[str, Any]:

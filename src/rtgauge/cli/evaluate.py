@@ -36,7 +36,7 @@ from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.project import project
 from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
-from rtgauge.cli.words import named_targets
+from rtgauge.cli.words import named_agent, named_targets
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 from rtgauge.plan import (
     EVALUATION,
@@ -60,7 +60,7 @@ __all__ = ["evaluate"]
 _OF_EVALUATION: Final = (
     "for", "samples", "cpu", "priority", "load-cpu", "prepare", "target", "budget", "rate",
     "reconnect", "label", "thorough", "report", "json", "store", "title", "author", "serial",
-    "meta", "logo", "full", "quiet", "no-progress",
+    "meta", "logo", "full", "quiet", "no-progress", "agent",
 )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
     from rtgauge.target import open_target  # noqa: PLC0415
 
     name = (named_targets(words) or [project().target or "local"])[-1]
-    with contextlib.closing(open_target(name)) as target:
+    with contextlib.closing(open_target(name, named_agent(words))) as target:
         catalogue = Catalogue.from_json(target.describe())
         made = evaluate_command(catalogue, target)
         with made.make_context(ctx.command_path, [*words], default_map=made.defaults) as inner:

@@ -39,7 +39,7 @@ OF_MEASUREMENT: Final = "thorough"
 GROUPS: Final = {
     "Target and load": (
         "target", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb",
-        "allow-disturb", "prepare", "keep-settings", "reconnect",
+        "allow-disturb", "prepare", "keep-settings", "reconnect", "agent",
     ),
     "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough", "order-seed"),
     "Lines": ("mark", "log-host", "log-line", "log-set"),
@@ -52,7 +52,7 @@ RARE: Final = frozenset({
     "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
     "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host", "log-line",
     "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only", "quiet",
-    "no-progress", "store",
+    "no-progress", "store", "agent",
 })  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12

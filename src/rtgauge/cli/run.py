@@ -46,7 +46,7 @@ from rtgauge.cli.help import HELP_ALL, SETTINGS, command
 from rtgauge.cli.options import cover_of, open_store
 from rtgauge.cli.output import say, show
 from rtgauge.cli.project import project
-from rtgauge.cli.words import names, plan_path, targets_of
+from rtgauge.cli.words import named_agent, names, plan_path, targets_of
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError, nearest
 from rtgauge.plan import (
     Plan,
@@ -138,7 +138,7 @@ def run_words(
     with contextlib.ExitStack() as stack:
         targets = []
         for name in dict.fromkeys(targets_of(words, target)):
-            targets.append(open_target(name))
+            targets.append(open_target(name, named_agent(words)))
             stack.callback(targets[-1].close)
         catalogue = Catalogue.from_json(targets[0].describe())
         made, rest = command_for(words, catalogue, targets, ctx.command_path, named=named)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan import plan_targets, shipped_plans
 
-__all__ = ["named_targets", "names", "plan_path", "targets_of"]
+__all__ = ["named_agent", "named_targets", "names", "plan_path", "targets_of"]
 
 
 def names(words: Sequence[str]) -> list[int]:
@@ -43,6 +43,13 @@ def named_targets(words: Sequence[str]) -> list[str]:
     """The targets that the command line names."""
     names = [word.partition("=")[2] for word in words if word.startswith("--target=")]
     return names + [value for word, value in itertools.pairwise(words) if word == "--target"]
+
+
+def named_agent(words: Sequence[str]) -> Path | None:
+    """The agent that the command line names, the last one if there are several."""
+    names = [word.partition("=")[2] for word in words if word.startswith("--agent=")]
+    names += [value for word, value in itertools.pairwise(words) if word == "--agent"]
+    return Path(names[-1]) if names else None
 
 
 def targets_of(words: Sequence[str], default: str = "local") -> list[str]:

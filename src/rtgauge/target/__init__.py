@@ -10,6 +10,7 @@ A kind of target is one module of this package and one line in ``TARGETS``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from rtgauge.errors import UsageError, nearest
@@ -21,10 +22,10 @@ __all__ = ["TARGETS", "Pace", "RunningAgent", "Target", "open_target"]
 # A kind of target is imported when one is opened: most commands need one kind, some none.
 
 
-def _local(detail: str) -> Target:
+def _local(detail: str, agent: Path | None = None) -> Target:
     from rtgauge.target.local import LocalTarget  # noqa: PLC0415
 
-    return LocalTarget(detail)
+    return LocalTarget(detail, agent)
 
 
 def _fake(detail: str) -> Target:
@@ -39,10 +40,10 @@ def _lab(detail: str) -> Target:
     return LabTarget(detail)
 
 
-def _ssh(detail: str) -> Target:
+def _ssh(detail: str, agent: Path | None = None) -> Target:
     from rtgauge.target.ssh import SshTarget  # noqa: PLC0415
 
-    return SshTarget(detail)
+    return SshTarget(detail, agent)
 
 
 #: Kind of target (the part of its name before the first colon) → what opens one.
@@ -54,12 +55,23 @@ TARGETS: Final[Mapping[str, Callable[[str], Target]]] = {
 }
 
 
-def open_target(name: str) -> Target:
-    """The target of that name: ``local``, ``ssh://user@host``, ``lab:BOARD``, ``fake``.
+#: The kinds of targets that take another agent than rtgauge's own.
+_WITH_AGENT: Final[Mapping[str, Callable[[str, Path], Target]]] = {"local": _local, "ssh": _ssh}
+
+
+def open_target(name: str, agent: Path | None = None) -> Target:
+    """The target of that name: ``local``, ``ssh://user@host``, ``lab:BOARD``, ``fake``. With
+    another ``agent`` in place of rtgauge's own, if given.
 
     Raises UsageError for an unknown kind, TargetError if it cannot be reached.
     """
     kind, _, detail = name.partition(":")
     if kind not in TARGETS:
         raise UsageError(f"unknown target '{name}'", nearest(kind, TARGETS))
-    return TARGETS[kind](detail)
+    if agent is None:
+        return TARGETS[kind](detail)
+    if kind not in _WITH_AGENT:
+        raise UsageError(
+            f"target '{name}' has an agent of its own", "leave --agent out, or use local or ssh://"
+        )
+    return _WITH_AGENT[kind](detail, agent)

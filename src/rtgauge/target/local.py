@@ -29,8 +29,9 @@ from typing import IO, Final, cast
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError, UsageError
+from rtgauge.lab.linked import elf_of
 
-__all__ = ["LocalAgent", "LocalTarget", "find_agent", "put_back"]
+__all__ = ["LocalAgent", "LocalTarget", "find_agent", "fitting", "put_back"]
 
 MESSAGES_MAX: Final = 64 * 1024
 # Interval of looking for the agent's end, which no event shows while others hold its pipe open.
@@ -76,6 +77,28 @@ def find_agent() -> Path:
     )
 
 
+def fitting(agent: Path, machine: str) -> Path:
+    """The agent that the user named, with its whole path. Raises UsageError if it is not a program,
+    or one for another kind of machine than ``uname -m`` says."""
+    try:
+        elf = elf_of(agent)
+    except OSError as error:
+        raise UsageError(
+            f"--agent: {agent} cannot be read: {error.strerror}", "name the file of an agent"
+        ) from None
+    if elf is None:
+        raise UsageError(
+            f"--agent: {agent} is not a program for Linux",
+            "rtgauge agent --help says how one is built",
+        )
+    if not elf.runs_on(machine):
+        raise UsageError(
+            f"--agent: {agent} is for {elf}, the machine is {machine}",
+            "build one for it: rtgauge agent --help",
+        )
+    return agent.absolute()
+
+
 def _auxv() -> bytes:
     """The auxiliary vector of this process; empty if it is not readable."""
     try:
@@ -110,6 +133,13 @@ def _start_error(agent: Path, error: OSError) -> TargetError:
             f"the agent {agent} is not a program for this machine ({platform.machine()})",
             "use the agent built for this architecture",
         )
+    with contextlib.suppress(OSError):
+        elf = elf_of(agent)
+        if error.errno == errno.ENOENT and elf is not None and agent.is_file():
+            return TargetError(
+                f"the agent {agent} cannot be started: this machine has no {elf.loader}",
+                "use an agent that is linked against this machine's C library",
+            )
     return TargetError(
         f"the agent {agent} cannot be started: {error.strerror}", "check that it is executable"
     )
@@ -159,12 +189,12 @@ def _answer(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 class LocalTarget:
     """This machine."""
 
-    def __init__(self, detail: str = "") -> None:
+    def __init__(self, detail: str = "", agent: Path | None = None) -> None:
         if detail:
             raise UsageError(f"target 'local' takes nothing after it, not '{detail}'")
         self.name = "local"
         self.clock: Clock = RealClock()
-        self._agent = find_agent()
+        self._agent = fitting(agent, platform.machine()) if agent else find_agent()
         self._raise: list[str] | None = None
 
     def describe(self) -> str:

@@ -27,6 +27,7 @@ from rtgauge.report.results.labels import (
     added_text,
     carried_out,
     chapters,
+    compiler_text,
     group_series,
     is_response,
     lab_text,
@@ -175,7 +176,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         Named("Kernel", kernel or "unknown", build),
         Named("Real-time model", realtime_text(environment)),
         Named("Processor", cpu or "unknown", cpus),
-        Named("C library", environment["libc"] or "unknown"),
+        Named("C library", environment["libc"] or "unknown", compiler_text(environment)),
         Named("Load", numbers.join(loads) or "idle"),
         Named(
             "Length",

@@ -138,6 +138,7 @@ def cases_of(run: Document) -> RunCases:
         "kernel": kernel,
         "realtime": environment["realtime"],
         "libc": environment["libc"],
+        "compiler": environment["compiler"],
         "boot_id": run["boot_id"],
     }
     target = plain(target_name(run)) or "localhost"

@@ -24,6 +24,7 @@ __all__ = [
     "carried_out",
     "chapters",
     "claim",
+    "compiler_text",
     "group_series",
     "headline",
     "highest",
@@ -157,6 +158,12 @@ def link_text(environment: Mapping[str, Any]) -> str:
     return ", ".join(
         before + str(connection[key]) for key, before in names.items() if connection.get(key)
     )
+
+
+def compiler_text(environment: Mapping[str, Any]) -> str:
+    """What compiled the agent; empty if it is not known."""
+    compiler = str(environment.get("compiler") or "")
+    return f"agent compiled by {compiler}" if compiler else ""
 
 
 def step_number(step: Mapping[str, Any]) -> int:

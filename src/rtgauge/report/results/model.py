@@ -272,6 +272,7 @@ def _environment(run: StoredRun) -> Document:
     recorded.setdefault("kernel", {})
     recorded.setdefault("cpu", {})
     recorded.setdefault("libc", header.libc if header is not None else "")
+    recorded["compiler"] = header.compiler if header is not None else ""
     recorded.setdefault("realtime", "unknown")
     recorded["settings"] = settings
     return recorded

@@ -28,9 +28,10 @@ from typing import Final
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError
+from rtgauge.lab.linked import elf_of
 from rtgauge.lab.programs import static_agent
 from rtgauge.target.base import say
-from rtgauge.target.local import put_back
+from rtgauge.target.local import fitting, put_back
 from rtgauge.target.ssh.agent import HOLD_MORE_S, RETRY_S, Over, Return, SshAgent
 from rtgauge.target.ssh.connection import (
     CANNOT_EXECUTE,
@@ -67,8 +68,9 @@ def agent_for(machine: str, auxv: bytes = b"") -> Path:
 class SshTarget:
     """A board reached with ssh."""
 
-    def __init__(self, detail: str = "") -> None:
+    def __init__(self, detail: str = "", agent: Path | None = None) -> None:
         self.name = f"ssh:{detail}"
+        self._given = agent
         self.clock: Clock = RealClock()
         self._address = parse(detail)
         self._catalogue: str | None = None
@@ -107,9 +109,7 @@ class SshTarget:
     def _install(self) -> None:
         """Copy the agent to the first folder that takes it, and read it back to compare it and to
         measure the rate of the link."""
-        # "mips" and "armv7l" do not determine the agent; the auxiliary vector does
-        auxv = self._connection.ask("exec cat /proc/self/auxv").out
-        path = agent_for(self._machine, auxv)
+        path = self._chosen()
         program = path.read_bytes()
         refused: list[str] = []
         for base in self._bases():
@@ -127,6 +127,24 @@ class SshTarget:
             f"set TMPDIR there to a folder with {len(program) >> 10} KiB of room, mounted "
             "without noexec",
         )
+
+    def _chosen(self) -> Path:
+        """The agent that the user named, else the static one for the board. Raises UsageError,
+        TargetError if the board lacks what loads it."""
+        if self._given is None:
+            # "mips" and "armv7l" do not determine the agent; the auxiliary vector does
+            auxv = self._connection.ask("exec cat /proc/self/auxv").out
+            return agent_for(self._machine, auxv)
+        path = fitting(self._given, self._machine)
+        elf = elf_of(path)
+        loader = elf.loader if elf is not None else ""
+        if loader and self._connection.ask('[ -x "$1" ]', loader).code:
+            raise TargetError(
+                f"{self.name} has no {loader}, which the agent {path} needs",
+                "link one against the board's C library (rtgauge agent --help), or leave --agent "
+                "out",
+            )
+        return path
 
     def _bases(self) -> list[str]:
         found = self._connection.folders.splitlines()
