@@ -15,6 +15,7 @@
 #include "run/mark.h"
 #include "run/measurement.h"
 #include "run/run.h"
+#include "system/prepare.h"
 
 /* One row for each measurement: the file that defines NAME_measurement. */
 /* clang-format off */
@@ -148,6 +149,9 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	{ { "prepare", OPTION_FLAG, "no", 0, 0, NULL,
 	    "apply further real-time settings during the run and restore them afterwards" },
 	  APPLIES_STEP, PLACE(prepare) },
+	{ { "prepare-only", OPTION_ENUMS, "", 0, 0, PREPARE_ITEMS,
+	    "apply these settings of --prepare alone" },
+	  APPLIES_STEP, PLACE(prepare_only) },
 	{ { "disturb-module", OPTION_TEXT, "", 0, 0, "FILE", "kernel module for --disturb" },
 	  APPLIES_HOST, PLACE(disturb_module) },
 	{ { "output", OPTION_TEXT, "", 0, 0, "FILE",

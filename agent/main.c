@@ -58,6 +58,7 @@ static void main_store(struct run_request *request, const struct catalogue_run_o
 		break;
 	case OPTION_TEXT:
 	case OPTION_CPUS:
+	case OPTION_ENUMS:
 		*(const char **)place = text;
 		break;
 	default:
@@ -168,7 +169,7 @@ static int main_parse_run(int argc, char **argv, struct run_request *request,
 		if (used < 0)
 			return used;
 	}
-	if (request->prepare && request->keep_settings)
+	if ((request->prepare || request->prepare_only) && request->keep_settings)
 		return message_set(msg, -EINVAL, "leave out one of them",
 				   "--prepare changes settings, --keep-settings forbids that");
 	err = main_check_spool(request, msg);

@@ -138,8 +138,9 @@ static int run_settings(struct run *run)
 	if (!err)
 		err = settings_prepare(run->step.settings, &run->step.msg);
 	run_measured_cpus(run, &measured);
-	if (!err && run->request->prepare)
-		err = prepare_apply(run->step.settings, &measured, &run->step.msg);
+	if (!err && (run->request->prepare || run->request->prepare_only))
+		err = prepare_apply(run->step.settings, &measured, run->request->prepare_only,
+				    &run->step.msg);
 	run->undone = undone;
 	return run_failure(err);
 }

@@ -19,31 +19,45 @@
 
 /* Where the kernel has them; docs/reference/settings.md says why. Not `watchdog`: written back, it
  * would switch on both detectors though only one of them was on. */
-static const struct setting_wish prepare_table[] = {
-	{ "/proc/sys/kernel/soft_watchdog", "0" },
-	{ "/proc/sys/kernel/nmi_watchdog", "0" },
-	{ "/proc/sys/kernel/numa_balancing", "0" },
-	{ TIMER_MIGRATION, "0" },
-	{ "/proc/sys/vm/stat_interval", "120" },
-	{ "/proc/sys/vm/compaction_proactiveness", "0" },
-	{ "/sys/kernel/mm/transparent_hugepage/enabled", "never" },
-	{ "/sys/kernel/mm/ksm/run", "0" },
-	{ "/sys/kernel/rcu_normal", "1" },
+static const struct {
+	const char *item; /* one of PREPARE_ITEMS */
+	struct setting_wish wish;
+} prepare_table[] = {
+	{ "soft_watchdog", { "/proc/sys/kernel/soft_watchdog", "0" } },
+	{ "nmi_watchdog", { "/proc/sys/kernel/nmi_watchdog", "0" } },
+	{ "numa_balancing", { "/proc/sys/kernel/numa_balancing", "0" } },
+	{ "timer_migration", { TIMER_MIGRATION, "0" } },
+	{ "stat_interval", { "/proc/sys/vm/stat_interval", "120" } },
+	{ "compaction_proactiveness", { "/proc/sys/vm/compaction_proactiveness", "0" } },
+	{ "transparent_hugepage", { "/sys/kernel/mm/transparent_hugepage/enabled", "never" } },
+	{ "ksm", { "/sys/kernel/mm/ksm/run", "0" } },
+	{ "rcu_normal", { "/sys/kernel/rcu_normal", "1" } },
 };
 
-static const char *const prepare_masks[] = {
-	"/sys/devices/virtual/workqueue/cpumask",
-	"/proc/irq/default_smp_affinity",
-};
+#define WORKQUEUE_MASK "/sys/devices/virtual/workqueue/cpumask"
+#define INTERRUPT_MASK "/proc/irq/default_smp_affinity"
 
 struct prepare {
 	struct settings *settings;
+	const char *items; /* those wanted, separated by commas; NULL: all */
 	const struct cpulist *measured;
 	struct cpulist others; /* the CPUs online that are not measured */
 	struct setting_wish *wishes;
 	size_t count;
 	bool failed; /* out of memory */
 };
+
+static bool wanted(const struct prepare *p, const char *item)
+{
+	const char *at = p->items;
+	size_t size = strlen(item);
+
+	while (at && (strncmp(at, item, size) || (at[size] && at[size] != ','))) {
+		at = strchr(at, ',');
+		at += at ? 1 : 0;
+	}
+	return at || !p->items;
+}
 
 static void add(struct prepare *p, const char *path, const char *value)
 {
@@ -78,12 +92,13 @@ static bool without_tick(const struct prepare *p)
 
 static void add_table(struct prepare *p)
 {
-	const struct setting_wish *wish = prepare_table;
+	for (size_t i = 0; i < sizeof(prepare_table) / sizeof(*prepare_table); i++) {
+		const struct setting_wish *wish = &prepare_table[i].wish;
 
-	for (; wish < prepare_table + sizeof(prepare_table) / sizeof(*prepare_table); wish++)
-		if (!access(wish->path, F_OK) &&
+		if (wanted(p, prepare_table[i].item) && !access(wish->path, F_OK) &&
 		    (strcmp(wish->path, TIMER_MIGRATION) || !without_tick(p)))
 			add(p, wish->path, wish->value);
+	}
 }
 
 /*
@@ -191,17 +206,22 @@ static void add_interrupt(struct prepare *p, const char *number)
 
 static int add_interrupts(struct prepare *p, struct message *msg)
 {
+	bool interrupts = wanted(p, "interrupts"), queues = wanted(p, "workqueue");
 	struct dirent *entry;
-	size_t i;
 	DIR *dir;
 
+	if (!interrupts && !queues)
+		return 0;
 	if (!cpulist_count(&p->others))
 		return settings_refuse(p->settings, "/proc/irq/*/smp_affinity_list", "other CPUs",
 				       "every CPU is measured: none is left for interrupts and "
 				       "work queues",
 				       msg);
-	for (i = 0; i < sizeof(prepare_masks) / sizeof(*prepare_masks); i++)
-		add_mask(p, prepare_masks[i]);
+	if (queues)
+		add_mask(p, WORKQUEUE_MASK);
+	if (!interrupts)
+		return 0;
+	add_mask(p, INTERRUPT_MASK);
 	dir = opendir("/proc/irq");
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
@@ -211,9 +231,10 @@ static int add_interrupts(struct prepare *p, struct message *msg)
 	return 0;
 }
 
-int prepare_apply(struct settings *settings, const struct cpulist *measured, struct message *msg)
+int prepare_apply(struct settings *settings, const struct cpulist *measured, const char *items,
+		  struct message *msg)
 {
-	struct prepare p = { .settings = settings, .measured = measured };
+	struct prepare p = { .settings = settings, .measured = measured, .items = items };
 	int cpu, err;
 
 	if (!cpulist_count(measured))
@@ -222,7 +243,7 @@ int prepare_apply(struct settings *settings, const struct cpulist *measured, str
 	for (cpu = cpulist_next(measured, 0); cpu >= 0; cpu = cpulist_next(measured, cpu + 1))
 		cpulist_remove(&p.others, cpu);
 	add_table(&p);
-	if (!err)
+	if (!err && wanted(&p, "governor"))
 		err = add_governors(&p, msg);
 	if (!err)
 		err = add_interrupts(&p, msg);

@@ -11,7 +11,14 @@
 #include "base/message.h"
 #include "system/settings.h"
 
-/* Apply what can be applied here for measuring on @measured. 0 or -errno, as settings_set_all(). */
-int prepare_apply(struct settings *settings, const struct cpulist *measured, struct message *msg);
+#define PREPARE_ITEMS                                                                      \
+	"governor interrupts workqueue soft_watchdog nmi_watchdog numa_balancing "         \
+	"timer_migration stat_interval compaction_proactiveness transparent_hugepage ksm " \
+	"rcu_normal"
+
+/* Apply what can be applied here for measuring on @measured, of it only @items (separated by
+ * commas) if that is not NULL. 0 or -errno, as settings_set_all(). */
+int prepare_apply(struct settings *settings, const struct cpulist *measured, const char *items,
+		  struct message *msg);
 
 #endif

@@ -189,12 +189,17 @@ static int set_folder(struct settings *settings, const char *folder, const char 
 	return settings_set_all(settings, wishes, count, msg);
 }
 
-static int prepare_for(struct settings *settings, const char *list, struct message *msg)
+/* @list: the CPUs, and the items behind a blank if not all are meant. */
+static int prepare_for(struct settings *settings, char *list, struct message *msg)
 {
+	char *items = strchr(list, ' ');
 	struct cpulist measured;
-	int err = cpulist_parse(&measured, list);
+	int err;
 
-	return err ? err : prepare_apply(settings, &measured, msg);
+	if (items)
+		*items++ = '\0';
+	err = cpulist_parse(&measured, list);
+	return err ? err : prepare_apply(settings, &measured, items, msg);
 }
 
 static int step(struct settings *settings, char *what, struct message *msg)

@@ -780,6 +780,20 @@ def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
     assert bench.journals() == []
 
 
+def test_prepared_in_part(bench: Bench, tree: FakeTree) -> None:
+    before = tree.values()
+    words = "CPUS=1-2 stat_interval,workqueue,ksm"
+    holder = bench.hold(words, command=[*tree.prefix, str(bench.driver)])
+    records = {record["name"]: record for record in holder.read_until("ready")["ready"]}
+    changed = {name for name, value in tree.values().items() if value != before[name]}
+    assert changed == {"vm/stat_interval", "workqueue/cpumask", "mm/ksm/run"}
+    assert {name.rsplit("/", 2)[-2] for name in records} >= {"vm", "workqueue", "ksm"}
+    assert not any("irq" in name or "scaling" in name for name in records)
+    holder.tell("close")
+    holder.wait()
+    assert tree.values() == before
+
+
 def test_prepared_where_every_cpu_is_measured(bench: Bench, tree: FakeTree) -> None:
     holder = bench.hold("CPUS=0-3", command=[*tree.prefix, str(bench.driver)])
     records = {record["name"]: record for record in holder.read_until("ready")["ready"]}

@@ -39,7 +39,7 @@ OF_MEASUREMENT: Final = "thorough"
 GROUPS: Final = {
     "Target and load": (
         "target", "load", "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb",
-        "allow-disturb", "prepare", "keep-settings", "reconnect", "agent",
+        "allow-disturb", "prepare", "prepare-only", "keep-settings", "reconnect", "agent",
     ),
     "Requirement and extent": ("budget", "rate", "repeat", "hours", "thorough", "order-seed"),
     "Lines": ("mark", "log-host", "log-line", "log-set"),
@@ -50,9 +50,9 @@ GROUPS: Final = {
 }  # fmt: skip
 RARE: Final = frozenset({
     "load-cpu", "load-cmd", "load-cmd-root", "allow-load-cmd", "disturb", "allow-disturb",
-    "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host", "log-line",
-    "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only", "quiet",
-    "no-progress", "store", "agent",
+    "prepare-only", "keep-settings", "reconnect", "thorough", "order-seed", "mark", "log-host",
+    "log-line", "log-set", "author", "serial", "meta", "logo", "full", "title", "histogram-only",
+    "quiet", "no-progress", "store", "agent",
 })  # fmt: skip
 # Number of a measurement's own options that the short help shows.
 _OWN: Final = 12
@@ -68,6 +68,15 @@ def run_option(option: RunOption, catalogue: Catalogue | None = None) -> click.O
     names = (option.short, f"--{option.name}")
     if option.type == "flag":
         return TableOption(*names, text=option.help, is_flag=True)
+    if option.type == "enums":
+        listed = ", ".join(option.values)
+        return TableOption(
+            *names,
+            text=option.help,
+            brackets=[listed],
+            metavar="LIST",
+            type=values(option.values, several=True),
+        )
     notation = option.values[0] if option.values else _METAVARS[option.type]
     return TableOption(
         *names,
@@ -164,7 +173,7 @@ def host_value(given: Mapping[str, Any], name: str) -> str | None:
 
 
 def repeat(given: Mapping[str, Any]) -> int | None:
-    text = host_value(given, "repeat")
+    text = host_value(given, "repeat") if "repeat" in given else None
     return None if text is None else int(text)
 
 

@@ -271,7 +271,11 @@ def _check_budget(entry: Measurement, step: PlannedStep) -> None:
 
 def _check_settings(step: PlannedStep) -> None:
     """Raise UsageError where the settings are both kept and changed."""
-    for name, doing in (("prepare", "prepared"), ("disturb", "disturbed")):
+    for name, doing in (
+        ("prepare", "prepared"),
+        ("prepare-only", "prepared"),
+        ("disturb", "disturbed"),
+    ):
         if step.flag("keep-settings") and step.run.get(name):
             raise UsageError(
                 f"measurement '{step.measurement}': the target cannot be {doing} and keep its "
