@@ -908,13 +908,47 @@ static int smi_word(struct collector *c)
 	return err ? put_null(c, name, err) : put_integer(c, name, (uint32_t)count);
 }
 
+/* Arguments that the kernel does not know, as it reported while it started. */
+static int unknown_word(struct collector *c)
+{
+	static const char *const name = "agent.unknown_parameters";
+	static const char text[] = ";Unknown kernel command line parameters \"";
+	char *record = c->buffer, *found = NULL, *end;
+	bool whole = false, first = true;
+	ssize_t got = 0;
+	int fd, err;
+
+	if (!c->everything)
+		return 0;
+	fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return put_null(c, name, -errno);
+	while (!found && ((got = read(fd, record, FACT_MAX)) > 0 || (got < 0 && errno == EPIPE))) {
+		record[got > 0 ? got : 0] = '\0';
+		/* "priority,number,...": with record 0 the buffer has all since the start */
+		end = strchr(record, ',');
+		whole |= first && end && !strncmp(end, ",0,", 3);
+		first = false;
+		found = strstr(record, text);
+	}
+	err = got < 0 ? -errno : 0;
+	close(fd);
+	if (!found)
+		return err && err != -EAGAIN ? put_null(c, name, err) :
+		       whole		     ? put_string(c, name, "") :
+					       put_null(c, name, -ENODATA);
+	found += sizeof(text) - 1;
+	end = strstr(found, "\", will be passed to user space");
+	return put_text(c, name, found, end ? (size_t)(end - found) : strcspn(found, "\n"));
+}
+
 int environment_collect(bool everything, int (*sink)(void *arg, const struct fact *fact), void *arg)
 {
 	/* debugfs first: files are read through it */
 	static int (*const words[])(struct collector * c) = {
 		uname_word,  debugfs_word,     files_word,  configuration_word, cpus_word,
 		clock_word,  dma_latency_word, module_word, limits_word,	fifo_word,
-		cgroup_word, tasks_word,       smi_word,
+		cgroup_word, tasks_word,       smi_word,    unknown_word,
 	};
 	struct collector c = { .sink = sink, .arg = arg, .everything = everything, .debugfs = -1 };
 	ssize_t size;

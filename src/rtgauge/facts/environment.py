@@ -164,6 +164,9 @@ def _kernel(facts: Facts) -> dict[str, Any]:
         "machine": _word(facts, "uname.machine"),
         "build": one_line(facts.text("/proc/version") or "", 400),
         "cmdline": one_line(facts.text("/proc/cmdline") or "", 4096),
+        "unknown_parameters": None
+        if (unknown := facts.text("agent.unknown_parameters")) is None
+        else one_line(unknown, 4096).split(),
         "preemption": one_line(state.found),
         "preemption_dynamic": state.dynamic,
         "rt_group_sched": rt_group_sched(facts),
