@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from rtgauge.clock import Clock
 
 __all__ = [
+    "CROWDED",
     "Adaptable",
+    "Bootable",
     "Detached",
     "Disturbable",
     "Emulated",
@@ -185,6 +187,21 @@ class Repeating(Protocol):
     def begin_repeat(self, repeat: int) -> None:
         """Called before each run. ``repeat`` counts from 0, and is the same on every target of the
         study for the runs that are compared with each other."""
+        ...
+
+
+@runtime_checkable
+class Bootable(Protocol):
+    """A target that boots with the arguments for the kernel that it is given."""
+
+    @property
+    def obstacle(self) -> str:
+        """Why configurations of the kernel cannot be tried there; empty if they can."""
+        ...
+
+    def boot_with(self, arguments: Sequence[str]) -> None:
+        """Boot with these arguments for the kernel behind its own, from now on. What runs there is
+        ended."""
         ...
 
 

@@ -171,6 +171,7 @@ class LabTarget:
         self.board = self._words.board
         self._mode = self._words.mode or MODES["counted"]
         self._seed = self._words.seed or 1
+        self._more: tuple[str, ...] = ()
         self._cpus = self._words.cpus
         self._limits = limits
         self._machine: Machine | None = None
@@ -238,6 +239,18 @@ class LabTarget:
         if self._mode.counted and repeat and self._machine is not None:
             self.close()
         self._seed = seed
+
+    @property
+    def obstacle(self) -> str:
+        """Why configurations of the kernel cannot be tried here; empty if they can."""
+        if not self._mode.counted:
+            return "in plain mode the load of the host determines latencies"
+        return "a seed in its name makes all boots alike" if self._words.seed else ""
+
+    def boot_with(self, arguments: Sequence[str]) -> None:
+        """Boot with these arguments for the kernel behind its own, from now on."""
+        self.close()
+        self._more = tuple(arguments)
 
     # --- Target ---
 
@@ -355,7 +368,8 @@ class LabTarget:
         if self._mode.counted:
             firmware = firmware_of(program, board.machine.firmware)
         image = lab_image(board, say=say)
-        arguments = ["console=ttyS0", *board.machine.kernel_arguments, *self._words.kernel]
+        own = (*board.machine.kernel_arguments, *self._words.kernel)
+        arguments = ["console=ttyS0", *own, *self._more]
         self._facts = {
             **image.facts,
             "board": board.name,
