@@ -30,6 +30,7 @@ ADDRESS_SPACE = 896 << 20
 COMMANDS = {
     "evaluate": ("evaluate", "evaluate", "Evaluate a target and write a report."),
     "run": ("run", "run", "Carry out one measurement, or a plan."),
+    "tune": ("tune", "tune", "Find which settings and kernel arguments help."),
     "check": ("check", "check", "Audit the target for real-time obstacles."),
     "log-host": ("run", "log_host", "Raise events on a line, time another machine's answers."),
     "runs": ("store", "runs", "List the runs in the store."),

@@ -27,6 +27,7 @@ __all__ = [
     "print_json",
     "print_results",
     "print_table",
+    "print_tune",
     "say",
     "show",
     "width",
@@ -149,6 +150,21 @@ def print_comparison(document: Mapping[str, Any]) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
     click.echo(compare_text.terminal(document, width(), color=color, encoding=encoding), nl=False)
+
+
+def print_tune(document: Mapping[str, Any], *, planned: bool = False) -> None:
+    """The result of a tune on stdout, or what it is going to measure."""
+    from rich.console import Group  # noqa: PLC0415
+
+    from rtgauge.report.document import tuned  # noqa: PLC0415
+    from rtgauge.report.render import console  # noqa: PLC0415
+
+    def made() -> RenderableType:
+        if planned:
+            return Group(*console.render(tuned.plan_sections(document)))
+        return Group(*console.render(tuned.shown_first(document)))
+
+    _print_made(made)
 
 
 def print_table(

@@ -13,8 +13,8 @@ import os
 import pwd
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -65,7 +65,7 @@ from rtgauge.units import format_duration
 if TYPE_CHECKING:
     from rtgauge.target import Target
 
-__all__ = ["command_for", "completed", "general_command", "log_host", "run", "run_words"]
+__all__ = ["Task", "command_for", "completed", "general_command", "log_host", "run", "run_words"]
 
 # Number of lines with a plan's steps in its help.
 _STEPS_SHOWN: Final = 6
@@ -121,13 +121,30 @@ def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
     return run_words(ctx, (str(ctx.info_name), *words), named=False)
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a command does with a plan. ``carry_out``: gets the plan, its targets and the values of
+    all options, and returns the exit code. ``extra``: makes its own options, under their titles.
+    ``without``: the options of every run that it does not have."""
+
+    carry_out: Callable[[Plan, Sequence[Target], Mapping[str, Any]], int]
+    extra: Callable[[], Mapping[str, list[click.Option]]] = dict
+    without: tuple[str, ...] = ()
+
+
 def run_words(
-    ctx: click.Context, words: Sequence[str], *, named: bool = True, target: str = ""
+    ctx: click.Context,
+    words: Sequence[str],
+    *,
+    named: bool = True,
+    target: str = "",
+    task: Task | None = None,
 ) -> int:
     """Carry out what the words of the command line ask for. Returns the exit code.
 
     ``named``: the usage line has the name of the measurement or plan after that of the command.
-    ``target``: the default in place of the project's.
+    ``target``: the default in place of the project's. ``task``: what is done with the plan; it is
+    carried out by default.
     """
     target = target or project().target or "local"
     if not names(words):
@@ -141,7 +158,9 @@ def run_words(
             targets.append(open_target(name, named_agent(words)))
             stack.callback(targets[-1].close)
         catalogue = Catalogue.from_json(targets[0].describe())
-        made, rest = command_for(words, catalogue, targets, ctx.command_path, named=named)
+        made, rest = command_for(
+            words, catalogue, targets, ctx.command_path, named=named, task=task
+        )
         if "--keep-settings" in words:
             made.defaults.pop("prepare", None)
         with made.make_context(made.name, rest, default_map=made.defaults) as inner:
@@ -156,26 +175,28 @@ def command_for(
     path: str,
     *,
     named: bool = True,
+    task: Task | None = None,
 ) -> tuple[RunCommand, list[str]]:
     """The command of the measurement or plan that the words name, and the other words.
 
     Its name is its path: that of the command, with the measurement or plan if ``named``. Raises
     UsageError.
     """
+    task = task or Task(_carry_out)
     places = names(words)
     known = [p for p in places if words[p] in catalogue.measurements or plan_path(words[p])]
     place = known[0] if known else places[0]
     word, rest = words[place], [*words[:place], *words[place + 1 :]]
     usage = f"{path} {word}" if named else path
     if word in catalogue.measurements:
-        return _measurement_command(usage, word, catalogue, targets), rest
+        return _measurement_command(usage, word, catalogue, targets, task), rest
     file = plan_path(word)
     if file is None:
         raise UsageError(
             f"unknown measurement or plan '{word}'",
             nearest(word, [*catalogue.measurements, *shipped_plans()]),
         )
-    return _plan_command(usage, file, catalogue, targets), rest
+    return _plan_command(usage, file, catalogue, targets, task), rest
 
 
 def _nothing_named() -> int:
@@ -233,7 +254,7 @@ def general_command(catalogue: Catalogue | None, path: str) -> RunCommand:
 
 
 def _measurement_command(
-    usage: str, name: str, catalogue: Catalogue, targets: Sequence[Target]
+    usage: str, name: str, catalogue: Catalogue, targets: Sequence[Target], task: Task
 ) -> RunCommand:
     """``run NAME`` with the options of that measurement."""
     entry = catalogue.measurement(name)
@@ -247,13 +268,14 @@ def _measurement_command(
         steps = [planned_step(catalogue, name, one) for one in _combinations(settings)]
         _load_for_its_cpus(settings, steps)
         plan = Plan(name, tuple(steps), given["label"] or "", repeat(given) or 1)
-        return _carry_out(plan, targets, given)
+        return task.carry_out(plan, targets, given)
 
     first = usage + (" --for 60s" if entry.has("for") else "")
     return RunCommand(
         f"Options of {name}",
         [measurement_option(option) for option in entry.options],
-        of_every_run(catalogue, without=[OF_PLAN]),
+        of_every_run(catalogue, without=[OF_PLAN, *task.without]),
+        extra=task.extra(),
         name=usage,
         callback=carry_out,
         catalogue=catalogue,
@@ -270,7 +292,7 @@ def _defaults(entry: Measurement) -> dict[str, Any]:
 
 
 def _plan_command(
-    usage: str, path: Path, catalogue: Catalogue, targets: Sequence[Target]
+    usage: str, path: Path, catalogue: Catalogue, targets: Sequence[Target], task: Task
 ) -> RunCommand:
     """``run PLAN.toml``; options given override those of every step that has them."""
     plan = read_plan(path, catalogue)
@@ -301,7 +323,7 @@ def _plan_command(
         )
         _load_for_its_cpus(settings, changed.steps)
         _consent(sized.steps, changed.steps, targets, given)
-        return _carry_out(changed, targets, given)
+        return task.carry_out(changed, targets, given)
 
     summary = plan_summary(path)
     summary = f"{summary}\n\n" if summary else ""
@@ -322,7 +344,8 @@ def _plan_command(
     return RunCommand(
         "Options that override those of the steps that have them",
         [measurement_option(option) for option in options.values()],
-        of_every_run(catalogue, without=[OF_MEASUREMENT]),
+        of_every_run(catalogue, without=[OF_MEASUREMENT, *task.without]),
+        extra=task.extra(),
         shown=5,
         name=usage,
         callback=carry_out,

@@ -26,7 +26,7 @@ from rtgauge.target import Target, open_target
 from rtgauge.target.base import Adaptable, Disturbable, Reconnecting, Repeating
 from rtgauge.units import parse_cpus
 
-__all__ = ["execute", "schedule"]
+__all__ = ["Interruption", "disturb_words", "execute", "schedule", "settle"]
 
 POLL_S: Final = 0.2
 ORDER_SEEDS: Final = 1 << 32
@@ -115,7 +115,7 @@ def execute(
     """
     watcher = progress or _Quiet()
     check_texts(plan)
-    _settle(plan, targets)
+    settle(plan, targets)
 
     def patient(target: Target) -> Target:
         if reconnect_s is not None and isinstance(target, Reconnecting):
@@ -145,7 +145,7 @@ def _execute(
     prepared = [_prepare(plan, target, hosts) for target in targets]
     disturbs = [step.text("disturb") for step in plan.steps]
     words = {
-        target.name: _disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
+        target.name: disturb_words(disturbs, target, allowed=allow_disturb) for target in targets
     }
     seed = secrets.randbelow(ORDER_SEEDS) if plan.order_seed is None else plan.order_seed
     turns = schedule(len(prepared), plan.repeat, seed)
@@ -212,7 +212,7 @@ def _at_once(
     return [outcomes[turn] for turn in sorted(outcomes)]
 
 
-def _settle(plan: Plan, targets: Sequence[Target]) -> None:
+def settle(plan: Plan, targets: Sequence[Target]) -> None:
     """Let targets that can run in several ways choose by what the plan asks for."""
     named = [
         text for step in plan.steps for text in (step.parameters.get("cpu"), step.text("load-cpu"))
@@ -224,7 +224,7 @@ def _settle(plan: Plan, targets: Sequence[Target]) -> None:
             target.settle(highest, [one.name for one in others])
 
 
-def _disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> list[str]:
+def disturb_words(disturbs: Sequence[str], target: Target, *, allowed: bool) -> list[str]:
     """The arguments of the agent for disturbed steps: where the module is, or that the user agrees.
 
     Raises UsageError where a target must not be disturbed.

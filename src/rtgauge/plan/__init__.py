@@ -14,6 +14,7 @@ from rtgauge.plan.evaluation import (
     has_time_grid,
     thorough_parameters,
 )
+from rtgauge.plan.factors import Factor, configured, kernel_arguments, parse_factors
 from rtgauge.plan.lengths import GUESS_NS, endless, ends_ns, expected_ns, scaled
 from rtgauge.plan.plan import (
     Plan,
@@ -28,6 +29,7 @@ from rtgauge.plan.read import plan_summary, plan_targets, read_plan, shipped_pla
 __all__ = [
     "EVALUATION",
     "GUESS_NS",
+    "Factor",
     "Plan",
     "PlannedStep",
     "Rating",
@@ -35,12 +37,15 @@ __all__ = [
     "chapter_word",
     "check_texts",
     "chosen",
+    "configured",
     "describe_step",
     "endless",
     "ends_ns",
     "evaluation_plan",
     "expected_ns",
     "has_time_grid",
+    "kernel_arguments",
+    "parse_factors",
     "plan_summary",
     "plan_targets",
     "planned_step",

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
+from rtgauge.report.document import tuned
 from rtgauge.report.document.compared import comparison_cases
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import short
@@ -54,6 +55,7 @@ __all__ = [
     "pdf",
     "terminal",
     "write",
+    "write_tune",
 ]
 
 
@@ -201,6 +203,24 @@ def write(source: Source | Sequence[StoredRun], path: Path) -> None:
     make = FORMATS[format_of(path)]
     with faults_as_errors(path.name):
         made = make(source if isinstance(source, Source) else Source(source))
+    _write(made, path)
+
+
+def write_tune(document: Document, path: Path) -> None:
+    """Write the result of a tune to a file: .html, .md or .json."""
+    with faults_as_errors(path.name):
+        suffix = path.suffix.lower()
+        if suffix == ".json":
+            made = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        elif suffix == ".md":
+            made = markdown.render(tuned.document(document))
+        else:
+            made = html.page(tuned.document(document))
+    _write(made.encode(), path)
+
+
+def _write(made: bytes, path: Path) -> None:
+    """Write a file that is complete or not there."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:

@@ -189,7 +189,8 @@ def _table(block: Table, indent: int) -> Iterator[RenderableType]:
         yield indented(Text(safe(grid.title), "bold"), indent)
     table = RichTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for at, head in enumerate(grid.heads):
-        table.add_column(Text(safe(head), "dim"), justify="right" if at else "left")
+        words = at == 0 or any(row.cells[at - 1].text[:1].isalpha() for row in grid.rows)
+        table.add_column(Text(safe(head), "dim"), justify="left" if words else "right")
     for row in grid.rows:
         table.add_row(Text(safe(row.name)), *(Text(safe(cell.text)) for cell in row.cells))
     yield indented(table, indent)

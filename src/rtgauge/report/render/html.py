@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section
-from rtgauge.report.document.blocks import Block, Table
+from rtgauge.report.document.blocks import Block, Document, Table
 from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import summary
@@ -36,7 +36,7 @@ from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
 from rtgauge.report.sets.compare import Compared
 
-__all__ = ["deflated", "render"]
+__all__ = ["deflated", "page", "render"]
 
 UPLOT: Final = "1.6.32"
 
@@ -83,6 +83,17 @@ def render(
             + ("img-src data:; " if cover.logo is not None else "")
             + "base-uri 'none'; form-action 'none'"
         ),
+    )
+
+
+def page(document: Document) -> str:
+    """A document without data to draw, as one HTML document."""
+    style = _file("report.css")
+    return _template("document.html.j2").render(
+        version=__version__,
+        document=document,
+        style=Markup(style),
+        csp=f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'",
     )
 
 
@@ -145,7 +156,7 @@ def _file(name: str) -> str:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def _template(name: str = "report.html.j2") -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True,
         loader=jinja2.PackageLoader("rtgauge.report.render"),
@@ -154,4 +165,4 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.globals.update(kind=lambda block: type(block).__name__, words=_words)
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)

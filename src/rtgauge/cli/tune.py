@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``rtgauge tune``: which settings and kernel arguments help, by a designed experiment."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.cli.carry_out import of_project
+from rtgauge.cli.completion import Words
+from rtgauge.cli.generated import order_seed, reconnect_s
+from rtgauge.cli.help import TableOption, command
+from rtgauge.cli.options import open_store
+from rtgauge.cli.output import format_seconds, print_json, print_tune, say
+from rtgauge.cli.progress import measured
+from rtgauge.cli.run import Task, completed, run_words
+from rtgauge.errors import ExitCode, UsageError
+from rtgauge.plan import GUESS_NS, Factor, Plan, describe_step, expected_ns, parse_factors
+from rtgauge.units import parse_duration
+
+if TYPE_CHECKING:
+    from rtgauge.engine.live import LiveStep
+    from rtgauge.engine.run import RunOutcome
+    from rtgauge.engine.study import Interruption
+    from rtgauge.store import Store
+    from rtgauge.target import Target
+
+__all__ = ["tune"]
+
+BLOCKS: Final = 8
+SEEDS: Final = 1_000_000
+# Seconds that a boot and the rest of a run take, before one was measured.
+BOOT_S: Final = 20.0
+REBOOT_S: Final = 90.0
+_LACKING: Final = ("repeat", "disturb", "allow-disturb", "quiet", "no-progress",
+                   "title", "author", "serial", "meta", "logo", "full")  # fmt: skip
+_RESUME: Final = "--resume"
+
+
+def _options() -> dict[str, list[click.Option]]:
+    return {
+        "Tuning": [
+            TableOption(
+                "--try",
+                "tried",
+                text="factor: a kernel argument such as preempt=full, an item of --prepare by "
+                "its name, governor=performance, or priority=N",
+                multiple=True,
+                metavar="FACTOR",
+            ),
+            TableOption(
+                "--boot-cmd",
+                text="command here that reboots the target with the kernel arguments it gets, or "
+                "with none",
+                metavar="COMMAND",
+                default="",
+            ),
+            TableOption(
+                "--boot-timeout",
+                text="how long to wait for the target after that command",
+                brackets=["default 10m"],
+                metavar="TIME",
+                default="10m",
+            ),
+            TableOption(
+                "--blocks",
+                text="number of blocks of the confirmation, of two runs each",
+                brackets=[f"default {BLOCKS}"],
+                metavar="N",
+                type=click.IntRange(6, 100),
+                default=BLOCKS,
+            ),
+            TableOption("--dry-run", text="print the configurations and the time", is_flag=True),
+        ]
+    }
+
+
+def _completed(
+    _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+) -> tuple[click.Command, list[str], list[str]]:
+    return completed(_ctx, words, catalogue)
+
+
+@command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    params=[Words(_completed)],
+)
+@click.pass_context
+def tune(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Find which settings and kernel arguments help."""
+    record: dict[str, Any] | None = None
+    if _RESUME in words:
+        words, record = _resumed(words)
+    task = Task(
+        lambda plan, targets, given: _carry_out(plan, targets, given, words, record),
+        _options,
+        _LACKING,
+    )
+    return run_words(ctx, words, task=task)
+
+
+def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The words of the tune to resume, with those that were given now, and its record."""
+    from rtgauge.store.tunes import find_tune  # noqa: PLC0415
+
+    place = words.index(_RESUME)
+    rest = list(words[place + 1 :])
+    study = rest.pop(0) if rest and not rest[0].startswith("-") else "last"
+    rest = [*words[:place], *rest]
+    stores = [value for word, value in itertools.pairwise(rest) if word == "--store"]
+    with open_store(stores[-1] if stores else None) as store:
+        record = find_tune(store, study)
+    if record["state"] == "complete":
+        raise UsageError(f"tune {record['study']} is complete", "start another one")
+    return (*record["words"], *rest), record
+
+
+def _carry_out(
+    plan: Plan,
+    targets: Sequence[Target],
+    given: Mapping[str, Any],
+    words: Sequence[str],
+    record: dict[str, Any] | None,
+) -> int:
+    """Tune one target with the plan. Returns the exit code."""
+    from rtgauge.engine.study import settle  # noqa: PLC0415
+    from rtgauge.engine.tune import screening  # noqa: PLC0415
+
+    for path in given["report"]:
+        _check_report(path)
+    if len(targets) != 1:
+        raise UsageError("a tune has one target", "tune each target by itself")
+    target = targets[0]
+    plan = of_project(plan)
+    catalogue = Catalogue.from_json(target.describe())
+    if not given["tried"]:
+        raise UsageError("there is nothing to try", "name factors, such as --try preempt=full")
+    factors = parse_factors(given["tried"], catalogue, plan)
+    settle(plan, targets)
+    _check_target(target, factors, given["boot_cmd"])
+    if record is None:
+        seed = order_seed(given)
+        seed = secrets.randbelow(SEEDS) if seed is None else seed
+        design, rows = screening(len(factors), seed)
+        record = _record(plan, target, factors, design, rows, given, words)
+    _announce(record, plan, target, catalogue, given)
+    if given["dry_run"]:
+        if given["json"]:
+            print_json(record)
+        else:
+            print_tune(record, planned=True)
+        return int(ExitCode.DONE)
+    with open_store(given["store"]) as store:
+        return _Tune(plan, target, factors, catalogue, store, given, record).carry_out()
+
+
+def _check_report(path: Path) -> None:
+    from rtgauge.cli.carry_out import check_report  # noqa: PLC0415
+
+    check_report(path)
+    if path.suffix.lower() not in (".html", ".md", ".json"):
+        raise UsageError(
+            f"a tune is not written as '{path.suffix}'", "known are: .html, .json, .md"
+        )
+
+
+def _check_target(target: Target, factors: Sequence[Factor], command: str) -> None:
+    """Raise UsageError where the target cannot have these configurations."""
+    from rtgauge.target.base import Bootable  # noqa: PLC0415
+
+    if isinstance(target, Bootable):
+        if target.obstacle:
+            raise UsageError(
+                f"target '{target.name}' cannot be tuned: {target.obstacle}",
+                "name the board alone, and leave out CPUs above 0",
+            )
+        return
+    kernel = [factor.name for factor in factors if factor.kind == "kernel"]
+    if kernel and target.name == "local":
+        raise UsageError(
+            f"'{kernel[0]}' needs a reboot, and rtgauge runs on this machine",
+            "tune it from another machine: --target ssh://HOST --boot-cmd COMMAND",
+        )
+    if kernel and not command:
+        raise UsageError(
+            f"'{kernel[0]}' needs a reboot of {target.name}, and rtgauge does not know how",
+            "give a command that does it with --boot-cmd",
+        )
+
+
+def _record(
+    plan: Plan,
+    target: Target,
+    factors: Sequence[Factor],
+    design: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    given: Mapping[str, Any],
+    words: Sequence[str],
+) -> dict[str, Any]:
+    from rtgauge.store import new_run_id  # noqa: PLC0415
+    from rtgauge.store.tunes import FORMAT, VERSION  # noqa: PLC0415
+
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "study": new_run_id(),
+        "state": "running",
+        "target": target.name,
+        "label": given["label"] or "tune",
+        "words": list(words),
+        "plan": plan.document(),
+        "tried": [{**asdict(factor), "values": list(factor.values)} for factor in factors],
+        "design": design,
+        "confirm_blocks": given["blocks"],
+        "boot_command": given["boot_cmd"],
+        "booted": [],
+        "dropped": {},
+        "ignored": {},
+        "configurations": list(rows),
+    }
+
+
+def _announce(
+    record: Mapping[str, Any],
+    plan: Plan,
+    target: Target,
+    catalogue: Catalogue,
+    given: Mapping[str, Any],
+) -> None:
+    """Say what is going to be measured, and how long it takes."""
+    runs = sum(row["state"] in ("waiting", "running") for row in record["configurations"])
+    screened = all(row["phase"] == "screen" for row in record["configurations"])
+    more = 2 * record["confirm_blocks"] if screened else 0
+    each = _run_s(plan, target, catalogue, rebooted=bool(given["boot_cmd"]))
+    length = format_seconds((runs + more) * each / _at_once(target))
+    confirm = f", and {more} for the confirmation" if more else ""
+    say(
+        f"tuning {target.name} with {' and '.join(map(describe_step, plan.steps))}: "
+        f"{runs} runs{confirm}, about {length}"
+    )
+    say(f"study {record['study']}, order seed {record['design']['seed']}")
+
+
+def _run_s(plan: Plan, target: Target, catalogue: Catalogue, *, rebooted: bool) -> float:
+    """Seconds that a run is expected to take."""
+    from rtgauge.target.base import CROWDED, Bootable, pace_of  # noqa: PLC0415
+
+    measuring = sum(expected_ns(step, catalogue) or GUESS_NS for step in plan.steps) / 1e9
+    boot = BOOT_S if isinstance(target, Bootable) else REBOOT_S if rebooted else 2.0
+    return boot + measuring * max(1.0, pace_of(target).scale / CROWDED)
+
+
+def _at_once(target: Target) -> int:
+    from rtgauge.target.base import pace_of  # noqa: PLC0415
+
+    return len(os.sched_getaffinity(0)) if pace_of(target).independent else 1
+
+
+class _Watcher:
+    """Watches one run of a tune: keeps its first figure."""
+
+    def __init__(self) -> None:
+        self.figure = ""
+
+    def run_started(self, document: Mapping[str, Any], number: int, total: int) -> None: ...
+    def step_started(self, live: LiveStep, number: int, total: int) -> None: ...
+    def step_went_on(self, live: LiveStep) -> None: ...
+
+    def step_ended(self, live: LiveStep, entry: Mapping[str, Any]) -> None:
+        if not self.figure and entry["role"] == "measurement":
+            self.figure = next(iter(measured(live)), "")
+
+    def run_ended(self, outcome: RunOutcome) -> None: ...
+
+    def message(self, text: str) -> None:
+        say(text)
+
+    def beside(self, name: str) -> _Watcher:
+        return self
+
+
+class _Tune:
+    """One tune from its first run, or the one that waits, to its result."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        target: Target,
+        factors: Sequence[Factor],
+        catalogue: Catalogue,
+        store: Store,
+        given: Mapping[str, Any],
+        record: dict[str, Any],
+    ) -> None:
+        self._plan = plan
+        self._target = target
+        self._factors = factors
+        self._catalogue = catalogue
+        self._store = store
+        self._given = given
+        self._record = record
+        self._watchers: dict[int, _Watcher] = {}
+        self._lock = threading.Lock()
+
+    # --- observer of the runs ---
+
+    def begins(self, row: dict[str, Any]) -> _Watcher:
+        return self._watchers.setdefault(row["number"], _Watcher())
+
+    def ended(self, row: dict[str, Any]) -> None:
+        names = [self._factors[place].name for place in row["on"]]
+        rows = self._record["configurations"]
+        done = sum(one["state"] in ("complete", "failed") for one in rows)
+        left = [one for one in rows if one["state"] in ("waiting", "running")]
+        took = [one["duration_s"] for one in rows if one["state"] == "complete"]
+        figure = self._watchers.pop(row["number"]).figure
+        said = figure if row["state"] == "complete" else f"{row['state']}: {row['reason']}"
+        text = f"[{done}/{len(rows)}] {' + '.join(names) or 'present'}: {said}"
+        if took and left:
+            rest = sum(took) / len(took) * len(left) / _at_once(self._target)
+            text += f" ({format_seconds(rest)} left)"
+        with self._lock:
+            say(text)
+
+    def message(self, text: str) -> None:
+        with self._lock:
+            say(text)
+
+    # --- the whole ---
+
+    def carry_out(self) -> int:
+        from rtgauge.engine.study import Interruption  # noqa: PLC0415
+        from rtgauge.store.tunes import TuneFile  # noqa: PLC0415
+
+        interruption = Interruption()
+        file = TuneFile(self._store, self._record["study"])
+        with contextlib.closing(file), interruption.handling():
+            file.write(self._record)
+            try:
+                whole = self._measure(interruption, lambda: file.write(self._record))
+            except BaseException:
+                self._record["state"] = "failed"
+                file.write(self._record)
+                raise
+            self._record["state"] = "complete" if whole else "interrupted"
+            result = self._result()
+            file.write(result)
+        self._show(result)
+        if not whole:
+            say(f"interrupted: rtgauge tune --resume {self._record['study'][:18]} continues")
+            return int(ExitCode.INTERRUPTED)
+        measured_runs = any(row["state"] == "complete" for row in result["configurations"])
+        return int(ExitCode.DONE if measured_runs else ExitCode.FAILED)
+
+    def _measure(self, interruption: Interruption, save: Any) -> bool:
+        """All runs, and the target as it was at the end; whether all were made."""
+        from rtgauge.engine.tune import Tried, Tuner, confirmation  # noqa: PLC0415
+        from rtgauge.report.sets.tuned import helpful  # noqa: PLC0415
+
+        with self._booters(interruption) as booters:
+            tuner = Tuner(
+                self._record,
+                Tried(self._plan, tuple(self._factors), self._catalogue),
+                booters,
+                self._store,
+                self,
+                interruption,
+                save,
+            )
+            try:
+                whole = tuner.carry_out()
+                rows = self._record["configurations"]
+                if whole and all(row["phase"] == "screen" for row in rows):
+                    best = helpful(self._result())
+                    if best:
+                        names = " + ".join(self._factors[place].name for place in best)
+                        self.message(f"confirming {names} against the present configuration")
+                        blocks = self._record["confirm_blocks"]
+                        rows += confirmation(self._record, best, blocks)
+                        save()
+                        whole = tuner.carry_out()
+                return whole
+            finally:
+                tuner.put_back()
+
+    @contextlib.contextmanager
+    def _booters(self, interruption: Interruption) -> Iterator[list[Any]]:
+        from rtgauge.engine.boot import Booter  # noqa: PLC0415
+        from rtgauge.engine.study import settle  # noqa: PLC0415
+        from rtgauge.target import open_target  # noqa: PLC0415
+        from rtgauge.target.base import Reconnecting  # noqa: PLC0415
+
+        patience = parse_duration(self._given["boot_timeout"]) / 1e9
+        reconnect = reconnect_s(self._given)
+
+        def reopen(name: str) -> Target:
+            target = open_target(name)
+            if reconnect is not None and isinstance(target, Reconnecting):
+                target.reconnect_s = reconnect
+            return target
+
+        more = [reopen(self._target.name) for _ in range(_at_once(self._target) - 1)]
+        for one in more:
+            settle(self._plan, [one])
+        made = [
+            Booter(one, self._given["boot_cmd"], patience, reopen, lambda: interruption.asked)
+            for one in (self._target, *more)
+        ]
+        try:
+            yield made
+        finally:
+            for booter in made:
+                booter.target.close()
+
+    def _result(self) -> dict[str, Any]:
+        """The record with the effects that its runs show."""
+        from rtgauge.report import model  # noqa: PLC0415
+        from rtgauge.report.sets.tuned import tuned  # noqa: PLC0415
+
+        ids = [row["run"] for row in self._record["configurations"] if row["state"] == "complete"]
+        known = {row.id for row in self._store.runs()}
+        runs = [self._store.get(one) for one in ids if one in known]
+        return tuned(self._record, model.analyse(runs, pictures=False))
+
+    def _show(self, result: dict[str, Any]) -> None:
+        from rtgauge.report import write_tune  # noqa: PLC0415
+
+        if self._given["json"]:
+            print_json(result)
+        else:
+            print_tune(result)
+        for path in self._given["report"]:
+            write_tune(result, path)
+            print(f"Report: {path}", file=sys.stderr if self._given["json"] else sys.stdout)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boot a target with other arguments for its kernel, and check that it did.
+
+An emulated board does so itself (``Bootable``). For any other a command of the user changes the
+arguments and reboots it. It gets the arguments as its own, and none for the present configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from rtgauge.engine.environment import read_facts
+from rtgauge.errors import RtgaugeError, TargetError
+from rtgauge.facts import Fact, Facts
+from rtgauge.target import Target
+from rtgauge.target.base import Bootable
+
+__all__ = ["Booter", "check_booted", "command_line", "unknown_arguments"]
+
+COMMAND_S: Final = 300.0
+RETRY_S: Final = 2.0
+_SHOWN: Final = 200
+
+
+def command_line(facts: dict[str, Fact]) -> list[str]:
+    """The arguments that the kernel was started with."""
+    return (Facts(facts).text("/proc/cmdline") or "").split()
+
+
+def unknown_arguments(facts: dict[str, Fact], arguments: Iterable[str]) -> list[str]:
+    """Those of the arguments that the kernel reported as unknown."""
+    told = (Facts(facts).text("agent.unknown_parameters") or "").split()
+    return [one for one in arguments if one in told]
+
+
+def check_booted(facts: dict[str, Fact], wanted: Sequence[str], others: Sequence[str]) -> None:
+    """Raise TargetError unless the kernel has the arguments wanted and none of the others."""
+    present = command_line(facts)
+    for one in wanted:
+        if one not in present:
+            raise TargetError(
+                f"it booted without '{one}' in /proc/cmdline",
+                "check what --boot-cmd does with its arguments",
+            )
+    for one in others:
+        if one in present:
+            raise TargetError(
+                f"it booted with '{one}' still in /proc/cmdline",
+                "let --boot-cmd replace the arguments that it added before",
+            )
+
+
+class Booter:
+    """Boots one target. ``command``: the user's, or empty for a target that boots by itself."""
+
+    def __init__(
+        self,
+        target: Target,
+        command: str,
+        patience_s: float,
+        reopen: Callable[[str], Target],
+        stop: Callable[[], bool],
+    ) -> None:
+        self.target = target
+        self._command = command
+        self._patience_s = patience_s
+        self._reopen = reopen
+        self._stop = stop
+
+    def boot(self, arguments: Sequence[str]) -> None:
+        """Boot with these arguments. Raises TargetError if the target does not come back."""
+        if isinstance(self.target, Bootable):
+            self.target.boot_with(arguments)
+            return
+        name = self.target.name
+        boot_id = ""
+        try:
+            boot_id = read_facts(self.target.environment())[0].boot_id
+        except RtgaugeError:  # the boot before this one has failed
+            pass
+        finally:
+            self.target.close()
+        self._run(arguments)
+        until = time.monotonic() + self._patience_s
+        why = "its boot id is that of the boot before"
+        while time.monotonic() < until and not self._stop():
+            try:
+                self.target = self._reopen(name)
+                if read_facts(self.target.environment())[0].boot_id != boot_id:
+                    return
+                self.target.close()
+            except TargetError as error:
+                why = error.message
+            time.sleep(RETRY_S)
+        raise TargetError(
+            f"{name} did not come back within {self._patience_s:.0f} s of its reboot: {why}",
+            "look at its console, or allow more time with --boot-timeout",
+        )
+
+    def _run(self, arguments: Sequence[str]) -> None:
+        try:
+            done = subprocess.run(
+                ["sh", "-c", f'{self._command} "$@"', "boot-cmd", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=COMMAND_S,
+                check=False,
+                env={**os.environ, "RTGAUGE_TARGET": self.target.name},
+            )
+        except subprocess.TimeoutExpired:
+            raise TargetError(
+                f"--boot-cmd did not end within {COMMAND_S:.0f} s",
+                "let it return when the reboot has begun",
+            ) from None
+        if done.returncode:
+            said = done.stdout.decode(errors="replace").strip()[-_SHOWN:]
+            raise TargetError(
+                f"--boot-cmd ended with {done.returncode}" + (f": {said}" if said else ""),
+                "try the command by itself",
+            )

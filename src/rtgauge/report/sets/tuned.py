@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tune shows: the effect of each factor on the tail of one quantity, and the confirmation.
+
+Each run gives the logarithm of one percentile, so that effects are ratios. The effects come from
+least squares over the runs of the design (``rtgauge.stats.effects``); Holm's correction is over all
+factors. The confirmation compares the best configuration with the present one in blocks of their
+own (``rtgauge.stats.shift``), so the choice of the best does not flatter it.
+docs/reference/statistics.md, "Effects of settings", shows the error rates.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from rtgauge import stats
+from rtgauge import text as numbers
+from rtgauge.report.results import gather
+from rtgauge.report.results.model import Analysis
+from rtgauge.report.sets.decide import LEVEL, WITHIN, rank
+from rtgauge.stats import Counts, Effect
+
+__all__ = ["SUSPECTED", "helpful", "judged", "schema", "tuned", "validate"]
+
+Document: TypeAlias = dict[str, Any]
+Key: TypeAlias = tuple[int, str, str, str, str]
+"""A quantity of a run: step, measurement, name, context, labels."""
+
+TAIL_MAX: Final = 99.9
+SUSPECTED: Final = 3
+"""Maximum number of interactions that are named."""
+
+_ORDER: Final = ("helps", "hurts", "not decided", "equivalent", "ignored", "fails", "not estimable")
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The quantity that decides, and the logarithm of its percentile in each run, by the run's id.
+
+    ``lost``: runs without one, each with the reason."""
+
+    quantity: Document
+    of: Mapping[str, float]
+    lost: Mapping[str, str]
+
+
+def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
+    """The record of a tune with its result, from the runs of the analysis.
+
+    Keys that the result adds: ``quantity``, ``factors`` in the order of their effects,
+    ``interactions``, ``confirmation``, ``permanent``; each configuration gets its ``value_ns``.
+    """
+    values = _values(analysis)
+    rows = [dict(row) for row in record["configurations"]]
+    for row in rows:
+        value = values.of.get(row["run"]) if row["state"] == "complete" else None
+        row["value_ns"] = None if value is None else math.exp(value)
+        if row["state"] == "complete" and value is None:
+            row["reason"] = values.lost.get(row["run"], "the run is not in the store")
+    screened = [row for row in rows if row["phase"] == "screen" and row["value_ns"] is not None]
+    names = [factor["name"] for factor in record["tried"]]
+    factors = _factors(record, screened, names)
+    for factor in factors:
+        factor["permanent"] = _permanent(
+            next(one for one in record["tried"] if one["name"] == factor["name"]),
+            analysis,
+            {row["run"] for row in screened if names.index(factor["name"]) in row["on"]},
+            {row["run"] for row in screened if names.index(factor["name"]) not in row["on"]},
+        )
+    confirmed = _confirmation(rows, names, values)
+    return {
+        **record,
+        "configurations": rows,
+        "quantity": values.quantity,
+        "factors": factors,
+        "interactions": _interactions(record, screened, names),
+        "confirmation": confirmed,
+    }
+
+
+def helpful(document: Mapping[str, Any]) -> list[int]:
+    """The places of the factors that help: together they are the best configuration."""
+    names = [factor["name"] for factor in document["tried"]]
+    return sorted(
+        names.index(one["name"]) for one in document["factors"] if one["verdict"] == "helps"
+    )
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _values(analysis: Analysis) -> _Values:
+    runs = analysis.model["runs"]
+    members: dict[Key, dict[int, list[int]]] = {}
+    described: dict[Key, Document] = {}
+    for number, run in enumerate(runs):
+        steps = {step["step"]: step for step in run["steps"] if step["role"] == "measurement"}
+        for at, one in enumerate(run["series"]):
+            step = steps.get(one["step"])
+            if step is None or not one["count"] or one["unit"] != "ns":
+                continue
+            labels = json.dumps(one["labels"], sort_keys=True)
+            key = (one["step"], one["measurement"], one["name"], one["context"], labels)
+            members.setdefault(key, {}).setdefault(number, []).append(at)
+            described.setdefault(key, _described(step, one))
+    if not members:
+        nothing = {"step": None, "measurement": "", "name": "", "unit": "ns", "context": "",
+                   "load": {"name": "idle"}, "percentile": None}  # fmt: skip
+        return _Values(nothing, {}, {run["id"]: _why(run) for run in runs})
+    key = min(members, key=lambda one: (rank(described[one]), one[0]))
+    counts = {
+        number: Counts.merged(
+            [analysis.figures[number][analysis.places[number][at]].counts for at in places]
+        )
+        for number, places in members[key].items()
+        if _usable(runs[number], key[0])
+    }
+    carried = [set(stats.percentile_names(one.count)) for one in counts.values()]
+    shared = set.intersection(*carried) if carried else set()
+    tail = max((name for name in shared if 50 <= float(name) <= TAIL_MAX), key=float, default=None)
+    values: dict[str, float] = {}
+    lost = {run["id"]: _why(run) for number, run in enumerate(runs) if number not in counts}
+    for number in counts:
+        figures = [
+            analysis.figures[number][analysis.places[number][at]] for at in members[key][number]
+        ]
+        value = gather.percentiles(figures).get(tail or "")
+        run_id = str(runs[number]["id"])
+        if value is None or value <= 0 or isinstance(value, numbers.AtLeast):
+            lost[run_id] = f"it has no {tail} % because of events without an answer"
+        else:
+            values[run_id] = math.log(value)
+    described[key]["percentile"] = tail
+    described[key].pop("method")
+    return _Values(described[key], values, lost)
+
+
+def _described(step: Mapping[str, Any], one: Mapping[str, Any]) -> Document:
+    return {
+        "step": one["step"],
+        "measurement": one["measurement"],
+        "name": one["name"],
+        "unit": one["unit"],
+        "context": one["context"],
+        "load": {"name": step["load"]["name"]},
+        "method": {"interval": one["interval_ns"] or "none"},
+    }
+
+
+def _usable(run: Mapping[str, Any], number: int) -> bool:
+    return any(step["step"] == number and step["state"] == "complete" for step in run["steps"])
+
+
+def _why(run: Mapping[str, Any]) -> str:
+    reasons = [step["reason"] for step in run["steps"] if step["state"] != "complete"]
+    return next(filter(None, reasons), "it yielded no series of times")
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+def _factors(
+    record: Mapping[str, Any], rows: Sequence[Document], names: Sequence[str]
+) -> list[Document]:
+    """A row for each factor, the one that helps most first."""
+    found = stats.effects(
+        [math.log(row["value_ns"]) for row in rows],
+        [row["block"] for row in rows],
+        [[place in row["on"] for place in range(len(names))] for row in rows],
+        whole=record["design"]["kind"] == "full",
+    ) or [None] * len(names)  # fmt: skip
+    documents = []
+    for place, (effect, (said, p)) in enumerate(zip(found, judged(found), strict=True)):
+        name = names[place]
+        factor = {"name": name, "kind": record["tried"][place]["kind"], **_effect(effect, p)}
+        factor["freedom"] = None if effect is None else effect.freedom
+        factor["verdict"], factor["reason"] = said, ""
+        if name in record["dropped"]:
+            factor["verdict"], factor["reason"] = "fails", record["dropped"][name]
+        elif name in record["ignored"]:
+            factor["verdict"] = "ignored"
+            factor["reason"] = f"the kernel does not know {record['ignored'][name]}"
+        elif effect is None:
+            factor["reason"] = "the runs that exist do not determine its effect"
+        documents.append(factor)
+    return sorted(
+        documents, key=lambda one: (_ORDER.index(one["verdict"]), one["ratio"] or math.inf)
+    )
+
+
+def _effect(effect: Effect | None, adjusted: float | None) -> Document:
+    if effect is None or adjusted is None:
+        return {"ratio": None, "interval": None, "p": None, "p_adjusted": None}
+    return {
+        "ratio": math.exp(effect.estimate),
+        "interval": [math.exp(effect.low), math.exp(effect.high)],
+        "p": effect.p,
+        "p_adjusted": adjusted,
+    }
+
+
+def judged(effects: Sequence[Effect | None]) -> list[tuple[str, float | None]]:
+    """The verdict on each factor, and its p-value with Holm's correction."""
+    adjusted = iter(stats.holm([one.p for one in effects if one is not None]))
+    margin = math.log1p(WITHIN)
+    found: list[tuple[str, float | None]] = []
+    for effect in effects:
+        if effect is None:
+            found.append(("not estimable", None))
+            continue
+        p = next(adjusted)
+        if -margin <= effect.low and effect.high <= margin:
+            said = "equivalent"
+        elif p <= LEVEL:
+            said = "helps" if effect.estimate < 0 else "hurts"
+        else:
+            said = "not decided"
+        found.append((said, p))
+    return found
+
+
+def _interactions(
+    record: Mapping[str, Any], rows: Sequence[Document], names: Sequence[str]
+) -> list[Document]:
+    """The interactions of two factors that are suspected, the surest first."""
+    varied = [
+        place
+        for place in range(len(names))
+        if len({place in row["on"] for row in rows}) > 1
+    ]  # fmt: skip
+    whole = record["design"]["kind"] == "full"
+    found = stats.interactions(
+        [math.log(row["value_ns"]) for row in rows],
+        [row["block"] for row in rows],
+        [[place in row["on"] for place in varied] for row in rows],
+        whole=whole,
+    )
+    adjusted = stats.holm([one.effect.p for one in found])
+    sure = sorted(
+        (p, one.effect.p, one.first, one.second, one.effect)
+        for p, one in zip(adjusted, found, strict=True)
+        if p <= LEVEL
+    ) if found else []  # fmt: skip
+    return [
+        {
+            "factors": [names[varied[first]], names[varied[second]]],
+            **_effect(effect, p),
+            "aliased": not whole,
+        }
+        for p, _, first, second, effect in sure[:SUSPECTED]
+    ]
+
+
+# --- the confirmation -----------------------------------------------------------------------------
+
+
+def _confirmation(
+    rows: Sequence[Document], names: Sequence[str], values: _Values
+) -> Document | None:
+    chosen = [row for row in rows if row["phase"] == "confirm"]
+    if not chosen:
+        return None
+    best = max((row["on"] for row in chosen), key=len)
+    pairs = []
+    for block in sorted({row["block"] for row in chosen}):
+        mine = {bool(row["on"]): row["value_ns"] for row in chosen if row["block"] == block}
+        if mine.get(False) is not None and mine.get(True) is not None:
+            pairs.append((math.log(mine[False]), math.log(mine[True])))
+    document: Document = {
+        "on": [names[place] for place in best],
+        "blocks": len(pairs),
+        "present_ns": None,
+        "best_ns": None,
+        "ratio": None,
+        "interval": None,
+        "p": None,
+        "verdict": "not enough runs",
+    }
+    if not pairs:
+        return document
+    found = stats.paired_shift([after - before for before, after in pairs])
+    known = math.isfinite(found.low)
+    margin = math.log1p(WITHIN)
+    document |= {
+        "present_ns": math.exp(sum(one for one, _ in pairs) / len(pairs)),
+        "best_ns": math.exp(sum(other for _, other in pairs) / len(pairs)),
+        "ratio": math.exp(found.estimate),
+        "interval": [math.exp(found.low), math.exp(found.high)] if known else None,
+        "p": found.p,
+    }
+    if known and -margin <= found.low <= found.high <= margin:
+        document["verdict"] = "equivalent"
+    elif found.p <= LEVEL:
+        document["verdict"] = "better" if found.estimate < 0 else "worse"
+    elif found.least_p > LEVEL:
+        document["verdict"] = "not enough runs"
+    else:
+        document["verdict"] = "not decided"
+    return document
+
+
+# --- what makes it permanent ----------------------------------------------------------------------
+
+
+def _permanent(
+    factor: Mapping[str, Any], analysis: Analysis, on: set[str], off: set[str]
+) -> list[str]:
+    """The commands that make a factor permanent on the target."""
+    if factor["kind"] == "kernel":
+        line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {" ".join(factor["values"])}"'
+        return [f"echo {shlex.quote(line)} >> /etc/default/grub.d/rtgauge.cfg"]
+    if factor["kind"] == "priority":
+        return [f"chrt -f -p {factor['values'][0]} PID"]
+    runs = {str(run["id"]): run["environment"]["settings"] for run in analysis.model["runs"]}
+    shared = [set(runs[one]) for one in on if one in runs]
+    names = set.intersection(*shared) if shared else set()
+    for one in off & set(runs):
+        names -= set(runs[one])
+    some = runs[next(iter(on))] if names else {}
+    return [
+        _setting(name, str(some[name]["asked"]))
+        for name in sorted(names)
+        if some[name]["asked"] is not None and some[name].get("effective") == some[name]["asked"]
+    ]
+
+
+def _setting(path: str, value: str) -> str:
+    if path.startswith("/proc/sys/"):
+        line = f"{path.removeprefix('/proc/sys/').replace('/', '.')} = {value}"
+        return f"echo {shlex.quote(line)} >> /etc/sysctl.d/90-rtgauge.conf"
+    return f"echo {shlex.quote(f'w {path} - - - - {value}')} >> /etc/tmpfiles.d/rtgauge.conf"
+
+
+@functools.cache
+def schema() -> Document:
+    """The JSON Schema (draft 2020-12) of the record with its result."""
+    file = importlib.resources.files("rtgauge.report.sets").joinpath("tune.schema.json")
+    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
+    return loaded
+
+
+def validate(document: object) -> None:
+    """Raise ``jsonschema.ValidationError`` if the document is not one of a tune. For tests."""
+    import jsonschema  # noqa: PLC0415
+
+    jsonschema.Draft202012Validator(schema()).validate(document)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reboots by a command of the user, on a fake whose state is a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rtgauge.engine.boot import Booter, check_booted, unknown_arguments
+from rtgauge.errors import TargetError
+from rtgauge.stream import StreamWriter
+from rtgauge.target.fake import FakeTarget, _clocks
+
+
+class Board(FakeTarget):
+    """A board that a command boots by writing its arguments to a file."""
+
+    state: Path
+
+    def environment(self) -> bytes:
+        if not self.state.exists():
+            raise TargetError("no route to host")
+        boot = f"{self.state.stat().st_mtime_ns:036d}"
+        writer = StreamWriter()
+        head = writer.header(
+            agent="fake",
+            libc="none",
+            compiler="none",
+            machine="x86_64",
+            boot_id=boot,
+            privileged=True,
+            clock=_clocks(self.clock),
+            start_ns=0,
+            measurement="environment",
+        )
+        return head + writer.environment({"/proc/cmdline": self.state.read_text()})
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "state"
+    path.write_text("quiet")
+    monkeypatch.setattr(Board, "state", path, raising=False)
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    return path
+
+
+def booter(command: str, patience_s: float = 5.0) -> Booter:
+    return Booter(Board(), command, patience_s, lambda _name: Board(), lambda: False)
+
+
+def test_the_command_gets_the_arguments_and_the_target_comes_back(state: Path) -> None:
+    one = booter(f"sh -c 'echo \"$@\" >{state}' sh")
+    before = one.target
+    one.boot(["a=1", "b=2 3"])
+    assert state.read_text() == "a=1 b=2 3\n"
+    assert one.target is not before
+    one.boot([])
+    assert state.read_text() == "\n"
+
+
+def test_a_target_that_was_not_rebooted_is_an_error(state: Path) -> None:
+    with pytest.raises(TargetError, match="boot id is that of the boot before"):
+        booter("true", 0.1).boot(["a=1"])
+
+
+def test_a_target_that_stays_away_is_an_error_and_can_be_booted_again(state: Path) -> None:
+    one = booter(f"f() {{ if [ $# -gt 0 ]; then rm -f {state}; else echo >{state}; fi; }}; f", 0.1)
+    with pytest.raises(TargetError, match=r"did not come back within 0 s .*no route to host"):
+        one.boot(["a=1"])
+    one.boot([])
+
+
+def test_a_command_that_fails_is_quoted(state: Path) -> None:
+    with pytest.raises(TargetError, match="ended with 3: no such board"):
+        booter("f() { echo no such board >&2; exit 3; }; f").boot(["a=1"])
+
+
+def test_the_arguments_are_verified() -> None:
+    facts: Mapping[str, str] = {
+        "/proc/cmdline": "quiet a=1 b",
+        "agent.unknown_parameters": "b BOOT_IMAGE=x",
+    }
+    check_booted(dict(facts), ["a=1", "b"], ["c"])
+    with pytest.raises(TargetError, match="without 'c' in /proc/cmdline"):
+        check_booted(dict(facts), ["c"], [])
+    with pytest.raises(TargetError, match="with 'b' still in /proc/cmdline"):
+        check_booted(dict(facts), ["a=1"], ["b"])
+    assert unknown_arguments(dict(facts), ["a=1", "b"]) == ["b"]
+    assert unknown_arguments({"agent.unknown_parameters": None}, ["b"]) == []

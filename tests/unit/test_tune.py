@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tunes on the fake target, which boots with the arguments it is given: the loop, what becomes of
+configurations that do not boot, interruptions, and what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from conftest import Result
+from rtgauge import target as targets
+from rtgauge.errors import TargetError
+from rtgauge.report.sets.tuned import validate
+from rtgauge.stats import designs
+from rtgauge.store import Store
+from rtgauge.target.fake import FakeAgent, FakeTarget
+
+Run = Callable[..., Result]
+
+LATE = {"late": ""}
+
+
+class Board(FakeTarget):
+    """A fake whose samples are late unless ``fast=1``, that hangs with ``idle=poll``, and does not
+    know ``foo=1``."""
+
+    obstacle = ""
+    boots: ClassVar[list[list[str]]] = []
+    seeds: ClassVar[list[int]] = []
+    ends_at: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arguments: list[str] = []
+
+    def boot_with(self, arguments: Sequence[str]) -> None:
+        self.arguments = list(arguments)
+        Board.boots.append(self.arguments)
+        if len(Board.boots) == Board.ends_at:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)  # until the main thread knows
+
+    def begin_repeat(self, repeat: int) -> None:
+        Board.seeds.append(repeat)
+
+    def environment(self) -> bytes:
+        if "idle=poll" in self.arguments:
+            raise TargetError("the emulated board did not start", "see its console")
+        return super().environment()
+
+    def start(self, arguments: Sequence[str]) -> FakeAgent:
+        self._faults = {} if "fast=1" in self.arguments else dict(LATE)
+        return super().start(arguments)
+
+    def _facts(self) -> dict[str, str | int | None]:
+        unknown = " ".join(one for one in self.arguments if one == "foo=1")
+        return {
+            **super()._facts(),
+            "/proc/cmdline": " ".join(["quiet", *self.arguments]),
+            "agent.unknown_parameters": unknown,
+        }
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> type[Board]:
+    monkeypatch.setattr(targets, "open_target", lambda _name: Board())
+    monkeypatch.setattr(Board, "boots", [])
+    monkeypatch.setattr(Board, "seeds", [])
+    monkeypatch.setattr(Board, "ends_at", 0)
+    monkeypatch.setattr(designs, "FULL_RUNS", 8)  # two blocks of two factors
+    return Board
+
+
+def words(*tried: str) -> list[str]:
+    found = ["tune", "timer", "--target", "fake", "--for", "1s", "--order-seed", "1"]
+    found += ["--blocks", "6"]
+    return [*found, *(word for one in tried for word in ("--try", one))]
+
+
+def tuned(rtgauge: Run, *tried: str, code: int = 0) -> dict[str, Any]:
+    result = rtgauge(*words(*tried), "--json")
+    assert result.code == code, result.err
+    document: dict[str, Any] = result.json()
+    validate(document)
+    return document
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["verdict"] for one in document["factors"]}
+
+
+@pytest.mark.slow
+def test_the_argument_that_helps_comes_first_and_is_confirmed(
+    rtgauge: Run, board: type[Board]
+) -> None:
+    found = tuned(rtgauge, "a=1", "b=1", "fast=1", "stat_interval")
+    assert found["state"] == "complete" and found["design"]["kind"] == "plackett-burman"
+    first = found["factors"][0]
+    assert (first["name"], first["verdict"]) == ("fast=1", "helps")
+    assert first["ratio"] < 0.01
+    assert set(verdicts(found).values()) == {"helps", "equivalent"}
+    assert found["confirmation"]["verdict"] == "better"
+    assert found["confirmation"]["on"] == ["fast=1"]
+    assert found["confirmation"]["blocks"] == 6
+    # blocks of the confirmation have seeds that the design had not
+    screened = {row["block"] for row in found["configurations"] if row["phase"] == "screen"}
+    confirmed = {row["block"] for row in found["configurations"] if row["phase"] == "confirm"}
+    assert screened == set(range(12)) and confirmed == set(range(12, 18))
+    assert sorted(board.seeds) == sorted([*range(18), *range(18)])
+    assert "grub" in first["permanent"][0] and "fast=1" in first["permanent"][0]
+
+
+def test_all_combinations_of_two_factors(rtgauge: Run, board: type[Board]) -> None:
+    found = tuned(rtgauge, "fast=1", "priority=95")
+    assert found["design"]["kind"] == "full"
+    assert verdicts(found) == {"fast=1": "helps", "priority=95": "equivalent"}
+    # each configuration was booted, in the order of the design
+    on = [[0 in row["on"], 1 in row["on"]] for row in found["configurations"]]
+    assert [(["fast=1"] if kernel else []) for kernel, _ in on] == board.boots
+
+
+def test_settings_and_priority_reach_the_agent(rtgauge: Run, board: type[Board]) -> None:
+    found = tuned(rtgauge, "stat_interval", "governor=performance", "priority=95")
+    assert not board.boots
+    with Store.open() as store:
+        for row in found["configurations"]:
+            step = store.get(row["run"]).document["steps"][0]
+            names = {place: found["tried"][place]["values"][0] for place in row["on"]}
+            items = ",".join(names[place] for place in (0, 1) if place in names)
+            assert step["run_options"].get("prepare-only", "") == items
+            assert step["parameters"].get("priority") == ("95" if 2 in names else None)
+
+
+@pytest.mark.slow
+def test_a_factor_that_does_not_boot_is_a_row_and_the_others_are_found(
+    rtgauge: Run, board: type[Board]
+) -> None:
+    found = tuned(rtgauge, "a=1", "b=1", "fast=1", "idle=poll", "c=1")
+    said = verdicts(found)
+    assert said["fast=1"] == "helps" and said["idle=poll"] == "fails"
+    assert said["a=1"] == said["b=1"] == said["c=1"] == "equivalent"
+    row = next(one for one in found["factors"] if one["name"] == "idle=poll")
+    assert "did not start" in row["reason"] and row["ratio"] is None
+    failed = [one for one in found["configurations"] if one["state"] == "failed"]
+    assert 2 <= len(failed) <= 6
+    # what failed was measured again without it, so the design for the others is whole
+    complete = [one for one in found["configurations"] if one["state"] == "complete"]
+    assert len([one for one in complete if one["phase"] == "screen"]) == 24
+    assert not any(3 in one["on"] for one in complete)
+
+
+def test_an_argument_that_the_kernel_ignores_is_said(rtgauge: Run, board: type[Board]) -> None:
+    found = tuned(rtgauge, "fast=1", "foo=1")
+    row = next(one for one in found["factors"] if one["name"] == "foo=1")
+    assert row["verdict"] == "ignored" and "foo=1" in row["reason"]
+
+
+def test_where_nothing_helps_nothing_is_confirmed(rtgauge: Run, board: type[Board]) -> None:
+    found = tuned(rtgauge, "a=1")
+    assert verdicts(found) == {"a=1": "equivalent"}
+    assert found["confirmation"] is None
+    assert len(board.boots) == 8
+
+
+def test_a_target_that_never_works_ends_the_tune(rtgauge: Run, board: type[Board]) -> None:
+    def dead(self: Board) -> bytes:
+        raise TargetError("no power", "plug it in")
+
+    board.environment = dead  # type: ignore[method-assign]
+    try:
+        result = rtgauge(*words("a=1", "b=1"))
+    finally:
+        del board.environment
+    assert result.code == 1
+    assert "configurations failed, and none worked: no power" in result.err
+    assert len(board.boots) < 10
+
+
+def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
+    board.ends_at = 5
+    found = tuned(rtgauge, "fast=1", "b=1", code=4)
+    assert found["state"] == "interrupted"
+    states = [row["state"] for row in found["configurations"]]
+    assert states.count("waiting") >= 3 and states.count("complete") <= 5
+    board.ends_at = 0
+    result = rtgauge("tune", "--resume", "--json")
+    assert result.code == 0, result.err
+    again = result.json()
+    assert again["study"] == found["study"] and again["state"] == "complete"
+    assert again["design"] == found["design"]
+    kept = [row["run"] for row in found["configurations"] if row["state"] == "complete"]
+    assert [row["run"] for row in again["configurations"]][: len(kept)] == kept
+    assert verdicts(again)["fast=1"] == "helps"
+    assert rtgauge("tune", "--resume").code == 2
+    assert rtgauge("tune", "--resume", again["study"][:18]).code == 2
+
+
+def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[Board]) -> None:
+    board.ends_at = 5
+    study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
+    with Store.open() as store:
+        path = store.path.parent / "tunes" / study / "tune.json"
+    document = json.loads(path.read_text())
+    document["state"] = "running"
+    next(row for row in document["configurations"] if row["state"] == "waiting")["state"] = (
+        "running"
+    )
+    path.write_text(json.dumps(document))
+    board.ends_at = 0
+    result = rtgauge("tune", "--resume", study[:18], "--json")
+    assert result.code == 0, result.err
+    assert {row["state"] for row in result.json()["configurations"]} == {"complete"}
+
+
+def test_dry_run_prints_the_configurations_and_boots_nothing(
+    rtgauge: Run, board: type[Board]
+) -> None:
+    result = rtgauge(*words("fast=1", "b=1"), "--dry-run")
+    assert result.code == 0
+    assert "8 runs, and 12 for the confirmation, about" in result.err
+    assert result.out.count("fast=1 + b=1") == 2
+    assert not board.boots
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("tried", "message"),
+    [
+        (["preempt=full", "preempt=none"], "exclude each other: both set preempt"),
+        (["skew-tick=0", "skew_tick=1"], "exclude each other: both set skew_tick"),
+        (["priority=90", "priority=91"], "exclude each other: both set priority"),
+        (["a=1", "a=1"], "is given twice"),
+        (["governor", "governor=performance"], "is given twice"),
+        (["governor=powersave"], "the only governor that a run sets is performance"),
+        (["stat_intervall"], "not an item of --prepare"),
+        (["priority=200"], "too large"),
+        (["it's"], "is not an argument for the kernel"),
+        ([""], "is not an argument for the kernel"),
+        ([], "nothing to try"),
+        ([f"a{number}=1" for number in range(20)], "20 factors are too many"),
+    ],
+)
+def test_factors_that_cannot_be_tried_are_refused(
+    rtgauge: Run, board: type[Board], tried: list[str], message: str
+) -> None:
+    result = rtgauge(*words(*tried))
+    assert result.code == 2
+    assert message in result.err
+    assert not board.boots
+
+
+def test_settings_that_every_run_has_are_not_tried(rtgauge: Run, board: type[Board]) -> None:
+    for option in ("--prepare", "--keep-settings"):
+        result = rtgauge(*words("governor"), option)
+        assert result.code == 2 and f"cannot be tried with {option}" in result.err
+    result = rtgauge(*words("priority=95"), "--priority", "95")
+    assert result.code == 2 and "is what 'timer' has in every run" in result.err
+
+
+def test_kernel_arguments_need_a_way_to_boot(rtgauge: Run) -> None:
+    result = rtgauge("tune", "timer", "--target", "fake", "--try", "a=1")
+    assert result.code == 2 and "--boot-cmd" in result.err
+
+
+def test_reports(rtgauge: Run, board: type[Board], tmp_path: Path) -> None:
+    paths = [tmp_path / f"tune{suffix}" for suffix in (".html", ".md", ".json")]
+    result = rtgauge(*words("fast=1", "b=1"), *(w for path in paths for w in ("-o", str(path))))
+    assert result.code == 0
+    # a command is one line, however long
+    told = [line for line in result.out.splitlines() if not line.startswith(("echo", "Report"))]
+    assert max(map(len, told)) <= 80
+    page, text, document = (path.read_text() for path in paths)
+    for made in (page, text):
+        assert "confirmed in 6 fresh blocks" in made and "update-grub" in made
+    assert "<script" not in page
+    validate(json.loads(document))
+    assert rtgauge(*words("a=1"), "-o", str(tmp_path / "tune.pdf")).code == 2
