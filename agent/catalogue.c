@@ -81,27 +81,31 @@ extern const struct load load_irq;
 /* What published studies and projects had running (docs/reference/loads.md, "Profiles"). */
 static const struct load doload = {
 	.name = "doload",
-	.summary = "sched, net, copy and walk, like the published timer study",
-	.mix = "sched:restart=5s:cycle=65s,net:cycle=65s,copy:cycle=65s,walk:cycle=65s",
+	.summary = "hackbench 1, network bursts, dd and ls -lR /, as in the published timer study",
+	.mix = "sched:groups=1:restart=5s:cycle=65s,net:cycle=65s,"
+	       "copy:size=512:per-cpu=0:cycle=65s,walk:cross=yes:cycle=65s",
 };
 
 static const struct load gpioirqbench = {
 	.name = "gpioirqbench",
-	.summary = "programs started all the time, with sched, cache and a pause in turn",
-	.mix = "list,sched:cycle=90s:until=30s,cache:size=32MiB:cycle=90s:from=30s:until=60s",
+	.summary =
+		"programs started all the time, with hackbench 10, calibrator and a pause in turn",
+	.mix = "list,sched:count=400000,"
+	       "cache:pattern=chase:size=32MiB:per-cpu=0:count=57671680:rest=30s",
 };
 
 static const struct load find = {
 	.name = "find",
-	.summary = "a walk from /, like find /",
-	.mix = "walk",
+	.summary = "a walk from / over all file systems, like find /",
+	.mix = "walk:cross=yes:stat=no",
 };
 
 static const struct load xeno_test = {
 	.name = "xeno-test",
 	.summary = "the load of Xenomai's script dohell",
 	.mix = "net:burst=250ms:pause=15s,disk,sched:groups=1:restart=1s,"
-	       "copy:path=/proc/interrupts,walk:path=/proc,copy,walk:cross=yes",
+	       "copy:path=/proc/interrupts:per-cpu=0,walk:path=/proc,"
+	       "copy:size=512:per-cpu=0,walk:cross=yes",
 };
 
 static const struct load churn = {

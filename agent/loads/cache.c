@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The load `cache`: strides through more memory than the caches hold, on each CPU of the load, so
- * that a task that runs in between finds none of its data in them (docs/reference/loads.md).
+ * that a task that runs in between finds none of its data in them; or reads as the program
+ * calibrator does, each address from the word read before (docs/reference/loads.md).
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,11 +18,17 @@
 #define STRIDE 65 /* lines: into another page each time, so that nothing is fetched ahead */
 #define BATCH 1024
 #define SIZE_MIN (32 << 20)
-#define CACHES_MAX 8 /* levels, data and instructions apart */
+#define RANGE_MIN (32 << 10) /* bytes, and the strides too; of the pattern chase */
+#define STRIDE_MIN 64
+#define STRIDE_MAX 1024
+#define READS (1 << 20) /* in each range at each stride */
+#define CACHES_MAX 8	/* levels, data and instructions apart */
 
 static const struct option_info cache_options[] = {
 	{ "size", OPTION_SIZE, "0", 0, 1LL << 40, NULL,
 	  "size of the memory; 0: four times the last cache, at least 32MiB, at most half of the free memory" },
+	{ "pattern", OPTION_ENUM, "stride", 0, 0, "stride chase",
+	  "stride: each line is changed in turn; chase: dependent reads over growing ranges" },
 	START_PER_CPU("1"),
 	{ 0 },
 };
@@ -54,6 +62,34 @@ static int __attribute__((noreturn)) stride(volatile uint32_t *done, const void 
 	}
 }
 
+/* Each word points to the one @stride bytes before it, the first to the last. */
+static void link_words(char *memory, size_t range, size_t stride)
+{
+	for (size_t at = 0; at < range; at += stride)
+		*(char **)(memory + at) = memory + (at ? at : range) - stride;
+}
+
+/* Reads of which each needs the one before, backwards, at each stride through ranges that double
+ * up to the whole memory. */
+static int __attribute__((noreturn)) chase(volatile uint32_t *done, const void *arg)
+{
+	const struct cache *cache = arg;
+	char *memory = (char *)cache->lines;
+
+	for (;;)
+		for (size_t range = RANGE_MIN; range <= cache->count * LINE_SIZE; range *= 2)
+			for (size_t stride = STRIDE_MIN; stride <= STRIDE_MAX; stride *= 2) {
+				char *volatile *word = (char *volatile *)memory;
+
+				link_words(memory, range, stride);
+				for (int i = 0; i < READS / BATCH; i++) {
+					for (int j = 0; j < BATCH; j++)
+						word = (char *volatile *)*word;
+					*done += BATCH;
+				}
+			}
+}
+
 /* Four times the largest cache of @cpu, as far as the kernel says ("32768K"), but no more than half
  * of the memory that is free: a load must not drive the system out of memory. */
 static size_t choose_size(int cpu)
@@ -83,16 +119,20 @@ static int cache_run(struct load_worker *worker, const struct option_set *option
 		     struct message *msg)
 {
 	size_t size = (size_t)option_number(options, "size");
+	bool chases = option_number(options, "pattern");
 	struct cache cache;
 
 	if (!size)
 		size = choose_size(cpulist_next(load_cpus(worker), 0));
 	cache.count = size / LINE_SIZE;
-	cache.lines = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (cache.lines == MAP_FAILED || cache.count <= STRIDE)
+	/* words that point are each process's own: copied when it links them */
+	cache.lines = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   (chases ? MAP_PRIVATE : MAP_SHARED) | MAP_ANONYMOUS, -1, 0);
+	if (cache.lines == MAP_FAILED || cache.count <= STRIDE || (chases && size < RANGE_MIN))
 		return message_set(msg, -ENOMEM, "give another size",
 				   "cannot stride through %zu bytes", size);
-	return start_on_each(worker, option_number(options, "per-cpu"), stride, &cache, msg);
+	return start_on_each(worker, option_number(options, "per-cpu"), chases ? chase : stride,
+			     &cache, msg);
 }
 
 const struct load load_cache = {

@@ -36,6 +36,7 @@
 #define STALL_CHECKS 3 /* so that a pause of the whole machine does not count as a stall */
 #define STOP_NS (5 * NSEC_PER_SEC)
 #define POLL_NS NSEC_PER_MSEC
+#define TURN_NS (10 * NSEC_PER_MSEC) /* how often work is counted for a turn */
 #define POLLS_TO_SEARCH 100 /* so often before those that do not end are looked for in /proc */
 #define CHILDREN_MAX 256
 #define SWEEPS_MAX 1000
@@ -49,6 +50,7 @@ struct shared {
 	uint32_t begun;	   /* origin_ns is valid */
 	int64_t origin_ns; /* CLOCK_MONOTONIC at which the schedules of all loads begin */
 	uint32_t counters; /* in use */
+	uint32_t turn;	   /* in the first load with a count: number of turns that have ended */
 	struct message msg;
 	struct {
 		volatile uint32_t value;
@@ -62,6 +64,9 @@ struct load_worker {
 	struct option_set options;
 	const struct cpulist *cpus;
 	struct shared *shared;
+	uint32_t *turn; /* NULL: works all the time, or by a schedule of times */
+	uint32_t place; /* among the loads that take turns */
+	uint32_t turns;
 	size_t mapped;
 	pid_t pid; /* of the leader, and number of its group; 0: not running */
 	uint32_t counters;
@@ -90,6 +95,9 @@ const struct option_info load_options[] = {
 	{ "from", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL, "start time in each cycle" },
 	{ "until", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL,
 	  "end time in each cycle; 0: end of the cycle" },
+	{ "count", OPTION_INTEGER, "0", 0, UINT32_MAX, NULL,
+	  "work of a turn: loads with a count take turns, in the order given; 0: works all the time" },
+	{ "rest", OPTION_DURATION, "0", 0, SCHEDULE_MAX_NS, NULL, "pause after a turn by count" },
 	{ 0 },
 };
 
@@ -350,6 +358,10 @@ static int check_schedule(const struct load_worker *worker, struct message *msg)
 	int64_t from_ns = option_number(&worker->options, "from");
 	int64_t until_ns = option_number(&worker->options, "until");
 
+	if (option_number(&worker->options, "count") &&
+	    (cycle_ns || option_number(&worker->options, "restart")))
+		return message_set(msg, -EINVAL, "leave out restart and cycle, or count",
+				   "load %s: turns by count have no times", worker->load->name);
 	if (!cycle_ns && (from_ns || until_ns))
 		return refuse_schedule(worker, "give the cycle that they are times of", msg);
 	if (cycle_ns && (until_ns > cycle_ns || from_ns >= (until_ns ? until_ns : cycle_ns)))
@@ -395,6 +407,53 @@ static struct load_worker *add_worker(struct load_set *set, const struct load *l
 static int parse_list(struct load_set *set, const char *text, const struct load *const *loads,
 		      struct message *msg);
 
+/* Whether a load has the option @name and its text does not give it a value. */
+static bool leaves_open(const struct load_worker *worker, const char *name)
+{
+	const struct option_info *o = worker->table;
+	char given[64];
+
+	while (o->name && strcmp(o->name, name) != 0)
+		o++;
+	snprintf(given, sizeof(given), ":%s=", name);
+	return o->name && !strstr(worker->label, given);
+}
+
+/* The loads of a profile. Each option in @rest goes to those that leave it open. */
+static int parse_profile(struct load_set *set, const struct load *profile, char *rest,
+			 const struct load *const *loads, struct message *msg)
+{
+	size_t first = set->count;
+	int err = parse_list(set, profile->mix, loads, msg);
+
+	while (rest && !err) {
+		char *option = strsep(&rest, ":");
+		size_t name = strcspn(option, "=");
+		bool taken = false;
+
+		for (size_t i = first; i < set->count && !err; i++) {
+			char *copy = strdup(option);
+
+			if (!copy)
+				return out_of_memory(msg);
+			copy[name] = '\0';
+			if (leaves_open(&set->workers[i], copy)) {
+				strcpy(copy, option);
+				err = parse_options(&set->workers[i], copy, msg);
+				taken = true;
+			}
+			free(copy);
+		}
+		if (!taken)
+			return message_set(msg, -EINVAL, profile->mix,
+					   "no load of %s takes '%.40s' in addition to its options",
+					   profile->name, option);
+	}
+	for (size_t i = first; i < set->count && !err; i++)
+		err = check_schedule(&set->workers[i], msg);
+	return err;
+}
+
 static int parse_load(struct load_set *set, char *text, const struct load *const *loads,
 		      struct message *msg)
 {
@@ -411,11 +470,8 @@ static int parse_load(struct load_set *set, char *text, const struct load *const
 				   rest ? "have options" : "run with others");
 	if (!*found)
 		return refuse_unknown(name, loads, msg);
-	if ((*found)->mix && rest)
-		return message_set(msg, -EINVAL, (*found)->mix,
-				   "%s cannot have options: it is a name for these loads", name);
 	if ((*found)->mix)
-		return parse_list(set, (*found)->mix, loads, msg);
+		return parse_profile(set, *found, rest, loads, msg);
 	if (rest)
 		rest[-1] = ':';
 	worker = add_worker(set, *found, text);
@@ -640,6 +696,66 @@ static int keep_phase(struct load_worker *worker, pid_t pid, int64_t until_ns, s
 	return err;
 }
 
+/* The work since the last call. */
+static uint64_t count_work(struct load_worker *worker)
+{
+	uint64_t work = 0;
+
+	for (uint32_t i = 0; i < worker->counters; i++) {
+		uint32_t now = worker->shared->counter[i].value;
+
+		work += (uint32_t)(now - worker->seen[i]);
+		worker->seen[i] = now;
+	}
+	return work;
+}
+
+/* One turn: until the count is done, then the pause; and the next load's turn begins. */
+static int take_turn(struct load_worker *worker, pid_t *pid, struct message *msg)
+{
+	uint64_t count = (uint64_t)option_number(&worker->options, "count");
+	uint64_t done = 0;
+	int err = *pid ? 0 : start_phase(worker, pid, msg);
+
+	if (!err)
+		err = keep_phase(worker, *pid, 0, msg);
+	count_work(worker);
+	while (!err && done < count) {
+		err = watch_phase(*pid, TURN_NS, msg);
+		done += count_work(worker);
+	}
+	if (!err)
+		err = end_phase(worker, pid, msg);
+	if (!err)
+		err = keep_phase(worker, 0,
+				 clock_now_ns(CLOCK_MONOTONIC) +
+					 option_number(&worker->options, "rest"),
+				 msg);
+	if (!err)
+		atomic_store_release(worker->turn, *worker->turn + 1);
+	return err;
+}
+
+/* The leader of a load that takes turns with others. */
+static int alternate(struct load_worker *worker, pid_t *pid, struct message *msg)
+{
+	int err = 0;
+
+	worker->counters = worker->shared->counters;
+	worker->seen = calloc(worker->counters, sizeof(*worker->seen));
+	if (!worker->seen)
+		err = out_of_memory(msg);
+	while (!err) {
+		if (atomic_load_acquire(worker->turn) % worker->turns == worker->place)
+			err = take_turn(worker, pid, msg);
+		else if (*pid)
+			err = end_phase(worker, pid, msg);
+		else
+			err = watch_phase(0, TURN_NS, msg);
+	}
+	return err;
+}
+
 /* The leader of a load with a schedule. First all is started once, so that what cannot run is found
  * before anything is measured; the schedule begins when all loads of the set are ready. */
 static int supervise(struct load_worker *worker, struct message *msg)
@@ -658,6 +774,8 @@ static int supervise(struct load_worker *worker, struct message *msg)
 	err = start_phase(worker, &pid, msg);
 	while (!err && !atomic_load_acquire(&shared->begun))
 		err = watch_phase(pid, POLL_NS, msg);
+	if (!err && worker->turn)
+		err = alternate(worker, &pid, msg);
 	for (; !err; first = false) {
 		bool works = scheduled_at(worker, clock_now_ns(CLOCK_MONOTONIC) - shared->origin_ns,
 					  &change_ns);
@@ -703,7 +821,7 @@ lead(struct load_worker *worker, pid_t agent, void (*forked)(void *arg), void *a
 		message_set(msg, err, "give other CPUs with --load-cpu",
 			    "cannot run on the CPUs of the load: %s", strerror(-err));
 	else
-		err = option_number(&worker->options, "restart") ||
+		err = option_number(&worker->options, "restart") || worker->turn ||
 				      option_number(&worker->options, "cycle") ?
 			      supervise(worker, msg) :
 			      run_load(worker);
@@ -749,6 +867,26 @@ static int map_shared(struct load_worker *worker, struct message *msg)
 	return 0;
 }
 
+/* The loads with a count take turns by a number that they all see. */
+static void share_turns(struct load_set *set)
+{
+	struct load_worker *first = NULL;
+	uint32_t turns = 0;
+
+	for (size_t i = 0; i < set->count; i++) {
+		struct load_worker *worker = &set->workers[i];
+
+		worker->turn = NULL;
+		if (!option_number(&worker->options, "count") || !worker->shared)
+			continue;
+		first = first ? first : worker;
+		worker->turn = &first->shared->turn;
+		worker->place = turns++;
+	}
+	for (size_t i = 0; i < set->count; i++)
+		set->workers[i].turns = turns;
+}
+
 /* Give back the counters that are not in use: the agent locks its memory. */
 static int trim_shared(struct load_worker *worker, struct message *msg)
 {
@@ -765,19 +903,6 @@ static int trim_shared(struct load_worker *worker, struct message *msg)
 		worker->mapped = used;
 	worker->seen = calloc(worker->counters ? worker->counters : 1, sizeof(*worker->seen));
 	return worker->seen ? 0 : out_of_memory(msg);
-}
-
-static uint64_t count_work(struct load_worker *worker)
-{
-	uint64_t work = 0;
-
-	for (uint32_t i = 0; i < worker->counters; i++) {
-		uint32_t now = worker->shared->counter[i].value;
-
-		work += (uint32_t)(now - worker->seen[i]);
-		worker->seen[i] = now;
-	}
-	return work;
 }
 
 static int wait_ready(struct load_worker *worker, int64_t until_ns, struct message *msg)
@@ -800,10 +925,8 @@ static int start_worker(struct load_worker *worker, void (*forked)(void *arg),
 			void (*started)(void *arg, pid_t pgid), void *arg, struct message *msg)
 {
 	pid_t agent = getpid();
-	int err = map_shared(worker, msg);
+	int err;
 
-	if (err)
-		return err;
 	worker->pid = fork();
 	if (!worker->pid)
 		lead(worker, agent, forked, arg);
@@ -857,6 +980,9 @@ int load_set_start(struct load_set *set, const struct cpulist *cpus, void (*fork
 	set->other_count = find_children(set->others, CHILDREN_MAX);
 	prctl(PR_GET_CHILD_SUBREAPER, &set->was_subreaper);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	for (size_t i = 0; i < set->count && !err; i++)
+		err = map_shared(&set->workers[i], msg);
+	share_turns(set);
 	for (size_t i = 0; i < set->count && !err; i++) {
 		set->workers[i].cpus = &set->cpus;
 		err = start_worker(&set->workers[i], forked, started, arg, msg);

@@ -29,8 +29,10 @@ struct load {
 	 */
 	int (*run)(struct load_worker *worker, const struct option_set *options,
 		   struct message *msg);
-	const char *mix; /* NULL, or this is a profile: the loads that it stands for, as text */
-	bool rests;	 /* a phase without work is not a stall */
+	/* NULL, or this is a profile: the loads that it stands for, as text. An option given to the
+	 * profile goes to each load that has it and is not given it here. */
+	const char *mix;
+	bool rests; /* a phase without work is not a stall */
 };
 
 /* `--load-cmd`; it is not in the table of loads. */

@@ -26,8 +26,9 @@ static const struct option_info net_options[] = {
 	  "time of sending" },
 	{ "pause", OPTION_DURATION, "7s", 0, 3600 * NSEC_PER_SEC, NULL,
 	  "pause between two bursts" },
-	{ "peer", OPTION_TEXT, "", 0, 0, NULL,
-	  "ADDRESS/PORT (IPv4) of a service that discards everything; empty: loopback" },
+	{ "peer", OPTION_TEXT, "", 0, 0, "SINK",
+	  "ADDRESS/PORT (IPv4) of a service that discards everything, host: rtgauge on its host "
+	  "offers one; empty: loopback" },
 	{ 0 },
 };
 

@@ -3,6 +3,7 @@
 #include "loads/start.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ int start_on_each(struct load_worker *worker, int64_t per_cpu,
 		  struct message *msg)
 {
 	const struct cpulist *cpus = load_cpus(worker);
+	bool bound = per_cpu > 0;
 	unsigned int number = 0;
 
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
@@ -30,11 +32,11 @@ int start_on_each(struct load_worker *worker, int64_t per_cpu,
 
 		/* processes inherit the affinity that the leader takes for that */
 		cpulist_add(&one, cpu);
-		err = cpulist_apply(&one, 0);
+		err = bound ? cpulist_apply(&one, 0) : 0;
 		if (err)
 			return message_set(msg, err, "give other CPUs with --load-cpu",
 					   "cannot run on CPU %d: %s", cpu, strerror(-err));
-		for (int64_t i = 0; i < per_cpu; i++) {
+		for (int64_t i = 0; i < (bound ? per_cpu : 1); i++) {
 			volatile uint32_t *done;
 			pid_t pid;
 
@@ -48,6 +50,8 @@ int start_on_each(struct load_worker *worker, int64_t per_cpu,
 			if (pid < 0)
 				return pid;
 		}
+		if (!bound)
+			break;
 	}
 	cpulist_apply(cpus, 0);
 	load_ready(worker);

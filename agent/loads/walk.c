@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The load `walk`: a tree of files is listed with metadata, as `ls -lR` and `find -ls` do, again
- * and again: path look-ups, directory reads, and what they cost the disk (docs/reference/loads.md).
+ * The load `walk`: a tree of files is listed with metadata, as `ls -lR` does, or without, as
+ * `find` does, again and again: path look-ups, directory reads, and what they cost the disk (docs/reference/loads.md).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +16,8 @@
 static const struct option_info walk_options[] = {
 	{ "path", OPTION_TEXT, "/", 0, 0, NULL, "top of the tree" },
 	{ "cross", OPTION_FLAG, "no", 0, 0, NULL, "also enter other file systems, /proc and /sys" },
+	{ "stat", OPTION_FLAG, "yes", 0, 0, NULL,
+	  "read the metadata of each entry, like ls -lR; no: of folders alone, like find" },
 	{ 0 },
 };
 
@@ -26,6 +28,7 @@ struct walk {
 	int depth;
 	dev_t device;
 	bool cross;
+	bool stat;
 };
 
 /* List @name in the folder @parent, and all below it; what cannot be read is left out. */
@@ -48,8 +51,13 @@ static int walk_folder(struct walk *walk, int parent, const char *name)
 	walk->depth++;
 	while ((entry = readdir(folder))) {
 		name = entry->d_name;
-		if (!strcmp(name, ".") || !strcmp(name, "..") ||
-		    fstatat(fd, name, &of, AT_SYMLINK_NOFOLLOW))
+		if (!strcmp(name, ".") || !strcmp(name, ".."))
+			continue;
+		if (!walk->stat && entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) {
+			++*walk->entries;
+			continue;
+		}
+		if (fstatat(fd, name, &of, AT_SYMLINK_NOFOLLOW))
 			continue;
 		if (S_ISDIR(of.st_mode)) {
 			if (walk->depth < DEPTH_MAX && (walk->cross || of.st_dev == walk->device))
@@ -72,6 +80,7 @@ static int walk_run(struct load_worker *worker, const struct option_set *options
 	struct walk walk = {
 		.entries = load_counter(worker, 0),
 		.cross = option_number(options, "cross"),
+		.stat = option_number(options, "stat"),
 	};
 	struct stat of;
 	int err = 0;

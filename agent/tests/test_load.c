@@ -367,8 +367,14 @@ static const struct {
 	  "give one of: socket pipe" },
 	{ "cpu:per-cpu=x", "load cpu: per-cpu 'x' is not a whole number", NULL },
 	{ "mixxed", "unknown load 'mixxed'", "did you mean 'mixed'?" },
-	{ "mixed:groups=1", "mixed cannot have options: it is a name for these loads",
+	{ "mixed:groups=1", "no load of mixed takes 'groups=1' in addition to its options",
 	  "sched:groups=1:fds=1,counting" },
+	{ "mixed:", "no load of mixed takes '' in addition to its options", NULL },
+	{ "mixed:size", "load sched: 'size' is not option=value", "write NAME:option=value" },
+	{ "mixed:size=0", "load sched: size 0 is below its minimum 1", NULL },
+	{ "mixed:from=1s", "load sched: there is no time from 1s until 0", NULL },
+	{ "cpu:count=9:restart=1s", "load cpu: turns by count have no times",
+	  "leave out restart and cycle, or count" },
 	{ "cpu:restrat=5s", "load cpu: unknown option 'restrat'", "did you mean 'restart'?" },
 	{ "cpu:restart=5", "load cpu: restart '5' is not a duration", NULL },
 	{ "cpu:from=1s", "load cpu: there is no time from 1s until 0",
@@ -377,7 +383,7 @@ static const struct {
 	{ "cpu:cycle=9s:until=10s", "load cpu: there is no time from 0 until 10s", NULL },
 	{ "cpu:cycle=9s:from=2s:until=2s", "load cpu: there is no time from 2s until 2s", NULL },
 	{ "counting:a=1", "load counting: unknown option 'a'",
-	  "known are: restart cycle from until" },
+	  "known are: restart cycle from until count rest" },
 };
 
 static void test_parse(void)
@@ -389,6 +395,7 @@ static void test_parse(void)
 		"sched:groups=4:size=100,cpu",
 		"cpu,cpu:per-cpu=2",
 		"mixed",
+		"mixed:size=512:restart=5s",
 		"cpu,mixed",
 		"mixed,mixed,cpu",
 		"cpu:cycle=9s:from=1s:until=9s:restart=1s",
@@ -791,6 +798,66 @@ static void test_restart(const char *text)
 	tap_check(&tap, getpgid(board->leader) == seen.groups[0] || !exists(board->leader),
 		  "all in the group of the first");
 	tap_check(&tap, !load_set_stop(set) && no_children(), "all of it stops");
+	load_set_free(set);
+}
+
+/* Work of the load @arg since the last check, added up. */
+struct shares {
+	uint64_t sched;
+	uint64_t cpu;
+};
+
+static void see_share(void *arg, const char *load, const char *unit, uint64_t count,
+		      int64_t from_ns, int64_t to_ns)
+{
+	struct shares *shares = arg;
+
+	(void)unit;
+	(void)from_ns;
+	(void)to_ns;
+	*(strcmp(load, "sched") ? &shares->cpu : &shares->sched) += count;
+}
+
+static void test_turns(void)
+{
+	struct seen seen;
+	struct message msg;
+	struct shares shares = { 0 };
+	struct load_set *set;
+	uint64_t messages;
+	int err = 0;
+
+	set = start("sched:groups=1:fds=2:count=2000,cpu:count=4000000000", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	load_set_check(set, 0, see_share, &shares, &msg); /* both were started once */
+	shares = (struct shares){ 0 };
+	while (!err && (shares.sched < 1000 || !shares.cpu)) {
+		err = load_set_check(set, 0, see_share, &shares, &msg);
+		sleep_ms(1);
+	}
+	load_set_check(set, 0, see_share, &shares, &msg);
+	messages = shares.sched;
+	shares.cpu = 0;
+	while (!err && !shares.cpu) {
+		err = load_set_check(set, 0, see_share, &shares, &msg);
+		sleep_ms(1);
+	}
+	tap_check(&tap, !err && shares.sched == messages, "one rests while the other works");
+	tap_check(&tap, messages >= 1900, "its turn lasted until %llu messages were done",
+		  (unsigned long long)messages);
+	tap_check(&tap, !load_set_stop(set) && no_children(), "and nothing of them stays");
+	load_set_free(set);
+
+	set = start("sched:groups=1:fds=2:count=200,cpu:count=1:rest=1ms", NULL, &seen, &msg);
+	if (!set)
+		return (void)tap_check(&tap, false, "%s", msg.text);
+	shares = (struct shares){ 0 };
+	while (!err && (shares.sched < 2000 || shares.cpu < 4)) {
+		err = load_set_check(set, 0, see_share, &shares, &msg);
+		sleep_ms(1);
+	}
+	tap_check(&tap, !err, "and the first begins again");
 	load_set_free(set);
 }
 
@@ -1286,6 +1353,7 @@ int main(void)
 	test_restart("phases:cycle=30ms:from=10ms:until=20ms");
 	test_restart("phases:cycle=30ms:restart=10ms");
 	test_pause();
+	test_turns();
 	test_phase_deaths();
 	test_no_fork("phases:restart=1h", "load phases: cannot restart it: ");
 	test_no_fork("cpu", "load cpu: cannot start a process: ");

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
@@ -226,12 +226,7 @@ class Catalogue:
                 f"load '{text}': 'idle' cannot be combined with other loads", "leave 'idle' out"
             )
         if name in self.profiles and name not in self.loads:
-            if pairs:
-                raise UsageError(
-                    f"load '{text}': '{name}' is a profile, which takes no options",
-                    f"give them to its loads: {self.profiles[name].mix}",
-                )
-            return name
+            return ":".join([name, *(f"{k}={v}" for k, v in self._open(text, name, pairs))])
         load = self.load(name)
         given: dict[str, str] = {}
         for pair in pairs:
@@ -248,6 +243,26 @@ class Catalogue:
             given[option] = load.normalise(option, value)
         self._check_cycle(text, name, given)
         return ":".join([name, *(f"{option}={value}" for option, value in given.items())])
+
+    def _open(self, text: str, name: str, pairs: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """The options given to a profile, in their shortest form. Each goes to those of its loads
+        that have it and are not given it by the profile."""
+        mix = self.profiles[name].mix
+        parts = [part.split(":") for part in mix.split(",")]
+        for pair in pairs:
+            option, _, value = pair.partition("=")
+            takers = [
+                self.load(load)
+                for load, *fixed in parts
+                if self.load(load).has(option)
+                and option not in [one.partition("=")[0] for one in fixed]
+            ]
+            if not takers:
+                raise UsageError(
+                    f"load '{text}': no load of {name} takes '{pair}' in addition to its options",
+                    f"its loads: {mix}",
+                )
+            yield option, min({taker.normalise(option, value) for taker in takers})
 
     def _check_cycle(self, text: str, name: str, given: Mapping[str, str]) -> None:
         """A load works from one moment of a cycle to a later one, within it."""

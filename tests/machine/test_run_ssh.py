@@ -89,6 +89,19 @@ def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:
     return process, str(until(grown))
 
 
+def test_traffic_to_the_sink_of_the_host(board: Sshd, rtgauge: Run) -> None:
+    load = "net:burst=50ms:pause=0:peer=host"
+    words = ("run", "timer", "--samples", "500", "--for", "0", "--load", load, *HARMLESS, *TARGET)
+    done = rtgauge(*words, "--json")
+    assert done.code == 0, done.err
+    (run,) = done.json()["runs"]
+    timer = next(step for step in run["steps"] if step["measurement"] == "timer")
+    assert (timer["state"], timer["load"]["name"]) == ("complete", load)
+    (net,) = timer["load"]["loads"]
+    assert net["work"] > 0
+    assert timer["load"]["interrupts_per_s"] > 0
+
+
 def test_a_whole_run(board: Sshd, rtgauge: Run) -> None:
     words = ("run", "timer", "--samples", "800", "--for", "0", "--load", "cpu", *HARMLESS, *TARGET)
     done = rtgauge(*words, "--json")

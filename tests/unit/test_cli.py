@@ -167,7 +167,8 @@ def test_the_help_of_a_measurement_shows_its_own_options(rtgauge: Run) -> None:
         (["run", "timer", *QUICK, "--load", "shced"], "unknown load 'shced'", "'sched'"),
         (["run", "timer", *QUICK, "--load", "sched:grups=1"], "no option 'grups'", "'groups'"),
         (["run", "timer", *QUICK, "--load", "dolaod"], "unknown load 'dolaod'", "'doload'"),
-        (["run", "timer", *QUICK, "--load", "doload:cycle=1s"], "is a profile", "sched:restart=5s"),
+        (["run", "timer", *QUICK, "--load", "doload:grups=1"],
+         "no load of doload takes 'grups=1'", "sched:restart=5s"),
         (["run", "timer", *QUICK, "--load-cmd", " "], "'load-cmd': a command is a single line", ""),
         (
             ["run", "timer", *QUICK, "--disturb", "kthread:200us:7.301ms"],

@@ -96,7 +96,8 @@ def test_a_catalogue_without_profiles_and_common_options() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["sched,", "sched:groups", "sched,idle", "sched:groups=0", ":", "doload:restart=1s",
+    ["sched,", "sched:groups", "sched,idle", "sched:groups=0", ":", "doload:grups=1",
+     "doload:groups",
      "sched:groups=1:groups=2", "sched:restart=soon", "cpu:from=1s", "cpu:until=1s",
      "cpu:cycle=10s:from=5s:until=5s", "cpu:cycle=10s:from=10s", "cpu:cycle=10s:until=11s"],
 )  # fmt: skip

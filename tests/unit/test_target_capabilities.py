@@ -24,6 +24,7 @@ from rtgauge.target.base import (
     Linked,
     Pace,
     Paced,
+    Reaching,
     Reconnecting,
     Repeating,
     Restoring,
@@ -69,6 +70,7 @@ def typed(local: LocalTarget, lab: LabTarget, ssh: SshTarget, fake: FakeTarget) 
     _targets: tuple[Target, ...] = (local, lab, ssh, fake)
     _restoring: tuple[Restoring, ...] = (local, ssh)
     _linked: Linked = ssh
+    _reaching: tuple[Reaching, ...] = (local, ssh)
     _reconnecting: Reconnecting = ssh
     _paced: Paced = lab
     _emulated: Emulated = lab

@@ -22,6 +22,7 @@ from rtgauge.engine.environment import lacking, log_host_document, read_facts, r
 from rtgauge.engine.link import MARGIN, needed_bytes_per_s
 from rtgauge.engine.live import LiveStep
 from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, joined, with_line
+from rtgauge.engine.sink import with_sink
 from rtgauge.engine.watch import Ended, Limits, StepProgress, Stopping, Watch
 from rtgauge.errors import ExitCode, RtgaugeError, StoreError, StreamError, TargetError
 from rtgauge.facts import Facts
@@ -506,10 +507,11 @@ class Run:
         progress: StepProgress,
     ) -> Watch | Ended:
         """Start the agent of a step, which ends with ``stack`` at the latest; or why it did not."""
-        words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
-        if step.text("disturb"):
-            words += self.disturb_words
         try:
+            step = with_sink(stack, step, self._catalogue, target)
+            words = [*step.arguments(), "--run", self._document["id"], "--step", str(index)]
+            if step.text("disturb"):
+                words += self.disturb_words
             agent = target.start(words)
         except TargetError as error:
             return Ended("failed", error.message, error.remedy)

@@ -30,6 +30,7 @@ __all__ = [
     "Linked",
     "Pace",
     "Paced",
+    "Reaching",
     "Reconnecting",
     "Repeating",
     "Restoring",
@@ -217,6 +218,15 @@ class Linked(Protocol):
     @property
     def bandwidth(self) -> float:
         """Bytes per second from the target to the host; 0 if unknown."""
+        ...
+
+
+@runtime_checkable
+class Reaching(Protocol):
+    """A target that can send to this host over the network."""
+
+    def host_address(self) -> str:
+        """The IPv4 address of this host as the target sees it. Raises TargetError."""
         ...
 
 

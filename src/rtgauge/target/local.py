@@ -226,6 +226,10 @@ class LocalTarget:
             raise _start_error(self._agent, error) from None
         return LocalAgent(process, self._raised())
 
+    def host_address(self) -> str:
+        """Loopback: no device raises interrupts for it."""
+        return "127.0.0.1"
+
     def close(self) -> None:
         """Nothing to do: the agent leaves nothing behind."""
 

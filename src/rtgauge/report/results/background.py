@@ -166,6 +166,12 @@ class Watched:
             self._extent("smi").add(record.smi)
             self.smi = (self.smi or 0) + record.smi
 
+    @property
+    def interrupts_per_s(self) -> float | None:
+        """Interrupts of all CPUs per second; None if they were not counted."""
+        means = [one.mean for (name, _, _), one in self.extents.items() if name == "interrupts"]
+        return sum(mean for mean in means if mean is not None) if means else None
+
     def clock(self, cpu: int) -> tuple[int, int] | None:
         """The slowest and the fastest reading of a CPU's clock in kHz."""
         found = self.extents.get(("frequency", cpu, ""))

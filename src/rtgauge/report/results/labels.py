@@ -289,15 +289,18 @@ def ordinary(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 
 
 def work_text(load: Mapping[str, Any]) -> str:
-    """The work rates of the loads of a step: ``sched 12 300 messages/s, cpu 410 loops/s``."""
+    """The work rates of the loads of a step and the interrupts of all CPUs: ``sched 12 300
+    messages/s, cpu 410 loops/s, 2 150 interrupts/s``."""
     rates = [
         (one["name"], numbers.rate(one["work_rate"], one["unit"]))
         for one in load["loads"]
         if one["work_rate"] is not None
     ]
-    if len(rates) == 1:
-        return rates[0][1]
-    return ", ".join(f"{name} {rate}" for name, rate in rates)
+    single = len(rates) == 1
+    texts = [rate if single else f"{name} {rate}" for name, rate in rates]
+    if texts and load["interrupts_per_s"] is not None:
+        texts.append(numbers.rate(load["interrupts_per_s"], "interrupts"))
+    return ", ".join(texts)
 
 
 def peak(one: Mapping[str, Any]) -> int | None:

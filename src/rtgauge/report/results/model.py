@@ -161,6 +161,9 @@ def _run(
         for finding in source.get("findings") or ()
     ]
     if watched := _watched(run):
+        for step, activity in watched:
+            load = next(each["load"] for each in steps if each["step"] == step.number)
+            load["interrupts_per_s"] = activity.interrupts_per_s
         findings += background.findings(_measured(watched))
         number = max(step["step"] for step in steps) + 1
         steps.append(_background_step(number, run))
@@ -314,7 +317,13 @@ def _background_step(number: int, run: StoredRun) -> Document:
         "parameters": {},
         "asked": {},
         "run_options": {},
-        "load": {"name": "idle", "work_rate": None, "unit": "", "loads": []},
+        "load": {
+            "name": "idle",
+            "work_rate": None,
+            "unit": "",
+            "loads": [],
+            "interrupts_per_s": None,
+        },
         "state": "complete",
         "reason": "",
         "remedy": "",
@@ -482,6 +491,7 @@ def _load(step: StoredStep) -> Document:
         "work_rate": first["work_rate"],
         "unit": first["unit"],
         "loads": loads,
+        "interrupts_per_s": None,
     }
 
 

@@ -28,6 +28,7 @@ from typing import Final
 from rtgauge.architectures import for_target
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import TargetError
+from rtgauge.facts import printable
 from rtgauge.lab.linked import elf_of
 from rtgauge.lab.programs import static_agent
 from rtgauge.target.base import say
@@ -231,6 +232,17 @@ class SshTarget:
         if self.lost:
             return 0, 0
         return put_back(self._ask_agent("restore", self._raise, "--json", "--run", run))
+
+    def host_address(self) -> str:
+        """The address that the ssh connection comes from, as its server there says."""
+        answer = self._connection.ask('echo "$SSH_CONNECTION"').out.decode(errors="replace")
+        address = answer.partition(" ")[0].strip()
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+){3}", address):
+            raise TargetError(
+                f"{self.name} sees this host as '{printable(address)}', which is not IPv4",
+                "start a server that discards, and give peer=ADDRESS/PORT",
+            )
+        return address
 
     def start(self, arguments: Sequence[str]) -> SshAgent:
         """Start the agent on the board, controlled by its input. It ends with the connection, or

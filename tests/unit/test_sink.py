@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sink of the host: it discards, ends with its step, and only targets that reach it get one."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+
+import pytest
+
+from rtgauge.catalogue import Catalogue
+from rtgauge.engine.sink import Sink, with_sink
+from rtgauge.errors import TargetError
+from rtgauge.plan import PlannedStep
+from rtgauge.target.fake import FakeTarget
+from rtgauge.target.local import LocalTarget, find_agent
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    done = subprocess.run([find_agent(), "describe"], check=True, capture_output=True, timeout=20)
+    return Catalogue.from_json(done.stdout)
+
+
+def _connected(peer: str) -> socket.socket:
+    address, port = peer.split("/")
+    return socket.create_connection((address, int(port)), timeout=20)
+
+
+def test_it_discards_what_several_send_and_ends() -> None:
+    sink = Sink("127.0.0.1")
+    with _connected(sink.peer) as one, _connected(sink.peer) as two:
+        for _ in range(20):  # far more than the kernel keeps for a reader that does not read
+            one.sendall(bytes(1 << 20))
+            two.sendall(bytes(1 << 20))
+        one.close()
+        with _connected(sink.peer) as three:
+            three.sendall(bytes(1 << 20))
+        sink.close()
+        with contextlib.suppress(ConnectionResetError):  # what it had not read yet
+            assert two.recv(1) == b""
+    with pytest.raises(OSError, match="refused"):
+        _connected(sink.peer)
+
+
+class Behind(LocalTarget):
+    def host_address(self) -> str:
+        return "192.0.2.1"  # of no machine
+
+
+def test_a_step_gets_the_address_of_a_sink(catalogue: Catalogue) -> None:
+    step = PlannedStep("timer", run={"load": "cpu,doload:peer=host,net:peer=host:pause=0"})
+    with contextlib.ExitStack() as stack:
+        changed = with_sink(stack, step, catalogue, LocalTarget())
+        found = re.fullmatch(
+            r"cpu,doload:peer=(127\.0\.0\.1/\d+),net:peer=\1:pause=0", changed.load
+        )
+        assert found is not None
+        _connected(found[1]).close()
+    with pytest.raises(OSError, match="refused"):
+        _connected(found[1])
+    assert catalogue.normalise_load(step.load) == step.load
+
+
+def test_a_step_that_does_not_ask_is_left_alone(catalogue: Catalogue) -> None:
+    for load in ("idle", "net", "net:peer=10.0.0.1/9", "walk:path=host", "copy:path=:peer=hostile"):
+        step = PlannedStep("timer", run={"load": load})
+        with contextlib.ExitStack() as stack:
+            assert with_sink(stack, step, catalogue, FakeTarget("")) is step
+
+
+def test_a_target_that_cannot_reach_the_host_is_refused(catalogue: Catalogue) -> None:
+    step = PlannedStep("timer", run={"load": "net:peer=host"})
+    with contextlib.ExitStack() as stack:
+        with pytest.raises(TargetError, match="fake has no network to this host"):
+            with_sink(stack, step, catalogue, FakeTarget(""))
+        with pytest.raises(TargetError, match=r"192\.0\.2\.1, where no sink can listen") as raised:
+            with_sink(stack, step, catalogue, Behind())
+    assert "peer=ADDRESS/PORT" in raised.value.remedy
+
+
+def test_an_option_of_a_profile_goes_to_the_loads_that_leave_it_open(catalogue: Catalogue) -> None:
+    for text, normal in (
+        ("doload:peer=10.0.0.1/9", "doload:peer=10.0.0.1/9"),
+        ("doload:burst=1000ms", "doload:burst=1s"),
+        ("find:path=/usr:restart=5000ms,cpu", "find:path=/usr:restart=5s,cpu"),
+    ):
+        assert catalogue.normalise_load(text) == normal
