@@ -26,6 +26,7 @@ __all__ = [
     "rows",
     "shown_decisions",
     "verdict_cells",
+    "verdict_text",
 ]
 
 Document = Mapping[str, Any]

@@ -24,10 +24,21 @@ from rtgauge.report.document.blocks import (
     line,
     plain_line,
 )
-from rtgauge.report.document.compared import decided, figures_of, left_out, marks, ratio
+from rtgauge.report.document.compared import (
+    advice,
+    decided,
+    figures_of,
+    left_out,
+    marks,
+    ratio,
+    shown_decisions,
+    verdict_cells,
+    verdict_text,
+)
 from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import Curve, distribution
+from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import capital, target_name
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, row_name, set_facts, where
@@ -42,6 +53,8 @@ ALIKE: Final = 1.1
 """Percentiles within this ratio of each other are called about the same."""
 TABLES: Final = 6
 """Quantities in the table of a short report."""
+RUNS: Final = 4
+"""With more runs than these, their table would leave the first page without its pictures."""
 
 
 def decisive(document: Model) -> int | None:
@@ -102,7 +115,10 @@ def _name(document: Model, row: Model) -> str:
 
 def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     """The first section of a report on several systems. A text: why they are not compared."""
-    runs = Table(_runs(analysis.model["runs"]))
+    number = len(analysis.model["runs"])
+    runs: Block = Table(_runs(analysis.model["runs"]))
+    if number > RUNS:
+        runs = Paragraph(line(f"{number} runs, with a section for each below."))
     if isinstance(compared, str):
         box = Callout("warn", "The systems are not compared", (Paragraph(line(compared)),))
         every = evidence_blocks(analysis.model)
@@ -116,11 +132,11 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         inside.append(Paragraph(line(_maxima(document, quantity))))
         for text in marks(document, quantity):
             inside.append(Paragraph(line(text)))
-        if figure := _figure(compared, at):
-            blocks.append(figure)
+        blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
     if verdicts := decided(document):
         blocks.append(Heading("What this proves"))
-        blocks.append(Bullets(tuple((line(text), ()) for text in verdicts)))
+        said = [*verdicts, *advice(document)]
+        blocks.append(Bullets(tuple((line(text), ()) for text in said)))
     blocks += [Table(_systems(document)), *_quantities(document), runs]
     blocks += evidence_blocks(analysis.model)
     blocks.append(Paragraph(line(document["note"])))
@@ -153,6 +169,34 @@ def _figure(compared: Compared, at: int) -> Figure | None:
     caption = "Both axes are logarithmic. Compare where most samples are, and where whole tails "
     caption += "separate. The last points are single samples."
     return Figure(svg, capital(where(quantity)), caption, f"{conclusion(document)}.")
+
+
+def ratios_figure(document: Model) -> Figure | None:
+    """The ratios with their intervals; None where no set has enough runs."""
+    found = [one for one in shown_decisions(document) if one["interval"] is not None]
+    rows = []
+    for one in found:
+        quantity = document["quantities"][one["quantity"]]
+        pair, statistic, *_ = verdict_cells(document, one)
+        name = f"{pair} {row_name(quantity)}, {statistic}"
+        if quantity["load"]["name"] != "idle":
+            name += f", {quantity['load']['name'].partition(':')[0]}"
+        said = verdict_text(document, one).partition(",")[0]
+        low, high = one["interval"]
+        rows.append(Ratio(name, one["verdict"], said, one["ratio"], low, high, one["blocks"] or ()))
+    first = document["sets"][0]["letter"]
+    svg = ratios(rows, document["within"], f"ratio to {first}: left of 1 is better")
+    if not svg:
+        return None
+    more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
+    blocks = " Each dot is the ratio of one block." if any(row.blocks for row in rows) else ""
+    return Figure(
+        svg,
+        f"Ratios to {first} with their intervals",
+        "A diamond is the ratio, a line its 95\u202f% interval. A difference is proven where the "
+        f"line does not reach 1, if the correction for several quantities allows it.{blocks}{more}",
+        "The values are in the list below.",
+    )
 
 
 def _systems(document: Model) -> Grid:
