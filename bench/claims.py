@@ -19,7 +19,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from pairs import write_results
+from scipy.stats import wilcoxon
 
+from rtgauge.report.sets.decide import decisions
 from rtgauge.stats import holm, paired_shift, shift
 
 Case = dict[str, Any]
@@ -33,6 +35,9 @@ SLACK: Final = 3.0
 """Standard errors of the simulation by which a rate may miss its limit."""
 BLOCKS: Final = (6, 8, 9, 12, 20)
 COVERAGE: Final = 0.94
+SIZE: Final = (8, 0.04)
+"""From that many blocks on, equal configurations give at least that rate of alarms: a test that
+gives fewer wastes power."""
 FAMILY: Final = 6
 """Quantities that are judged together."""
 
@@ -70,7 +75,11 @@ def paired(repetitions: int) -> list[Case]:
                 found = paired_shift((second - first).tolist())
                 alarms += found.p <= LEVEL
                 covered += found.low <= 0 <= found.high
-            cases.append(_case(f"{name}, {number} blocks", alarms, covered, repetitions))
+            case = _case(f"{name}, {number} blocks", alarms, covered, repetitions)
+            if number >= SIZE[0]:
+                case["at_least"] = SIZE[1]
+                case["held"] &= limited(1 - case["alarms"], 1 - SIZE[1], repetitions)
+            cases.append(case)
     return cases
 
 
@@ -128,6 +137,111 @@ def family(repetitions: int) -> list[Case]:
     return cases
 
 
+def claims(repetitions: int) -> list[Case]:
+    """The verdicts of a whole comparison: nine quantities in 12 blocks, some of them equal, the
+    others at the margin. False is any of better, worse and beyond for an equal one, and any of
+    equivalent and beyond for one at the margin."""
+    cases = []
+    margin, scatter, number = math.log(1.1), 0.03, 12
+    for name in ("normal", "t with 2 degrees"):
+        for apart in (0, 4, 8):
+            random = np.random.default_rng([SEED, apart, len(name)])
+            wrong = equivalent = 0
+            for _ in range(repetitions):
+                found = decisions(*_documents(random, SHAPES[name], number, scatter, apart, margin))
+                others = [one for one in found if not one["primary"]]
+                kinds = [("equivalent",) if _place(one) < apart else ("better", "worse")
+                         for one in others]  # fmt: skip
+                wrong += any(
+                    one["verdict"] in kind or one["beyond"]
+                    for one, kind in zip(others, kinds, strict=True)
+                )
+                equivalent += sum(one["verdict"] == "equivalent" for one in others)
+            rate = wrong / repetitions
+            cases.append(
+                {
+                    "case": f"{name}, {8 - apart} equal and {apart} at the margin",
+                    "repetitions": repetitions,
+                    "false_claims": rate,
+                    "equivalent_of_8": equivalent / repetitions,
+                    "at_most": LEVEL,
+                    "held": limited(rate, LEVEL, repetitions),
+                }
+            )
+    return cases
+
+
+_STATISTICS: Final = ("50", "max", "tail")
+
+
+def _place(one: Mapping[str, Any]) -> int:
+    """The place of a secondary quantity among eight: the first tail is the primary one."""
+    return int(3 * one["quantity"] + _STATISTICS.index(one["statistic"]) - (one["quantity"] > 0))
+
+
+def _documents(
+    random: np.random.Generator, draw: Draw, number: int, scatter: float, apart: int, margin: float
+) -> tuple[list[Case], list[Case]]:
+    """Runs of two sets in blocks, and three quantities with three figures each."""
+    runs = [
+        {"id": f"{at}-{block}", "study": "s", "repeat": block,
+         "series": [{"count": 1, "min": 0, "max": at, "mean": block, "percentiles": {}}]}
+        for at in range(2)
+        for block in range(number)
+    ]  # fmt: skip
+    quantities = []
+    for at in range(3):
+        rows = []
+        for second in range(2):
+            figures = {}
+            for name in _STATISTICS:
+                place = _place({"quantity": at, "statistic": name})
+                by = margin if second and (at, name) != (0, "tail") and place < apart else 0.0
+                figures[name] = np.exp(scatter * draw(random, number) + drift(number) + by)
+            rows.append(
+                {"set": second, "runs": [
+                    {"run": f"{second}-{block}", "count": 1, "over": None,
+                     "figures": {key: float(value[block]) for key, value in figures.items()}}
+                    for block in range(number)
+                ]}
+            )  # fmt: skip
+        quantities.append(
+            {"measurement": "timer", "name": "latency", "unit": "ns", "context": "user",
+             "load": {"name": "sched"}, "method": {}, "told": [], "tail": "99", "budget": None,
+             "rows": rows}
+        )  # fmt: skip
+    return runs, quantities
+
+
+def methods(repetitions: int) -> list[Case]:
+    """Changes of sign of the mean against signed ranks: how often each finds a shift of two
+    standard deviations (or their like) of a run. The product uses the mean below 10 blocks."""
+    cases = []
+    sizes = {"normal": 2.0, "Gumbel": 2.6, "t with 2 degrees": 3.0}
+    sizes["mixed: one run in ten is ten times as late"] = 3.0
+    for number in (6, 8, 9, 10, 12):
+        signs = 1 - 2 * (np.arange(2**number)[:, None] >> np.arange(number) & 1)
+        for name, draw in SHAPES.items():
+            random = np.random.default_rng([SEED, 7, number, len(name)])
+            values = np.array(
+                [draw(random, number) - draw(random, number) for _ in range(repetitions)]
+            )
+            values += sizes[name]
+            sums = np.abs(values @ signs.T)
+            mean = ((sums >= sums[:, :1] * (1 - 1e-12)).mean(axis=1) <= LEVEL).mean()
+            ranks = (wilcoxon(values, axis=1, method="exact").pvalue <= LEVEL).mean()
+            cases.append(
+                {
+                    "case": f"{name}, {number} blocks",
+                    "repetitions": repetitions,
+                    "by_mean": float(mean),
+                    "by_ranks": float(ranks),
+                    "held": None,
+                }
+            )
+    return cases
+
+
 def power(repetitions: int) -> list[Case]:
     """The second configuration is later by a multiple of the scatter: how often that is found."""
     cases = []
@@ -154,7 +268,9 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
     "paired": paired,
     "divided": divided,
     "family": family,
+    "claims": claims,
     "power": power,
+    "methods": methods,
 }
 
 
