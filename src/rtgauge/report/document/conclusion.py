@@ -115,18 +115,17 @@ def _name(document: Model, row: Model) -> str:
 
 def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
     """The first section of a report on several systems. A text: why they are not compared."""
-    number = len(analysis.model["runs"])
-    runs: Block = Table(_runs(analysis.model["runs"]))
-    if number > RUNS:
-        runs = Paragraph(line(f"{number} runs, with a section for each below."))
+    every = analysis.model["runs"]
+    runs = [Table(_runs(every))] if len(every) <= RUNS else []  # each has a section of its own
+    blocks: list[Block]
     if isinstance(compared, str):
         box = Callout("warn", "The systems are not compared", (Paragraph(line(compared)),))
-        every = evidence_blocks(analysis.model)
-        return Section("Comparison", "comparison", (box, runs, *every))
+        blocks = [box, *runs, *evidence_blocks(analysis.model)]
+        return Section("Comparison", "comparison", tuple(blocks))
     document = compared.document
     at = decisive(document)
     inside: list[Block] = []
-    blocks: list[Block] = []
+    blocks = []
     if at is not None:
         quantity = document["quantities"][at]
         inside.append(Paragraph(line(_maxima(document, quantity))))
@@ -137,7 +136,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         blocks.append(Heading("What this proves"))
         said = [*verdicts, *advice(document)]
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
-    blocks += [Table(_systems(document)), *_quantities(document), runs]
+    blocks += [Table(_systems(document)), *_quantities(document), *runs]
     blocks += evidence_blocks(analysis.model)
     blocks.append(Paragraph(line(document["note"])))
     if out := left_out(document):

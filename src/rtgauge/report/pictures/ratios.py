@@ -31,7 +31,7 @@ from rtgauge.report.pictures.drawing import (
 __all__ = ["ROWS", "Ratio", "ratios"]
 
 WIDTH: Final = 330.0
-ROW: Final = 29.0
+ROW: Final = 26.0
 ROWS: Final = 12
 """Maximum number of rows."""
 _LEFT: Final = 10.0
@@ -81,13 +81,13 @@ def ratios(rows: Sequence[Ratio], within: float, label: str) -> str:
 def _row(plot: Plot, row: Ratio, top: float) -> None:
     hue = _HUES.get(row.verdict, SOFT)
     said = fit(row.said, (plot.right - plot.left) * 0.5)
-    plot.label(plot.right, top + 9, said, hue, "end")
+    plot.label(plot.right, top + 8, said, hue, "end")
     room = plot.right - plot.left - text_width(said) - 8
-    plot.label(plot.left, top + 9, fit(row.name, room), INK)
-    y = top + 19
+    plot.label(plot.left, top + 8, fit(row.name, room), INK)
+    y = top + 16
     low, high = plot.px(row.low), plot.px(row.high)
     plot.path(f"M{pt(low)} {pt(y)}H{pt(high)}M{pt(low)} {pt(y - 3)}v6M{pt(high)} {pt(y - 3)}v6",
               hue, 1.2)  # fmt: skip
     plot.path(marker(3, plot.px(row.ratio), y, 2.6), fill=hue)
-    dots = "".join(marker(0, plot.px(value), y + 6, 1.3) for value in row.blocks)
+    dots = "".join(marker(0, plot.px(value), y + 5.5, 1.3) for value in row.blocks)
     plot.path(dots, INK, 0.7)
