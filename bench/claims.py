@@ -200,7 +200,7 @@ def _documents(
                 figures[name] = np.exp(scatter * draw(random, number) + drift(number) + by)
             rows.append(
                 {"set": second, "runs": [
-                    {"run": f"{second}-{block}", "count": 1, "over": None,
+                    {"run": f"{second}-{block}", "count": 1, "over": None, "complete": True,
                      "figures": {key: float(value[block]) for key, value in figures.items()}}
                     for block in range(number)
                 ]}

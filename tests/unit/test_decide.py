@@ -48,6 +48,7 @@ def quantity(rows: Sequence[tuple[int, Sequence[str], Values]], **more: Any) -> 
                         "count": 1000,
                         "figures": {"min": 1, **figures},
                         "over": figures.get("over"),
+                        "complete": True,
                     }
                     for name, figures in zip(names, values, strict=True)
                 ],
@@ -346,8 +347,8 @@ def test_the_primary_quantity_in_words() -> None:
 
 
 SETS: list[dict[str, Any]] = [
-    {"letter": "A", "name": "a", "runs": ["1"] * 6, "states": []},
-    {"letter": "B", "name": "b", "runs": ["2"] * 6, "states": []},
+    {"letter": "A", "name": "a", "runs": [], "states": []},
+    {"letter": "B", "name": "b", "runs": [], "states": []},
 ]
 
 
@@ -392,9 +393,20 @@ def test_advice_on_copies_failures_and_nothing_in_common() -> None:
         "lab:BOARD,seed=N names one."
         for letter in "AB"
     ]
-    sets = [SETS[0], {**SETS[1], "states": ["failed"]}]
-    (text,) = advice({**of(*study([BLOCKS, [2 * v for v in BLOCKS]])), "sets": sets})[:1]
-    assert text.startswith("B: not all of 6 runs are complete (failed).")
+    runs, quantities = study([[*BLOCKS, 150.0], [2 * v for v in (*BLOCKS, 150.0)]])
+    quantities[0]["rows"][1]["runs"][3]["complete"] = False
+    sets = [
+        {**one, "runs": [each["id"] for each in runs[at * 7 : at * 7 + 7]]}
+        for at, one in enumerate(SETS)
+    ]
+    sets[1]["states"] = ["failed"]
+    document = {**of(runs, quantities), "sets": sets}
+    assert document["comparisons"][0]["runs"] == [6, 6]
+    assert document["comparisons"][0]["verdict"] == "worse"
+    assert advice(document)[0] == (
+        "B: 1 of 7 runs has no complete figure (failed) and does not count, nor does the block. "
+        "Repeat it."
+    )
     empty = {"sets": SETS, "quantities": [], "comparisons": [], "within": 0.1}
     assert advice(empty) == [
         "Nothing was measured alike in two sets. Measure them with the same command, on clocks of "
@@ -421,3 +433,67 @@ def test_a_real_comparison_carries_its_verdicts() -> None:
     comparing.validate(document)
     assert document["comparisons"][0]["primary"]
     assert {one["verdict"] for one in document["comparisons"]} == {"not enough runs"}
+
+
+def shown(runs: list[Any]) -> str:
+    """The comparison of stored runs on a terminal, without line breaks."""
+    import test_compare as study_of  # noqa: PLC0415
+    from rtgauge.report.render import compare_text  # noqa: PLC0415
+
+    return " ".join(compare_text.terminal(study_of.compared(runs).document).split())
+
+
+def repeats(number: int, **more: Any) -> list[Any]:
+    """A study of two kernels with a run of each in every repeat."""
+    import test_compare as study_of  # noqa: PLC0415
+
+    runs = []
+    for repeat in range(number):
+        for at, target in enumerate(("lab:rt", "lab:stock")):
+            one = study_of.kernel_run(2 * repeat + at, target, "6.1-rt", 1.0 + at, **more)
+            one.document["repeat"] = repeat
+            one.steps = one.steps[1:]  # the loaded one
+            one.document["steps"] = one.document["steps"][1:]
+            runs.append(one)
+    return runs
+
+
+def test_a_boot_that_failed_drops_its_block() -> None:
+    runs = repeats(7)
+    runs[5].document["state"] = "failed"
+    for step in runs[5].steps:
+        step.document.update(state="failed", reason="the board went away")
+    text = shown(runs)
+    assert "B: 1 of 7 runs has no complete figure (failed) and does not count" in text
+    assert "6 blocks: B is worse by over 10 %" in text.replace("\u202f", " ")
+    runs[5].steps.clear()
+    runs[5].document["steps"] = []
+    assert "B: 1 of 7 runs has no complete figure (failed)" in shown(runs)
+
+
+def test_one_run_each() -> None:
+    text = shown(repeats(1))
+    assert "1 block: not enough runs, it takes 6 blocks" in text
+    assert "rtgauge run … --repeat 6 with each --target" in text
+
+
+def test_other_clocks_have_nothing_in_common() -> None:
+    runs = repeats(2)
+    for one in runs[1::2]:
+        one.document["environment"]["lab"] = {"mode": "counted", "board": "stock"}
+    text = shown(runs)
+    assert "Nothing was measured alike in two sets" in text
+    assert "clock time against instructions as time" in text
+
+
+def test_constant_series_are_said_to_be_coarse() -> None:
+    runs = repeats(6)
+    for at, one in enumerate(runs):
+        for step in one.steps:
+            for series in step.series:
+                series.value[:] = 1000
+                series.value[0] = 500 + at  # else all runs would be copies
+    text = shown(runs).replace("\u202f", " ")
+    assert "×1.00 [1.00, 1.00]" in text
+    assert "equivalent within 10 %" in text
+    assert "as coarse as the clock, or constant" in text

@@ -176,11 +176,13 @@ def advice(document: Document) -> list[str]:
     said = []
     found = document["comparisons"]
     for at, one in enumerate(document["sets"]):
-        letter, states = one["letter"], numbers.join(one["states"])
-        if states:
+        letter = one["letter"]
+        if missing := _incomplete(document, at):
+            states = numbers.join(one["states"]) or "not complete"
             said.append(
-                f"{letter}: not all of {numbers.plural(len(one['runs']), 'run')} are complete "
-                f"({states}). A block without a figure of each set does not count. Repeat it"
+                f"{letter}: {missing} of {numbers.plural(len(one['runs']), 'run')} "
+                f"{'has' if missing == 1 else 'have'} no complete figure ({states}) and "
+                f"{'does' if missing == 1 else 'do'} not count, nor does the block. Repeat it"
             )
         place = 0 if at == 0 else 1
         copies = max((c["copies"][place] for c in found if at in (0, c["set"])), default=0)
@@ -210,6 +212,20 @@ def advice(document: Document) -> list[str]:
             "clocks of one kind"
         )
     return [f"{text}." for text in said]
+
+
+def _incomplete(document: Document, at: int) -> int:
+    """The number of runs of a set without a complete figure of the primary quantity."""
+    primary = [one["quantity"] for one in document["comparisons"] if one["primary"]]
+    if not primary:
+        return 0
+    rows = document["quantities"][primary[0]]["rows"]
+    whole = {
+        each["run"] for row in rows if row["set"] == at for each in row["runs"] if each["complete"]
+    }
+    return (
+        len(set(document["sets"][at]["runs"]) - whole) if any(r["set"] == at for r in rows) else 0
+    )
 
 
 def comparison_cases(document: Document, started: str) -> RunCases:

@@ -463,6 +463,7 @@ def _row(
                 "count": sum(one["count"] for one in mine),
                 "figures": _figures(analysis, own, tail),
                 "over": _over(analysis, own, budget),
+                "complete": _complete(runs[run], mine),
             }
         )
     return {
@@ -477,6 +478,12 @@ def _row(
         "marks": _marks(runs, members),
         "runs": each,
     }
+
+
+def _complete(run: Run, series: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the steps of these series of a run are complete."""
+    steps = _steps(run)
+    return all(steps[one["step"]]["state"] == "complete" for one in series)
 
 
 def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:

@@ -225,16 +225,14 @@ def _evidence(
     by_id: Mapping[str, Run],
     prints: Mapping[str, tuple[Any, ...]],
 ) -> _Evidence:
+    # What a failed or interrupted step measured until then is not a figure of the whole.
+    whole = [[one for one in row["runs"] if one["complete"]] for row in (first, second)]
     sides = [
-        {one["run"]: value for one in row["runs"] if (value := _value(one, name)) is not None}
-        for row in (first, second)
+        {one["run"]: value for one in runs if (value := _value(one, name)) is not None}
+        for runs in whole
     ]
-    dropped = any(
-        len(side) < len(row["runs"]) for side, row in zip(sides, (first, second), strict=True)
-    )
-    coarse = name == "rate" and any(
-        one["over"] < COUNTED for row in (first, second) for one in row["runs"]
-    )
+    dropped = any(len(side) < len(runs) for side, runs in zip(sides, whole, strict=True))
+    coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
