@@ -18,7 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from rtgauge.engine.boot import check_booted, unknown_arguments
+from rtgauge.engine.environment import read_facts
 from rtgauge.errors import TargetError
+from rtgauge.facts import Facts
 from rtgauge.lab.machine import DATA_MAX, Output
 from rtgauge.stream import StreamReader
 from rtgauge.target.lab import LabTarget
@@ -153,3 +156,14 @@ def test_counted_runs_agree_whatever_the_host_does() -> None:
         reader.feed(stream)
         assert reader.finish().complete
     assert quiet[1] != quiet[3]  # time has gone on in between
+
+
+def test_a_board_boots_with_other_arguments_and_names_those_that_its_kernel_ignores() -> None:
+    with contextlib.closing(LabTarget("x86_64-stock")) as target:
+        for arguments in (["preempt=full", "nosuchargument=1"], []):
+            target.boot_with(arguments)
+            _, facts, _ = read_facts(target.environment())
+            check_booted(facts, arguments, [] if arguments else ["preempt=full"])
+            ignored = unknown_arguments(facts, arguments)
+            assert ignored == [one for one in arguments if one.startswith("nosuch")]
+            assert Facts(facts).text("agent.unknown_parameters") is not None

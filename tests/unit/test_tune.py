@@ -70,7 +70,7 @@ class Board(FakeTarget):
 
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> type[Board]:
-    monkeypatch.setattr(targets, "open_target", lambda _name: Board())
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Board())
     monkeypatch.setattr(Board, "boots", [])
     monkeypatch.setattr(Board, "seeds", [])
     monkeypatch.setattr(Board, "ends_at", 0)

@@ -406,7 +406,7 @@ class _Tune:
         reconnect = reconnect_s(self._given)
 
         def reopen(name: str) -> Target:
-            target = open_target(name)
+            target = open_target(name, self._given["agent"])
             if reconnect is not None and isinstance(target, Reconnecting):
                 target.reconnect_s = reconnect
             return target

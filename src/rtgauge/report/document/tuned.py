@@ -30,15 +30,6 @@ __all__ = ["answer", "document", "plan_sections", "quantity_text", "shown_first"
 
 Model = Mapping[str, Any]
 
-_SAID: Final = {
-    "helps": "helps",
-    "hurts": "hurts",
-    "equivalent": "equivalent",
-    "not decided": "not decided",
-    "ignored": "ignored by the kernel",
-    "fails": "fails",
-    "not estimable": "not estimable",
-}
 _PRESENT: Final = "present"
 
 
@@ -82,8 +73,8 @@ def _share(one: Model) -> str:
 def _interval(one: Model) -> str:
     if one["interval"] is None:
         return ""
-    low, high = one["interval"]
-    return f"[{ratio(low)}, {ratio(high)}]"
+    low, high = (ratio(value).removeprefix("×") for value in one["interval"])
+    return f"[{low}, {high}]"
 
 
 def plan_sections(tune: Model) -> tuple[Section, ...]:
@@ -138,7 +129,7 @@ def _factors(tune: Model) -> Iterator[Block]:
     for one in tune["factors"]:
         p = "" if one["p_adjusted"] is None else f"{one['p_adjusted']:.2g}"
         share = "" if one["ratio"] is None else ratio(one["ratio"])
-        cells = [share, _interval(one), p, _SAID[one["verdict"]]]
+        cells = [share, _interval(one), p, one["verdict"]]
         rows.append(Row(one["name"], [Cell(text) for text in cells]))
     yield Table(
         Grid(

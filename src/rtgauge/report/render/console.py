@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -190,7 +190,8 @@ def _table(block: Table, indent: int) -> Iterator[RenderableType]:
     table = RichTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for at, head in enumerate(grid.heads):
         words = at == 0 or any(row.cells[at - 1].text[:1].isalpha() for row in grid.rows)
-        table.add_column(Text(safe(head), "dim"), justify="left" if words else "right")
+        justify: Literal["left", "right"] = "left" if words else "right"
+        table.add_column(Text(safe(head), "dim"), justify=justify, overflow="fold")
     for row in grid.rows:
         table.add_row(Text(safe(row.name)), *(Text(safe(cell.text)) for cell in row.cells))
     yield indented(table, indent)
