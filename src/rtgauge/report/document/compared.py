@@ -173,7 +173,8 @@ def decided(document: Document) -> list[str]:
 
 def advice(document: Document) -> list[str]:
     """Which runs do not count as evidence, and what would decide; a sentence for each."""
-    said = []
+    said: list[str] = []
+    copies: list[str] = []
     found = document["comparisons"]
     for at, one in enumerate(document["sets"]):
         letter = one["letter"]
@@ -185,13 +186,15 @@ def advice(document: Document) -> list[str]:
                 f"{'does' if missing == 1 else 'do'} not count, nor does the block. Repeat it"
             )
         place = 0 if at == 0 else 1
-        copies = max((c["copies"][place] for c in found if at in (0, c["set"])), default=0)
-        if copies:
-            said.append(
-                f"{letter}: {numbers.plural(copies, 'run')} repeat another run in every figure, as "
-                "boots of one image with one seed do, and do not count. A study with --repeat N "
-                "gives each repeat a seed of its own, and lab:BOARD,seed=N names one"
-            )
+        again = max((c["copies"][place] for c in found if at in (0, c["set"])), default=0)
+        if again:
+            copies.append(f"{numbers.plural(again, 'run')} of {letter}")
+    if copies:
+        said.append(
+            f"{numbers.join(copies)} repeat another run in every figure, as boots of one image "
+            "with one seed do, and do not count. A study with --repeat N gives each repeat a seed "
+            "of its own, and lab:BOARD,seed=N names one"
+        )
     if found and all(one["verdict"] == "not enough runs" for one in found):
         needed = found[0]["needed"]
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
