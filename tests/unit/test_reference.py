@@ -16,19 +16,20 @@ from rtgauge import reference, stream
 from rtgauge.report.document import published as shown
 from rtgauge.report.render import html
 from rtgauge.report.results import model
-from rtgauge.report.results.published import published
+from rtgauge.report.results.published import published, published_cost
+from rtgauge.report.results.ratings import published_ratings
 from rtgauge.target.local import find_agent
 
 
 def test_every_row_is_readable_and_has_its_source() -> None:
     rows = reference.rows()
-    assert len(rows) == 110
+    assert len(rows) == 112
     for row in rows:
         assert row.source in reference.works()
         assert row.measurement and row.series and row.board
         values = [v for v in (row.min_us, row.avg_us, row.max_us) if v is not None]
         assert values == sorted(values)
-        assert values or row.value_us is not None or row.verdict
+        assert values or row.value_us is not None or row.verdict or row.note
         assert row.realtime in ("preempt_rt", "none", "xenomai", "")
         assert row.context in ("user", "kernel", "irq", "")
         assert row.verdict in ("pass", "fail", "")
@@ -111,6 +112,9 @@ def test_every_row_is_shown_in_some_situation_of_the_catalogue() -> None:
             for realtime in ("preempt_rt", "voluntary", "cobalt"):
                 for each in [[which] for which in series] or [[]]:
                     found |= _shown(one["name"], each, load, realtime)
+    told = published_cost(["preempt_rt", "none"]) + published_ratings()
+    others = [row for row in rows if row.measurement in ("throughput", "rating")]
+    found |= {_key({**vars(row), "name": row.series}) for row in others if row.note in told}
     keys = [_key({**vars(row), "name": row.series}) for row in rows]
     assert len(set(keys)) == len(rows)
     assert [key for key in keys if key not in found] == []

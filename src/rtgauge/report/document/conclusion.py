@@ -44,6 +44,7 @@ from rtgauge.report.results.model import Analysis
 from rtgauge.report.sets.compare import Compared, row_name, set_facts, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
+from rtgauge.report.sets.work import rate_texts
 
 __all__ = ["comparison_section", "conclusion", "decisive", "runs_section"]
 
@@ -136,7 +137,7 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         blocks.append(Heading("What this proves"))
         said = [*verdicts, *advice(document)]
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
-    blocks += [Table(_systems(document)), *_quantities(document), *runs]
+    blocks += [Table(_systems(document)), *_quantities(document), *_work(document), *runs]
     blocks += evidence_blocks(analysis.model)
     blocks.append(Paragraph(line(document["note"])))
     if out := left_out(document):
@@ -209,6 +210,21 @@ def _quantities(document: Model) -> list[Block]:
     """The tables of the first quantities, the loaded ones first."""
     ordered = sorted(document["quantities"], key=rank)
     return [Table(_quantity(document, one)) for one in ordered[:TABLES]]
+
+
+def _work(document: Model) -> list[Block]:
+    """The work rates of the loads, set by set."""
+    letters = [one["letter"] for one in document["sets"]]
+    items = tuple(
+        (line(f"{row['measurement']} under {row['load']}, {row['name']}: "
+              f"{', '.join(rate_texts(row, letters))}"), ())
+        for row in document["work"]
+    )  # fmt: skip
+    if not items:
+        return []
+    published = document["published_work"]
+    said = (Paragraph(line(published)),) if published else ()
+    return [Heading("Work of the loads"), Bullets(items), *said]
 
 
 def _quantity(document: Model, quantity: Model) -> Grid:

@@ -41,7 +41,7 @@ from rtgauge.report.results.labels import (
 )
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.results.points import negative_points, positive_points
-from rtgauge.report.results.ratings import rating_text
+from rtgauge.report.results.ratings import published_ratings, rating_text
 from rtgauge.report.sets.compare import Compared
 
 __all__ = ["Chapter", "StepRow", "Views", "views"]
@@ -202,6 +202,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "steps": views,
         "chapters": parts,
         "ratings": [{**one, "rating": rating_text(one["rating"])} for one in run["ratings"]],
+        "published_ratings": published_ratings(),
         "overview": [_overview(run, view) for view in views],
         "background": background_table(run),
         "side_by_side": steps_view(analysis, number, shared, prefix),

@@ -8,7 +8,7 @@ letters, below each set what it is of the first one.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Group
@@ -30,6 +30,7 @@ from rtgauge.report.document.compared import (
 from rtgauge.report.document.conclusion import conclusion
 from rtgauge.report.render.console import printed
 from rtgauge.report.sets.compare import row_name, set_facts, where
+from rtgauge.report.sets.work import rate_texts
 
 __all__ = ["lines", "terminal"]
 
@@ -90,6 +91,9 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         for one in members:
             for text in marks(document, one):
                 wrapped(f"{row_name(one)}, {text}", "  ! ", "    ", "yellow")
+    found += [("", "")] * bool(document["work"])
+    for text, style in _work(document):
+        wrapped(text, "  " if style != "bold" else "", "    ", style)
     if said := left_out(document):
         found += [("", ""), ("Not side by side", "bold")]
         for text in said:
@@ -97,6 +101,18 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
     found.append(("", ""))
     wrapped(document["note"], "", "", "dim")
     return found
+
+
+def _work(document: Document) -> Iterator[tuple[str, str]]:
+    """The work rates of the loads."""
+    letters = [one["letter"] for one in document["sets"]]
+    if document["work"]:
+        yield "Work of the loads", "bold"
+    for row in document["work"]:
+        what = f"{row['measurement']} under {row['load']}, {row['name']}"
+        yield f"{what}: {', '.join(rate_texts(row, letters))}", ""
+    if document["work"] and document["published_work"]:
+        yield document["published_work"], "dim"
 
 
 def _verdicts(

@@ -10,7 +10,7 @@ from rtgauge import reference
 from rtgauge import text as numbers
 from rtgauge.report.results.labels import ORDINARY, group_series, is_response
 
-__all__ = ["CAUTION", "place_text", "places", "published"]
+__all__ = ["CAUTION", "place_text", "places", "published", "published_cost"]
 
 CAUTION: Final = (
     "Others measured these figures on other boards, kernels and loads. They show the order of "
@@ -194,3 +194,12 @@ def _row(row: reference.Row, series: Sequence[int]) -> dict[str, Any]:
         "note": row.note,
         "series": list(series),
     }
+
+
+def published_cost(kinds: Sequence[str]) -> str:
+    """What was published of the throughput of PREEMPT_RT, if one of the kernels has that and
+    another has not; empty otherwise. ``kinds``: the real-time models."""
+    if len({kind == "preempt_rt" for kind in kinds}) < 2:
+        return ""
+    told = [row for row in reference.rows() if row.measurement == "throughput"]
+    return " ".join(f"Published for PREEMPT_RT: {row.note} ({row.source})." for row in told)

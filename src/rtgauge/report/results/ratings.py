@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["rating_text", "ratings"]
+from rtgauge import reference
+
+__all__ = ["published_ratings", "rating_text", "ratings"]
 
 
 def ratings(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -26,6 +28,14 @@ def ratings(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         reason = str(one.get("reason") or "")
         found.append({"subject": str(one.get("subject") or ""), "rating": rating, "reason": reason})
     return found
+
+
+def published_ratings() -> str:
+    """The ratings that published evaluations gave."""
+    rows = [row for row in reference.rows() if row.measurement == "rating"]
+    return " ".join(
+        f"Published for {row.os} {row.kernel}: {row.note} ({row.source})." for row in rows
+    )
 
 
 def rating_text(rating: float | str) -> str:

@@ -33,7 +33,9 @@ from rtgauge.report.results.labels import (
     target_name,
 )
 from rtgauge.report.results.model import Analysis, Document
+from rtgauge.report.results.published import published_cost
 from rtgauge.report.sets.decide import WITHIN, decisions, named
+from rtgauge.report.sets.work import work_rates
 from rtgauge.stats import Counts
 
 __all__ = [
@@ -321,6 +323,8 @@ def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims(
         "quantities": quantities,
         "apart": apart,
         "absent": absent,
+        "work": work_rates(runs, [one.places for one in sets]),
+        "published_work": published_cost([run["environment"]["realtime"] for run in runs]),
         "within": claims.within,
         "comparisons": decisions(runs, quantities, claims.within, primary),
     }
