@@ -397,7 +397,7 @@ def test_heat_maps_of_other_scales_and_of_few_cells() -> None:
     ]
     run = made.run([made.step(0, members)])
     figures = list(model.analyse([run]).figures[0].values())  # type: ignore[list-item]
-    budget = pictures.Budget(40, 40, 40, columns=7, rows=40)
+    budget = pictures.Budget(40, 40, columns=7, rows=40)
     heat = pictures.picture(figures, budget)["heat"]
     assert heat["columns"] <= 7 and len(heat["low"]) <= 40
     maps = heat["maps"]
@@ -486,6 +486,16 @@ def test_edges_follow_the_step_of_a_coarse_clock() -> None:
     counts, _ = np.histogram(values, bins=edges - 0.5)
     assert np.diff(edges)[:-1].min() >= 52
     assert (counts[: len(counts) // 2] > 0).all()
+
+
+@pytest.mark.slow
+def test_a_report_on_many_cpus_stays_small() -> None:
+    """128 CPUs in six steps: 768 series."""
+    steps = [made.step(n, made.timer_series(128, 400, n + 1, stalls=False)) for n in range(6)]
+    page, text = page_of(made.run(steps))
+    assert len(text.encode()) < 1_500_000
+    assert "100 of 128 series" in page.text
+    assert "the 100 series with the highest maxima of 128" in page.text
 
 
 @pytest.mark.slow

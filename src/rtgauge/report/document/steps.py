@@ -329,6 +329,11 @@ def _verdict_rows(run: Document, step: int) -> list[dict[str, str]]:
     return rows
 
 
+def _most(shown: int, number: int) -> str:
+    """The words of a caption for a table of part of the series; empty for all of them."""
+    return f"; the {shown} series with the highest maxima of {number}" if shown < number else ""
+
+
 def _group(
     analysis: Analysis,
     number: int,
@@ -353,16 +358,24 @@ def _group(
         title += f" in {series[0]['context']} context"
     swatches = [f"{at} {len(series)}" if len(series) > 1 else "" for at in range(len(series))]
     table = figures_table(series, labels, swatches, unit)
-    everything = None
+    everything, listed = None, list(range(len(series)))
     if len(series) > ROW_LIMIT:
-        order = sorted(range(len(series)), key=lambda at: -(peak(series[at]) or 0))[:WORST_ROWS]
-        everything = table
+        order = sorted(listed, key=lambda at: -(peak(series[at]) or 0))
+        listed = sorted(order[: max(round(len(series) * shared.budget.rows_in), WORST_ROWS)])
+        order = order[:WORST_ROWS]
+        everything = figures_table(
+            [series[at] for at in listed],
+            [labels[at] for at in listed],
+            [swatches[at] for at in listed],
+            unit,
+            _most(len(listed), len(series)),
+        )
         table = figures_table(
             [series[at] for at in order],
             [labels[at] for at in order],
             [swatches[at] for at in order],
             unit,
-            f"; the {WORST_ROWS} series with the highest maxima of {len(series)}",
+            _most(WORST_ROWS, len(series)),
         )
     marks = analysis.marks[number] if analysis.marks else {}
     figures = [analysis.figures[number][analysis.places[number][place]] for place in members]
@@ -412,8 +425,10 @@ def _group(
         "sentences": [claim(series, labels)],
         "table": table,
         "all": everything,
-        "all_summary": f"All {len(series)} series",
-        "more": more_table(series, labels, unit),
+        "all_summary": f"All {len(series)} series"
+        if len(listed) == len(series)
+        else f"{len(listed)} of {len(series)} series",
+        "more": more_table([series[at] for at in listed], [labels[at] for at in listed], unit),
         "more_summary": "More figures: without the first sample, corrected percentiles, scheduling",
         "more_open": False,
         "figures": views,

@@ -41,6 +41,8 @@ APART: Final = 4
 WINDOWS: Final = 64
 """Maximum number of series shown sample by sample: those with the highest maxima."""
 
+_ROWS: Final = 600
+_SHOWN: Final = 8192
 _MAPS: Final = 500_000
 _WINDOWS: Final = 80_000
 _STRIPS: Final = 3000
@@ -56,11 +58,13 @@ class Budget:
 
     histogram: int
     ccdf: int
-    time: int
     columns: int = HEAT_COLUMNS
     rows: int = HEAT_ROWS
     reach: int = REACH
     strip: int = POINTS
+    windows: int = WINDOWS
+    rows_in: float = 1.0
+    """The share of the series of a quantity that its tables list."""
 
     @staticmethod
     def of(series: int, maps: int = 1, steps: int = 1) -> Budget:
@@ -71,11 +75,12 @@ class Budget:
         return Budget(
             histogram=min(max(share // 6, 40), 280),
             ccdf=min(max(share // 6, 40), 240),
-            time=min(max(share // 6, 32), 600),
             columns=min(max(columns, 60), HEAT_COLUMNS),
             rows=min(max(columns * HEAT_ROWS // HEAT_COLUMNS, 40), HEAT_ROWS),
             reach=min(max(_WINDOWS // max(series, 1) // 2, 20), REACH),
             strip=min(max(_STRIPS // max(steps, 1), 40), POINTS),
+            windows=min(max(_SHOWN // max(series, 1), 4), WINDOWS),
+            rows_in=min(_ROWS / max(series, 1), 1.0),
         )
 
 
@@ -291,7 +296,8 @@ def _windows(figures: Sequence[Figures], budget: Budget) -> dict[str, Any] | Non
     """The samples one by one; of many series those with the largest maxima."""
     if all(one.around is None for one in figures):
         return None
-    highest = sorted(range(len(figures)), key=lambda at: -(figures[at].counts.max or 0))[:WINDOWS]
+    highest = sorted(range(len(figures)), key=lambda at: -(figures[at].counts.max or 0))
+    highest = highest[: budget.windows]
     shown = [one if at in highest else None for at, one in enumerate(figures)]
     first = max(budget.reach // 2, 1) - 1
     return {

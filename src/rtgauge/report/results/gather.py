@@ -38,7 +38,7 @@ Int64 = NDArray[np.int64]
 
 THREADS: Final = min(4, max(2, os.cpu_count() or 1))
 BINS: Final = 600
-_ALL_BINS: Final = 80_000
+_ALL_BINS: Final = 40_000
 """Bins of time of all series together: what a report holds of them stays below 1.5 MB."""
 
 HEAT_COLUMNS: Final = 300
@@ -651,7 +651,7 @@ def _bins(step: StoredStep, most: int, until_ns: int) -> _Bins | None:
         min(s.totals.first_due_ns for s in filled),
         max(until_ns, *(max(s.totals.last_due_ns, s.totals.first_due_ns) for s in filled)),
         intervals.pop() if len(intervals) == 1 else 0,
-        stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(32, _ALL_BINS // most))),
+        stats.bins_for(max(s.totals.count for s in filled), min(BINS, max(16, _ALL_BINS // most))),
     )
 
 
