@@ -22,7 +22,7 @@ from rtgauge.report.document.answer import (
     answer_section,
     step_command,
 )
-from rtgauge.report.document.blocks import Callout, Command, Line
+from rtgauge.report.document.blocks import Block, Bullets, Callout, Command, Heading, Line, Section
 from rtgauge.report.document.cycles import CYCLES_NS, shortest
 from rtgauge.report.results import model
 from rtgauge.text import plain
@@ -435,7 +435,7 @@ def test_a_known_limitation_is_no_headline() -> None:
     assert answer.state is State.FIT
     assert answer.limitations == ("this library forgets the order",)
     section = answer_section(answer, None)
-    assert "this library forgets the order" in repr(section.blocks[0])
+    assert "this library forgets the order" in repr(section.blocks[1])
 
 
 @pytest.mark.parametrize(
@@ -529,9 +529,72 @@ def test_the_section_begins_with_the_answer() -> None:
     box = section.blocks[0]
     assert isinstance(box, Callout)
     assert (box.tone, box.title) == ("pass", answer.title)
-    commands = [block.text for block in box.blocks if isinstance(block, Command)]
-    assert answer.sure_command in commands
     assert re.fullmatch(r"[a-z]+", section.anchor)
+
+
+def commands_in(blocks: tuple[Block, ...]) -> list[str]:
+    found = []
+    for block in blocks:
+        if isinstance(block, Command):
+            found.append(block.text)
+        elif isinstance(block, Callout | Section):
+            found += commands_in(block.blocks)
+        elif isinstance(block, Bullets):
+            found += [one for _, below in block.items for one in commands_in(below)]
+    return found
+
+
+def test_each_command_is_said_once() -> None:
+    answer = answer_of(built(timers(10, 18)))
+    assert answer.sure_command in [action.command for action in answer.actions]
+    assert commands_in((answer_section(answer, None),)).count(answer.sure_command) == 1
+    alone = dataclasses.replace(answer, actions=())
+    box = answer_section(alone, None).blocks[0]
+    assert commands_in((box,)).count(answer.sure_command) == 1
+
+
+def test_what_to_do_next_has_a_heading() -> None:
+    blocks = answer_section(answer_of(built(timers(10, 18))), None).blocks
+    at = blocks.index(Heading("What to do next"))
+    assert isinstance(blocks[at + 1], Bullets)
+
+
+@pytest.mark.parametrize(
+    ("run", "scope"),
+    [
+        (timers(10, 18), "Measured: only timer."),
+        (
+            made.run([made.step(0, [latency(10)])]),
+            "Measured: only timer. Not measured: the system under load.",
+        ),
+        (
+            made.run([made.step(0, [latency(10)], load="sched")]),
+            "Measured: only timer. Not measured: the system idle.",
+        ),
+        (made.run(_steps(1, 0, 2)), ""),
+    ],
+)
+def test_what_was_and_what_was_not_measured(run: made.FakeRun, scope: str) -> None:
+    assert answer_of(built(run)).scope == scope
+
+
+def test_what_finds_the_cause_comes_before_a_longer_run_if_the_system_is_not_fit() -> None:
+    step = made.step(0, [latency(200)], budget_ns=150_000, load="sched")
+    assert step.header is not None
+    given = {"stop-above": stream.Parameter("0", "0"), "for": stream.Parameter("60s", "60s")}
+    step.header = dataclasses.replace(step.header, parameters=given)
+    actions = answer_of(built(made.run([step], findings=[]))).actions
+    assert [action.text for action in actions] == ["Find the cause", "Measure the idle system"]
+    assert "--stop-above 180us" in actions[0].command
+    assert "--load" not in actions[1].command
+
+
+def test_the_clock_of_an_emulated_board_is_not_the_time_of_day() -> None:
+    run = built(made.run([made.step(0, [latency(67)])]))
+    run["series"][0]["max_at"] = {"time_s": 5.0, "clock": "2026-01-01T00:00:06.449Z"}
+    assert text(answer_of(run).worst).endswith("00:00:06.449 UTC)")
+    run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
+    assert text(answer_of(run).worst).endswith("after 5 s)")
 
 
 # --- the picture ---------------------------------------------------------------------------------
@@ -558,6 +621,17 @@ def test_a_budget_far_away_is_in_the_caption() -> None:
     assert figure is not None
     assert "The budget, 10 000 us, is far beyond the axis." in plain(figure.caption)
     assert "Idle: 10 000 samples, max 10.0 us;" in plain(figure.text)
+
+
+@pytest.mark.parametrize("value", [3000, 0])
+def test_equal_samples_are_a_line(value: int) -> None:
+    series = made.FakeSeries(made.info(), np.arange(999), np.full(999, value, np.int32))
+    svg = drawn(made.run([made.step(0, [series])]))
+    said = words(svg)
+    assert [one for one in said if one.startswith("all 999 samples ")]
+    assert not [one for one in said if one.startswith("max")]
+    filled = [one for one in svg.iter() if one.get("fill-opacity") and one.tag.endswith("path")]
+    assert not filled
 
 
 def test_every_coloured_element_has_a_class() -> None:

@@ -230,7 +230,7 @@ def test_the_terminal_ends_with_the_answer() -> None:
         "".join(span.text for span in answer.worst),
         "".join(span.text for span in answer.sure),
         answer.provisional,
-        "Next 1. ",
+        "What to do next 1. ",
         *(action.text for action in answer.actions),
     ]
     places = [words.index(" ".join(part.replace(GAP, " ").split())) for part in order if part]

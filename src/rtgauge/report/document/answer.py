@@ -23,6 +23,7 @@ from rtgauge.report.document.blocks import (
     Callout,
     Command,
     Figure,
+    Heading,
     Line,
     Paragraph,
     Section,
@@ -61,6 +62,7 @@ __all__ = [
     "answer_figure",
     "answer_of",
     "answer_section",
+    "limits",
     "tests_of",
 ]
 
@@ -108,6 +110,8 @@ class Answer:
     limitations: tuple[str, ...]
     missing: str = ""
     """What was not measured, and why."""
+    scope: str = ""
+    """What was measured, of a run without failed and skipped steps."""
 
 
 def answer_of(run: Model) -> Answer:
@@ -127,9 +131,10 @@ def answer_of(run: Model) -> Answer:
         cause_command,
         _provisional(run),
         data.cycles,
-        tuple(_actions(data, state, sure_command))[:ACTIONS],
+        tuple(_actions(data, state, sure_command, cause_command))[:ACTIONS],
         tuple(dict.fromkeys(test["known_limitation"] for test in data.tests if _limitation(test))),
         _missing(data),
+        _scope(data),
     )
 
 
@@ -409,11 +414,11 @@ def _worst(data: _Data) -> Line:
 
 def _when(run: Model, one: Model) -> str:
     """The time of day of a maximum, with the date in a run of more than half a day; by a clock that
-    was never set, the time since the step began."""
+    was never set, or that of an emulated board, the time since the step began."""
     if one["max_at"] is None:
         return ""
     clock = one["max_at"]["clock"]
-    if not clock or clock < "2000":
+    if not clock or clock < "2000" or "lab" in run["environment"]:
         return f"after {numbers.duration(one['max_at']['time_s'])}"
     date, _, time = clock.removesuffix("Z").partition("T")
     return f"{f'{date} ' if (run['duration_s'] or 0) > 43200 else ''}{time} UTC"
@@ -636,10 +641,24 @@ def _missing(data: _Data) -> str:
     return f"{text}: {mostly}{most.rstrip('.')}."
 
 
+def _scope(data: _Data) -> str:
+    """What was measured, where no step failed or was skipped: the reader sees what was not."""
+    states = {step["state"] for step in data.measured}
+    if not states or states & {"failed", "skipped"}:
+        return ""
+    if len({step["chapter"] for step in data.measured}) > 1:
+        return f"All {len(data.measured)} steps were measured." if states == {"complete"} else ""
+    names = list(dict.fromkeys(step["measurement"] for step in data.measured))
+    text = f"Measured: only {numbers.join(names)}."
+    if data.best and not (data.idle and data.loaded):
+        text += f" Not measured: the system {'idle' if data.loaded else 'under load'}."
+    return text
+
+
 # --- what to do next -----------------------------------------------------------------------------
 
 
-def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
+def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Action]:
     """What to do next, by expected gain."""
     run = data.run
     found = sorted(
@@ -662,6 +681,8 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
     for finding in found:
         if finding not in [*kernel, *told] and finding["level"] == "error":
             yield _remedy(finding)
+    if state is State.UNFIT:
+        yield from _causes(data, cause)
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
         command = step_command(run, step, {"load": "sched:groups=4,cpu"})
@@ -681,6 +702,8 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
     for finding in found:
         if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
             yield _remedy(finding)
+    if state is not State.UNFIT:
+        yield from _causes(data, cause)
     if least := shortest(data.cycles):
         budget = format_duration(least.interval_ns // SHARE)
         step = data.step(data.top)
@@ -689,6 +712,18 @@ def _actions(data: _Data, state: State, longer: str) -> Iterator[Action]:
             step_command(run, step, {"budget": budget}),
             "gives a verdict and an exit code",
         )
+
+
+def _causes(data: _Data, command: str) -> Iterator[Action]:
+    """What finds the cause of the worst case. ``command``: that of the cause."""
+    if data.top is None or not data.proper:
+        return
+    if command:
+        yield Action("Find the cause", command, "stops at the next wake-up as late as the worst")
+    if data.loaded and not data.idle:
+        idle = {"load": "", "load-cmd": "", "load-cpu": ""}
+        idle_command = step_command(data.run, data.step(data.top), idle)
+        yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
 
 
 def _undecided(data: _Data, state: State) -> Iterator[Action]:
@@ -792,28 +827,36 @@ def answer_section(
     """The answer as a section. ``title``: the name of the system, where there are several, and
     ``prefix`` that of its anchors."""
     blocks: list[Block] = []
+    below = {action.command for action in answer.actions}
     for text, command in (
         (answer.worst, ""),
         (answer.sure, answer.sure_command),
         (answer.cause, answer.cause_command),
-        (line(answer.missing) if answer.missing else (), ""),
-        (line(answer.provisional) if answer.provisional else (), ""),
     ):
         if text:
             blocks.append(Paragraph(text))
-        if command:
+        if command and command not in below:
             blocks.append(Command(command))
-    if answer.limitations:
-        known = numbers.join(answer.limitations)
-        blocks.append(Paragraph(line(f"Known limitation of the C library: {known}.")))
     box = Callout(answer.tone, answer.title, tuple(blocks))
-    after: list[Block] = [] if figure is None else [figure]
+    after: list[Block] = [*limits(answer)]
+    if figure is not None:
+        after.append(figure)
     if answer.cycles:
         after.append(Table(_cycle_grid(answer.cycles)))
     if answer.actions:
         items = tuple(_item(action) for action in answer.actions)
-        after.append(Bullets(items, numbered=True))
+        after += [Heading("What to do next"), Bullets(items, numbered=True)]
     return Section(title or "Answer", f"{prefix}answer", (box, *after), page=True)
+
+
+def limits(answer: Answer) -> tuple[Block, ...]:
+    """What limits an answer, in at most one paragraph: what was measured and what was not, what the
+    audit found, known limitations."""
+    known = numbers.join(answer.limitations)
+    said = [answer.scope, answer.missing, answer.provisional]
+    said.append(f"Known limitation of the C library: {known}." if known else "")
+    text = " ".join(filter(None, said))
+    return (Paragraph(line(text)),) if text else ()
 
 
 def _item(action: Action) -> tuple[Line, tuple[Block, ...]]:

@@ -33,6 +33,7 @@ from rtgauge.report.document.evidence import evidence_blocks
 from rtgauge.report.document.tables import Cell, Grid, Named, Row, background_table, counter
 from rtgauge.report.pictures import sketch
 from rtgauge.report.pictures.distribution import CURVES, Curve, distribution
+from rtgauge.report.pictures.drawing import HALF
 from rtgauge.report.pictures.folded import folded, folded_said
 from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
@@ -62,7 +63,15 @@ from rtgauge.report.results.ratings import rating_text
 from rtgauge.report.sets.compare import Compared
 from rtgauge.stats import Counts
 
-__all__ = ["chapter_sections", "cpu_text", "kernel_text", "short", "summary", "system_facts"]
+__all__ = [
+    "chapter_sections",
+    "cpu_text",
+    "kernel_text",
+    "measured_text",
+    "short",
+    "summary",
+    "system_facts",
+]
 
 Model = Mapping[str, Any]
 
@@ -118,13 +127,21 @@ def _run_title(run: Model) -> str:
     return target_name(run) + (f": {run['label']}" if run["label"] else "")
 
 
+def _label(run: Model) -> str:
+    return f"“{run['label']}”" if run["label"] else ""
+
+
 def _subtitle(runs: Sequence[Model]) -> str:
     started = sorted(str(run["started"]) for run in runs if run["started"])
-    parts = [f"{len(runs)} runs"] if len(runs) > 1 else [str(run["label"] or "") for run in runs]
+    parts = [f"{len(runs)} runs"] if len(runs) > 1 else list(map(_label, runs))
     if len(runs) == 1:
         facts = {fact.name: fact.text for fact in system_facts(runs[0])}
         parts += [kernel_text(runs[0]["environment"])[0], facts["Real-time model"]]
-        parts += [cpu_text(runs[0]["environment"])[0], f"load: {facts['Load']}", facts["Length"]]
+        parts += [
+            cpu_text(runs[0]["environment"])[0],
+            f"load: {facts['Load']}",
+            measured_text(runs[0]),
+        ]
     if started:
         parts.append(started[0].replace("T", " ").split(".")[0].removesuffix("Z") + " UTC")
     return "; ".join(filter(None, parts))
@@ -175,6 +192,14 @@ def system_facts(run: Model) -> tuple[Named, ...]:
         Named("Length", numbers.duration(run["duration_s"]), numbers.plural(len(steps), "step")),
         Named("Run", run["id"][:13], f"study {run['study']}" if run["study"] else ""),
     )
+
+
+def measured_text(run: Model) -> str:
+    """What was measured and for how long, in a few words."""
+    steps = [step for step in run["steps"] if step["role"] == "measurement"]
+    names = list(dict.fromkeys(step["measurement"] for step in steps))
+    what = f"only {numbers.join(names)}, " if 1 <= len(names) <= 2 else ""
+    return f"{what}measured for {numbers.duration(run['duration_s'])}"
 
 
 def _commands(steps: Sequence[Model]) -> str:
@@ -407,7 +432,7 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
             continue
         left -= 1
         curves = _curves(analysis, number, members)
-        svg = distribution(curves, "ns", name)
+        svg = distribution(curves, "ns", name, width=HALF)
         said = "; ".join(f"{one.name}: max {numbers.shown(one.counts.max, 'ns').full}"
                          for one in curves if one.counts.count)  # fmt: skip
         if svg:

@@ -28,7 +28,7 @@ from rtgauge.report.document.answer import answer_figure, answer_of, answer_sect
 from rtgauge.report.document.blocks import Block, Document, Table
 from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
-from rtgauge.report.document.summary import summary
+from rtgauge.report.document.summary import measured_text, summary
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Views, views
 from rtgauge.report.results.model import Analysis
@@ -115,11 +115,13 @@ def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[st
     of all steps and the findings are not in them, as the page shows both below."""
     prefix = run["prefix"]
     facts = {fact.name: fact.text for fact in run["facts"]}
-    answer = answer_of(analysis.model["runs"][number])
+    model = analysis.model["runs"][number]
+    answer = answer_of(model)
     whole, *pages = summary(analysis, number, prefix)
     return {
-        "told": [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
-        + [f"load: {facts['Load']}", f"measured for {facts['Length']}"],
+        "told": ([f"“{model['label']}”"] if model["label"] else [])
+        + [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
+        + [f"load: {facts['Load']}", measured_text(model)],
         "sections": [
             answer_section(answer, answer_figure(analysis, number), prefix=prefix),
             replace(whole, blocks=tuple(one for one in whole.blocks if not _of_steps(one))),

@@ -36,7 +36,7 @@ PAPERS: Final[Mapping[str, float]] = {"a4": 595.28, "letter": 612.0}
 NAME: Final = 120
 """Maximum number of characters of the name of a step, a series or a row."""
 
-FEW: Final = 5
+FEW: Final = 32
 """Maximum number of sections that begin a page for which those of a run share pages."""
 
 LONG: Final = 24

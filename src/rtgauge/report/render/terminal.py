@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import Answer, answer_of, answer_section
+from rtgauge.report.document.answer import Answer, answer_of, answer_section, limits
 from rtgauge.report.document.blocks import Block, Callout, Paragraph, Section, line
 from rtgauge.report.document.blocks import Table as Grid
 from rtgauge.report.document.evidence import bounds_grid, evidence_blocks
@@ -129,14 +129,15 @@ def text(
 
 
 def _in_full(answer: Answer) -> Iterator[Block]:
-    """The blocks of an answer. The cycles are in a line, and what to do next has a heading. The
-    steps without results are listed above it, once."""
-    box, *rest = answer_section(replace(answer, cycles=(), missing=""), None).blocks
+    """The blocks of an answer. The cycles are in a line. The steps without results are listed above
+    it, once."""
+    shown = replace(answer, cycles=(), missing="")
+    box, *rest = answer_section(shown, None).blocks
     assert isinstance(box, Callout)
-    cycles = Paragraph(line(_cycles(answer))) if answer.cycles else None
-    yield replace(box, blocks=(*box.blocks, *([cycles] if cycles else [])))
-    if rest:
-        yield Section("Next", "next", tuple(rest))
+    within, rest = rest[: len(limits(shown))], rest[len(limits(shown)) :]
+    cycles = [Paragraph(line(_cycles(answer)))] if answer.cycles else []
+    yield replace(box, blocks=(*box.blocks, *cycles, *within))
+    yield from rest
 
 
 def _in_short(answer: Answer, name: str) -> Iterator[Block]:
