@@ -38,6 +38,11 @@ class Board(FakeTarget):
         return head + writer.environment({"/proc/cmdline": self.state.read_text()})
 
 
+def go_on() -> bool:
+    """Nobody stops it."""
+    return False
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "state"
@@ -48,34 +53,34 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def booter(command: str, patience_s: float = 5.0) -> Booter:
-    return Booter(Board(), command, patience_s, lambda _name: Board(), lambda: False)
+    return Booter(Board(), command, patience_s, lambda _name: Board())
 
 
 def test_the_command_gets_the_arguments_and_the_target_comes_back(state: Path) -> None:
     one = booter(f"sh -c 'echo \"$@\" >{state}' sh")
     before = one.target
-    one.boot(["a=1", "b=2 3"])
+    one.boot(["a=1", "b=2 3"], go_on)
     assert state.read_text() == "a=1 b=2 3\n"
     assert one.target is not before
-    one.boot([])
+    one.boot([], go_on)
     assert state.read_text() == "\n"
 
 
 def test_a_target_that_was_not_rebooted_is_an_error(state: Path) -> None:
     with pytest.raises(TargetError, match="boot id is that of the boot before"):
-        booter("true", 0.1).boot(["a=1"])
+        booter("true", 0.1).boot(["a=1"], go_on)
 
 
 def test_a_target_that_stays_away_is_an_error_and_can_be_booted_again(state: Path) -> None:
     one = booter(f"f() {{ if [ $# -gt 0 ]; then rm -f {state}; else echo >{state}; fi; }}; f", 0.1)
     with pytest.raises(TargetError, match=r"did not come back within 0 s .*no route to host"):
-        one.boot(["a=1"])
-    one.boot([])
+        one.boot(["a=1"], go_on)
+    one.boot([], go_on)
 
 
 def test_a_command_that_fails_is_quoted(state: Path) -> None:
     with pytest.raises(TargetError, match="ended with 3: no such board"):
-        booter("f() { echo no such board >&2; exit 3; }; f").boot(["a=1"])
+        booter("f() { echo no such board >&2; exit 3; }; f").boot(["a=1"], go_on)
 
 
 def test_the_arguments_are_verified() -> None:
@@ -90,3 +95,8 @@ def test_the_arguments_are_verified() -> None:
         check_booted(dict(facts), ["a=1"], ["b"])
     assert unknown_arguments(dict(facts), ["a=1", "b"]) == ["b"]
     assert unknown_arguments({"agent.unknown_parameters": None}, ["b"]) == []
+
+
+def test_it_waits_no_longer_when_it_is_stopped(state: Path) -> None:
+    with pytest.raises(TargetError, match="did not come back"):
+        booter("true", 600.0).boot(["a=1"], lambda: True)

@@ -20,6 +20,7 @@ from rtgauge.errors import TargetError
 from rtgauge.report.sets.tuned import validate
 from rtgauge.stats import designs
 from rtgauge.store import Store
+from rtgauge.stream import StreamWriter
 from rtgauge.target.fake import FakeAgent, FakeTarget
 
 Run = Callable[..., Result]
@@ -264,9 +265,64 @@ def test_settings_that_every_run_has_are_not_tried(rtgauge: Run, board: type[Boa
     assert result.code == 2 and "is what 'timer' has in every run" in result.err
 
 
+def test_an_argument_that_the_kernel_has_is_not_tried(rtgauge: Run, board: type[Board]) -> None:
+    result = rtgauge(*words("quiet"))
+    assert result.code == 2 and "has 'quiet' already" in result.err
+    assert not board.boots
+
+
 def test_kernel_arguments_need_a_way_to_boot(rtgauge: Run) -> None:
     result = rtgauge("tune", "timer", "--target", "fake", "--try", "a=1")
     assert result.code == 2 and "--boot-cmd" in result.err
+
+
+class Remote(FakeTarget):
+    """A fake that a command boots: its boot id and arguments are those in a file."""
+
+    state: ClassVar[Path]
+
+    def environment(self) -> bytes:
+        writer = StreamWriter()
+        head = writer.header(
+            agent="fake",
+            libc="none",
+            compiler="none",
+            machine="x86_64",
+            boot_id=f"{self.state.stat().st_mtime_ns:036d}",
+            privileged=True,
+            clock={"monotonic_ns": 0, "boottime_ns": 0, "realtime_ns": 0},
+            start_ns=0,
+            measurement="environment",
+        )
+        return head + writer.environment(self._facts())
+
+    def _facts(self) -> dict[str, str | int | None]:
+        return {**super()._facts(), "/proc/cmdline": f"quiet {self.state.read_text()}".strip()}
+
+
+def test_a_command_boots_the_target_and_it_is_put_back(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    state.write_text("")
+    monkeypatch.setattr(Remote, "state", state, raising=False)
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr(designs, "FULL_RUNS", 8)
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    script = tmp_path / "boot"
+    script.write_text(f'#!/bin/sh\nprintf "%s" "$*" >{state}\necho "$*" >>{tmp_path}/boots\n')
+    script.chmod(0o755)
+    found = rtgauge(*words("a=1 b=2"), "--boot-cmd", str(script), "--json").json()
+    validate(found)
+    assert found["booted"] == [] and state.read_text() == ""
+    boots = (tmp_path / "boots").read_text().splitlines()
+    wanted = ["a=1 b=2" if row["on"] else "" for row in found["configurations"]]
+    # the present configuration is booted again at the end, if it is not the last one
+    assert boots == wanted + [""] * bool(wanted[-1])
+    # a command that ignores its arguments
+    script.write_text(f"#!/bin/sh\necho >{state}\n")
+    result = rtgauge(*words("a=1"), "--boot-cmd", str(script))
+    assert "it booted without 'a=1' in /proc/cmdline" in result.err
 
 
 def test_reports(rtgauge: Run, board: type[Board], tmp_path: Path) -> None:

@@ -26,7 +26,15 @@ from rtgauge.cli.output import format_seconds, print_json, print_tune, say
 from rtgauge.cli.progress import measured
 from rtgauge.cli.run import Task, completed, run_words
 from rtgauge.errors import ExitCode, UsageError
-from rtgauge.plan import GUESS_NS, Factor, Plan, describe_step, expected_ns, parse_factors
+from rtgauge.plan import (
+    GUESS_NS,
+    Factor,
+    Plan,
+    describe_step,
+    expected_ns,
+    kernel_arguments,
+    parse_factors,
+)
 from rtgauge.units import parse_duration
 
 if TYPE_CHECKING:
@@ -162,6 +170,8 @@ def _carry_out(
         else:
             print_tune(record, planned=True)
         return int(ExitCode.DONE)
+    if not record["booted"]:
+        _check_present(target, factors)
     with open_store(given["store"]) as store:
         return _Tune(plan, target, factors, catalogue, store, given, record).carry_out()
 
@@ -198,6 +208,21 @@ def _check_target(target: Target, factors: Sequence[Factor], command: str) -> No
             f"'{kernel[0]}' needs a reboot of {target.name}, and rtgauge does not know how",
             "give a command that does it with --boot-cmd",
         )
+
+
+def _check_present(target: Target, factors: Sequence[Factor]) -> None:
+    """Raise UsageError for an argument that the kernel has already."""
+    from rtgauge.engine.boot import command_line  # noqa: PLC0415
+    from rtgauge.engine.environment import read_facts  # noqa: PLC0415
+
+    wanted = kernel_arguments(factors)
+    present = command_line(read_facts(target.environment())[1]) if wanted else []
+    for one in wanted:
+        if one in present:
+            raise UsageError(
+                f"the kernel of {target.name} has '{one}' already",
+                "leave it out, or boot without it to try it",
+            )
 
 
 def _record(
@@ -326,7 +351,7 @@ class _Tune:
         left = [one for one in rows if one["state"] in ("waiting", "running")]
         took = [one["duration_s"] for one in rows if one["state"] == "complete"]
         figure = self._watchers.pop(row["number"]).figure
-        said = figure if row["state"] == "complete" else f"{row['state']}: {row['reason']}"
+        said = f"failed: {row['reason']}" if row["state"] == "failed" else figure or "interrupted"
         text = f"[{done}/{len(rows)}] {' + '.join(names) or 'present'}: {said}"
         if took and left:
             rest = sum(took) / len(took) * len(left) / _at_once(self._target)
@@ -369,7 +394,7 @@ class _Tune:
         from rtgauge.engine.tune import Tried, Tuner, confirmation  # noqa: PLC0415
         from rtgauge.report.sets.tuned import helpful  # noqa: PLC0415
 
-        with self._booters(interruption) as booters:
+        with self._booters() as booters:
             tuner = Tuner(
                 self._record,
                 Tried(self._plan, tuple(self._factors), self._catalogue),
@@ -396,7 +421,7 @@ class _Tune:
                 tuner.put_back()
 
     @contextlib.contextmanager
-    def _booters(self, interruption: Interruption) -> Iterator[list[Any]]:
+    def _booters(self) -> Iterator[list[Any]]:
         from rtgauge.engine.boot import Booter  # noqa: PLC0415
         from rtgauge.engine.study import settle  # noqa: PLC0415
         from rtgauge.target import open_target  # noqa: PLC0415
@@ -415,8 +440,7 @@ class _Tune:
         for one in more:
             settle(self._plan, [one])
         made = [
-            Booter(one, self._given["boot_cmd"], patience, reopen, lambda: interruption.asked)
-            for one in (self._target, *more)
+            Booter(one, self._given["boot_cmd"], patience, reopen) for one in (self._target, *more)
         ]
         try:
             yield made

@@ -63,16 +63,17 @@ class Booter:
         command: str,
         patience_s: float,
         reopen: Callable[[str], Target],
-        stop: Callable[[], bool],
     ) -> None:
         self.target = target
         self._command = command
         self._patience_s = patience_s
         self._reopen = reopen
-        self._stop = stop
 
-    def boot(self, arguments: Sequence[str]) -> None:
-        """Boot with these arguments. Raises TargetError if the target does not come back."""
+    def boot(self, arguments: Sequence[str], stop: Callable[[], bool]) -> None:
+        """Boot with these arguments. ``stop``: whether to wait no longer for the target.
+
+        Raises TargetError if the target does not come back.
+        """
         if isinstance(self.target, Bootable):
             self.target.boot_with(arguments)
             return
@@ -87,7 +88,7 @@ class Booter:
         self._run(arguments)
         until = time.monotonic() + self._patience_s
         why = "its boot id is that of the boot before"
-        while time.monotonic() < until and not self._stop():
+        while time.monotonic() < until and not stop():
             try:
                 self.target = self._reopen(name)
                 if read_facts(self.target.environment())[0].boot_id != boot_id:

@@ -162,10 +162,19 @@ class Tuner:
         return not any(row["state"] in ("waiting", "running") for row in self.rows)
 
     def put_back(self) -> None:
-        """Boot with the present arguments again, if a command did otherwise. Raises TargetError."""
-        if self._document["booted"]:
-            self._observer.message("booting the present configuration again")
-            self._booters[0].boot([])
+        """Boot with the present arguments again, if a command did otherwise. Says so if that
+        fails."""
+        if not self._document["booted"]:
+            return
+        self._observer.message("booting the present configuration again")
+        try:
+            self._booters[0].boot([], lambda: self._interruption.urgent)
+        except TargetError as error:
+            self._observer.message(
+                f"the target may still have {' '.join(self._document['booted'])}: {error.message}. "
+                f"Call by hand: {self._document['boot_command']}"
+            )
+        else:
             self._booted([])
 
     def _work(self, booter: Booter) -> None:
@@ -225,7 +234,7 @@ class Tuner:
             return
         wanted = kernel_arguments(on)
         self._booted(wanted)
-        booter.boot(wanted)
+        booter.boot(wanted, lambda: self._interruption.asked)
         _, facts, _ = read_facts(booter.target.environment())
         others = [one for one in kernel_arguments(self._factors) if one not in wanted]
         check_booted(facts, wanted, others)
