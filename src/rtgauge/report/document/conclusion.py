@@ -133,9 +133,8 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         for text in marks(document, quantity):
             inside.append(Paragraph(line(text)))
         blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
-    if verdicts := decided(document):
+    if said := [*decided(document), *advice(document)]:
         blocks.append(Heading("What this proves"))
-        said = [*verdicts, *advice(document)]
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
     blocks += [Table(_systems(document)), *_quantities(document), *_work(document), *runs]
     blocks += evidence_blocks(analysis.model)

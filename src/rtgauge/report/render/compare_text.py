@@ -75,12 +75,14 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         more = len(differences) - DIFFERENCES
         if more > 0:
             found.append((f"  and {more} more: --json, or the report", "dim"))
-    if verdicts := shown_decisions(document):
+    verdicts, hints = shown_decisions(document), advice(document)
+    if verdicts or hints:
         found += [("", ""), ("What this proves", "bold")]
+    if verdicts:
         found += _verdicts(document, verdicts[:VERDICTS], width)
-        if len(verdicts) > VERDICTS:
-            found.append((f"  and {len(verdicts) - VERDICTS} more: --json, or the report", "dim"))
-    for text in advice(document):
+    if len(verdicts) > VERDICTS:
+        found.append((f"  and {len(verdicts) - VERDICTS} more: --json, or the report", "dim"))
+    for text in hints:
         wrapped(text, "  ", "    ")
     for title, members in blocks(document):
         found.append(("", ""))
