@@ -553,3 +553,35 @@ def test_an_agent_that_does_not_describe_the_options_of_a_run_is_refused() -> No
     assert Catalogue.from_document(older).measurement("timer")  # as stored runs have it
     with pytest.raises(TargetError, match=r"version 0\.0\.9 and does not describe the options"):
         Catalogue.from_json(json.dumps(older))
+
+
+def test_points_and_notes_of_the_evaluator(catalogue: Catalogue) -> None:
+    text = STEP + (
+        '[[point]]\nfor = "no  fees"\n[[point]]\nagainst = "old"\n'
+        '[notes]\nchanges = "issue 2"\nhardware = """\nPLB 132 MHz\nOPB 66 MHz"""\n'
+    )
+    document = read_plan(write(text), catalogue).document()
+    assert document["points"] == [
+        {"favour": "for", "text": "no fees"}, {"favour": "against", "text": "old"},
+    ]  # fmt: skip
+    assert list(document["notes"].items()) == [
+        ("hardware", "PLB 132 MHz\nOPB 66 MHz"), ("changes", "issue 2"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("point = 1\n" + STEP, "'point' is not a list"),
+        (STEP + "[[point]]", "point 1 of 1 has neither 'for' nor 'against'"),
+        (STEP + '[[point]]\nfor = "a"\nagainst = "b"', "has both 'for' and 'against'"),
+        (STEP + "[[point]]\nfor = 1", "key 'for' is not a text"),
+        (STEP + '[[point]]\ntext = "a"', "unknown key 'text'"),
+        ('notes = "a"\n' + STEP, "'notes' is not a table"),
+        (STEP + '[notes]\nsuport = "a"', "unknown key 'suport'"),
+        (STEP + '[notes]\nsupport = " "', "key 'support' is not a text"),
+    ],
+)
+def test_a_point_or_note_that_is_none(text: str, message: str, catalogue: Catalogue) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read_plan(write(text), catalogue)

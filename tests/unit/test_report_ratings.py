@@ -14,6 +14,7 @@ from rtgauge import reference, stream
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import html, junit, markdown, terminal
 from rtgauge.report.results import model
+from rtgauge.report.results.points import negative_points, positive_points
 
 CLOCK: dict[str, Any] = {"labels": {"method": "clock_nanosleep"}}
 
@@ -65,6 +66,28 @@ def test_the_evaluator_rates_what_no_program_can() -> None:
     for text in (terminal.text(document), markdown.render(short(analysis)), junit.render(document),
                  html.render(analysis)):  # fmt: skip
         assert "8 of 10" in text and "N.A." in text and "not asked" in text
+
+
+def test_points_and_notes_of_the_evaluator_are_in_every_report() -> None:
+    plan: dict[str, Any] = {
+        "points": [{"favour": "for", "text": "No license fees"},
+                   {"favour": "against", "text": "Old kernel <b>"}, {"favour": "x"}, "no"],
+        "notes": {"hardware": "PLB 132 MHz\nOPB 66 MHz", "changes": "issue 2"},
+    }  # fmt: skip
+    runs = cast(Any, [made.run([made.step(0, [_series(0, [900] * 50)], "m")], plan=plan)])
+    document = model.build(runs)
+    model.validate(document)
+    assert document["runs"][0]["points"] == plan["points"][:2]
+    assert [one["subject"] for one in document["runs"][0]["notes"]] == ["hardware", "changes"]
+    (run,) = document["runs"]
+    assert "No license fees" in [point.text for point in positive_points(run)]
+    assert "Old kernel <b>" in [point.text for point in negative_points(run)]
+    assert all(point.note for point in positive_points(run) if "license" in point.text)
+    analysis = model.analyse(runs)
+    for text in (markdown.render(short(analysis)), html.render(analysis)):
+        for words in ("No license fees", "Old kernel", "OPB 66 MHz", "issue 2"):
+            assert words in text
+    assert "Old kernel &lt;b&gt;" in html.render(analysis)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,15 @@ from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan.options import Value, read_option
 from rtgauge.units import format_duration
 
-__all__ = ["Plan", "PlannedStep", "Rating", "check_texts", "describe_step", "planned_step"]
+__all__ = [
+    "Plan",
+    "PlannedStep",
+    "Rating",
+    "Remark",
+    "check_texts",
+    "describe_step",
+    "planned_step",
+]
 
 IDLE: Final = "idle"
 # Keys of run.json whose names differ from those of their options.
@@ -121,11 +129,20 @@ class Rating:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """What the evaluator says ``for`` or ``against`` the system."""
+
+    favour: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """Steps to be carried out ``repeat`` times on each target.
 
-    ``targets`` are those that the plan itself names. ``ratings`` are the evaluator's own, for the
-    report. ``study`` is the one that its runs join; empty for one of their own.
+    ``targets`` are those that the plan itself names. ``ratings``, ``points`` and ``notes``
+    (subject -> text) are the evaluator's own, for the report. ``study`` is the one that its runs
+    join; empty for one of their own.
     ``order_seed``: that of the order of the targets in each repeat; None: a new one.
     ``project`` is the file of the project that gave options, if any.
     """
@@ -136,6 +153,8 @@ class Plan:
     repeat: int = 1
     hours: float | None = None
     ratings: tuple[Rating, ...] = ()
+    points: tuple[Remark, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
     study: str = ""
     order_seed: int | None = None
@@ -150,6 +169,8 @@ class Plan:
             "repeat": self.repeat,
             "hours": self.hours,
             "ratings": [asdict(rating) for rating in self.ratings],
+            "points": [asdict(point) for point in self.points],
+            "notes": dict(self.notes),
             "steps": [step.document() for step in self.steps],
             **({"project": self.project} if self.project else {}),
         }

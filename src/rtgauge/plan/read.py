@@ -17,11 +17,12 @@ from rtgauge.catalogue import Catalogue, Option
 from rtgauge.errors import UsageError, nearest
 from rtgauge.options import HOST_OPTIONS
 from rtgauge.plan.lengths import HOURS_MAX, SHARE_MAX, is_positive, scaled
-from rtgauge.plan.plan import Plan, PlannedStep, Rating, planned_step
+from rtgauge.plan.plan import Plan, PlannedStep, Rating, Remark, planned_step
 
 __all__ = ["plan_summary", "plan_targets", "read_plan", "shipped_plans"]
 
-_TABLES: Final = ("plan", "step", "rating")
+_TABLES: Final = ("plan", "step", "rating", "point", "notes")
+_NOTES: Final = ("hardware", "support", "licence", "acronyms", "changes")
 _RATING_KEYS: Final = ("subject", "rating", "reason")
 _OF_PLANS: Final = tuple(option.name for option in HOST_OPTIONS if option.applies_to("plan"))
 # Keys of [plan] that each step can have, too.
@@ -160,6 +161,8 @@ def _plan(document: Mapping[str, Any], path: Path, catalogue: Catalogue) -> Plan
         head.get("label", ""),
         repeat,
         ratings=_ratings(document, path),
+        points=_points(document, path),
+        notes=_notes(document, path),
         targets=_targets(head, path),
     )
     if hours is None and any(step.share is not None for step in steps):
@@ -207,6 +210,40 @@ def _ratings(document: Mapping[str, Any], path: Path) -> tuple[Rating, ...]:
             )
         ratings.append(Rating(subject, value, reason))
     return tuple(ratings)
+
+
+def _points(document: Mapping[str, Any], path: Path) -> tuple[Remark, ...]:
+    """What the evaluator says for and against the system."""
+    entries = document.get("point", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"{path}: 'point' is not a list of tables", "write each as [[point]]")
+    points: list[Remark] = []
+    for number, entry in enumerate(entries, 1):
+        where = f"{path}, point {number} of {len(entries)}"
+        _known_keys(entry, ("for", "against"), where)
+        if len(entry) != 1:
+            raise UsageError(
+                f"{where} has "
+                + ("both 'for' and 'against'" if entry else "neither 'for' nor 'against'"),
+                'write for = "..." or against = "..."',
+            )
+        ((favour, text),) = entry.items()
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError(f"{where}: key '{favour}' is not a text", f'write {favour} = "..."')
+        points.append(Remark(favour, " ".join(text.split())))
+    return tuple(points)
+
+
+def _notes(document: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """The evaluator's texts by their subjects, in the order of the report."""
+    entries = document.get("notes", {})
+    if not isinstance(entries, dict):
+        raise UsageError(f"{path}: 'notes' is not a table", "write [notes]")
+    _known_keys(entries, _NOTES, f"{path}, [notes]")
+    for key, text in entries.items():
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError(f"{path}, [notes]: key '{key}' is not a text", f'write {key} = "..."')
+    return {key: entries[key].strip() for key in _NOTES if key in entries}
 
 
 def _shown(value: object) -> str:

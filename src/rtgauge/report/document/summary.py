@@ -241,6 +241,14 @@ def _system(run: Model, prefix: str) -> tuple[Section, ...]:
                     for one in run["ratings"]
                 ],
             ),
+            (
+                "Notes of the evaluator",
+                ["Subject", "Text"],
+                [
+                    [capital(one["subject"]), " / ".join(one["text"].splitlines())]
+                    for one in run["notes"]
+                ],
+            ),
         )
         if rows
     ]

@@ -25,6 +25,7 @@ from rtgauge.report.results.histogram import added
 from rtgauge.report.results.labels import (
     Level,
     added_text,
+    capital,
     carried_out,
     chapters,
     compiler_text,
@@ -203,6 +204,10 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "chapters": parts,
         "ratings": [{**one, "rating": rating_text(one["rating"])} for one in run["ratings"]],
         "published_ratings": published_ratings(),
+        "notes": [
+            {"subject": capital(one["subject"]), "lines": one["text"].splitlines()}
+            for one in run["notes"]
+        ],
         "overview": [_overview(run, view) for view in views],
         "background": background_table(run),
         "side_by_side": steps_view(analysis, number, shared, prefix),

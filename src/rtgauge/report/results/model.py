@@ -27,7 +27,7 @@ from rtgauge.report.results.labels import ORDINARY, carried_out, is_response, wa
 from rtgauge.report.results.observations import Mark, told
 from rtgauge.report.results.published import places as published_places
 from rtgauge.report.results.published import published
-from rtgauge.report.results.ratings import ratings
+from rtgauge.report.results.ratings import notes, points, ratings
 from rtgauge.store import load_failure
 
 if TYPE_CHECKING:
@@ -192,6 +192,8 @@ def _run(
         "tests": tests,
         "verdicts": verdicts,
         "ratings": ratings(source.get("plan") or {}),
+        "points": points(source.get("plan") or {}),
+        "notes": notes(source.get("plan") or {}),
     }
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}

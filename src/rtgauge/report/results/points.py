@@ -84,6 +84,7 @@ def positive_points(run: Run) -> list[Point]:
         whole = all(one["source"] == "samples" for one in run["series"])
         kept = "was kept" if whole else "counts, some in histograms only"
         points.append(Point("pass", f"Every sample {kept}."))
+    points += _of_the_evaluator(run, "for")
     preparation = prepared(run)
     if preparation is not None and preparation.kind == "pass":
         points.append(preparation)
@@ -115,6 +116,16 @@ def _short(text: str) -> str:
     return first if first == text else f"{first}."
 
 
+def _of_the_evaluator(run: Run, favour: str) -> list[Point]:
+    """The points of the evaluator for or against the system."""
+    kind = "pass" if favour == "for" else "warn"
+    return [
+        Point(kind, one["text"], "said by the evaluator")
+        for one in run["points"]
+        if one["favour"] == favour
+    ]
+
+
 def negative_points(run: Run) -> list[Point]:
     """Concerns: what failed, was lost or limits the claims, the most severe first."""
     points = _broken_points(run)
@@ -128,6 +139,7 @@ def negative_points(run: Run) -> list[Point]:
     for f in sorted(found, key=lambda f: -Level.of(f["level"])):
         kind = "fail" if f["level"] == "error" else "warn"
         points.append(Point(kind, f"{f['check']}: {f['found']}"))
+    points += _of_the_evaluator(run, "against")
     return sorted(points, key=lambda point: point.kind != "fail")
 
 

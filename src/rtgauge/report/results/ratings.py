@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluator's ratings of what no program can judge, as the plan has them
+"""The evaluator's ratings, points and notes on what no program can judge, as the plan has them
 (docs/reference/plans.md)."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from rtgauge import reference
 
-__all__ = ["published_ratings", "rating_text", "ratings"]
+__all__ = ["notes", "points", "published_ratings", "rating_text", "ratings"]
 
 
 def ratings(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -28,6 +28,23 @@ def ratings(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         reason = str(one.get("reason") or "")
         found.append({"subject": str(one.get("subject") or ""), "rating": rating, "reason": reason})
     return found
+
+
+def points(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What the evaluator says for and against the system; a damaged point is left out."""
+    given = plan.get("points")
+    return [
+        {"favour": one["favour"], "text": str(one.get("text") or "")}
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, Mapping) and one.get("favour") in ("for", "against")
+    ]
+
+
+def notes(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The evaluator's texts with their subjects."""
+    given = plan.get("notes")
+    texts = given.items() if isinstance(given, Mapping) else ()
+    return [{"subject": str(subject), "text": str(text)} for subject, text in texts]
 
 
 def published_ratings() -> str:
