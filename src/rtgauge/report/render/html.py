@@ -31,6 +31,7 @@ from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import measured_text, summary
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Views, views
+from rtgauge.report.results.labels import shell_command
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
@@ -166,5 +167,7 @@ def _template(name: str = "report.html.j2") -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(kind=lambda block: type(block).__name__, words=_words)
+    environment.globals.update(
+        kind=lambda block: type(block).__name__, words=_words, shell_command=shell_command
+    )
     return environment.get_template(name)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ __all__ = [
     "realtime_text",
     "representative",
     "series_labels",
+    "shell_command",
     "step_name",
     "step_number",
     "tail_percentile",
@@ -211,6 +213,17 @@ def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 def capital(text: str) -> str:
     """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
+
+
+_PROGRAMS: Final = re.compile(r"(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for|do|done)\b")
+
+
+def shell_command(remedy: str) -> str:
+    """A remedy that a shell takes, with explanations behind ``#``; empty if it is a sentence."""
+    words = remedy.partition(" # ")[0]
+    if re.search(r", |\(|\b(or|and) ", words):
+        return ""
+    return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
 
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:
