@@ -25,6 +25,7 @@ from rtgauge.report.document.blocks import (
 )
 from rtgauge.report.document.summary import short
 from rtgauge.report.results import model
+from rtgauge.report.results.labels import runs_text
 from rtgauge.text import plain
 
 
@@ -175,3 +176,19 @@ def test_why_systems_are_not_compared() -> None:
     box = first.blocks[0]
     assert isinstance(box, Callout)
     assert (box.tone, box.title) == ("warn", "The systems are not compared")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "text"),
+    [
+        ((13.0, 13.0), "2 runs of timer, 13 s each"),
+        ((13.0, 75.0), "2 runs of timer, 13 s to 1 min 15 s each"),
+        ((None, None), "2 runs of timer"),
+    ],
+)
+def test_several_runs_say_what_was_measured_and_for_how_long(
+    lengths: tuple[float | None, ...], text: str
+) -> None:
+    step = {"role": "measurement", "measurement": "timer"}
+    runs = [{"steps": [step], "duration_s": length} for length in lengths]
+    assert runs_text(runs).replace("\u202f", " ") == text

@@ -40,6 +40,7 @@ __all__ = [
     "quantity_name",
     "realtime_text",
     "representative",
+    "runs_text",
     "series_labels",
     "shell_command",
     "step_name",
@@ -224,6 +225,18 @@ def shell_command(remedy: str) -> str:
     if re.search(r", |\(|\b(or|and) ", words):
         return ""
     return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
+
+
+def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
+    """How many runs of what, and how long each took."""
+    steps = [step for run in runs for step in run["steps"] if step["role"] == "measurement"]
+    names = list(dict.fromkeys(step["measurement"] for step in steps))
+    text = f"{len(runs)} runs" + (f" of {numbers.join(names)}" if 1 <= len(names) <= 2 else "")
+    lengths = [run["duration_s"] for run in runs if run["duration_s"] is not None]
+    if not lengths:
+        return text
+    ends = dict.fromkeys(map(numbers.duration, (min(lengths), max(lengths))))
+    return f"{text}, {' to '.join(ends)} each"
 
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:
