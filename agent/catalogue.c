@@ -23,6 +23,7 @@
 	ROW(timer) \
 	ROW(clock_cost) \
 	ROW(cpu_power) \
+	ROW(noise) \
 	ROW(tick_period) \
 	ROW(tick_cost) \
 	ROW(thread_rules) \

@@ -184,6 +184,31 @@ def test_an_interrupt_of_a_running_thread(board: LabTarget, tmp_path: Path) -> N
     assert medians["running"] < medians["none"]
 
 
+def test_an_emulated_machine_has_no_hardware_noise(board: LabTarget, tmp_path: Path) -> None:
+    """In counted mode time passes by instructions alone: each gap is an interrupt or a thread. What
+    disturbs with interrupts disabled is found there, at its length."""
+    words = [
+        "noise",
+        "--for",
+        "500ms",
+        "--above",
+        "2us",
+        "--disturb",
+        "local_irq_save:200us:7301us",
+    ]
+    code, stream = measure(
+        board, tmp_path, *words, "--disturb-module", "/modules/rtgauge_disturb.ko"
+    )
+    assert code == 0
+    found = values(stream)
+    assert found["hardware"] == []
+    long = [gap for gap in found["interrupt"] if 200_000 <= gap < 260_000]
+    assert 50 <= len(long) <= 68
+    (row,) = (row for row in tables(stream)["noise"] if row[1] == "interrupt")
+    gaps = found["interrupt"]
+    assert row[2:5] == [len(gaps), sum(gaps), max(gaps)]
+
+
 def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     """The shortest period held; every shorter one that was tried lost interrupts."""
     words = ["irq-sustained", "--interrupts", "1000", "--source", "hpet"]
