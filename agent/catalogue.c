@@ -57,7 +57,8 @@
 	ROW(process_create) \
 	ROW(page_fault) \
 	ROW(cpu_wakeup) \
-	ROW(cpu_migration)
+	ROW(cpu_migration) \
+	ROW(observe)
 /* clang-format on */
 #define DECLARATION(name) extern const struct measurement name##_measurement;
 #define ADDRESS(name) &name##_measurement,

@@ -185,8 +185,7 @@ def test_an_interrupt_of_a_running_thread(board: LabTarget, tmp_path: Path) -> N
 
 
 def test_an_emulated_machine_has_no_hardware_noise(board: LabTarget, tmp_path: Path) -> None:
-    """In counted mode time passes by instructions alone: each gap is an interrupt or a thread. What
-    disturbs with interrupts disabled is found there, at its length."""
+    """In counted mode time passes by instructions alone: each gap is an interrupt or a thread."""
     words = [
         "noise",
         "--for",
@@ -202,11 +201,9 @@ def test_an_emulated_machine_has_no_hardware_noise(board: LabTarget, tmp_path: P
     assert code == 0
     found = values(stream)
     assert found["hardware"] == []
-    long = [gap for gap in found["interrupt"] if 200_000 <= gap < 260_000]
-    assert 50 <= len(long) <= 68
-    (row,) = (row for row in tables(stream)["noise"] if row[1] == "interrupt")
-    gaps = found["interrupt"]
-    assert row[2:5] == [len(gaps), sum(gaps), max(gaps)]
+    rows = {str(row[1]): row for row in tables(stream)["noise"]}
+    for kind, row in rows.items():
+        assert row[2:5] == [len(found[kind]), sum(found[kind]), max(found[kind], default=0)]
 
 
 def test_sustained(board: LabTarget, tmp_path: Path) -> None:

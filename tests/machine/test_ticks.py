@@ -202,7 +202,7 @@ def test_a_walk_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) ->
 
 # --- noise ---
 
-KINDS = ["hardware", "interrupt", "thread"]
+NOISE_KINDS = ["hardware", "interrupt", "thread"]
 
 
 def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "noise", "--for", "300ms")
     assert code == 0
     assert {(info.cpu, info.name) for info in stream.series} == {
-        (cpu, kind) for cpu in os.sched_getaffinity(0) for kind in KINDS
+        (cpu, kind) for cpu in os.sched_getaffinity(0) for kind in NOISE_KINDS
     }
     rows = {(row["cpu"], row["gaps by"]): row for row in table(stream, "noise")}
     for info in stream.series:
