@@ -158,7 +158,7 @@ def test_a_comparison_begins_with_its_conclusion_under_load(
     titles = [block.grid.title for block in first.blocks if isinstance(block, Table)]
     assert "load sched" in titles[1]
     assert titles[0] == "Systems"
-    assert titles[-2:] == ["Runs", "Bounds"]
+    assert titles[-2] == "Runs" and titles[-1].startswith("Bounds")
 
 
 def test_several_runs_of_one_system_begin_with_their_answers() -> None:
@@ -166,7 +166,7 @@ def test_several_runs_of_one_system_begin_with_their_answers() -> None:
     first = short(source.analysis, source.comparison).sections[0]
     table, together = first.blocks
     assert isinstance(table, Table) and isinstance(together, Table)
-    assert together.grid.title == "Bounds"
+    assert together.grid.title.startswith("Bounds")
     assert [row.name for row in table.grid.rows] == ["Run 1", "Run 2"]
     assert table.grid.rows[0].cells[2].text.startswith("Not ")
 

@@ -25,9 +25,10 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section
-from rtgauge.report.document.blocks import Block, Document, Table
+from rtgauge.report.document.blocks import Block, Document, Section, Table
 from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
+from rtgauge.report.document.evidence import extrapolation_section
 from rtgauge.report.document.summary import measured_text, summary
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Views, views
@@ -69,9 +70,10 @@ def render(
         cover=cover,
         runs=[{**run, **_screens(analysis, number, run)} for number, run in enumerate(shown.runs)],
         comparison=shown.comparison,
-        first=runs_section(analysis)
-        if compared is None
-        else comparison_section(compared, analysis),
+        first=_with_model(
+            runs_section(analysis) if compared is None else comparison_section(compared, analysis),
+            analysis,
+        ),
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
@@ -125,10 +127,23 @@ def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[st
         + [f"load: {facts['Load']}", measured_text(model)],
         "sections": [
             answer_section(answer, answer_figure(analysis, number), prefix=prefix),
-            replace(whole, blocks=tuple(one for one in whole.blocks if not _of_steps(one))),
+            _with_model(
+                replace(whole, blocks=tuple(one for one in whole.blocks if not _of_steps(one))),
+                analysis,
+                alone=True,
+            ),
         ],
         "pages": {page.title: page for page in pages if page.page},
     }
+
+
+def _with_model(section: Section, analysis: Analysis, *, alone: bool = False) -> Section:
+    """A section with the folded extrapolation at its end: that of a single run (``alone``), or that
+    of several."""
+    model = extrapolation_section(analysis.model)
+    if model is None or alone != (len(analysis.model["runs"]) == 1):
+        return section
+    return replace(section, blocks=(*section.blocks, model))
 
 
 def _of_steps(block: Block) -> bool:
