@@ -25,6 +25,7 @@ from rtgauge.cli.generated import RunCommand
 from rtgauge.cli.help import SETTINGS, Command
 from rtgauge.cli.main import COMMANDS, cli
 from rtgauge.cli.run import command_for, general_command
+from rtgauge.cli.tune import task
 from rtgauge.plan import plan_summary, shipped_plans
 from rtgauge.target.local import LocalTarget
 
@@ -173,6 +174,7 @@ def pages() -> dict[str, str]:
     generated: dict[str, click.Command] = {
         "evaluate": evaluate_command(catalogue, LocalTarget()),
         "log-host": log_host,
+        "tune": general_command(catalogue, "rtgauge tune", task()),
     }
     found = {
         "rtgauge.1": page(

@@ -81,16 +81,16 @@ Examples:
 
 
 def completed(
-    _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+    _ctx: click.Context, words: Sequence[str], catalogue: Catalogue, task: Task | None = None
 ) -> tuple[click.Command, list[str], list[str]]:
-    """What completes the words of ``run`` (``completion.Words``)."""
+    """What completes the words of ``run`` (``completion.Words``), or of another task."""
     if names(words):
-        made, rest = command_for(words, catalogue, [], "rtgauge run")
+        made, rest = command_for(words, catalogue, [], "rtgauge run", task=task)
         return made, rest, []
     known: list[str] = []
     if names([*words, "name"]):  # the next word is not the value of an option
         known = [*catalogue.measurements, *shipped_plans(), *map(str, Path().glob("*.toml"))]
-    return general_command(catalogue, "rtgauge run"), [*words], known
+    return general_command(catalogue, "rtgauge run", task), [*words], known
 
 
 def _completed_log_host(
@@ -125,11 +125,15 @@ def log_host(ctx: click.Context, words: tuple[str, ...]) -> int:
 class Task:
     """What a command does with a plan. ``carry_out``: gets the plan, its targets and the values of
     all options, and returns the exit code. ``extra``: makes its own options, under their titles.
-    ``without``: the options of every run that it does not have."""
+    ``without``: the options of every run that it does not have. ``help``: what it does, for a
+    ``command``. ``examples``: options of examples. ``rare``: options that its short help omits."""
 
     carry_out: Callable[[Plan, Sequence[Target], Mapping[str, Any]], int]
     extra: Callable[[], Mapping[str, list[click.Option]]] = dict
     without: tuple[str, ...] = ()
+    help: str = _GENERAL
+    examples: tuple[str, ...] = ("", " --load cpu --label loaded")
+    rare: tuple[str, ...] = ()
 
 
 def run_words(
@@ -149,7 +153,9 @@ def run_words(
     target = target or project().target or "local"
     if not names(words):
         wants_help = not {"--help", "-h", HELP_ALL}.isdisjoint(words)
-        return _general_help(ctx, words, target) if wants_help or not words else _nothing_named()
+        if wants_help or not words:
+            return _general_help(ctx, words, target, task)
+        return _nothing_named()
     from rtgauge.target import open_target  # noqa: PLC0415
 
     with contextlib.ExitStack() as stack:
@@ -205,14 +211,14 @@ def _nothing_named() -> int:
     )
 
 
-def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int:
+def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: Task | None) -> int:
     """Help without a measurement: the measurements, the plans and the common options."""
     from rtgauge.target import open_target  # noqa: PLC0415
 
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
         catalogue = Catalogue.from_json(target.describe())
-    made = general_command(catalogue, ctx.command_path)
+    made = general_command(catalogue, ctx.command_path, task)
     with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
         whole = inner.meta[HELP_ALL] = HELP_ALL in words
         show(made.get_help(inner))
@@ -238,17 +244,20 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str) -> int
     return int(ExitCode.DONE)
 
 
-def general_command(catalogue: Catalogue | None, path: str) -> RunCommand:
-    """``run`` without a measurement: the options that most of them have. ``path``: its name."""
+def general_command(catalogue: Catalogue | None, path: str, task: Task | None = None) -> RunCommand:
+    """``run`` without a measurement, or another task: the options that most of them have.
+    ``path``: its name."""
+    task = task or Task(_carry_out)
     own = common_options(catalogue) if catalogue is not None else []
     return RunCommand(
         "Options of most measurements",
         [measurement_option(option) for option in own],
-        of_every_run(catalogue),
-        name="run",
+        of_every_run(catalogue, without=task.without),
+        extra=task.extra(),
+        name=path.rpartition(" ")[2],
         catalogue=catalogue,
-        more_rare=("prepare", "rate", "repeat", "hours", "json"),
-        help=_GENERAL.format(command=path),
+        more_rare=("prepare", "rate", "repeat", "hours", "json", *task.rare),
+        help=task.help.format(command=path),
         options_metavar="MEASUREMENT|PLAN [OPTIONS]",
     )
 
@@ -280,7 +289,8 @@ def _measurement_command(
         callback=carry_out,
         catalogue=catalogue,
         defaults={**project().of_runs(), **_defaults(entry)},
-        help=f"{entry.summary}\n\n\b\nExamples:\n  {first}\n  {first} --load cpu --label loaded",
+        help=f"{entry.summary}\n\n\b\nExamples:\n"
+        + "\n".join(f"  {first}{more}" for more in task.examples),
     )
 
 

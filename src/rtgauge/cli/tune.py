@@ -44,16 +44,24 @@ if TYPE_CHECKING:
     from rtgauge.store import Store
     from rtgauge.target import Target
 
-__all__ = ["tune"]
+__all__ = ["task", "tune"]
 
 BLOCKS: Final = 8
 SEEDS: Final = 1_000_000
 # Seconds that a boot and the rest of a run take, before one was measured.
 BOOT_S: Final = 20.0
 REBOOT_S: Final = 90.0
-_LACKING: Final = ("repeat", "disturb", "allow-disturb", "quiet", "no-progress",
+_LACKING: Final = ("repeat", "budget", "rate", "disturb", "allow-disturb", "quiet", "no-progress",
                    "title", "author", "serial", "meta", "logo", "full")  # fmt: skip
 _RESUME: Final = "--resume"
+_GENERAL: Final = """Find which settings and kernel arguments help, by a designed experiment.
+'{command} MEASUREMENT --help' shows the options of one measurement.
+
+\b
+Examples:
+  {command} timer --for 30s --load sched --try governor --try priority=95
+  {command} timer --for 2s --target lab:x86_64-stock --try preempt=full
+"""
 
 
 def _options() -> dict[str, list[click.Option]]:
@@ -62,15 +70,15 @@ def _options() -> dict[str, list[click.Option]]:
             TableOption(
                 "--try",
                 "tried",
-                text="factor: a kernel argument such as preempt=full, an item of --prepare by "
-                "its name, governor=performance, or priority=N",
+                text="kernel argument or setting to try: an item of --prepare-only, priority=N, or "
+                "else arguments for the kernel",
                 multiple=True,
                 metavar="FACTOR",
             ),
             TableOption(
                 "--boot-cmd",
-                text="command here that reboots the target with the kernel arguments it gets, or "
-                "with none",
+                text="command that reboots the target: with the kernel arguments that it gets, or "
+                "as usual without any",
                 metavar="COMMAND",
                 default="",
             ),
@@ -90,14 +98,31 @@ def _options() -> dict[str, list[click.Option]]:
                 default=BLOCKS,
             ),
             TableOption("--dry-run", text="print the configurations and the time", is_flag=True),
+            TableOption(
+                _RESUME,
+                text="continue the last tune that was interrupted, or the one of STUDY",
+                metavar="[STUDY]",
+            ),
         ]
     }
 
 
+def task(words: Sequence[str] = (), record: dict[str, Any] | None = None) -> Task:
+    """The task that these words ask for. ``record``: that of the tune to resume."""
+    return Task(
+        lambda plan, targets, given: _carry_out(plan, targets, given, words, record),
+        _options,
+        _LACKING,
+        _GENERAL,
+        (" --try governor --try stat_interval", " --load sched --try priority=95"),
+        ("boot-timeout", "blocks", "samples", "cpu", "priority", "label"),
+    )
+
+
 def _completed(
-    _ctx: click.Context, words: Sequence[str], catalogue: Catalogue
+    ctx: click.Context, words: Sequence[str], catalogue: Catalogue
 ) -> tuple[click.Command, list[str], list[str]]:
-    return completed(_ctx, words, catalogue)
+    return completed(ctx, words, catalogue, task())
 
 
 @command(
@@ -111,12 +136,7 @@ def tune(ctx: click.Context, words: tuple[str, ...]) -> int:
     record: dict[str, Any] | None = None
     if _RESUME in words:
         words, record = _resumed(words)
-    task = Task(
-        lambda plan, targets, given: _carry_out(plan, targets, given, words, record),
-        _options,
-        _LACKING,
-    )
-    return run_words(ctx, words, task=task)
+    return run_words(ctx, words, task=task(words, record))
 
 
 def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
