@@ -251,6 +251,25 @@ def test_several_methods_side_by_side(agent: str, tmp_path: Path) -> None:
         assert abs(after - before - apart) < 500_000
 
 
+@pytest.mark.parametrize("align", ["no", "yes"])
+def test_aligned_threads_of_all_cpus_are_due_at_the_same_time(
+    agent: str, tmp_path: Path, align: str
+) -> None:
+    """Those of one CPU are still due one after the other."""
+    code, stream = run(
+        agent, tmp_path, "timer", "--align", align, "--for", "200ms", "--threads", "2",
+        "--interval", "12ms",
+    )  # fmt: skip
+    assert code == 0
+    assert stream.trailer is not None
+    firsts = [totals.first_due_ns for totals in stream.trailer.series]
+    slots = [first - firsts[0] for first in firsts]
+    if align == "yes":
+        assert slots == [0, 6_000_000] * len(CPUS)
+    else:
+        assert slots == [12_000_000 // len(firsts) * place for place in range(len(firsts))]
+
+
 def test_what_the_kernel_refuses_is_skipped_and_the_rest_measured(
     agent: str, tmp_path: Path
 ) -> None:

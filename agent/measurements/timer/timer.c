@@ -55,6 +55,8 @@ static const struct option_info timer_options[] = {
 	  "how the task waits for its due time (several run in parallel)" },
 	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
 	  "spread due times evenly over their periods; auto: with 1000 periods or more" },
+	{ "align", OPTION_ENUM, "no", 0, 0, "no yes",
+	  "due times at the same time on all CPUs, in place of one after the other" },
 	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
 	  "stop at the first latency above this; 0: never" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },
@@ -214,7 +216,7 @@ static int timer_refused(struct step *step, const struct worker *worker)
 
 /* --- set-up --- */
 
-static int timer_add_thread(struct step *step, struct timer_thread *t, int cpu, int number, int all)
+static int timer_add_thread(struct step *step, struct timer_thread *t, int cpu, int slot, int slots)
 {
 	const struct timer_method *method = t->method;
 	int worker, err;
@@ -227,9 +229,9 @@ static int timer_add_thread(struct step *step, struct timer_thread *t, int cpu, 
 		return worker;
 	step->workers[worker].prepare = method->prepare;
 	step->workers[worker].process = method->process;
-	/* threads are due one after the other, evenly over the period */
+	/* the slots are due one after the other, evenly over the period */
 	err = timer_add_series(step, "user", method->name, cpu, worker, t,
-			       t->interval_ns / all * number, &t->latency, &t->dither);
+			       t->interval_ns / slots * slot, &t->latency, &t->dither);
 	return err;
 }
 
@@ -259,9 +261,11 @@ static int timer_wants_dither(struct step *step, const struct timer_state *state
 
 /* One method's threads on all CPUs. */
 static int timer_add_method(struct step *step, const struct timer_method *method,
-			    const struct cpulist *cpus, const struct timer_thread *common, int all)
+			    const struct cpulist *cpus, const struct timer_thread *common,
+			    int slots)
 {
 	struct timer_state *state = step->state;
+	int first = state->count / cpulist_count(cpus);
 
 	for (int cpu = cpulist_next(cpus, 0); cpu >= 0; cpu = cpulist_next(cpus, cpu + 1)) {
 		for (int i = 0; i < common->per_cpu; i++) {
@@ -272,7 +276,8 @@ static int timer_add_method(struct step *step, const struct timer_method *method
 			*t = *common;
 			t->method = method;
 			t->dither = common->dither >= 0 && method->dithered ? 0 : -1;
-			err = timer_add_thread(step, t, cpu, number, all);
+			err = timer_add_thread(step, t, cpu, common->aligned ? first + i : number,
+					       slots);
 			if (err)
 				return err;
 		}
@@ -362,14 +367,14 @@ static int timer_choose_backend(struct step *step, struct timer_state *state, un
 
 /* The contexts of the kernel, and the user's that shares the module's timer. */
 static int timer_add_kernel(struct step *step, struct timer_state *state, unsigned int contexts,
-			    const struct cpulist *cpus, int all)
+			    const struct cpulist *cpus, int slots)
 {
 	const struct timer_backend *backend = state->kernel.backend;
 	const char *method = backend->name;
 	int err;
 
 	state->kernel.cpus = cpus;
-	state->kernel.all = all;
+	state->kernel.slots = slots;
 	err = backend->setup(step, &state->kernel);
 	if (err)
 		return err;
@@ -382,7 +387,7 @@ static int timer_add_kernel(struct step *step, struct timer_state *state, unsign
 
 /* The user's threads, each waiting by itself. */
 static int timer_add_methods(struct step *step, struct timer_state *state,
-			     const struct cpulist *cpus, int all)
+			     const struct cpulist *cpus, int all, int slots)
 {
 	int err = 0;
 
@@ -391,7 +396,8 @@ static int timer_add_methods(struct step *step, struct timer_state *state,
 		return -ENOMEM;
 	for (int i = 0; !err && i < state->method_count; i++)
 		if (!state->refused[i].text[0])
-			err = timer_add_method(step, state->methods[i], cpus, &state->common, all);
+			err = timer_add_method(step, state->methods[i], cpus, &state->common,
+					       slots);
 	return err;
 }
 
@@ -407,9 +413,10 @@ static void timer_read_common(const struct step *step, struct timer_thread *comm
 	common->periods = common->for_ns ? common->for_ns / common->interval_ns : INT64_MAX;
 	common->samples = samples ? samples : INT64_MAX;
 	common->limit_ns = limit_ns ? limit_ns : INT64_MAX;
+	common->aligned = option_number(options, "align") != 0;
 }
 
-/* How many threads or timers are due one after the other over the period. */
+/* How many threads or timers there are; without alignment they are due one after the other. */
 static int timer_count(const struct timer_state *state, const struct cpulist *cpus,
 		       unsigned int contexts)
 {
@@ -429,7 +436,7 @@ static int timer_setup(struct step *step)
 	unsigned int contexts = timer_contexts_asked(step);
 	bool dithered = false;
 	struct cpulist cpus;
-	int all = 0, err;
+	int all = 0, slots = 0, err;
 
 	timer_read_common(step, common);
 	err = step_cpus(step, &cpus);
@@ -449,10 +456,13 @@ static int timer_setup(struct step *step)
 		err = timer_choose_backend(step, state, contexts);
 	if (!err)
 		all = timer_count(state, &cpus, contexts);
+	slots = all;
+	if (!err && common->aligned)
+		slots /= cpulist_count(&cpus);
 	if (!err && (contexts & TIMER_USER & ~state->kernel.contexts))
-		err = timer_add_methods(step, state, &cpus, all);
+		err = timer_add_methods(step, state, &cpus, all, slots);
 	if (!err && state->kernel.backend)
-		err = timer_add_kernel(step, state, contexts, &cpus, all);
+		err = timer_add_kernel(step, state, contexts, &cpus, slots);
 	return err;
 }
 

@@ -42,6 +42,7 @@ struct timer_thread {
 	int64_t periods; /* at most so many grid points */
 	int64_t samples; /* at most so many samples */
 	int64_t limit_ns;
+	bool aligned;	  /* due at the same time on all CPUs */
 	sigset_t signals; /* to wait for */
 	timer_t timer;
 	int fd;
@@ -111,7 +112,7 @@ struct timer_kernel {
 	unsigned int contexts; /* that the backend measures */
 	const struct timer_thread *common;
 	const struct cpulist *cpus; /* in setup() */
-	int all;		    /* that are due one after the other over the period */
+	int slots;		    /* due times over the period, one after the other */
 	void *state;
 };
 

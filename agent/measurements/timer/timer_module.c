@@ -166,15 +166,16 @@ static int timer_module_setup(struct step *step, struct timer_kernel *kernel)
 	return err;
 }
 
-/* One after the other over the period, as threads of user space are. */
+/* One after the other over the period, or at the same time, as threads of user space are. */
 static int timer_module_start(struct step *step, struct timer_kernel *kernel)
 {
 	const struct timer_module_state *state = kernel->state;
 	int err = 0;
 
 	for (int i = 0; i < state->count && !err; i++) {
-		int64_t first_ns =
-			step_first_due_ns(step) + kernel->common->interval_ns / kernel->all * i;
+		int slot = kernel->common->aligned ? 0 : i;
+		int64_t first_ns = step_first_due_ns(step) +
+				   kernel->common->interval_ns / kernel->slots * slot;
 
 		state->threads[i].grid.start_ns = first_ns;
 		err = events_start(step, &state->sessions[i], first_ns);

@@ -110,6 +110,9 @@ static int tracer_look(const struct timer_thread *common, bool dithered, struct 
 	if (dithered)
 		return message_set(why, -EINVAL, "leave --dither out",
 				   "the timerlat tracer's due times cannot be moved by dither");
+	if (common->aligned)
+		return message_set(why, -EINVAL, "leave --align out",
+				   "the timerlat tracer's due times cannot be aligned");
 	if (!folder)
 		return message_set(why, -ENODEV, "run as root, and mount tracefs",
 				   "the kernel's tracers cannot be reached");
