@@ -98,14 +98,40 @@ static inline unsigned int compat_gpio_lines(const char *label)
 }
 #endif
 
-/* Drivers whose lock depends on the version: that of gpio-mmio is raw from 5.15 on, and from 6.16 on
- * the driver of the Raspberry Pi 5 uses a register map, whose lock sleeps on PREEMPT_RT. */
+/* Drivers that depend on the version: from 6.16 on the driver of the Raspberry Pi 5 uses a register
+ * map, whose lock sleeps on PREEMPT_RT. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define COMPAT_GPIO_HARD_DRIVERS "gpio-mxc", "gpio-dwapb"
-#elif LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0)
-#define COMPAT_GPIO_HARD_DRIVERS "gpio-mxc", "gpio-dwapb", "pinctrl-rp1"
 #else
 #define COMPAT_GPIO_HARD_DRIVERS "pinctrl-rp1"
+#endif
+
+/*
+ * Whether reading and driving a line are the functions of gpio-mmio, whatever the driver. They take
+ * no lock, or one that is raw from 5.15 on. The kernel exports none of them: their names tell, if it
+ * was built with names. From 6.16 on the functions are elsewhere.
+ */
+#if IS_ENABLED(CONFIG_GPIO_GENERIC) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 0) && \
+	LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+static inline bool compat_gpio_is_generic(const struct gpio_chip *chip)
+{
+	char names[4][16];
+	unsigned int i;
+
+	scnprintf(names[0], sizeof(names[0]), "%ps", chip->get);
+	scnprintf(names[1], sizeof(names[1]), "%ps", chip->set);
+	scnprintf(names[2], sizeof(names[2]), "%ps", chip->read_reg);
+	scnprintf(names[3], sizeof(names[3]), "%ps", chip->write_reg);
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strstarts(names[i], "bgpio_"))
+			return false;
+	return true;
+}
+#else
+static inline bool compat_gpio_is_generic(const struct gpio_chip *chip)
+{
+	return false;
+}
 #endif
 
 /* For chips of our own: what set() gives, and their interrupts. */

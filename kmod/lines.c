@@ -21,8 +21,9 @@
  * the kernel is not PREEMPT_RT, every chip that does not sleep is as good.
  */
 static const char *const lines_hard_drivers[] = {
-	"pl061_gpio",	 "pinctrl-bcm2835",	   "omap_gpio", "rtgauge_doorbell", "tegra-gpio",
-	"tegra186-gpio", COMPAT_GPIO_HARD_DRIVERS,
+	"pl061_gpio",	    "pinctrl-bcm2835",	 "omap_gpio",
+	"rtgauge_doorbell", "tegra-gpio",	 "tegra186-gpio",
+	"gpio-at91",	    "pinctrl-at91-pio4", COMPAT_GPIO_HARD_DRIVERS,
 };
 
 static struct gpiod_lookup_table *lines_table(const struct rtgauge_setup *setup)
@@ -102,10 +103,11 @@ int lines_take(struct lines *lines, const struct rtgauge_setup *setup)
 
 bool lines_hard(const struct lines *lines)
 {
-	struct device *parent = gpiod_to_chip(lines->output)->parent;
+	const struct gpio_chip *chip = gpiod_to_chip(lines->output);
+	struct device *parent = chip->parent;
 	unsigned int i;
 
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || compat_gpio_is_generic(chip))
 		return true;
 	if (!parent || !parent->driver)
 		return false;
@@ -116,29 +118,30 @@ bool lines_hard(const struct lines *lines)
 }
 
 int lines_request(struct lines *lines, irq_handler_t handler, unsigned long trigger,
-		  unsigned int cpu, void *data)
+		  struct session *s)
 {
 	int irq = gpiod_to_irq(lines->input);
 	int err;
 
 	if (irq <= 0)
 		return -EOPNOTSUPP;
-	err = request_irq(irq, handler, trigger | IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-gpio",
-			  data);
+	err = request_threaded_irq(irq, handler, session_irq_thread(s),
+				   trigger | IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-gpio", s);
 	if (err)
 		return err == -EINVAL ? -EOPNOTSUPP : err;
 	lines->irq = irq;
+	s->irq = irq;
 	/* some chips' lines share an interrupt that cannot be moved: the record says so */
-	compat_irq_set_affinity(irq, cpumask_of(cpu));
+	compat_irq_set_affinity(irq, cpumask_of(s->cpu));
 	return 0;
 }
 
-void lines_forget(struct lines *lines, void *data)
+void lines_forget(struct lines *lines, struct session *s)
 {
 	if (!lines->irq)
 		return;
 	compat_irq_forget_affinity(lines->irq);
-	free_irq(lines->irq, data);
+	free_irq(lines->irq, s);
 	lines->irq = 0;
 }
 

@@ -9,7 +9,7 @@
 #include <linux/gpio/consumer.h>
 #include <linux/interrupt.h>
 
-#include "rtgauge.h"
+#include "session.h"
 
 struct lines {
 	struct gpio_desc *output, *input;
@@ -27,10 +27,10 @@ int lines_take(struct lines *lines, const struct rtgauge_setup *setup);
 /* Whether output and input may be used in a hard interrupt. */
 bool lines_hard(const struct lines *lines);
 
-/* The input's interrupt, in hard context, bound to @cpu where the chip can. 0 or -errno. */
+/* The input's interrupt, in hard context, for @s, bound to its CPU where the chip can. 0 or -errno. */
 int lines_request(struct lines *lines, irq_handler_t handler, unsigned long trigger,
-		  unsigned int cpu, void *data);
-void lines_forget(struct lines *lines, void *data);
+		  struct session *s);
+void lines_forget(struct lines *lines, struct session *s);
 
 void lines_put(struct lines *lines);
 

@@ -96,6 +96,7 @@ static long rtgauge_ioctl(struct file *file, unsigned int request, unsigned long
 		u.info.interface_version = RTGAUGE_INTERFACE_VERSION;
 		u.info.sources = RTGAUGE_SOURCE_EXTERNAL;
 		u.info.room_max = RTGAUGE_ROOM_MAX;
+		u.info.contexts = SESSION_CONTEXTS;
 		strscpy(u.info.module_version, RTGAUGE_MODULE_VERSION,
 			sizeof(u.info.module_version));
 		strscpy(u.info.kernel, UTS_RELEASE, sizeof(u.info.kernel));

@@ -4,8 +4,8 @@
  *
  * /dev/rtgauge is for root alone: mode 0600, and open() asks for CAP_SYS_ADMIN. One open file is
  * one session: one stream of events on one CPU. An event is an interrupt that a source
- * raises at a due time. Its handler stamps it and wakes a kernel thread, a user thread, both or
- * neither.
+ * raises at a due time. Its handler stamps it and wakes a context of the kernel, a user thread,
+ * both or neither.
  *
  *	fd = open("/dev/rtgauge", O_RDWR | O_CLOEXEC);
  *	ioctl(fd, RTGAUGE_INFO, &info);		 version first: refuse another one
@@ -58,11 +58,19 @@
  * If both are asked for in one session, both run on one CPU after the same interrupt, one after the
  * other, the kernel's thread woken first: to keep them apart, use sessions with staggered first due
  * times. IRQ is measured anyway.
- * RTGAUGE_KIND_RESPONSE takes exactly one, IRQ or KERNEL: that which answers.
+ * The contexts below USER defer the handler's work, in place of the kernel thread: at most one of
+ * KERNEL, SOFTIRQ, WORKQUEUE and THREADED in a session. thread_ns is the first stamp of that one.
+ * SOFTIRQ is a tasklet: after the interrupt, on PREEMPT_RT in ksoftirqd. WORKQUEUE is the queue
+ * system_highpri_wq, on the session's CPU. THREADED is the interrupt's own thread, as
+ * request_threaded_irq() makes it, on the session's CPU; for sources with RTGAUGE_SOURCE_THREADED.
+ * RTGAUGE_KIND_RESPONSE takes exactly one, any but USER: that which answers.
  */
 #define RTGAUGE_CONTEXT_IRQ 0x1
 #define RTGAUGE_CONTEXT_KERNEL 0x2
 #define RTGAUGE_CONTEXT_USER 0x4
+#define RTGAUGE_CONTEXT_SOFTIRQ 0x8
+#define RTGAUGE_CONTEXT_WORKQUEUE 0x10
+#define RTGAUGE_CONTEXT_THREADED 0x20
 
 /* Limits; RTGAUGE_SOURCE says what each source can do within them. */
 #define RTGAUGE_INTERVAL_MIN_NS 10000ULL
@@ -90,7 +98,7 @@ struct rtgauge_info {
 	__u32 interface_version; /* out: RTGAUGE_INTERFACE_VERSION of the module */
 	__u32 sources;		 /* out: the highest number of a source */
 	__u32 room_max;		 /* out: records in a ring at most */
-	__u32 reserved;
+	__u32 contexts;		 /* out: RTGAUGE_CONTEXT_* that it has; 0: IRQ, KERNEL, USER */
 	char module_version[32]; /* out: ends in a zero byte */
 	char kernel[64];	 /* out: release of the kernel it was built for */
 };
@@ -106,6 +114,7 @@ struct rtgauge_info {
 #define RTGAUGE_SOURCE_EXCLUSIVE 0x10	/* one session at a time can have it */
 #define RTGAUGE_SOURCE_LINES 0x20	/* needs gpio_chip, gpio_output, gpio_input */
 #define RTGAUGE_SOURCE_OUTSIDE 0x40	/* RTGAUGE_KIND_RESPONSE alone can use it; no interval */
+#define RTGAUGE_SOURCE_THREADED 0x80	/* an interrupt of its own: RTGAUGE_CONTEXT_THREADED */
 
 struct rtgauge_source {
 	__u32 number;	     /* in: RTGAUGE_SOURCE_HRTIMER, ...; another one: EINVAL */
@@ -126,7 +135,8 @@ struct rtgauge_source {
  * ENXIO: the CPU is not online. EOPNOTSUPP: the chip can sleep, the line raises no interrupt at
  * the edges asked for, the chip cannot debounce; or the chip's driver is not known to be fit for
  * the hard interrupt of a PREEMPT_RT kernel, where RTGAUGE_KIND_RESPONSE is to answer there.
- * ENOMEM.
+ * EOPNOTSUPP also: RTGAUGE_CONTEXT_THREADED of a source without that flag. ETIME: the interrupt's
+ * thread did not run within a second. ENOMEM.
  *
  * RTGAUGE_KIND_RESPONSE: gpio_input is driven from outside, and each edge of the direction asked
  * for is an event; gpio_output answers. interval_ns and periods are 0. Neither line is looked at
@@ -161,7 +171,8 @@ struct rtgauge_setup {
 	char gpio_chip[32]; /* in: label of the chip, for the GPIO; else all zero */
 	__u32 gpio_output;  /* in: number of the chip's line that is driven */
 	__u32 gpio_input;   /* in: number of the line that is wired to it */
-	__u32 thread; /* out: id of the kernel thread in the caller's namespace; 0: there is none */
+	/* out: id of the kernel thread, or the interrupt's, in the caller's namespace; 0: none */
+	__u32 thread;
 	__u32 raise_cpu; /* out: where the GPIO's output is driven from; else cpu */
 	/* in: for RTGAUGE_KIND_RESPONSE, else 0 */
 	__u32 debounce_us; /* by the chip, of the input; 0: none */
@@ -177,7 +188,7 @@ struct rtgauge_setup {
  * when later due times have passed takes the next after now: those passed are missed, and counted.
  * ENXIO: the CPU has gone offline.
  * RTGAUGE_KIND_RESPONSE: first_due_ns is to be 0, and comes back as the time from which edges are
- * answered: they are when the call returns. EBUSY: something else has taken the line's interrupt.
+ * answered: they are when the call returns.
  */
 struct rtgauge_start {
 	__u64 first_due_ns; /* in: 0: one interval from now; out: as it is */
@@ -229,7 +240,7 @@ struct rtgauge_status {
 	__u64 events;  /* out: interrupts handled as events, recorded or lost */
 	__u64 missed;  /* out: grid points passed over by the handler */
 	__u64 lost;    /* out: events that found the ring full: stamped by nobody, nobody woken */
-	__u64 thread_missed; /* out: events that the kernel thread was too late for */
+	__u64 thread_missed; /* out: events that the deferred context was too late for */
 	__u64 user_missed;   /* out: grid points that RTGAUGE_WAIT passed over */
 	__u64 stray;	     /* out: interrupts of the source that belong to no event */
 	__u64 other_cpu;     /* out: of the events: handled on another CPU than asked for */
@@ -267,7 +278,7 @@ struct rtgauge_sustain {
 
 /*
  * read(): whole records, oldest first, as many as fit into the buffer; an event's record comes
- * when the kernel thread (if there is one) has stamped it. EINVAL: the buffer does not hold one.
+ * when the deferred context (if there is one) has stamped it. EINVAL: the buffer does not hold one.
  * Without O_NONBLOCK it sleeps until there is one; with it EAGAIN. 0: the session has ended and
  * all was read. EIO: it has failed, and all was read. EBUSY: not set up. ENODATA: set up with
  * room 0. Readers are not woken by the interrupt (that would disturb it): the ring is looked at
@@ -276,7 +287,7 @@ struct rtgauge_sustain {
  *
  * RTGAUGE_KIND_RESPONSE: index is the number of the event, from 0, and has gaps where the ring was
  * full; due_ns, raised_ns and missed are 0. entry_ns is the edge's stamp; end_ns comes after the
- * output was driven, in any context; thread_ns is when the kernel thread took the event up.
+ * output was driven, in any context; thread_ns is when the deferred context took the event up.
  */
 #define RTGAUGE_RECORD_THREAD_MISSED 0x1 /* the thread was still late for an earlier one */
 #define RTGAUGE_RECORD_OTHER_CPU 0x2	 /* handled on another CPU than asked for */
@@ -293,7 +304,7 @@ struct rtgauge_record {
 	__u64 entry_ns;	 /* first stamp in the handler */
 	__u64 end_ns;  /* last stamp in the handler, after the device was acknowledged, or above */
 	__u64 wake_ns; /* in the handler, just before the wake-ups */
-	__u64 thread_ns; /* first stamp in the kernel thread; 0: not stamped */
+	__u64 thread_ns; /* first stamp in the deferred context; 0: not stamped */
 	__u32 missed;	 /* grid points that the handler missed since the record before */
 	__u32 flags;	 /* RTGAUGE_RECORD_* */
 };

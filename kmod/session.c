@@ -32,7 +32,6 @@
 /* Silence in seconds after which a sustained source is taken to have stopped. */
 #define SESSION_SILENCE_S 5
 
-#define SESSION_WAKES (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_USER)
 #define SESSION_EDGES (RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING)
 #define SESSION_PULLS (RTGAUGE_SETUP_PULL_UP | RTGAUGE_SETUP_PULL_DOWN | RTGAUGE_SETUP_PULL_NONE)
 #define SESSION_RESPONSE_FLAGS                                                             \
@@ -44,6 +43,176 @@ static LIST_HEAD(sessions_all);
 static DECLARE_WAIT_QUEUE_HEAD(sessions_gone);
 static int sessions_hotplug;
 static bool sessions_over; /* the module is being removed */
+
+/* --- what the handler defers its work to --- */
+
+/* An event on the grid: the first one due after the last stamp; what is due until now is missed. */
+static void session_follow(struct session *s, u64 now_ns)
+{
+	u32 position = s->thread_position, head = shared_get(&s->head);
+	bool taken = false;
+
+	for (; position != head; position++) {
+		struct rtgauge_record *record = &s->ring[position & s->mask];
+
+		if (record->due_ns <= s->thread_seen_ns || (taken && record->due_ns <= now_ns)) {
+			record->flags |= RTGAUGE_RECORD_THREAD_MISSED;
+			s->thread_missed++;
+		} else if (!taken) {
+			record->thread_ns = now_ns;
+			taken = true;
+		} else {
+			break;
+		}
+	}
+	if (taken)
+		s->thread_seen_ns = now_ns;
+	shared_set(&s->thread_position, position);
+}
+
+/* What is next in the ring: edges from outside are answered one after the other. True: there is
+ * more. */
+static bool session_serve(struct session *s, u64 now_ns)
+{
+	u32 position = s->thread_position;
+
+	/* the ring is there before the first event, not before the thread */
+	if (position == shared_get(&s->head))
+		return false;
+	if (s->kind == RTGAUGE_KIND_RESPONSE) {
+		struct rtgauge_record *record = &s->ring[position & s->mask];
+
+		record->thread_ns = now_ns;
+		s->source->answer(s, record);
+		shared_set(&s->thread_position, position + 1);
+	} else {
+		session_follow(s, now_ns);
+	}
+	return s->thread_position != shared_get(&s->head);
+}
+
+static int session_thread(void *data)
+{
+	struct session *s = data;
+
+	for (;;) {
+		u64 now_ns;
+
+		set_current_state(TASK_IDLE);
+		if (kthread_should_stop())
+			break;
+		if (s->thread_position == shared_get(&s->head))
+			schedule();
+		now_ns = ktime_get_ns();
+		__set_current_state(TASK_RUNNING);
+		session_serve(s, now_ns);
+	}
+	__set_current_state(TASK_RUNNING);
+	return 0;
+}
+
+/* One event, and again: others have their turn in between. */
+static void session_tasklet(struct tasklet_struct *tasklet)
+{
+	u64 now_ns = ktime_get_ns();
+	struct session *s = container_of(tasklet, struct session, tasklet);
+
+	if (session_serve(s, now_ns) && !READ_ONCE(s->ending))
+		tasklet_schedule(tasklet);
+}
+
+static void session_work(struct work_struct *work)
+{
+	u64 now_ns = ktime_get_ns();
+	struct session *s = container_of(work, struct session, work);
+
+	if (session_serve(s, now_ns) && !READ_ONCE(s->ending))
+		queue_work_on(s->cpu, system_highpri_wq, work);
+}
+
+static irqreturn_t session_threaded(int irq, void *data)
+{
+	u64 now_ns = ktime_get_ns();
+	struct session *s = data;
+
+	if (unlikely(!s->thread)) {
+		/* the interrupt of some chips' lines cannot be moved, and its thread follows it */
+		set_cpus_allowed_ptr(current, cpumask_of(s->cpu));
+		s->thread = get_task_struct(current);
+		complete(&s->met);
+		return IRQ_HANDLED;
+	}
+	while (session_serve(s, now_ns) && !kthread_should_stop())
+		now_ns = ktime_get_ns();
+	return IRQ_HANDLED;
+}
+
+irq_handler_t session_irq_thread(const struct session *s)
+{
+	return s->contexts & RTGAUGE_CONTEXT_THREADED ? session_threaded : NULL;
+}
+
+/* At the end of the handler; the interrupt's own thread is woken when that has returned. */
+static void session_defer(struct session *s)
+{
+	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
+		wake_up_process(s->thread);
+	else if (s->contexts & RTGAUGE_CONTEXT_SOFTIRQ)
+		tasklet_schedule(&s->tasklet);
+	else if (s->contexts & RTGAUGE_CONTEXT_WORKQUEUE)
+		queue_work_on(s->cpu, system_highpri_wq, &s->work);
+}
+
+/* Bound to its CPU, where it goes to sleep for its first event. */
+static int session_make_thread(struct session *s)
+{
+	struct task_struct *thread = kthread_create_on_node(session_thread, s, cpu_to_node(s->cpu),
+							    "rtgauge/%u", s->cpu);
+
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	kthread_bind(thread, s->cpu);
+	sched_set_fifo(thread);
+	s->thread = get_task_struct(thread);
+	wake_up_process(thread);
+	return 0;
+}
+
+/* The interrupt's thread, which the kernel made with it, makes itself known. */
+static int session_meet_thread(struct session *s)
+{
+	irq_wake_thread(s->irq, s);
+	return wait_for_completion_timeout(&s->met, HZ) ? 0 : -ETIME;
+}
+
+static int session_make_deferred(struct session *s)
+{
+	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
+		return session_make_thread(s);
+	if (s->contexts & RTGAUGE_CONTEXT_THREADED)
+		return session_meet_thread(s);
+	return 0;
+}
+
+/* With no handler any more. */
+static void session_end_deferred(struct session *s)
+{
+	u32 position;
+
+	WRITE_ONCE(s->ending, true);
+	if (s->thread && s->contexts & RTGAUGE_CONTEXT_KERNEL)
+		kthread_stop(s->thread);
+	tasklet_kill(&s->tasklet);
+	cancel_work_sync(&s->work);
+	if (s->thread)
+		put_task_struct(s->thread);
+	s->thread = NULL;
+	if (!(s->contexts & SESSION_DEFERS))
+		return;
+	for (position = s->thread_position; position != s->head; position++)
+		s->ring[position & s->mask].flags |= RTGAUGE_RECORD_CUT;
+	shared_set(&s->thread_position, s->head);
+}
 
 /* --- in the handler --- */
 
@@ -88,8 +257,7 @@ static bool session_is_full(const struct session *s)
 
 	if (s->keep && s->head - shared_get(&s->tail) >= room)
 		return true;
-	if ((s->contexts & RTGAUGE_CONTEXT_KERNEL) &&
-	    s->head - shared_get(&s->thread_position) >= room)
+	if ((s->contexts & SESSION_DEFERS) && s->head - shared_get(&s->thread_position) >= room)
 		return true;
 	return (s->contexts & RTGAUGE_CONTEXT_USER) &&
 	       s->head - shared_get(&s->user_position) >= room;
@@ -158,8 +326,7 @@ void session_complete(struct session *s)
 	shared_set(&s->head, s->head + 1);
 	if (unlikely(!s->due_ns))
 		session_finish(s, RTGAUGE_STATE_FINISHED);
-	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
-		wake_up_process(s->thread);
+	session_defer(s);
 	if (s->contexts & RTGAUGE_CONTEXT_USER)
 		rcuwait_wake_up(&s->user);
 }
@@ -188,8 +355,7 @@ struct rtgauge_record *session_edge(struct session *s, u64 entry_ns, u32 flags)
 void session_keep(struct session *s)
 {
 	shared_set(&s->head, s->head + 1);
-	if (s->contexts & RTGAUGE_CONTEXT_KERNEL)
-		wake_up_process(s->thread);
+	session_defer(s);
 }
 
 /* The source is of no use any more. */
@@ -237,109 +403,6 @@ bool session_counts(struct session *s, u64 units)
 	return true;
 }
 
-/* --- the kernel thread --- */
-
-static int session_thread(void *data)
-{
-	struct session *s = data;
-	u32 position = 0;
-
-	for (;;) {
-		bool taken = false;
-		u64 now_ns;
-		u32 head;
-
-		set_current_state(TASK_IDLE);
-		if (kthread_should_stop())
-			break;
-		if (position == shared_get(&s->head))
-			schedule();
-		now_ns = ktime_get_ns();
-		__set_current_state(TASK_RUNNING);
-		head = shared_get(&s->head);
-		for (; position != head; position++) {
-			struct rtgauge_record *record = &s->ring[position & s->mask];
-
-			/* due after its last stamp: the first of them; until now: missed */
-			if (record->due_ns <= s->thread_seen_ns ||
-			    (taken && record->due_ns <= now_ns)) {
-				record->flags |= RTGAUGE_RECORD_THREAD_MISSED;
-				s->thread_missed++;
-			} else if (!taken) {
-				record->thread_ns = now_ns;
-				taken = true;
-			} else {
-				break;
-			}
-		}
-		if (taken)
-			s->thread_seen_ns = now_ns;
-		shared_set(&s->thread_position, position);
-	}
-	__set_current_state(TASK_RUNNING);
-	return 0;
-}
-
-/* The same for edges from outside: each is answered, one after the other. */
-static int session_answerer(void *data)
-{
-	struct session *s = data;
-	u32 position = 0;
-
-	for (;;) {
-		struct rtgauge_record *record;
-		u64 now_ns;
-
-		set_current_state(TASK_IDLE);
-		if (kthread_should_stop())
-			break;
-		if (position == shared_get(&s->head))
-			schedule();
-		now_ns = ktime_get_ns();
-		__set_current_state(TASK_RUNNING);
-		if (position == shared_get(&s->head))
-			continue;
-		/* the ring is there by now: the thread was made before it */
-		record = &s->ring[position & s->mask];
-		record->thread_ns = now_ns;
-		s->source->answer(s, record);
-		shared_set(&s->thread_position, ++position);
-	}
-	__set_current_state(TASK_RUNNING);
-	return 0;
-}
-
-/* Bound to its CPU, where it goes to sleep for its first event. */
-static int session_make_thread(struct session *s)
-{
-	bool answers = s->kind == RTGAUGE_KIND_RESPONSE;
-	struct task_struct *thread =
-		kthread_create_on_node(answers ? session_answerer : session_thread, s,
-				       cpu_to_node(s->cpu), "rtgauge/%u", s->cpu);
-
-	if (IS_ERR(thread))
-		return PTR_ERR(thread);
-	kthread_bind(thread, s->cpu);
-	sched_set_fifo(thread);
-	s->thread = get_task_struct(thread);
-	wake_up_process(thread);
-	return 0;
-}
-
-static void session_end_thread(struct session *s)
-{
-	u32 position;
-
-	if (!s->thread)
-		return;
-	kthread_stop(s->thread);
-	put_task_struct(s->thread);
-	s->thread = NULL;
-	for (position = s->thread_position; position != s->head; position++)
-		s->ring[position & s->mask].flags |= RTGAUGE_RECORD_CUT;
-	shared_set(&s->thread_position, s->head);
-}
-
 /* --- life --- */
 
 static bool session_is_live(u32 state)
@@ -352,7 +415,7 @@ static void session_end(struct session *s, u32 state, u32 failure)
 {
 	if (s->claimed)
 		s->source->stop(s);
-	session_end_thread(s);
+	session_end_deferred(s);
 	if (s->claimed)
 		s->source->close(s);
 	s->claimed = false;
@@ -368,7 +431,7 @@ static bool session_readable(const struct session *s)
 {
 	u32 state = shared_get(&s->state);
 	u32 head = shared_get(&s->head);
-	u32 last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? shared_get(&s->thread_position) : head;
+	u32 last = s->contexts & SESSION_DEFERS ? shared_get(&s->thread_position) : head;
 
 	return last != s->tail || (!session_is_live(state) && last == head);
 }
@@ -418,6 +481,9 @@ struct session *session_open(void)
 	mutex_init(&s->read_lock);
 	init_waitqueue_head(&s->readers);
 	INIT_DELAYED_WORK(&s->look, session_look);
+	tasklet_setup(&s->tasklet, session_tasklet);
+	INIT_WORK(&s->work, session_work);
+	init_completion(&s->met);
 	mutex_lock(&sessions_lock);
 	list_add_tail(&s->all, &sessions_all);
 	mutex_unlock(&sessions_lock);
@@ -456,7 +522,8 @@ static bool session_response_is_sound(const struct rtgauge_setup *setup)
 	bool sleeps = setup->flags & RTGAUGE_SETUP_DELAY_SLEEP;
 	u32 delay_max = sleeps ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
 
-	if (!in_thread && setup->contexts != RTGAUGE_CONTEXT_IRQ)
+	if (hweight32(setup->contexts & ~RTGAUGE_CONTEXT_USER) != 1 ||
+	    setup->contexts & RTGAUGE_CONTEXT_USER)
 		return false;
 	if (setup->flags & ~SESSION_RESPONSE_FLAGS || !(setup->flags & SESSION_EDGES) ||
 	    hweight32(setup->flags & SESSION_PULLS) > 1)
@@ -477,8 +544,9 @@ static int session_check(const struct rtgauge_setup *setup)
 	bool outside = setup->kind == RTGAUGE_KIND_RESPONSE;
 	int err;
 
-	if (!setup->contexts || setup->contexts & ~(SESSION_WAKES | RTGAUGE_CONTEXT_IRQ) ||
-	    setup->room > RTGAUGE_ROOM_MAX || setup->thread || setup->raise_cpu)
+	if (!setup->contexts || setup->contexts & ~SESSION_CONTEXTS ||
+	    hweight32(setup->contexts & SESSION_DEFERS) > 1 || setup->room > RTGAUGE_ROOM_MAX ||
+	    setup->thread || setup->raise_cpu)
 		return -EINVAL;
 	if (!outside && (setup->flags & ~RTGAUGE_SETUP_DITHER || setup->debounce_us ||
 			 setup->delay_ns || setup->delay_every || setup->storm_edges))
@@ -509,6 +577,8 @@ static int session_check(const struct rtgauge_setup *setup)
 		return -EINVAL;
 	if (!(info.flags & RTGAUGE_SOURCE_AVAILABLE))
 		return -ENODEV;
+	if (setup->contexts & RTGAUGE_CONTEXT_THREADED && !(info.flags & RTGAUGE_SOURCE_THREADED))
+		return -EOPNOTSUPP;
 	if (outside)
 		return 0;
 	if (setup->interval_ns < info.interval_min_ns || setup->interval_ns > info.interval_max_ns)
@@ -586,12 +656,11 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 	err = session_claim(s, setup);
 	if (err)
 		goto out_unlock;
-	if (s->contexts & RTGAUGE_CONTEXT_KERNEL) {
-		err = session_make_thread(s);
-		if (err)
-			goto out_release;
+	err = session_make_deferred(s);
+	if (err)
+		goto out_release;
+	if (s->thread)
 		setup->thread = task_pid_vnr(s->thread);
-	}
 	setup->room = s->keep ? room : 0;
 	swap(s->ring, ring);
 	shared_set(&s->state, RTGAUGE_STATE_READY);
@@ -599,6 +668,10 @@ int session_setup(struct session *s, struct rtgauge_setup *setup)
 out_release:
 	s->source->close(s);
 	s->claimed = false;
+	/* it may have come late */
+	if (s->thread)
+		put_task_struct(s->thread);
+	s->thread = NULL;
 out_unlock:
 	mutex_unlock(&sessions_lock);
 	cpus_read_unlock();
@@ -761,7 +834,7 @@ ssize_t session_read(struct session *s, char __user *buffer, size_t size, bool b
 		/* another reader came first */
 	}
 	head = shared_get(&s->head);
-	last = s->contexts & RTGAUGE_CONTEXT_KERNEL ? shared_get(&s->thread_position) : head;
+	last = s->contexts & SESSION_DEFERS ? shared_get(&s->thread_position) : head;
 	while (done < room && s->tail != last) {
 		u32 at = s->tail & s->mask;
 		u32 count = min3((u32)min_t(size_t, room - done, U32_MAX), last - s->tail,

@@ -8,6 +8,7 @@
  *	next_ns = session_record(s, raised_ns, entry_ns); the record, the next due time
  *	<make the source raise an interrupt then, unless it is 0>
  *	session_complete(s);				 last of all: last stamp, wake-ups
+ *	return session_handled(s);
  *
  * That of an edge from outside, for which there is no due time:
  *
@@ -15,8 +16,10 @@
  *	record = session_edge(s, entry_ns, flags);	 a record, unless the ring is full
  *	<its other stamps>
  *	session_keep(s);				 last of all: it is there, its thread woken
+ *	return session_handled(s);
  *
- * The ring has one writer, the handler, and up to three readers: the kernel thread, the
+ * The ring has one writer, the handler, and up to three readers: what the handler defers its work
+ * to (the kernel thread, or in its place a tasklet, a work item or the interrupt's thread), the
  * thread in RTGAUGE_WAIT, and the reader. Positions count up and wrap around at 2^32.
  */
 #ifndef RTGAUGE_SESSION_H
@@ -25,6 +28,7 @@
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
+#include <linux/interrupt.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/rcuwait.h>
@@ -37,6 +41,13 @@ struct file;
 struct poll_table_struct;
 struct source;
 struct vm_area_struct;
+
+/* One of these at most is what the handler defers its work to. */
+#define SESSION_DEFERS                                                                  \
+	(RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_SOFTIRQ | RTGAUGE_CONTEXT_WORKQUEUE | \
+	 RTGAUGE_CONTEXT_THREADED)
+#define SESSION_WAKES (SESSION_DEFERS | RTGAUGE_CONTEXT_USER)
+#define SESSION_CONTEXTS (SESSION_WAKES | RTGAUGE_CONTEXT_IRQ)
 
 /* A free-running source, counted. Written by its handler until @done. */
 struct sustain {
@@ -67,8 +78,13 @@ struct session {
 	u64 periods, events_max; /* U64_MAX: no limit */
 	u32 missed_open;	 /* before the next event */
 	u64 events, missed, lost, stray, other_cpu;
-	struct task_struct *thread; /* of the context kernel */
-	struct rcuwait user;	    /* the thread in RTGAUGE_WAIT */
+	struct task_struct *thread; /* of the contexts kernel and threaded */
+	struct tasklet_struct tasklet;
+	struct work_struct work;
+	bool ending;	       /* tasklet and work item end */
+	int irq;	       /* number of the source's interrupt, or 0 */
+	struct completion met; /* the interrupt's thread is known */
+	struct rcuwait user;   /* the thread in RTGAUGE_WAIT */
 	struct rtgauge_page *page;
 
 	/* The source's: */
@@ -78,7 +94,7 @@ struct session {
 	};
 	struct sustain *sustain;
 
-	/* The kernel thread's: */
+	/* That of what the handler defers to: */
 	u32 thread_position ____cacheline_aligned;
 	u64 thread_missed, thread_seen_ns;
 
@@ -114,6 +130,15 @@ static inline void shared_set(u32 *shared, u32 value)
 	/* pairs with shared_get(), and in user space with the mapped page's reader */
 	smp_store_release(shared, value);
 }
+
+/* What the handler of an event returns. */
+static inline irqreturn_t session_handled(const struct session *s)
+{
+	return s->contexts & RTGAUGE_CONTEXT_THREADED ? IRQ_WAKE_THREAD : IRQ_HANDLED;
+}
+
+/* The threaded handler of a source's interrupt, or NULL. */
+irq_handler_t session_irq_thread(const struct session *s);
 
 /* For sources: */
 u64 session_record(struct session *s, u64 raised_ns, u64 entry_ns);

@@ -41,8 +41,9 @@ struct source {
 	int (*sustain)(struct session *s, u64 period_ns, u64 *unit_fs);
 
 	/*
-	 * In the kernel thread, of RTGAUGE_KIND_RESPONSE: answer the event of @record, which has
-	 * its thread_ns. Runs until the thread ends, which is between stop() and close().
+	 * In what the handler defers to, of RTGAUGE_KIND_RESPONSE: answer the event of @record,
+	 * which has its thread_ns. Runs until that ends, which is between stop() and close(); in
+	 * the interrupt's thread no longer than stop() if that frees the interrupt.
 	 */
 	void (*answer)(struct session *s, struct rtgauge_record *record);
 };

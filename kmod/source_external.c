@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Edges from outside on a line of a GPIO chip, answered on another line of it: by the handler of
- * the line's interrupt, or by the kernel thread that it wakes.
+ * the line's interrupt, or by what it defers its work to.
  */
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -26,7 +26,7 @@ struct source_external {
 	struct lines lines;
 	u32 flags; /* RTGAUGE_SETUP_* */
 	bool both; /* edges; else the level follows from the edge */
-	bool late; /* the level is read by the thread: the chip is not fit for the handler */
+	bool late; /* the level is read after the handler, for which the chip is not fit */
 	bool flip; /* the answer's level to the line's */
 	u32 armed; /* edges are events */
 
@@ -158,8 +158,8 @@ static irqreturn_t source_external_answers(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* The handler that wakes the thread. */
-static irqreturn_t source_external_wakes(int irq, void *data)
+/* The handler that defers the answer. */
+static irqreturn_t source_external_defers(int irq, void *data)
 {
 	u64 entry_ns = ktime_get_ns(), end_ns = entry_ns;
 	struct session *s = data;
@@ -181,10 +181,10 @@ static irqreturn_t source_external_wakes(int irq, void *data)
 		session_keep(s);
 	}
 	source_external_watch(s, entry_ns, end_ns);
-	return IRQ_HANDLED;
+	return session_handled(s);
 }
 
-/* --- in the thread --- */
+/* --- after the handler --- */
 
 static void source_external_answer(struct session *s, struct rtgauge_record *record)
 {
@@ -226,8 +226,8 @@ static int source_external_request(struct session *s)
 		trigger |= low ? IRQF_TRIGGER_RISING : IRQF_TRIGGER_FALLING;
 	return lines_request(&e->lines,
 			     s->contexts == RTGAUGE_CONTEXT_IRQ ? source_external_answers :
-								  source_external_wakes,
-			     trigger, s->cpu, s);
+								  source_external_defers,
+			     trigger, s);
 }
 
 static int source_external_connect(struct session *s, const struct rtgauge_setup *setup)
@@ -240,10 +240,12 @@ static int source_external_connect(struct session *s, const struct rtgauge_setup
 	e->late = !lines_hard(&e->lines);
 	if (e->late && s->contexts == RTGAUGE_CONTEXT_IRQ)
 		return -EOPNOTSUPP;
-	/* whether it interrupts; no edge is heard before start() */
+	/* no edge is heard before start(), nor kept by the kernel for then */
 	err = source_external_request(s);
-	if (!err)
-		lines_forget(&e->lines, s);
+	if (!err) {
+		irq_set_status_flags(e->lines.irq, IRQ_DISABLE_UNLAZY);
+		disable_irq(e->lines.irq);
+	}
 	return err;
 }
 
@@ -251,6 +253,7 @@ static void source_external_close(struct session *s)
 {
 	struct source_external *e = s->device;
 
+	lines_forget(&e->lines, s);
 	lines_put(&e->lines);
 	kfree(e);
 	s->device = NULL;
@@ -283,11 +286,9 @@ static int source_external_open(struct session *s, struct rtgauge_setup *setup)
 static int source_external_start(struct session *s)
 {
 	struct source_external *e = s->device;
-	int err = source_external_request(s);
 	u32 level;
 
-	if (err)
-		return err;
+	enable_irq(e->lines.irq);
 	usleep_range(SOURCE_EXTERNAL_SETTLE_US, 2 * SOURCE_EXTERNAL_SETTLE_US);
 	level = source_external_read(e);
 	e->level = level;
@@ -308,7 +309,7 @@ static void source_external_stop(struct session *s)
 
 const struct source source_external = {
 	.name = "external",
-	.flags = RTGAUGE_SOURCE_LINES | RTGAUGE_SOURCE_OUTSIDE,
+	.flags = RTGAUGE_SOURCE_LINES | RTGAUGE_SOURCE_OUTSIDE | RTGAUGE_SOURCE_THREADED,
 	.find = source_external_find,
 	.open = source_external_open,
 	.close = source_external_close,
@@ -327,7 +328,7 @@ static int source_external_find(struct rtgauge_source *info)
 
 const struct source source_external = {
 	.name = "external",
-	.flags = RTGAUGE_SOURCE_LINES | RTGAUGE_SOURCE_OUTSIDE,
+	.flags = RTGAUGE_SOURCE_LINES | RTGAUGE_SOURCE_OUTSIDE | RTGAUGE_SOURCE_THREADED,
 	.find = source_external_find,
 };
 

@@ -59,7 +59,7 @@ static irqreturn_t source_gpio_event(int irq, void *data)
 	session_complete(s);
 	/* the raiser reads the next due time after this */
 	shared_set(&gpio->handled, gpio->handled + 1);
-	return IRQ_HANDLED;
+	return session_handled(s);
 }
 
 /* --- raising it --- */
@@ -93,15 +93,15 @@ static int source_gpio_raiser(void *data)
 	struct source_gpio *gpio = s->device;
 
 	while (!kthread_should_stop()) {
-		u64 due_ns = s->due_ns;
+		u64 due_ns;
 
-		if (!due_ns) {
-			set_current_state(TASK_IDLE);
-			if (!kthread_should_stop())
-				schedule();
-			__set_current_state(TASK_RUNNING);
+		set_current_state(TASK_IDLE);
+		due_ns = READ_ONCE(s->due_ns);
+		if (!due_ns && !kthread_should_stop())
+			schedule();
+		__set_current_state(TASK_RUNNING);
+		if (!due_ns)
 			continue;
-		}
 		source_gpio_sleep(due_ns);
 		if (kthread_should_stop())
 			break;
@@ -180,13 +180,38 @@ static int source_gpio_connect(struct source_gpio *gpio, struct session *s)
 		return -EOPNOTSUPP;
 	if (!source_gpio_wired(gpio))
 		return -ENODEV;
-	return lines_request(&gpio->lines, source_gpio_event, IRQF_TRIGGER_RISING, s->cpu, s);
+	return lines_request(&gpio->lines, source_gpio_event, IRQF_TRIGGER_RISING, s);
+}
+
+/* It waits for the first due time. To make it takes long under load: kthreadd has no priority. */
+static int source_gpio_make_raiser(struct session *s)
+{
+	struct source_gpio *gpio = s->device;
+	struct task_struct *raiser = kthread_create_on_node(source_gpio_raiser, s,
+							    cpu_to_node(gpio->raise_cpu),
+							    "rtgauge-gpio/%u", gpio->raise_cpu);
+
+	if (IS_ERR(raiser))
+		return PTR_ERR(raiser);
+	kthread_bind(raiser, gpio->raise_cpu);
+	sched_set_fifo(raiser);
+	gpio->raiser = raiser;
+	wake_up_process(raiser);
+	return 0;
+}
+
+static void source_gpio_end_raiser(struct source_gpio *gpio)
+{
+	if (gpio->raiser)
+		kthread_stop(gpio->raiser);
+	gpio->raiser = NULL;
 }
 
 static void source_gpio_close(struct session *s)
 {
 	struct source_gpio *gpio = s->device;
 
+	source_gpio_end_raiser(gpio);
 	lines_forget(&gpio->lines, s);
 	lines_put(&gpio->lines);
 	kfree(gpio);
@@ -211,6 +236,8 @@ static int source_gpio_open(struct session *s, struct rtgauge_setup *setup)
 	err = lines_take(&gpio->lines, setup);
 	if (!err)
 		err = source_gpio_connect(gpio, s);
+	if (!err && !gpio->by_timer)
+		err = source_gpio_make_raiser(s);
 	if (err)
 		source_gpio_close(s);
 	return err;
@@ -229,18 +256,10 @@ static void source_gpio_arm(void *data)
 static int source_gpio_start(struct session *s)
 {
 	struct source_gpio *gpio = s->device;
-	struct task_struct *raiser;
 
 	if (gpio->by_timer)
 		return smp_call_function_single(s->cpu, source_gpio_arm, s, true);
-	raiser = kthread_create_on_node(source_gpio_raiser, s, cpu_to_node(gpio->raise_cpu),
-					"rtgauge-gpio/%u", gpio->raise_cpu);
-	if (IS_ERR(raiser))
-		return PTR_ERR(raiser);
-	kthread_bind(raiser, gpio->raise_cpu);
-	sched_set_fifo(raiser);
-	gpio->raiser = raiser;
-	wake_up_process(raiser);
+	wake_up_process(gpio->raiser);
 	return 0;
 }
 
@@ -248,9 +267,7 @@ static void source_gpio_stop(struct session *s)
 {
 	struct source_gpio *gpio = s->device;
 
-	if (gpio->raiser)
-		kthread_stop(gpio->raiser);
-	gpio->raiser = NULL;
+	source_gpio_end_raiser(gpio);
 	hrtimer_cancel(&gpio->timer);
 	synchronize_irq(gpio->lines.irq);
 	gpiod_set_raw_value(gpio->lines.output, 0);
@@ -258,7 +275,7 @@ static void source_gpio_stop(struct session *s)
 
 const struct source source_gpio = {
 	.name = "gpio",
-	.flags = RTGAUGE_SOURCE_RAISE_STAMP | RTGAUGE_SOURCE_LINES,
+	.flags = RTGAUGE_SOURCE_RAISE_STAMP | RTGAUGE_SOURCE_LINES | RTGAUGE_SOURCE_THREADED,
 	.find = source_gpio_find,
 	.open = source_gpio_open,
 	.close = source_gpio_close,
@@ -276,7 +293,7 @@ static int source_gpio_find(struct rtgauge_source *info)
 
 const struct source source_gpio = {
 	.name = "gpio",
-	.flags = RTGAUGE_SOURCE_RAISE_STAMP | RTGAUGE_SOURCE_LINES,
+	.flags = RTGAUGE_SOURCE_RAISE_STAMP | RTGAUGE_SOURCE_LINES | RTGAUGE_SOURCE_THREADED,
 	.find = source_gpio_find,
 };
 

@@ -125,7 +125,7 @@ static irqreturn_t source_hpet_event(int irq, void *data)
 	next_ns = session_record(s, entry_ns - ((age * hpet->to_ns) >> 32), entry_ns);
 	source_hpet_set_next(s, counter, entry_ns, next_ns);
 	session_complete(s);
-	return IRQ_HANDLED;
+	return session_handled(s);
 }
 
 static irqreturn_t source_hpet_count(int irq, void *data)
@@ -246,10 +246,11 @@ static int source_hpet_connect(struct source_hpet *hpet, struct session *s)
 		irq = acpi_register_gsi(NULL, gsi, ACPI_LEVEL_SENSITIVE, ACPI_ACTIVE_LOW);
 		if (irq < 0)
 			continue;
-		if (!request_irq(irq, handler, IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-hpet",
-				 s)) {
+		if (!request_threaded_irq(irq, handler, session_irq_thread(s),
+					  IRQF_NO_THREAD | IRQF_NOBALANCING, "rtgauge-hpet", s)) {
 			hpet->gsi = gsi;
 			hpet->irq = irq;
+			s->irq = irq;
 			return compat_irq_set_affinity(irq, cpumask_of(s->cpu));
 		}
 		acpi_unregister_gsi(gsi);
@@ -392,7 +393,7 @@ static int source_hpet_sustain(struct session *s, u64 period_ns, u64 *unit_fs)
 const struct source source_hpet = {
 	.name = "hpet",
 	.flags = RTGAUGE_SOURCE_FREE_RUNNING | RTGAUGE_SOURCE_RAISE_STAMP |
-		 RTGAUGE_SOURCE_EXCLUSIVE,
+		 RTGAUGE_SOURCE_EXCLUSIVE | RTGAUGE_SOURCE_THREADED,
 	.find = source_hpet_find,
 	.open = source_hpet_open,
 	.close = source_hpet_close,
@@ -412,7 +413,7 @@ static int source_hpet_find(struct rtgauge_source *info)
 const struct source source_hpet = {
 	.name = "hpet",
 	.flags = RTGAUGE_SOURCE_FREE_RUNNING | RTGAUGE_SOURCE_RAISE_STAMP |
-		 RTGAUGE_SOURCE_EXCLUSIVE,
+		 RTGAUGE_SOURCE_EXCLUSIVE | RTGAUGE_SOURCE_THREADED,
 	.find = source_hpet_find,
 };
 

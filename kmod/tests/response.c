@@ -179,6 +179,18 @@ static struct rtgauge_setup response_setup(unsigned int context, uint64_t events
 	};
 }
 
+/* By the agent's words. */
+static unsigned int context_of(const char *name)
+{
+	static const char *const names[] = { "irq",	"kernel",    "user",
+					     "softirq", "workqueue", "threaded" };
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return 1U << i;
+	return 0;
+}
+
 /* Set up and started, its thread at @priority; the descriptor. */
 static int responding(struct rtgauge_setup *setup, int priority)
 {
@@ -264,7 +276,7 @@ static void hear(struct host *host, int input, bool high, uint64_t raised_ns)
 	host->none += !heard;
 }
 
-static void tell_records(int fd, bool in_thread)
+static void tell_records(int fd, bool deferred)
 {
 	static struct rtgauge_record records[512];
 	struct spread wake = {}, answer = {}, delayed = {};
@@ -283,7 +295,7 @@ static void tell_records(int fd, bool in_thread)
 			repeated += !!(r->flags & RTGAUGE_RECORD_REPEATED);
 			waited += !!(r->flags & RTGAUGE_RECORD_WAITED);
 			unanswered += !r->end_ns;
-			if (in_thread)
+			if (deferred)
 				add(&wake, r->thread_ns - r->entry_ns);
 			add(r->flags & RTGAUGE_RECORD_DELAYED ? &delayed : &answer,
 			    r->end_ns - r->entry_ns);
@@ -328,11 +340,10 @@ static void tell_host(const char *context, uint64_t events, const struct host *h
 
 static int answers(int argc, char **argv)
 {
-	bool in_thread = !strcmp(argv[2], "kernel");
+	unsigned int context = context_of(argv[2]);
 	uint64_t events = strtoull(argv[3], NULL, 0);
 	uint64_t interval_ns = strtoull(argv[4], NULL, 0) * US;
-	struct rtgauge_setup setup =
-		response_setup(in_thread ? RTGAUGE_CONTEXT_KERNEL : RTGAUGE_CONTEXT_IRQ, events);
+	struct rtgauge_setup setup = response_setup(context, events);
 	struct host host = { .sum = 0xcbf29ce484222325ULL };
 	struct rtgauge_status status;
 	int output = output_line(0), input = input_line(3), fd;
@@ -352,7 +363,7 @@ static int answers(int argc, char **argv)
 	raise_events(&host, output, input, events, interval_ns);
 	status = status_of(fd);
 	tell_host(argv[2], events, &host);
-	tell_records(fd, in_thread);
+	tell_records(fd, context != RTGAUGE_CONTEXT_IRQ);
 	printf("\"host_sum\": \"%016llx\", \"state\": %u, \"events\": %llu, \"lost\": %llu, "
 	       "\"stray\": %llu}\n",
 	       (unsigned long long)host.sum, status.state, (unsigned long long)status.events,
@@ -383,6 +394,8 @@ static void calls_setup(void)
 		{ "no delay at each event", EINVAL, 1, BOTH, 0, 1 },
 		{ "a delay too long for the CPU", EINVAL, 1, BOTH, 10000001, 1 },
 		{ "sleep in the handler", EINVAL, 1, BOTH | RTGAUGE_SETUP_DELAY_SLEEP, 1000, 1 },
+		{ "sleep in a tasklet", EINVAL, 8, BOTH | RTGAUGE_SETUP_DELAY_SLEEP, 1000, 1 },
+		{ "two that are deferred to", EINVAL, 0x28, BOTH, 0, 0 },
 		{ "sleep without a delay", EINVAL, 2, BOTH | RTGAUGE_SETUP_DELAY_SLEEP, 0, 0 },
 	};
 	int fd = session();
@@ -718,7 +731,8 @@ static int storm(void)
 
 static void busy(unsigned int number)
 {
-	struct rtgauge_setup setup = response_setup(1 + number % 2, 0);
+	static const unsigned int contexts[] = { 1, 2, 8, 16, 32 };
+	struct rtgauge_setup setup = response_setup(contexts[number % 5], 0);
 	struct rtgauge_record records[16];
 	int output, fd;
 
@@ -726,7 +740,7 @@ static void busy(unsigned int number)
 		setup.delay_ns = 1000000;
 		setup.delay_every = 3;
 	}
-	setup.room = number % 5 ? 1000 : 0;
+	setup.room = number % 7 ? 1000 : 0;
 	fd = responding(&setup, 50);
 	output = output_line(0);
 	if (fd >= 0)
@@ -811,14 +825,18 @@ static int offline(unsigned int cpu)
 	struct rtgauge_record records[16];
 	int output = output_line(0);
 
-	for (unsigned int context = 1; context <= 2; context++) {
+	for (unsigned int context = 1; context <= RTGAUGE_CONTEXT_THREADED; context <<= 1) {
 		struct rtgauge_setup setup = response_setup(context, 0);
 		struct rtgauge_setup waiting = response_setup(context, 0);
 		struct rtgauge_start start = {};
 		struct rtgauge_status status;
-		int fd, ready = session();
+		int fd, ready;
 		ssize_t size;
 
+		/* the user's does not answer */
+		if (context == RTGAUGE_CONTEXT_USER)
+			continue;
+		ready = session();
 		setup.cpu = cpu;
 		drive(output, false);
 		fd = responding(&setup, 50);
@@ -856,16 +874,46 @@ static int offline(unsigned int cpu)
 static int refused(int count, char **chips)
 {
 	for (int i = 0; i < count; i++) {
-		for (unsigned int context = 1; context <= 2; context++) {
+		for (unsigned int context = 1; context <= RTGAUGE_CONTEXT_THREADED; context <<= 1) {
 			struct rtgauge_setup setup = response_setup(context, 0);
-			int fd = session();
+			int fd;
 
+			if (context == RTGAUGE_CONTEXT_USER)
+				continue;
+			fd = session();
 			memset(setup.gpio_chip, 0, sizeof(setup.gpio_chip));
 			strncpy(setup.gpio_chip, chips[i], sizeof(setup.gpio_chip) - 1);
 			CHECK(fails(ioctl(fd, RTGAUGE_SETUP, &setup), EOPNOTSUPP), chips[i]);
 			close(fd);
 		}
 	}
+	return failures;
+}
+
+/* --- fit --- */
+
+/* Whether the handler may answer on a chip: 1 or 0, as it is to be. */
+static int fit(const char *chip, bool expected)
+{
+	struct rtgauge_setup setup = response_setup(RTGAUGE_CONTEXT_IRQ, 0);
+	struct rtgauge_start start = {};
+	int fd = session();
+	bool taken;
+
+	memset(setup.gpio_chip, 0, sizeof(setup.gpio_chip));
+	strncpy(setup.gpio_chip, chip, sizeof(setup.gpio_chip) - 1);
+	taken = !ioctl(fd, RTGAUGE_SETUP, &setup);
+	CHECK(taken ? expected && !ioctl(fd, RTGAUGE_START, &start) :
+		      !expected && errno == EOPNOTSUPP,
+	      chip);
+	close(fd);
+	fd = session();
+	setup.contexts = RTGAUGE_CONTEXT_KERNEL;
+	setup.source = setup.raise_cpu = 0;
+	start.first_due_ns = 0;
+	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
+	      "in its thread on any");
+	close(fd);
 	return failures;
 }
 
@@ -889,6 +937,8 @@ int main(int argc, char **argv)
 		result = offline((unsigned int)strtoul(argv[2], NULL, 0));
 	else if (argc >= 3 && !strcmp(argv[1], "refused"))
 		result = refused(argc - 2, argv + 2);
+	else if (argc == 4 && !strcmp(argv[1], "fit"))
+		result = fit(argv[2], argv[3][0] == '1');
 	if (argc > 1)
 		printf("1..%d\n", tests);
 	return result != 0;
