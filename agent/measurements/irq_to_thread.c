@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Interrupt to thread: from the handler's stamp just before it wakes the highest thread until that
- * thread's first stamp, while another one of lower priority keeps the CPU busy.
+ * thread's first stamp, while another one of lower priority keeps the CPU busy. In place of the
+ * user's thread, what a handler of the kernel defers its work to.
  * docs/measurements/irq-to-thread.md says what exactly is timed.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
@@ -15,12 +17,36 @@ static const char *const irq_to_thread_wake_stages[] = { "wake-up", "switch", "r
 static const char *const irq_to_thread_handler_stages[] = { "handler", "wake-up", "switch",
 							    "return to user", NULL };
 
+static const char *const irq_to_thread_kernel_stages[] = { "wake-up", "switch", NULL };
+static const char *const irq_to_thread_kernel_handler_stages[] = { "handler", "wake-up", "switch",
+								   NULL };
+static const char *const irq_to_thread_softirq_stages[] = { "softirq", NULL };
+static const char *const irq_to_thread_softirq_handler_stages[] = { "handler", "softirq", NULL };
+
+static const char *const irq_to_thread_contexts[] = { "user",	   "kernel",   "softirq",
+						      "workqueue", "threaded", NULL };
+
+static const struct measurement_way irq_to_thread_ways[] = {
+	{ "wake-to-thread", "softirq", irq_to_thread_softirq_stages },
+	{ "handler-to-thread", "softirq", irq_to_thread_softirq_handler_stages },
+	{ "wake-to-thread", "kernel", irq_to_thread_kernel_stages },
+	{ "handler-to-thread", "kernel", irq_to_thread_kernel_handler_stages },
+	{ "wake-to-thread", "workqueue", irq_to_thread_kernel_stages },
+	{ "handler-to-thread", "workqueue", irq_to_thread_kernel_handler_stages },
+	{ "wake-to-thread", "threaded", irq_to_thread_kernel_stages },
+	{ "handler-to-thread", "threaded", irq_to_thread_kernel_handler_stages },
+	{ NULL, NULL, NULL },
+};
+
 static const struct option_info irq_to_thread_options[] = {
 	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
 	  "duration; 0: until all samples are taken, or until stopped" },
 	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "interrupts per CPU; 0: no limit" },
 	{ "interval", OPTION_DURATION, "1ms", 50000, 3600000000000, NULL,
 	  "time from one interrupt to the next" },
+	{ "context", OPTION_ENUM, "user", 0, 0, "user " EVENTS_DEFERRED,
+	  "what the handler wakes: a user thread, a kernel thread, a tasklet, a work queue, or its "
+	  "threaded handler" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, INTERRUPT_CPU_HELP },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL,
 	  "SCHED_FIFO priority of the thread; 0: SCHED_OTHER" },
@@ -31,11 +57,10 @@ static const struct option_info irq_to_thread_options[] = {
 static const struct measurement_series irq_to_thread_series[] = {
 	{ "wake-to-thread", "ns", "time from just before the wake-up until the thread runs",
 	  "the handler reads the clock, before it wakes the thread",
-	  "the thread reads the clock after its ioctl() has returned", irq_to_thread_wake_stages },
+	  "the thread's first act, a reading of the clock", irq_to_thread_wake_stages },
 	{ "handler-to-thread", "ns", "time from the start of the handler until the thread runs",
 	  "first act of the handler, a reading of the clock",
-	  "the thread reads the clock after its ioctl() has returned",
-	  irq_to_thread_handler_stages },
+	  "the thread's first act, a reading of the clock", irq_to_thread_handler_stages },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -45,12 +70,16 @@ static const struct measurement_evaluate irq_to_thread_evaluate[] = {
 	{ NULL, NULL, NULL },
 };
 
+/* Series, by their place in a session's grids. */
+#define WAKE 0
+#define HANDLER 1
+
 struct irq_to_thread_cpu {
 	struct events_session session; /* the first: interrupt.h */
-	struct grid wake;
-	struct grid handler;
 	int worker;
 };
+
+/* --- the user's thread --- */
 
 static bool irq_to_thread_wait(const struct step *step, int fd, struct rtgauge_wait *wait)
 {
@@ -70,41 +99,89 @@ static void irq_to_thread_loop(struct worker *worker)
 
 	while (!step_stopped(step) && irq_to_thread_wait(step, c->session.fd, &wait)) {
 		int64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-		bool late = (int64_t)wait.index > c->wake.next;
+		struct grid *grid = c->session.grid;
+		bool late = (int64_t)wait.index > grid[WAKE].next;
 
 		wait.seen_ns = (uint64_t)now_ns;
-		grid_put(step, &c->wake, (int64_t)wait.index, 0, now_ns - (int64_t)wait.wake_ns);
-		grid_put(step, &c->handler, (int64_t)wait.index, 0,
+		grid_put(step, &grid[WAKE], (int64_t)wait.index, 0, now_ns - (int64_t)wait.wake_ns);
+		grid_put(step, &grid[HANDLER], (int64_t)wait.index, 0,
 			 now_ns - (int64_t)wait.entry_ns);
 		if (late && step_starved(step, now_ns))
 			return;
 	}
 }
 
+/* --- contexts of the kernel --- */
+
+static bool irq_to_thread_is_user(const struct step *step)
+{
+	return !strcmp(option_text(&step->options, "context"), "user");
+}
+
+static int64_t irq_to_thread_from_wake(const struct rtgauge_record *record)
+{
+	return record->thread_ns ? (int64_t)(record->thread_ns - record->wake_ns) : INT64_MIN;
+}
+
+static int64_t irq_to_thread_from_handler(const struct rtgauge_record *record)
+{
+	return record->thread_ns ? (int64_t)(record->thread_ns - record->entry_ns) : INT64_MIN;
+}
+
+static void irq_to_thread_collect(struct step *step)
+{
+	const struct interrupt *interrupt = step->state;
+
+	for (int i = 0; i < interrupt->count && !irq_to_thread_is_user(step); i++)
+		events_collect(step, interrupt_session(interrupt, i), 1);
+}
+
+/* --- the frame's functions --- */
+
+static int irq_to_thread_add_thread(struct step *step, struct irq_to_thread_cpu *c, int cpu,
+				    int priority)
+{
+	struct events_session *session = &c->session;
+	int err;
+
+	session->value[WAKE] = irq_to_thread_from_wake;
+	session->value[HANDLER] = irq_to_thread_from_handler;
+	if (!irq_to_thread_is_user(step)) {
+		session->setup.room = events_room((int64_t)session->setup.interval_ns);
+		err = events_add(step, session, priority);
+		c->worker = session->worker;
+		return err;
+	}
+	err = events_make(step, session);
+	if (err)
+		return err;
+	c->worker = step_add_worker(step, irq_to_thread_loop, c, cpu, priority);
+	return c->worker < 0 ? c->worker : 0;
+}
+
 static int irq_to_thread_add(struct step *step, void *state, int cpu)
 {
 	const struct interrupt *interrupt = step->state;
+	const char *context = option_text(&step->options, "context");
 	struct irq_to_thread_cpu *c = state;
+	struct grid *grid = c->session.grid;
 	int err;
 
-	c->session.setup =
-		interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_TO_THREAD, RTGAUGE_CONTEXT_USER, cpu);
-	err = events_make(step, &c->session);
+	c->session.setup = interrupt_setup(interrupt, RTGAUGE_KIND_IRQ_TO_THREAD,
+					   events_context(context), cpu);
+	err = irq_to_thread_add_thread(step, c, cpu,
+				       (int)option_number(&step->options, "priority"));
 	if (err)
 		return err;
-	c->worker = step_add_worker(step, irq_to_thread_loop, c, cpu,
-				    (int)option_number(&step->options, "priority"));
-	if (c->worker < 0)
-		return c->worker;
 	err = interrupt_add_filler(step, cpu, &step->workers[c->worker]);
 	if (err)
 		return err;
-	err = interrupt_add_series(step, interrupt, "wake-to-thread", "user", cpu, c->worker,
-				   &c->wake);
+	err = interrupt_add_series(step, interrupt, "wake-to-thread", context, cpu, c->worker,
+				   &grid[WAKE]);
 	if (!err)
-		err = interrupt_add_series(step, interrupt, "handler-to-thread", "user", cpu,
-					   c->worker, &c->handler);
-	c->wake.own = c->handler.own = true;
+		err = interrupt_add_series(step, interrupt, "handler-to-thread", context, cpu,
+					   c->worker, &grid[HANDLER]);
+	grid[WAKE].own = grid[HANDLER].own = irq_to_thread_is_user(step);
 	return err;
 }
 
@@ -118,7 +195,7 @@ static void irq_to_thread_due(void *state, int64_t first_ns)
 {
 	struct irq_to_thread_cpu *c = state;
 
-	c->wake.start_ns = c->handler.start_ns = first_ns;
+	c->session.grid[WAKE].start_ns = c->session.grid[HANDLER].start_ns = first_ns;
 }
 
 static int irq_to_thread_start(struct step *step)
@@ -128,7 +205,8 @@ static int irq_to_thread_start(struct step *step)
 
 static int irq_to_thread_finish(struct step *step)
 {
-	return interrupt_finish(step, step->state);
+	/* the reader of records has accounted for its sessions */
+	return irq_to_thread_is_user(step) ? interrupt_finish(step, step->state) : 0;
 }
 
 const struct measurement irq_to_thread_measurement = {
@@ -137,13 +215,16 @@ const struct measurement irq_to_thread_measurement = {
 	.summary = "time from an interrupt handler until the thread that it wakes runs",
 	.needs = NEEDS_MODULE,
 	.chapter = CHAPTER_INTERRUPTS,
+	.contexts = irq_to_thread_contexts,
 	.options = irq_to_thread_options,
 	.series = irq_to_thread_series,
+	.ways = irq_to_thread_ways,
 	.evaluate = irq_to_thread_evaluate,
 	.mark = &mark_samples,
 	.state_size = sizeof(struct interrupt),
 	.setup = irq_to_thread_setup,
 	.start = irq_to_thread_start,
+	.collect = irq_to_thread_collect,
 	.finish = irq_to_thread_finish,
 	.cleanup = interrupt_cleanup,
 };

@@ -16,9 +16,8 @@
 #define EVENTS_BATCH 128
 #define EVENTS_REMEDY "build and load the kernel module rtgauge.ko"
 
-int events_open(struct message *why)
+static int events_open_info(struct rtgauge_info *info, struct message *why)
 {
-	struct rtgauge_info info;
 	int fd = open(RTGAUGE_DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	int err;
 
@@ -29,14 +28,21 @@ int events_open(struct message *why)
 		return message_set(why, -errno, EVENTS_REMEDY,
 				   "the kernel module rtgauge is not loaded (no " RTGAUGE_DEVICE
 				   ")");
-	memset(&info, 0, sizeof(info));
-	err = ioctl(fd, RTGAUGE_INFO, &info) ? -errno : 0;
-	if (!err && info.interface_version == RTGAUGE_INTERFACE_VERSION)
+	memset(info, 0, sizeof(*info));
+	err = ioctl(fd, RTGAUGE_INFO, info) ? -errno : 0;
+	if (!err && info->interface_version == RTGAUGE_INTERFACE_VERSION)
 		return fd;
 	close(fd);
 	return message_set(why, -EPROTO, "build and load the module that came with this agent",
 			   "the kernel module rtgauge speaks version %u of its interface, not %d",
-			   info.interface_version, RTGAUGE_INTERFACE_VERSION);
+			   info->interface_version, RTGAUGE_INTERFACE_VERSION);
+}
+
+int events_open(struct message *why)
+{
+	struct rtgauge_info info;
+
+	return events_open_info(&info, why);
 }
 
 /* --- sources --- */
@@ -130,6 +136,26 @@ int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_
 
 /* --- sessions --- */
 
+uint32_t events_context(const char *name)
+{
+	static const struct {
+		const char *name;
+		uint32_t context;
+	} contexts[] = {
+		{ "irq", RTGAUGE_CONTEXT_IRQ },
+		{ "kernel", RTGAUGE_CONTEXT_KERNEL },
+		{ "user", RTGAUGE_CONTEXT_USER },
+		{ "softirq", RTGAUGE_CONTEXT_SOFTIRQ },
+		{ "workqueue", RTGAUGE_CONTEXT_WORKQUEUE },
+		{ "threaded", RTGAUGE_CONTEXT_THREADED },
+	};
+
+	for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++)
+		if (!strcmp(name, contexts[i].name))
+			return contexts[i].context;
+	return 0;
+}
+
 uint32_t events_room(int64_t interval_ns)
 {
 	int64_t records = EVENTS_ROOM_SECONDS * NSEC_PER_SEC / interval_ns + 64;
@@ -145,6 +171,10 @@ static const char *events_refusal(const struct rtgauge_setup *setup, int err)
 		return "there is no such source, chip or line";
 	if (err == -ENXIO)
 		return "it is not online";
+	if (err == -ETIME)
+		return "the interrupt's thread did not run within a second";
+	if (err == -EOPNOTSUPP && setup->source == RTGAUGE_SOURCE_HRTIMER)
+		return "the source hrtimer has no interrupt of its own, and so no threaded handler";
 	if (err != -EOPNOTSUPP)
 		return strerror(-err);
 	if (setup->kind != RTGAUGE_KIND_RESPONSE)
@@ -172,13 +202,27 @@ static int events_refused(struct step *step, const struct rtgauge_setup *setup, 
 				 "choose another source, line or CPU");
 }
 
+/* An older module has three contexts, and does not list them. */
+static bool events_has(const struct rtgauge_info *info, uint32_t contexts)
+{
+	uint32_t has = info->contexts ?
+			       info->contexts :
+			       RTGAUGE_CONTEXT_IRQ | RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_USER;
+
+	return !(contexts & ~has);
+}
+
 int events_make(struct step *step, struct events_session *s)
 {
 	struct message why = { { 0 }, { 0 } };
+	struct rtgauge_info info;
 
-	s->fd = events_open(&why);
+	s->fd = events_open_info(&info, &why);
 	if (s->fd < 0)
 		return step_skip(step, why.text, why.remedy);
+	if (!events_has(&info, s->setup.contexts))
+		return step_skip(step, "the kernel module is too old for this context",
+				 "build and load the module that came with this agent");
 	if (ioctl(s->fd, RTGAUGE_SETUP, &s->setup))
 		return events_refused(step, &s->setup, -errno);
 	return 0;
@@ -190,7 +234,8 @@ int events_add(struct step *step, struct events_session *s, int priority)
 
 	if (err)
 		return err;
-	if ((s->setup.contexts & RTGAUGE_CONTEXT_KERNEL) && !s->setup.thread)
+	if ((s->setup.contexts & (RTGAUGE_CONTEXT_KERNEL | RTGAUGE_CONTEXT_THREADED)) &&
+	    !s->setup.thread)
 		return step_skip(step,
 				 "the kernel's thread has no number in this PID namespace: its "
 				 "priority cannot be set",

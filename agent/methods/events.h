@@ -18,6 +18,9 @@
 
 #define EVENTS_GRIDS 2
 
+/* Values of an option: contexts of the kernel that the handler of an event defers its work to. */
+#define EVENTS_DEFERRED "kernel softirq workqueue threaded"
+
 struct events_session {
 	int fd;	    /* -1: there is none */
 	int worker; /* the foreign worker that stands for it */
@@ -44,6 +47,9 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 		  struct message *why);
 /* "CHIP:OUTPUT:INPUT" of the option gpio, into the fields of a set-up. 0 or -EINVAL. */
 int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input);
+
+/* RTGAUGE_CONTEXT_* by its name; 0: there is none. */
+uint32_t events_context(const char *name);
 
 /* In setup(): the session of @s->setup. 0, STEP_SKIPPED, or -errno with the step's message. */
 int events_make(struct step *step, struct events_session *s);

@@ -157,7 +157,7 @@ void interrupt_remark(struct step *step, const struct interrupt *interrupt)
 
 /* --- a state for each CPU --- */
 
-static struct events_session *interrupt_session(const struct interrupt *interrupt, int number)
+struct events_session *interrupt_session(const struct interrupt *interrupt, int number)
 {
 	return (struct events_session *)(void *)(interrupt->states +
 						 interrupt->size * (size_t)number);

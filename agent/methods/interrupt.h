@@ -50,6 +50,8 @@ int interrupt_setup_cpus(struct step *step, struct interrupt *interrupt, size_t 
  * one's first due time. 0 or -errno with the step's message. */
 int interrupt_start(struct step *step, const struct interrupt *interrupt,
 		    void (*due)(void *state, int64_t first_ns));
+/* That of a CPU by its place, from 0. */
+struct events_session *interrupt_session(const struct interrupt *interrupt, int number);
 /* In finish(), where no records are read: what became of the sessions. 0. */
 int interrupt_finish(struct step *step, const struct interrupt *interrupt);
 void interrupt_cleanup(struct step *step);

@@ -23,6 +23,7 @@ from rtgauge.facts import printable
 from rtgauge.options import HOST_OPTIONS, TYPES, Option, RunOption
 
 __all__ = [
+    "CONTEXTS",
     "Catalogue",
     "Evaluation",
     "Load",
@@ -35,7 +36,7 @@ __all__ = [
     "Table",
 ]
 
-_CONTEXTS: Final = ("irq", "kernel", "user")
+CONTEXTS: Final = ("irq", "softirq", "threaded", "workqueue", "kernel", "user")
 # Options of every load: when in a cycle it works.
 _CYCLE: Final = ("cycle", "from", "until")
 
@@ -478,7 +479,7 @@ def _measurement(entry: _Reader, reserved: frozenset[str]) -> Measurement:
         raise TargetError(f"the agent's description is wrong: {entry.where}: role '{role}'")
     contexts = entry.texts("contexts")
     for context in contexts:
-        if context not in _CONTEXTS:
+        if context not in CONTEXTS:
             raise TargetError(
                 f"the agent's description is wrong: {entry.where}: context '{context}'"
             )

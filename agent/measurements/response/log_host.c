@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "lines/line.h"
 #include "methods/answers.h"
+#include "methods/events.h"
 #include "methods/grid.h"
 #include "run/step.h"
 
@@ -25,7 +26,8 @@
 /* More edges than that in one interval are a storm: the rest of it is not listened to. */
 #define LOG_HOST_STORM 1000
 
-static const char *const log_host_contexts[] = { "irq", "kernel", "user", NULL };
+static const char *const log_host_contexts[] = { "irq",	      "kernel",	  "user", "softirq",
+						 "workqueue", "threaded", NULL };
 static const char *const log_host_stages[] = { "line",	 "interrupt", "handler",
 					       "answer", "line",      NULL };
 
@@ -43,7 +45,7 @@ static const struct option_info log_host_options[] = {
 	  "least 100 ms, at most 1 s" },
 	{ "dither", OPTION_ENUM, "no", 0, 0, "no yes",
 	  "spread events evenly over their intervals" },
-	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq kernel user",
+	{ "answered-by", OPTION_ENUM, "unknown", 0, 0, "unknown irq user " EVENTS_DEFERRED,
 	  "the context in which the other machine answers" },
 	{ "short-circuit", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
 	  "number of events for measuring the own error, with the output wired to the input" },

@@ -11,10 +11,12 @@
 
 #include "base/cbor.h"
 #include "base/clock.h"
+#include "methods/events.h"
 
 #define RESPONSE_INTERVAL_MIN (50 * NSEC_PER_USEC)
 
-static const char *const response_contexts[] = { "user", "kernel", "irq", NULL };
+static const char *const response_contexts[] = { "user",      "kernel",	  "irq", "softirq",
+						 "workqueue", "threaded", NULL };
 
 static const char *const response_wake_stages[] = { "handler", "wake-up", "switch",
 						    "return to user", NULL };
@@ -23,16 +25,29 @@ static const char *const response_stages[] = { "interrupt", "handler",	      "wa
 
 static const char *const response_irq_stages[] = { "handler", NULL };
 static const char *const response_kernel_stages[] = { "handler", "wake-up", "switch", NULL };
+static const char *const response_softirq_stages[] = { "handler", "softirq", NULL };
 static const char *const response_loop_irq_stages[] = { "interrupt", NULL };
 static const char *const response_loop_kernel_stages[] = { "interrupt", "handler", "wake-up",
 							   "switch", NULL };
+static const char *const response_loop_softirq_stages[] = { "interrupt", "handler", "softirq",
+							    NULL };
+
+#define RESPONSE_DEFERRED(context)                               \
+	{ "answer", context, response_kernel_stages },           \
+		{ "wake-up", context, response_kernel_stages },  \
+	{                                                        \
+		"response", context, response_loop_kernel_stages \
+	}
 
 static const struct measurement_way response_ways[] = {
 	{ "answer", "irq", response_irq_stages },
-	{ "answer", "kernel", response_kernel_stages },
-	{ "wake-up", "kernel", response_kernel_stages },
 	{ "response", "irq", response_loop_irq_stages },
-	{ "response", "kernel", response_loop_kernel_stages },
+	{ "answer", "softirq", response_softirq_stages },
+	{ "wake-up", "softirq", response_softirq_stages },
+	{ "response", "softirq", response_loop_softirq_stages },
+	RESPONSE_DEFERRED("kernel"),
+	RESPONSE_DEFERRED("workqueue"),
+	RESPONSE_DEFERRED("threaded"),
 	{ NULL, NULL, NULL },
 };
 
@@ -42,8 +57,9 @@ static const struct option_info response_options[] = {
 	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL, "number of events; 0: no limit" },
 	LINE_OPTIONS("edges of the input that count as events (with one kind alone, "
 		     "every answer toggles the output)"),
-	{ "context", OPTION_ENUMS, "user", 0, 0, "user kernel irq",
-	  "what answers: a user thread, a kernel thread, or the interrupt handler (one in a step)" },
+	{ "context", OPTION_ENUMS, "user", 0, 0, "user irq " EVENTS_DEFERRED,
+	  "what answers: a user thread, the interrupt handler, or what it defers its work to: a "
+	  "kernel thread, a tasklet, a work queue, its threaded handler (one in a step)" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPU that answers: the first of this list" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ "delay", OPTION_DURATION, "0", 0, 10 * NSEC_PER_SEC, NULL,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Response to an external event by the kernel module: by the handler of the line's interrupt, or by
- * the kernel thread that it wakes. Step 1 of the path of a sample is kmod/source_external.c; this puts
+ * what it defers its work to. Step 1 of the path of a sample is kmod/source_external.c; this puts
  * its records into series. On a loopback the module raises the events as well, by its source gpio.
  */
 #include <errno.h>
@@ -31,13 +31,20 @@
 struct module {
 	struct events_session session;
 	struct response *response;
-	bool in_thread;
-	int wake; /* numbers of the series; -1: not measured */
+	uint32_t context; /* RTGAUGE_CONTEXT_* */
+	bool sleeps;	  /* answers may be delayed without the CPU */
+	int wake;	  /* numbers of the series; -1: not measured */
 	int answer;
 	int64_t block_ns;
 	struct rtgauge_status status; /* at the end */
 	bool ended;
 };
+
+/* The handler defers the answer. */
+static bool module_defers(const struct module *m)
+{
+	return m->context != RTGAUGE_CONTEXT_IRQ;
+}
 
 /* --- what can be had --- */
 
@@ -47,9 +54,9 @@ static int module_refuses(struct step *step, const char *text, const char *remed
 }
 
 /* What the module cannot do on any line. */
-static int module_check(struct step *step, const struct response *r, bool in_thread)
+static int module_check(struct step *step, const struct response *r, bool sleeps)
 {
-	int64_t delay_max_ns = in_thread ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
+	int64_t delay_max_ns = sleeps ? RTGAUGE_DELAY_SLEEP_MAX_NS : RTGAUGE_DELAY_BUSY_MAX_NS;
 
 	if (!r->line.pins.label[0])
 		return module_refuses(step,
@@ -61,9 +68,9 @@ static int module_check(struct step *step, const struct response *r, bool in_thr
 	if (r->delay_ns > delay_max_ns)
 		return module_refuses(
 			step,
-			in_thread ? "the kernel's thread can be delayed by 4 s at most" :
-				    "the handler can be delayed by 10 ms at most: the CPU waits "
-				    "with it",
+			sleeps ? "the kernel's thread can be delayed by 4 s at most" :
+				 "the handler, and what it defers its work to, can be delayed by "
+				 "10 ms at most: the CPU waits with it",
 			"choose a shorter --delay");
 	if (r->delay_every > UINT32_MAX)
 		return module_refuses(step, "the module counts answers with 32 bits",
@@ -91,7 +98,7 @@ static int module_look(struct step *step)
 
 /* --- events from outside --- */
 
-static uint32_t module_flags(const struct response *r, bool in_thread)
+static uint32_t module_flags(const struct response *r, bool sleeps)
 {
 	static const uint32_t edges[] = {
 		[LINE_BOTH] = RTGAUGE_SETUP_RISING | RTGAUGE_SETUP_FALLING,
@@ -108,7 +115,7 @@ static uint32_t module_flags(const struct response *r, bool in_thread)
 	return edges[r->line.how.edge] | biases[r->line.how.bias] |
 	       (r->line.how.active_low ? RTGAUGE_SETUP_ACTIVE_LOW : 0U) |
 	       (r->toggles ? RTGAUGE_SETUP_TOGGLE : 0U) |
-	       (r->delay_every && in_thread ? RTGAUGE_SETUP_DELAY_SLEEP : 0U);
+	       (r->delay_every && sleeps ? RTGAUGE_SETUP_DELAY_SLEEP : 0U);
 }
 
 static void module_record(struct step *step, struct events_session *s,
@@ -140,15 +147,14 @@ static int module_listen(struct step *step, const struct module *m)
 	struct sched_param fifo = { .sched_priority = m->response->priority };
 
 	/* not by the C library: musl refuses it, as POSIX means the process */
-	if (m->in_thread && syscall(SYS_sched_setscheduler, (pid_t)m->session.setup.thread,
-				    fifo.sched_priority ? SCHED_FIFO : SCHED_OTHER, &fifo))
+	if (m->session.setup.thread &&
+	    syscall(SYS_sched_setscheduler, (pid_t)m->session.setup.thread,
+		    fifo.sched_priority ? SCHED_FIFO : SCHED_OTHER, &fifo))
 		return message_set(&step->msg, -errno, "run as root",
 				   "the kernel's thread cannot have priority %d: %s",
 				   fifo.sched_priority, strerror(errno));
 	if (ioctl(m->session.fd, RTGAUGE_START, &start))
-		return step_skip(step,
-				 errno == EBUSY ? "the line's interrupt is in use" :
-						  "the kernel module could not start to listen",
+		return step_skip(step, "the kernel module could not start to listen",
 				 "choose another line, and keep the CPUs online");
 	return 0;
 }
@@ -162,8 +168,8 @@ static int module_setup_outside(struct step *step, struct response *r, struct mo
 		.kind = RTGAUGE_KIND_RESPONSE,
 		.source = RTGAUGE_SOURCE_EXTERNAL,
 		.cpu = (uint32_t)r->cpu,
-		.contexts = m->in_thread ? RTGAUGE_CONTEXT_KERNEL : RTGAUGE_CONTEXT_IRQ,
-		.flags = module_flags(r, m->in_thread),
+		.contexts = m->context,
+		.flags = module_flags(r, m->sleeps),
 		.room = MODULE_ROOM,
 		.events = r->samples == INT64_MAX ? 0 : (uint64_t)r->samples,
 		.gpio_output = r->line.pins.output,
@@ -178,10 +184,10 @@ static int module_setup_outside(struct step *step, struct response *r, struct mo
 	err = events_add(step, &m->session, r->priority);
 	if (err)
 		return err;
-	if (m->in_thread)
+	if (module_defers(m))
 		m->wake = response_add_series(step, r, "wake-up", m->session.worker, 0);
 	m->answer = response_add_series(step, r, "answer", m->session.worker, 0);
-	if (m->answer < 0 || (m->in_thread && m->wake < 0))
+	if (m->answer < 0 || (module_defers(m) && m->wake < 0))
 		return -ENOMEM;
 	return module_listen(step, m);
 }
@@ -250,16 +256,16 @@ static int module_add_loopback(struct step *step, struct response *r, struct mod
 	m->answer = response_add_series(step, r, "response", s->worker, r->interval_ns);
 	if (m->answer >= 0 && r->dither)
 		dither = response_add_series(step, r, "dither", s->worker, r->interval_ns);
-	if (m->answer >= 0 && m->in_thread)
+	if (m->answer >= 0 && module_defers(m))
 		m->wake = response_add_series(step, r, "wake-up", s->worker, r->interval_ns);
-	if (m->answer < 0 || (r->dither && dither < 0) || (m->in_thread && m->wake < 0))
+	if (m->answer < 0 || (r->dither && dither < 0) || (module_defers(m) && m->wake < 0))
 		return -ENOMEM;
 	if (dither >= 0)
 		step->series[dither].info.companion = m->answer;
 	s->grid[MODULE_RESPONSE] = module_grid(r, m->answer, dither);
 	s->grid[MODULE_WAKE] = module_grid(r, m->wake, -1);
-	s->value[MODULE_RESPONSE] = m->in_thread ? module_raised_to_thread :
-						   module_raised_to_handler;
+	s->value[MODULE_RESPONSE] = module_defers(m) ? module_raised_to_thread :
+						       module_raised_to_handler;
 	s->value[MODULE_WAKE] = module_handler_to_thread;
 	return 0;
 }
@@ -274,10 +280,10 @@ static int module_setup_loopback(struct step *step, struct response *r, struct m
 	if (err)
 		return err;
 	*setup = (struct rtgauge_setup){
-		.kind = m->in_thread ? RTGAUGE_KIND_IRQ_TO_THREAD : RTGAUGE_KIND_IRQ_LATENCY,
+		.kind = module_defers(m) ? RTGAUGE_KIND_IRQ_TO_THREAD : RTGAUGE_KIND_IRQ_LATENCY,
 		.source = RTGAUGE_SOURCE_GPIO,
 		.cpu = (uint32_t)r->cpu,
-		.contexts = m->in_thread ? RTGAUGE_CONTEXT_KERNEL : RTGAUGE_CONTEXT_IRQ,
+		.contexts = m->context,
 		.flags = r->dither ? RTGAUGE_SETUP_DITHER : 0,
 		.room = events_room(r->interval_ns),
 		.interval_ns = (uint64_t)r->interval_ns,
@@ -302,12 +308,13 @@ static int module_setup(struct step *step, struct response *r)
 		return -ENOMEM;
 	r->state = m;
 	m->response = r;
-	m->in_thread = !strcmp(r->context, "kernel");
+	m->context = events_context(r->context);
+	m->sleeps = m->context == RTGAUGE_CONTEXT_KERNEL;
 	m->wake = m->answer = -1;
 	m->session.fd = -1;
 	for (int i = 0; i < EVENTS_GRIDS; i++)
 		m->session.grid[i].series = m->session.grid[i].dither = -1;
-	err = module_check(step, r, m->in_thread);
+	err = module_check(step, r, m->sleeps);
 	if (!err)
 		err = module_look(step);
 	if (err)
@@ -378,7 +385,7 @@ static int module_finish(struct step *step, struct response *r)
 	}
 	r->repeated = (int64_t)m->status.missed;
 	/* the handler answers what it has no record for */
-	if (!m->in_thread)
+	if (!module_defers(m))
 		r->answered = r->seen;
 	if (!m->status.thread_missed)
 		return 0;

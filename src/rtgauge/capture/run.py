@@ -62,7 +62,7 @@ CATALOGUE: Final[dict[str, Any]] = {
             "summary": "response to an external event, seen from outside",
             "role": "measurement",
             "chapter": "Response to an external event",
-            "contexts": ["user", "kernel", "irq"],
+            "contexts": ["user", "kernel", "workqueue", "threaded", "softirq", "irq"],
             "options": [
                 {"name": "event", "type": "text", "default": "",
                  "help": "the capture's channel with the events"},

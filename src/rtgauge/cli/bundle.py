@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rtgauge.catalogue import CONTEXTS
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import print_json, say
@@ -115,7 +116,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 )
 @click.option(
     "--answered-by",
-    type=click.Choice(("irq", "kernel", "user")),
+    type=click.Choice(CONTEXTS),
     help="Context that answered, if known.",
 )
 @click.option("--label", default="", metavar="TEXT", help="A word of yours for the run.")

@@ -60,7 +60,7 @@ __all__ = [
 Run: TypeAlias = Mapping[str, Any]
 Method: TypeAlias = tuple[tuple[str, str], ...]
 
-CONTEXTS: Final = ("irq", "kernel", "user")
+CONTEXTS: Final = ("irq", "softirq", "threaded", "workqueue", "kernel", "user")
 FIGURES: Final = ("min", "50", "tail", "max")
 """The figures that are compared, by their names in the document; ``tail`` is the percentile that
 the quantity names."""

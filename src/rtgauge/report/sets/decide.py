@@ -43,7 +43,7 @@ STATISTICS: Final = ("tail", "50", "max", "rate")
 COUNTED: Final = 10
 """Samples over the budget that each run must have for a claim of equal rates: fewer give a few
 values only, which agree by chance."""
-CONTEXTS: Final = ("user", "kernel", "irq")
+CONTEXTS: Final = ("user", "kernel", "workqueue", "threaded", "softirq", "irq")
 
 
 @dataclass(frozen=True)
