@@ -27,6 +27,7 @@ __all__ = [
     "print_json",
     "print_results",
     "print_table",
+    "print_trend",
     "print_tune",
     "say",
     "show",
@@ -165,6 +166,17 @@ def print_tune(document: Mapping[str, Any], *, planned: bool = False) -> None:
         return Group(*console.render(tuned.shown_first(document)))
 
     _print_made(made)
+
+
+def print_trend(document: Mapping[str, Any]) -> None:
+    """A trend on stdout."""
+    from rich.console import Group  # noqa: PLC0415
+
+    from rtgauge.report.document.trended import trend_document  # noqa: PLC0415
+    from rtgauge.report.render import console  # noqa: PLC0415
+
+    shown = trend_document(document, pictures=False)
+    _print_made(lambda: Group(*console.render(shown.sections)))
 
 
 def print_table(

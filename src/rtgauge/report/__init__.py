@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge.errors import RtgaugeError, UsageError
-from rtgauge.report.document import tuned
+from rtgauge.report.document import blocks, trended, tuned
 from rtgauge.report.document.compared import comparison_cases
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.summary import short
@@ -55,6 +55,7 @@ __all__ = [
     "pdf",
     "terminal",
     "write",
+    "write_trend",
     "write_tune",
 ]
 
@@ -122,9 +123,12 @@ class Source:
 
 def _json(source: Source) -> bytes:
     """The results model, or the comparison if sets were chosen."""
-    document = source.model if source.sets is None else source.compared().document
-    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
-    return f"{text}\n".encode()
+    return _as_text(source.model if source.sets is None else source.compared().document).encode()
+
+
+def _as_text(document: Mapping[str, Any]) -> str:
+    """A JSON document as a file has it."""
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def _of_cases(render: Callable[[Iterable[RunCases]], str]) -> Callable[[Source], bytes]:
@@ -208,14 +212,26 @@ def write(source: Source | Sequence[StoredRun], path: Path) -> None:
 
 def write_tune(document: Document, path: Path) -> None:
     """Write the result of a tune to a file: .html, .md or .json."""
+    _write_document(document, tuned.document, path)
+
+
+def write_trend(document: Document, path: Path) -> None:
+    """Write a trend to a file: .html, .md or .json."""
+    _write_document(document, trended.trend_document, path)
+
+
+def _write_document(
+    document: Document, shown: Callable[[Document], blocks.Document], path: Path
+) -> None:
+    """Write a document by itself. ``shown``: what makes its blocks."""
     with faults_as_errors(path.name):
         suffix = path.suffix.lower()
         if suffix == ".json":
-            made = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+            made = _as_text(document)
         elif suffix == ".md":
-            made = markdown.render(tuned.document(document))
+            made = markdown.render(shown(document))
         else:
-            made = html.page(tuned.document(document))
+            made = html.page(shown(document))
     _write(made.encode(), path)
 
 

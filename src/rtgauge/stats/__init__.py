@@ -15,6 +15,7 @@ from .bound import (
     samples_needed,
     shortest_period_s,
 )
+from .changes import changes, dependence, normal_scores, penalty, settled
 from .corrected import Corrected, GapOffsets, corrected, missed_values, values_at
 from .counts import (
     SUB_BITS,
@@ -99,9 +100,11 @@ __all__ = [
     "bucket_low",
     "bucket_of",
     "ccdf_points",
+    "changes",
     "clustering",
     "comb",
     "corrected",
+    "dependence",
     "design",
     "disturber",
     "division",
@@ -119,8 +122,10 @@ __all__ = [
     "interactions",
     "interval_ranks",
     "missed_values",
+    "normal_scores",
     "pace",
     "paired_shift",
+    "penalty",
     "percentile_interval",
     "percentile_intervals",
     "percentile_names",
@@ -132,6 +137,7 @@ __all__ = [
     "runs_needed",
     "samples_needed",
     "second_line",
+    "settled",
     "shift",
     "shortest_period_s",
     "slope",

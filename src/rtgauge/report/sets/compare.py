@@ -43,11 +43,13 @@ __all__ = [
     "Claims",
     "Compared",
     "RunSet",
+    "changed",
     "compare",
     "in_order",
     "letter",
     "method_text",
     "note",
+    "quantities",
     "refusal",
     "row_name",
     "schema",
@@ -330,6 +332,21 @@ def compare(analysis: Analysis, sets: Sequence[RunSet], claims: Claims = Claims(
     }
     document["note"] = note(document)
     return Compared(document, tuple(tables))
+
+
+def quantities(analysis: Analysis, chosen: RunSet) -> list[Document]:
+    """The quantities of one set, as a comparison has them: a row with the figures of each run."""
+    grouped = _grouped(analysis.model["runs"], [chosen])
+    return [
+        _quantity(analysis, [chosen], base, method, members, _told(list(methods)))[0]
+        for base, methods in grouped.items()
+        for method, members in methods.items()
+    ]
+
+
+def changed(runs: Sequence[Run], before: RunSet, after: RunSet) -> list[Document]:
+    """In what the environments of two sets of runs differ, the kernel first; both texts."""
+    return _differences(runs, [before, after])
 
 
 def _told(methods: Sequence[Method]) -> list[str]:

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``rtgauge trend``: changes over the runs of a label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rtgauge.cli.help import command
+from rtgauge.cli.options import as_json, open_store, store_option
+from rtgauge.cli.output import print_json, print_trend, say
+from rtgauge.cli.selection import Selection, select_set
+from rtgauge.errors import ExitCode, RtgaugeError, UsageError
+
+if TYPE_CHECKING:
+    from rtgauge.report.results.model import Analysis
+    from rtgauge.store import RunRow, Store
+
+__all__ = ["trend"]
+
+SUFFIXES: Final = (".html", ".json", ".md")
+
+
+@command()
+@click.argument("labels", nargs=-1, required=True, metavar="LABEL...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Report to write. The suffix selects the format: .html, .md, .json. Repeatable.",
+)
+@click.option(
+    "--gate",
+    is_flag=True,
+    help="End with 3 where the runs since the last change are worse than those before, with 77 "
+    "where nothing can be judged.",
+)
+@as_json
+@store_option
+def trend(
+    labels: tuple[str, ...],
+    output: tuple[Path, ...],
+    gate: bool,
+    as_json: bool,
+    place: str | None,
+) -> int:
+    """Find since when the runs of a label are worse or better, and what changed there.
+
+    All runs of each LABEL are taken in the order of time, those of each target by themselves;
+    LABEL@TARGET are the runs on that target alone. It takes 20 runs, measured alike. The tail
+    percentile, the median and the maximum of each time are searched for changes of level.
+
+    \b
+    Examples:
+      rtgauge trend nightly
+      rtgauge trend nightly --gate -o trend.html
+      rtgauge trend nightly@lab:x86_64-rt --json
+    """
+    from rtgauge.report import write_trend  # noqa: PLC0415
+    from rtgauge.report.sets.trend import Trended  # noqa: PLC0415
+    from rtgauge.report.sets.trend import trend as search  # noqa: PLC0415
+
+    for path in output:
+        if path.suffix.lower() not in SUFFIXES:
+            raise UsageError(
+                f"a trend is not written as '{path.suffix}'", f"use one of {', '.join(SUFFIXES)}"
+            )
+    with open_store(place) as store:
+        rows = store.runs()
+        chosen = _by_target([select_set(rows, word) for word in labels])
+        wanted = list(dict.fromkeys(row for _, some in chosen for row in some))
+        analysis, read, left_out = _analysed(store, wanted)
+        at = {row.id: number for number, row in enumerate(read)}
+        sets = [
+            Trended(
+                name,
+                tuple(at[row.id] for row in some if row.id in at),
+                tuple(row.number for row in some if row.id in at),
+            )
+            for name, some in chosen
+        ]
+        document = search(analysis, sets, left_out)
+    if as_json:
+        print_json(document)
+    else:
+        print_trend(document)
+    for path in output:
+        write_trend(document, path)
+        say(f"the report is in {path}")
+    return _gate(document) if gate else ExitCode.DONE
+
+
+def _by_target(chosen: Sequence[Selection]) -> list[tuple[str, list[RunRow]]]:
+    """The runs of each word, of each target by themselves, and their names."""
+    return [
+        (
+            one.word if len(one.targets) == 1 or "@" in one.word else f"{one.word}@{target}",
+            [row for row in one.runs if row.target == target],
+        )
+        for one in chosen
+        for target in one.targets
+    ]
+
+
+def _analysed(
+    store: Store, rows: Sequence[RunRow]
+) -> tuple[Analysis, list[RunRow], list[dict[str, str]]]:
+    """What the runs say, those that could be read, and why others could not. Each is read by
+    itself, so that one that is damaged does not hide the others."""
+    from rtgauge.report.results import model  # noqa: PLC0415
+
+    parts, read, left_out = [], [], []
+    for row in rows:
+        name = f"#{row.number}" if row.number else row.id[:13]
+        try:
+            found = model.analyse([store.get(row.id)], pictures=False)
+        except RtgaugeError as error:
+            left_out.append({"run": f"run {name}", "reason": error.message, "remedy": error.remedy})
+            continue
+        if found.model["runs"][0]["state"] == "failed":
+            reason, remedy = "it failed", f"see why with `rtgauge show {name.lstrip('#')}`"
+            left_out.append({"run": f"run {name}", "reason": reason, "remedy": remedy})
+            continue
+        parts.append(found)
+        read.append(row)
+    whole = model.Analysis(
+        {"runs": [one.model["runs"][0] for one in parts]},
+        tuple(one.runs[0] for one in parts),
+        tuple(one.figures[0] for one in parts),
+        tuple(one.places[0] for one in parts),
+    )
+    return whole, read, left_out
+
+
+def _gate(document: Mapping[str, Any]) -> ExitCode:
+    """What a gate ends with, said in a line on stderr."""
+    from rtgauge.report.document.trended import conclusion, worse  # noqa: PLC0415
+
+    say(f"gate: {conclusion(document)}")
+    if worse(document):
+        return ExitCode.OVER_BUDGET
+    if all(one["verdict"] == "refused" for one in document["series"]):
+        return ExitCode.SKIPPED
+    return ExitCode.DONE

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Since when a label is worse, or better: changes over its runs, in the order of time.
+
+Each quantity that was measured alike in all runs gives a tail percentile, a median and a maximum
+for each run. Where these values change (``rtgauge.stats.changes``), the document has the run at
+which it began, the size with its interval, and what else changed there. One quantity is primary:
+its tail has a false alarm in one series of a hundred, all others together have the same.
+docs/reference/trend.md explains the document.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rtgauge import stats
+from rtgauge import text as numbers
+from rtgauge.report.results.model import Analysis, Document
+from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
+from rtgauge.report.sets.decide import STATISTICS, decisive
+from rtgauge.stats.changes import FEWEST, MOST
+
+__all__ = ["LEVEL", "Trended", "schema", "trend", "validate"]
+
+LEVEL: Final = 0.01
+SERIAL: Final = 0.01
+SIDE: Final = 50
+"""Number of runs on either side of a change from which its size is estimated, those next to it."""
+
+
+@dataclass(frozen=True)
+class Trended:
+    """Runs of one name, in the order of time: their places among the runs of the analysis, and
+    their numbers in the store (0: unknown)."""
+
+    name: str
+    places: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+
+def trend(
+    analysis: Analysis, chosen: Sequence[Trended], left_out: Sequence[Mapping[str, str]] = ()
+) -> Document:
+    """The changes of each set over its runs. ``left_out``: runs that could not be read, with reason
+    and remedy. Raises UsageError where runs must not be compared (``compare.refusal``)."""
+    runs = analysis.model["runs"]
+    sets: list[Document] = []
+    series: list[Document] = []
+    for number, one in enumerate(chosen):
+        refused = refusal(runs, [RunSet(one.name, (place,)) for place in one.places])
+        if refused is not None:
+            raise refused
+        sets.append({"name": one.name, "runs": len(one.places)})
+        series += _set(analysis, one, number)
+    return {
+        "format": "rtgauge-trend",
+        "version": 1,
+        "sets": sets,
+        "series": series,
+        "left_out": [dict(one) for one in left_out],
+    }
+
+
+def _set(analysis: Analysis, chosen: Trended, number: int) -> Iterator[Document]:
+    """The series of values of a set, the primary one first."""
+    found = [
+        one
+        for one in quantities(analysis, RunSet(chosen.name, chosen.places))
+        if one["unit"] == "ns"
+    ]
+    many = [one for one in found if len(one["rows"][0]["runs"]) >= FEWEST]
+    primary = decisive(many)
+    judged = [
+        (at == primary and name == _main(one), one, name)
+        for at, one in enumerate(many)
+        for name in STATISTICS
+        if name in ("50", "max") or (name == "tail" and one["tail"] is not None)
+    ]
+    others = max(len(judged) - 1, 1)
+    for first, one, name in sorted(judged, key=lambda row: not row[0]):
+        level = LEVEL if first else LEVEL / others
+        yield {
+            **_head(one, number, name),
+            "primary": first,
+            **_judged(analysis, chosen, one, name, level),
+        }
+    for one in found:
+        if one not in many:
+            few = len(one["rows"][0]["runs"])
+            yield {
+                **_head(one, number, _main(one)),
+                "primary": False,
+                **_refused(
+                    [],
+                    f"{numbers.plural(few, 'run')} measured this way, and changes need {FEWEST}",
+                    _why_few(one, found, few),
+                ),
+            }
+
+
+def _main(quantity: Mapping[str, Any]) -> str:
+    return "50" if quantity["tail"] is None else "tail"
+
+
+def _why_few(quantity: Document, found: Sequence[Document], few: int) -> str:
+    """What to do about too few runs: measure alike, where runs of one label did not."""
+    same = ("measurement", "name", "context", "load")
+    for other in found:
+        if other is quantity or any(other[key] != quantity[key] for key in same):
+            continue
+        mine, theirs = quantity["method"], other["method"]
+        facts = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+        if facts:
+            said = ", ".join(
+                f"{name} {mine.get(name, 'none')} against {theirs.get(name, 'none')}"
+                for name in facts
+            )
+            return f"measure all runs of a label alike, or give them another label: {said}"
+    return f"measure {numbers.plural(FEWEST - few, 'more run')} with this label"
+
+
+def _head(quantity: Document, number: int, name: str) -> Document:
+    kept = ("measurement", "name", "unit", "context", "load", "method", "told", "tail")
+    return {"set": number, **{key: quantity[key] for key in kept}, "statistic": name}
+
+
+def _refused(values: Sequence[Document], reason: str, remedy: str) -> Document:
+    return {
+        "verdict": "refused",
+        "reason": reason,
+        "remedy": remedy,
+        "values": list(values),
+        "dependence_p": None,
+        "segments": [],
+        "changes": [],
+    }
+
+
+def _judged(
+    analysis: Analysis, chosen: Trended, quantity: Document, name: str, level: float
+) -> Document:
+    """The changes of one figure over the runs."""
+    runs = analysis.model["runs"]
+    place = {runs[at]["id"]: at for at in chosen.places}
+    number = dict(zip(chosen.places, chosen.numbers, strict=True))
+    figures = {one["run"]: one["figures"][name] for one in quantity["rows"][0]["runs"]}
+    known = [
+        (place[run], value)
+        for run, value in figures.items()
+        if value is not None and not isinstance(value, numbers.AtLeast)
+    ]
+    known.sort(key=lambda one: chosen.places.index(one[0]))
+    at = [one for one, _ in known]
+    values = [float(value) for _, value in known]
+    told = [
+        {
+            "run": runs[one]["id"],
+            "number": number[one],
+            "started": runs[one]["started"],
+            "value": value,
+        }
+        for one, value in zip(at, values, strict=True)
+    ]
+    if len(values) < len(figures):
+        lost = len(figures) - len(values)
+        return _refused(
+            told,
+            f"{numbers.plural(lost, 'run')} lost so many events that this figure is unknown",
+            "look at another figure, or find out why events had no answer: rtgauge show RUN",
+        )
+    if len(values) > MOST:
+        return _refused(
+            told,
+            f"{numbers.count(len(values))} runs are more than {numbers.count(MOST)}",
+            "delete old runs, or give newer ones another label",
+        )
+    scores = stats.normal_scores(values)
+    places = stats.settled(values, stats.changes(scores, stats.penalty(len(values), level)))
+    p = stats.dependence(scores, places)
+    if p <= SERIAL:
+        return {
+            **_refused(
+                told,
+                f"the runs depend on their neighbours (Bartels's rank test, p = {p:.1g}), and "
+                "such runs look like changes",
+                "reboot before each run, leave more time between them, or prove a difference with "
+                "`rtgauge compare`",
+            ),
+            "dependence_p": p,
+        }
+    bounds = [0, *places, len(values)]
+    segments = [
+        {
+            "begin": begin,
+            "runs": end - begin,
+            "median": float(sorted(values[begin:end])[(end - begin - 1) // 2]),
+        }
+        for begin, end in itertools.pairwise(bounds)
+    ]
+    found = [
+        _change(analysis, told, values, at, begin, middle, end)
+        for begin, middle, end in zip(bounds, bounds[1:], bounds[2:], strict=False)
+    ]
+    verdict = "no change"
+    if found:
+        verdict = found[-1]["direction"]
+    elif len(set(values)) == 1:
+        verdict = "constant"
+    return {
+        "verdict": verdict,
+        "reason": "",
+        "remedy": "",
+        "values": told,
+        "dependence_p": p,
+        "segments": segments,
+        "changes": found,
+    }
+
+
+def _change(
+    analysis: Analysis,
+    told: Sequence[Document],
+    values: Sequence[float],
+    at: Sequence[int],
+    begin: int,
+    middle: int,
+    end: int,
+) -> Document:
+    """One change: its run, its size, and what else changed with it."""
+    first, second = max(begin, middle - SIDE), min(end, middle + SIDE)
+    sides = values[first:middle], values[middle:second]
+    positive = min(*sides[0], *sides[1]) > 0
+    one, other = ([math.log(value) if positive else value for value in side] for side in sides)
+    size = stats.shift(one, other)
+    shown = [size.estimate, size.low, size.high]
+    if positive:
+        shown = [math.exp(one) for one in shown]
+    known = math.isfinite(size.low)
+    runs = analysis.model["runs"]
+    before = RunSet("before", tuple(at[begin:middle]))
+    after = RunSet("after", tuple(at[middle:end]))
+    return {
+        "at": middle,
+        "run": told[middle]["run"],
+        "number": told[middle]["number"],
+        "started": told[middle]["started"],
+        "ratio": shown[0] if positive else None,
+        "difference": None if positive else shown[0],
+        "interval": shown[1:] if known else None,
+        "direction": "worse" if size.estimate > 0 else "better",
+        "differences": changed(runs, before, after),
+    }
+
+
+@functools.cache
+def schema() -> Document:
+    """The JSON Schema (draft 2020-12) of the document."""
+    file = importlib.resources.files("rtgauge.report.sets").joinpath("trend.schema.json")
+    loaded: Document = json.loads(file.read_text(encoding="utf-8"))
+    return loaded
+
+
+def validate(document: object) -> None:
+    """Raise ``jsonschema.ValidationError`` if the document is not a trend.
+
+    For tests and tools; needs the package ``jsonschema``, which measuring does not.
+    """
+    import jsonschema  # noqa: PLC0415
+
+    jsonschema.Draft202012Validator(schema()).validate(document)

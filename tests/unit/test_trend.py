@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes over the runs of a label: the document, its texts, and the command."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from rich.console import Group
+
+import report_runs as made
+from conftest import Result
+from rtgauge import stats
+from rtgauge.errors import UsageError
+from rtgauge.report.document.trended import conclusion, trend_document, worse
+from rtgauge.report.render import console, html, markdown
+from rtgauge.report.results import model
+from rtgauge.report.sets.trend import Trended, trend, validate
+
+Run = Callable[..., Result]
+
+
+def _run(number: int, centre: float, **more: Any) -> made.FakeRun:
+    """A run of 2000 wake-ups around a median, which differs a little from run to run."""
+    random = np.random.default_rng([31, number])
+    values = random.lognormal(np.log(centre * random.normal(1, 0.02)), 0.1, 2000)
+    info = made.info(0, **more.pop("info", {}))
+    series = made.FakeSeries(info, np.arange(2000), values.astype(np.int64))
+    return made.run(
+        [made.step(0, [series], **more.pop("step", {}))],
+        id=f"0192f0c4-6d1e-7aaa-8000-{number:012}",
+        started=f"2026-11-{number // 24 + 1:02}T{number % 24:02}:00:00Z",
+        **more,
+    )
+
+
+def _kernel(release: str) -> dict[str, Any]:
+    environment = copy.deepcopy(made.ENVIRONMENT)
+    environment["kernel"]["release"] = release
+    return environment
+
+
+def _trend(runs: Sequence[made.FakeRun], **more: Any) -> dict[str, Any]:
+    analysis = model.analyse(cast(Any, runs), pictures=False)
+    places = tuple(range(len(runs)))
+    chosen = [Trended("nightly", places, tuple(place + 1 for place in places))]
+    document = trend(analysis, chosen, **more)
+    validate(document)
+    return document
+
+
+def _text(document: dict[str, Any], width: int = 80) -> str:
+    text = console.printed(
+        Group(*console.render(trend_document(document, pictures=False).sections)), width
+    )
+    assert all(len(line) <= width for line in text.splitlines())
+    return text
+
+
+def test_a_change_is_dated_sized_and_explained() -> None:
+    """Medians of 5 µs, from run 21 on of 6 µs, with another kernel."""
+    runs = [_run(at, 5000.0, environment=_kernel("6.1.0")) for at in range(20)]
+    runs += [_run(at, 6000.0, environment=_kernel("6.12.0")) for at in range(20, 32)]
+    document = _trend(runs)
+    first = document["series"][0]
+    assert first["primary"] and first["statistic"] == "tail" and first["verdict"] == "worse"
+    assert [one["statistic"] for one in document["series"]] == ["tail", "50", "max"]
+    (change,) = first["changes"]
+    assert (change["at"], change["number"]) == (20, 21)
+    assert change["started"] == "2026-11-01T20:00:00Z" and change["run"] == runs[20].id
+    low, high = change["interval"]
+    values = np.log([one["value"] for one in first["values"]])
+    expected = stats.shift(values[:20].tolist(), values[20:].tolist())
+    assert np.log([low, high]) == pytest.approx([expected.low, expected.high])
+    assert np.log(change["ratio"]) == pytest.approx(expected.estimate)
+    assert change["ratio"] == pytest.approx(1.2, abs=0.03)
+    assert change["direction"] == "worse"
+    assert change["differences"][0] == {"name": "kernel", "values": ["6.1.0", "6.12.0"]}
+    assert [one["runs"] for one in first["segments"]] == [20, 12]
+    medians = [int(np.sort(run.steps[0].series[0].value)[999]) for run in runs]
+    median = document["series"][1]
+    assert [one["value"] for one in median["values"]] == medians
+    text = _text(document)
+    flat = re.sub(r"\s+", " ", text)
+    assert re.search(r"(is|are) worse since run #21 \(2026-11-01 20:00\): ×1[.](19|2)", flat)
+    assert "kernel: 6.1.0 → 6.12.0" in text
+    web = html.page(trend_document(document))
+    assert web.count("<svg") >= 2 and "<script" not in web and "#21" in web
+    assert "run #21" in markdown.render(trend_document(document)).replace("\\#", "#")
+
+
+def test_a_change_for_the_better_and_none() -> None:
+    document = _trend([_run(at, 6000.0 if at < 15 else 5000.0) for at in range(30)])
+    assert document["series"][0]["verdict"] == "better" and not worse(document)
+    assert "worse than before" in conclusion(document)
+    document = _trend([_run(at, 5000.0) for at in range(30)])
+    assert {one["verdict"] for one in document["series"]} == {"no change"}
+    assert conclusion(document) == "No change in 3 figures"
+    assert "The recorded environment" not in _text(document)
+
+
+def test_constant_values_and_ties_are_no_change() -> None:
+    runs = [_run(at, 5000.0) for at in range(24)]
+    for run in runs:
+        run.steps[0].series = runs[0].steps[0].series
+    document = _trend(runs)
+    assert {one["verdict"] for one in document["series"]} == {"constant"}
+    assert "<svg" in html.page(trend_document(document))
+
+
+def test_too_few_runs_are_refused_with_their_number() -> None:
+    document = _trend([_run(at, 5000.0) for at in range(17)])
+    (one,) = document["series"]
+    assert one["verdict"] == "refused" and one["reason"].startswith("17 runs")
+    assert one["remedy"] == "measure 3 more runs with this label"
+    assert conclusion(document) == "Nothing can be judged"
+    assert "changes need 20" in re.sub(r"\s+", " ", _text(document))
+
+
+def test_runs_that_were_measured_in_other_ways_are_apart() -> None:
+    """Interval and clock: 24 runs alike are judged, 6 others named with the difference."""
+    runs = [_run(at, 5000.0) for at in range(24)]
+    runs += [_run(at, 9000.0, info={"interval_ns": 2 * made.MS}) for at in range(24, 30)]
+    document = _trend(runs)
+    kept = [one for one in document["series"] if one["verdict"] == "no change"]
+    (apart,) = [one for one in document["series"] if one["verdict"] == "refused"]
+    assert {len(one["values"]) for one in kept} == {24}
+    assert apart["reason"].startswith("6 runs measured this way")
+    assert "interval 2" in apart["remedy"] and "another label" in apart["remedy"]
+    assert "Not judged" in _text(document)
+
+
+def test_runs_that_depend_on_their_neighbours_are_refused() -> None:
+    """A slow wave over the runs."""
+    runs = [_run(at, 5000.0 * (1 + 0.3 * np.sin(at / 9))) for at in range(100)]
+    first = _trend(runs)["series"][0]
+    assert first["verdict"] == "refused" and first["dependence_p"] <= 0.01
+    assert "Bartels" in first["reason"] and "reboot" in first["remedy"]
+
+
+def test_kernels_in_the_plain_lab_are_refused() -> None:
+    def plain(release: str) -> dict[str, Any]:
+        return {**_kernel(release), "lab": {"mode": "plain"}}
+
+    runs = [_run(at, 5000.0, environment=plain(f"6.{at % 2}")) for at in range(24)]
+    with pytest.raises(UsageError, match="mode plain"):
+        _trend(runs)
+
+
+def test_runs_that_were_left_out_are_listed() -> None:
+    lost = {"run": "run #7", "reason": "its samples are damaged", "remedy": "delete it"}
+    document = _trend([_run(at, 5000.0) for at in range(20)], left_out=[lost])
+    assert "run #7: its samples are damaged. Delete it." in _text(document)
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_on_few_damaged_and_failed_runs(rtgauge: Run) -> None:
+    for _ in range(3):
+        assert rtgauge(
+            "run",
+            "timer",
+            "--target",
+            "fake",
+            "--for",
+            "1s",
+            "--label",
+            "nightly",
+            "--store",
+            "data",
+        ).code in (0, 3)
+    done = rtgauge("trend", "nightly", "--store", "data", "--gate", "-o", "t.html", "-o", "t.md")
+    assert done.code == 77 and "changes need 20" in re.sub(r"\s+", " ", done.out)
+    assert "gate: Nothing can be judged" in done.err
+    assert Path("t.html").read_text().startswith("<!DOCTYPE html>")
+    assert "Nothing can be judged" in Path("t.md").read_text()
+    samples = next(iter(sorted(Path("data/runs").glob("*/steps/*/*.parquet"))))
+    samples.write_bytes(b"damaged")
+    document = rtgauge("trend", "nightly", "--store", "data", "--json").json()
+    validate(document)
+    assert document["sets"] == [{"name": "nightly", "runs": 2}]
+    (lost,) = document["left_out"]
+    assert lost["run"] == "run #1" and lost["reason"] and lost["remedy"]
+    assert rtgauge("trend", "nightly", "--store", "data").code == 0
+    wrong = rtgauge("trend", "nightly", "--store", "data", "-o", "t.pdf")
+    assert wrong.code == 2 and ".html, .json, .md" in wrong.err
+    assert rtgauge("trend", "nightli", "--store", "data").code == 2
+    assert rtgauge("trend", "--store", "data").code == 2
+
+
+def test_each_target_is_a_set(rtgauge: Run) -> None:
+    for target in ("fake", "fake:late"):
+        rtgauge(
+            "run", "timer", "--target", target, "--for", "1s", "--label", "n", "--store", "data"
+        )
+    both = rtgauge("trend", "n", "--store", "data", "-o", "t.json")
+    assert both.code == 0
+    names = [one["name"] for one in json.loads(Path("t.json").read_text())["sets"]]
+    assert names == ["n@fake", "n@fake:late"]
+    one = rtgauge("trend", "n@fake", "--store", "data", "--json").json()
+    assert [each["name"] for each in one["sets"]] == ["n@fake"]
