@@ -48,11 +48,11 @@ PENALTIES: Final = {
     50: (10.9, 14.0),
     100: (11.9, 15.8),
     200: (12.9, 17.6),
-    500: (14.4, 19.5),
-    1000: (15.5, 21.0),
+    500: (13.5, 17.1),
+    1000: (14.7, 19.5),
 }
 """Number of values: the penalties at which independent values get a change in one series of a
-hundred and of a thousand (bench/trend.py)."""
+hundred and of a thousand, rounded up (bench/trend.py)."""
 
 
 def normal_scores(values: Sequence[float] | NDArray[np.floating | np.integer]) -> Floats:
@@ -107,7 +107,7 @@ def changes(values: Sequence[float] | Floats, cost: float) -> list[int]:
 
 def settled(values: Sequence[float] | Floats, places: Sequence[int]) -> list[int]:
     """The places moved to where the values, not their scores, part best: each between its
-    neighbours to the least sum of distances from the medians of both sides. Scores of the largest
+    neighbours to the min sum of distances from the medians of both sides. Scores of the largest
     values before a change are close to those of the smallest after it."""
     found = np.asarray(values, np.float64)
     moved = list(places)

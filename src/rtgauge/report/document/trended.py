@@ -13,7 +13,6 @@ from rtgauge.report.document.blocks import (
     Callout,
     Document,
     Figure,
-    Heading,
     Line,
     Paragraph,
     Section,
@@ -35,6 +34,10 @@ Model = Mapping[str, Any]
 MOST: Final = 8
 """Number of differences of the environments that are named at a change."""
 PICTURES: Final = 12
+ALARMS: Final = (
+    "Without a change the primary figure has a false alarm in 1 of 100 series of runs, and all "
+    "others together have one in another 1 of 100."
+)
 
 
 def trend_document(document: Model, *, pictures: bool = True) -> Document:
@@ -43,45 +46,34 @@ def trend_document(document: Model, *, pictures: bool = True) -> Document:
     subtitle = numbers.join(
         [f"{one['name']}: {numbers.plural(one['runs'], 'run')}" for one in document["sets"]]
     )
-    return Document(f"Trend of {name}", subtitle, (_section(document, pictures),))
+    return Document(f"Trend of {name}", subtitle, _sections(document, pictures))
 
 
-def _section(document: Model, pictures: bool) -> Section:
-    blocks: list[Block] = []
+def _sections(document: Model, pictures: bool) -> tuple[Section, ...]:
     tone: Tone = "fail" if worse(document) else "note"
-    below = [Paragraph(line(_remedy(document)))] if _remedy(document) else []
-    blocks.append(Callout(tone, conclusion(document), tuple(below)))
+    below = (Paragraph(line(remedy)),) if (remedy := _remedy(document)) else ()
+    found = [Section("Answer", "answer", (Callout(tone, conclusion(document), below),))]
     judged = [one for one in document["series"] if one["verdict"] != "refused"]
     moved = [one for one in judged if one["changes"]]
     if moved:
         items = [(_change_line(document, one, at), _what_changed(one, at))
                  for one in moved for at in range(len(one["changes"]))]  # fmt: skip
-        blocks += [Heading("Changes"), Bullets(tuple(items))]
-    drawn = [one for one in judged if one["changes"] or one["primary"]]
-    if pictures:
-        blocks += [_figure(document, one) for one in drawn[:PICTURES]]
+        found.append(Section("Changes", "changes", (Bullets(tuple(items)),)))
     if judged:
-        blocks.append(Table(_table(document, judged)))
+        blocks: list[Block] = [Table(_table(document, judged))]
+        drawn = [one for one in judged if one["changes"] or one["primary"]]
+        blocks += [_figure(document, one) for one in drawn[: PICTURES if pictures else 0]]
+        blocks.append(Paragraph(line(Span(ALARMS, "dim"))))
+        found.append(Section("Figures", "figures", tuple(blocks)))
     refused = [one for one in document["series"] if one["verdict"] == "refused"]
     if refused:
-        blocks += [Heading("Not judged"), Bullets(tuple(_not_judged(document, refused)))]
+        said = Bullets(tuple(_not_judged(document, refused)))
+        found.append(Section("Not judged", "not-judged", (said,)))
     if document["left_out"]:
-        said = [(line(f"{one['run']}: {one['reason']}. {capital(one['remedy'])}."), ())
+        lost = [(line(f"{one['run']}: {one['reason']}. {capital(one['remedy'])}."), ())
                 for one in document["left_out"]]  # fmt: skip
-        blocks += [Heading("Runs that could not be read"), Bullets(tuple(said))]
-    if judged:
-        blocks.append(
-            Paragraph(
-                line(
-                    Span(
-                        "Without a change the primary quantity has a false alarm in 1 of 100 "
-                        "series of runs, and all others together in another 1 of 100.",
-                        "dim",
-                    )
-                )
-            )
-        )
-    return Section("Answer", "answer", tuple(blocks))
+        found.append(Section("Runs that were left out", "left-out", (Bullets(tuple(lost)),)))
+    return tuple(found)
 
 
 def worse(document: Model) -> list[Model]:
@@ -105,9 +97,11 @@ def conclusion(document: Model) -> str:
     if not judged:
         return "Nothing can be judged"
     moved = sum(bool(one["changes"]) for one in judged)
+    refused = len(document["series"]) - len(judged)
+    more = f", and {refused} not judged" if refused else ""
     if moved:
-        return f"No figure is worse than before, and {moved} of {len(judged)} changed"
-    return f"No change in {numbers.plural(len(judged), 'figure')}"
+        return f"No figure is worse than before: {moved} of {len(judged)} changed{more}"
+    return f"No change in {numbers.plural(len(judged), 'figure')}{more}"
 
 
 def _remedy(document: Model) -> str:
@@ -187,7 +181,7 @@ def _table(document: Model, judged: Sequence[Model]) -> Grid:
         cells = [str(len(one["values"])), one["verdict"], " → ".join(medians)]
         rows.append(Row(series_name(document, one), [Cell(text) for text in cells]))
     heads = ["Figure", "Runs", "Last change", "Median of the runs"]
-    return Grid("Figures", heads, rows, "", "Figures")
+    return Grid("Figures", heads, rows, "", "")
 
 
 def _not_judged(document: Model, refused: Sequence[Model]) -> list[tuple[Line, tuple[Block, ...]]]:
