@@ -8,7 +8,8 @@ BENCHES = bench/instructions.py bench/sample_cost.py bench/timer.py bench/uncont
           bench/thread_switch.py bench/handover.py bench/load_sched.py bench/loads.py \
           bench/report_scale.py bench/capture_import.py bench/kmod_irq_path.py \
           bench/response_contexts.py bench/delays.py \
-          bench/long_run.py bench/verdicts.py bench/claims.py bench/effects.py \
+          bench/long_run.py bench/verdicts.py bench/claims.py bench/claims_bounds.py \
+          bench/effects.py \
           bench/compare_lab.py \
           bench/kills.py bench/soak.py
 

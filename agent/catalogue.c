@@ -23,6 +23,7 @@
 	ROW(timer) \
 	ROW(clock_cost) \
 	ROW(cpu_power) \
+	ROW(noise) \
 	ROW(tick_period) \
 	ROW(tick_cost) \
 	ROW(thread_rules) \
@@ -56,7 +57,8 @@
 	ROW(process_create) \
 	ROW(page_fault) \
 	ROW(cpu_wakeup) \
-	ROW(cpu_migration)
+	ROW(cpu_migration) \
+	ROW(observe)
 /* clang-format on */
 #define DECLARATION(name) extern const struct measurement name##_measurement;
 #define ADDRESS(name) &name##_measurement,

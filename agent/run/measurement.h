@@ -74,6 +74,7 @@ struct measurement {
 	const struct measurement_entry *known_limitations;
 	const struct measurement_evaluate *evaluate;
 	const struct mark_way *mark; /* NULL: there is nothing to mark */
+	bool observes;	   /* programs of the user: settings of the system stay as they are */
 	bool answers;	   /* it answers events from outside, which another machine can raise */
 	const char *times; /* the measurement whose answers it times, or NULL */
 	size_t state_size; /* of step->state, which the runner allocates (zeroed) and frees */

@@ -135,7 +135,7 @@ static int run_settings(struct run *run)
 	err = settings_open(&run->step.settings, &undone, &run->step.msg);
 	if (err == -EBUSY)
 		run->cause = RUN_BUSY;
-	if (!err)
+	if (!err && !run->step.measurement->observes)
 		err = settings_prepare(run->step.settings, &run->step.msg);
 	run_measured_cpus(run, &measured);
 	if (!err && (run->request->prepare || run->request->prepare_only))

@@ -440,6 +440,7 @@ static const char tree[] =
 	"self/{ns/{pid>,user>},"
 	"status|CapEff:|CapBnd:|NoNewPrivs:|Seccomp:|Cpus_allowed_list:}},"
 	"sys/{"
+	"bus/pci/devices/*/{vendor!+,device!+,class!+},"
 	"kernel/{realtime,rcu_normal,rcu_expedited,irq/*/actions!+,security/lockdown,"
 	"debug/sched/{preempt,features,fair_server/cpu#/{runtime,period},ext_server/cpu#/runtime},"
 	"tracing/{current_tracer,tracing_on,events/enable!},iommu_groups/*/type!+,"

@@ -184,6 +184,28 @@ def test_an_interrupt_of_a_running_thread(board: LabTarget, tmp_path: Path) -> N
     assert medians["running"] < medians["none"]
 
 
+def test_an_emulated_machine_has_no_hardware_noise(board: LabTarget, tmp_path: Path) -> None:
+    """In counted mode time passes by instructions alone: each gap is an interrupt or a thread."""
+    words = [
+        "noise",
+        "--for",
+        "500ms",
+        "--above",
+        "2us",
+        "--disturb",
+        "local_irq_save:200us:7301us",
+    ]
+    code, stream = measure(
+        board, tmp_path, *words, "--disturb-module", "/modules/rtgauge_disturb.ko"
+    )
+    assert code == 0
+    found = values(stream)
+    assert found["hardware"] == []
+    rows = {str(row[1]): row for row in tables(stream)["noise"]}
+    for kind, row in rows.items():
+        assert row[2:5] == [len(found[kind]), sum(found[kind]), max(found[kind], default=0)]
+
+
 def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     """The shortest period held; every shorter one that was tried lost interrupts."""
     words = ["irq-sustained", "--interrupts", "1000", "--source", "hpet"]

@@ -198,3 +198,48 @@ def test_a_walk_without_the_memory_for_it_says_so(agent: str, tmp_path: Path) ->
     walk = next(row for row in table(stream, "caches") if row["cache"] == "walk")
     assert count(walk, "size") < full["walk"]
     assert f"{count(walk, 'size') // 1024} KiB" in verdict.evidence
+
+
+# --- noise ---
+
+NOISE_KINDS = ["hardware", "interrupt", "thread"]
+
+
+def test_gaps_are_counted_by_their_cause(agent: str, tmp_path: Path) -> None:
+    """Each gap is one sample of one kind, and the tables sum them up."""
+    code, stream = run(agent, tmp_path, "noise", "--for", "300ms")
+    assert code == 0
+    assert {(info.cpu, info.name) for info in stream.series} == {
+        (cpu, kind) for cpu in os.sched_getaffinity(0) for kind in NOISE_KINDS
+    }
+    rows = {(row["cpu"], row["gaps by"]): row for row in table(stream, "noise")}
+    for info in stream.series:
+        gaps = [
+            int(value)
+            for record in stream.records
+            if isinstance(record, Samples) and record.series == info.series
+            for value in record.values
+        ]
+        row = rows[info.cpu, info.name]
+        assert (row["gaps"], row["sum"]) == (len(gaps), sum(gaps))
+        assert row["max"] == max(gaps, default=0)
+        assert all(gap > 1000 for gap in gaps)
+        assert count(row, "sum") < count(row, "watched") <= 300_000_000 + count(row, "max")
+    for row in table(stream, "firmware and hypervisor"):
+        counted = not str(row["SMIs counted by"]).startswith("not counted")
+        assert isinstance(row["SMIs"], int) == counted
+
+
+def test_another_thread_is_a_gap_of_its_own_kind(agent: str, tmp_path: Path) -> None:
+    """Where two share a CPU, each is away while the other one runs."""
+    words = ["noise", "--for", "600ms", "--cpu", LAST_CPU, "--priority", "0"]
+    busy = subprocess.Popen(["taskset", "-c", LAST_CPU, "sh", "-c", "while :; do :; done"])
+    try:
+        code, stream = run(agent, tmp_path, *words)
+    finally:
+        busy.kill()
+        busy.wait()
+    assert code == 0
+    (row,) = (row for row in table(stream, "noise") if row["gaps by"] == "thread")
+    assert count(row, "gaps") > 0
+    assert count(row, "max") > 100_000

@@ -466,6 +466,27 @@ def test_a_failed_test_does_not_hide_the_worst_case() -> None:
     assert shortest(answer.cycles) is not None
 
 
+@pytest.mark.parametrize(
+    ("remedy", "command"),
+    [
+        ("cpupower frequency-set -g performance", True),
+        ("sysctl -w kernel.numa_balancing=0 # for a run: rtgauge run --prepare does it", True),
+        ("for f in /sys/a*/runtime; do echo 0 > $f; done", True),
+        ("echo nop > /sys/tracer; echo 0 > /sys/enable", True),
+        ("swapoff -a, remove swap from /etc/fstab, and lock the memory (mlockall)", False),
+        ("echo off > /sys/smt/control (or boot with nosmt)", False),
+        ("echo nop > /sys/tracer; boot a kernel without it", False),
+        ("format the disk", False),
+    ],
+)
+def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bool) -> None:
+    found = {"check": "it", "found": "wrong", "level": "error", "why": "", "remedy": remedy}
+    run = made.run([made.step(0, [latency(10)], load="sched")], findings=[found])
+    action = answer_of(built(run)).actions[0]
+    assert action.command == (remedy if command else "")
+    assert command or remedy[1:] in action.text
+
+
 def test_findings_are_one_line() -> None:
     answer = answer_of(built(made.run([made.step(0, [latency(10)])])))
     assert answer.provisional == (

@@ -97,3 +97,20 @@ def test_files_of_more_cpus_than_there_can_be_are_left_out() -> None:
     facts = Facts(dict.fromkeys(names, "1"))
     assert len(facts._cpu_names(f"{CPU}cpu#/x")) == 2
     assert len(facts.per_cpu(f"{CPU}cpu#/x")) == CPU_MAX
+
+
+def test_devices_on_pci_have_their_identity_and_kind() -> None:
+    at = "/sys/bus/pci/devices/*/"
+    facts = {
+        f"{at}vendor": "0000:00:1f.6=0x8086\n0000:00:00.0=0x8086\n0000:01:00.0=0x10ec",
+        f"{at}device": "0000:00:1f.6=0x15be\n0000:00:00.0=0x3e34",
+        f"{at}class": "0000:00:1f.6=0x020000\n0000:00:00.0=0x060000",
+    }
+    assert environment_document(facts)["hardware"]["pci"] == [
+        "0000:00:00.0 8086:3e34 bridge", "0000:00:1f.6 8086:15be network",
+    ]  # fmt: skip
+    assert environment_document({})["hardware"]["pci"] == []
+    many = {f"{at}{name}": "\n".join(f"{n:04}=0x1" for n in range(999))
+            for name in ("vendor", "device")}  # fmt: skip
+    assert environment_document(many)["hardware"]["pci"][0] == "0000 1:1 other"
+    assert len(environment_document(many)["hardware"]["pci"]) == 64

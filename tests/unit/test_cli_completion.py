@@ -73,12 +73,12 @@ def test_what_may_follow_is_offered(
     assert not never & {*found}
 
 
-def test_runs_are_offered_by_id_and_label(rtgauge: Run, offered: Offered) -> None:
+def test_runs_are_offered_by_label_number_and_id(rtgauge: Run, offered: Offered) -> None:
     assert offered("rtgauge show ") == []
     assert rtgauge("run", "timer", "--target", "fake", "--for", "1s", "--label", "night").code == 0
     (row,) = rtgauge("runs", "--json").json()["runs"]
     for command in ("show", "report", "compare", "delete", "export", "evaluate --resume"):
-        assert offered(f"rtgauge {command} ") == ["last", "night", row["id"][:13]]
+        assert offered(f"rtgauge {command} ") == ["last", "night", "1", row["id"][:13]]
     assert offered("rtgauge show ni") == ["night"]
 
 

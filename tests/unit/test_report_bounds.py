@@ -12,9 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 import report_runs as made
+from rtgauge import text as numbers
+from rtgauge.report import Source
 from rtgauge.report.document.blocks import plain_line
-from rtgauge.report.document.evidence import bounds_grid, verdict_lines
-from rtgauge.report.render import terminal
+from rtgauge.report.document.evidence import bounds_grid, extrapolation_section, verdict_lines
+from rtgauge.report.document.summary import short
+from rtgauge.report.render import html, markdown, terminal
 from rtgauge.report.results import model
 from rtgauge.report.results.composed import composed
 
@@ -233,3 +236,49 @@ def test_series_that_are_not_stages_of_one_event(fault: str) -> None:
         described = [{"name": "latency", "stages": []}]
     assert composed(step, described) == {}  # type: ignore[arg-type]
     assert first.count
+
+
+# --- the model of the largest values -------------------------------------------------------------
+
+
+def gamma(seed: int) -> NDArray[np.int32]:
+    drawn = np.random.default_rng(seed).gamma(4, size=20_000) * 1000 + 3000
+    return np.round(drawn).astype(np.int32)
+
+
+def test_the_appendix_has_the_level_or_the_reasons() -> None:
+    document = built(run(gamma(1), "b1"), run(gamma(2), "b2"))
+    (one,) = document["bounds"]
+    found = one["extrapolation"]
+    assert found["reasons"] == [] and found["samples"] == 40_000
+    assert found["level_interval"][0] < found["level"] < found["level_interval"][1]
+    section = extrapolation_section(document)
+    assert section is not None and section.folded
+    assert "a model, not a measurement" in repr(section)
+    assert numbers.shown(round(found["level"]), "ns").text in repr(section)
+
+
+def test_a_refused_model_gives_no_level() -> None:
+    late = gamma(1)
+    late[::500] += 60_000
+    document = built(run(late, "b1"), run(late, "b1"), run(gamma(2), "b2"))
+    found = document["bounds"][0]["extrapolation"]
+    assert found["level"] is None and found["level_interval"] is None
+    assert "1 of the runs is a copy of another" in found["reasons"]
+    section = extrapolation_section(document)
+    assert section is not None and "refused" in repr(section) and "copy" in repr(section)
+    assert extrapolation_section(built()) is None
+
+
+def test_the_model_is_about_the_cpu_with_the_highest_maximum() -> None:
+    both = run(gamma(1))
+    second = made.FakeSeries(made.info(1, 1), np.arange(20_000), gamma(2) + 9000)
+    both.steps[0].series.append(second)
+    assert built(both)["bounds"][0]["extrapolation"]["cpu"] == 1
+
+
+def test_only_the_complete_reports_have_it() -> None:
+    source = Source([run(gamma(1))])  # type: ignore[list-item]
+    assert "Extrapolation to 10 times" in html.render(source.analysis)
+    short_text = markdown.render(short(source.analysis))
+    assert "Extrapolation" not in short_text and "**Bounds" in short_text

@@ -66,7 +66,8 @@ def loads(catalogue: Catalogue | None) -> StringParamType:
 
 
 def runs() -> StringParamType:
-    """A run by ``last``, its id, or its label."""
+    """A run by ``last``, its label, number or id. A number is without its ``#``, which begins a
+    comment in a shell."""
     return _Names(_runs)
 
 
@@ -93,6 +94,8 @@ def _runs() -> dict[str, str]:
         rows = store.runs()
     found = {"last": "the newest run"} if rows else {}
     found.update((row.label, f"label, {row.target}") for row in rows if row.label)
-    for row in rows[:_RUNS_SHOWN]:
-        found[row.id[:13]] = " ".join(f"{row.started[:16]} {row.label} {row.headline}".split())
+    shown = rows[:_RUNS_SHOWN]
+    words = [" ".join(f"{one.started[:16]} {one.label} {one.headline}".split()) for one in shown]
+    found.update((str(row.number), text) for row, text in zip(shown, words, strict=True))
+    found.update((row.id[:13], text) for row, text in zip(shown, words, strict=True))
     return found

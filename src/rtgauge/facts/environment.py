@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from rtgauge.facts import CLOCK, CPU, Fact, Facts, one_line
 from rtgauge.facts.interpret import (
@@ -249,6 +249,15 @@ def _memory(facts: Facts) -> dict[str, Any]:
     }
 
 
+PCI_MAX: Final = 64
+_PCI_CLASSES: Final = {
+    "01": "storage", "02": "network", "03": "display", "04": "multimedia", "05": "memory",
+    "06": "bridge", "07": "communication", "08": "system", "09": "input", "0b": "processor",
+    "0c": "serial bus", "0d": "wireless", "12": "accelerator",
+}  # fmt: skip
+"""Base class of a PCI device -> kind (PCI Code and ID Assignment Specification)."""
+
+
 def _hardware(facts: Facts) -> dict[str, Any]:
     dmi = {
         key: _word(facts, f"/sys/class/dmi/id/{name}")
@@ -267,7 +276,25 @@ def _hardware(facts: Facts) -> dict[str, Any]:
         "device_tree_model": _word(facts, "/proc/device-tree/model"),
         "device_tree_compatible": [one_line(line) for line in compatible.splitlines()[:16]],
         "cpuinfo_hardware": one_line(facts.lines("/proc/cpuinfo").get("Hardware", "")),
+        "pci": _pci(facts),
     }
+
+
+def _pci(facts: Facts) -> list[str]:
+    """The devices on PCI: address, vendor and device in hexadecimal, and what kind it is."""
+    vendors, devices, classes = (
+        facts.lines(f"/sys/bus/pci/devices/*/{name}", "=") for name in ("vendor", "device", "class")
+    )
+    return [
+        f"{one_line(address)} {_identity(vendors[address])}:{_identity(devices[address])} "
+        f"{_PCI_CLASSES.get(classes.get(address, '')[2:4], 'other')}"
+        for address in sorted(set(vendors) & set(devices))[:PCI_MAX]
+    ]
+
+
+def _identity(text: str) -> str:
+    """``0x8086`` as ``8086``."""
+    return one_line(text.removeprefix("0x"))[:8]
 
 
 def _thermal(facts: Facts) -> dict[str, dict[str, Any]]:

@@ -30,6 +30,7 @@ from .designs import FACTORS_MAX, FULL_MAX, Design, design, plackett_burman
 from .effective import effective_of_maximum, effective_size, effective_sizes
 from .effects import Effect, Interaction, effects, interactions
 from .episodes import NEAR, EpisodesBuilder
+from .extrapolation import Extrapolation, Part, extrapolation
 from .independence import Clustering, clustering, extremal_index
 from .patterns import (
     Line,
@@ -80,12 +81,14 @@ __all__ = [
     "EpisodesBuilder",
     "ExcursionsBuilder",
     "Exposure",
+    "Extrapolation",
     "GapOffsets",
     "HeatMap",
     "Histogram",
     "Interaction",
     "Line",
     "Pace",
+    "Part",
     "Shift",
     "Slope",
     "Timeline",
@@ -114,6 +117,7 @@ __all__ = [
     "effective_sizes",
     "effects",
     "exceedance_bound",
+    "extrapolation",
     "extremal_index",
     "folded",
     "fraction_of",

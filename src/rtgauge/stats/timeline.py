@@ -210,6 +210,11 @@ class ExcursionsBuilder:
         self._largest.shrink()
         return self._largest.times, self._largest.values
 
+    def above(self) -> int | None:
+        """Every sample above this value is kept; None if all samples are."""
+        self._largest.shrink()
+        return self._largest.above
+
     def clustering(self) -> Clustering | None:
         """The strongest clustering among the largest 1 %, 1/2 %, 1/4 %, … of the samples: groups
         may show among the very largest alone. None where there are too few to tell, or too many

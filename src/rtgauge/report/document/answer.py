@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +44,7 @@ from rtgauge.report.results.labels import (
     ordinary_policies,
     peak,
     series_labels,
+    shell_command,
     step_name,
     waits_for_answers,
     worst,
@@ -70,7 +70,6 @@ Model = Mapping[str, Any]
 
 ACTIONS: Final = 3
 _NOT_RT: Final = ("full", "lazy", "voluntary", "none")
-_COMMANDS: Final = re.compile(r"^(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for) \S")
 
 
 class State(enum.StrEnum):
@@ -755,8 +754,8 @@ def _broken(data: _Data) -> Iterator[Action]:
 def _remedy(finding: Model) -> Action:
     remedy = finding["remedy"]
     what = f"{capital(finding['check'])}: {finding['found']}"
-    if _COMMANDS.match(remedy):
-        return Action(what, remedy, "")
+    if command := shell_command(remedy):
+        return Action(what, command, "")
     return Action(f"{what}. {capital(remedy)}")
 
 

@@ -8,12 +8,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.blocks import Block, Bullets, Line, Span, Table, Tone, line
+from rtgauge.report.document.blocks import (
+    Block,
+    Bullets,
+    Line,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Tone,
+    line,
+)
 from rtgauge.report.document.tables import Cell, Grid, Row
 from rtgauge.report.results.bounds import BOOT_PART
 from rtgauge.report.results.labels import capital
 
-__all__ = ["bounds_grid", "evidence_blocks", "verdict_lines"]
+__all__ = ["bounds_grid", "evidence_blocks", "extrapolation_section", "verdict_lines"]
 
 Model = Mapping[str, Any]
 
@@ -60,13 +70,13 @@ def bounds_grid(model: Model) -> Grid | None:
     needed = max(one["boots_needed"] for one in shown)
     if any(_claim(one["next_hour"]) == "–" or _claim(one["next_boot"]) == "–" for one in shown):
         caption += " –: too little evidence for a claim."
-    caption += f" {numbers.percent(BOOT_PART)} take {needed} hours, or boots."
+    caption += f" A bound of {numbers.percent(BOOT_PART)} takes {needed} hours or {needed} boots."
     if composed:
         caption += " Composed: the worst stages added, although they never met. It is not a bound."
     if more := len(found) - len(shown):
         caption += f" {numbers.plural(more, 'more quantity', 'more quantities')} in the JSON."
-    loads = {one["load"] for one in shown}
-    title = "Bounds" if len(loads) > 1 else f"Bounds, {_load(shown[0])}"
+    loads = list(dict.fromkeys(one["load"] for one in shown))
+    title = f"Bounds, {numbers.join([_load(load) for load in loads])}"
     return Grid("Bounds", heads, rows, caption, title)
 
 
@@ -103,22 +113,26 @@ def _claim(probability: float | None) -> str:
     return f"{math.ceil(probability * 100 * scale) / scale:g}{numbers.GAP}%"
 
 
-def _load(one: Model) -> str:
-    return "idle" if one["load"] == "idle" else f"load {one['load']}"
+def _load(load: str) -> str:
+    return "idle" if load == "idle" else f"load {load}"
 
 
 def _name(model: Model, one: Model, among: Sequence[Model]) -> str:
     """The quantity, with the system, context, labels and load in which the others differ."""
     words = [f"{one['measurement']} {one['name']}"]
-    if len({other["context"] for other in among}) > 1:
+    quantity = ("measurement", "name")
+    same = [other for other in among if all(other[key] == one[key] for key in quantity)]
+    if len({other["context"] for other in same}) > 1:
         words.append(one["context"])
     words += [
         value
         for key, value in sorted(one["labels"].items())
-        if len({other["labels"].get(key) for other in among}) > 1
+        if len({other["labels"].get(key) for other in same}) > 1
     ]
-    if len({other["load"] for other in among}) > 1:
-        words.append(_load(one))
+    loads = {other["load"] for other in among}
+    if len(loads) > 1:
+        one_load = len(loads - {"idle"}) == 1 and one["load"] != "idle"
+        words.append("loaded" if one_load else _load(one["load"]))
     return f"{_system(model, one)}{', '.join(words)}"
 
 
@@ -160,3 +174,57 @@ def _lacking(one: Model, verdict: Model) -> str:
         many = numbers.plural(verdict["boots_lacking"], "boot")
         words.append(f"{many} (for at most {numbers.percent(BOOT_PART)} of boots)")
     return f" Lacking: {' and '.join(words)}." if words else ""
+
+
+_MODEL: Final = (
+    "This is a model, not a measurement. It assumes that larger samples have the causes of those "
+    "seen. A rare cause that the run did not meet defeats it. The excesses of clusters over a "
+    "threshold are fitted by a generalised Pareto distribution. The level is what one cluster in "
+    "{times:g} times the samples exceeds on average, with its 95 % interval."
+)
+
+
+def extrapolation_section(model: Model) -> Section | None:
+    """The appendix on the model of the largest values, or why it is refused; None without a
+    quantity."""
+    found = [one for one in _shown(model) if one["extrapolation"] is not None]
+    if not found:
+        return None
+    times = found[0]["extrapolation"]["times"]
+    blocks: list[Block] = [Paragraph(line(_MODEL.format(times=times)))]
+    given = [one for one in found if not one["extrapolation"]["reasons"]]
+    if given:
+        heads = ["Quantity", "Max", "Level", "95 %", "Clusters", "Threshold", "Shape"]
+        rows = [Row(_name(model, one, found), _model_cells(one)) for one in given]
+        caption = "Shape: with its interval. Below: the shapes above higher thresholds, which "
+        caption += "under the model are equal."
+        blocks.append(Table(Grid("Extrapolation", heads, rows, caption, "")))
+    refused = [one for one in found if one["extrapolation"]["reasons"]]
+    if refused:
+        items = [
+            line(
+                Span(f"{_name(model, one, found)}: refused. ", "warn"),
+                f"{capital('; '.join(one['extrapolation']['reasons']))}.",
+            )
+            for one in refused[:ROWS]
+        ]
+        blocks.append(Bullets(tuple((item, ()) for item in items)))
+        if (more := len(refused) - ROWS) > 0:
+            blocks.append(Paragraph(line(f"{more} more in the JSON.")))
+    title = f"Extrapolation to {times:g} times the samples: a model"
+    return Section(title, "extrapolation", tuple(blocks), folded=True)
+
+
+def _model_cells(one: Model) -> list[Cell]:
+    found = one["extrapolation"]
+    low, high = (numbers.shown(round(end), "ns").text for end in found["level_interval"])
+    least, most = found["shape_interval"]
+    higher = ", ".join(f"{other['shape']:.2f}" for other in found["shapes"][1:])
+    return [
+        Cell(numbers.shown(one["max"], "ns").full),
+        Cell(numbers.shown(round(found["level"]), "ns").full, cls="peak"),
+        Cell(f"{low} to {high}"),
+        Cell(numbers.count(found["clusters"])),
+        Cell(numbers.shown(found["threshold"], "ns").full),
+        Cell(f"{found['shape']:.2f} ({least:.2f} to {most:.2f})", note=higher),
+    ]

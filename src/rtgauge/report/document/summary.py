@@ -50,6 +50,7 @@ from rtgauge.report.results.labels import (
     peak,
     quantity_name,
     realtime_text,
+    runs_text,
     series_labels,
     step_name,
     step_number,
@@ -133,7 +134,7 @@ def _label(run: Model) -> str:
 
 def _subtitle(runs: Sequence[Model]) -> str:
     started = sorted(str(run["started"]) for run in runs if run["started"])
-    parts = [f"{len(runs)} runs"] if len(runs) > 1 else list(map(_label, runs))
+    parts = [runs_text(runs)] if len(runs) > 1 else list(map(_label, runs))
     if len(runs) == 1:
         facts = {fact.name: fact.text for fact in system_facts(runs[0])}
         parts += [kernel_text(runs[0]["environment"])[0], facts["Real-time model"]]

@@ -37,6 +37,7 @@ from rtgauge.report.results.labels import (
     ordinary_policies,
     peak,
     realtime_text,
+    runs_text,
     target_name,
     worst,
 )
@@ -110,7 +111,7 @@ def _head(analysis: Analysis) -> dict[str, str]:
     environment = first.get("environment", {})
     if len(runs) > 1:
         kernels = dict.fromkeys(_kernel(run["environment"])[0] or "unknown kernel" for run in runs)
-        labels = [f"{len(runs)} runs", *list(kernels)[:4]]
+        labels = [runs_text(runs), *list(kernels)[:4]]
         environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
     emulated = dict.fromkeys(text for run in runs if (text := lab_text(run["environment"])))

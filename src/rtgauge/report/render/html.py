@@ -25,12 +25,14 @@ from markupsafe import Markup
 
 from rtgauge import __version__
 from rtgauge.report.document.answer import answer_figure, answer_of, answer_section
-from rtgauge.report.document.blocks import Block, Document, Table
+from rtgauge.report.document.blocks import Block, Document, Section, Table
 from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
+from rtgauge.report.document.evidence import extrapolation_section
 from rtgauge.report.document.summary import measured_text, summary
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Views, views
+from rtgauge.report.results.labels import shell_command
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.observations import RULES
 from rtgauge.report.results.published import CAUTION
@@ -68,9 +70,10 @@ def render(
         cover=cover,
         runs=[{**run, **_screens(analysis, number, run)} for number, run in enumerate(shown.runs)],
         comparison=shown.comparison,
-        first=runs_section(analysis)
-        if compared is None
-        else comparison_section(compared, analysis),
+        first=_with_model(
+            runs_section(analysis) if compared is None else comparison_section(compared, analysis),
+            analysis,
+        ),
         style=Markup(style),
         uplot_script=Markup(uplot),
         script=Markup(script),
@@ -124,10 +127,23 @@ def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[st
         + [f"load: {facts['Load']}", measured_text(model)],
         "sections": [
             answer_section(answer, answer_figure(analysis, number), prefix=prefix),
-            replace(whole, blocks=tuple(one for one in whole.blocks if not _of_steps(one))),
+            _with_model(
+                replace(whole, blocks=tuple(one for one in whole.blocks if not _of_steps(one))),
+                analysis,
+                alone=True,
+            ),
         ],
         "pages": {page.title: page for page in pages if page.page},
     }
+
+
+def _with_model(section: Section, analysis: Analysis, *, alone: bool = False) -> Section:
+    """A section with the folded extrapolation at its end: that of a single run (``alone``), or that
+    of several."""
+    model = extrapolation_section(analysis.model)
+    if model is None or alone != (len(analysis.model["runs"]) == 1):
+        return section
+    return replace(section, blocks=(*section.blocks, model))
 
 
 def _of_steps(block: Block) -> bool:
@@ -166,5 +182,7 @@ def _template(name: str = "report.html.j2") -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(kind=lambda block: type(block).__name__, words=_words)
+    environment.globals.update(
+        kind=lambda block: type(block).__name__, words=_words, shell_command=shell_command
+    )
     return environment.get_template(name)

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.blocks import Figure
+from rtgauge.report.document.blocks import Figure, Section
 from rtgauge.report.document.cover import NO_COVER, Cover
+from rtgauge.report.document.evidence import evidence_blocks, extrapolation_section
 from rtgauge.report.document.summary import short
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Chapter, Views
@@ -122,8 +123,12 @@ def _files(
     model = analysis.model
     first = short(analysis, compared)
     chosen = [one for one in first.sections if one.anchor.endswith(("comparison", "answer"))]
+    if len(model["runs"]) == 1 and (bounds := evidence_blocks(model)):
+        chosen.append(Section("All evidence", "bounds", tuple(bounds)))
+    appendix = extrapolation_section(model)
     document = {
         **told(first, chosen, book.files),
+        "appendix": told(first, [appendix] if appendix else [], book.files)["groups"],
         "complete": "",
         **frame(titled(views.title), model["runs"], paper, cover, book.files),
         "head": plain(views.head),

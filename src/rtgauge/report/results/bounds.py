@@ -111,6 +111,7 @@ class Member:
     effective: int
     held: Held | None
     timed: bool
+    top: stats.Part | None = None
 
 
 @dataclass
@@ -239,6 +240,54 @@ def _entry(runs: Sequence[Document], evidence: _Evidence, confidence: float) -> 
         "boots_needed": stats.samples_needed(BOOT_PART, confidence, over),
         "composed": _composed(series),
         "verdicts": _verdicts(runs, members, len(boots), confidence),
+        "extrapolation": _extrapolation(runs, evidence) if first["interval_ns"] else None,
+    }
+
+
+def _extrapolation(runs: Sequence[Document], evidence: _Evidence) -> Document | None:
+    """The model of the thread with the highest maximum, over all runs in their order."""
+    threads: dict[tuple[int, int], list[Member]] = {}
+    top: dict[tuple[int, int], int] = {}
+    rules: dict[tuple[int, int], set[str]] = {}
+    for member in sorted(evidence.members, key=lambda one: str(runs[one.run]["started"])):
+        run = runs[member.run]
+        one = run["series"][member.place]
+        thread = one["cpu"], one["thread"]
+        threads.setdefault(thread, []).append(member)
+        top[thread] = max(top.get(thread, one["max"] or 0), one["max"] or 0)
+        told = next(step for step in run["steps"] if step["step"] == one["step"])["observations"]
+        known = rules.setdefault(thread, set())
+        known |= {rule["rule"] for rule in told if member.place in rule["series"]}
+    thread = max(top, key=lambda key: top[key])
+    parts = [one.top for one in threads[thread]]
+    if any(part is None for part in parts):
+        return None
+    found = stats.extrapolation(
+        [part for part in parts if part is not None],
+        two_groups="two groups" in rules[thread],
+        rhythm="second line" in rules[thread],
+        copies=len(evidence.copies),
+    )
+    refused = bool(found.reasons)
+    return {
+        "cpu": thread[0],
+        "reasons": list(found.reasons),
+        "samples": found.samples,
+        "exceedances": found.exceedances,
+        "clusters": found.clusters,
+        "threshold": found.threshold,
+        "shape": found.shape,
+        "shape_interval": None if found.shape_interval is None else list(found.shape_interval),
+        "scale": found.scale,
+        "shapes": [
+            {"threshold": threshold, "clusters": clusters, "shape": shape}
+            for threshold, clusters, shape in found.shapes
+        ],
+        "times": found.times,
+        "level": None if refused else found.level,
+        "level_interval": None
+        if refused or found.level_interval is None
+        else list(found.level_interval),
     }
 
 

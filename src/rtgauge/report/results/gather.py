@@ -148,6 +148,8 @@ class Figures:
     """For answers to events: the events without one, each at a lower limit of its answer time. None
     for other series."""
     clustering: stats.Clustering | None = None
+    top: stats.Part | None = None
+    """The largest samples, in the unit of the series. None without samples in order."""
     effective: Mapping[str, int | None] | None = None
     """The effective number of samples around each percentile (``stats.effective_sizes``)."""
     halves: tuple[Counts, Counts] | None = None
@@ -328,7 +330,7 @@ def _figures(
     )
     timeline: TimeBins | None = None
     heat: Heat | None = None
-    around = begin = kept_max = max_at = clustering = None
+    around = begin = kept_max = max_at = clustering = top = None
     effective: dict[str, int | None] | None = None
     leading: Lead | None = None
     large: Window | None = None
@@ -357,6 +359,7 @@ def _figures(
             counts = whole
         largest = scan.largest()
         clustering = largest.clustering()
+        top = None if partial else _top(largest, info.scale, scan.counts.count)
         if info.interval_ns > 0:
             index, value = largest.largest()
             due_ns = scan.origin[1] + (index - scan.origin[0]) * info.interval_ns
@@ -415,6 +418,7 @@ def _figures(
         if large is None or info.unit != "ns"
         else Large(large.due_ns + large.value, large.value, series.companion is not None),
         clustering=clustering,
+        top=top,
         effective=effective,
         episodes=None if over is None else over.episodes(lost_runs),
         unanswered=None if unanswered is None else unanswered.limits,
@@ -423,6 +427,13 @@ def _figures(
         else None,
         missed_halves=_missed_halves(gap_index, gap_count, missed),
     )
+
+
+def _top(found: stats.ExcursionsBuilder, scale: int, count: int) -> stats.Part:
+    positions, values = found.largest()
+    order, above = np.argsort(positions, kind="stable"), found.above()
+    above = None if above is None else above * scale
+    return stats.Part(positions[order], values[order] * scale, count, above)
 
 
 def _halves(series: StoredSeries) -> tuple[Counts, Counts]:
@@ -766,7 +777,7 @@ class _Pass:
             self._over.add(chunk, gaps, self.before[gaps], self.known[gaps])
 
     def largest(self) -> stats.ExcursionsBuilder:
-        """The largest samples."""
+        """The largest samples of all threads."""
         whole = stats.ExcursionsBuilder()
         for one in self._large:
             whole.merge(one)

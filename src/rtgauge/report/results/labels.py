@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -39,7 +40,9 @@ __all__ = [
     "quantity_name",
     "realtime_text",
     "representative",
+    "runs_text",
     "series_labels",
+    "shell_command",
     "step_name",
     "step_number",
     "tail_percentile",
@@ -211,6 +214,29 @@ def step_name(run: Mapping[str, Any], step: Mapping[str, Any]) -> str:
 def capital(text: str) -> str:
     """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
+
+
+_PROGRAMS: Final = re.compile(r"(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for|do|done)\b")
+
+
+def shell_command(remedy: str) -> str:
+    """A remedy that a shell takes, with explanations behind ``#``; empty if it is a sentence."""
+    words = remedy.partition(" # ")[0]
+    if re.search(r", |\(|\b(or|and) ", words):
+        return ""
+    return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
+
+
+def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
+    """How many runs of what, and how long each took."""
+    steps = [step for run in runs for step in run["steps"] if step["role"] == "measurement"]
+    names = list(dict.fromkeys(step["measurement"] for step in steps))
+    text = f"{len(runs)} runs" + (f" of {numbers.join(names)}" if 1 <= len(names) <= 2 else "")
+    lengths = [run["duration_s"] for run in runs if run["duration_s"] is not None]
+    if not lengths:
+        return text
+    ends = dict.fromkeys(map(numbers.duration, (min(lengths), max(lengths))))
+    return f"{text}, {' to '.join(ends)} each"
 
 
 def carried_out(run: Mapping[str, Any]) -> list[Any]:

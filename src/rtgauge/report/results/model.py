@@ -151,7 +151,8 @@ def _run(
                 verdict = _budget_verdict(step, held)
                 verdicts.append({"step": step.number, "series": len(places), **verdict})
             effective = one["bound"]["effective_samples"]
-            evidence.append(Member(at, len(places), effective, held, timed))
+            top = figures[key].top
+            evidence.append(Member(at, len(places), effective, held, timed, top))
             series.append(one)
             places.append(key)
         tables.extend(_table(step, table) for table in step.tables)

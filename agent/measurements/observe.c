@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Observe: the user's own threads, from waking to running, by the kernel's scheduling tracepoints in
+ * a trace instance of the agent's own. The threads are neither stopped nor changed.
+ * docs/measurements/observe.md says what exactly is timed, and what it costs them.
+ *
+ * On the path of a sample steps 1 and 2 are the kernel's (sched_waking, sched_switch); the draining
+ * thread reads their text, and puts a sample for each pair (step 3).
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/value.h"
+#include "run/step.h"
+
+#define OBSERVE_THREADS 1024
+/* Buckets of a thread's histogram: 32 for each doubling, up to 2^40 ns. */
+#define OBSERVE_SUB_BITS 5
+#define OBSERVE_BUCKETS ((40 - OBSERVE_SUB_BITS + 1) << OBSERVE_SUB_BITS)
+#define OBSERVE_RING (1 << 16)
+#define OBSERVE_TEXT (64 * 1024)
+#define OBSERVE_BUFFER_KB "1024"
+#define OBSERVE_NAME 16
+#define OBSERVE_RULE "no event was lost"
+
+struct observe_thread {
+	pid_t tid;
+	bool other; /* a thread of another process */
+	char name[OBSERVE_NAME];
+	int64_t waking_ns; /* 0: it is not waking */
+	int64_t count;
+	int64_t sum_ns;
+	int64_t most_ns;
+	uint32_t buckets[OBSERVE_BUCKETS];
+};
+
+struct observe {
+	pid_t pid;
+	int series;
+	int worker;
+	int pipe;
+	int64_t samples;
+	int64_t taken;
+	int64_t last_ns;  /* time of the last sample, when its thread began to run */
+	int64_t until_ns; /* CLOCK_MONOTONIC; 0: no limit */
+	int64_t lost;
+	int64_t unknown; /* events of threads that ended before they could be looked at */
+	int64_t refused; /* threads without a row */
+	bool ended;	 /* the process has */
+	int count;
+	struct observe_thread *threads;
+	char instance[96];
+	size_t used; /* of the text: the beginning of a line */
+	char text[OBSERVE_TEXT];
+};
+
+static const struct option_info observe_options[] = {
+	{ "pid", OPTION_INTEGER, "0", 0, INT32_MAX, NULL, "process whose threads are observed" },
+	{ "for", OPTION_DURATION, "10s", 0, 0, NULL,
+	  "duration; 0: until the process ends, or until stopped" },
+	{ "samples", OPTION_INTEGER, "0", 0, INT64_MAX, NULL,
+	  "wake-ups of all its threads; 0: no limit" },
+	{ NULL, 0, NULL, 0, 0, NULL, NULL },
+};
+
+static const char *const observe_stages[] = { "wake-up", "scheduler", "switch", NULL };
+
+static const struct measurement_series observe_series[] = {
+	{ "wake-to-run", "ns", "time from the wake-up of a thread until it runs",
+	  "the kernel begins to wake the thread (sched_waking)",
+	  "the kernel switches to it (sched_switch)", observe_stages },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+static const struct measurement_entry observe_tables[] = {
+	{ "threads", "wake-ups of each thread: number, median, 99 % and max" },
+	{ NULL, NULL },
+};
+
+static const struct measurement_entry observe_verdicts[] = {
+	{ OBSERVE_RULE, "the kernel's buffer had room for every event" },
+	{ NULL, NULL },
+};
+
+/* --- histograms --- */
+
+/* Log-linear: the bucket of a value from 0 on. */
+static int observe_bucket(int64_t value_ns)
+{
+	uint64_t value = value_ns < 0 ? 0 : (uint64_t)value_ns;
+	int shift = 0;
+
+	while (value >> shift >= 2u << OBSERVE_SUB_BITS)
+		shift++;
+	shift = (shift << OBSERVE_SUB_BITS) + (int)(value >> shift);
+	return shift < OBSERVE_BUCKETS ? shift : OBSERVE_BUCKETS - 1;
+}
+
+/* The largest value of a bucket. */
+static int64_t observe_bucket_high(int bucket)
+{
+	int shift = (bucket >> OBSERVE_SUB_BITS) - 1;
+
+	if (shift <= 0)
+		return bucket;
+	return ((bucket - ((int64_t)shift << OBSERVE_SUB_BITS) + 1) << shift) - 1;
+}
+
+/* Nearest-rank percentile: at most 1/32 too high, never above the maximum. */
+static int64_t observe_percentile(const struct observe_thread *thread, int per_100)
+{
+	int64_t rank = (thread->count * per_100 + 99) / 100, seen = 0;
+
+	for (int i = 0; i < OBSERVE_BUCKETS; i++) {
+		seen += thread->buckets[i];
+		if (seen >= rank && seen)
+			return observe_bucket_high(i) < thread->most_ns ? observe_bucket_high(i) :
+									  thread->most_ns;
+	}
+	return thread->most_ns;
+}
+
+/* --- threads --- */
+
+static void observe_read_name(struct observe_thread *thread)
+{
+	char path[48], name[VALUE_MAX];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)thread->tid);
+	if (value_get(path, name, NULL))
+		return;
+	snprintf(thread->name, sizeof(thread->name), "%.15s", name);
+	for (char *at = thread->name; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+}
+
+/* Open addressing: the places of 1024 threads in the order of their first event would need a search
+ * for each event. */
+static struct observe_thread *observe_find(struct observe *state, pid_t tid)
+{
+	char path[64];
+	struct observe_thread *thread;
+
+	for (int i = 0; i < OBSERVE_THREADS; i++) {
+		thread = &state->threads[((unsigned)tid + (unsigned)i) % OBSERVE_THREADS];
+		if (thread->tid == tid)
+			return thread;
+		if (!thread->tid)
+			break;
+	}
+	if (state->count == OBSERVE_THREADS - 1) {
+		state->refused++;
+		return NULL;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)state->pid, (int)tid);
+	thread->other = access(path, F_OK);
+	if (thread->other) {
+		thread->other = false;
+		snprintf(path, sizeof(path), "/proc/%d", (int)tid);
+		if (access(path, F_OK)) {
+			state->unknown++;
+			return NULL;
+		}
+		thread->other = true;
+	}
+	thread->tid = tid;
+	state->count++;
+	observe_read_name(thread);
+	return thread;
+}
+
+/* --- events --- */
+
+/* The number behind the last @key in [line, end), or -1. The name of a task before it may hold
+ * anything. */
+static int64_t observe_field(const char *line, const char *end, const char *key)
+{
+	size_t size = strlen(key);
+
+	for (const char *at = end - size; at >= line; at--)
+		if (!memcmp(at, key, size))
+			return isdigit((unsigned char)at[size]) ? strtoll(at + size, NULL, 10) : -1;
+	return -1;
+}
+
+/* "  name-12  [000] d..2.    12.345678: sched_waking: ..." gives the time in ns and where the event's
+ * name begins; NULL: another line. */
+static const char *observe_event(const char *line, const char *end, int64_t *time_ns)
+{
+	static const char *const names[] = { ": sched_waking: ", ": sched_switch: " };
+
+	for (const char *at = line; at < end; at++)
+		for (int i = 0; i < 2; i++) {
+			const char *from = at;
+			int64_t seconds;
+
+			if ((size_t)(end - at) < strlen(names[i]) ||
+			    memcmp(at, names[i], strlen(names[i])))
+				continue;
+			while (from > line && (isdigit((unsigned char)from[-1]) || from[-1] == '.'))
+				from--;
+			seconds = strtoll(from, (char **)&from, 10);
+			if (*from != '.' || at - from != 7)
+				continue;
+			*time_ns = seconds * NSEC_PER_SEC +
+				   strtoll(from + 1, NULL, 10) * NSEC_PER_USEC;
+			return at + 2;
+		}
+	return NULL;
+}
+
+static void observe_waking(struct observe *state, int64_t tid, int64_t time_ns)
+{
+	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
+
+	if (thread && !thread->other && !thread->waking_ns)
+		thread->waking_ns = time_ns;
+}
+
+static void observe_runs(struct step *step, struct observe *state, int64_t tid, int64_t time_ns)
+{
+	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
+	struct series *series = &step->series[state->series];
+	int64_t took_ns;
+
+	if (!thread || !thread->waking_ns || (state->samples && state->taken >= state->samples))
+		return;
+	took_ns = time_ns - thread->waking_ns;
+	/* two CPUs' events of one moment may come in either order */
+	if (time_ns > state->last_ns)
+		state->last_ns = time_ns;
+	series_time(series, state->last_ns - step->start_ns);
+	series_put(series, took_ns);
+	thread->waking_ns = 0;
+	thread->count++;
+	thread->sum_ns += took_ns;
+	if (took_ns > thread->most_ns)
+		thread->most_ns = took_ns;
+	thread->buckets[observe_bucket(took_ns)]++;
+	state->taken++;
+}
+
+/* A thread that was still running when it was woken did not have to wait for the CPU. */
+static void observe_leaves(struct observe *state, int64_t tid)
+{
+	struct observe_thread *thread = tid > 0 ? observe_find(state, (pid_t)tid) : NULL;
+
+	if (thread)
+		thread->waking_ns = 0;
+}
+
+/* "CPU:0 [LOST 12 EVENTS]": what was woken before them is not known any more. */
+static bool observe_is_lost(struct step *step, struct observe *state, const char *line,
+			    const char *end)
+{
+	int64_t lost;
+
+	if (end - line < 8 || memcmp(end - 8, " EVENTS]", 8) || memcmp(line, "CPU:", 4))
+		return false;
+	lost = observe_field(line, end, "[LOST ");
+	state->lost += lost > 0 ? lost : 1;
+	for (int i = 0; i < OBSERVE_THREADS; i++)
+		state->threads[i].waking_ns = 0;
+	series_lost(&step->series[state->series], 1);
+	return true;
+}
+
+static void observe_line(struct step *step, struct observe *state, const char *line,
+			 const char *end)
+{
+	const char *event;
+	int64_t time_ns;
+
+	if (observe_is_lost(step, state, line, end))
+		return;
+	event = observe_event(line, end, &time_ns);
+	if (!event)
+		return;
+	if (!memcmp(event, "sched_waking", 12)) {
+		observe_waking(state, observe_field(event, end, " pid="), time_ns);
+		return;
+	}
+	observe_leaves(state, observe_field(event, end, " prev_pid="));
+	observe_runs(step, state, observe_field(event, end, " next_pid="), time_ns);
+}
+
+static void observe_lines(struct step *step, struct observe *state)
+{
+	char *line = state->text, *end;
+
+	while ((end = memchr(line, '\n', state->used - (size_t)(line - state->text)))) {
+		observe_line(step, state, line, end);
+		line = end + 1;
+	}
+	state->used -= (size_t)(line - state->text);
+	memmove(state->text, line, state->used);
+	/* no line is as long as that */
+	if (state->used == sizeof(state->text))
+		state->used = 0;
+}
+
+/* Also if its parent has not collected it yet: then only its first thread is left, a zombie. */
+static bool observe_has_ended(pid_t pid)
+{
+	char path[32], text[VALUE_MAX], *state;
+	struct stat task;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	if (stat(path, &task))
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (value_get(path, text, NULL))
+		return true;
+	state = strrchr(text, ')');
+	return task.st_nlink <= 3 && state && strchr("ZX", state[2]);
+}
+
+static void observe_collect(struct step *step)
+{
+	struct observe *state = step->state;
+	ssize_t size;
+
+	if (atomic_load_acquire(&step->workers[state->worker].done))
+		return;
+	/* before the last reading, which then has all that it did */
+	state->ended = observe_has_ended(state->pid);
+	while ((size = read(state->pipe, state->text + state->used,
+			    sizeof(state->text) - state->used)) > 0 ||
+	       (size < 0 && errno == EINTR)) {
+		if (size < 0)
+			continue;
+		state->used += (size_t)size;
+		observe_lines(step, state);
+		step_drain(step);
+	}
+	if (state->ended || step_stopped(step) ||
+	    (state->samples && state->taken >= state->samples) ||
+	    (state->until_ns && clock_now_ns(CLOCK_MONOTONIC) >= state->until_ns))
+		step_foreign_done(step, state->worker);
+}
+
+/* --- the frame --- */
+
+static const char *observe_folder(void)
+{
+	static const char *const folders[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	char path[64];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/events/sched/sched_waking/enable", folders[i]);
+		if (!access(path, W_OK))
+			return folders[i];
+	}
+	return NULL;
+}
+
+static int observe_setup(struct step *step)
+{
+	struct observe *state = step->state;
+	struct series_info info = {
+		.name = "wake-to-run",
+		.context = "user",
+		.unit = "ns",
+		.cpu = -1,
+		.thread = -1,
+		.companion = -1,
+	};
+
+	state->pipe = -1;
+	state->pid = (pid_t)option_number(&step->options, "pid");
+	state->samples = option_number(&step->options, "samples");
+	if (!state->pid)
+		return message_set(&step->msg, -EINVAL, "give its process ID (--pid)",
+				   "no process to observe was given");
+	if (observe_has_ended(state->pid))
+		return message_set(&step->msg, -EINVAL, "give the ID of one that runs (pidof, ps)",
+				   "there is no process %d", (int)state->pid);
+	if (!observe_folder())
+		return step_skip(step, "the kernel's scheduling tracepoints cannot be reached",
+				 "run as root, and mount tracefs (mount -t tracefs nodev "
+				 "/sys/kernel/tracing)");
+	state->threads = step_alloc(step, OBSERVE_THREADS, sizeof(*state->threads));
+	if (!state->threads)
+		return -ENOMEM;
+	state->series = step_add_series(step, &info, OBSERVE_RING);
+	if (state->series < 0)
+		return state->series;
+	state->worker = step_add_foreign(step, 0, -1, 0);
+	return state->worker < 0 ? state->worker : 0;
+}
+
+static int observe_put(const struct observe *state, const char *file, const char *value)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", state->instance, file);
+	return value_put(path, value);
+}
+
+/* All threads that it has now: the kernel adds those that they create. In one write, because each
+ * one makes the kernel wait for all CPUs. */
+static int observe_put_threads(struct observe *state)
+{
+	char path[160];
+	struct dirent *entry;
+	int err = -ESRCH, fd;
+	size_t used = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)state->pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)) && used < sizeof(state->text) - 16)
+		if (isdigit((unsigned char)entry->d_name[0]))
+			used += (size_t)snprintf(state->text + used, 16, "%.12s ", entry->d_name);
+	if (dir)
+		closedir(dir);
+	if (!used)
+		return err;
+	snprintf(path, sizeof(path), "%s/set_event_pid", state->instance);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	err = write(fd, state->text, used) < 0 ? -errno : 0;
+	close(fd);
+	return err;
+}
+
+/* The instance goes as a whole, so what is set in it needs no putting back. */
+static int observe_configure(struct step *step)
+{
+	struct observe *state = step->state;
+	char reason[200];
+	int err;
+
+	if (!step->settings)
+		return step_skip(step, "a trace instance is a setting, and all are to be kept",
+				 "leave --keep-settings out");
+	snprintf(state->instance, sizeof(state->instance), "%s/instances/rtgauge-%d",
+		 observe_folder(), (int)getpid());
+	err = settings_make_instance(step->settings, state->instance);
+	if (!err)
+		err = observe_put(state, "tracing_on", "0");
+	if (!err)
+		err = observe_put(state, "trace_clock", "mono");
+	if (!err)
+		err = observe_put(state, "buffer_size_kb", OBSERVE_BUFFER_KB);
+	if (!err)
+		err = observe_put(state, "options/event-fork", "1");
+	if (!err)
+		err = observe_put_threads(state);
+	if (!err)
+		err = observe_put(state, "events/sched/sched_waking/enable", "1");
+	if (!err)
+		err = observe_put(state, "events/sched/sched_switch/enable", "1");
+	if (!err)
+		return 0;
+	if (err == -ESRCH)
+		return message_set(&step->msg, err, "give the ID of one that runs (pidof, ps)",
+				   "process %d ended before it could be observed", (int)state->pid);
+	snprintf(reason, sizeof(reason), "no trace instance with scheduling events in %s: %s",
+		 observe_folder(), value_reason(err));
+	return step_skip(step, reason, "use a kernel of version 4.14 or newer, as root");
+}
+
+static int observe_start(struct step *step)
+{
+	struct observe *state = step->state;
+	int64_t for_ns = option_number(&step->options, "for");
+	char path[160];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/trace_pipe", state->instance);
+	state->pipe = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	err = state->pipe < 0 ? -errno : observe_put(state, "tracing_on", "1");
+	if (err)
+		return message_set(&step->msg, -EIO, "run again", "%s cannot be read: %s", path,
+				   strerror(-err));
+	if (for_ns)
+		state->until_ns = clock_now_ns(CLOCK_MONOTONIC) + for_ns;
+	else
+		step_stop_is_end(step);
+	return 0;
+}
+
+static void observe_stop(struct step *step)
+{
+	struct observe *state = step->state;
+
+	if (state->pipe >= 0)
+		close(state->pipe);
+	state->pipe = -1;
+}
+
+static void observe_table(struct step *step, const struct observe *state)
+{
+	static const struct step_column columns[] = {
+		{ "thread", "" },   { "name", "" },   { "wake-ups", "count" }, { "mean", "ns" },
+		{ "median", "ns" }, { "99 %", "ns" }, { "max", "ns" },
+	};
+	struct cbor *c;
+	int rows = 0;
+
+	for (int i = 0; i < OBSERVE_THREADS; i++)
+		rows += state->threads[i].count > 0;
+	c = step_table_begin(step, "threads", columns, 7, rows);
+	for (int i = 0; i < OBSERVE_THREADS; i++) {
+		const struct observe_thread *thread = &state->threads[i];
+
+		if (!thread->count)
+			continue;
+		cbor_array(c, 7);
+		cbor_int(c, thread->tid);
+		cbor_text(c, thread->name);
+		cbor_int(c, thread->count);
+		cbor_int(c, thread->sum_ns / thread->count);
+		cbor_int(c, observe_percentile(thread, 50));
+		cbor_int(c, observe_percentile(thread, 99));
+		cbor_int(c, thread->most_ns);
+	}
+	step_table_end(step);
+}
+
+static void observe_say(struct step *step, const char *text)
+{
+	step_message(step, clock_now_ns(CLOCK_MONOTONIC) - step->start_ns, text);
+}
+
+static int observe_finish(struct step *step)
+{
+	const struct observe *state = step->state;
+	char text[160];
+
+	observe_table(step, state);
+	if (state->ended) {
+		snprintf(text, sizeof(text), "process %d ended during the observation",
+			 (int)state->pid);
+		observe_say(step, text);
+	}
+	if (state->refused) {
+		snprintf(text, sizeof(text),
+			 "the table has no room for more than %d threads: %lld events of others "
+			 "were left out",
+			 OBSERVE_THREADS - 1, (long long)state->refused);
+		observe_say(step, text);
+	}
+	if (state->unknown) {
+		snprintf(text, sizeof(text),
+			 "%lld events of threads that had ended when they were read were left out",
+			 (long long)state->unknown);
+		observe_say(step, text);
+	}
+	if (!state->lost) {
+		step_verdict(step, OBSERVE_RULE, "pass", "the kernel reported no lost event", "");
+		return 0;
+	}
+	snprintf(text, sizeof(text), "%lld events found the kernel's buffer full",
+		 (long long)state->lost);
+	step_verdict(step, OBSERVE_RULE, "inconclusive", text,
+		     "observe a process with fewer wake-ups, or on a machine with an idle CPU");
+	return 0;
+}
+
+const struct measurement observe_measurement = {
+	.name = "observe",
+	.summary = "time from waking to running of the threads of a running program",
+	.chapter = CHAPTER_KERNEL,
+	.options = observe_options,
+	.series = observe_series,
+	.tables = observe_tables,
+	.verdicts = observe_verdicts,
+	.observes = true,
+	.state_size = sizeof(struct observe),
+	.setup = observe_setup,
+	.configure = observe_configure,
+	.start = observe_start,
+	.collect = observe_collect,
+	.stop = observe_stop,
+	.finish = observe_finish,
+};

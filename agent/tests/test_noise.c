@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of noise.c: its readings of the kernel's counts, and which cause a gap has. Prints TAP. */
+#include "measurements/noise.c"
+
+#include "tap.h"
+
+/* CPU 1 is offline; a line for all CPUs, one without a name behind it, and two of errors. */
+static const char interrupts[] =
+	"           CPU0       CPU2       CPU10      \n"
+	"  0:         41          0          7  IO-APIC   2-edge  timer\n"
+	" 16:          1          2          3  IO-APIC  16-fasteoi  9000 ehci\n"
+	"NMI:          5          6          8   Non-maskable interrupts\n"
+	"LOC:        100        200        300\n"
+	"FIQ:              usb_fiq\n"
+	"ERR:       1000\n"
+	"MIS:       2000\n";
+static const char stat[] = "cpu  9 9 9 9 9 9 9 9 9 9\n"
+			   "cpu0 1 2 3 4 5 6 7 88 9 10\n"
+			   "cpu1 1 2 3 4 5 6 7 0 9 10\n"
+			   "cpu10 1 2 3 4 5 6\n"
+			   "intr 5 cpu2 1 2 3 4 5 6 7 8\n";
+
+static void test_counts(struct tap *tap)
+{
+	tap_check(tap, noise_interrupts(interrupts, 0) == 147, "interrupts of the first CPU");
+	tap_check(tap, noise_interrupts(interrupts, 2) == 208, "of one after a gap in the numbers");
+	tap_check(tap, noise_interrupts(interrupts, 10) == 318, "of the last");
+	tap_check(tap, !noise_interrupts(interrupts, 1) && !noise_interrupts("", 0),
+		  "none of a CPU that is not there");
+	tap_check(tap, noise_stolen(stat, 0) == 88 && noise_stolen(stat, 1) == 0, "stolen time");
+	tap_check(tap, noise_stolen(stat, 10) == -1 && noise_stolen(stat, 2) == -1,
+		  "unknown where the kernel does not say it");
+}
+
+static void test_kinds(struct tap *tap)
+{
+	static const struct noise_counts before = { 3, 100, 7 };
+	static const struct noise_counts same = { 3, 100, 7 }, interrupted = { 3, 101, 7 },
+					 switched = { 4, 101, 7 }, smi = { 3, 102, 8 };
+
+	tap_check(tap, noise_kind(&before, &same) == NOISE_HARDWARE, "nothing counted: hardware");
+	tap_check(tap, noise_kind(&before, &interrupted) == NOISE_INTERRUPT, "an interrupt");
+	tap_check(tap, noise_kind(&before, &switched) == NOISE_THREAD,
+		  "an interrupt and a switch: a thread");
+	tap_check(tap, noise_kind(&before, &smi) == NOISE_HARDWARE,
+		  "an SMI, and the interrupts that waited for its end: hardware");
+}
+
+/* The kernel's own file has a column for the CPU, and the time passes in interrupts. */
+static void test_here(struct tap *tap)
+{
+	static struct noise_cpu c = { .smi_fd = -1 };
+	uint64_t first, last;
+
+	c.cpu = sched_getcpu();
+	c.interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
+	if (c.interrupts_fd < 0) {
+		tap_check(tap, true, "there is no /proc/interrupts # SKIP");
+		return;
+	}
+	first = noise_look(&c).interrupts;
+	usleep(100000);
+	last = noise_look(&c).interrupts;
+	tap_check(tap, first > 0 && last >= first, "this machine's interrupts: %llu, later %llu",
+		  (unsigned long long)first, (unsigned long long)last);
+}
+
+int main(void)
+{
+	struct tap tap = { 0 };
+
+	test_counts(&tap);
+	test_kinds(&tap);
+	test_here(&tap);
+	return tap_end(&tap);
+}

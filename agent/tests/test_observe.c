@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of observe.c: lines of the trace made up here, and percentiles against a sorted list. Prints
+ * TAP. */
+#include "measurements/observe.c"
+
+#include "tap.h"
+
+static struct observe state;
+static struct series series;
+static struct step step = { .series = &series, .state = &state };
+
+static void begin(void)
+{
+	memset(state.threads, 0, OBSERVE_THREADS * sizeof(*state.threads));
+	state.pid = getpid();
+	state.count = 0;
+	state.taken = state.lost = state.unknown = state.refused = 0;
+}
+
+static void feed(const char *format, int tid)
+{
+	char line[256];
+	int size = snprintf(line, sizeof(line), format, tid);
+
+	observe_line(&step, &state, line, line + size);
+}
+
+#define WAKES \
+	"          <idle>-0       [000] dNh4.    12.000100: sched_waking: comm=a pid=%d prio=9 target_cpu=000"
+#define RUNS                                                                                       \
+	"          <idle>-0       [000] d..2.    12.000142: sched_switch: prev_comm=x prev_pid=0 " \
+	"prev_prio=120 prev_state=R ==> next_comm=a next_pid=%d next_prio=9"
+#define LEAVES                                                                                      \
+	"               a-7       [000] d..2.    12.000120: sched_switch: prev_comm=a prev_pid=%d " \
+	"prev_prio=9 prev_state=R+ ==> next_comm=swapper/0 next_pid=0 next_prio=120"
+
+static const struct observe_thread *thread(void)
+{
+	return observe_find(&state, getpid());
+}
+
+static void test_lines(struct tap *tap)
+{
+	int self = getpid();
+
+	begin();
+	feed(WAKES, self);
+	feed(RUNS, self);
+	tap_check(tap, thread()->count == 1 && thread()->most_ns == 42000, "woken, then running");
+	feed(RUNS, self);
+	tap_check(tap, thread()->count == 1, "running again without being woken: preempted");
+	begin();
+	feed(WAKES, self);
+	feed(LEAVES, self);
+	feed(RUNS, self);
+	tap_check(tap, !thread()->count, "woken before it had left the CPU: it did not wait");
+	begin();
+	feed(" bad: sched_waking: x 1.2: -3 [1] d. 12.000100: sched_waking: comm= pid=4 prio=1 t "
+	     "pid=%d prio=9 target_cpu=000",
+	     self);
+	feed("a next_pid=5 ==>-3 [001] 12.000101: sched_switch: prev_comm=a prev_pid=3 prev_prio=9 "
+	     "prev_state=S ==> next_comm=b next_pid=5 n next_pid=%d next_prio=9",
+	     self);
+	tap_check(tap, thread()->count == 1 && thread()->most_ns == 1000,
+		  "names of tasks may hold anything");
+	begin();
+	feed(WAKES, self);
+	feed("CPU:0 [LOST %d EVENTS]", 12);
+	feed(RUNS, self);
+	tap_check(tap, !thread()->count && state.lost == 12, "what was lost is counted");
+	begin();
+	feed(WAKES, 1);
+	feed(RUNS, 1);
+	tap_check(tap, !observe_find(&state, 1)->count && !state.unknown,
+		  "a thread of another process does not count");
+	feed(WAKES, 0x3ffffffe);
+	tap_check(tap, state.unknown == 1, "nor one that is gone, which is counted");
+	feed("%d", 5);
+	feed("# tracer: nop %d", 5);
+	feed(" 12.000100: sched_waking: comm=%d", 5);
+	tap_check(tap, state.count == 1, "other lines are left out");
+}
+
+static int compare(const void *a, const void *b)
+{
+	return (*(const int64_t *)a > *(const int64_t *)b) -
+	       (*(const int64_t *)a < *(const int64_t *)b);
+}
+
+static void test_percentiles(struct tap *tap)
+{
+	static int64_t values[3000];
+	bool good = true, rising = true;
+	uint64_t random = 1;
+
+	for (int64_t value = 0, last = -1; value < INT64_C(1) << 39; value += 1 + value / 50) {
+		int bucket = observe_bucket(value);
+
+		rising = rising && bucket >= last && observe_bucket_high(bucket) >= value &&
+			 observe_bucket_high(bucket) <= value + value / 32;
+		last = bucket;
+	}
+	tap_check(tap, rising, "each value is in its bucket, which is at most 1/32 wide");
+	for (int count = 1; count <= 3000; count += 1 + count / 3) {
+		struct observe_thread *t = &state.threads[0];
+
+		memset(t, 0, sizeof(*t));
+		for (int i = 0; i < count; i++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			values[i] = (int64_t)(random >> 33) % 5000000;
+			t->buckets[observe_bucket(values[i])]++;
+			t->count++;
+			if (values[i] > t->most_ns)
+				t->most_ns = values[i];
+		}
+		qsort(values, (size_t)count, sizeof(values[0]), compare);
+		for (int p = 50; p <= 99; p += 49) {
+			int64_t exact = values[(count * p + 99) / 100 - 1];
+			int64_t found = observe_percentile(t, p);
+
+			good = good && found >= exact && found <= exact + exact / 32;
+		}
+	}
+	tap_check(tap, good, "percentiles as of the sorted list, at most 1/32 higher");
+}
+
+int main(void)
+{
+	struct series_info info = { .name = "wake-to-run", .context = "user", .unit = "ns" };
+	struct tap tap = { 0 };
+
+	state.threads = calloc(OBSERVE_THREADS, sizeof(*state.threads));
+	if (!state.threads || series_init(&series, 0, &info, 1 << 12))
+		return 1;
+	test_lines(&tap);
+	test_percentiles(&tap);
+	free(state.threads);
+	series_free(&series);
+	return tap_end(&tap);
+}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observing a program's own threads on this machine: counts, tables, what is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents import Stream, read
+from rtgauge.stream import Samples, Table, Verdict
+from rtgauge.target.local import find_agent
+
+TRACING = "/sys/kernel/tracing"
+MOUNT = f"mount -t tracefs nodev {TRACING}"
+# In a mount namespace of its own, so that nothing stays mounted.
+INSIDE = ["unshare", "--mount", "sh", "-c", f'{MOUNT}; exec "$@"', "sh"]
+PROGRAM = """
+import sys, threading, time
+threading.stack_size(65536)
+def body():
+    while True:
+        time.sleep(float(sys.argv[2]))
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=body, daemon=True).start()
+print(flush=True)
+time.sleep(float(sys.argv[3]))
+"""
+
+
+def _traced() -> bool:
+    if os.geteuid() or not shutil.which("unshare"):
+        return False
+    look = [*INSIDE, "test", "-w", f"{TRACING}/events/sched/sched_waking/enable"]
+    return not subprocess.run(look, capture_output=True, check=False, timeout=60).returncode
+
+
+pytestmark = pytest.mark.skipif(
+    not _traced(), reason="the scheduling tracepoints need root, and a kernel that has them"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of the test's own, so that tests do not wait for other agents."""
+    monkeypatch.setenv("RTGAUGE_STATE", str(tmp_path / "state"))
+
+
+def _program(threads: int, sleep: float, lives: float) -> Iterator[int]:
+    words = [sys.executable, "-c", PROGRAM, str(threads), str(sleep), str(lives)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        yield program.pid
+        program.kill()
+
+
+def observe(tmp_path: Path, *words: str) -> tuple[int, str, Stream]:
+    path = tmp_path / "stream.cbor"
+    done = subprocess.run(
+        [*INSIDE, str(find_agent()), "run", "observe", *words, "--output", str(path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr, read(path)
+
+
+def _samples(stream: Stream) -> list[int]:
+    found = [record.values.tolist() for record in stream.records if isinstance(record, Samples)]
+    return [value for values in found for value in values]
+
+
+def _rows(stream: Stream) -> list[tuple[object, ...]]:
+    (table,) = [one for one in stream.records if isinstance(one, Table) and one.name == "threads"]
+    return [tuple(row) for row in table.rows]
+
+
+def _messages(stream: Stream) -> list[str]:
+    return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
+
+
+def _instances() -> str:
+    words = [*INSIDE, "ls", f"{TRACING}/instances"]
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_each_thread_has_a_row_of_its_wake_ups(tmp_path: Path) -> None:
+    for pid in _program(4, 0.002, 60):
+        before = Path("/proc/sys/kernel/sched_rt_runtime_us").read_text()
+        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "1s")
+        assert code == 0
+        tids = {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+        assert Path("/proc/sys/kernel/sched_rt_runtime_us").read_text() == before
+    rows = _rows(stream)
+    latencies = _samples(stream)
+    assert {row[0] for row in rows} <= tids
+    assert len(rows) >= 4
+    assert sum(int(str(row[2])) for row in rows) == len(latencies) > 100
+    assert max(int(str(row[6])) for row in rows) == max(latencies)
+    for _, name, _, _, median, high, most in rows:
+        assert "python" in str(name)
+        assert 0 <= int(str(median)) <= int(str(high)) <= int(str(most))
+    # nothing of the system is set but the instance, which is gone
+    settings = [event.fields for event in stream.events if event.event == "setting"]
+    assert not settings
+    assert "rtgauge" not in _instances()
+
+
+def test_threads_that_come_later_are_observed(tmp_path: Path) -> None:
+    late = "import threading, time\ntime.sleep(0.7)\n" + PROGRAM.replace("print(flush=True)", "")
+    words = [sys.executable, "-c", late, "3", "0.002", "60"]
+    with subprocess.Popen(words) as program:
+        code, _, stream = observe(tmp_path, "--pid", str(program.pid), "--for", "2s")
+        program.kill()
+    assert code == 0
+    assert len([row for row in _rows(stream) if int(str(row[2])) > 50]) == 3
+
+
+def test_a_program_that_ends_ends_the_observation(tmp_path: Path) -> None:
+    for pid in _program(2, 0.002, 1.5):
+        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "0")
+        assert code == 0
+        assert f"process {pid} ended during the observation" in _messages(stream)
+    assert len(_samples(stream)) > 10
+
+
+def test_a_program_of_1000_threads(tmp_path: Path) -> None:
+    for pid in _program(1000, 0.5, 60):
+        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "2s")
+        assert code == 0
+    assert len(_rows(stream)) >= 1000
+    (lost,) = [one for one in stream.records if isinstance(one, Verdict)]
+    assert lost.result in ("pass", "inconclusive")
+    for pid in _program(1100, 0.5, 60):
+        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "2s")
+        assert code == 0
+    assert len(_rows(stream)) <= 1023
+    assert [text for text in _messages(stream) if "no room for more than 1023 threads" in text]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "no process to observe was given"),
+        (("--pid", "4194305"), "there is no process 4194305"),
+    ],
+)
+def test_a_process_that_is_not_there_is_one_line(
+    tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    code, errors, _ = observe(tmp_path, *words)
+    assert code == 2
+    assert message in errors
+    assert len(errors.splitlines()) == 2  # and its remedy
+
+
+def test_without_the_tracepoints_it_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "stream.cbor"
+    hidden = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {TRACING}; exec "$@"', "sh"]
+    words = [str(find_agent()), "run", "observe", "--pid", str(os.getpid()), "--output", str(path)]
+    done = subprocess.run([*hidden, *words], capture_output=True, check=False, timeout=60)
+    trailer = read(path).trailer
+    assert done.returncode == 77
+    assert trailer is not None
+    assert "mount tracefs" in trailer.remedy
+
+
+def test_nothing_is_left_when_the_agent_is_killed(tmp_path: Path) -> None:
+    words = [
+        str(find_agent()),
+        "run",
+        "observe",
+        "--for",
+        "60s",
+        "--output",
+        str(tmp_path / "stream"),
+    ]
+    with subprocess.Popen([*INSIDE, *words, "--pid", str(os.getpid())]) as agent:
+        until = time.monotonic() + 20
+        while "rtgauge" not in _instances() and time.monotonic() < until:
+            time.sleep(0.1)
+        assert f"rtgauge-{agent.pid}" in _instances()
+        agent.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 20
+    while f"rtgauge-{agent.pid}" in _instances() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert f"rtgauge-{agent.pid}" not in _instances()
