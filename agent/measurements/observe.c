@@ -379,8 +379,8 @@ static int observe_setup(struct step *step)
 	state->pid = (pid_t)option_number(&step->options, "pid");
 	state->samples = option_number(&step->options, "samples");
 	if (!state->pid)
-		return message_set(&step->msg, -EINVAL, "give its process ID (--pid)",
-				   "no process to observe was given");
+		return step_skip(step, "no process was given",
+				 "give the ID of one that runs (--pid)");
 	if (observe_has_ended(state->pid))
 		return message_set(&step->msg, -EINVAL, "give the ID of one that runs (pidof, ps)",
 				   "there is no process %d", (int)state->pid);

@@ -34,6 +34,7 @@ NEED_TWO_CPUS: Final = frozenset({"cpu-migration", "cpu-wakeup"})
 MODULE: Final = Path("/dev/rtgauge")
 # What needs somebody outside, on a line that is wired: no part of an evaluation either.
 NEED_LINE: Final = frozenset({"log-host", "response"})
+NEED_PROCESS: Final = frozenset({"observe"})
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def measure(agent: str, state: Path, place: Place, words: Sequence[str]) -> tupl
 def expected_to_skip(place: Place, entry: Measurement) -> bool:
     """By what it says that it needs."""
     name = entry.name
-    if name in NEED_LINE:
+    if name in NEED_LINE | NEED_PROCESS:
         return True
     if entry.needs == "module":
         return not (MODULE.exists() and place.priority and ROOT)
@@ -151,6 +152,8 @@ def why_skipped(entry: Measurement) -> str:
     """A word of the reason."""
     if entry.name in NEED_LINE:
         return "no line was given"
+    if entry.name in NEED_PROCESS:
+        return "no process was given"
     if entry.needs == "module":
         return str(MODULE)
     return "SCHED_FIFO" if entry.needs == "priorities" else "two CPUs"
