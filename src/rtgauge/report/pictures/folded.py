@@ -40,7 +40,7 @@ def folded(periodic: Mapping[str, Any]) -> str:
 
 def folded_said(periodic: Mapping[str, Any]) -> str:
     """Its content in a sentence."""
-    inside = f"{periodic['share'] * 100:.2g}{numbers.GAP}%"
+    inside = f"{round(periodic['share'] * 100)}{numbers.GAP}%"
     return (
         f"{inside} of {numbers.plural(periodic['excursions'], 'excursion')} lie within "
         f"{numbers.shown(periodic['width_ns'], 'ns').full} of each period, more than chance "

@@ -403,8 +403,8 @@ def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         f"a second line{where}: {numbers.count(line.number)} of {numbers.count(samples)} samples "
         f"are about {_ns(line.excess_ns)} above the first line (at most {_ns(line.worst_ns)}) and "
         f"recur every {_period(line)} (± {_ns(max(comb.error_ns, 1.0))}). They explain "
-        f"{_percent(comb.share)} of the {numbers.count(comb.hits)} excursions of more than "
-        f"{_ns(line.least_ns)} above the median."
+        f"{round(comb.share * 100)}{numbers.GAP}% of the {numbers.count(comb.hits)} excursions "
+        f"of more than {_ns(line.least_ns)} above the median."
     )
     if line.multiples:
         at = " and ".join(
