@@ -90,6 +90,7 @@ def tables(stream: Stream) -> dict[str, list[list[object]]]:
     }
 
 
+@pytest.mark.study(8, 34)
 def test_contexts_side_by_side(board: LabTarget, tmp_path: Path) -> None:
     """One timer: as many samples in each context, later in each; the thread has the priority."""
     words = ["--context", "user,irq,kernel", "--samples", "500", "--priority", "70"]
@@ -138,6 +139,7 @@ def test_a_threshold_ends_it(board: LabTarget, tmp_path: Path) -> None:
     assert [event.event for event in stream.events].count("threshold") == 1
 
 
+@pytest.mark.study(105, 106, 107)
 @pytest.mark.parametrize("source", ["hpet", "hrtimer"])
 def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
     sampled = {
@@ -167,6 +169,7 @@ def test_interrupts(board: LabTarget, tmp_path: Path, source: str) -> None:
             assert 0 < int(str(tables(stream)["resolution"][0][1])) < 5000
 
 
+@pytest.mark.study(105)
 def test_an_interrupt_of_a_running_thread(board: LabTarget, tmp_path: Path) -> None:
     """Named apart from that of an idle CPU, which has to be woken first."""
     medians = {}
@@ -206,6 +209,7 @@ def test_an_emulated_machine_has_no_hardware_noise(board: LabTarget, tmp_path: P
         assert row[2:5] == [len(found[kind]), sum(found[kind]), max(found[kind], default=0)]
 
 
+@pytest.mark.study(110)
 def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     """The shortest period held; every shorter one that was tried lost interrupts."""
     words = ["irq-sustained", "--interrupts", "1000", "--source", "hpet"]
@@ -224,6 +228,7 @@ def test_sustained(board: LabTarget, tmp_path: Path) -> None:
     assert [verdict.result for verdict in verdicts] == ["pass"]
 
 
+@pytest.mark.study(111)
 def test_one_sustained_period(board: LabTarget, tmp_path: Path) -> None:
     """--period tries one period, once, with exactly the number of interrupts asked for."""
     words = ["irq-sustained", "--source", "hpet", "--interrupts", "1234", "--period"]

@@ -67,6 +67,7 @@ def _series(step: Step) -> dict[str, NDArray[np.int32]]:
     return {name: np.concatenate(pieces) for name, pieces in found.items() if pieces}
 
 
+@pytest.mark.study(13)
 @pytest.mark.parametrize(
     ("board", "name"),
     [

@@ -206,6 +206,7 @@ def _is_found(steps: Mapping[str, Step], board: str, kind: str, context: str) ->
         assert found < UNSEEN_NS, f"{found} ns, where theory says that nothing shows"
 
 
+@pytest.mark.study(1, 25, 115)
 @pytest.mark.parametrize(
     ("version", "context"),
     [

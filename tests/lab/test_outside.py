@@ -111,6 +111,7 @@ def table(run: StoredRun, step: int, name: str) -> Mapping[str, Any]:
     return dict(zip([column.name for column in found.columns], found.rows[0], strict=True))
 
 
+@pytest.mark.study(13, 15, 39)
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_both_sides_say_the_same(store: Store, board: LabTarget, context: str) -> None:
     """Every event once, in its order; the log host's time contains the board's way to the answer;

@@ -157,6 +157,7 @@ def _told(booted: Booted, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.study(40, 41, 42)
 @pytest.mark.parametrize(("board", "name"), _on(FIRST, *ANSWERS))
 def test_every_edge_is_answered_once(booted: list[Booted], board: str, name: str) -> None:
     told = _told(booted[0], name)
@@ -214,6 +215,7 @@ def _pair(booted: Booted, name: str) -> dict[str, list[Record]]:
     }
 
 
+@pytest.mark.study(44)
 @pytest.mark.parametrize(("board", "name"), _on(FIRST, *PAIRS))
 def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) -> None:
     context, _ = PAIRS[name]
@@ -238,6 +240,7 @@ def test_both_views_of_every_event(booted: list[Booted], board: str, name: str) 
         assert (found["wake-up"] < np.minimum(found["answer"], response)).all()
 
 
+@pytest.mark.study(116, 121, lacks="the load find")
 @pytest.mark.parametrize(
     "board", [pytest.param(one, marks=pytest.mark.boots(FIRST[one])) for one in BOARDS]
 )

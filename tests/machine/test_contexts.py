@@ -80,6 +80,7 @@ def test_the_catalogue_has_the_contexts_and_their_stages(described: Catalogue) -
     assert len(latency.stages_in["irq"]) < len(latency.stages_in["kernel"]) < len(latency.stages)
 
 
+@pytest.mark.study(7)
 def test_the_report_shows_the_stages_of_the_context() -> None:
     described = {"stages": ["a", "b", "c"], "stages_in": {"irq": ["a"]}}
     assert _stages(described, "irq") == ["a"]

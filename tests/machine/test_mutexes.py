@@ -69,6 +69,7 @@ def samples(stream: Stream) -> list[list[int]]:
 # --- mutex-uncontended ---
 
 
+@pytest.mark.study(102)
 def test_uncontended_has_every_operation_of_each_type(agent: str, tmp_path: Path) -> None:
     code, stream = measure(
         agent, tmp_path, "mutex-uncontended", "--samples", "1300", "--priority", "0"
@@ -159,6 +160,7 @@ int prctl(int option, ...) { return option == 38 ? (errno = EPERM, -1) : 0; }
 """
 
 
+@pytest.mark.study(103)
 @needs_realtime
 @pytest.mark.skipif(not GLIBC, reason="a static agent takes no preloaded library")
 @pytest.mark.parametrize("source", [SYSTEM_CALLS, NO_SECCOMP], ids=["made", "not counted"])
@@ -222,6 +224,7 @@ needs_two_cpus = pytest.mark.skipif(
 )
 
 
+@pytest.mark.study(98)
 @needs_realtime
 def test_inversion_is_avoided_by_a_protocol_and_not_without_one(agent: str, tmp_path: Path) -> None:
     code, stream = measure(agent, tmp_path, "mutex-inversion", "--protocol", ",".join(PROTOCOLS))
@@ -313,6 +316,7 @@ def contended(protocol: str) -> str:
     return f"the middle thread does not run in between ({protocol})"
 
 
+@pytest.mark.study(99)
 @needs_realtime
 def test_contended_lets_no_middle_thread_in_but_without_a_protocol(
     agent: str, tmp_path: Path
@@ -378,6 +382,7 @@ def remarks(stream: Stream) -> list[str]:
     return [str(event.fields["text"]) for event in stream.events if event.event == "message"]
 
 
+@pytest.mark.study(100)
 @needs_realtime
 @pytest.mark.skipif(not GLIBC, reason="a static agent takes no preloaded library")
 def test_a_release_that_switches_twice_is_remarked(

@@ -89,6 +89,7 @@ def measuring(spawn: Spawn, *words: str) -> tuple[subprocess.Popen[str], str]:
     return process, str(until(grown))
 
 
+@pytest.mark.study(5)
 def test_traffic_to_the_sink_of_the_host(board: Sshd, rtgauge: Run) -> None:
     load = "net:burst=50ms:pause=0:peer=host"
     words = ("run", "timer", "--samples", "500", "--for", "0", "--load", load, *HARMLESS, *TARGET)

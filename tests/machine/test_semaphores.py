@@ -46,6 +46,7 @@ def verdicts(stream: Stream) -> dict[str, Verdict]:
     return {record.rule: record for record in stream.records if isinstance(record, Verdict)}
 
 
+@pytest.mark.study(91)
 def test_uncontended_has_every_operation_of_each_kind(agent: str, tmp_path: Path) -> None:
     code, stream = measure(agent, tmp_path, "sem-uncontended", "--samples", "1300")
     assert code == 0
@@ -177,6 +178,7 @@ def failed(stream: Stream) -> set[str]:
     return {rule for rule, verdict in verdicts(stream).items() if verdict.result == "fail"}
 
 
+@pytest.mark.study(87, 88)
 @pytest.mark.parametrize("name", BEHAVIOUR)
 @pytest.mark.parametrize("policy", ["fifo", "rr"])
 @pytest.mark.parametrize("shared", ["no", "yes"])
@@ -260,6 +262,7 @@ def test_order_says_who_came_and_who_was_released(agent: str, tmp_path: Path) ->
         )
 
 
+@pytest.mark.study(89)
 def test_lifecycle_has_every_kind_used_and_not(agent: str, tmp_path: Path) -> None:
     before = set(Path("/dev/shm").glob("sem.rtgauge*"))
     code, stream = measure(agent, tmp_path, "sem-lifecycle", "--samples", "250")
@@ -346,6 +349,7 @@ def test_contended_has_a_sample_of_each_round_and_number(
     assert verdicts(stream)["the highest waiter runs at once"].result == "pass"
 
 
+@pytest.mark.study(94)
 def test_contended_takes_exactly_the_operations_asked_for(agent: str, tmp_path: Path) -> None:
     """As many as a published series has, which are not a whole number of rounds."""
     words = ["--operations", "100", "--waiters", "30", "--samples", "10"]
@@ -355,6 +359,7 @@ def test_contended_takes_exactly_the_operations_asked_for(agent: str, tmp_path: 
     assert (set(numbered), acquire_all, release_all) == ({4}, 100, 100)
 
 
+@pytest.mark.study(93)
 def test_contended_takes_the_highest_waiter_and_no_other(agent: str, tmp_path: Path) -> None:
     code, stream = measure(agent, tmp_path, "sem-contended", "--policy", "other")
     assert code == 3

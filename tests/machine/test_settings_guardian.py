@@ -717,6 +717,7 @@ def tree(tmp_path: Path) -> FakeTree:
     return made
 
 
+@pytest.mark.study(60)
 @pytest.mark.parametrize("who", ["nobody", "agent", "agent and guardian"])
 def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
     holder = bench.hold("CPUS=1-2", command=[*tree.prefix, str(bench.driver)])

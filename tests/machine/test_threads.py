@@ -62,6 +62,7 @@ RULES = [
 ]
 
 
+@pytest.mark.study(78)
 @needs_realtime
 @pytest.mark.parametrize("policy", ["fifo", "rr"])
 def test_the_rules_hold_with_priorities(agent: str, tmp_path: Path, policy: str) -> None:
@@ -105,6 +106,7 @@ def test_the_rules_fail_without_priorities(agent: str, tmp_path: Path) -> None:
         assert " µs" in verdict.evidence
 
 
+@pytest.mark.study(79)
 @needs_realtime
 def test_where_a_lowered_thread_lands_is_reported(agent: str, tmp_path: Path) -> None:
     """Without a verdict, and as the order of the threads has it; head is what sched(7) says."""
@@ -157,6 +159,7 @@ def test_switches_are_counted_and_in_turn(agent: str, tmp_path: Path) -> None:
         assert 0 < least_ps <= mean_ps
 
 
+@pytest.mark.study(82)
 @needs_realtime
 def test_switches_of_the_numbers_asked_for(agent: str, tmp_path: Path) -> None:
     code, stream = run(
@@ -249,6 +252,7 @@ def test_a_number_of_threads_that_is_not_to_be_had_is_skipped(agent: str, tmp_pa
 FAIR = "round robin is fair"
 
 
+@pytest.mark.study(81)
 @needs_realtime
 def test_round_robin_takes_turns_in_one_order(agent: str, tmp_path: Path) -> None:
     """With three threads, as ten take seconds. Every slice is in the series and in the table."""
@@ -312,6 +316,7 @@ def round_robin_threads(pid: int) -> int:
     return number
 
 
+@pytest.mark.study(80)
 @needs_realtime
 def test_a_first_slice_ten_times_as_long_is_measured(
     agent: str, tmp_path: Path, timeslice: Path
@@ -408,6 +413,7 @@ SCENARIOS = ["never-run", "terminated", "blocked"]
 AS_THE_SCENARIO_SAYS = "each thread runs when its scenario says"
 
 
+@pytest.mark.study(84)
 @needs_realtime
 @pytest.mark.parametrize("policy", ["fifo", "rr"])
 def test_threads_are_created_and_deleted(agent: str, tmp_path: Path, policy: str) -> None:

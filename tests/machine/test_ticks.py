@@ -49,6 +49,7 @@ def count(row: dict[str, object], column: str) -> int:
     return value
 
 
+@pytest.mark.study(71)
 def test_the_tick_is_found_and_judged_by_what_is_configured(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "tick-period")
     verdict = verdicts(stream)["the tick comes as configured"]
@@ -103,6 +104,7 @@ LINES = [
 ]
 
 
+@pytest.mark.study(73)
 @pytest.mark.parametrize("priority", ["98", "0"])
 def test_every_loop_is_on_one_line(agent: str, tmp_path: Path, priority: str) -> None:
     samples = 30000
@@ -152,6 +154,7 @@ KINDS = {
 }
 
 
+@pytest.mark.study(67, 68)
 def test_each_pass_is_timed_in_each_place(agent: str, tmp_path: Path) -> None:
     code, stream = run(agent, tmp_path, "cpu-power", "--samples", "20")
     assert code == 0

@@ -68,6 +68,7 @@ def children(process: int) -> list[int]:
     return found
 
 
+@pytest.mark.study(20, 22)
 @pytest.mark.parametrize("method", GRID)
 @pytest.mark.parametrize("interval_us", [100, 1000])
 def test_every_period_is_accounted_for(
@@ -84,6 +85,7 @@ def test_every_period_is_accounted_for(
         assert info.interval_ns == interval_us * 1000
 
 
+@pytest.mark.study(21)
 def test_a_relative_sleep_has_no_grid(agent: str, tmp_path: Path) -> None:
     code, stream = run_method(agent, tmp_path, "nanosleep", "--for", "600ms")
     assert code == 0
@@ -229,6 +231,7 @@ def test_dither_is_used_where_it_can_be(agent: str, tmp_path: Path, method: str)
     assert dithered == {"timer"}
 
 
+@pytest.mark.study(19)
 def test_several_methods_side_by_side(agent: str, tmp_path: Path) -> None:
     """For each of them a set of threads, due one after the other over the period."""
     methods = ["timerfd", "itimer", "clock_nanosleep"]

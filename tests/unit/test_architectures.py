@@ -27,6 +27,9 @@ def auxv(order: str = "<", word: str = "I", features: int = 0, page: int = 4096)
     return b"".join(struct.pack(f"{order}2{word}", *pair) for pair in pairs)
 
 
+@pytest.mark.study(
+    38, 46, lacks="the boards themselves, and contexts of the kernel before Linux 5.10"
+)
 @pytest.mark.parametrize(
     ("machine", "told", "name"),
     [

@@ -76,6 +76,7 @@ def merged(config: KernelConfig, fragment: str) -> KernelConfig:
     return KernelConfig(options, config.architecture, config.version)
 
 
+@pytest.mark.study(9, lacks="building and installing the kernel")
 def test_a_kernel_as_real_time_wants_it(tmp_path: Path) -> None:
     config = parse(tmp_path, RT)
     assert (config.architecture, config.version, config.release) == ("x86", (6, 12), "6.12.48")
@@ -122,6 +123,7 @@ def test_patched_kernels_of_old_call_it_otherwise(tmp_path: Path) -> None:
     assert levels(audited)["preemption"] == "ok"
 
 
+@pytest.mark.study(10)
 @pytest.mark.parametrize(
     ("check", "level", "line", "wanted"),
     [
@@ -158,6 +160,7 @@ AT91 = (
 )
 
 
+@pytest.mark.study(11)
 @pytest.mark.parametrize(
     ("text", "level", "wanted"),
     [

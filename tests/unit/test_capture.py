@@ -326,6 +326,7 @@ SIGLENT = (
 RIGOL = "X,CH1,CH2,Start,Increment,\nSequence,Volt,Volt,-1.000000e-03,1.000000e-06\n"
 
 
+@pytest.mark.study(16, 55)
 @pytest.mark.parametrize(
     ("text", "event", "answer"),
     [

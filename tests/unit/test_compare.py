@@ -446,6 +446,7 @@ def test_markdown_begins_with_it() -> None:
     assert "B/A" in text
 
 
+@pytest.mark.study(135)
 def test_the_page_draws_what_the_samples_are() -> None:
     runs = study(lab="counted")
     source = Source(runs)  # type: ignore[arg-type]

@@ -83,6 +83,7 @@ def primary(runs: list[Any], quantities: list[Any], **more: Any) -> dict[str, An
 BLOCKS = [100.0, 140.0, 90.0, 300.0, 120.0, 180.0]
 
 
+@pytest.mark.study(126, lacks="the board and the patch of its kernel")
 def test_matched_runs_are_judged_by_their_differences() -> None:
     later = [value * factor for value, factor in zip(BLOCKS, (1.5, 2.0, 1.8, 1.6, 1.9, 2.2))]  # noqa: B905
     one = primary(*study([BLOCKS, later]))
@@ -145,6 +146,7 @@ def test_equal_figures_of_different_runs_are_evidence() -> None:
     assert one["verdict"] == "equivalent"
 
 
+@pytest.mark.study(128, 129)
 def test_equivalent_needs_the_whole_interval_within_the_margin() -> None:
     factors = [1.02, 0.99, 1.03, 0.98, 1.04, 1.01, 1.05]
     blocks = [*BLOCKS, 150.0]

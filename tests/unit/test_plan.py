@@ -110,6 +110,7 @@ def test_a_plan_names_its_targets(catalogue: Catalogue) -> None:
     assert plan_targets(write(STEP)) == ()
 
 
+@pytest.mark.study(27)
 def test_hours_are_shared(catalogue: Catalogue) -> None:
     text = HOURS + STEP + "share = 1\n" + STEP + "for = '5s'\n" + STEP + "share = 1.5\n" + STEP
     plan = read_plan(write(text), catalogue)
@@ -431,6 +432,7 @@ def test_how_long_a_step_takes(
 RATED = STEP + '[[rating]]\nsubject = "documentation"\nreason = "complete"\n'
 
 
+@pytest.mark.study(64)
 def test_ratings_of_the_evaluator(catalogue: Catalogue) -> None:
     text = (
         RATED + 'rating = 8\n[[rating]]\nsubject = "support"\nrating = 0.5\nreason = " no\\none "'
@@ -481,6 +483,7 @@ def test_the_plans_that_ship_can_be_read(path: Path) -> None:
     assert shipped_plans()[path.stem].read_bytes() == path.read_bytes()
 
 
+@pytest.mark.study(57)
 def test_the_evaluation_2_9_has_the_framework_in_its_order() -> None:
     """All that has a code of the framework, in its sequence."""
     described = subprocess.run(

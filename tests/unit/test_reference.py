@@ -95,6 +95,7 @@ def _key(one: Any) -> str:
     )])  # fmt: skip
 
 
+@pytest.mark.study(28, 56, 69, 70, 74, 112, 122, 136)
 def test_every_row_is_shown_in_some_situation_of_the_catalogue() -> None:
     described = _catalogue()
     loads = ["idle", "sched,cpu", *(one["name"] for one in described["profiles"])]
@@ -132,6 +133,7 @@ def _boards(load: str, realtime: str, context: str = "user", name: str = "respon
     return [f"{one['board']} {one['realtime']}" for one in published(document, run)]
 
 
+@pytest.mark.study(56, 122)
 def test_the_load_decides_then_the_kind_of_kernel() -> None:
     assert _boards("gpioirqbench", "preempt_rt") == [
         "IceCube preempt_rt", "IceCube none", "IceCube xenomai",

@@ -131,6 +131,7 @@ def test_what_has_no_number_stands_against_none() -> None:
     assert empty is None
 
 
+@pytest.mark.study(96)
 def test_the_loop_of_the_largest_is_shown_whole(page: Page) -> None:
     window = page.data["step-0-q0"]["window"]
     assert window["loops"] is True

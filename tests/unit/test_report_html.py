@@ -335,6 +335,7 @@ def test_every_counter_is_in_the_page() -> None:
     assert sum(number for _, _, _, number in marks) == 7123
 
 
+@pytest.mark.study(35)
 def test_data_of_the_pictures_hold_every_sample() -> None:
     run = made.evaluation(3, 8000)
     page, _ = page_of(run)

@@ -147,6 +147,7 @@ def test_every_counter_arrives() -> None:
     }
 
 
+@pytest.mark.study(62)
 @pytest.mark.parametrize(
     ("values", "lost", "result"),
     [

@@ -53,6 +53,7 @@ def test_an_even_series_gets_no_remark() -> None:
     assert _said(_series(0, _body(1))) == {}
 
 
+@pytest.mark.study(77, 85)
 def test_a_cold_first_sample_is_remarked() -> None:
     values = _body(2)
     values[0] = 24_000
@@ -171,6 +172,7 @@ def test_two_groups_are_told_apart() -> None:
     assert "the others about 2.00 µs" in text
 
 
+@pytest.mark.study(95)
 def test_growth_with_a_numeric_label_is_sized() -> None:
     series = [
         _series(at, _body(at, 2000, 1000 + 40 * waiters), labels={"waiters": str(waiters)})
@@ -238,6 +240,7 @@ def test_batches_stand_against_single_operations() -> None:
     assert said(15_000, "normal: release") == []
 
 
+@pytest.mark.study(76)
 def test_stolen_time_and_firmware_are_remarked() -> None:
     def record(at: int, steal: int, smi: int | None) -> stream.Ambience:
         return stream.Ambience(0, at, (0, 1), (None, None), (0, 0), (steal, 0), smi, {})

@@ -203,6 +203,7 @@ def embedded(page: str) -> dict[str, Any]:
     return {name: one for name, one in Page(page).data.items() if one.get("persistence")}
 
 
+@pytest.mark.study(18, 48)
 def test_contexts_and_kernels_side_by_side(
     rtgauge: Callable[..., Result], several: list[str], tmp_path: Path
 ) -> None:
@@ -222,6 +223,7 @@ def test_contexts_and_kernels_side_by_side(
     assert "contexts and kernels" in text
 
 
+@pytest.mark.study(120)
 def test_on_paper(several: list[str], tmp_path: Path) -> None:
     with Store.open() as store:
         found = views_of(analyse([store.get(run) for run in several]))

@@ -42,6 +42,7 @@ def positive(run: dict[str, Any]) -> list[str]:
     return [plain(point.text) for point in positive_points(run)]
 
 
+@pytest.mark.study(63)
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [

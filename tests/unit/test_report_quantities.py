@@ -93,6 +93,7 @@ def methods_run(label: str, seed: int = 1) -> made.FakeRun:
     )
 
 
+@pytest.mark.study(26)
 def test_methods_and_steps_stand_side_by_side() -> None:
     run = methods_run("bench")
     document = model.build([run])  # type: ignore[list-item]

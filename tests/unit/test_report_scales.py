@@ -26,6 +26,7 @@ def test_every_axis_has_room_and_holds_its_values(axis: object) -> None:
             assert all(a < b for a, b in itertools.pairwise(ticks))
 
 
+@pytest.mark.study(36)
 def test_negative_values_lie_on_their_axis() -> None:
     found = scales.spread(-100.0, -90.0)
     assert (found.low, found.high) == (-105.0, 0.0)

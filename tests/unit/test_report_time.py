@@ -69,6 +69,7 @@ def stored(folder: Path, series: list[made.FakeSeries], *, older: bool) -> Store
     return StoredStep(folder, 0, {})
 
 
+@pytest.mark.study(83, 86, 90, 92, 101)
 @pytest.mark.parametrize("older", [False, True])
 def test_100_000_samples_fill_500_bins(tmp_path: Path, older: bool) -> None:
     step = stored(tmp_path, in_turns(100_000)[0], older=older)
@@ -78,6 +79,7 @@ def test_100_000_samples_fill_500_bins(tmp_path: Path, older: bool) -> None:
         assert np.count_nonzero(figures.timeline.count) >= 500
 
 
+@pytest.mark.study(75)
 @pytest.mark.parametrize("samples", [2_000, 100_000])
 def test_samples_of_test_loops_are_where_they_were_taken(samples: int) -> None:
     series, truth = in_turns(samples)

@@ -121,6 +121,7 @@ def test_a_dithered_event_is_waited_for_until_the_next_one() -> None:
     assert "exceeded once" in found["evidence"] and "1 more of unknown" in found["evidence"]
 
 
+@pytest.mark.study(17)
 def test_every_output_shows_the_maximum_as_a_lower_limit() -> None:
     run = made.run([log_host(answers(EACH_TENTH, interval_ns=20 * MS), budget_ns=15 * MS)])
     document = model.build([run])  # type: ignore[list-item]
