@@ -52,6 +52,10 @@ UNTRIED: Final[Mapping[str, str]] = {
     "scripts/kconfig/merge_config.sh": "needs the sources of a kernel",
     "mkdir -p ~/.local/share": "makes a folder for the next command",
     "rtgauge evaluate --resume": "needs an interrupted evaluation: tests/unit/test_cli.py has one",
+    'line="GRUB_CMDLINE_LINUX': "a line of a script for a board's boot loader",
+    'echo "$line"': "a line of a script for a board's boot loader",
+    'ssh root@board "update-grub': "restarts a board",
+    "echo $?": "shows the exit code of the command before it",
     "insmod": "loads a module into the running kernel",
     "cp -r kmod": "needs DKMS and writes into /usr/src",
 }

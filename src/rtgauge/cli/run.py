@@ -70,8 +70,7 @@ __all__ = ["Task", "command_for", "completed", "general_command", "log_host", "r
 # Number of lines with a plan's steps in its help.
 _STEPS_SHOWN: Final = 6
 
-_GENERAL: Final = """Carry out one measurement, or a plan: a name, or a file of your own.
-'{command} MEASUREMENT --help' shows the options of one measurement.
+_GENERAL: Final = """Carry out a measurement or a plan, by name or file. Options: NAME --help.
 
 \b
 Examples:
