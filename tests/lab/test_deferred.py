@@ -76,11 +76,14 @@ def _medians(booted: Booted, rt: bool) -> dict[str, float]:
     for context in ("irq", *DEFERRED, "user"):
         step = booted.steps[context]
         assert (step.code, step.trailer.state) == (0, "complete"), (context, step.said)
-        counts = [(one.count + one.missed, one.lost) for one in step.trailer.series]
-        assert counts == [(SAMPLES, 0)] * len(counts), context
-        # without real-time priority, they come too late for some
-        late = context == "workqueue" or (context == "softirq" and rt)
-        assert late or {one.missed for one in step.trailer.series} == {0}, context
+        counts = {(one.count, one.missed, one.lost) for one in step.trailer.series}
+        # without real-time priority, they come too late for some, perhaps for the last ones
+        if context == "workqueue" or (context == "softirq" and rt):
+            ((count, missed, lost),) = counts
+            assert SAMPLES // 2 < count <= count + missed <= SAMPLES, context
+            assert lost == 0, context
+        else:
+            assert counts == {(SAMPLES, 0, 0)}, context
         found[context] = float(np.median(step.samples(context)))
     return found
 
