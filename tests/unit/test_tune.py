@@ -330,6 +330,35 @@ def test_a_command_boots_the_target_and_it_is_put_back(
     assert "it booted without 'a=1' in /proc/cmdline" in result.err
 
 
+@pytest.mark.parametrize("without", ["exit 1", "touch {state}; exit 0"])
+def test_a_target_that_keeps_its_arguments_is_said_and_recorded(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: str
+) -> None:
+    state = tmp_path / "state"
+    state.write_text("")
+    monkeypatch.setattr(Remote, "state", state, raising=False)
+    monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Remote())
+    monkeypatch.setattr(designs, "FULL_RUNS", 8)
+    monkeypatch.setattr("rtgauge.engine.boot.RETRY_S", 0.01)
+    script = tmp_path / "boot"
+    nothing = without.format(state=state)
+    script.write_text(
+        f'#!/bin/sh\n[ $# -gt 0 ] || {{ {nothing}; }}\nprintf "%s" "$*" >{state}\n'
+        f'echo "$*" >>{tmp_path}/boots\n'
+    )
+    script.chmod(0o755)
+    result = rtgauge(*words("a=1"), "--boot-cmd", str(script), "--json")
+    found = result.json()
+    # the last configuration is the present one, which the target could not be booted with
+    last = found["configurations"][-1]
+    assert last["on"] == [] and last["state"] == "failed"
+    assert state.read_text() == "a=1"
+    assert found["booted"] == ["a=1"]
+    assert "booting the present configuration again" in result.err
+    assert "the target may still have a=1" in result.err
+    assert f"Call by hand: {script}" in result.err
+
+
 def test_reports(rtgauge: Run, board: type[Board], tmp_path: Path) -> None:
     paths = [tmp_path / f"tune{suffix}" for suffix in (".html", ".md", ".json")]
     result = rtgauge(*words("fast=1", "b=1"), *(w for path in paths for w in ("-o", str(path))))

@@ -12,7 +12,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -25,7 +25,8 @@ from rtgauge.engine.pair import LogHosts, paired
 from rtgauge.engine.run import Progress, Run, RunOutcome
 from rtgauge.engine.study import Interruption, disturb_words
 from rtgauge.engine.watch import Limits
-from rtgauge.errors import TargetError, UsageError
+from rtgauge.errors import RtgaugeError, TargetError, UsageError
+from rtgauge.facts import Fact
 from rtgauge.plan import Factor, Plan, configured, kernel_arguments
 from rtgauge.store import Store
 from rtgauge.target import Target, open_target
@@ -162,20 +163,18 @@ class Tuner:
         return not any(row["state"] in ("waiting", "running") for row in self.rows)
 
     def put_back(self) -> None:
-        """Boot with the present arguments again, if a command did otherwise. Says so if that
-        fails."""
+        """Boot with the present arguments again, if a command did otherwise, and check that the
+        kernel has them. Says so if that fails."""
         if not self._document["booted"]:
             return
         self._observer.message("booting the present configuration again")
         try:
-            self._booters[0].boot([], lambda: self._interruption.urgent)
-        except TargetError as error:
+            self._boot_checked(self._booters[0], [], lambda: self._interruption.urgent)
+        except RtgaugeError as error:
             self._observer.message(
                 f"the target may still have {' '.join(self._document['booted'])}: {error.message}. "
                 f"Call by hand: {self._document['boot_command']}"
             )
-        else:
-            self._booted([])
 
     def _work(self, booter: Booter) -> None:
         try:
@@ -194,7 +193,7 @@ class Tuner:
                 row["state"] = "running"
             return row
 
-    def _booted(self, arguments: Sequence[str]) -> None:
+    def _booted(self, arguments: Iterable[str]) -> None:
         if self._document["boot_command"]:
             with self._lock:
                 self._document["booted"] = list(arguments)
@@ -233,16 +232,24 @@ class Tuner:
         if not self._kernel:
             return
         wanted = kernel_arguments(on)
-        self._booted(wanted)
-        booter.boot(wanted, lambda: self._interruption.asked)
-        _, facts, _ = read_facts(booter.target.environment())
-        others = [one for one in kernel_arguments(self._factors) if one not in wanted]
-        check_booted(facts, wanted, others)
+        facts = self._boot_checked(booter, wanted, lambda: self._interruption.asked)
         with self._lock:
             for factor in on:
                 told = unknown_arguments(facts, kernel_arguments([factor]))
                 if told:
                     self._document["ignored"][factor.name] = " ".join(told)
+
+    def _boot_checked(
+        self, booter: Booter, wanted: Sequence[str], stop: Callable[[], bool]
+    ) -> dict[str, Fact]:
+        """Boot with these arguments. The record has what the target may have in the meantime."""
+        self._booted(dict.fromkeys([*self._document["booted"], *wanted]))
+        booter.boot(wanted, stop)
+        _, facts, _ = read_facts(booter.target.environment())
+        others = [one for one in kernel_arguments(self._factors) if one not in wanted]
+        check_booted(facts, wanted, others)
+        self._booted(wanted)
+        return facts
 
     def _run(
         self, target: Target, row: Document, on: Sequence[Factor], watcher: Progress
