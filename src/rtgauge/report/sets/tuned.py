@@ -66,6 +66,7 @@ def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
     screened = [row for row in rows if row["phase"] == "screen" and row["value_ns"] is not None]
     names = [factor["name"] for factor in record["tried"]]
     factors = _factors(record, screened, names)
+    _undecide(factors, [row for row in rows if row["phase"] == "screen"], names)
     for factor in factors:
         factor["permanent"] = _permanent(
             next(one for one in record["tried"] if one["name"] == factor["name"]),
@@ -73,14 +74,14 @@ def tuned(record: Mapping[str, Any], analysis: Analysis) -> Document:
             {row["run"] for row in screened if names.index(factor["name"]) in row["on"]},
             {row["run"] for row in screened if names.index(factor["name"]) not in row["on"]},
         )
-    confirmed = _confirmation(rows, names, values)
+    factors.sort(key=lambda one: (_ORDER.index(one["verdict"]), one["ratio"] or math.inf))
     return {
         **record,
         "configurations": rows,
         "quantity": values.quantity,
         "factors": factors,
         "interactions": _interactions(record, screened, names),
-        "confirmation": confirmed,
+        "confirmation": _confirmation(rows, names),
     }
 
 
@@ -168,7 +169,7 @@ def _why(run: Mapping[str, Any]) -> str:
 def _factors(
     record: Mapping[str, Any], rows: Sequence[Document], names: Sequence[str]
 ) -> list[Document]:
-    """A row for each factor, the one that helps most first."""
+    """A row for each factor."""
     found = stats.effects(
         [math.log(row["value_ns"]) for row in rows],
         [row["block"] for row in rows],
@@ -189,9 +190,28 @@ def _factors(
         elif effect is None:
             factor["reason"] = "the runs that exist do not determine its effect"
         documents.append(factor)
-    return sorted(
-        documents, key=lambda one: (_ORDER.index(one["verdict"]), one["ratio"] or math.inf)
-    )
+    return documents
+
+
+def _undecide(factors: Sequence[Document], rows: Sequence[Document], names: Sequence[str]) -> None:
+    """Decide nothing where runs of the design are missing by what they measured: those that are
+    left would be a choice of the better ones. A run that failed is missing by chance if as many
+    failed without the factor. Those that were measured again are not missing."""
+    empty = sum(row["state"] == "complete" and row["value_ns"] is None for row in rows)
+    failed = [row["on"] for row in rows if row["state"] == "failed" and not row["again"]]
+    for factor in factors:
+        if factor["verdict"] not in ("helps", "hurts", "equivalent"):
+            continue
+        on = sum(names.index(factor["name"]) in one for one in failed)
+        off = len(failed) - on
+        if empty:
+            have = "has" if empty == 1 else "have"
+            factor["reason"] = f"{numbers.plural(empty, 'run')} {have} no value"
+        elif on != off:
+            factor["reason"] = f"{numbers.plural(on, 'run')} with it failed and {off} without it"
+        else:
+            continue
+        factor["verdict"] = "not decided"
 
 
 def _effect(effect: Effect | None, adjusted: float | None) -> Document:
@@ -260,9 +280,7 @@ def _interactions(
 # --- the confirmation -----------------------------------------------------------------------------
 
 
-def _confirmation(
-    rows: Sequence[Document], names: Sequence[str], values: _Values
-) -> Document | None:
+def _confirmation(rows: Sequence[Document], names: Sequence[str]) -> Document | None:
     chosen = [row for row in rows if row["phase"] == "confirm"]
     if not chosen:
         return None
@@ -272,6 +290,7 @@ def _confirmation(
         mine = {bool(row["on"]): row["value_ns"] for row in chosen if row["block"] == block}
         if mine.get(False) is not None and mine.get(True) is not None:
             pairs.append((math.log(mine[False]), math.log(mine[True])))
+    lost = any(row["state"] in ("complete", "failed") and row["value_ns"] is None for row in chosen)
     document: Document = {
         "on": [names[place] for place in best],
         "blocks": len(pairs),
@@ -280,7 +299,7 @@ def _confirmation(
         "ratio": None,
         "interval": None,
         "p": None,
-        "verdict": "not enough runs",
+        "verdict": "not decided" if lost else "not enough runs",
     }
     if not pairs:
         return document
@@ -294,6 +313,8 @@ def _confirmation(
         "interval": [math.exp(found.low), math.exp(found.high)] if known else None,
         "p": found.p,
     }
+    if lost:  # the pairs that are left may be a choice of the better ones
+        return document
     if known and -margin <= found.low <= found.high <= margin:
         document["verdict"] = "equivalent"
     elif found.p <= LEVEL:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts of a tune where runs have no value: what is lost may be the worst of a configuration."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import report_runs as made
+from rtgauge.engine.tune import confirmation, screening
+from rtgauge.report.results import model
+from rtgauge.report.sets import tuned as sets
+
+Row = dict[str, Any]
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """A tune of one factor that shortens the tail by a fifth, whose confirmation follows. ``ends``
+    says how the n-th run with or without it ends: "complete", "failed" or "lost"."""
+
+    def result(ends: Callable[[Row, int], str]) -> dict[str, Any]:
+        scatter = random.Random(3)
+        head, rows = screening(1, 5)
+        record: dict[str, Any] = {
+            "design": head,
+            "tried": [{"name": "a=1", "kind": "kernel", "values": ["a=1"]}],
+            "dropped": {},
+            "ignored": {},
+            "configurations": rows,
+        }
+        rows += confirmation(record, [0], 12)
+        values: dict[str, float] = {}
+        lost: dict[str, str] = {}
+        seen: dict[tuple[str, bool], int] = {}
+        for row in rows:
+            key = (row["phase"], bool(row["on"]))
+            seen[key] = seen.get(key, 0) + 1
+            end = ends(row, seen[key])
+            row["state"] = "failed" if end == "failed" else "complete"
+            row["run"] = f"r{row['number']}" if row["state"] == "complete" else ""
+            if end == "lost":
+                lost[row["run"]] = "events without an answer"
+            elif row["run"]:
+                typical = math.log(80e3 if row["on"] else 100e3)
+                values[row["run"]] = typical + scatter.gauss(0, 0.05)
+        monkeypatch.setattr(sets, "_values", lambda _: sets._Values({}, values, lost))
+        return sets.tuned(record, model.analyse([made.run([])]))
+
+    return result
+
+
+def verdict(found: dict[str, Any]) -> str:
+    return str(found["factors"][0]["verdict"])
+
+
+def test_a_tune_without_losses_decides(judged: Callable[..., dict[str, Any]]) -> None:
+    found = judged(lambda _row, _number: "complete")
+    assert verdict(found) == "helps" and found["factors"][0]["reason"] == ""
+    assert found["confirmation"]["verdict"] == "better"
+
+
+def test_runs_that_lost_events_decide_nothing(judged: Callable[..., dict[str, Any]]) -> None:
+    for phases in ({"screen"}, {"confirm"}):
+        found = judged(
+            lambda row, number, phases=phases: (
+                "lost" if row["on"] and row["phase"] in phases and number == 2 else "complete"
+            )
+        )
+        screened = "screen" in phases
+        assert verdict(found) == ("not decided" if screened else "helps")
+        assert ("1 run has no value" in found["factors"][0]["reason"]) == screened
+        assert found["confirmation"]["verdict"] == ("better" if screened else "not decided")
+
+
+def test_runs_that_fail_on_one_side_decide_nothing(judged: Callable[..., dict[str, Any]]) -> None:
+    found = judged(lambda row, number: "failed" if row["on"] and number == 2 else "complete")
+    assert verdict(found) == "not decided"
+    assert "1 run with it failed and 0 without it" in found["factors"][0]["reason"]
+    assert found["confirmation"]["verdict"] == "not decided"
+    equal = judged(
+        lambda row, number: "failed" if row["phase"] == "screen" and number == 2 else "complete"
+    )
+    assert verdict(equal) == "helps" and equal["confirmation"]["verdict"] == "better"
+
+
+def test_a_confirmation_without_pairs(judged: Callable[..., dict[str, Any]]) -> None:
+    found = judged(lambda row, _: "lost" if row["on"] else "complete")
+    assert found["confirmation"]["verdict"] == "not decided"
+    assert found["confirmation"]["blocks"] == 0
