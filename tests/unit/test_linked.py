@@ -5,6 +5,7 @@ compiler. tests/machine/test_agent_linked.py links and starts some."""
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import struct
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rtgauge.architectures import ARCHITECTURES
+from rtgauge.cli.agent import _toolchain
 from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab.linked import COMPILE, LINK, Elf, elf_of, of_sdk, of_sysroot, of_zig
 
@@ -55,6 +57,44 @@ def test_a_damaged_head_names_no_loader(tmp_path: Path, length: int) -> None:
     assert found is None or found.loader == ""
     path.write_text("#!/bin/sh\n" + "x" * 100, encoding="utf-8")
     assert elf_of(path) is None
+
+
+@pytest.mark.parametrize("start", [1 << 63, (1 << 64) - 1, (1 << 63) - 1])
+def test_a_head_with_offsets_that_no_file_has(tmp_path: Path, start: int) -> None:
+    path = tmp_path / "program"
+    whole = bytearray(elf(machine=62, wide=True, big=False))
+    struct.pack_into("<Q", whole, 32, start)  # where the segments begin
+    path.write_bytes(whole)
+    found = elf_of(path)
+    assert found is None or found.loader == ""
+    whole = bytearray(elf(machine=62, wide=True, big=False))
+    struct.pack_into("<Q", whole, 64 + 56 + 8, start)  # where the loader's name begins
+    path.write_bytes(whole)
+    found = elf_of(path)
+    assert found is None or found.loader == ""
+    with pytest.raises(OSError, match="No such file"):
+        elf_of(tmp_path / "missing")
+
+
+def test_a_pipe_in_place_of_a_library(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    os.mkfifo(tmp_path / "lib/libc.so.6")
+    assert elf_of(tmp_path / "lib/libc.so.6") is None
+    with pytest.raises(UsageError, match="no C library below"):
+        of_sysroot(tmp_path, ["cc"])
+
+
+def test_quotes_that_do_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "environment-setup"
+    script.write_text("export CC=cc CFLAGS='-DNAME=\"x'\n", encoding="utf-8")
+    with pytest.raises(TargetError, match="cannot be split into words: No closing") as raised:
+        of_sdk(script)
+    assert "CFLAGS" in raised.value.remedy
+    with pytest.raises(UsageError, match="--cc cannot be split into words"):
+        _toolchain(None, None, None, tmp_path, "cc '-O2")
+    monkeypatch.setenv("CC", 'cc "')
+    with pytest.raises(UsageError, match=r"^CC cannot be split into words"):
+        _toolchain(None, None, None, tmp_path, None)
 
 
 @pytest.mark.parametrize(

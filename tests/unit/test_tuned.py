@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import report_runs as made
 from rtgauge.engine.tune import confirmation, screening
 from rtgauge.report.results import model
 from rtgauge.report.sets import tuned as sets
@@ -49,7 +48,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
                 typical = math.log(80e3 if row["on"] else 100e3)
                 values[row["run"]] = typical + scatter.gauss(0, 0.05)
         monkeypatch.setattr(sets, "_values", lambda _: sets._Values({}, values, lost))
-        return sets.tuned(record, model.analyse([made.run([])]))
+        return sets.tuned(record, model.analyse([]))
 
     return result
 

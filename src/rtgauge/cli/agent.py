@@ -124,7 +124,14 @@ def _toolchain(
     if sdk is not None:
         return of_sdk(sdk)
     assert sysroot is not None
-    return of_sysroot(sysroot, shlex.split(cc or os.environ.get("CC", "")) or ["cc"])
+    try:
+        compiler = shlex.split(cc or os.environ.get("CC", "")) or ["cc"]
+    except ValueError as error:
+        raise UsageError(
+            f"{'--cc' if cc else 'CC'} cannot be split into words: {error}",
+            "check its quotes",
+        ) from None
+    return of_sysroot(sysroot, compiler)
 
 
 def _document(one: Architecture, path: str | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import rtgauge
 from rtgauge.architectures import Architecture
@@ -94,33 +94,42 @@ class Elf:
 
 
 def elf_of(path: Path) -> Elf | None:
-    """The head of an ELF file; None for other files. Raises OSError."""
+    """The head of an ELF file; None for other files. Raises OSError if there is none."""
+    if path.exists() and not path.is_file():  # a pipe or a device could be read for ever
+        return None
     with path.open("rb") as file:
-        head = file.read(64)
-        if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2):
-            return None
-        wide, order = head[4] == 2, ">" if head[5] == 2 else "<"
         try:
-            (machine,) = struct.unpack_from(order + "H", head, 18)
-            start, size, count = struct.unpack_from(
-                *((order + "32xQ14xHH", head) if wide else (order + "28xI10xHH", head))
-            )
-        except struct.error:
+            return _elf_in(file)
+        except (OSError, OverflowError, ValueError):  # offsets that no file has
             return None
-        loader = ""
-        for number in range(count):
-            file.seek(start + number * size)
-            entry = file.read(size)
-            if len(entry) < (40 if wide else 20):
-                break
-            kind, offset, length = (
-                struct.unpack_from(order + "I4xQ16xQ", entry)
-                if wide
-                else struct.unpack_from(order + "II8xI", entry)
-            )
-            if kind == _LOADER and length <= os.pathconf("/", "PC_PATH_MAX"):
-                file.seek(offset)
-                loader = file.read(length).rstrip(b"\0").decode(errors="replace")
+
+
+def _elf_in(file: BinaryIO) -> Elf | None:
+    head = file.read(64)
+    if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2):
+        return None
+    wide, order = head[4] == 2, ">" if head[5] == 2 else "<"
+    try:
+        (machine,) = struct.unpack_from(order + "H", head, 18)
+        start, size, count = struct.unpack_from(
+            *((order + "32xQ14xHH", head) if wide else (order + "28xI10xHH", head))
+        )
+    except struct.error:
+        return None
+    loader = ""
+    for number in range(count):
+        file.seek(start + number * size)
+        entry = file.read(size)
+        if len(entry) < (40 if wide else 20):
+            break
+        kind, offset, length = (
+            struct.unpack_from(order + "I4xQ16xQ", entry)
+            if wide
+            else struct.unpack_from(order + "II8xI", entry)
+        )
+        if kind == _LOADER and length <= os.pathconf("/", "PC_PATH_MAX"):
+            file.seek(offset)
+            loader = file.read(length).rstrip(b"\0").decode(errors="replace")
     return Elf(machine, 64 if wide else 32, order == ">", loader)
 
 
@@ -185,7 +194,13 @@ def of_sdk(script: Path) -> Toolchain:
             f"{script} names no compiler (CC)" + (f": {last[0]}" if last else ""),
             "name the script that the SDK gives for cross compilation",
         )
-    words = {name: tuple(shlex.split(found.get(name, ""))) for name in _OF_SDK[:-1]}
+    try:
+        words = {name: tuple(shlex.split(found.get(name, ""))) for name in _OF_SDK[:-1]}
+    except ValueError as error:
+        raise TargetError(
+            f"{script} sets compiler options that cannot be split into words: {error}",
+            f"check the quotes in its {', '.join(_OF_SDK[:-1])}",
+        ) from None
     return Toolchain(
         words["CC"],
         (*words["CPPFLAGS"], *words["CFLAGS"]),
