@@ -282,3 +282,22 @@ def test_only_the_complete_reports_have_it() -> None:
     assert "Extrapolation to 10 times" in html.render(source.analysis)
     short_text = markdown.render(short(source.analysis))
     assert "Extrapolation" not in short_text and "**Bounds" in short_text
+
+
+def test_events_that_nobody_knows_refuse_the_model() -> None:
+    """What was lost may be the largest, on another CPU or in another run too."""
+    lossy = run(gamma(2), "b2")
+    lossy.steps[0].series[0].lost = ((20_000, 3, 9000),)
+    found = built(run(gamma(1), "b1"), lossy)["bounds"][0]["extrapolation"]
+    assert found["reasons"] == ["3 samples were lost, perhaps the largest"]
+    assert found["level"] is None and found["level_interval"] is None
+    index = np.delete(np.arange(20_000), [70, 9000])
+    silent = made.FakeSeries(
+        made.info(name="response", labels={"line": "net"}),
+        index,
+        gamma(1)[index],
+        gaps=((69, 1), (8999, 1)),
+    )
+    (one,) = built(made.run([made.step(0, [silent], "log-host")]))["bounds"]
+    assert one["max_at_least"] is not None
+    assert one["extrapolation"]["reasons"] == ["2 events had no answer, perhaps the latest"]

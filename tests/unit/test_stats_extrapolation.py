@@ -212,3 +212,14 @@ def test_missed_periods_count_as_time() -> None:
     kept = np.flatnonzero(np.random.default_rng(9).random(2 * COUNT) < 0.5)[:COUNT]
     found = extrapolation([part(values[: len(kept)], kept)])
     assert not refused(found, "gaps") and not refused(found, "drifts")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_large_values_many_steps_apart_are_coarse(seed: int) -> None:
+    """A clock of 1 us: the steps are those from the threshold on, not those between the values
+    above it."""
+    random = np.random.default_rng(seed)
+    values = random.integers(3, 6, COUNT) * 1000.0
+    large = random.choice(COUNT, 300, replace=False)
+    values[large] = np.where(np.arange(300) < 200, 6000, 9000)
+    assert refused(modelled(values), "steps of the clock")

@@ -215,7 +215,7 @@ def extrapolation(
         )
         return Extrapolation(tuple(reasons), total, times=times)
     positions, values, threshold = chosen
-    step = int(np.gcd.reduce(values - values.min())) or 1
+    step = int(np.gcd.reduce(values - threshold))
     # A sample stands for all values of its step, so the threshold is half a step above it.
     excess = (values - threshold).astype(np.float64) - step / 2
     if _uneven(positions, span):
@@ -256,6 +256,9 @@ def _fitted(
         reasons.append("the model does not predict the samples held out")
     many = times * len(tops)
     levels = _level(known.shapes, known.scales, many) + threshold + step / 2
+    level = float(_level(found.shape, found.scale, many)) + threshold + step / 2
+    if level < threshold + step / 2 + float(tops.max()):
+        reasons.append("the level is below the largest sample seen")
     return Extrapolation(
         tuple(reasons),
         total,
@@ -267,7 +270,7 @@ def _fitted(
         found.scale,
         tuple(one[:3] for one in stable),
         times,
-        float(_level(found.shape, found.scale, many)) + threshold + step / 2,
+        level,
         (float(levels.min()), float(levels.max())),
     )
 

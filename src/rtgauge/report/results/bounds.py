@@ -268,10 +268,11 @@ def _extrapolation(runs: Sequence[Document], evidence: _Evidence) -> Document | 
         rhythm="second line" in rules[thread],
         copies=len(evidence.copies),
     )
-    refused = bool(found.reasons)
+    reasons = [*found.reasons, *_unseen(runs, evidence.members)]
+    refused = bool(reasons)
     return {
         "cpu": thread[0],
-        "reasons": list(found.reasons),
+        "reasons": reasons,
         "samples": found.samples,
         "exceedances": found.exceedances,
         "clusters": found.clusters,
@@ -289,6 +290,20 @@ def _extrapolation(runs: Sequence[Document], evidence: _Evidence) -> Document | 
         if refused or found.level_interval is None
         else list(found.level_interval),
     }
+
+
+def _unseen(runs: Sequence[Document], members: Iterable[Member]) -> list[str]:
+    """The samples that nobody has, which may be the largest of any thread."""
+    series = [runs[one.run]["series"][one.place] for one in members]
+    lost = sum(one["lost"] for one in series)
+    open_ = sum(one["unanswered"] for one in series)
+    reasons = []
+    if lost:
+        verb = "samples were" if lost > 1 else "sample was"
+        reasons.append(f"{numbers.count(lost)} {verb} lost, perhaps the largest")
+    if open_:
+        reasons.append(f"{numbers.plural(open_, 'event')} had no answer, perhaps the latest")
+    return reasons
 
 
 def _by_thread(
