@@ -16,6 +16,7 @@ from rtgauge.errors import TargetError
 from rtgauge.plan import PlannedStep
 from rtgauge.target.fake import FakeTarget
 from rtgauge.target.local import LocalTarget, find_agent
+from rtgauge.target.ssh import unfit
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,37 @@ def test_it_discards_what_several_send_and_ends() -> None:
             assert two.recv(1) == b""
     with pytest.raises(OSError, match="refused"):
         _connected(sink.peer)
+
+
+def test_it_takes_connections_from_its_senders_only() -> None:
+    with contextlib.closing(Sink("127.0.0.1", {"127.0.0.2"})) as sink:
+        with _connected(sink.peer) as stranger:
+            assert stranger.recv(1) == b""
+        address, port = sink.peer.split("/")
+        own = ("127.0.0.2", 0)
+        with socket.create_connection((address, int(port)), 20, own) as sender:
+            sender.sendall(bytes(8 << 20))  # more than the kernel keeps for nobody
+
+
+@pytest.mark.parametrize(
+    ("address", "destination", "fault"),
+    [
+        ("192.0.2.7", {"192.0.2.9"}, ""),
+        ("192.0.2.7", set(), ""),
+        ("127.0.0.1", {"127.0.1.1"}, ""),
+        ("127.0.0.1", {"192.0.2.9"}, "loopback"),
+        ("127.0.0.1", set(), "loopback"),
+        ("0.0.0.0", {"127.0.0.1"}, "not the address of one host"),
+        ("224.0.0.1", {"192.0.2.9"}, "not the address of one host"),
+        ("255.255.255.255", {"192.0.2.9"}, "not the address of one host"),
+        ("999.1.1.1", {"192.0.2.9"}, "not IPv4"),
+        ("::", {"192.0.2.9"}, "not IPv4"),
+        ("", {"192.0.2.9"}, "not IPv4"),
+    ],
+)
+def test_the_address_that_a_board_names(address: str, destination: set[str], fault: str) -> None:
+    found = unfit(address, destination)
+    assert found.startswith(fault) and bool(found) == bool(fault)
 
 
 class Behind(LocalTarget):

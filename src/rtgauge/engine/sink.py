@@ -2,7 +2,8 @@
 """A sink for network traffic on the host: loads of a board send to it, so that their traffic leaves
 the board through its network device (docs/reference/loads.md, net).
 
-It listens only on the address under which the target knows this host, and only during a step.
+It listens only on the address under which the target knows this host, and only during a step. It
+takes connections from the target alone, if the target's address is known.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections.abc import Collection
 from typing import Final
 
 from rtgauge.catalogue import Catalogue
@@ -34,8 +36,10 @@ BYTES: Final = 1 << 20
 class Sink:
     """Takes TCP connections and discards what comes, until it is closed."""
 
-    def __init__(self, address: str) -> None:
-        """Raises OSError if the address is not one of this machine."""
+    def __init__(self, address: str, senders: Collection[str] = ()) -> None:
+        """``senders``: the addresses whose connections it takes; all if empty. Raises OSError if
+        the address is not one of this machine."""
+        self._senders = senders
         self._listening = socket.create_server((address, 0))
         address, port = self._listening.getsockname()
         self.peer = f"{address}/{port}"
@@ -69,8 +73,9 @@ class Sink:
                         key.fileobj.close()
 
     def _accept(self) -> None:
-        connection, _ = self._listening.accept()
-        if len(self._selector.get_map()) > CONNECTIONS:
+        connection, (sender, _) = self._listening.accept()
+        stranger = bool(self._senders) and sender not in self._senders
+        if stranger or len(self._selector.get_map()) > CONNECTIONS:
             connection.close()
         else:
             self._selector.register(connection, selectors.EVENT_READ)
@@ -104,9 +109,9 @@ def with_sink(
         raise TargetError(
             f"{target.name} has no network to this host", f"leave out '{asked[0][1:]}'"
         )
-    address = target.host_address()
+    address, senders = target.host_address(), target.own_addresses()
     try:
-        sink = stack.enter_context(contextlib.closing(Sink(address)))
+        sink = stack.enter_context(contextlib.closing(Sink(address, senders)))
     except OSError as error:
         raise TargetError(
             f"{target.name} sees this host as {address}, where no sink can listen: "

@@ -229,6 +229,10 @@ class Reaching(Protocol):
         """The IPv4 address of this host as the target sees it. Raises TargetError."""
         ...
 
+    def own_addresses(self) -> frozenset[str]:
+        """The IPv4 addresses from which the target connects; empty if they are not known."""
+        ...
+
 
 @runtime_checkable
 class Reconnecting(Protocol):

@@ -230,6 +230,10 @@ class LocalTarget:
         """Loopback: no device raises interrupts for it."""
         return "127.0.0.1"
 
+    def own_addresses(self) -> frozenset[str]:
+        """That of loopback."""
+        return frozenset({"127.0.0.1"})
+
     def close(self) -> None:
         """Nothing to do: the agent leaves nothing behind."""
 

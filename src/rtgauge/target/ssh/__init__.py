@@ -15,13 +15,14 @@ is installed.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 import secrets
 import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,24 @@ def agent_for(machine: str, auxv: bytes = b"") -> Path:
     Raises TargetError for machines for which no agent is made.
     """
     return static_agent(for_target(machine, auxv), say)
+
+
+def unfit(address: str, destination: Collection[str]) -> str:
+    """Why this host must not listen on an address that a board named; empty if it may.
+    ``destination``: the addresses that ssh connects to."""
+    try:
+        found = ipaddress.IPv4Address(address)
+    except ValueError:
+        return "not IPv4"
+    if found.is_unspecified or found.is_multicast or found.is_reserved:
+        return "not the address of one host"
+    if found.is_loopback and not any(map(_is_loopback, destination)):
+        return "loopback, though the board is elsewhere"
+    return ""
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.IPv4Address(address).is_loopback
 
 
 class SshTarget:
@@ -237,12 +256,18 @@ class SshTarget:
         """The address that the ssh connection comes from, as its server there says."""
         answer = self._connection.ask('echo "$SSH_CONNECTION"').out.decode(errors="replace")
         address = answer.partition(" ")[0].strip()
-        if not re.fullmatch(r"[0-9]+(\.[0-9]+){3}", address):
+        fault = unfit(address, self._connection.destination())
+        if fault:
             raise TargetError(
-                f"{self.name} sees this host as '{printable(address)}', which is not IPv4",
+                f"{self.name} sees this host as '{printable(address)}', which is {fault}",
                 "start a server that discards, and give peer=ADDRESS/PORT",
             )
         return address
+
+    def own_addresses(self) -> frozenset[str]:
+        """Where ssh connects to. Not known behind a jump host or a forwarded port of this host."""
+        found = self._connection.destination()
+        return frozenset() if any(map(_is_loopback, found)) else found
 
     def start(self, arguments: Sequence[str]) -> SshAgent:
         """Start the agent on the board, controlled by its input. It ends with the connection, or

@@ -15,6 +15,7 @@ import secrets
 import selectors
 import shlex
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -413,6 +414,26 @@ class Connection:
             start_new_session=True,
             bufsize=0,
         )
+
+    def destination(self) -> frozenset[str]:
+        """The IPv4 addresses that ``ssh`` connects to by its configuration; empty if others connect
+        for it, or if there are none."""
+        done = subprocess.run(
+            [self._ssh, "-G", *self._address.words()],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+        if any(found.get(one, "none") != "none" for one in ("proxyjump", "proxycommand")):
+            return frozenset()
+        try:
+            known = socket.getaddrinfo(found.get("hostname", ""), None, socket.AF_INET)
+        except (OSError, UnicodeError):
+            return frozenset()
+        return frozenset(str(address[0]) for *_, address in known)
 
     def ask(self, text: str, *arguments: str, data: bytes = b"", patience: str = "") -> Answer:
         """Run a script for sh there to its end. Raises TargetError if the connection fails."""
