@@ -136,6 +136,45 @@ def found(repetitions: int) -> list[Case]:
     return cases
 
 
+def few(repetitions: int) -> list[Case]:
+    """Few periods of 1 s, each event 50 us off, and events at random: how often the period is right
+    to 0.1 %, and how often another is found."""
+    cases = []
+    for name, low, high, two, others, least in (
+        ("12 to 30 periods", 12, 30, False, 0, LEAST_FOUND),
+        ("12 to 30 periods, 10 other events", 12, 30, False, 10, 0.0),
+        ("6 to 11 periods, two events in each", 6, 11, True, 0, 0.0),
+        ("12 to 30 periods, two events in each", 12, 30, True, 0, 0.0),
+        ("12 to 30 periods, two events in each, 10 others", 12, 30, True, 10, 0.0),
+    ):
+        random = np.random.default_rng([SEED, len(name), high])
+        right = wrong = 0
+        for _ in range(repetitions):
+            number = int(random.integers(low, high + 1))
+            turns = np.arange(number) + random.uniform(0, 0.5)
+            if two:
+                turns = np.concatenate((turns, turns + random.uniform(0.05, 0.45)))
+            some = turns * 1e9 + random.normal(0, 5e4, len(turns))
+            events = np.append(some, random.uniform(0, number * 1e9, others))
+            one = search(np.clip(events, 0, number * 1e9), number * 1e9)
+            if one is not None and abs(one.period_ns / 1e9 - 1) <= 1e-3:
+                right += 1
+            elif one is not None:
+                wrong += 1
+        cases.append(
+            {
+                "case": name,
+                "repetitions": repetitions,
+                "right": right / repetitions,
+                "at_least": least,
+                "wrong": wrong / repetitions,
+                "at_most": MOST_FOUND,
+                "held": right >= least * repetitions and wrong <= MOST_FOUND * repetitions,
+            }
+        )
+    return cases
+
+
 def nothing(repetitions: int) -> list[Case]:
     """Events without a rhythm: how often one is found."""
     cases = []
@@ -181,6 +220,7 @@ def large(_repetitions: int) -> list[Case]:
 SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
     "large": large,
     "found": found,
+    "few": few,
     "nothing": nothing,
 }
 

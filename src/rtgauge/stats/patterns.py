@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -48,10 +48,13 @@ _BY_CHANCE: Final = 1e-4
 
 @dataclass(frozen=True)
 class Pace:
-    """How samples of test loops follow each other: so far apart, if they take the median."""
+    """How samples of test loops follow each other: so far apart, if they take the median.
+
+    ``error_ns``: two standard errors of the distance."""
 
     distance_ns: float
     median_ns: float
+    error_ns: float = 0.0
 
     def within(self, begin_ns: float, values: Int64) -> Float64:
         """When the samples of a loop began that begins then."""
@@ -78,9 +81,14 @@ def pace(due_ns: Int64, values: Int64, starts: Int64) -> Pace:
     first, number, end = _loops(due_ns, values, starts)
     known = np.isfinite(end)
     spare = end - due_ns[first] - np.add.reduceat(values - median, first)
-    each = (spare / number)[known]
-    distance = max(float(np.quantile(each, 0.25)) if len(each) else median, median)
-    return Pace(distance, median)
+    each = np.sort(np.maximum((spare / number)[known], median))
+    if not len(each):
+        return Pace(median, median)
+    # A loop that ends late says nothing of its samples: no mean with another one.
+    at = (len(each) - 1) // 4
+    off = math.ceil(2 * math.sqrt(3 / 16 * len(each)))
+    low, high = each[max(at - off, 0)], each[min(at + off, len(each) - 1)]
+    return Pace(float(each[at]), median, float(max(high - each[at], each[at] - low)))
 
 
 def _loops(due_ns: Int64, values: Int64, starts: Int64) -> tuple[Int64, Int64, Float64]:
@@ -139,13 +147,16 @@ def second_line(
     place: Float64 | None = None,
     *,
     interval_ns: float = 0.0,
+    late_ns: Float64 | None = None,
 ) -> Line | None:
     """Samples that are larger at regular times than the others, if there are such.
 
     ``times``: when each sample was taken (ns); ``excess``: by how much it is above the median of
     its series. ``place``: where in its test loop each was taken, from 0 to 1; what comes at the
     same place of many loops is the rhythm of the loops, and found only if it has one of the
-    ``rates``. ``interval_ns``: as in ``comb``. The samples searched are those of ``disturber``.
+    ``rates``. ``interval_ns``: as in ``comb``. ``late_ns``: by how much each time is wrong if the
+    pace of its loop is wrong by its error, which adds to the error of the period. The samples
+    searched are those of ``disturber``.
     """
     if len(times) < 4 * LEAST_HITS:
         return None
@@ -157,9 +168,17 @@ def second_line(
             return True
         return abs(complex(np.exp(2j * np.pi * place[large[some]]).mean())) < _SAME_PLACE
 
-    return disturber(
+    line = disturber(
         times[large], excess[large], Exposure(times), len(times), stays, interval_ns=interval_ns
     )
+    if line is None or late_ns is None:
+        return line
+    found = line.comb
+    some = large[(excess[large] >= line.least_ns) & found.within(times[large])]
+    turn = np.floor((times[some] - found.phase_ns) / found.period_ns + 0.5)
+    turn -= turn.mean()
+    error = found.error_ns + abs(float((turn * late_ns[some]).sum() / (turn**2).sum()))
+    return replace(line, comb=replace(found, error_ns=error))
 
 
 def disturber(

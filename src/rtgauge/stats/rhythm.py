@@ -21,6 +21,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rtgauge.stats.special import beta_part
+
 __all__ = ["APART_NS", "LEAST_HITS", "SAME_RATE", "Comb", "Exposure", "aliases", "comb", "folded"]
 
 Float64 = NDArray[np.float64]
@@ -39,17 +41,20 @@ _FINE: Final = 1 << 18
 _LONG_BIN_NS: Final = 1_000_000
 _BINS: Final = 1 << 22
 _FREE: Final = 0.5
-_PERIODS: Final = 20
 _HARMONICS: Final = (1, 2, 4)
 _CHANCE: Final = 1e-4
 _SURROUNDINGS: Final = 1024
 _TRIED: Final = 6
-_DIVISORS: Final = [n for n in range(2, 98) if all(n % k for k in range(2, n))]
+_DIVISORS: Final = [n for n in range(2, 1000) if all(n % k for k in range(2, n))]
 _ENOUGH: Final = 20_000
 _WIDTHS: Final = np.geomspace(1e-3, 0.5, 28)
 _EXPLAINED: Final = 0.05
 _FITS: Final = 4
 _MOST: Final = 0.6
+_TURNS: Final = 2000
+_MANY: Final = 0.75
+_NEARLY_ALL: Final = 0.9
+_DOUBT: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,8 @@ def comb(
     """Whether events come at regular times; None if they do not, or there are too few to say.
 
     Times are in ns. Events without a rhythm come more often where there are more samples; that is
-    taken into account, so that the rhythm of the sampling is not found. At least 20 periods must
-    have been seen, 12 of them with an event. Events of one period count as one cluster: a few
+    taken into account, so that the rhythm of the sampling is not found. At least 12 periods must
+    have had an event. Events of one period count as one cluster: a few
     bursts of many events are not a rhythm. The chance of a result is at most 1 in 10 000 for events
     without a rhythm, counted over all frequencies that are tried.
 
@@ -182,7 +187,7 @@ def _power(hits: Float64, exposure: Exposure, interval_ns: float, dithered: bool
     beat = hz
     if interval_ns:
         beat = np.abs(hz - np.round(hz * interval_ns / 1e9) * 1e9 / interval_ns)
-    power[beat < _PERIODS * 1e9 / exposure.span] = 0.0
+    power[beat < (LEAST_HITS - 1) * 1e9 / exposure.span] = 0.0
     if dithered:
         power[hz > 0.5e9 / interval_ns] = 0.0
     for begin in range(0, len(power), _SURROUNDINGS):
@@ -240,6 +245,13 @@ def _judged(
     while slower := _slower(few, exposure, hz, arc):
         hz, arc = slower
     arc = _arc(hits * hz / 1e9, _WIDTHS)
+    divisor, doubt = _in_pairs(hits * hz / 1e9, arc)
+    if doubt <= _DOUBT:
+        hz /= divisor
+        if doubt > _CHANCE or hz * exposure.span < (LEAST_HITS - 1) * 1e9:
+            return None
+        harmonics = _HARMONICS[-1]
+        arc = _arc(hits * hz / 1e9, np.array([arc.width / divisor]))
     if arc.share < _EXPLAINED:
         return None
     turns = hits * hz / 1e9
@@ -284,13 +296,33 @@ def _slower(hits: Float64, exposure: Exposure, hz: float, arc: _Arc) -> tuple[fl
     """A part of the rate at which the events of as short a time are as conspicuous."""
     for divisor in _DIVISORS:
         lower = hz / divisor
-        if lower * exposure.span >= _PERIODS * 1e9:
+        if lower * exposure.span >= (LEAST_HITS - 1) * 1e9:
             other = _arc(hits * lower / 1e9, np.array([arc.width / divisor]))
             # Half of the events in half the time are less conspicuous; all of them are more so.
             most = other.share >= _MOST * arc.share
             if most and other.conspicuous >= arc.conspicuous:
                 return lower, other
     return None
+
+
+def _in_pairs(turns: Float64, arc: _Arc) -> tuple[int, float]:
+    """The part of the rate at which the events within the arc come once or twice a period, and the
+    chance that as many do if they come in any turns; 1.0 if at no part."""
+    inside = np.abs((turns - arc.middle + 0.5) % 1.0 - 0.5) <= arc.width / 2 + 1e-12
+    cycles = np.unique(np.floor(turns[inside] - arc.middle + 0.5)).astype(np.int64)
+    number = len(cycles)
+    if not number:
+        return 1, 1.0
+    others = (1 - arc.share) * arc.width / arc.inside
+    found = 1, 1.0
+    for divisor in range(3, min(int(cycles[-1] - cycles[0]) // 2, _TURNS) + 1):
+        two = int(np.partition(np.bincount(cycles % divisor, minlength=divisor), -2)[-2:].sum())
+        held = (two / number - others * 2 / divisor) / (1 - others)
+        if held >= _MANY:
+            chance = math.comb(divisor, 2) * beta_part(two, number - two + 1, 2 / divisor)
+            if chance < found[1] and (held >= _NEARLY_ALL or chance <= _CHANCE):
+                found = divisor, chance
+    return found
 
 
 class _Arc(NamedTuple):

@@ -328,8 +328,8 @@ def _in_loops(quantity: Quantity, members: Sequence[int]) -> Iterator[stats.Line
     rates = [quantity.hz] if quantity.hz else TICKS_HZ
     for seamless in (False, True):
         parts = [_placed(quantity, at, seamless) for at in members]
-        times, excess, place = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-        line = stats.second_line(times, excess, rates, place)
+        times, excess, place, late = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+        line = stats.second_line(times, excess, rates, place, late_ns=late)
         # Series that take turns have the rhythm of their turns.
         if line is not None and (len(members) == 1 or line.comb.near(rates)):
             yield line
@@ -363,8 +363,9 @@ def _on_grid(
 
 def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ...]:
     """When the samples of a series without a time grid were taken, what they took more than the
-    median, and where in their test loops they stand (0 to 1); without the first of each loop, which
-    are cold in the rhythm of the loops."""
+    median, where in their test loops they stand (0 to 1), and by how much their time is wrong if
+    the pace is wrong by its error; without the first of each loop, which are cold in the rhythm of
+    the loops."""
     figures = quantity.figures[at]
     lead = figures.lead
     assert lead is not None
@@ -373,8 +374,11 @@ def _placed(quantity: Quantity, at: int, seamless: bool) -> tuple[np.ndarray, ..
     excess = lead.value - float(np.median(lead.value))
     first = np.flatnonzero(np.diff(lead.due_ns, prepend=lead.due_ns[0] - 1))
     number = np.diff(first, append=len(lead.due_ns))
-    place = (np.arange(len(lead.due_ns)) - np.repeat(first, number)) / np.repeat(number, number)
-    return times[kept], excess[kept], place[kept]
+    rank = np.arange(len(lead.due_ns)) - np.repeat(first, number)
+    place = rank / np.repeat(number, number)
+    pace = stats.pace(lead.due_ns, lead.value, figures.starts)
+    late = rank * (0.0 if seamless else pace.error_ns)
+    return times[kept], excess[kept], place[kept], late[kept]
 
 
 def _second_line(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
