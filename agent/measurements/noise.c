@@ -23,7 +23,9 @@
 #define NOISE_SPAN_NS (40 * NSEC_PER_MSEC)
 #define NOISE_REST_NS (4 * NSEC_PER_MSEC)
 #define NOISE_RING (1 << 14)
+/* Bytes for the text of /proc/interrupts, which grows with CPUs and devices. */
 #define NOISE_TEXT (1 << 16)
+#define NOISE_TEXT_MAX (1 << 24)
 #define NOISE_MSR_SMI_COUNT 0x34
 /* LsSmiRx, PMCx02B: SMIs received (AMD, Processor Programming Reference, family 17h and later). */
 #define NOISE_PMC_SMI 0x2b
@@ -59,7 +61,8 @@ struct noise_cpu {
 	int64_t stolen_ticks; /* by /proc/stat; -1: not known */
 	int64_t watched_ns;
 	struct noise_sum sums[NOISE_KINDS];
-	char text[NOISE_TEXT];
+	char *text;
+	size_t text_size;
 };
 
 struct noise {
@@ -137,16 +140,29 @@ static uint64_t noise_interrupts(const char *text, int cpu)
 }
 
 /* A file's text; "" where it cannot be read. */
-static void noise_read(int fd, char *text)
+static void noise_read(int fd, char *text, size_t room)
 {
 	size_t used = 0;
 	ssize_t size;
 
 	if (fd >= 0 && !lseek(fd, 0, SEEK_SET))
-		while (used < NOISE_TEXT - 1 &&
-		       (size = read(fd, text + used, NOISE_TEXT - 1 - used)) > 0)
+		while (used < room - 1 && (size = read(fd, text + used, room - 1 - used)) > 0)
 			used += (size_t)size;
 	text[used] = '\0';
+}
+
+/* Bytes for a file's text, with as many again for lines that come later; 0 if it is too long. */
+static size_t noise_room(int fd)
+{
+	size_t size = 0;
+	char text[4096];
+	ssize_t more;
+
+	while (fd >= 0 && size <= NOISE_TEXT_MAX && (more = read(fd, text, sizeof(text))) > 0)
+		size += (size_t)more;
+	if (2 * size > NOISE_TEXT_MAX)
+		return 0;
+	return 2 * size > NOISE_TEXT ? 2 * size : NOISE_TEXT;
 }
 
 static uint64_t noise_smi(const struct noise_cpu *c)
@@ -165,7 +181,7 @@ static struct noise_counts noise_look(struct noise_cpu *c)
 
 	getrusage(RUSAGE_THREAD, &usage);
 	counts.switches = (int64_t)usage.ru_nvcsw + usage.ru_nivcsw;
-	noise_read(c->interrupts_fd, c->text);
+	noise_read(c->interrupts_fd, c->text, c->text_size);
 	counts.interrupts = noise_interrupts(c->text, c->cpu);
 	return counts;
 }
@@ -203,7 +219,7 @@ static int64_t noise_read_stolen(struct noise_cpu *c)
 {
 	int fd = open("/proc/stat", O_RDONLY | O_CLOEXEC);
 
-	noise_read(fd, c->text);
+	noise_read(fd, c->text, c->text_size);
 	if (fd >= 0)
 		close(fd);
 	return noise_stolen(c->text, c->cpu);
@@ -330,6 +346,12 @@ static int noise_add(struct step *step, struct noise_cpu *c, int cpu)
 
 	c->cpu = cpu;
 	c->interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
+	c->text_size = noise_room(c->interrupts_fd);
+	if (!c->text_size)
+		return step_skip(step, "/proc/interrupts has more than 8 MiB", "");
+	c->text = step_alloc(step, 1, c->text_size);
+	if (!c->text)
+		return -ENOMEM;
 	noise_open_smi(c);
 	for (int i = 0; i < NOISE_KINDS; i++) {
 		info.name = noise_kinds[i];

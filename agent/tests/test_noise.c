@@ -46,12 +46,40 @@ static void test_kinds(struct tap *tap)
 		  "an SMI, and the interrupts that waited for its end: hardware");
 }
 
+/* A text of 200 KiB whose last line counts: more than the smallest room. */
+static void test_room(struct tap *tap)
+{
+	FILE *file = tmpfile();
+	size_t room;
+	char *text;
+
+	fprintf(file, "           CPU0\n");
+	for (int i = 0; i < 10000; i++)
+		fprintf(file, "%5d:          0 device\n", i);
+	fprintf(file, "LOC:          7 timer\n");
+	fflush(file);
+	rewind(file);
+	room = noise_room(fileno(file));
+	text = calloc(1, room ? room : 1);
+	noise_read(fileno(file), text, room);
+	tap_check(tap, room > 400000 && noise_interrupts(text, 0) == 7, "a long text is whole");
+	free(text);
+	rewind(file);
+	tap_check(tap, !ftruncate(fileno(file), NOISE_TEXT_MAX) && !noise_room(fileno(file)),
+		  "one that is too long is refused");
+	fclose(file);
+	tap_check(tap, noise_room(-1) == NOISE_TEXT, "none");
+}
+
 /* The kernel's own file has a column for the CPU, and the time passes in interrupts. */
 static void test_here(struct tap *tap)
 {
 	static struct noise_cpu c = { .smi_fd = -1 };
+	static char text[1 << 20];
 	uint64_t first, last;
 
+	c.text = text;
+	c.text_size = sizeof(text);
 	c.cpu = sched_getcpu();
 	c.interrupts_fd = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
 	if (c.interrupts_fd < 0) {
@@ -71,6 +99,7 @@ int main(void)
 
 	test_counts(&tap);
 	test_kinds(&tap);
+	test_room(&tap);
 	test_here(&tap);
 	return tap_end(&tap);
 }
