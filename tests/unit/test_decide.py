@@ -136,6 +136,15 @@ def test_copies_count_once() -> None:
     assert one["needed"] == 4  # 2 / C(8, 4) = 0.029
 
 
+def test_copies_on_one_side_are_one_run() -> None:
+    """Eight boots of one seed against eight of other seeds."""
+    first = [100.0] * 8
+    one = primary(*study([first, [150.0 + at for at in range(8)]]))
+    assert not one["matched"]
+    assert (one["runs"], one["copies"]) == ([1, 8], [7, 0])
+    assert (one["verdict"], one["beyond"]) == ("not enough runs", False)
+
+
 def test_equal_figures_of_different_runs_are_evidence() -> None:
     runs, quantities = study([[100.0] * 6, [100.0] * 6])
     for at, one in enumerate(runs):
@@ -324,6 +333,30 @@ def test_the_rate_over_the_budget() -> None:
 def test_a_budget_that_nobody_exceeds_gives_no_rate() -> None:
     runs, quantities = with_rates([0] * 6, [0] * 6)
     assert {one["statistic"] for one in decisions(runs, quantities)} == {"tail", "50", "max"}
+
+
+@pytest.mark.parametrize(("count", "judged"), [(1000, True), (1050, True), (1051, False)])
+def test_runs_of_other_lengths_have_no_comparable_maximum_or_rate(count: int, judged: bool) -> None:
+    """More samples alone give a larger maximum, and half a sample over is another share."""
+    runs, quantities = with_rates([20, 30, 25, 40, 35, 28], [40, 61, 50, 82, 72, 55])
+    for each, tail in zip(quantities[0]["rows"][1]["runs"], BLOCKS, strict=True):
+        each["count"] = count
+        each["figures"] = {"min": 1, "50": tail, "tail": 2 * tail, "max": 9 * tail}
+    found = {
+        name: decisions(runs, quantities, primary=(0, name))[0] for name in ("tail", "max", "rate")
+    }
+    assert found["tail"]["verdict"] == "worse" and found["tail"]["interval"] is not None
+    for name in ("max", "rate"):
+        assert (found[name]["verdict"] == "worse") is found[name]["beyond"] is judged
+        assert (found[name]["interval"] is not None) is judged
+    document = of(runs, quantities)
+    said = [text for text in advice(document) if "different lengths" in text]
+    assert len(said) == (0 if judged else 1)
+    if not judged:
+        assert "max and 1 more: measured for different lengths (1\u202f000 to 1\u202f051" in said[0]
+        assert said[0].endswith("Use equal lengths (--for).")
+        cases = comparison_cases(document, "").groups[0].cases
+        assert sum("measured for different lengths" in one.why for one in cases) == 2
 
 
 def test_the_primary_quantity_in_words() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, where
+from rtgauge.report.sets.decide import lengths
 
 __all__ = [
     "advice",
@@ -114,6 +115,8 @@ def verdict_text(document: Document, one: Document) -> str:
     }[one["verdict"]]
     if one["beyond"] and one["verdict"] in ("better", "worse"):
         words += f" by over {margin}"
+    if one["verdict"] == "not decided" and _lengths(document, one):
+        words += ", measured for different lengths"
     if not one["needed"]:
         return words
     whose = "blocks" if one["matched"] else "runs of each"
@@ -121,6 +124,12 @@ def verdict_text(document: Document, one: Document) -> str:
         return f"{words}, it takes {one['needed']} {whose}"
     more = one["needed"] - min(one["runs"])
     return f"{words}, some {more} {whose} more" if more > 0 else words
+
+
+def _lengths(document: Document, one: Document) -> tuple[int, int] | None:
+    """The numbers of samples that keep a figure from being judged, the fewest and the most."""
+    rows = document["quantities"][one["quantity"]]["rows"]
+    return lengths(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"])))
 
 
 def verdict_cells(document: Document, one: Document) -> list[str]:
@@ -195,6 +204,7 @@ def advice(document: Document) -> list[str]:
             "with one seed do, and do not count. A study with --repeat N gives each repeat a seed "
             "of its own, and lab:BOARD,seed=N names one"
         )
+    said += _uneven(document)
     if found and all(one["verdict"] == "not enough runs" for one in found):
         needed = found[0]["needed"]
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
@@ -215,6 +225,24 @@ def advice(document: Document) -> list[str]:
             "clocks of one kind"
         )
     return [f"{text}." for text in said]
+
+
+def _uneven(document: Document) -> list[str]:
+    """The figures that are not judged because the runs have different lengths, in one sentence."""
+    found = [
+        (one, counts)
+        for one in document["comparisons"]
+        if one["verdict"] == "not decided" and (counts := _lengths(document, one))
+    ]
+    if not found:
+        return []
+    one, (fewest, most) = found[0]
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return [
+        f"{_title(document, one)}{more}: measured for different lengths "
+        f"({numbers.count(fewest)} to {numbers.count(most)} values a run), so not judged, because "
+        "maxima and shares over a budget depend on the length. Use equal lengths (--for)"
+    ]
 
 
 def _incomplete(document: Document, at: int) -> int:

@@ -26,6 +26,7 @@ __all__ = [
     "WITHIN",
     "decisions",
     "decisive",
+    "lengths",
     "main_statistic",
     "named",
     "rank",
@@ -43,6 +44,9 @@ STATISTICS: Final = ("tail", "50", "max", "rate")
 COUNTED: Final = 10
 """Samples over the budget that each run must have for a claim of equal rates: fewer give a few
 values only, which agree by chance."""
+LENGTH: Final = 1.05
+"""Runs whose numbers of samples differ by more than this factor have no comparable maxima: that of
+more samples is larger. Nor have they comparable shares of samples over a budget."""
 CONTEXTS: Final = ("user", "kernel", "workqueue", "threaded", "softirq", "irq")
 
 
@@ -60,6 +64,8 @@ class _Evidence:
     """Runs of either set that repeat another one, and do not count."""
     coarse: bool = False
     """Whether the figures are too few counts to show that two sets are equivalent."""
+    uneven: bool = False
+    """Whether the figure depends on the lengths of the runs, which differ."""
 
     def shift(self, by: float = 0.0) -> stats.Shift:
         """The shift, less ``by``."""
@@ -199,6 +205,15 @@ def _has(
     return name != "tail" or quantity["tail"] is not None
 
 
+def lengths(name: str, *rows: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The fewest and the most samples of a complete run of these rows, if they differ too much for
+    a statistic; else None."""
+    counts = [one["count"] for row in rows for one in row["runs"] if one["complete"]]
+    if name not in ("max", "rate") or not counts or max(counts) <= LENGTH * min(counts):
+        return None
+    return min(counts), max(counts)
+
+
 def _value(run: Mapping[str, Any], name: str) -> float | None:
     """The logarithm of a run's figure; None without one. A rate has half a sample more over the
     budget, so that a run without one has a value."""
@@ -233,6 +248,7 @@ def _evidence(
     ]
     dropped = any(len(side) < len(runs) for side, runs in zip(sides, whole, strict=True))
     coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
+    uneven = lengths(name, first, second) is not None
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -246,7 +262,9 @@ def _evidence(
             else:
                 seen.add(fingerprint)
                 pairs.append(pair)
-        if pairs:
+        # Where one side alone has copies, pairs would count one of its runs several times.
+        if pairs and all(len({prints[one] for one in side}) == len(side)
+                         for side in zip(*pairs, strict=True)):  # fmt: skip
             return _Evidence(
                 [sides[0][a] for a, _ in pairs],
                 [sides[1][b] for _, b in pairs],
@@ -254,6 +272,7 @@ def _evidence(
                 dropped=dropped,
                 copies=(again, again),
                 coarse=coarse,
+                uneven=uneven,
             )
     values = []
     for side in sides:
@@ -261,7 +280,13 @@ def _evidence(
         values.append(list(once.values()))
     left_out = len(sides[0]) - len(values[0]), len(sides[1]) - len(values[1])
     return _Evidence(
-        values[0], values[1], matched=False, dropped=dropped, copies=left_out, coarse=coarse
+        values[0],
+        values[1],
+        matched=False,
+        dropped=dropped,
+        copies=left_out,
+        coarse=coarse,
+        uneven=uneven,
     )
 
 
@@ -283,7 +308,7 @@ def _judge(family: Sequence[tuple[Document, _Evidence]], within: float) -> None:
     for document, evidence in family:
         few = not evidence.first or not evidence.second
         many = len(evidence.first) + len(evidence.second) > stats.RUNS_LIMIT
-        if few or many:
+        if few or many or evidence.uneven:
             document.update(ratio=None, interval=None, p=None, p_adjusted=None, needed=None)
             document["beyond"] = False
             document["verdict"] = "not enough runs" if few else "not decided"
