@@ -394,7 +394,10 @@ def _quantity(
         for own in members.values()
         for run in dict.fromkeys(run for run, _ in own)
     ]
-    tail = _tail([_counts(analysis, own) for own in each])
+    runs = analysis.model["runs"]
+    # Only complete runs are judged.
+    whole = [o for o in each if _complete(runs[o[0][0]], [runs[r]["series"][at] for r, at in o])]
+    tail = _tail([_counts(analysis, own) for own in whole or each])
     budget = _budget(analysis, [one for own in members.values() for one in own])
     rows = [_row(analysis, number, members[number], tail, budget) for number in present]
     facts = dict(method)
