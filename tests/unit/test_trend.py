@@ -17,6 +17,7 @@ from rich.console import Group
 import report_runs as made
 from conftest import Result
 from rtgauge import stats
+from rtgauge.cli.trend import _gate
 from rtgauge.errors import UsageError
 from rtgauge.report.document.trended import conclusion, trend_document, worse
 from rtgauge.report.render import console, html, markdown
@@ -157,6 +158,48 @@ def test_runs_that_were_left_out_are_listed() -> None:
     lost = {"run": "run #7", "reason": "its samples are damaged", "remedy": "delete it"}
     document = _trend([_run(at, 5000.0) for at in range(20)], left_out=[lost])
     assert "run #7: its samples are damaged. Delete it." in _text(document)
+
+
+def test_an_interrupted_run_is_left_out() -> None:
+    """Its 15 samples would leave no tail percentile for any run."""
+    runs = [_run(at, 5000.0) for at in range(25)]
+    short = runs[7].steps[0].series[0]
+    short.index, short.value = short.index[:15], short.value[:15]
+    runs[7].steps[0].document["state"] = "interrupted"
+    document = _trend(runs)
+    assert document["series"][0]["statistic"] == "tail"
+    assert {len(one["values"]) for one in document["series"]} == {24}
+    (lost,) = document["left_out"]
+    assert (lost["run"], lost["reason"]) == ("run #8", "timer was not completed")
+
+
+def test_maxima_of_runs_of_other_lengths_are_refused() -> None:
+    runs = [_run(at, 5000.0) for at in range(24)]
+    for run in runs[:12]:
+        series = run.steps[0].series[0]
+        series.index, series.value = series.index[:1500], series.value[:1500]
+    found = {one["statistic"]: one for one in _trend(runs)["series"]}
+    assert found["max"]["verdict"] == "refused" and "different lengths" in found["max"]["reason"]
+    assert found["tail"]["verdict"] == found["50"]["verdict"] == "no change"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (["no change", "refused"], 0),
+        (["refused", "no change"], 77),
+        (["refused", "worse"], 3),
+        (["refused"], 77),
+        ([], 77),
+    ],
+)
+def test_a_gate_needs_its_primary_figure(verdicts: list[str], code: int) -> None:
+    document = _trend([_run(at, 5000.0 if at < 15 else 6000.0) for at in range(30)])
+    first = document["series"][0]
+    document["series"] = [
+        {**first, "primary": not at, "verdict": verdict} for at, verdict in enumerate(verdicts)
+    ]
+    assert _gate(document) == code
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ SUFFIXES: Final = (".html", ".json", ".md")
     "--gate",
     is_flag=True,
     help="End with 3 where the runs since the last change are worse than those before, with 77 "
-    "where nothing can be judged.",
+    "where the primary figure cannot be judged.",
 )
 @as_json
 @store_option
@@ -144,6 +144,8 @@ def _gate(document: Mapping[str, Any]) -> ExitCode:
     say(f"gate: {conclusion(document)}")
     if worse(document):
         return ExitCode.OVER_BUDGET
-    if all(one["verdict"] == "refused" for one in document["series"]):
+    judged = [one for one in document["series"] if one["verdict"] != "refused"]
+    refused = [one for one in document["series"] if one["primary"] and one not in judged]
+    if refused or not judged:
         return ExitCode.SKIPPED
     return ExitCode.DONE

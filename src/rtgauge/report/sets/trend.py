@@ -23,7 +23,7 @@ from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
-from rtgauge.report.sets.decide import STATISTICS, decisive
+from rtgauge.report.sets.decide import STATISTICS, decisive, lengths
 from rtgauge.stats.changes import FEWEST, MOST
 
 __all__ = ["LEVEL", "Trended", "schema", "trend", "validate"]
@@ -52,28 +52,47 @@ def trend(
     runs = analysis.model["runs"]
     sets: list[Document] = []
     series: list[Document] = []
+    cut: dict[str, Document] = {}
     for number, one in enumerate(chosen):
         refused = refusal(runs, [RunSet(one.name, (place,)) for place in one.places])
         if refused is not None:
             raise refused
         sets.append({"name": one.name, "runs": len(one.places)})
-        series += _set(analysis, one, number)
+        series += _set(analysis, one, number, cut)
     return {
         "format": "rtgauge-trend",
         "version": 1,
         "sets": sets,
         "series": series,
-        "left_out": [dict(one) for one in left_out],
+        "left_out": [*(dict(one) for one in left_out), *cut.values()],
     }
 
 
-def _set(analysis: Analysis, chosen: Trended, number: int) -> Iterator[Document]:
-    """The series of values of a set, the primary one first."""
+def _set(
+    analysis: Analysis, chosen: Trended, number: int, cut: dict[str, Document]
+) -> Iterator[Document]:
+    """The series of values of a set, the primary one first. Adds to ``cut`` the runs whose figures
+    are not those of the whole step, by their ids: they are not judged."""
     found = [
         one
         for one in quantities(analysis, RunSet(chosen.name, chosen.places))
         if one["unit"] == "ns"
     ]
+    named = {
+        analysis.model["runs"][place]["id"]: store
+        for place, store in zip(chosen.places, chosen.numbers, strict=True)
+    }
+    for one in found:
+        row = one["rows"][0]
+        for each in row["runs"]:
+            if not each["complete"]:
+                run = f"#{named[each['run']]}" if named[each["run"]] else str(each["run"])[:13]
+                cut[each["run"]] = {
+                    "run": f"run {run}",
+                    "reason": f"{one['measurement']} was not completed",
+                    "remedy": "measure it again",
+                }
+        row["runs"] = [each for each in row["runs"] if each["complete"]]
     many = [one for one in found if len(one["rows"][0]["runs"]) >= FEWEST]
     primary = decisive(many)
     judged = [
@@ -173,6 +192,14 @@ def _judged(
             told,
             f"{numbers.plural(lost, 'run')} lost so many events that this figure is unknown",
             "look at another figure, or find out why events had no answer: rtgauge show RUN",
+        )
+    if counts := lengths(name, quantity["rows"][0]):
+        fewest, most = (numbers.count(one) for one in counts)
+        return _refused(
+            told,
+            f"measured for different lengths ({fewest} to {most} values a run), and a maximum "
+            "depends on the length",
+            "use equal lengths, or give runs of another length another label",
         )
     if len(values) > MOST:
         return _refused(
