@@ -824,10 +824,10 @@ static void test_turns(void)
 	struct message msg;
 	struct shares shares = { 0 };
 	struct load_set *set;
-	uint64_t messages;
+	uint64_t messages = 0;
 	int err = 0;
 
-	set = start("sched:groups=1:fds=2:count=2000,cpu:count=4000000000", NULL, &seen, &msg);
+	set = start("sched:groups=1:fds=2:count=20000,cpu:count=4000000000", NULL, &seen, &msg);
 	if (!set)
 		return (void)tap_check(&tap, false, "%s", msg.text);
 	load_set_check(set, 0, see_share, &shares, &msg); /* both were started once */
@@ -836,15 +836,21 @@ static void test_turns(void)
 		err = load_set_check(set, 0, see_share, &shares, &msg);
 		sleep_ms(1);
 	}
-	load_set_check(set, 0, see_share, &shares, &msg);
-	messages = shares.sched;
-	shares.cpu = 0;
-	while (!err && !shares.cpu) {
-		err = load_set_check(set, 0, see_share, &shares, &msg);
-		sleep_ms(1);
+	/* on a busy machine the last messages may come after the first work of the other */
+	for (int i = 0; i < 3; i++) {
+		load_set_check(set, 0, see_share, &shares, &msg);
+		messages = shares.sched;
+		shares.cpu = 0;
+		while (!err && !shares.cpu) {
+			err = load_set_check(set, 0, see_share, &shares, &msg);
+			sleep_ms(1);
+		}
+		if (shares.sched == messages)
+			break;
 	}
 	tap_check(&tap, !err && shares.sched == messages, "one rests while the other works");
-	tap_check(&tap, messages >= 1900, "its turn lasted until %llu messages were done",
+	/* those that were done before the first check are not seen */
+	tap_check(&tap, messages >= 15000, "its turn lasted until %llu messages were done",
 		  (unsigned long long)messages);
 	tap_check(&tap, !load_set_stop(set) && no_children(), "and nothing of them stays");
 	load_set_free(set);
