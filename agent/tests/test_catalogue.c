@@ -15,7 +15,9 @@ static size_t size_of(enum option_type type)
 {
 	if (type == OPTION_FLAG)
 		return sizeof(bool);
-	return type == OPTION_TEXT || type == OPTION_CPUS ? sizeof(char *) : sizeof(int64_t);
+	if (type == OPTION_TEXT || type == OPTION_CPUS || type == OPTION_ENUMS)
+		return sizeof(char *);
+	return sizeof(int64_t);
 }
 
 static void test_run_option(const struct catalogue_run_option *o)
