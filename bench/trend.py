@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether changes over a series of runs are found, and none where there are none, by simulation
-with fixed seeds.
+"""How often changes over a series of runs are found, and how often false ones are reported, by
+simulation with fixed seeds.
 
     PYTHONPATH=src python bench/trend.py [--repetitions N] [--section NAME]
 

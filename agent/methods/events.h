@@ -48,7 +48,7 @@ int events_source(const char *name, const char *gpio, struct rtgauge_source *sou
 /* "CHIP:OUTPUT:INPUT" of the option gpio, into the fields of a set-up. 0 or -EINVAL. */
 int events_parse_gpio(const char *text, char chip[32], uint32_t *output, uint32_t *input);
 
-/* RTGAUGE_CONTEXT_* by its name; 0: there is none. */
+/* RTGAUGE_CONTEXT_* by its name; 0 for other names. */
 uint32_t events_context(const char *name);
 
 /* In setup(): the session of @s->setup. 0, STEP_SKIPPED, or -errno with the step's message. */

@@ -181,7 +181,7 @@ def microseconds(ns: int) -> str:
 
 
 def exact(value: float | None) -> str:
-    """A number with all its digits: ``132.9``, ``983 670``; an en dash where there is none."""
+    """A number with all its digits: ``132.9``, ``983 670``; an en dash for None."""
     return "–" if value is None else _exact(Decimal(repr(value)))
 
 

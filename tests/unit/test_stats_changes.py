@@ -71,7 +71,7 @@ def test_the_partition_is_the_best_of_all(values: list[int], cost: float) -> Non
 
 
 def test_the_bench_calibrates_what_the_product_finds() -> None:
-    """Just below the smallest penalty without a change there is one, just above there is none;
+    """A change is found with a penalty just below the calibrated one, and no change just above it;
     with 1, 2 and 3 changes at best (``bench/trend.py``)."""
     random = np.random.default_rng(9)
     scores = random.standard_normal((40, 30))

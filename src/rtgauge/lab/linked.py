@@ -94,7 +94,7 @@ class Elf:
 
 
 def elf_of(path: Path) -> Elf | None:
-    """The head of an ELF file; None for other files. Raises OSError if there is none."""
+    """The head of an ELF file; None for other files. Raises OSError if it cannot be read."""
     if path.exists() and not path.is_file():  # a pipe or a device could be read for ever
         return None
     with path.open("rb") as file:

@@ -338,7 +338,7 @@ _ENDED: Final = {"failed": "failed", "skipped": "was skipped", "interrupted": "w
 
 def _above(data: _Data, judged: Sequence[Model]) -> Any:
     """The series with the highest maximum of the steps without a budget that exceed those of the
-    others: of the same measurement where one has a budget. None if there is none."""
+    others: of the same measurement where one has a budget. None if no series does."""
     above = [
         one
         for one in data.proper

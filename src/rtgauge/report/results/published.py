@@ -33,7 +33,7 @@ def published(step: Mapping[str, Any], run: Mapping[str, Any]) -> list[dict[str,
     """The published rows for a step of the results model, in the model's form.
 
     They have the measurement, series and context of the step, and its value where the row names a
-    label or an option. Rows under the same load are preferred. If there is none, these are the rows
+    label or an option. Rows under the same load are preferred. Without them, these are the rows
     under any load, or the idle ones for an idle step, and else all rows. The rows of one board
     follow each other. Boards with the same label, then with the same kind of kernel come first. A
     step with tables or tests alone has all rows of its measurement.
@@ -157,8 +157,8 @@ def _alike(published: str, load: str) -> int:
 
 
 def _fit(row: reference.Row, step: Mapping[str, Any], one: Series) -> int:
-    """1: the labels or options that the row names are the same. 0: the row names none that the
-    series has. -1: a label, an option or the context differs."""
+    """1: the labels or options that the row names are the same. 0: the row does not name a label
+    or an option of the series. -1: a label, an option or the context differs."""
     if row.context and one["context"] and row.context != one["context"]:
         return -1
     known = {**step["parameters"], **one["labels"]}

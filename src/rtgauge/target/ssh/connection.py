@@ -417,7 +417,7 @@ class Connection:
 
     def destination(self) -> frozenset[str]:
         """The IPv4 addresses that ``ssh`` connects to by its configuration; empty if others connect
-        for it, or if there are none."""
+        for it, or if its name has no IPv4 address."""
         done = subprocess.run(
             [self._ssh, "-G", *self._address.words()],
             stdin=subprocess.DEVNULL,
