@@ -114,6 +114,7 @@ class FakeRun:
     id: str
     document: dict[str, Any]
     steps: list[FakeStep]
+    causes: dict[str, Any] = field(default_factory=dict)
 
 
 def info(series: int = 0, cpu: int = 0, **more: Any) -> stream.SeriesInfo:

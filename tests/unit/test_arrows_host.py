@@ -31,19 +31,23 @@ ARROWS: Mapping[str, str] = {
     "target.fake": "errors clock catalogue stream units",
     "audit": "errors facts units text",
     "store": "errors stream catalogue units text",
+    # The model is data that reports read, too; the rest finds causes.
+    "causes.model": "",
+    "causes": "causes.model errors clock lab stream store target units text",
     "engine": "errors facts catalogue plan target store stream stats audit units text",
-    "report.results": "errors stats store stream catalogue reference units text",
-    "report.pictures": "report.results errors stats store stream units text",
+    "report.results": "causes.model errors stats store stream catalogue reference units text",
+    "report.pictures": "report.results causes.model errors stats store stream units text",
     "report.sets": "report.pictures report.results errors facts stats units text",
-    "report.document": "report.sets report.pictures report.results errors stats units text",
+    "report.document": "report.sets report.pictures report.results causes.model errors stats units"
+    " text",
     "report.render": "report.document report.sets report.pictures report.results errors facts stats"
     " units text",
     "report": "report.render report.document report.sets report.pictures report.results errors"
     " store units text",
     "capture": "errors catalogue stream stats store units text",
     "cli": "errors clock architectures units text facts options catalogue plan lab target audit"
-    " store stats stream engine report report.render report.document report.sets"
-    " report.pictures report.results capture",
+    " causes causes.model store stats stream engine report report.render report.document"
+    " report.sets report.pictures report.results capture",
     "__main__": "cli",
 }
 

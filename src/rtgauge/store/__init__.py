@@ -15,11 +15,12 @@ with Store.open() as store:
 
 from rtgauge.store.folder import RunFolder, StreamFile
 from rtgauge.store.identity import is_run_id, new_run_id
-from rtgauge.store.samples import StoredRun, StoredSeries, StoredStep
+from rtgauge.store.samples import CAUSES, StoredRun, StoredSeries, StoredStep
 from rtgauge.store.scan import Chunk, load_failure
 from rtgauge.store.store import RunRow, Store
 
 __all__ = [
+    "CAUSES",
     "Chunk",
     "RunFolder",
     "RunRow",

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rtgauge.errors import StoreError
+from rtgauge.store.files import read_json, write_json
 from rtgauge.store.folder import step_path
 from rtgauge.store.parquet import COLUMNS, ParquetReader, Whole
 from rtgauge.store.scan import (
@@ -47,7 +48,10 @@ from rtgauge.stream import (
     Work,
 )
 
-__all__ = ["RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
+__all__ = ["CAUSES", "RecordsBeside", "StoredRun", "StoredSeries", "StoredStep"]
+
+
+CAUSES: Final = "causes.json"
 
 
 class StoredSeries:
@@ -330,3 +334,14 @@ class StoredRun:
             StoredStep(self.path, int(entry["step"]), entry)
             for entry in self.document.get("steps", [])
         ]
+
+    @property
+    def causes(self) -> dict[str, Any]:
+        """What was found out about the causes of samples (docs/formats/results.md): the content of
+        ``causes.json``, empty if there is none. Raises StoreError if it is damaged."""
+        path = self.path / CAUSES
+        return read_json(path, f"{CAUSES} of run {self.id}") if path.exists() else {}
+
+    def save_causes(self, document: dict[str, Any]) -> None:
+        """Replace ``causes.json``; the files of the run stay as they are. Raises StoreError."""
+        write_json(self.path / CAUSES, document)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtgauge import stats
 from rtgauge import text as numbers
+from rtgauge.causes.model import causes_of
+from rtgauge.errors import StoreError
 from rtgauge.report.results import background, gather
 from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
 from rtgauge.report.results.composed import Stage, composed
@@ -28,7 +30,7 @@ from rtgauge.report.results.observations import Mark, told
 from rtgauge.report.results.published import places as published_places
 from rtgauge.report.results.published import published
 from rtgauge.report.results.ratings import notes, points, ratings
-from rtgauge.store import load_failure
+from rtgauge.store import CAUSES, load_failure
 
 if TYPE_CHECKING:
     from rtgauge.store import StoredRun, StoredSeries, StoredStep
@@ -195,6 +197,7 @@ def _run(
         "ratings": ratings(source.get("plan") or {}),
         "points": points(source.get("plan") or {}),
         "notes": notes(source.get("plan") or {}),
+        "causes": _causes(run),
     }
     found = {place: figures[key] for place, key in enumerate(places)}
     marks: dict[int, Mark] = {}
@@ -206,6 +209,19 @@ def _run(
         one["published"] = published(one, document)
         one["places"] = published_places(one, document)
     return document, tuple(places), marks, evidence
+
+
+def _causes(run: StoredRun) -> list[Document]:
+    """What `explain` and traces found out about samples. Raises StoreError if that is damaged."""
+    found = run.causes
+    try:
+        causes_of(found or {"causes": []})
+    except ValueError as error:
+        raise StoreError(
+            f"{run.path / CAUSES}: {error}",
+            "remove this file, and run 'rtgauge explain' again. The run itself is not affected",
+        ) from None
+    return list(found.get("causes", ()))
 
 
 def _described(catalogue: Any, measurement: str) -> list[Document]:

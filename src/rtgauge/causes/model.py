@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of a cause: one sample, cut into segments, each with a class, a task and a stack.
+
+The store keeps them in ``runs/ID/causes.json``, next to the run's own files, which it never alters.
+They are not part of the run's bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+__all__ = [
+    "CERTAINTIES",
+    "CLASSES",
+    "FORMAT",
+    "SOURCES",
+    "VERSION",
+    "Cause",
+    "Cost",
+    "Remedy",
+    "Segment",
+    "Task",
+    "causes_of",
+    "document_of",
+]
+
+FORMAT: Final = "rtgauge-causes"
+VERSION: Final = 1
+
+CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "hardware": "hardware or hypervisor",
+        "interrupts-off": "interrupts off",
+        "interrupt": "interrupt handler",
+        "softirq": "softirq",
+        "preemption-off": "not preempted",
+        "higher-priority": "higher-priority task",
+        "lock": "waiting for a lock",
+        "switch": "task switch",
+        "return": "return to the task",
+    }
+)
+"""Class of a segment -> the words for people."""
+
+SOURCES: Final = ("replay", "tracefs", "module")
+CERTAINTIES: Final = ("exact", "measured", "inferred")
+"""``exact``: from the executed instructions. ``measured``: between two time stamps of the trace.
+``inferred``: follows from what the trace has before and after."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of the target. ``policy`` as in a series (``fifo``, ``other``), empty if not known;
+    ``priority``: the real-time priority, 0 for an ordinary task."""
+
+    name: str
+    pid: int = -1
+    policy: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a sample. ``begin_ns`` counts from the due moment."""
+
+    begin_ns: int
+    length_ns: int
+    kind: str
+    """Its class, a key of ``CLASSES``."""
+    certainty: str
+    task: Task | None = None
+    """The task that ran, or in whose context the kernel ran."""
+    function: str = ""
+    """Where most of the time was spent, or the handler of an interrupt or softirq."""
+    stack: tuple[str, ...] = ()
+    """Functions, the innermost first."""
+    owner: Task | None = None
+    """The task that held the lock."""
+    functions: tuple[tuple[str, int], ...] = ()
+    """The functions that ran, with their nanoseconds, the longest first."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to try, and the command that shows whether it helps."""
+
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What recording did to the measurement: ``added_ns`` to a sample (its median), and 0 for a
+    replay, of which the measurement does not know."""
+
+    added_ns: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Where the time of one sample went. The lengths of the segments and ``rest_ns`` add up to
+    ``latency_ns``."""
+
+    step: int
+    series: int
+    """The number of the series in its step's stream."""
+    context: str
+    index: int
+    due_ns: int
+    """Since the step began."""
+    latency_ns: int
+    segments: tuple[Segment, ...]
+    rest_ns: int
+    """What no segment covers."""
+    source: str
+    blame: str
+    """One sentence: which class, task and function took most of the excess."""
+    cost: Cost
+    unseen: str = ""
+    """What the source could not see of this sample, as text."""
+    remedies: tuple[Remedy, ...] = ()
+
+
+def document_of(run: str, causes: Sequence[Cause]) -> dict[str, Any]:
+    """The content of ``causes.json``."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "run": run,
+        "causes": [asdict(one) for one in causes],
+    }
+
+
+def causes_of(document: Mapping[str, Any]) -> tuple[Cause, ...]:
+    """The causes in the content of ``causes.json``, and in a run of the results model.
+
+    Raises ValueError if they are not of this version, or damaged.
+    """
+    if document.get("version", VERSION) != VERSION:
+        raise ValueError(f"causes of version {document['version']}, not {VERSION}")
+    try:
+        return tuple(_cause(one) for one in document["causes"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"damaged causes: {error}") from None
+
+
+def _cause(one: Mapping[str, Any]) -> Cause:
+    return Cause(
+        **{
+            **one,
+            "segments": tuple(_segment(each) for each in one["segments"]),
+            "cost": Cost(**one["cost"]),
+            "remedies": tuple(Remedy(**each) for each in one["remedies"]),
+        }
+    )
+
+
+def _segment(one: Mapping[str, Any]) -> Segment:
+    return Segment(
+        **{
+            **one,
+            "task": _task(one["task"]),
+            "owner": _task(one["owner"]),
+            "stack": tuple(one["stack"]),
+            "functions": tuple((str(name), int(ns)) for name, ns in one["functions"]),
+        }
+    )
+
+
+def _task(one: Mapping[str, Any] | None) -> Task | None:
+    return None if one is None else Task(**one)
