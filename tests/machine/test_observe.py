@@ -132,13 +132,13 @@ def test_a_program_that_ends_ends_the_observation(tmp_path: Path) -> None:
 
 def test_a_program_of_1000_threads(tmp_path: Path) -> None:
     for pid in _program(1000, 0.5, 60):
-        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "2s")
+        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "6s")
         assert code == 0
     assert len(_rows(stream)) >= 1000
     (lost,) = [one for one in stream.records if isinstance(one, Verdict)]
     assert lost.result in ("pass", "inconclusive")
     for pid in _program(1100, 0.5, 60):
-        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "2s")
+        code, _, stream = observe(tmp_path, "--pid", str(pid), "--for", "6s")
         assert code == 0
     assert len(_rows(stream)) <= 1023
     assert [text for text in _messages(stream) if "no room for more than 1023 threads" in text]
