@@ -229,7 +229,10 @@ static void tick_period_verdict(struct step *step, const struct tick_period_stat
 	if (stops)
 		snprintf(at, (size_t)(end - at), "; expected: none");
 	else
-		snprintf(at, (size_t)(end - at), "; expected: %d Hz", state->expected);
+		snprintf(at, (size_t)(end - at), "; expected: %d Hz%s", state->expected,
+			 option_number(&step->options, "expect") ?
+				 "" :
+				 ", chosen when the kernel was built (CONFIG_HZ)");
 	if (state->expected)
 		result = tick_period_result(state->grids, state->grid_count, state->expected);
 	if (state->expected && stops)

@@ -423,6 +423,7 @@ static bool holds(const char *root, const char *name, const char *text)
 }
 
 /* Plain files: what is written to them, and in which state they are left; they raise no edges. */
+/* study(14, lacks="a board with a kernel before Linux 5.10") */
 static void test_gpio_sysfs(struct tap *tap)
 {
 	static const char *const folders[] = { "", "/gpiochip480", "/gpio482", "/gpio481" };

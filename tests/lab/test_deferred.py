@@ -90,6 +90,7 @@ def _medians(booted: Booted, rt: bool) -> dict[str, float]:
     return found
 
 
+@pytest.mark.study(109, 119)
 @pytest.mark.parametrize("board", _each(FIRST))
 def test_contexts_come_in_the_order_of_theory(booted: list[Booted], board: str) -> None:
     median = _medians(booted[0], "-rt-" in board)

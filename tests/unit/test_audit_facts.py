@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from rtgauge.audit import CHECKS, environment_document
 from rtgauge.audit.kconfig import CONFIG_CHECKS
 from rtgauge.facts import CPU, Facts
@@ -99,16 +101,24 @@ def test_files_of_more_cpus_than_there_can_be_are_left_out() -> None:
     assert len(facts.per_cpu(f"{CPU}cpu#/x")) == CPU_MAX
 
 
-def test_devices_on_pci_have_their_identity_and_kind() -> None:
+@pytest.mark.study(61, lacks="the caches, which are in the tables of cpu-power")
+def test_the_hardware_has_board_memory_and_devices_on_pci() -> None:
     at = "/sys/bus/pci/devices/*/"
     facts = {
         f"{at}vendor": "0000:00:1f.6=0x8086\n0000:00:00.0=0x8086\n0000:01:00.0=0x10ec",
         f"{at}device": "0000:00:1f.6=0x15be\n0000:00:00.0=0x3e34",
         f"{at}class": "0000:00:1f.6=0x020000\n0000:00:00.0=0x060000",
+        "/sys/class/dmi/id/board_name": "SOM-6760",
+        "/proc/meminfo": "MemTotal:        1024000 kB",
+        f"{CPU}smt/active": "0",
     }
-    assert environment_document(facts)["hardware"]["pci"] == [
+    document = environment_document(facts)
+    assert document["hardware"]["pci"] == [
         "0000:00:00.0 8086:3e34 bridge", "0000:00:1f.6 8086:15be network",
     ]  # fmt: skip
+    assert document["hardware"]["board"] == "SOM-6760"
+    assert document["memory"]["total_bytes"] == 1_048_576_000
+    assert document["cpu"]["smt"]["active"] is False
     assert environment_document({})["hardware"]["pci"] == []
     many = {f"{at}{name}": "\n".join(f"{n:04}=0x1" for n in range(999))
             for name in ("vendor", "device")}  # fmt: skip

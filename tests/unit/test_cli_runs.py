@@ -178,3 +178,12 @@ def test_quiet_prints_the_answer_alone(rtgauge: Run) -> None:
     assert failed.code == 1 and failed.err.startswith("[1/1] timer --for 1s, idle: failed")
     plain = rtgauge("run", "timer", *QUICK, "--no-progress")
     assert "[1/1] timer --for 1s, idle: complete" in plain.err and "median" in plain.out
+
+
+@pytest.mark.study(53)
+def test_a_run_of_an_hour_and_a_half(rtgauge: Run) -> None:
+    """In no time, by the clock of the fake target."""
+    words = ("--for", "90m", "--interval", "1s", "--target", "fake", "--json")
+    run = rtgauge("run", "timer", *words).json()["runs"][0]
+    counts = {(one["count"], one["missed"]) for one in run["series"] if one["name"] == "latency"}
+    assert {count + missed for count, missed in counts} == {5400}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
 
@@ -40,6 +41,26 @@ def test_every_row_is_readable_and_has_its_source() -> None:
     assert {row.labels["method"] for row in rows if "method" in row.labels} == {
         "clock_nanosleep", "nanosleep", "timer", "itimer",
     }  # fmt: skip
+
+
+@pytest.mark.study(24)
+def test_methods_are_those_of_cyclictest_s_options() -> None:
+    """The study assigns them otherwise in its text: its page gives both."""
+    methods = {(True, False): "clock_nanosleep", (True, True): "nanosleep",
+               (False, False): "timer", (False, True): "itimer"}  # fmt: skip
+    found = set()
+    for row in reference.rows():
+        if row.tool == "cyclictest":
+            words = row.command.split()
+            which = methods["-n" in words, "-s" in words]
+            assert row.labels["method"] == which, row
+            found.add(which)
+    assert found == set(methods.values())
+    page = (Path(__file__).parents[2] / "docs" / "studies" / "at91sam.md").read_text("utf-8")
+    for options, method in (("`-n`", "`clock_nanosleep`"), ("`-s -n`", "`nanosleep`"),
+                            ("no option", "`timer`"), ("`-s`", "`itimer`")):  # fmt: skip
+        assert f"\n| {options} | {method}" in page
+    assert "assigns some options to other methods" in page
 
 
 @pytest.mark.parametrize(
@@ -221,6 +242,7 @@ def _cells(analysis: model.Analysis) -> list[dict[str, tuple[str, str]]]:
     ]
 
 
+@pytest.mark.study(113)
 def test_published_figures_are_not_rounded_and_have_their_counterpart() -> None:
     values = np.array([1000, 2000, 6000], np.int64)
     info = made.info(0, interval_ns=0, name="delete", labels={"scenario": "never-run"})

@@ -204,6 +204,7 @@ def embedded(page: str) -> dict[str, Any]:
 
 
 @pytest.mark.study(18, 48)
+@pytest.mark.study(37, lacks="the contexts of Xenomai")
 def test_contexts_and_kernels_side_by_side(
     rtgauge: Callable[..., Result], several: list[str], tmp_path: Path
 ) -> None:

@@ -107,6 +107,20 @@ def test_the_last_loop_ends_within_the_bins() -> None:
     assert figures.timeline.count.max() <= 12
 
 
+@pytest.mark.study(108)
+def test_interrupts_have_pictures_over_time() -> None:
+    random = np.random.default_rng(7)
+    series = [
+        made.FakeSeries(
+            made.info(place, name=name), np.arange(2_000), random.integers(300, 900, 2_000)
+        )
+        for place, name in enumerate(("handler", "acknowledged"))
+    ]
+    step = made.step(0, series, "irq-latency")
+    page = html.render(model.analyse([made.run([step])]))  # type: ignore[list-item]
+    assert page.count('data-kind="time"') >= 1
+
+
 def test_threads_have_pictures_over_time() -> None:
     series, _ = in_turns(2_000)
     page = html.render(model.analyse([made.run([made.step(0, series)])]))  # type: ignore[list-item]

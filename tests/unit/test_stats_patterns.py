@@ -225,6 +225,7 @@ def _ticks(random: np.random.Generator, share: dict[int, float]) -> stats.Line |
     return stats.second_line(times, excess, (250,))
 
 
+@pytest.mark.study(97)
 def test_lines_at_multiples_of_the_tick_are_found() -> None:
     random = np.random.default_rng(23)
     line = _ticks(random, {2: 0.06, 3: 0.02})

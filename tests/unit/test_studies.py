@@ -9,7 +9,11 @@ import pytest
 import studies
 from studies import Item, Proof
 
-ITEMS = [Item(1, "at91sam", "A load"), Item(2, "at91sam", "A | figure"), Item(3, "bfh", "A claim")]
+ITEMS = [
+    Item(1, "at91sam", "A load"),
+    Item(2, "at91sam", "A | figure"),
+    Item(3, "bfh", "A claim", "another core"),
+]
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -32,8 +36,11 @@ def test_an_item_counts_by_its_tests() -> None:
     assert "| 1 | A load | yes | `unit/test_a.py::test_a` |  |\n" in text
     assert "| 2 | A \\| figure | yes | `unit/test_a.py::test_a` |  |\n" in text
     assert "| 3 | A claim | partly | `lab/test_b.py::test_c` | the board |\n" in text
-    assert "| Real-time solutions on AT91SAM | 2 | 0 | 0 |\n" in text
-    assert "| 1 | A load | no |  |  |\n" in studies.page(ITEMS, [])
+    assert "| Real-time solutions on AT91SAM | 2 | 0 | 0 | 0 |\n" in text
+    text = studies.page(ITEMS, [])
+    assert "| 1 | A load | no |  |  |\n" in text
+    assert "| 3 | A claim | outside |  | another core |\n" in text
+    assert "| Interrupt, kernel and user compared | 0 | 0 | 0 | 1 |\n" in text
 
 
 def test_an_item_that_is_not_listed_is_refused() -> None:
@@ -55,4 +62,10 @@ def test_a_marker_without_sense_is_refused(
         "@pytest.mark.study(4, 5, lacks='a')\n@pytest.mark.slow\ndef test_x() -> None: ...\n",
         encoding="utf-8",
     )
-    assert studies.proofs() == [Proof("unit/test_x.py::test_x", (4, 5), "a")]
+    in_c = tmp_path / "agent" / "tests" / "test_y.c"
+    in_c.parent.mkdir(parents=True)
+    in_c.write_text('/* study(6, lacks="b") */\nstatic void test_y(void)\n{\n', encoding="utf-8")
+    assert studies.proofs() == [
+        Proof("agent/test_y.c::test_y", (6,), "b"),
+        Proof("unit/test_x.py::test_x", (4, 5), "a"),
+    ]
