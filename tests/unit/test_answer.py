@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of runs of every kind: state, worst case, certainty, cause, actions."""
+"""The answer of runs of every kind: state, maximum, certainty, cause, actions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_fit_for_a_budget() -> None:
     answer = budgeted(67, 200_000, 100.0)  # 200 s show less than 54 an hour
     assert (answer.state, answer.tone) == (State.FIT, "pass")
     assert plain(answer.title) == "Fit for the budget of 150 us, while idle"
-    assert text(answer.worst) == "Worst case 67.0 us (CPU 0, idle, after 1 min 40 s)"
+    assert text(answer.worst) == "Observed maximum 67.0 us (CPU 0, idle, after 1 min 40 s)"
     assert "150 us never exceeded in 200 000 samples" in text(answer.sure)
     assert not answer.sure_command
     assert not answer.cycles
@@ -349,7 +349,7 @@ def test_events_without_an_answer() -> None:
     step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
     answer = answer_of(built(made.run([step])))
     assert answer.state is State.UNFIT
-    assert text(answer.worst).startswith("Worst case >= 5 000 us")
+    assert text(answer.worst).startswith("Observed maximum >= 5 000 us")
     assert "3 of 1 003 events were not answered" in text(answer.worst)
 
 
@@ -446,23 +446,23 @@ def test_a_known_limitation_is_no_headline() -> None:
         (0, 60, "after 5 s"),
     ],
 )
-def test_the_worst_case_has_its_time(realtime: int, length_s: int, when: str) -> None:
+def test_the_maximum_has_its_time(realtime: int, length_s: int, when: str) -> None:
     step = made.step(0, [latency(67)])
     assert step.header is not None
     clock = stream.ClockReading(0, 0, realtime * 10**9)
     step.header = dataclasses.replace(step.header, clock=clock, start_ns=0)
     answer = answer_of(built(made.run([step], duration_s=length_s)))
-    assert text(answer.worst) == f"Worst case 67.0 us (CPU 0, idle, {when})"
+    assert text(answer.worst) == f"Observed maximum 67.0 us (CPU 0, idle, {when})"
 
 
-def test_a_failed_test_does_not_hide_the_worst_case() -> None:
+def test_a_failed_test_does_not_hide_the_maximum() -> None:
     run = timers(10, 18)
     run.steps.append(
         made.step(2, [], "rules", verdicts=[stream.Verdict(0, "order", "fail", "", "mend it")])
     )
     answer = answer_of(built(run))
     assert answer.state is State.UNFIT
-    assert text(answer.worst).startswith("Worst case 18.0 us (CPU 0, load sched,")
+    assert text(answer.worst).startswith("Observed maximum 18.0 us (CPU 0, load sched,")
     assert shortest(answer.cycles) is not None
 
 

@@ -149,7 +149,7 @@ def test_without_a_command(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     done = rtgauge()
     assert "Last run  #1 on fake (mine), 2024-01-01 00:00: not fit" in done.out
     assert "Not fit: the budget of 1 µs was exceeded" in done.out
-    assert "worst case " in done.out and "Store     1 run in" in done.out
+    assert "observed maximum " in done.out and "Store     1 run in" in done.out
     after = done.out.partition("Next:\n")[2]
     assert "rtgauge show " in after and "rtgauge report " in after
     assert max(len(line) for line in after.splitlines() if "rtgauge run" not in line) <= 80

@@ -61,14 +61,14 @@ def test_what_each_block_becomes() -> None:
         Group(
             *console.render(
                 [
-                    Callout("pass", "Fit", (Paragraph(line("Worst case ", Span("9 µs"))),)),
+                    Callout("pass", "Fit", (Paragraph(line("Observed maximum ", Span("9 µs"))),)),
                     Section("Next", "", (Bullets(((line("one"), (Command("a b"),)),), True),)),
                     Facts((Named("Kernel", "6.1", "RT"), Named("CPUs", "4"))),
                 ]
             )
         )
     )
-    assert text == ("Fit\n  Worst case 9 µs\n\nNext\n1. one\n   a b\nKernel  6.1 (RT)\nCPUs    4\n")
+    assert text == ("Fit\n  Observed maximum 9 µs\n\nNext\n1. one\n   a b\nKernel  6.1 (RT)\nCPUs    4\n")
 
 
 def test_nothing_is_obeyed() -> None:

@@ -220,7 +220,7 @@ def test_the_terminal_has_a_line_for_a_step(width: int) -> None:
 
 
 def test_the_terminal_ends_with_the_answer() -> None:
-    """State, worst case, certainty, what limits the figures, and what to do next."""
+    """State, maximum, certainty, what limits the figures, and what to do next."""
     document = _model(evaluation())
     text = terminal.text(document)
     answer = answer_of(document["runs"][0])

@@ -46,7 +46,7 @@ def test_what_an_evaluation_says() -> None:
         "no right to use real-time priorities",
         "Limits of these figures: ",
         "Not fit: the budget",
-        "Worst case ",
+        "Observed maximum ",
         "Treat the figures as provisional",
         "cpupower frequency-set -g performance",
     ):

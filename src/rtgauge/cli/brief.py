@@ -64,14 +64,14 @@ def brief_of(store: Store, row: RunRow) -> Brief:
 
 def keep(store: Store, run: Mapping[str, Any]) -> Brief:
     """The answer of a run of the results model. It is kept if the store can be written."""
-    from rtgauge.report.document.answer import answer_of  # noqa: PLC0415
+    from rtgauge.report.document.answer import OBSERVED, answer_of  # noqa: PLC0415
 
     answer = answer_of(run)
     state = run["state"]
     brief = Brief(
         state if state in _OWN else str(answer.state),
         answer.title,
-        "".join(span.text for span in answer.worst).removeprefix("Worst case "),
+        "".join(span.text for span in answer.worst).removeprefix(OBSERVED),
         next((action.command for action in answer.actions if action.command), ""),
     )
     path = _path(store, run["id"])

@@ -54,7 +54,7 @@ def _last(row: RunRow, brief: Brief) -> None:
         for line in encodable_lines(title, 10):
             show(line, fg=color)
     if brief.worst:
-        for line in encodable_lines(f"worst case {brief.worst}", 10):
+        for line in encodable_lines(f"observed maximum {brief.worst}", 10):
             show(line)
 
 

@@ -55,6 +55,7 @@ from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 from rtgauge.units import format_duration
 
 __all__ = [
+    "OBSERVED",
     "Action",
     "Answer",
     "Cycle",
@@ -69,6 +70,7 @@ __all__ = [
 Model = Mapping[str, Any]
 
 ACTIONS: Final = 3
+OBSERVED: Final = "Observed maximum "
 _NOT_RT: Final = ("full", "lazy", "voluntary", "none")
 
 
@@ -387,7 +389,7 @@ def _unjudged(data: _Data) -> _Found:
     return State.UNPROVEN, "note", "No budget given: figures without a verdict"
 
 
-# --- the worst case, and how sure ----------------------------------------------------------------
+# --- the maximum, and how sure --------------------------------------------------------------
 
 
 def _worst(data: _Data) -> Line:
@@ -404,11 +406,11 @@ def _worst(data: _Data) -> Line:
     text = ", ".join(text for text in where if text)
     missing = one["unanswered"]
     if not missing:
-        return line("Worst case ", figure, f" ({text})")
+        return line(OBSERVED, figure, f" ({text})")
     of = numbers.count(missing + one["count"])
     verb = "was" if missing == 1 else "were"
     more = f": {numbers.count(missing)} of {of} events {verb} not answered"
-    return line("Worst case ", figure, f" ({text}){more}")
+    return line(OBSERVED, figure, f" ({text}){more}")
 
 
 def _when(run: Model, one: Model) -> str:
@@ -557,7 +559,7 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
 
 
 def _cause(data: _Data) -> tuple[Line, str]:
-    """The likely cause of the worst case as far as the observations tell, and the command that
+    """The likely cause of the maximum as far as the observations tell, and the command that
     finds more."""
     one = data.top
     if one is None:
@@ -685,7 +687,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
     if data.top is not None and not data.loaded:
         step = data.step(data.top)
         command = step_command(run, step, {"load": "sched:groups=4,cpu"})
-        yield Action("Measure under load", command, "worst cases appear under load")
+        yield Action("Measure under load", command, "the latest wake-ups come under load")
     settable = [finding for finding in found if "--prepare" in finding["remedy"]]
     if settable and data.top is not None and "prepare" not in data.step(data.top)["run_options"]:
         command = step_command(run, data.step(data.top), {}) + " --prepare"
@@ -714,7 +716,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
 
 
 def _causes(data: _Data, command: str) -> Iterator[Action]:
-    """What finds the cause of the worst case. ``command``: that of the cause."""
+    """What finds the cause of the maximum. ``command``: that of the cause."""
     if data.top is None or not data.proper:
         return
     if command:

@@ -256,7 +256,7 @@ def _runs(runs: Sequence[Model]) -> Grid:
         said = plain_line(answer.worst)
         cells = [Cell(target_name(run)), Cell(run["label"] or "–"), Cell(answer.title), Cell(said)]
         rows.append(Row(f"Run {number}", cells))
-    return Grid("Runs", ["Run", "System", "Label", "Answer", "Worst case"], rows, "", "Runs")
+    return Grid("Runs", ["Run", "System", "Label", "Answer", "Observed maximum"], rows, "", "Runs")
 
 
 def runs_section(analysis: Analysis) -> Section:
