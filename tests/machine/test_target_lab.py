@@ -109,13 +109,13 @@ def test_reports_say_that_it_was_emulated(
     done = rtgauge("run", "timer", "--for", "1s", "--target", "lab:x86_64-rt-6.1", *store,
                    "-o", "a.html", "-o", "a.md")  # fmt: skip
     assert done.code == 0, done.err
-    words = "emulated, counted mode: instructions as time, without a cache model"
+    words = "Emulated board, counted mode: time is counted in instructions, without caches"
     assert words in " ".join(done.out.split())
     assert words in Path("a.html").read_text()
     assert words in Path("a.md").read_text()
     plain = rtgauge("run", "timer", "--for", "1s", "--target",
                     "lab:x86_64-rt-6.1,mode=plain", *store)  # fmt: skip
-    assert "emulated, plain mode" in plain.out
+    assert "Emulated board, plain mode: real time, " in plain.out
     assert rtgauge("export", "last", "x.rtgauge", *store).code == 0
     assert rtgauge("delete", "last", "--yes", *store).code == 0
     assert rtgauge("import", "x.rtgauge", *store).code == 0
@@ -448,8 +448,8 @@ def test_lab_run_is_for_boards(rtgauge: Callable[..., Result]) -> None:
     )
     done = rtgauge("lab", "run", "study.toml", "--json", "-o", "study.html", *store)
     assert done.code == 0, done.err
-    head = Path("study.html").read_text().partition("</header>")[0]
-    assert "emulated, counted mode: instructions as time" in head
+    first = Path("study.html").read_text().partition("What this proves")[0]
+    assert "Emulated board, counted mode: time is counted in instructions" in first
     assert [run["target"] for run in done.json()["runs"]] == [
         "lab:x86_64-rt-6.1",
         "lab:x86_64-stock-6.1",

@@ -14,6 +14,7 @@ import pytest
 
 import report_runs as made
 from rtgauge import stream
+from rtgauge.lab.machine import MODES
 from rtgauge.report.document.answer import (
     Answer,
     State,
@@ -386,7 +387,8 @@ def test_what_was_not_measured(failed: int, skipped: int, whole: int, why: str) 
     assert any(action.text == "Run it again" for action in answer.actions)
     number = failed + skipped
     assert answer.missing.startswith(f"Not measured: {number} of {number + whole} step")
-    assert answer.missing.endswith("(timer): a thread did not end.")
+    times = f" ×{number}" if number > 1 else ""
+    assert answer.missing.endswith(f"(timer{times}): a thread did not end.")
     assert answer.missing in repr(answer_section(answer, None))
 
 
@@ -487,11 +489,119 @@ def test_a_remedy_is_a_command_only_if_a_shell_takes_it(remedy: str, command: bo
     assert command or remedy[1:] in action.text
 
 
-def test_findings_are_one_line() -> None:
+def test_findings_are_one_line_that_contradicts_no_verdict() -> None:
     answer = answer_of(built(made.run([made.step(0, [latency(10)])])))
-    assert answer.provisional == (
-        "Configuration audit: 1 error, 2 warnings. Treat the figures as provisional."
+    assert answer.audit == (
+        "Configuration audit: 1 error, 2 warnings (preemption, cpufreq governor and "
+        "virtualisation). The figures hold for this configuration: measure again after a change."
     )
+
+
+@pytest.mark.parametrize(
+    ("check", "level", "state"),
+    [
+        ("clock-source", "error", State.UNMEASURED),
+        ("clock-source", "warning", State.FIT),
+        ("preemption", "error", State.FIT),
+    ],
+)
+def test_only_a_clock_that_shows_no_latency_changes_the_state(
+    check: str, level: str, state: State
+) -> None:
+    found = {"check": check, "found": "jiffies", "level": level, "why": "", "remedy": "mend it"}
+    step = made.step(0, [latency(67, 200_000)], budget_ns=150_000, rate_per_hour=100.0)
+    answer = answer_of(built(made.run([step], findings=[found])))
+    assert answer.state is state
+    title = "Not measured properly: the clock source, jiffies, advances by whole ticks"
+    assert (answer.title == title) is (state is State.UNMEASURED)
+
+
+def test_as_many_steps_are_listed_as_are_counted() -> None:
+    run = timers(10, 18)
+    names = ["a", "a", "b", "c", "d", "e", "e", "f"]
+    for name in names:
+        run.steps.append(made.step(len(run.steps), [], name, header=None, end=None, state="failed"))
+    run.steps.append(made.step(len(run.steps), [latency(1)], "clock-cost", role="calibration"))
+    said = plain(answer_of(built(run)).missing)
+    assert said == "Not measured: 8 of 11 steps (a ×2, b, c, d and 3 more)."
+
+
+def test_a_run_that_was_interrupted_is_run_again_first() -> None:
+    first = answer_of(built(_interrupted())).actions[0]
+    assert first.text == "Run it again"
+    assert shlex.split(first.command)[:3] == ["rtgauge", "run", "timer"]
+    document = built(_interrupted())
+    document["plan"]["name"] = "evaluate"
+    document["target"] = "lab:x86_64-rt"
+    first = answer_of(document).actions[0]
+    assert first.text == "Resume the evaluation"
+    words = ["rtgauge", "evaluate", "--target", "lab:x86_64-rt", "--resume", document["id"][:13]]
+    assert shlex.split(first.command) == words
+    document["state"] = "running"
+    assert answer_of(document).actions[0].text != "Resume the evaluation"
+
+
+def test_the_limit_of_a_run_that_stops_is_explained() -> None:
+    run = built(made.run([made.step(0, [latency(67)], load="sched")], findings=[]))
+    run["steps"][0]["parameters"] |= {"stop-above": "0", "for": "10s"}
+    answer = answer_of(run)
+    hint = "stops at the next wake-up later than 60.0 us, nine tenths of the maximum"
+    assert plain(answer.cause_hint) == hint
+    (gain,) = [one.gain for one in answer.actions if one.text == "Find the cause"]
+    assert plain(gain) == hint
+    alone = answer_section(dataclasses.replace(answer, actions=()), None).blocks[0]
+    assert f"This command {hint}:" in plain(repr(alone)).replace("\\u202f", " ")
+
+
+@pytest.mark.parametrize("mode", ["counted", "plain"])
+def test_the_answer_of_an_emulated_board_names_it(mode: str) -> None:
+    run = built(timers(10, 18))
+    run["environment"]["lab"] = {"mode": mode, "meaning": MODES[mode].meaning}
+    answer = answer_of(run)
+    assert answer.board == f"Emulated board, {mode} mode: {MODES[mode].meaning}."
+    box = answer_section(answer, None).blocks[0]
+    assert isinstance(box, Callout) and answer.board in repr(box.blocks[0])
+    assert len({one.meaning for one in MODES.values()}) == len(MODES)
+
+
+def test_an_emulated_board_leads_to_the_board_itself() -> None:
+    run = built(timers(10, 18, budget_ns=1_000_000))
+    assert not any("board" in action.text for action in answer_of(run).actions)
+    run["environment"]["lab"] = {"mode": "counted", "meaning": ""}
+    run["target"] = "lab:x86_64-rt"
+    texts = [action.text for action in answer_of(run).actions]
+    at = texts.index("Measure on the board itself")
+    assert texts[at + 1] == "Measure longer"
+    command = answer_of(run).actions[at].command
+    assert "--target ssh://root@board --interval 1ms --load sched --budget 1ms" in command
+    run["plan"]["name"] = "evaluate"
+    command = answer_of(run).actions[at].command
+    assert command == "rtgauge evaluate --target ssh://root@board --budget 1ms"
+
+
+def test_a_board_and_its_log_host_are_one_command() -> None:
+    steps = [
+        made.step(0, [], "response", parameters={"line": "gpio:0:1"}, load="sched"),
+        made.step(1, [latency(67, 1000, name="response")], "log-host",
+                  parameters={"samples": "500", "answered-by": "user", "line": "gpio:1:2"},
+                  budget_ns=150_000),
+    ]  # fmt: skip
+    document = built(made.run(steps))
+    document["plan"]["steps"] = [
+        {"parameters": {}, "log_host": "ssh://b", "log_line": "gpio:1:2", "log_set": "cpu=1"},
+        {"parameters": {"answered-by": "user"}, "log_host": "ssh://b"},
+    ]
+    wanted = {
+        "--line": "gpio:0:1", "--samples": "500", "--log-host": "ssh://b", "--load": "sched",
+        "--log-line": "gpio:1:2", "--log-set": "cpu=1", "--budget": "150us",
+    }  # fmt: skip
+    for step in document["steps"]:
+        words = shlex.split(step_command(document, step, {}))
+        assert words[:3] == ["rtgauge", "run", "response"]
+        given = dict(zip(words[3::2], words[4::2], strict=True))
+        assert {name: given.get(name) for name in wanted} == wanted
+    longer = shlex.split(step_command(document, document["steps"][1], {"for": "3h"}))
+    assert "--samples" not in longer and "3h" in longer
 
 
 def test_the_load_is_named_as_the_cause() -> None:
@@ -583,14 +693,14 @@ def test_what_to_do_next_has_a_heading() -> None:
 @pytest.mark.parametrize(
     ("run", "scope"),
     [
-        (timers(10, 18), "Measured: only timer."),
+        (timers(10, 18), "Only timer was measured."),
         (
             made.run([made.step(0, [latency(10)])]),
-            "Measured: only timer. Not measured: the system under load.",
+            "Only timer was measured, not under load.",
         ),
         (
             made.run([made.step(0, [latency(10)], load="sched")]),
-            "Measured: only timer. Not measured: the system idle.",
+            "Only timer was measured, not while idle.",
         ),
         (made.run(_steps(1, 0, 2)), ""),
     ],

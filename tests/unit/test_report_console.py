@@ -68,7 +68,9 @@ def test_what_each_block_becomes() -> None:
             )
         )
     )
-    assert text == ("Fit\n  Observed maximum 9 µs\n\nNext\n1. one\n   a b\nKernel  6.1 (RT)\nCPUs    4\n")
+    assert text == (
+        "Fit\n  Observed maximum 9 µs\n\nNext\n1. one\n   a b\nKernel  6.1 (RT)\nCPUs    4\n"
+    )
 
 
 def test_nothing_is_obeyed() -> None:

@@ -230,7 +230,7 @@ def test_the_terminal_ends_with_the_answer() -> None:
         answer.title,
         "".join(span.text for span in answer.worst),
         "".join(span.text for span in answer.sure),
-        answer.provisional,
+        answer.audit,
         "What to do next 1. ",
         *(action.text for action in answer.actions),
     ]

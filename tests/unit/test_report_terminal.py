@@ -44,10 +44,9 @@ def test_what_an_evaluation_says() -> None:
         "fail budget 150 µs (CPU 1)",
         "skipped",
         "no right to use real-time priorities",
-        "Limits of these figures: ",
         "Not fit: the budget",
         "Observed maximum ",
-        "Treat the figures as provisional",
+        "The figures hold for this configuration",
         "cpupower frequency-set -g performance",
     ):
         assert expected in words, expected
@@ -176,7 +175,7 @@ def test_many_findings_are_told_in_few_lines() -> None:
         for i, level in enumerate(["warning"] * 6 + ["error", "note"])
     ]
     text = terminal.text(document, 80)
-    limits = "Limits of these figures: c6 (error), c0, c1, c2, c3, 2 more (warning)"
+    limits = "Configuration audit: 1 error, 6 warnings (c6, c0, c1, c2 and 3 more)."
     assert limits in joined(text)
     assert "c7" not in text
 

@@ -128,14 +128,14 @@ MODES: Final = {
         ("-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2024-01-01"),
         counted=True,
         pace=60.0,
-        meaning="instructions as time, without a cache model, not the figures of a board",
+        meaning="time is counted in instructions, without caches, so the figures are not a board's",
     ),
     "plain": Mode(
         "plain",
         ("-rtc", "base=utc"),
         counted=False,
         pace=3.0,
-        meaning="this machine's time shared with all its tasks, for plumbing, not for figures",
+        meaning="real time, shared with other tasks of the host, so the figures are not a board's",
     ),
 }
 

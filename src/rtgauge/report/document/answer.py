@@ -40,6 +40,7 @@ from rtgauge.report.results.labels import (
     carried_out,
     highest,
     is_response,
+    lab_text,
     load_text,
     ordinary_policies,
     peak,
@@ -63,6 +64,7 @@ __all__ = [
     "answer_figure",
     "answer_of",
     "answer_section",
+    "board_text",
     "limits",
     "tests_of",
 ]
@@ -70,6 +72,14 @@ __all__ = [
 Model = Mapping[str, Any]
 
 ACTIONS: Final = 3
+NAMES: Final = 4
+"""Names in a list of findings or steps, beyond which the rest is counted."""
+BOARD: Final = "ssh://root@board"
+"""The target in commands that measure on a board in place of an emulated one."""
+EVENTS: Final = ("for", "samples", "interval", "dither")
+"""Options of a board's step that its log host carries out."""
+EVALUATION: Final = "evaluate"
+"""The name of the plan that ``rtgauge evaluate`` carries out."""
 OBSERVED: Final = "Observed maximum "
 _NOT_RT: Final = ("full", "lazy", "voluntary", "none")
 
@@ -105,7 +115,7 @@ class Answer:
     sure_command: str
     cause: Line
     cause_command: str
-    provisional: str
+    audit: str
     cycles: tuple[Cycle, ...]
     actions: tuple[Action, ...]
     limitations: tuple[str, ...]
@@ -113,6 +123,10 @@ class Answer:
     """What was not measured, and why."""
     scope: str = ""
     """What was measured, of a run without failed and skipped steps."""
+    board: str = ""
+    """What the time of an emulated board means."""
+    cause_hint: str = ""
+    """What the command of the cause does."""
 
 
 def answer_of(run: Model) -> Answer:
@@ -130,13 +144,21 @@ def answer_of(run: Model) -> Answer:
         sure_command,
         cause,
         cause_command,
-        _provisional(run),
+        _audit(run),
         data.cycles,
         tuple(_actions(data, state, sure_command, cause_command))[:ACTIONS],
         tuple(dict.fromkeys(test["known_limitation"] for test in data.tests if _limitation(test))),
         _missing(data),
         _scope(data),
+        board_text(run),
+        _hint(data, cause_command),
     )
+
+
+def board_text(run: Model) -> str:
+    """What the time of an emulated board means, as a sentence; empty for others."""
+    text = lab_text(run["environment"])
+    return f"{capital(text)}." if text else ""
 
 
 # --- what the answer looks at --------------------------------------------------------------------
@@ -248,6 +270,8 @@ def _unmeasured(data: _Data) -> _Found | None:
     """Why the run does not answer the question, if it does not."""
     states = [step["state"] for step in data.measured]
     skipped, failed = states.count("skipped"), states.count("failed")
+    steps = carried_out(data.run)
+    lost = sum(step["state"] == "skipped" for step in steps)
     empty = not (data.due or data.tests or data.verdicts or data.run["series"])
     if (states and failed == len(states)) or (empty and data.run["state"] == "failed"):
         why = "the run failed" if failed < 2 else f"all {failed} steps failed"
@@ -256,15 +280,29 @@ def _unmeasured(data: _Data) -> _Found | None:
         why = "the step was skipped" if skipped == 1 else "every step was skipped"
     elif empty:
         why = "the run has no samples"
+    elif clock := _coarse_clock(data.run):
+        why = f"the clock source, {clock}, advances by whole ticks"
     elif data.due and not data.real:
         why = "latency without real-time priority"
     elif (data.real and not data.proper) or (data.verdicts and not _undisturbed(data)):
         why = "an injection disturbed the run on purpose"
-    elif skipped * 2 > len(states):
-        why = f"{skipped} of {len(states)} steps were skipped"
+    elif lost * 2 > len(steps):
+        why = f"{lost} of {len(steps)} steps were skipped"
     else:
         why = "" if data.due or data.failed_tests else _lacking(data)
     return (State.UNMEASURED, "warn", f"Not measured properly: {why}") if why else None
+
+
+def _coarse_clock(run: Model) -> str:
+    """The clock source, if the audit found that it cannot show the latencies; else empty."""
+    return next(
+        (
+            str(one["found"])
+            for one in run["findings"]
+            if (one["check"], one["level"]) == ("clock-source", "error")
+        ),
+        "",
+    )
 
 
 def _lacking(data: _Data) -> str:
@@ -533,6 +571,7 @@ def _lasting(run: Model, step: Model, seconds: float, change: Mapping[str, str])
 def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
     """The command that carries out a step again, with other options. A length replaces both
     lengths. A change to an empty text drops an option."""
+    step = _of_the_board(run, step)
     options = {name: str(value) for name, value in (step.get("asked") or {}).items()}
     if {"for", "samples"} & set(change):
         options = {name: text for name, text in options.items() if name not in ("for", "samples")}
@@ -553,6 +592,29 @@ def step_command(run: Model, step: Model, change: Mapping[str, str]) -> str:
         words += [f"--{name}", text] if text else []
     words += [f"--{name}" for name in flags if name not in change]
     return shlex.join(words)
+
+
+def _of_the_board(run: Model, step: Model) -> Model:
+    """A step of a board and its log host as one command asks for it: the board's, with the events
+    of its log host; any other step as it is."""
+    planned = (run["plan"] or {}).get("steps") or []
+    steps = {one["step"]: one for one in run["steps"]}
+    at = step["step"]
+    host = at if _times_answers(planned, at) else at + 1
+    if not _times_answers(planned, host) or host - 1 not in steps or host not in steps:
+        return step
+    board, events = steps[host - 1], steps[host].get("asked") or {}
+    asked = {**{name: events[name] for name in EVENTS if name in events}, **(board["asked"] or {})}
+    for name in ("log-host", "log-line", "log-set"):
+        asked[name] = planned[host - 1].get(name.replace("-", "_")) or ""
+    if not asked["log-line"]:
+        asked["log-host"] = ""  # that of the emulated board
+    return {**board, "asked": asked, "budget": steps[host]["budget"]}
+
+
+def _times_answers(planned: Sequence[Model], at: int) -> bool:
+    """Whether that step of a plan is the log host's of a pair."""
+    return 0 < at < len(planned) and "answered-by" in (planned[at].get("parameters") or {})
 
 
 # --- the cause, and what limits the figures ------------------------------------------------------
@@ -578,9 +640,7 @@ def _cause(data: _Data) -> tuple[Line, str]:
         return line(text), "rtgauge check"
     if "disturbed" in by_rule:
         return line("Cause: the injection of this run."), step_command(run, step, {"disturb": ""})
-    # Nine tenths of the maximum: the next occurrence of its cause exceeds that, the body does not.
-    above_us = max(float(f"{(one['max'] or 0) * 0.0009:.2g}"), 1)
-    stop = _lasting(run, step, 3599, {"stop-above": f"{above_us:g}us"})
+    stop = _lasting(run, step, 3599, {"stop-above": f"{_limit_us(one):g}us"})
     if "stop-above" not in step["parameters"]:
         stop = ""
     for rule, words in (
@@ -606,22 +666,38 @@ def _cause(data: _Data) -> tuple[Line, str]:
     return line("The data do not show the cause."), stop
 
 
+def _limit_us(one: Model) -> float:
+    """Nine tenths of a maximum: the next occurrence of its cause exceeds that, the body does
+    not."""
+    return max(float(f"{(one['max'] or 0) * 0.0009:.2g}"), 1)
+
+
+def _hint(data: _Data, command: str) -> str:
+    """What a command that stops at a late wake-up does; empty for others."""
+    if "--stop-above" not in command:
+        return ""
+    limit = numbers.shown(round(_limit_us(data.top) * 1000), "ns").full
+    return f"stops at the next wake-up later than {limit}, nine tenths of the maximum"
+
+
 def _maximum(series: Sequence[Model]) -> int | None:
     at = worst(series)
     return None if at is None else peak(series[at])
 
 
-def _provisional(run: Model) -> str:
+def _audit(run: Model) -> str:
     """One line on what the audit of the configuration found; empty if it found nothing."""
-    levels = [finding["level"] for finding in run["findings"]]
-    found = [
-        numbers.plural(levels.count(level), level)
-        for level in ("error", "warning")
-        if level in levels
-    ]
+    levels = ("error", "warning")
+    bad = {level: [f["check"] for f in run["findings"] if f["level"] == level] for level in levels}
+    found = [numbers.plural(len(checks), level) for level, checks in bad.items() if checks]
     if not found:
         return ""
-    return f"Configuration audit: {', '.join(found)}. Treat the figures as provisional."
+    names = list(dict.fromkeys(name for checks in bad.values() for name in checks))
+    shown = names[:NAMES] + ([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])
+    return (
+        f"Configuration audit: {', '.join(found)} ({numbers.join(shown)}). The figures hold for "
+        "this configuration: measure again after a change."
+    )
 
 
 def _missing(data: _Data) -> str:
@@ -630,8 +706,11 @@ def _missing(data: _Data) -> str:
     broken = [step for step in steps if step["state"] in ("failed", "skipped")]
     if not broken:
         return ""
-    names = list(dict.fromkeys(step["measurement"] for step in broken))
-    shown = names[:4] + ([f"{len(names) - 4} more"] if len(names) > 4 else [])
+    names = [str(step["measurement"]) for step in broken]
+    first = list(dict.fromkeys(names))[:NAMES]
+    shown = [name + (f" ×{many}" if (many := names.count(name)) > 1 else "") for name in first]
+    if more := sum(name not in first for name in names):
+        shown.append(f"{more} more")
     reasons = [step["reason"] for step in broken if step["reason"]]
     text = f"Not measured: {len(broken)} of {numbers.plural(len(steps), 'step')} "
     text += f"({numbers.join(shown)})"
@@ -648,12 +727,13 @@ def _scope(data: _Data) -> str:
     if not states or states & {"failed", "skipped"}:
         return ""
     if len({step["chapter"] for step in data.measured}) > 1:
-        return f"All {len(data.measured)} steps were measured." if states == {"complete"} else ""
+        every = len(carried_out(data.run))
+        return f"All {every} steps were measured." if states == {"complete"} else ""
     names = list(dict.fromkeys(step["measurement"] for step in data.measured))
-    text = f"Measured: only {numbers.join(names)}."
+    text = f"Only {numbers.join(names)} {'was' if len(names) == 1 else 'were'} measured"
     if data.best and not (data.idle and data.loaded):
-        text += f" Not measured: the system {'idle' if data.loaded else 'under load'}."
-    return text
+        text += f", not {'while idle' if data.loaded else 'under load'}"
+    return f"{text}."
 
 
 # --- what to do next -----------------------------------------------------------------------------
@@ -662,6 +742,7 @@ def _scope(data: _Data) -> str:
 def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Action]:
     """What to do next, by expected gain."""
     run = data.run
+    yield from _again(data)
     found = sorted(
         (f for f in run["findings"] if Level.of(f["level"]) >= Level.WARNING and f["remedy"]),
         key=lambda finding: -Level.of(finding["level"]),
@@ -695,11 +776,7 @@ def _actions(data: _Data, state: State, longer: str, cause: str) -> Iterator[Act
         yield Action(
             f"Tune the system for the run ({settings})", command, "less delay, less spread"
         )
-    if longer and state is not State.UNFIT:
-        if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
-            yield Action("Take more samples", longer, "the budget can be judged")
-        else:
-            yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
+    yield from _more_samples(data, state, longer)
     for finding in found:
         if finding["level"] != "error" and finding not in [*kernel, *settable, *told]:
             yield _remedy(finding)
@@ -720,11 +797,53 @@ def _causes(data: _Data, command: str) -> Iterator[Action]:
     if data.top is None or not data.proper:
         return
     if command:
-        yield Action("Find the cause", command, "stops at the next wake-up as late as the worst")
+        yield Action("Find the cause", command, _hint(data, command))
     if data.loaded and not data.idle:
         idle = {"load": "", "load-cmd": "", "load-cpu": ""}
         idle_command = step_command(data.run, data.step(data.top), idle)
         yield Action("Measure the idle system", idle_command, "shows whether the load is the cause")
+
+
+def _more_samples(data: _Data, state: State, longer: str) -> Iterator[Action]:
+    """What makes the figures those of the hardware, and what makes them surer."""
+    if "lab" in data.run["environment"] and data.top is not None:
+        command = _on_the_board(data)
+        yield Action("Measure on the board itself", command, "gives the figures of the hardware")
+    if longer and state is not State.UNFIT:
+        if data.verdicts and all(verdict["needed_s"] is None for verdict in data.verdicts):
+            yield Action("Take more samples", longer, "the budget can be judged")
+        else:
+            yield Action("Measure longer", longer, "shows or excludes rare late wake-ups")
+
+
+def _again(data: _Data) -> Iterator[Action]:
+    """What completes a run that was interrupted."""
+    run = data.run
+    cut = [step for step in data.measured if step["state"] == "interrupted"]
+    if run["state"] == "running" or not (cut or run["state"] == "interrupted"):
+        return
+    target = [] if run["target"] in ("", "local") else ["--target", run["target"]]
+    if _is_evaluation(run):
+        words = ["rtgauge", "evaluate", *target, "--resume", run["id"][:13]]
+        yield Action("Resume the evaluation", shlex.join(words), "measures the steps that are left")
+    elif left := cut or data.measured:
+        yield Action("Run it again", step_command(run, left[0], {}), "completes the measurement")
+
+
+def _is_evaluation(run: Model) -> bool:
+    return (run["plan"] or {}).get("name") == EVALUATION
+
+
+def _on_the_board(data: _Data) -> str:
+    """The command that measures on a board what was measured on an emulated one."""
+    environment = {name: one for name, one in data.run["environment"].items() if name != "lab"}
+    board = {**data.run, "target": BOARD, "environment": environment}
+    if not _is_evaluation(board):
+        return step_command(board, data.step(data.top), {"disturb": ""})
+    words = ["rtgauge", "evaluate", "--target", BOARD]
+    if budget := min((s["budget"]["budget_ns"] for s in data.measured if s["budget"]), default=0):
+        words += ["--budget", format_duration(budget)]
+    return shlex.join(words)
 
 
 def _undecided(data: _Data, state: State) -> Iterator[Action]:
@@ -829,14 +948,18 @@ def answer_section(
     ``prefix`` that of its anchors."""
     blocks: list[Block] = []
     below = {action.command for action in answer.actions}
-    for text, command in (
-        (answer.worst, ""),
-        (answer.sure, answer.sure_command),
-        (answer.cause, answer.cause_command),
+    for text, command, hint in (
+        (line(Span(answer.board, "warn")) if answer.board else (), "", ""),
+        (answer.worst, "", ""),
+        (answer.sure, answer.sure_command, ""),
+        (line(answer.missing or answer.scope), "", ""),
+        (answer.cause, answer.cause_command, answer.cause_hint),
     ):
-        if text:
-            blocks.append(Paragraph(text))
-        if command and command not in below:
+        alone = bool(command) and command not in below
+        if any(span.text for span in text):
+            more = line(f" This command {hint}:") if alone and hint else ()
+            blocks.append(Paragraph((*text, *more)))
+        if alone:
             blocks.append(Command(command))
     box = Callout(answer.tone, answer.title, tuple(blocks))
     after: list[Block] = [*limits(answer)]
@@ -851,10 +974,9 @@ def answer_section(
 
 
 def limits(answer: Answer) -> tuple[Block, ...]:
-    """What limits an answer, in at most one paragraph: what was measured and what was not, what the
-    audit found, known limitations."""
+    """What limits an answer, in at most one paragraph: what the audit found, known limitations."""
     known = numbers.join(answer.limitations)
-    said = [answer.scope, answer.missing, answer.provisional]
+    said = [answer.audit]
     said.append(f"Known limitation of the C library: {known}." if known else "")
     text = " ".join(filter(None, said))
     return (Paragraph(line(text)),) if text else ()

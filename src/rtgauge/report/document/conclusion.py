@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import answer_of
+from rtgauge.report.document.answer import answer_of, board_text
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -20,6 +20,7 @@ from rtgauge.report.document.blocks import (
     Heading,
     Paragraph,
     Section,
+    Span,
     Table,
     line,
     plain_line,
@@ -125,7 +126,8 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         return Section("Comparison", "comparison", tuple(blocks))
     document = compared.document
     at = decisive(document)
-    inside: list[Block] = []
+    boards = dict.fromkeys(filter(None, map(board_text, every)))
+    inside: list[Block] = [Paragraph(line(Span(text, "warn"))) for text in boards]
     blocks = []
     if at is not None:
         quantity = document["quantities"][at]

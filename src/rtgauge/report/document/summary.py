@@ -68,10 +68,10 @@ __all__ = [
     "chapter_sections",
     "cpu_text",
     "kernel_text",
-    "measured_text",
     "short",
     "summary",
     "system_facts",
+    "told",
 ]
 
 Model = Mapping[str, Any]
@@ -136,13 +136,7 @@ def _subtitle(runs: Sequence[Model]) -> str:
     started = sorted(str(run["started"]) for run in runs if run["started"])
     parts = [runs_text(runs)] if len(runs) > 1 else list(map(_label, runs))
     if len(runs) == 1:
-        facts = {fact.name: fact.text for fact in system_facts(runs[0])}
-        parts += [kernel_text(runs[0]["environment"])[0], facts["Real-time model"]]
-        parts += [
-            cpu_text(runs[0]["environment"])[0],
-            f"load: {facts['Load']}",
-            measured_text(runs[0]),
-        ]
+        parts += told(runs[0])
     if started:
         parts.append(started[0].replace("T", " ").split(".")[0].removesuffix("Z") + " UTC")
     return "; ".join(filter(None, parts))
@@ -195,12 +189,14 @@ def system_facts(run: Model) -> tuple[Named, ...]:
     )
 
 
-def measured_text(run: Model) -> str:
-    """What was measured and for how long, in a few words."""
-    steps = [step for step in run["steps"] if step["role"] == "measurement"]
-    names = list(dict.fromkeys(step["measurement"] for step in steps))
-    what = f"only {numbers.join(names)}, " if 1 <= len(names) <= 2 else ""
-    return f"{what}measured for {numbers.duration(run['duration_s'])}"
+def told(run: Model) -> list[str]:
+    """The system and its loads in a few words each. The answer has the length of the measurement.
+    Without one, the length of the run is added."""
+    facts = {fact.name: fact.text for fact in system_facts(run)}
+    said = ["emulated board"] if "Board" in facts else []
+    said += [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
+    said.append(f"load: {facts['Load']}")
+    return said if answer_of(run).sure else [*said, f"run of {facts['Length']}"]
 
 
 def _commands(steps: Sequence[Model]) -> str:

@@ -114,7 +114,6 @@ def _head(analysis: Analysis) -> dict[str, str]:
         labels = [runs_text(runs), *list(kernels)[:4]]
         environment = {}
     subtitle = [text for text in (_kernel(environment)[0], _cpu(environment)[0]) if text]
-    emulated = dict.fromkeys(text for run in runs if (text := lab_text(run["environment"])))
     agent = next(
         (step.header.agent for run in analysis.runs for step in run.steps if step.header), ""
     )
@@ -123,7 +122,6 @@ def _head(analysis: Analysis) -> dict[str, str]:
         "subtitle": "; ".join([*labels[:3], ", ".join(subtitle)])
         if subtitle
         else "; ".join(labels),
-        "emulated": "; ".join(emulated),
         "when": f"{when} UTC" if when else "",
         "agent": agent,
     }
@@ -195,7 +193,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
             "cls": "" if answer.tone == "note" else f"is-{answer.tone}",
             "sign": f"{answer.tone}!",
             "title": answer.title,
-            "text": " ".join(filter(None, (plain_line(answer.sure), answer.provisional))),
+            "text": " ".join(filter(None, (plain_line(answer.sure), answer.audit))),
         },
         "cards": _cards(run, views),
         "facts": facts,

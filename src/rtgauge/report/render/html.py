@@ -29,7 +29,7 @@ from rtgauge.report.document.blocks import Block, Document, Section, Table
 from rtgauge.report.document.conclusion import comparison_section, runs_section
 from rtgauge.report.document.cover import NO_COVER, Cover
 from rtgauge.report.document.evidence import extrapolation_section
-from rtgauge.report.document.summary import measured_text, summary
+from rtgauge.report.document.summary import summary, told
 from rtgauge.report.document.tables import Grid
 from rtgauge.report.document.views import Views, views
 from rtgauge.report.results.labels import shell_command
@@ -117,14 +117,11 @@ def _screens(analysis: Analysis, number: int, run: Mapping[str, Any]) -> dict[st
     """The first screens of a run, and the page of each chapter by the chapter's name. The figures
     of all steps and the findings are not in them, as the page shows both below."""
     prefix = run["prefix"]
-    facts = {fact.name: fact.text for fact in run["facts"]}
     model = analysis.model["runs"][number]
     answer = answer_of(model)
     whole, *pages = summary(analysis, number, prefix)
     return {
-        "told": ([f"“{model['label']}”"] if model["label"] else [])
-        + [facts[name] for name in ("Kernel", "Real-time model", "Processor")]
-        + [f"load: {facts['Load']}", measured_text(model)],
+        "told": [*([f"“{model['label']}”"] if model["label"] else []), *told(model)],
         "sections": [
             answer_section(answer, answer_figure(analysis, number), prefix=prefix),
             _with_model(

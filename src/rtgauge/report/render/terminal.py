@@ -31,13 +31,11 @@ from rtgauge.report.render.console import HOLD, indented, printed, safe
 from rtgauge.report.results.labels import (
     KNOWN,
     RESULTS,
-    Level,
     capital,
     carried_out,
     chapters,
     group_series,
     judged,
-    lab_text,
     load_text,
     ordinary,
     ordinary_policies,
@@ -64,7 +62,6 @@ ROW_LIMIT: Final = 16
 TAIL: Final = "99.9"
 LABEL_ROOM: Final = 14  # columns that a label may be folded into; with less it gets its own line
 SPARK: Final = 12
-LIMITS_SHOWN: Final = 4
 
 _STYLES: Final = {
     "pass": "green",
@@ -141,7 +138,8 @@ def _in_full(answer: Answer) -> Iterator[Block]:
 
 
 def _in_short(answer: Answer, name: str) -> Iterator[Block]:
-    lines = tuple(Paragraph(one) for one in (answer.worst, answer.sure) if one)
+    said = (line(answer.board), answer.worst, answer.sure, line(answer.audit))
+    lines = tuple(Paragraph(one) for one in said if any(span.text for span in one))
     yield Callout(answer.tone, f"{name}: {answer.title}", lines)
 
 
@@ -175,8 +173,6 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
         _line((title, "bold"), (f"  {safe(', '.join(fact for fact in facts if fact))}", "dim")),
         _line((f"run {safe(run['id'])}", "dim")),
     ]
-    if emulated := lab_text(environment):
-        parts.append(Text(safe(emulated), "yellow"))
     steps = carried_out(run)
     asked_for = any(step["role"] != "calibration" for step in steps)
     aside = [step for step in steps if asked_for and step["role"] == "calibration"]
@@ -200,24 +196,9 @@ def _run(run: Mapping[str, Any], tables: Sequence[quantities.Table]) -> list[Ren
     parts += _ratings(run)
     if not whole:
         parts += _side_by_side(tables)
-    below: list[RenderableType] = []
-    if found := _limits(run):
-        below.append(_line(("Limits of these figures: ", "bold"), (safe(found), "")))
     if preparation := prepared(run):
-        below.append(Text(safe(capital(preparation.text))))
-    return [*parts, *([Text(), *below] if below else [])]
-
-
-def _limits(run: Mapping[str, Any]) -> str:
-    """What the audit found, by name: the report and ``rtgauge check`` have the remedies."""
-    words = []
-    for level in (Level.ERROR, Level.WARNING):
-        names = [one["check"] for one in run["findings"] if Level.of(one["level"]) == level]
-        names = list(dict.fromkeys(names))
-        more = [f"{len(names) - LIMITS_SHOWN} more"] if len(names) > LIMITS_SHOWN else []
-        if names:
-            words.append(f"{', '.join([*names[:LIMITS_SHOWN], *more])} ({level.name.lower()})")
-    return ", ".join(words)
+        parts += [Text(), Text(safe(capital(preparation.text)))]
+    return parts
 
 
 def _chapters(run: Mapping[str, Any], parts: Mapping[str, Sequence[Any]]) -> list[RenderableType]:

@@ -144,12 +144,12 @@ def realtime_text(environment: Mapping[str, Any]) -> str:
 
 
 def lab_text(environment: Mapping[str, Any]) -> str:
-    """For an emulated board of the lab, its mode and the meaning of its time; else empty."""
+    """The mode of an emulated board and the meaning of its time; empty for others."""
     made = environment.get("lab")
     if not made:
         return ""
     mode, meaning = made.get("mode") or "unknown", made.get("meaning") or ""
-    return f"emulated, {mode} mode" + (f": {meaning}" if meaning else "")
+    return f"emulated board, {mode} mode" + (f": {meaning}" if meaning else "")
 
 
 def link_text(environment: Mapping[str, Any]) -> str:
