@@ -636,6 +636,31 @@ def test_a_rhythm_of_few_periods_has_its_own_period(extra: int) -> None:
     assert found == pytest.approx([1e9] * len(found), rel=1e-3)
 
 
+def test_events_in_few_of_many_periods_have_their_own_period() -> None:
+    """12 to 20 of 100 periods: that most of them are even by chance is not a rhythm of two."""
+    found = []
+    for seed in range(80):
+        random = np.random.default_rng([seed, 100])
+        number = int(random.integers(12, 21))
+        turns = random.choice(100, number, replace=False) + random.uniform(0, 1)
+        hits = turns * 1e9 + random.normal(0, 5e4, number)
+        one = stats.comb(hits, stats.Exposure(np.array([0, 101e9])))
+        found += [] if one is None else [one.period_ns]
+    assert len(found) >= 70
+    assert found == pytest.approx([1e9] * len(found), rel=1e-3)
+
+
+def test_events_in_each_second_turn_have_twice_the_period() -> None:
+    """Found at twice its rate, a rhythm with events at random in between gets its own period."""
+    for seed in range(20):
+        random = np.random.default_rng([seed, 2])
+        ticks = np.arange(40) * 2e9 + random.normal(0, 5e6, 40)
+        hits = np.append(ticks, random.uniform(0, 80e9, 40))
+        one = stats.comb(np.clip(hits, 0, 80e9), stats.Exposure(np.array([0, 80e9])))
+        assert one is not None
+        assert one.period_ns == pytest.approx(2e9, rel=1e-3)
+
+
 @pytest.mark.parametrize("off", [0.25, 1 / 3, 0.37, 0.413])
 @pytest.mark.parametrize("number", [6, 8, 10, 20, 30])
 def test_two_events_a_period_are_not_taken_for_a_part_of_it(off: float, number: int) -> None:

@@ -51,6 +51,7 @@ _WIDTHS: Final = np.geomspace(1e-3, 0.5, 28)
 _EXPLAINED: Final = 0.05
 _FITS: Final = 4
 _MOST: Final = 0.6
+_FACTOR: Final = 100.0
 _TURNS: Final = 2000
 _MANY: Final = 0.75
 _NEARLY_ALL: Final = 0.9
@@ -299,17 +300,34 @@ def _slower(hits: Float64, exposure: Exposure, hz: float, arc: _Arc) -> tuple[fl
         if lower * exposure.span >= (LEAST_HITS - 1) * 1e9:
             other = _arc(hits * lower / 1e9, np.array([arc.width / divisor]))
             # Half of the events in half the time are less conspicuous; all of them are more so.
-            most = other.share >= _MOST * arc.share
-            if most and other.conspicuous >= arc.conspicuous:
+            most = other.share >= _MOST * arc.share and other.conspicuous >= arc.conspicuous
+            if most and _of_one(hits * hz / 1e9, arc, divisor):
                 return lower, other
     return None
+
+
+def _of_one(turns: Float64, arc: _Arc, divisor: int) -> bool:
+    """Whether the turns with an event within the arc are each time the same of ``divisor`` turns,
+    apart from those with another event: at least ``_FACTOR`` times as likely as that the rhythm is
+    the faster one, with events in any turns. If those are few, most may be the same by chance."""
+    cycles = _cycles(turns, arc)
+    number, same = len(cycles), int(np.bincount(cycles % divisor, minlength=divisor).max())
+    outside = len(turns) * (1 - arc.inside) + 1
+    others = min(outside * arc.width / (1 - arc.width) / (len(turns) * arc.inside), 1.0)
+    ratio = same * math.log(divisor - others * (divisor - 1)) + (number - same) * math.log(others)
+    return ratio - math.log(divisor) >= math.log(_FACTOR)
+
+
+def _cycles(turns: Float64, arc: _Arc) -> NDArray[np.int64]:
+    """The turns with an event within the arc, in their order."""
+    inside = np.abs((turns - arc.middle + 0.5) % 1.0 - 0.5) <= arc.width / 2 + 1e-12
+    return np.unique(np.floor(turns[inside] - arc.middle + 0.5)).astype(np.int64)
 
 
 def _in_pairs(turns: Float64, arc: _Arc) -> tuple[int, float]:
     """The part of the rate at which the events within the arc come once or twice a period, and the
     chance that as many do if they come in any turns; 1.0 if at no part."""
-    inside = np.abs((turns - arc.middle + 0.5) % 1.0 - 0.5) <= arc.width / 2 + 1e-12
-    cycles = np.unique(np.floor(turns[inside] - arc.middle + 0.5)).astype(np.int64)
+    cycles = _cycles(turns, arc)
     number = len(cycles)
     if not number:
         return 1, 1.0
