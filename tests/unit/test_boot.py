@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from rtgauge.clock import FakeClock
 from rtgauge.engine.boot import Booter, check_booted, unknown_arguments
 from rtgauge.errors import TargetError
 from rtgauge.stream import StreamWriter
@@ -20,7 +22,7 @@ class Board(FakeTarget):
     state: Path
 
     def environment(self) -> bytes:
-        if not self.state.exists():
+        if self.name == "fake:lost" or not self.state.exists():
             raise TargetError("no route to host")
         boot = f"{self.state.stat().st_mtime_ns:036d}"
         writer = StreamWriter()
@@ -67,7 +69,7 @@ def test_the_command_gets_the_arguments_and_the_target_comes_back(state: Path) -
 
 
 def test_a_target_that_was_not_rebooted_is_an_error(state: Path) -> None:
-    with pytest.raises(TargetError, match="boot id is that of the boot before"):
+    with pytest.raises(TargetError, match="has not rebooted since --boot-cmd"):
         booter("true", 0.1).boot(["a=1"], go_on)
 
 
@@ -76,6 +78,24 @@ def test_a_target_that_stays_away_is_an_error_and_can_be_booted_again(state: Pat
     with pytest.raises(TargetError, match=r"did not come back within 0 s .*no route to host"):
         one.boot(["a=1"], go_on)
     one.boot([], go_on)
+
+
+def again(clock: FakeClock, _name: str) -> Board:
+    """The board as it is found after the command."""
+    return Board(clock=clock)
+
+
+def test_a_target_that_cannot_be_asked_before_must_still_reboot(state: Path) -> None:
+    """Without a boot id to compare, it must have started after the command was called."""
+    for up_s, rebooted in ((1000.0, False), (0.0, True)):
+        running = FakeClock()
+        running.sleep(up_s)
+        lost = Booter(Board("lost"), "true", 0.1, partial(again, running))
+        if rebooted:
+            lost.boot(["a=1"], go_on)
+        else:
+            with pytest.raises(TargetError, match="has not rebooted since --boot-cmd"):
+                lost.boot(["a=1"], go_on)
 
 
 def test_a_command_that_fails_is_quoted(state: Path) -> None:

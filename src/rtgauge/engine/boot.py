@@ -81,17 +81,20 @@ class Booter:
         boot_id = ""
         try:
             boot_id = read_facts(self.target.environment())[0].boot_id
-        except RtgaugeError:  # the boot before this one has failed
+        except RtgaugeError:  # the boot before this one has failed, or the connection
             pass
         finally:
             self.target.close()
+        began = time.monotonic()
         self._run(arguments)
         until = time.monotonic() + self._patience_s
-        why = "its boot id is that of the boot before"
+        why = "it has not rebooted since --boot-cmd was called"
         while time.monotonic() < until and not stop():
             try:
                 self.target = self._reopen(name)
-                if read_facts(self.target.environment())[0].boot_id != boot_id:
+                header, _, _ = read_facts(self.target.environment())
+                up_s = header.clock.boottime_ns / 1e9
+                if header.boot_id != boot_id if boot_id else up_s < time.monotonic() - began:
                     return
                 self.target.close()
             except TargetError as error:
