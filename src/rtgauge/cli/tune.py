@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import secrets
 import sys
@@ -54,6 +55,7 @@ REBOOT_S: Final = 90.0
 _LACKING: Final = ("repeat", "budget", "rate", "disturb", "allow-disturb", "quiet", "no-progress",
                    "title", "author", "serial", "meta", "logo", "full")  # fmt: skip
 _RESUME: Final = "--resume"
+_STORE: Final = "--store"
 _GENERAL: Final = """Find which settings and kernel arguments help, by a designed experiment.
 '{command} MEASUREMENT --help' shows the options of one measurement.
 
@@ -134,9 +136,17 @@ def _completed(
 def tune(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Find which settings and kernel arguments help."""
     record: dict[str, Any] | None = None
+    words = tuple(_separate(words))
     if _RESUME in words:
         words, record = _resumed(words)
     return run_words(ctx, words, task=task(words, record))
+
+
+def _separate(words: Sequence[str]) -> Iterator[str]:
+    """The words, with ``--resume=STUDY`` and ``--store=DIR`` as two."""
+    for word in words:
+        name, equals, value = word.partition("=")
+        yield from (name, value) if equals and name in (_RESUME, _STORE) else (word,)
 
 
 def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -147,7 +157,7 @@ def _resumed(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
     rest = list(words[place + 1 :])
     study = rest.pop(0) if rest and not rest[0].startswith("-") else "last"
     rest = [*words[:place], *rest]
-    stores = [value for word, value in itertools.pairwise(rest) if word == "--store"]
+    stores = [value for word, value in itertools.pairwise(rest) if word == _STORE]
     with open_store(stores[-1] if stores else None) as store:
         record = find_tune(store, study)
     if record["state"] == "complete":
@@ -183,6 +193,9 @@ def _carry_out(
         seed = secrets.randbelow(SEEDS) if seed is None else seed
         design, rows = screening(len(factors), seed)
         record = _record(plan, target, factors, design, rows, given, words)
+    else:
+        _check_same(record, _asked(plan, target, factors, given), order_seed(given))
+        record["boot_command"] = given["boot_cmd"]
     _announce(record, plan, target, catalogue, given)
     if given["dry_run"]:
         if given["json"]:
@@ -245,6 +258,33 @@ def _check_present(target: Target, factors: Sequence[Factor]) -> None:
             )
 
 
+def _asked(
+    plan: Plan, target: Target, factors: Sequence[Factor], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What all runs of a tune share, as its record has it."""
+    asked: dict[str, Any] = {
+        "target": target.name,
+        "label": given["label"] or "tune",
+        "plan": plan.document(),
+        "tried": [asdict(factor) for factor in factors],
+        "confirm_blocks": given["blocks"],
+    }
+    return json.loads(json.dumps(asked))  # type: ignore[no-any-return]
+
+
+def _check_same(record: Mapping[str, Any], asked: Mapping[str, Any], seed: int | None) -> None:
+    """Raise UsageError if the runs that are left would not be those of the record."""
+    names = {"tried": "--try", "confirm_blocks": "--blocks"}
+    other = [names.get(name, name) for name, value in asked.items() if record[name] != value]
+    if seed is not None and seed != record["design"]["seed"]:
+        other.append("--order-seed")
+    if other:
+        raise UsageError(
+            f"tune {record['study']} differs from its first runs in: {', '.join(other)}",
+            "resume it with the options that it began with, or start another tune",
+        )
+
+
 def _record(
     plan: Plan,
     target: Target,
@@ -262,13 +302,9 @@ def _record(
         "version": VERSION,
         "study": new_run_id(),
         "state": "running",
-        "target": target.name,
-        "label": given["label"] or "tune",
+        **_asked(plan, target, factors, given),
         "words": list(words),
-        "plan": plan.document(),
-        "tried": [{**asdict(factor), "values": list(factor.values)} for factor in factors],
         "design": design,
-        "confirm_blocks": given["blocks"],
         "boot_command": given["boot_cmd"],
         "booted": [],
         "dropped": {},
@@ -372,6 +408,8 @@ class _Tune:
         took = [one["duration_s"] for one in rows if one["state"] == "complete"]
         figure = self._watchers.pop(row["number"]).figure
         said = f"failed: {row['reason']}" if row["state"] == "failed" else figure or "interrupted"
+        if row["again"]:
+            said += " (measured again)"
         text = f"[{done}/{len(rows)}] {' + '.join(names) or 'present'}: {said}"
         if took and left:
             rest = sum(took) / len(took) * len(left) / _at_once(self._target)

@@ -2,8 +2,9 @@
 """Carry out a tune: a plan in the configurations of a design, each in a run of one study.
 
 Its record (docs/formats/tune.md) is kept in a file after each run, from which an interrupted tune
-continues. A configuration that does not boot, or whose run fails, keeps its row. A
-factor that alone explains such failures is taken out of the configurations that remain.
+continues. A configuration that does not boot, or whose run fails, keeps its row, and is measured
+once more at the end of its block. A factor that alone explains such failures is taken out of the
+configurations that remain.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ from rtgauge.store import Store
 from rtgauge.target import Target, open_target
 from rtgauge.target.base import Repeating
 
-__all__ = ["Observer", "Tried", "Tuner", "confirmation", "screening"]
+__all__ = ["Observer", "Tried", "Tuner", "blamed", "confirmation", "screening"]
 
 Document = dict[str, Any]
 
 POLL_S: Final = 0.2
-#: Failures in a row, of configurations that have nothing in common, after which a tune ends.
-FAILURES: Final = 3
-#: Failures that a factor has to explain before it is taken out.
-BLAMED: Final = 2
+#: Failures of configurations that have nothing in common, after which a tune ends if none is good.
+FAILURES: Final = 6
+#: Failures that a factor has to explain alone before it is taken out, and good runs without it.
+BLAMED: Final = 3
+GOOD: Final = 2
 
 
 class Observer(Protocol):
@@ -71,7 +73,21 @@ def _row(number: int, phase: str, block: int, on: Sequence[int]) -> Document:
         "remedy": "",
         "duration_s": 0.0,
         "again": False,
+        "retry": False,
     }
+
+
+def blamed(failed: Sequence[set[int]], good: Sequence[set[int]]) -> set[int]:
+    """The factors that fail, from those that were on in each run that failed and each good one.
+
+    A factor that was on in no good run is suspected. It fails if it was the only suspected one in
+    three runs that failed, and there are two good runs. So failures by chance take out a factor
+    that does nothing only if the first three runs with it fail.
+    """
+    suspected = set().union(*failed) - set().union(*good)
+    alone = [one & suspected for one in failed]
+    enough = len(good) >= GOOD
+    return {factor for factor in suspected if enough and alone.count({factor}) >= BLAMED}
 
 
 def screening(factors: int, seed: int) -> tuple[Document, list[Document]]:
@@ -188,7 +204,8 @@ class Tuner:
         with self._lock:
             if self._stopped or self._interruption.asked:
                 return None
-            row = next((row for row in self.rows if row["state"] == "waiting"), None)
+            waiting = [row for row in self.rows if row["state"] == "waiting"]
+            row = min(waiting, key=lambda one: (one["block"], one["number"]), default=None)
             if row is not None:
                 row["state"] = "running"
             return row
@@ -221,8 +238,9 @@ class Tuner:
                     remedy=remedy,
                     duration_s=round(time.monotonic() - began, 1),
                 )
+                self._blame()
                 if state == "failed":
-                    self._blame()
+                    self._retry(row)
             self._save()
         self._observer.ended(row)
 
@@ -273,22 +291,31 @@ class Tuner:
                 self._interruption,
             )
 
+    def _retry(self, row: Document) -> None:
+        """Measure a configuration that failed once more, at the end of its block."""
+        if not row["again"] and not row["retry"]:
+            self._again(row, row["on"])["retry"] = True
+
+    def _again(self, row: Document, on: Sequence[int]) -> Document:
+        row["again"] = True
+        fresh = _row(len(self.rows), row["phase"], row["block"], on)
+        self.rows.append(fresh)
+        return fresh
+
     def _blame(self) -> None:
-        """Take out the factor that alone explains the failures: on in all of them, never on in a
-        configuration that was measured. Its failed configurations are measured again without it.
+        """Take out the factors that alone explain failures (``blamed``). Their failed
+        configurations are measured again without them.
 
         Raises TargetError where configurations fail that have nothing in common.
         """
-        failed = [set(row["on"]) for row in self.rows if row["state"] == "failed"]
-        good = [set(row["on"]) for row in self.rows if row["state"] == "complete"]
         out = {place for place, factor in enumerate(self._factors)
                if factor.name in self._document["dropped"]}  # fmt: skip
-        failed = [one for one in failed if not one & out]
-        blamed = set.intersection(*failed) - set().union(*good) if failed else set()
-        if len(blamed) == 1 and len(failed) >= BLAMED:
-            out |= blamed
-            (place,) = blamed
-            reason = next(row["reason"] for row in self.rows if place in row["on"] and
+        rows = [row for row in self.rows if not out & set(row["on"])]
+        failed = [set(row["on"]) for row in rows if row["state"] == "failed"]
+        good = [set(row["on"]) for row in rows if row["state"] == "complete"]
+        for place in blamed(failed, good):
+            out.add(place)
+            reason = next(row["reason"] for row in rows if place in row["on"] and
                           row["state"] == "failed")  # fmt: skip
             self._document["dropped"][self._factors[place].name] = reason
             self._observer.message(
@@ -296,9 +323,8 @@ class Tuner:
                 f"without it: {reason}"
             )
         self._without(out)
-        last = [row["state"] for row in self.rows if row["state"] in ("failed", "complete")]
-        if not blamed and len(failed) >= FAILURES and not good and last:
-            row = next(row for row in self.rows if row["state"] == "failed")
+        if len(failed) >= FAILURES and not good and not set.intersection(*failed):
+            row = next(row for row in rows if row["state"] == "failed")
             raise TargetError(
                 f"{len(failed)} configurations failed, and none worked: {row['reason']}",
                 row["remedy"],
@@ -311,7 +337,6 @@ class Tuner:
                 continue
             left = [place for place in row["on"] if place not in out]
             if row["state"] == "waiting":
-                row["on"] = left
+                row.update(on=left, retry=False)
             elif row["state"] == "failed" and not row["again"]:
-                row["again"] = True
-                self.rows.append(_row(len(self.rows), row["phase"], row["block"], left))
+                self._again(row, left)

@@ -202,6 +202,7 @@ def _failed(tune: Model) -> Iterator[Section]:
     for row in tune["configurations"]:
         if row["reason"]:
             on = " + ".join(names[place] for place in row["on"]) or _PRESENT
-            items.append((line(f"run {row['number'] + 1}, {on}: {row['reason']}"), ()))
+            again = " (measured again)" if row["again"] else ""
+            items.append((line(f"run {row['number'] + 1}, {on}: {row['reason']}{again}"), ()))
     if items:
         yield Section("Without a value", "failed", (Bullets(tuple(items)),))

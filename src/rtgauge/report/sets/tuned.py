@@ -290,7 +290,10 @@ def _confirmation(rows: Sequence[Document], names: Sequence[str]) -> Document | 
         mine = {bool(row["on"]): row["value_ns"] for row in chosen if row["block"] == block}
         if mine.get(False) is not None and mine.get(True) is not None:
             pairs.append((math.log(mine[False]), math.log(mine[True])))
-    lost = any(row["state"] in ("complete", "failed") and row["value_ns"] is None for row in chosen)
+    lost = any(
+        row["state"] in ("complete", "failed") and row["value_ns"] is None and not row["again"]
+        for row in chosen
+    )
     document: Document = {
         "on": [names[place] for place in best],
         "blocks": len(pairs),
