@@ -394,15 +394,14 @@ def test_in_words() -> None:
     document = of(runs, quantities)
     said = decided(document)
     assert said[0] == (
-        "timer: latency (µs), load sched, user, 99.9\u202f%: B/A ×2.00 [2.00, 2.00], p 0.031, "
+        "timer: latency (µs), load sched, 99.9\u202f%: B/A ×2.00 [2.00, 2.00], p 0.031, "
         "6 blocks: B is worse by over 10\u202f%"
     )
     assert len(said) == 3
     assert any("no width" in text for text in advice(document))
     document = of(*study([BLOCKS[:2], later[:2]]))
     assert decided(document) == [
-        "timer: latency (µs), load sched, user, 99.9\u202f%: 2 blocks: not enough runs, it takes "
-        "6 blocks"
+        "timer: latency (µs), load sched, 99.9\u202f%: 2 blocks: not enough runs, 6 blocks needed"
     ]
     assert any("--repeat 6" in text for text in advice(document))
     factors = [1.3, 1.1, 0.9, 1.2, 1.25, 1.15, 0.95]
@@ -508,7 +507,7 @@ def test_a_boot_that_failed_drops_its_block() -> None:
 
 def test_one_run_each() -> None:
     text = shown(repeats(1))
-    assert "1 block: not enough runs, it takes 6 blocks" in text
+    assert "1 block: not enough runs, 6 blocks needed" in text
     assert "rtgauge run … --repeat 6 with each --target" in text
 
 

@@ -181,7 +181,7 @@ def _print(source: Source) -> None:
         if isinstance(compared, str):
             show(compared)
             return
-        print_comparison(compared.document)
+        print_comparison(compared.document, source.model["runs"])
         show(f"\nThe same again: rtgauge compare {source.model['runs'][0]['study'][:18]}")
 
     print_results(source.model, None if compared is None else comparison)

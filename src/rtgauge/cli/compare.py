@@ -92,13 +92,13 @@ def compare(
         chosen = [select_set(rows, word) for word in sets] if whole is None else [whole]
         runs, found = arrange(chosen, lambda row: store.get(row.id).document.get("plan") or {})
         source = Source([store.get(row.id) for row in runs], sets=found, claims=claims)
-        if output:
+        if output or not as_json:
             _ = source.analysis  # the one pass over the samples that all of them are made from
         document = source.compared().document
         if as_json:
             print_json(document)
         else:
-            print_comparison(document)
+            print_comparison(document, source.model["runs"])
         for path in output:
             write(source, path)
             say(f"the report is in {path}")

@@ -144,13 +144,18 @@ def _print_made(make: Callable[[], RenderableType]) -> None:
     click.echo(text, nl=False)
 
 
-def print_comparison(document: Mapping[str, Any]) -> None:
-    """A comparison on stdout."""
+def print_comparison(document: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
+    """A comparison of runs of the results model on stdout."""
+    from rtgauge.report.document.conclusion import decisive  # noqa: PLC0415
+    from rtgauge.report.document.next_steps import after_comparison  # noqa: PLC0415
     from rtgauge.report.render import compare_text  # noqa: PLC0415
 
     encoding = sys.stdout.encoding or "utf-8"
     color = sys.stdout.isatty()
-    click.echo(compare_text.terminal(document, width(), color=color, encoding=encoding), nl=False)
+    at = decisive(document)
+    actions = after_comparison(document, None if at is None else document["quantities"][at], runs)
+    text = compare_text.terminal(document, width(), color=color, encoding=encoding, actions=actions)
+    click.echo(text, nl=False)
 
 
 def print_tune(document: Mapping[str, Any], *, planned: bool = False) -> None:

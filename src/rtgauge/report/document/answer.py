@@ -56,16 +56,20 @@ from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
 from rtgauge.units import format_duration
 
 __all__ = [
+    "ACTIONS",
+    "BOARD",
     "OBSERVED",
     "Action",
     "Answer",
     "Cycle",
     "State",
+    "action_blocks",
     "answer_figure",
     "answer_of",
     "answer_section",
     "board_text",
     "limits",
+    "step_command",
     "tests_of",
 ]
 
@@ -967,9 +971,7 @@ def answer_section(
         after.append(figure)
     if answer.cycles:
         after.append(Table(_cycle_grid(answer.cycles)))
-    if answer.actions:
-        items = tuple(_item(action) for action in answer.actions)
-        after += [Heading("What to do next"), Bullets(items, numbered=True)]
+    after += action_blocks(answer.actions)
     return Section(title or "Answer", f"{prefix}answer", (box, *after), page=True)
 
 
@@ -980,6 +982,12 @@ def limits(answer: Answer) -> tuple[Block, ...]:
     said.append(f"Known limitation of the C library: {known}." if known else "")
     text = " ".join(filter(None, said))
     return (Paragraph(line(text)),) if text else ()
+
+
+def action_blocks(actions: Sequence[Action]) -> list[Block]:
+    """What to do next, as a numbered list."""
+    items = tuple(_item(action) for action in actions)
+    return [Heading("What to do next"), Bullets(items, numbered=True)] if items else []
 
 
 def _item(action: Action) -> tuple[Line, tuple[Block, ...]]:

@@ -18,6 +18,7 @@ __all__ = [
     "comparison_cases",
     "decided",
     "decision_text",
+    "explained",
     "figures_of",
     "is_worse",
     "left_out",
@@ -26,6 +27,8 @@ __all__ = [
     "ratio",
     "rows",
     "shown_decisions",
+    "shown_ratios",
+    "told_apart",
     "verdict_cells",
     "verdict_text",
 ]
@@ -51,6 +54,28 @@ def ratio(value: float | None) -> str:
     return f"×{value:.{digits}f}"
 
 
+def shown_ratios(document: Document, quantity: Document, row: Document) -> dict[str, float | None]:
+    """The ratios of a row to the first set: of the runs where these were compared, else of all
+    samples. Empty for the first set."""
+    pooled: dict[str, float | None] = dict(row["ratio"] or {})
+    at = document["quantities"].index(quantity)
+    return pooled | {
+        one["statistic"]: one["ratio"]
+        for one in document["comparisons"]
+        if (one["quantity"], one["set"]) == (at, row["set"])
+        and one["ratio"] is not None
+        and pooled.get(one["statistic"]) is not None
+    }
+
+
+def told_apart(document: Document, quantity: Document) -> str:
+    """What tells a quantity from the others of its name and load; empty where nothing has to."""
+    contexts = {one["context"] for one in document["quantities"]} - {""}
+    context = f"{quantity['context']} context" if quantity["context"] else ""
+    alone = contexts <= {"user"}
+    return ", ".join([*filter(None, ["" if alone else context]), *quantity["told"]])
+
+
 def blocks(document: Document) -> list[tuple[str, list[Document]]]:
     """The quantities that share a table, those of one name, load and tail, each with its title.
     Those under load precede the idle ones."""
@@ -72,7 +97,7 @@ def rows(document: Document, quantity: Document) -> Iterator[tuple[list[str], bo
         yield cells, False
         if row["ratio"] is not None:
             first = document["sets"][0]["letter"]
-            shares = [ratio(row["ratio"][name]) for name in names]
+            shares = [ratio(shown_ratios(document, quantity, row)[name]) for name in names]
             yield [f"{letter}/{first}", "", *shares, "", ""], True
 
 
@@ -121,7 +146,7 @@ def verdict_text(document: Document, one: Document) -> str:
         return words
     whose = "blocks" if one["matched"] else "runs of each"
     if one["verdict"] == "not enough runs":
-        return f"{words}, it takes {one['needed']} {whose}"
+        return f"{words}, {one['needed']} {whose} needed"
     more = one["needed"] - min(one["runs"])
     return f"{words}, some {more} {whose} more" if more > 0 else words
 
@@ -158,7 +183,7 @@ def decision_text(document: Document, one: Document) -> str:
 def _title(document: Document, one: Document) -> str:
     quantity = document["quantities"][one["quantity"]]
     statistic = statistic_text(quantity, one["statistic"])
-    return f"{where(quantity)}, {row_name(quantity)}, {statistic}"
+    return ", ".join(filter(None, [where(quantity), told_apart(document, quantity), statistic]))
 
 
 def _outcome(document: Document, one: Document) -> str:
@@ -178,6 +203,19 @@ def shown_decisions(document: Document) -> list[Document]:
 def decided(document: Document) -> list[str]:
     """The verdicts in lines, the primary one first."""
     return [decision_text(document, one) for one in shown_decisions(document)]
+
+
+def explained(document: Document) -> str:
+    """The terms of the verdicts with an interval; empty without one."""
+    found = [one for one in shown_decisions(document) if one["interval"] is not None]
+    if not found:
+        return ""
+    first = document["sets"][0]["letter"]
+    text = f"×: ratio of the runs to those of {first}, with its 95{numbers.GAP}% interval in "
+    text += "brackets. p: probability of such a ratio if the systems were alike."
+    if any(one["matched"] for one in found):
+        text += " Block: one repeat of the study, in which each system ran once."
+    return text
 
 
 def advice(document: Document) -> list[str]:

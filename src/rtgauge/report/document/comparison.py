@@ -350,7 +350,7 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
         cells += [counter(row["missed"]), counter(row["lost"])]
         rows.append(
             SetRow(
-                name="" if at else compare.row_name(quantity),
+                name="" if at else shown_of.told_apart(document, quantity) or quantity["name"],
                 span=0 if at else span,
                 letter=letter,
                 swatch=f"{row['set']} {number}",
@@ -360,7 +360,8 @@ def _set_rows(document: Document, quantity: Mapping[str, Any], number: int) -> l
             )
         )
         if row["ratio"] is not None:
-            shares = [Cell(shown_of.ratio(row["ratio"][name])) for name in names]
+            ratios = shown_of.shown_ratios(document, quantity, row)
+            shares = [Cell(shown_of.ratio(ratios[name])) for name in names]
             first = document["sets"][0]["letter"]
             rows.append(
                 SetRow("", 0, f"{letter}/{first}", "", [Cell(""), *shares, Cell(""), Cell("")],

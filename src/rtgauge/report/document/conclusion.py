@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rtgauge import text as numbers
-from rtgauge.report.document.answer import answer_of, board_text
+from rtgauge.report.document.answer import action_blocks, answer_of, board_text
 from rtgauge.report.document.blocks import (
     Block,
     Bullets,
@@ -28,21 +28,25 @@ from rtgauge.report.document.blocks import (
 from rtgauge.report.document.compared import (
     advice,
     decided,
+    explained,
     figures_of,
     left_out,
     marks,
     ratio,
     shown_decisions,
+    shown_ratios,
+    told_apart,
     verdict_cells,
     verdict_text,
 )
 from rtgauge.report.document.evidence import evidence_blocks
+from rtgauge.report.document.next_steps import after_comparison
 from rtgauge.report.document.tables import Cell, Grid, Row, column, counter
 from rtgauge.report.pictures.distribution import Curve, distribution
 from rtgauge.report.pictures.ratios import ROWS, Ratio, ratios
 from rtgauge.report.results.labels import capital, target_name
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.compare import Compared, row_name, set_facts, where
+from rtgauge.report.sets.compare import Compared, set_facts, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
 from rtgauge.report.sets.work import rate_texts
@@ -95,7 +99,8 @@ def conclusion(document: Model) -> str:
     if len(rows) > 2:
         return text
     first, second = (document["sets"][row["set"]]["letter"] for row in rows)
-    text = f"{text} ({second}/{first} {ratio(values[1] / values[0])})"
+    share = shown_ratios(document, quantity, rows[1])[name]
+    text = f"{text} ({second}/{first} {ratio(share)})"
     return text + _proven(document, second)
 
 
@@ -135,9 +140,12 @@ def comparison_section(compared: Compared | str, analysis: Analysis) -> Section:
         for text in marks(document, quantity):
             inside.append(Paragraph(line(text)))
         blocks += filter(None, (ratios_figure(document), _figure(compared, at)))
+        blocks += action_blocks(after_comparison(document, quantity, every))
     if said := [*decided(document), *advice(document)]:
         blocks.append(Heading("What this proves"))
         blocks.append(Bullets(tuple((line(text), ()) for text in said)))
+        if terms := explained(document):
+            blocks.append(Paragraph(line(Span(terms, "dim"))))
     blocks += [Table(_systems(document)), *_quantities(document), *_work(document), *runs]
     blocks += evidence_blocks(analysis.model)
     blocks.append(Paragraph(line(document["note"])))
@@ -179,7 +187,7 @@ def ratios_figure(document: Model) -> Figure | None:
     for one in found:
         quantity = document["quantities"][one["quantity"]]
         pair, statistic, *_ = verdict_cells(document, one)
-        name = f"{pair} {row_name(quantity)}, {statistic}"
+        name = f"{pair} {told_apart(document, quantity) or quantity['name']}, {statistic}"
         if quantity["load"]["name"] != "idle":
             name += f", {quantity['load']['name'].partition(':')[0]}"
         said = verdict_text(document, one).partition(",")[0]
@@ -190,7 +198,7 @@ def ratios_figure(document: Model) -> Figure | None:
     if not svg:
         return None
     more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
-    blocks = " Each dot is the ratio of one block." if any(row.blocks for row in rows) else ""
+    blocks = " Each dot is the ratio in one repeat." if any(row.blocks for row in rows) else ""
     return Figure(
         svg,
         f"Ratios to {first} with their intervals",
@@ -238,13 +246,13 @@ def _quantity(document: Model, quantity: Model) -> Grid:
     for at, row in enumerate(quantity["rows"]):
         cells = [Cell(numbers.count(row["count"]))]
         for name, _ in names:
-            share = (row["ratio"] or {}).get(name)
+            share = shown_ratios(document, quantity, row).get(name)
             cell = columns[name][at]
             cells.append(cell if share is None else Cell(cell.text, cell.pad, ratio(share)))
         cells.append(counter(row["missed"]))
         rows.append(Row(_name(document, row), cells))
-    shown = numbers.unit_name(unit)
-    title = f"{capital(where(quantity))}, {row_name(quantity)}" + (f" ({shown})" if shown else "")
+    apart = told_apart(document, quantity)
+    title = capital(where(quantity)) + (f", {apart}" if apart else "")
     heads = ["System", "Samples", *(capital(head) for _, head in names), "Missed"]
     first = document["sets"][0]["letter"]
     return Grid(title, heads, rows, f"Ratios are relative to {first}.", title)

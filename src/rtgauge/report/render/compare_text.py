@@ -16,18 +16,22 @@ from rich.text import Text
 
 from rtgauge import text as numbers
 from rtgauge.facts import printable
+from rtgauge.report.document.answer import Action, action_blocks
 from rtgauge.report.document.compared import (
     advice,
     blocks,
+    explained,
     figures_of,
     left_out,
     marks,
     methods,
     rows,
     shown_decisions,
+    told_apart,
     verdict_cells,
 )
 from rtgauge.report.document.conclusion import conclusion
+from rtgauge.report.render import console
 from rtgauge.report.render.console import printed
 from rtgauge.report.sets.compare import row_name, set_facts, where
 from rtgauge.report.sets.work import rate_texts
@@ -84,6 +88,7 @@ def lines(document: Document, width: int) -> list[tuple[str, str]]:
         found.append((f"  and {len(verdicts) - VERDICTS} more: --json, or the report", "dim"))
     for text in hints:
         wrapped(text, "  ", "    ")
+    wrapped(explained(document), "  ", "  ", "dim")
     for title, members in blocks(document):
         found.append(("", ""))
         wrapped(title, "", "  ", "bold")
@@ -127,7 +132,8 @@ def _verdicts(
     before = ""
     for one, row in zip(verdicts, table, strict=True):
         quantity = document["quantities"][one["quantity"]]
-        title = printable(f"{where(quantity)}, {row_name(quantity)}")
+        apart = told_apart(document, quantity)
+        title = printable(where(quantity) + (f", {apart}" if apart else ""))
         if title != before:
             for line in textwrap.wrap(title, width - 2, break_on_hyphens=False):
                 found.append((f"  {line}", ""))
@@ -151,7 +157,8 @@ def _table(document: Document, members: Sequence[Document], width: int) -> list[
     body: list[tuple[str, list[str], bool]] = []
     for quantity in members:
         for place, (cells, relative) in enumerate(rows(document, quantity)):
-            body.append(("" if place else printable(row_name(quantity)), cells, relative))
+            name = told_apart(document, quantity) or quantity["name"]
+            body.append(("" if place else printable(name), cells, relative))
     if not any(cells[-1] not in ("", "0") for _, cells, _ in body):
         heads, body = heads[:-1], [(name, cells[:-1], rel) for name, cells, rel in body]
     sizes = [
@@ -177,8 +184,14 @@ def _table(document: Document, members: Sequence[Document], width: int) -> list[
 
 
 def terminal(
-    document: Document, width: int = 80, *, color: bool = False, encoding: str = "utf-8"
+    document: Document,
+    width: int = 80,
+    *,
+    color: bool = False,
+    encoding: str = "utf-8",
+    actions: Sequence[Action] = (),
 ) -> str:
     """The comparison for a terminal; without colour it has no control characters."""
     shown = [Text(line, style or "", no_wrap=True) for line, style in lines(document, width)]
-    return printed(Group(*shown), width, color=color, encoding=encoding)
+    after = console.render(action_blocks(actions))
+    return printed(Group(*shown, *after), width, color=color, encoding=encoding)

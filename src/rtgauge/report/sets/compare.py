@@ -723,9 +723,9 @@ def note(document: Mapping[str, Any]) -> str:
     emulated = {
         "counted": " Emulated, counted mode: time is the number of instructions (1 ns each), "
         "without a cache model. These are not the figures of a board: they show which paths are "
-        "preemptible, not how long these take. Maxima have no ratio, because each is one sample of "
-        "one boot. Repeated boots of one image with the same commands are identical and add no "
-        "evidence.",
+        "preemptible, not how long these take. Maxima have no ratio in the tables, "
+        "because each is one sample of one boot. Repeated boots of one image with the same "
+        "commands are identical and add no evidence.",
         "plain": " Emulated in real time: the load of the host determines latencies. These are not "
         "the figures of a board.",
     }

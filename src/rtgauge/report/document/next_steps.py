@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do after a comparison: decide it, find the cause, measure the hardware, guard it.
+
+docs/reference/command-line.md, "Comparing", has the order.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from rtgauge import text as numbers
+from rtgauge.report.document.answer import ACTIONS, BOARD, Action, answer_of, step_command
+
+__all__ = ["after_comparison"]
+
+Model = Mapping[str, Any]
+
+BLOCKS: Final = 6
+"""Blocks of a new study: with fewer, no ratio is proven."""
+
+
+def after_comparison(
+    document: Model, quantity: Model | None, runs: Sequence[Model]
+) -> list[Action]:
+    """The actions after a comparison, the largest gain first. ``quantity``: the one that its
+    conclusion is about. ``runs``: those of the results model."""
+    by_id = {run["id"]: run for run in runs}
+    sets = [[by_id[one] for one in each["runs"] if one in by_id] for each in document["sets"]]
+    if quantity is None or not all(sets):
+        return []
+    return list(islice(_actions(document, quantity, sets), ACTIONS))
+
+
+def _actions(document: Model, quantity: Model, sets: Sequence[Sequence[Model]]) -> Iterator[Action]:
+    found = document["comparisons"]
+    primary = next((one for one in found if one["primary"]), None)
+    decided = primary is not None and primary["verdict"] not in ("not decided", "not enough runs")
+    open_ = found if decided or primary is None else [primary]
+    more = max((one["needed"] or 0 for one in open_), default=0)
+    targets = list(dict.fromkeys(run["target"] for each in sets for run in each))
+    repeat = Action("Measure more runs of each system", "", "decides the comparison")
+    if more and len(targets) == len(sets):
+        command = _study(quantity, sets[0], targets, more)
+        gain = "decides what is open" if decided else "decides the comparison"
+        repeat = Action(f"Repeat the study in {more} blocks", command, gain)
+    if more and not decided:
+        yield repeat
+    worst = _worst(document, quantity, primary)
+    run = max(sets[worst], key=lambda run: _maximum(quantity, run))
+    answer = answer_of(run)
+    if answer.cause_command:
+        text = f"Find the cause on {document['sets'][worst]['letter']}"
+        yield Action(text, answer.cause_command, answer.cause_hint)
+    if any(one["emulated"] for one in document["sets"]):
+        command = _study(quantity, sets[0], [BOARD], BLOCKS)
+        yield Action("Measure on the board itself, with each kernel", command,
+                     "gives the figures of the hardware")  # fmt: skip
+    if more and decided:
+        yield repeat
+    if words := _selection(sets):
+        margin = numbers.percent(document["within"])
+        command = shlex.join(["rtgauge", "compare", *words, "--gate"])
+        yield Action("Guard it in CI", command, f"ends with 3 if one is worse by over {margin}")
+
+
+def _worst(document: Model, quantity: Model, primary: Model | None) -> int:
+    """The place of the set to improve: the worse one if that is proven, else that with the highest
+    max."""
+    if primary is not None and primary["verdict"] in ("better", "worse"):
+        return int(primary["set"]) if primary["verdict"] == "worse" else 0
+    rows = [row for row in quantity["rows"] if row["figures"]["max"] is not None]
+    top = max(rows, key=lambda row: row["figures"]["max"], default=quantity["rows"][0])
+    return int(top["set"])
+
+
+def _of(quantity: Model, run: Model) -> list[Any]:
+    """The steps of a run that measured a quantity."""
+    return [
+        step
+        for step in run["steps"]
+        if step["role"] == "measurement"
+        and (step["measurement"], step["load"]["name"])
+        == (quantity["measurement"], quantity["load"]["name"])
+    ]
+
+
+def _maximum(quantity: Model, run: Model) -> float:
+    steps = {step["step"] for step in _of(quantity, run)}
+    return max((one["max"] or 0 for one in run["series"] if one["step"] in steps), default=0)
+
+
+def _study(quantity: Model, runs: Sequence[Model], targets: Sequence[str], blocks: int) -> str:
+    """The command of a study of some targets; empty where no single step can be repeated."""
+    steps = _of(quantity, runs[0])
+    if not steps:
+        return ""
+    environment = {name: one for name, one in runs[0]["environment"].items() if name != "lab"}
+    run = {**runs[0], "target": "local"}
+    if any(not target.startswith("lab:") for target in targets):
+        run["environment"] = environment
+    words = [step_command(run, steps[0], {})]
+    words += [shlex.join(["--target", target]) for target in targets]
+    return " ".join([*words, f"--repeat {blocks}"])
+
+
+def _selection(sets: Sequence[Sequence[Model]]) -> list[str]:
+    """The words that name the sets for ``compare``; empty where they would be many."""
+    studies = {run["study"] for each in sets for run in each}
+    if len(studies) == 1 and None not in studies and "" not in studies:
+        return [str(next(iter(studies)))[:18]]
+    return [each[0]["id"][:13] for each in sets] if all(len(e) == 1 for e in sets) else []

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison shows one estimate of each ratio, and ends with what to do next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import test_compare as study_of
+import test_decide as made
+from rtgauge.report.document.answer import Action
+from rtgauge.report.document.compared import ratio
+from rtgauge.report.document.conclusion import conclusion, decisive
+from rtgauge.report.document.next_steps import after_comparison
+from rtgauge.report.results import model
+from rtgauge.report.sets import compare
+
+
+def test_headline_table_and_list_have_the_same_ratio() -> None:
+    """The tail of all samples of a set is not that of its runs: one estimate is shown."""
+    runs = made.repeats(6)
+    for at, one in enumerate(runs[1::2]):  # each run of B differs in the share of late wake-ups
+        for step in one.steps:
+            for series in step.series:
+                late = np.arange(len(series.value)) % (90 + 40 * at) == 0
+                series.value[late] *= 5 + at
+    document = study_of.compared(runs).document
+    (primary,) = [one for one in document["comparisons"] if one["primary"]]
+    quantity = document["quantities"][primary["quantity"]]
+    pooled = quantity["rows"][1]["ratio"]["tail"]
+    said = ratio(primary["ratio"])
+    assert ratio(pooled) != said
+    text = made.shown(runs)
+    assert text.count(said) == 3 and ratio(pooled) not in text
+    assert f"B/A {said}" in conclusion(document)
+    assert "Block: one repeat of the study" in text and "p: probability" in text
+
+
+def test_what_to_do_after_a_comparison() -> None:
+    def after(number: int) -> list[Action]:
+        analysis = model.analyse(made.repeats(number), pictures=False)
+        found = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"]))
+        at = decisive(found.document)
+        assert at is not None
+        quantity = found.document["quantities"][at]
+        return after_comparison(found.document, quantity, analysis.model["runs"])
+
+    few = after(2)[0]
+    assert few.text == "Repeat the study in 6 blocks"
+    assert few.command.endswith("--target lab:rt --target lab:stock --repeat 6")
+    assert "--load sched" in few.command
+    many = [action.text for action in after(6)]
+    assert many[0] != few.text and any(one.startswith("Guard it in CI") for one in many)
