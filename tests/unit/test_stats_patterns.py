@@ -650,6 +650,22 @@ def test_events_in_few_of_many_periods_have_their_own_period() -> None:
     assert found == pytest.approx([1e9] * len(found), rel=1e-3)
 
 
+@pytest.mark.parametrize(("seed", "draws", "jitter_ns"), [(1, 604, 12_500), (10, 331, 125_000)])
+def test_a_rhythm_that_is_found_at_a_multiple_is_not_taken_for_pairs(
+    seed: int, draws: int, jitter_ns: float
+) -> None:
+    """Found at 4 times its rate. Events once a period also come twice in two periods."""
+    random = np.random.default_rng([2311, 5, seed])
+    for _ in range(draws):  # the last set is one of few where that happens
+        period = 5e9 / random.uniform(100, 800)
+        turns = random.choice(np.arange(1, int(5e9 / period) - 1), 80, replace=False)
+        ticks = turns * period + random.uniform(0, period) + random.normal(0, jitter_ns, 80)
+        hits = np.concatenate((ticks, random.uniform(0, 5e9, 320)))
+    one = stats.comb(hits, stats.Exposure(np.array([0, 5e9])))
+    assert one is not None
+    assert one.period_ns == pytest.approx(period, rel=1e-3)
+
+
 def test_events_in_each_second_turn_have_twice_the_period() -> None:
     """Found at twice its rate, a rhythm with events at random in between gets its own period."""
     for seed in range(20):

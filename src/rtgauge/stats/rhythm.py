@@ -334,12 +334,16 @@ def _in_pairs(turns: Float64, arc: _Arc) -> tuple[int, float]:
     others = (1 - arc.share) * arc.width / arc.inside
     found = 1, 1.0
     for divisor in range(3, min(int(cycles[-1] - cycles[0]) // 2, _TURNS) + 1):
-        two = int(np.partition(np.bincount(cycles % divisor, minlength=divisor), -2)[-2:].sum())
+        each = np.bincount(cycles % divisor, minlength=divisor)
+        first, second = np.argpartition(each, -2)[-2:].tolist()
+        two = int(each[first] + each[second])
         held = (two / number - others * 2 / divisor) / (1 - others)
         if held >= _MANY:
             chance = math.comb(divisor, 2) * beta_part(two, number - two + 1, 2 / divisor)
             if chance < found[1] and (held >= _NEARLY_ALL or chance <= _CHANCE):
-                found = divisor, chance
+                # Two events half a period apart are one of half the period.
+                half = 2 * abs(first - second) == divisor
+                found = divisor // 2 if half else divisor, chance
     return found
 
 
