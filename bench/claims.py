@@ -10,7 +10,6 @@ bench/results/claims.json. Nothing is measured: the figures are the same on ever
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -18,21 +17,18 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pairs import write_results
 from scipy.stats import wilcoxon
+from sections import Case, limited, main
 
 from rtgauge.report.sets.decide import decisions
 from rtgauge.stats import holm, paired_shift, shift
 
-Case = dict[str, Any]
 Float64 = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Float64]
 
 REPETITIONS: Final = 4000
 SEED: Final = 21
 LEVEL: Final = 0.05
-SLACK: Final = 3.0
-"""Standard errors of the simulation by which a rate may miss its limit."""
 BLOCKS: Final = (6, 8, 9, 12, 20)
 COVERAGE: Final = 0.94
 SIZE: Final = (8, 0.04)
@@ -55,11 +51,6 @@ SHAPES: Final[Mapping[str, Draw]] = {
 def drift(number: int) -> Float64:
     """What the blocks have in common: a machine that gets slower by three standard deviations."""
     return np.linspace(0.0, 3.0, number)
-
-
-def limited(rate: float, most: float, repetitions: int) -> bool:
-    """Whether a rate keeps its limit, apart from the scatter of the simulation."""
-    return rate <= most + SLACK * math.sqrt(most * (1 - most) / repetitions)
 
 
 def paired(repetitions: int) -> list[Case]:
@@ -185,7 +176,8 @@ def _documents(
     """Runs of two sets in blocks, and three quantities with three figures each."""
     runs = [
         {"id": f"{at}-{block}", "study": "s", "repeat": block,
-         "series": [{"count": 1, "min": 0, "max": at, "mean": block, "percentiles": {}}]}
+         "series": [{"step": 0, "name": "", "count": 1, "first": 0, "min": 0, "max": at + 1,
+                     "mean": block, "percentiles": {}, "rest": 0}]}
         for at in range(2)
         for block in range(number)
     ]  # fmt: skip
@@ -200,7 +192,8 @@ def _documents(
                 figures[name] = np.exp(scatter * draw(random, number) + drift(number) + by)
             rows.append(
                 {"set": second, "runs": [
-                    {"run": f"{second}-{block}", "count": 1, "over": None, "complete": True,
+                    {"run": f"{second}-{block}", "count": 1, "over": None, "missed": 0,
+                     "complete": True,
                      "figures": {key: float(value[block]) for key, value in figures.items()}}
                     for block in range(number)
                 ]}
@@ -274,24 +267,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
 }
 
 
-def main() -> int:
-    """Run the sections and write one results file; 1 if a claim is wrong too often."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--section", choices=SECTIONS, action="append")
-    arguments = parser.parse_args()
-    cases = []
-    for name in arguments.section or SECTIONS:
-        for case in SECTIONS[name](arguments.repetitions):
-            figures = {key: value for key, value in case.items() if isinstance(value, float)}
-            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
-            held = {None: "", True: ": held", False: ": MISSED"}[case["held"]]
-            print(f"{name}: {case['case']}: {words}{held}", flush=True)
-            cases.append({"section": name, **case})
-    if not arguments.section:
-        print(write_results("claims", {"seed": SEED, "level": LEVEL}, cases).name)
-    return 1 if any(case["held"] is False for case in cases) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    purpose = (__doc__ or "").partition("\n")[0]
+    facts = {"seed": SEED, "level": LEVEL}
+    sys.exit(main("claims", purpose, SECTIONS, facts, REPETITIONS))

@@ -11,23 +11,20 @@ bench/results/claims_bounds.json. Nothing is measured: the figures are the same 
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import time
 from collections.abc import Callable, Mapping
 from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pairs import write_results
+from sections import Case, limited, main
 
 from rtgauge import stats
 from rtgauge.stats.extrapolation import Part, extrapolation
 from rtgauge.stats.special import gamma_inverse
 
-Case = dict[str, Any]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Draw = Callable[[np.random.Generator, int], Float64]
@@ -35,8 +32,6 @@ Draw = Callable[[np.random.Generator, int], Float64]
 REPETITIONS: Final = 2000
 SEED: Final = 22
 ERROR: Final = 0.05
-SLACK: Final = 3.0
-"""Standard errors of the simulation by which a rate may miss its limit."""
 SAMPLES: Final = 20_000
 REFERENCE: Final = 8_000_000
 HOUR: Final = 1000
@@ -130,11 +125,6 @@ def largest(values: Int64) -> Part:
     at = np.sort(np.argpartition(values, -number)[-number:])
     above = int(values[at].min()) if number < len(values) else None
     return Part(at, values[at], len(values), above)
-
-
-def limited(rate: float, most: float, repetitions: int) -> bool:
-    """Whether a rate keeps its limit, apart from the scatter of the simulation."""
-    return rate <= most + SLACK * math.sqrt(most * (1 - most) / repetitions)
 
 
 def _held(name: str, rate: float, repetitions: int, **more: Any) -> Case:
@@ -246,26 +236,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
 }
 
 
-def main() -> int:
-    """Run the sections and write one results file; 1 if a claim is wrong too often."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--section", choices=SECTIONS, action="append")
-    arguments = parser.parse_args()
-    cases = []
-    for name in arguments.section or SECTIONS:
-        begun = time.monotonic()
-        for case in SECTIONS[name](arguments.repetitions):
-            figures = {key: value for key, value in case.items() if isinstance(value, float)}
-            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
-            held = {None: "", True: ": held", False: ": MISSED"}[case["held"]]
-            print(f"{name}: {case['case']}: {words}{held}", case.get("reasons", ""), flush=True)
-            cases.append({"section": name, **case})
-        print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
-    if not arguments.section:
-        print(write_results("claims_bounds", {"seed": SEED, "level": ERROR}, cases).name)
-    return 1 if any(case["held"] is False for case in cases) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    purpose = (__doc__ or "").partition("\n")[0]
+    facts = {"seed": SEED, "level": ERROR}
+    sys.exit(main("claims_bounds", purpose, SECTIONS, facts, REPETITIONS))

@@ -10,20 +10,18 @@ All figures but the CPU time of the section *large* are the same on every machin
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pairs import write_results
+from sections import Case, limited, main
 
 from rtgauge.stats import Comb, Exposure, comb
 
-Case = dict[str, Any]
 Float64 = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, float], Float64]
 
@@ -35,8 +33,6 @@ GRID_NS: Final = 1e6
 MOST_FOUND: Final = 0.01
 LEAST_FOUND: Final = 0.99
 COVERAGE: Final = 0.93
-SLACK: Final = 3.0
-"""Standard errors of the simulation by which a rate may miss its limit."""
 LARGE: Final = 100_000
 LARGE_S: Final = 5.0
 
@@ -121,7 +117,6 @@ def found(repetitions: int) -> list[Case]:
                 covered += abs(one.period_ns - period) <= one.error_ns
                 shares.append(one.share)
         rate, cover = right / most, covered / max(right, 1)
-        slack = SLACK * math.sqrt(COVERAGE * (1 - COVERAGE) / most)
         cases.append(
             {
                 "case": name,
@@ -130,7 +125,7 @@ def found(repetitions: int) -> list[Case]:
                 "cover": cover,
                 "share": float(np.mean(shares)),
                 "at_least": LEAST_FOUND,
-                "held": rate >= LEAST_FOUND and cover >= COVERAGE - slack,
+                "held": rate >= LEAST_FOUND and limited(1 - cover, 1 - COVERAGE, most),
             }
         )
     return cases
@@ -229,23 +224,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
 }
 
 
-def main() -> int:
-    """Run the sections and write one results file; 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--section", choices=SECTIONS, action="append")
-    arguments = parser.parse_args()
-    cases = []
-    for name in arguments.section or SECTIONS:
-        for case in SECTIONS[name](arguments.repetitions):
-            figures = {key: value for key, value in case.items() if isinstance(value, float)}
-            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
-            print(f"{name}: {case['case']}: {words}: {case['held']}", flush=True)
-            cases.append({"section": name, **case})
-    if not arguments.section:
-        print(write_results("disturbers", {"seed": SEED, "events": NUMBER}, cases).name)
-    return 1 if any(case["held"] is False for case in cases) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    purpose = (__doc__ or "").partition("\n")[0]
+    facts = {"seed": SEED, "events": NUMBER}
+    sys.exit(main("disturbers", purpose, SECTIONS, facts, REPETITIONS))

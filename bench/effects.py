@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from claims import COVERAGE, LEVEL, SHAPES, limited
+from claims import COVERAGE, LEVEL, SHAPES
 from numpy.typing import NDArray
 from pairs import write_results
+from sections import limited
 
 from rtgauge.report.sets.tuned import judged
 from rtgauge.stats import design, effects

@@ -13,20 +13,18 @@ every machine.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pairs import write_results
+from sections import SLACK, Case, main
 
 from rtgauge.stats import changes, dependence, normal_scores, penalty, settled
 from rtgauge.stats.changes import FEWEST, LEAST
 
-Case = dict[str, Any]
 Float64 = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Float64]
 
@@ -39,8 +37,6 @@ SERIAL: Final = 0.01
 FOUND: Final = 0.9
 NEAR: Final = 3
 """Runs by which the place of a change that is found may differ."""
-SLACK: Final = 3.0
-"""Standard errors of the simulation by which a rate may miss its limit."""
 TABLE: Final = {20: 100_000, 30: 100_000, 50: 100_000, 100: 50_000, 200: 20_000, 500: 3000,
                 1000: 1000}  # fmt: skip
 """Number of runs -> repetitions."""
@@ -177,23 +173,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
 }
 
 
-def main() -> int:
-    """Run the sections and write one results file; 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--section", choices=SECTIONS, action="append")
-    arguments = parser.parse_args()
-    cases = []
-    for name in arguments.section or SECTIONS:
-        for case in SECTIONS[name](arguments.repetitions):
-            figures = {key: value for key, value in case.items() if isinstance(value, float)}
-            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
-            print(f"{name}: {case['case']}: {words}: {case['held']}", flush=True)
-            cases.append({"section": name, **case})
-    if not arguments.section:
-        print(write_results("trend", {"seed": SEED, "level": LEVEL}, cases).name)
-    return 1 if any(case["held"] is False for case in cases) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    purpose = (__doc__ or "").partition("\n")[0]
+    facts = {"seed": SEED, "level": LEVEL}
+    sys.exit(main("trend", purpose, SECTIONS, facts, REPETITIONS))

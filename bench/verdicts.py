@@ -10,17 +10,16 @@ tables. Nothing is measured, so it needs no quiet machine, and gives the same fi
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pairs import write_results
 from scipy import signal, special
+from sections import Case, main
 
 from rtgauge.stats import (
     EpisodesBuilder,
@@ -33,7 +32,6 @@ from rtgauge.stats import (
     verdict,
 )
 
-Case = dict[str, Any]
 Float64 = NDArray[np.float64]
 
 REPETITIONS: Final = 4000
@@ -232,24 +230,7 @@ SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
 }
 
 
-def main() -> int:
-    """Run the sections and write one results file; 1 if a claim is wrong too often."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--section", choices=SECTIONS, action="append")
-    arguments = parser.parse_args()
-    cases = []
-    for name in arguments.section or SECTIONS:
-        for case in SECTIONS[name](arguments.repetitions):
-            figures = {key: value for key, value in case.items() if isinstance(value, float)}
-            words = ", ".join(f"{key} {value:.4g}" for key, value in figures.items())
-            print(f"{name}: {case['case']}: {words}: {'held' if case['held'] else 'MISSED'}")
-            cases.append({"section": name, **case})
-    if not arguments.section:
-        facts = {"seed": SEED, "allowed_per_hour": ALLOWED_PER_HOUR, "interval_s": INTERVAL_S}
-        print(write_results("verdicts", facts, cases).name)
-    return 0 if all(case["held"] for case in cases) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    purpose = (__doc__ or "").partition("\n")[0]
+    facts = {"seed": SEED, "allowed_per_hour": ALLOWED_PER_HOUR, "interval_s": INTERVAL_S}
+    sys.exit(main("verdicts", purpose, SECTIONS, facts, REPETITIONS))

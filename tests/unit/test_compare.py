@@ -626,7 +626,7 @@ def gate_of(verdicts: list[dict[str, Any]]) -> int:
     """The exit code for comparisons of one quantity with these verdicts."""
     comparison = {
         "quantity": 0, "set": 1, "statistic": "50", "ratio": 2.0, "interval": [1.5, 2.5],
-        "p_adjusted": 0.01, "runs": [6, 6], "matched": True, "needed": None,
+        "p_adjusted": 0.01, "runs": [6, 6], "matched": True, "needed": None, "primary": False,
     }  # fmt: skip
     document = compared(study()).document
     return _gate({**document, "comparisons": [{**comparison, **one} for one in verdicts]})
@@ -643,6 +643,11 @@ def test_the_exit_code_of_a_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert gate_of(others) == 0
     assert gate_of(others[2:]) == gate_of([]) == 77
     assert "worse by over 10" in capsys.readouterr().err
+    unlike = {"verdict": "not decided", "beyond": False, "primary": True, "interval": None}
+    assert gate_of([unlike, *others]) == 77
+    assert "nothing is proven: " in capsys.readouterr().err
+    assert gate_of([unlike, worse]) == 3
+    assert gate_of([{**unlike, "primary": False}, *others]) == 0
 
 
 @pytest.mark.parametrize(

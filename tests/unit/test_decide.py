@@ -23,7 +23,8 @@ Values = Sequence[Mapping[str, float | None]]
 
 def run(name: str, study: str, repeat: int, mark: float) -> dict[str, Any]:
     """A run of which only its place in a study and its fingerprint matter."""
-    figures = {"count": 10, "min": 1, "max": mark, "mean": 2.0, "percentiles": {"50": 2}}
+    figures = {"step": 0, "name": "latency", "count": 10, "first": 1, "min": 1, "max": mark,
+               "mean": 2.0, "percentiles": {"50": 2}, "rest": 0}  # fmt: skip
     return {"id": name, "study": study, "repeat": repeat, "series": [figures]}
 
 
@@ -48,6 +49,7 @@ def quantity(rows: Sequence[tuple[int, Sequence[str], Values]], **more: Any) -> 
                         "count": 1000,
                         "figures": {"min": 1, **figures},
                         "over": figures.get("over"),
+                        "missed": 0,
                         "complete": True,
                     }
                     for name, figures in zip(names, values, strict=True)
@@ -153,6 +155,15 @@ def test_equal_figures_of_different_runs_are_evidence() -> None:
     assert one["runs"] == [6, 6]
     assert (one["ratio"], one["interval"], one["p"]) == (1.0, [1.0, 1.0], 1.0)
     assert one["verdict"] == "equivalent"
+
+
+def test_runs_of_constant_series_are_not_copies() -> None:
+    """As the bounds count them: a coarse clock gives each run the same values."""
+    runs, quantities = study([[100.0] * 6, [100.0] * 6])
+    for one in runs:
+        one["series"][0]["min"] = one["series"][0]["max"] = 100.0
+    one = primary(runs, quantities)
+    assert (one["runs"], one["copies"]) == ([6, 6], [0, 0])
 
 
 @pytest.mark.study(128, 129)
@@ -358,6 +369,22 @@ def test_runs_of_other_lengths_have_no_comparable_maximum_or_rate(count: int, ju
         assert said[0].endswith("Use equal lengths (--for).")
         cases = comparison_cases(document, "").groups[0].cases
         assert sum("measured for different lengths" in one.why for one in cases) == 2
+
+
+def test_missed_periods_are_named_as_the_reason() -> None:
+    """Runs of equal lengths, one of which missed a tenth of its periods."""
+    runs, quantities = with_rates([20, 30, 25, 40, 35, 28], [40, 61, 50, 82, 72, 55])
+    quantities[0]["rows"][1]["runs"][0] |= {"count": 900, "missed": 100}
+    document = of(runs, quantities)
+    (said,) = [text for text in advice(document) if "missed" in text]
+    assert "max and 1 more: missed periods differ (900 to 1\u202f000 values a run)" in said
+    assert said.endswith("Find out why periods were missed (rtgauge show RUN), or use a longer "
+                         "--interval.")  # fmt: skip
+    cases = comparison_cases(document, "").groups[0].cases
+    assert sum("not decided, missed periods differ" in one.why for one in cases) == 2
+    quantities[0]["rows"][1]["runs"][0]["missed"] = 40  # 940 of 1000: shorter, too
+    (said,) = [text for text in advice(of(runs, quantities)) if "values a run" in text]
+    assert "measured for different lengths" in said
 
 
 def test_the_primary_quantity_in_words() -> None:

@@ -52,8 +52,8 @@ MARGIN_MAX: Final = 10.0
 @click.option(
     "--gate",
     is_flag=True,
-    help="End with 3 where a set is proven to be worse by more than the margin, with 77 where too "
-    "few runs can prove anything.",
+    help="End with 3 where a set is proven to be worse by more than the margin, with 77 where the "
+    "runs cannot prove anything of the primary quantity.",
 )
 @as_json
 @store_option
@@ -130,6 +130,11 @@ def _gate(document: Mapping[str, Any]) -> ExitCode:
         return ExitCode.OVER_BUDGET
     if all(one["verdict"] == "not enough runs" for one in found):
         say("gate: nothing could be proven, for want of runs that are evidence")
+        return ExitCode.SKIPPED
+    unknown = [one for one in found if one["primary"] and one["interval"] is None]
+    for one in unknown:
+        say(f"gate: nothing is proven: {decision_text(document, one)}")
+    if unknown:
         return ExitCode.SKIPPED
     say("gate: no set is proven to be worse by more than the margin")
     return ExitCode.DONE

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rtgauge import text as numbers
 from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, where
-from rtgauge.report.sets.decide import lengths
+from rtgauge.report.sets.decide import Uneven, uneven
 
 __all__ = [
     "advice",
@@ -140,8 +140,8 @@ def verdict_text(document: Document, one: Document) -> str:
     }[one["verdict"]]
     if one["beyond"] and one["verdict"] in ("better", "worse"):
         words += f" by over {margin}"
-    if one["verdict"] == "not decided" and _lengths(document, one):
-        words += ", measured for different lengths"
+    if unlike := _uneven(document, one):
+        words += f", {unlike.why}"
     if not one["needed"]:
         return words
     whose = "blocks" if one["matched"] else "runs of each"
@@ -151,10 +151,12 @@ def verdict_text(document: Document, one: Document) -> str:
     return f"{words}, some {more} {whose} more" if more > 0 else words
 
 
-def _lengths(document: Document, one: Document) -> tuple[int, int] | None:
-    """The numbers of samples that keep a figure from being judged, the fewest and the most."""
+def _uneven(document: Document, one: Document) -> Uneven | None:
+    """The numbers of samples that keep a figure from being judged."""
+    if one["verdict"] != "not decided":
+        return None
     rows = document["quantities"][one["quantity"]]["rows"]
-    return lengths(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"])))
+    return uneven(one["statistic"], *(row for row in rows if row["set"] in (0, one["set"])))
 
 
 def verdict_cells(document: Document, one: Document) -> list[str]:
@@ -242,7 +244,7 @@ def advice(document: Document) -> list[str]:
             "with one seed do, and do not count. A study with --repeat N gives each repeat a seed "
             "of its own, and lab:BOARD,seed=N names one"
         )
-    said += _uneven(document)
+    said += _not_judged(document)
     if found and all(one["verdict"] == "not enough runs" for one in found):
         needed = found[0]["needed"]
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
@@ -265,21 +267,18 @@ def advice(document: Document) -> list[str]:
     return [f"{text}." for text in said]
 
 
-def _uneven(document: Document) -> list[str]:
-    """The figures that are not judged because the runs have different lengths, in one sentence."""
-    found = [
-        (one, counts)
-        for one in document["comparisons"]
-        if one["verdict"] == "not decided" and (counts := _lengths(document, one))
-    ]
+def _not_judged(document: Document) -> list[str]:
+    """The figures that are not judged because the runs have unequal numbers of samples, in one
+    sentence."""
+    found = [(one, unlike) for one in document["comparisons"] if (unlike := _uneven(document, one))]
     if not found:
         return []
-    one, (fewest, most) = found[0]
+    one, unlike = found[0]
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    remedy = unlike.remedy[0].upper() + unlike.remedy[1:]
     return [
-        f"{_title(document, one)}{more}: measured for different lengths "
-        f"({numbers.count(fewest)} to {numbers.count(most)} values a run), so not judged, because "
-        "maxima and shares over a budget depend on the length. Use equal lengths (--for)"
+        f"{_title(document, one)}{more}: {unlike.text}, so not judged, because maxima and shares "
+        f"over a budget depend on the number of values. {remedy}"
     ]
 
 

@@ -19,7 +19,7 @@ from rtgauge import text as numbers
 from rtgauge.report.results.labels import LENGTHS
 from rtgauge.stats.bound import rate_bound
 
-__all__ = ["BOOT_PART", "Held", "Member", "bounds", "verdict_on"]
+__all__ = ["BOOT_PART", "Held", "Member", "bounds", "fingerprint", "verdict_on"]
 
 Document = dict[str, Any]
 
@@ -132,7 +132,7 @@ def bounds(
     Evidence excludes series of steps that failed, or that an injection disturbed. Runs with equal
     samples, such as counted boots of one seed, count once.
     """
-    figures = [_figures(run) for run in runs]
+    figures = [fingerprint(run) for run in runs]
     found: dict[str, _Evidence] = {}
     for member in members:
         run = runs[member.run]
@@ -173,7 +173,7 @@ def _alike(run: Document, step: Document, one: Document) -> str:
     return json.dumps(facts, sort_keys=True, default=str)
 
 
-def _figures(run: Document) -> str:
+def fingerprint(run: Mapping[str, Any]) -> str:
     """All figures of a run, which another run has only if its samples are the same; empty for a run
     of constant series."""
     figures = [

@@ -487,6 +487,7 @@ def _row(
                 "count": sum(one["count"] for one in mine),
                 "figures": _figures(analysis, own, tail),
                 "over": _over(analysis, own, budget),
+                "missed": sum(one["missed"] for one in mine),
                 "complete": _complete(runs[run], mine),
             }
         )

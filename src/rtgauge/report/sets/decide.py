@@ -19,17 +19,19 @@ from typing import Any, Final
 from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
+from rtgauge.report.results.bounds import fingerprint
 
 __all__ = [
     "CONTEXTS",
     "STATISTICS",
     "WITHIN",
+    "Uneven",
     "decisions",
     "decisive",
-    "lengths",
     "main_statistic",
     "named",
     "rank",
+    "uneven",
 ]
 
 Run = Mapping[str, Any]
@@ -168,7 +170,7 @@ def decisions(
     if primary is None and (first := decisive(quantities)) is not None:
         primary = first, main_statistic(quantities[first])
     by_id = {run["id"]: run for run in runs}
-    prints = {run["id"]: _fingerprint(run) for run in runs}
+    prints = {run["id"]: fingerprint(run) or str(run["id"]) for run in runs}
     found: list[tuple[Document, _Evidence]] = []
     for at, quantity in enumerate(quantities):
         first = quantity["rows"][0]
@@ -205,13 +207,46 @@ def _has(
     return name != "tail" or quantity["tail"] is not None
 
 
-def lengths(name: str, *rows: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The fewest and the most samples of a complete run of these rows, if they differ too much for
+@dataclass(frozen=True)
+class Uneven:
+    """The fewest and the most samples of a run, and whether they differ by missed periods alone."""
+
+    fewest: int
+    most: int
+    missed: bool
+
+    @property
+    def why(self) -> str:
+        """Why they differ."""
+        return "missed periods differ" if self.missed else "measured for different lengths"
+
+    @property
+    def text(self) -> str:
+        """Why, and how much: ``measured for different lengths (900 to 1 000 values a run)``."""
+        return (
+            f"{self.why} ({numbers.count(self.fewest)} to {numbers.count(self.most)} values a run)"
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What makes the figures comparable."""
+        if self.missed:
+            return "find out why periods were missed (rtgauge show RUN), or use a longer --interval"
+        return "use equal lengths (--for)"
+
+
+def uneven(name: str, *rows: Mapping[str, Any]) -> Uneven | None:
+    """How the numbers of samples of the complete runs of these rows differ, if that is too much for
     a statistic; else None."""
-    counts = [one["count"] for row in rows for one in row["runs"] if one["complete"]]
-    if name not in ("max", "rate") or not counts or max(counts) <= LENGTH * min(counts):
+    runs = [one for row in rows for one in row["runs"] if one["complete"]]
+    counts = [one["count"] for one in runs]
+    if name not in ("max", "rate") or _even(counts):
         return None
-    return min(counts), max(counts)
+    return Uneven(min(counts), max(counts), _even([one["count"] + one["missed"] for one in runs]))
+
+
+def _even(counts: Sequence[int]) -> bool:
+    return not counts or max(counts) <= LENGTH * min(counts)
 
 
 def _value(run: Mapping[str, Any], name: str) -> float | None:
@@ -225,20 +260,12 @@ def _value(run: Mapping[str, Any], name: str) -> float | None:
     return math.log(value)
 
 
-def _fingerprint(run: Run) -> tuple[Any, ...]:
-    """All figures of a run. Those of two runs are equal only if one is a copy of the other."""
-    return tuple(
-        (one["count"], one["min"], one["max"], one["mean"], tuple(one["percentiles"].items()))
-        for one in run["series"]
-    )
-
-
 def _evidence(
     first: Mapping[str, Any],
     second: Mapping[str, Any],
     name: str,
     by_id: Mapping[str, Run],
-    prints: Mapping[str, tuple[Any, ...]],
+    prints: Mapping[str, str],
 ) -> _Evidence:
     # What a failed or interrupted step measured until then is not a figure of the whole.
     whole = [[one for one in row["runs"] if one["complete"]] for row in (first, second)]
@@ -248,7 +275,7 @@ def _evidence(
     ]
     dropped = any(len(side) < len(runs) for side, runs in zip(sides, whole, strict=True))
     coarse = name == "rate" and any(one["over"] < COUNTED for runs in whole for one in runs)
-    uneven = lengths(name, first, second) is not None
+    unlike = uneven(name, first, second) is not None
     blocks = [_blocks(side, by_id) for side in sides]
     if all(blocks):
         seen = set()
@@ -272,7 +299,7 @@ def _evidence(
                 dropped=dropped,
                 copies=(again, again),
                 coarse=coarse,
-                uneven=uneven,
+                uneven=unlike,
             )
     values = []
     for side in sides:
@@ -286,7 +313,7 @@ def _evidence(
         dropped=dropped,
         copies=left_out,
         coarse=coarse,
-        uneven=uneven,
+        uneven=unlike,
     )
 
 

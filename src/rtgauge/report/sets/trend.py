@@ -23,7 +23,7 @@ from rtgauge import stats
 from rtgauge import text as numbers
 from rtgauge.report.results.model import Analysis, Document
 from rtgauge.report.sets.compare import RunSet, changed, quantities, refusal
-from rtgauge.report.sets.decide import STATISTICS, decisive, lengths
+from rtgauge.report.sets.decide import STATISTICS, decisive, uneven
 from rtgauge.stats.changes import FEWEST, MOST
 
 __all__ = ["LEVEL", "Trended", "schema", "trend", "validate"]
@@ -193,13 +193,11 @@ def _judged(
             f"{numbers.plural(lost, 'run')} lost so many events that this figure is unknown",
             "look at another figure, or find out why events had no answer: rtgauge show RUN",
         )
-    if counts := lengths(name, quantity["rows"][0]):
-        fewest, most = (numbers.count(one) for one in counts)
+    if unlike := uneven(name, quantity["rows"][0]):
         return _refused(
             told,
-            f"measured for different lengths ({fewest} to {most} values a run), and a maximum "
-            "depends on the length",
-            "use equal lengths, or give runs of another length another label",
+            f"{unlike.text}, and a maximum depends on their number",
+            f"{unlike.remedy}, or give unlike runs another label",
         )
     if len(values) > MOST:
         return _refused(
