@@ -156,7 +156,7 @@ const struct catalogue_run_option catalogue_run_options[] = {
 	    "apply further real-time settings during the run and restore them afterwards" },
 	  APPLIES_STEP, PLACE(prepare) },
 	{ { "prepare-only", OPTION_ENUMS, "", 0, 0, PREPARE_ITEMS,
-	    "apply these settings of --prepare alone" },
+	    "apply only these settings of --prepare" },
 	  APPLIES_STEP, PLACE(prepare_only) },
 	{ { "disturb-module", OPTION_TEXT, "", 0, 0, "FILE", "kernel module for --disturb" },
 	  APPLIES_HOST, PLACE(disturb_module) },

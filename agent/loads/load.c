@@ -360,8 +360,9 @@ static int check_schedule(const struct load_worker *worker, struct message *msg)
 
 	if (option_number(&worker->options, "count") &&
 	    (cycle_ns || option_number(&worker->options, "restart")))
-		return message_set(msg, -EINVAL, "leave out restart and cycle, or count",
-				   "load %s: turns by count have no times", worker->load->name);
+		return message_set(msg, -EINVAL, "omit either count, or restart and cycle",
+				   "load %s: count cannot be combined with times",
+				   worker->load->name);
 	if (!cycle_ns && (from_ns || until_ns))
 		return refuse_schedule(worker, "give the cycle that they are times of", msg);
 	if (cycle_ns && (until_ns > cycle_ns || from_ns >= (until_ns ? until_ns : cycle_ns)))

@@ -74,7 +74,7 @@ static const struct option_info noise_options[] = {
 	{ "for", OPTION_DURATION, "10s", NSEC_PER_MSEC, 24 * 3600 * NSEC_PER_SEC, NULL,
 	  "duration" },
 	{ "above", OPTION_DURATION, "1us", 100, NSEC_PER_SEC, NULL,
-	  "time between two readings of the clock from which on it is a gap" },
+	  "minimum time between two clock readings that counts as a gap" },
 	{ "cpu", OPTION_CPUS, "all", 0, 0, NULL, "CPUs to watch, all at the same time" },
 	{ "priority", OPTION_INTEGER, "80", 0, 99, NULL, "SCHED_FIFO priority; 0: SCHED_OTHER" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },

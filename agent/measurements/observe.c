@@ -442,8 +442,8 @@ static int observe_configure(struct step *step)
 	int err;
 
 	if (!step->settings)
-		return step_skip(step, "a trace instance is a setting, and all are to be kept",
-				 "leave --keep-settings out");
+		return step_skip(step, "creating a trace instance changes a setting",
+				 "omit --keep-settings");
 	snprintf(state->instance, sizeof(state->instance), "%s/instances/rtgauge-%d",
 		 observe_folder(), (int)getpid());
 	err = settings_make_instance(step->settings, state->instance);

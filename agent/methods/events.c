@@ -14,7 +14,7 @@
 
 #define EVENTS_ROOM_SECONDS 6
 #define EVENTS_BATCH 128
-#define EVENTS_REMEDY "build and load the kernel module rtgauge.ko"
+#define EVENTS_REMEDY "build and load the kernel module: rtgauge module load"
 
 static int events_open_info(struct rtgauge_info *info, struct message *why)
 {
@@ -33,7 +33,7 @@ static int events_open_info(struct rtgauge_info *info, struct message *why)
 	if (!err && info->interface_version == RTGAUGE_INTERFACE_VERSION)
 		return fd;
 	close(fd);
-	return message_set(why, -EPROTO, "build and load the module that came with this agent",
+	return message_set(why, -EPROTO, EVENTS_RENEW,
 			   "the kernel module rtgauge speaks version %u of its interface, not %d",
 			   info->interface_version, RTGAUGE_INTERFACE_VERSION);
 }
@@ -222,7 +222,7 @@ int events_make(struct step *step, struct events_session *s)
 		return step_skip(step, why.text, why.remedy);
 	if (!events_has(&info, s->setup.contexts))
 		return step_skip(step, "the kernel module is too old for this context",
-				 "build and load the module that came with this agent");
+				 EVENTS_RENEW);
 	if (ioctl(s->fd, RTGAUGE_SETUP, &s->setup))
 		return events_refused(step, &s->setup, -errno);
 	return 0;

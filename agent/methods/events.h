@@ -37,6 +37,10 @@ struct events_session {
 	bool stopped;
 };
 
+/* The remedy for a module of another version than this agent. */
+#define EVENTS_RENEW \
+	"load the module of this version (rtgauge module unload, then rtgauge module load)"
+
 /* A file of the module, of the version that this agent knows: descriptor, or -errno with reason and
  * remedy. */
 int events_open(struct message *why);

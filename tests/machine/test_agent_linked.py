@@ -42,8 +42,8 @@ def test_an_agent_for_an_older_glibc(rtgauge: Run) -> None:
     [
         (("--libc", "musl", "--sdk", "x"), "--libc and --sdk exclude each other"),
         (("--cc", "cc"), "--cc goes with --sysroot"),
-        (("-o", "agent"), "-o goes with an agent that is linked"),
-        (("--sysroot", "/", "--arch", "arm64"), "--arch does not go with"),
+        (("-o", "agent"), "-o applies only to a linked agent"),
+        (("--sysroot", "/", "--arch", "arm64"), "--arch cannot be combined with"),
     ],
 )
 def test_wrong_usage(rtgauge: Run, words: tuple[str, ...], said: str) -> None:

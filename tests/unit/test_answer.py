@@ -728,6 +728,20 @@ def test_the_clock_of_an_emulated_board_is_not_the_time_of_day() -> None:
     assert text(answer_of(run).worst).endswith("after 5 s)")
 
 
+def test_a_remedy_that_ends_in_a_command_has_it_apart() -> None:
+    remedy = "build and load the kernel module: rtgauge module load"
+    steps = _steps(0, 1, 2)
+    steps[-1].document["remedy"] = remedy
+    run = made.run(steps)
+    run.document["target"] = "ssh://root@board"
+    document = built(run)
+    command = "rtgauge module load --target ssh://root@board"
+    assert document["steps"][-1]["command"] == command
+    assert document["steps"][-1]["remedy"] == remedy
+    actions = [one for one in answer_of(document).actions if one.command == command]
+    assert [one.text for one in actions] == ["Build and load the kernel module"]
+
+
 # --- the picture ---------------------------------------------------------------------------------
 
 

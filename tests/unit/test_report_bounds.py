@@ -145,7 +145,7 @@ def test_how_many_hours_and_boots_lack() -> None:
     assert verdict["hours_lacking"] == pytest.approx(needed, abs=1 / 3600)
     assert verdict["boots_lacking"] == 56
     (said,) = map(plain_line, verdict_lines(document))
-    assert "not proven" in said and "Lacking: 3\u202fh and" in said and "56 boots" in said
+    assert "not proven" in said and "Still needed: 3\u202fh and" in said and "56 boots" in said
 
 
 def test_one_exceedance_of_one_boot_fails_them_all() -> None:

@@ -171,7 +171,14 @@ def test_counters_of_the_stream() -> None:
 def test_many_findings_are_told_in_few_lines() -> None:
     document = model.build([made.evaluation(1, 3000)])  # type: ignore[list-item]
     document["runs"][0]["findings"] = [
-        {"check": f"c{i}", "found": "f", "level": level, "why": "w", "remedy": f"remedy {i}"}
+        {
+            "check": f"c{i}",
+            "found": "f",
+            "level": level,
+            "why": "w",
+            "remedy": f"remedy {i}",
+            "command": "",
+        }
         for i, level in enumerate(["warning"] * 6 + ["error", "note"])
     ]
     text = terminal.text(document, 80)

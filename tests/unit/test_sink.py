@@ -106,7 +106,7 @@ def test_a_step_that_does_not_ask_is_left_alone(catalogue: Catalogue) -> None:
 def test_a_target_that_cannot_reach_the_host_is_refused(catalogue: Catalogue) -> None:
     step = PlannedStep("timer", run={"load": "net:peer=host"})
     with contextlib.ExitStack() as stack:
-        with pytest.raises(TargetError, match="fake has no network to this host"):
+        with pytest.raises(TargetError, match="fake cannot reach this host over a network"):
             with_sink(stack, step, catalogue, FakeTarget(""))
         with pytest.raises(TargetError, match=r"192\.0\.2\.1, where no sink can listen") as raised:
             with_sink(stack, step, catalogue, Behind())

@@ -92,7 +92,7 @@ static int module_look(struct step *step)
 	close(fd);
 	if (info.sources < RTGAUGE_SOURCE_EXTERNAL)
 		return step_skip(step, "the kernel module is too old to answer events from outside",
-				 "build and load the module that came with this agent");
+				 EVENTS_RENEW);
 	return 0;
 }
 

@@ -56,7 +56,7 @@ static const struct option_info timer_options[] = {
 	{ "dither", OPTION_ENUM, "auto", 0, 0, "auto yes no",
 	  "spread due times evenly over their periods; auto: with 1000 periods or more" },
 	{ "align", OPTION_ENUM, "no", 0, 0, "no yes",
-	  "due times at the same time on all CPUs, in place of one after the other" },
+	  "due times at the same instant on all CPUs instead of staggered" },
 	{ "stop-above", OPTION_DURATION, "0", 0, 0, NULL,
 	  "stop at the first latency above this; 0: never" },
 	{ NULL, 0, NULL, 0, 0, NULL, NULL },

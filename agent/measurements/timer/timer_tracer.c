@@ -260,8 +260,8 @@ static int tracer_configure(struct step *step, struct timer_kernel *kernel)
 	int err;
 
 	if (!step->settings)
-		return step_skip(step, "the timerlat tracer is a setting, and all are to be kept",
-				 "leave --keep-settings out");
+		return step_skip(step, "starting the timerlat tracer changes a setting",
+				 "omit --keep-settings");
 	snprintf(name, sizeof(name), TRACER_NAME "/%d", tracer->cpus[0].cpu);
 	if (tracer_thread(name))
 		return step_skip(step, "somebody else is using the timerlat tracer",

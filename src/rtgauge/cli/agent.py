@@ -93,7 +93,7 @@ def agent(
             show(f"{written}: for {made}, loaded by {made.loader or 'the kernel alone (static)'}")
         return
     if output is not None:
-        raise UsageError("-o goes with an agent that is linked", "add --libc, --sdk or --sysroot")
+        raise UsageError("-o applies only to a linked agent", "add --libc, --sdk or --sysroot")
     if arch is not None:
         wanted = architecture(arch)
         found = str(static_agent(wanted, say))
@@ -119,7 +119,8 @@ def _toolchain(
         return of_zig(architecture(arch or platform.machine()), libc)
     if arch is not None:
         raise UsageError(
-            "--arch does not go with --sdk and --sysroot", "their compiler decides on it"
+            "--arch cannot be combined with --sdk or --sysroot",
+            "omit --arch. Their compiler sets the architecture",
         )
     if sdk is not None:
         return of_sdk(sdk)

@@ -52,8 +52,8 @@ MARGIN_MAX: Final = 10.0
 @click.option(
     "--gate",
     is_flag=True,
-    help="End with 3 where a set is proven to be worse by more than the margin, with 77 where the "
-    "runs cannot prove anything of the primary quantity.",
+    help="Exit with 3 if a set is proven to be worse by more than the margin, with 77 if the runs "
+    "cannot prove anything about the primary quantity.",
 )
 @as_json
 @store_option
@@ -129,7 +129,7 @@ def _gate(document: Mapping[str, Any]) -> ExitCode:
     if worse:
         return ExitCode.OVER_BUDGET
     if all(one["verdict"] == "not enough runs" for one in found):
-        say("gate: nothing could be proven, for want of runs that are evidence")
+        say("gate: too few runs to prove anything")
         return ExitCode.SKIPPED
     unknown = [one for one in found if one["primary"] and one["interval"] is None]
     for one in unknown:

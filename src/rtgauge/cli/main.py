@@ -37,7 +37,7 @@ COMMANDS = {
     "show": ("store", "show", "Show the results of a run."),
     "report": ("store", "report", "Write the report of one or more runs."),
     "compare": ("compare", "compare", "Compare sets of runs."),
-    "trend": ("trend", "trend", "Find since when the runs of a label differ."),
+    "trend": ("trend", "trend", "Find changes over time in the runs of a label."),
     "delete": ("store", "delete", "Delete runs from the store."),
     "export": ("bundle", "export", "Export a run to a bundle."),
     "import": ("bundle", "import_", "Import a bundle or a capture into the store."),

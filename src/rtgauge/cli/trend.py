@@ -37,8 +37,8 @@ SUFFIXES: Final = (".html", ".json", ".md")
 @click.option(
     "--gate",
     is_flag=True,
-    help="End with 3 where the runs since the last change are worse than those before, with 77 "
-    "where the primary figure cannot be judged.",
+    help="Exit with 3 if the runs since the last change are worse than those before, with 77 if "
+    "the primary figure cannot be judged.",
 )
 @as_json
 @store_option
@@ -49,7 +49,7 @@ def trend(
     as_json: bool,
     place: str | None,
 ) -> int:
-    """Find since when the runs of a label are worse or better, and what changed there.
+    """Find when the runs of a label became worse or better, and what changed.
 
     All runs of each LABEL are taken in the order of time, those of each target by themselves;
     LABEL@TARGET are the runs on that target alone. It takes 20 runs, measured alike. The tail

@@ -107,7 +107,8 @@ def with_sink(
         return step
     if not isinstance(target, Reaching):
         raise TargetError(
-            f"{target.name} has no network to this host", f"leave out '{asked[0][1:]}'"
+            f"{target.name} cannot reach this host over a network",
+            f"leave out '{asked[0][1:]}'",
         )
     address, senders = target.host_address(), target.own_addresses()
     try:
@@ -116,7 +117,7 @@ def with_sink(
         raise TargetError(
             f"{target.name} sees this host as {address}, where no sink can listen: "
             f"{error.strerror}",
-            "start a server there that discards, and give peer=ADDRESS/PORT",
+            "start a server there that discards what it receives, and pass peer=ADDRESS/PORT",
         ) from None
     for one in asked:
         changed = one.removesuffix(HOST) + sink.peer

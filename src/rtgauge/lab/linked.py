@@ -238,7 +238,7 @@ def of_sysroot(folder: Path, compiler: Sequence[str]) -> Toolchain:
 
 
 def _elf_below(root: Path, path: Path) -> Elf | None:
-    """The head of a library, whose absolute links lead from the sysroot on."""
+    """The head of a library. Its absolute links start at the sysroot."""
     for _ in range(8):
         if not path.is_symlink():
             break
@@ -256,8 +256,8 @@ def of_zig(wanted: Architecture, library: str) -> Toolchain:
     name, _, version = library.partition(":")
     if name not in ("glibc", "musl") or (version and name == "musl"):
         raise UsageError(
-            f"--libc: '{library}' is no C library that zig can link against",
-            "it can: glibc, glibc:2.28 (an older version), musl. Others need --sysroot or --sdk",
+            f"--libc: zig cannot link against '{library}'",
+            "use glibc, glibc:2.28 (an older version) or musl. Others need --sysroot or --sdk",
         )
     if importlib.util.find_spec("ziglang") is None:
         raise TargetError(

@@ -48,6 +48,7 @@ from rtgauge.report.results.labels import (
     shell_command,
     step_name,
     waits_for_answers,
+    without_command,
     worst,
 )
 from rtgauge.report.results.model import Analysis
@@ -873,15 +874,16 @@ def _broken(data: _Data) -> Iterator[Action]:
     if remedies and len(broken) * 10 >= len(data.measured):
         most = max(remedies, key=remedies.count)
         number = numbers.plural(remedies.count(most), "more step")
-        yield Action(capital(most), "", f"measures {number}")
+        command = shell_command(most, data.run["target"])
+        text = capital(without_command(most)) or "Mend what the steps lack"
+        yield Action(text, command, f"measures {number}")
 
 
 def _remedy(finding: Model) -> Action:
     remedy = finding["remedy"]
     what = f"{capital(finding['check'])}: {finding['found']}"
-    if command := shell_command(remedy):
-        return Action(what, command, "")
-    return Action(f"{what}. {capital(remedy)}")
+    text = capital(without_command(remedy))
+    return Action(f"{what}. {text}" if text else what, finding["command"])
 
 
 # --- its picture ---------------------------------------------------------------------------------

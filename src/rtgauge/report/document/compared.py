@@ -250,8 +250,8 @@ def advice(document: Document) -> list[str]:
         runs = f"{needed} blocks" if found[0]["matched"] and needed else "6 blocks"
         said.append(
             f"Too few runs to decide: measure {runs} as a study (rtgauge run … --repeat "
-            f"{needed if found[0]['matched'] and needed else 6} with each --target), or 4 runs or "
-            "more under each label"
+            f"{needed if found[0]['matched'] and needed else 6} with each --target), or at least 4 "
+            "runs under each label"
         )
     if any(one["interval"] is not None and one["interval"][0] == one["interval"][1]
            for one in found):  # fmt: skip

@@ -72,7 +72,9 @@ def bounds_grid(model: Model) -> Grid | None:
         caption += " –: too little evidence for a claim."
     caption += f" A bound of {numbers.percent(BOOT_PART)} takes {needed} hours or {needed} boots."
     if composed:
-        caption += " Composed: the worst stages added, although they never met. It is not a bound."
+        caption += (
+            " Composed: the sum of the maxima of all stages, which did not coincide (not a bound)."
+        )
     if more := len(found) - len(shown):
         caption += f" {numbers.plural(more, 'more quantity', 'more quantities')} in the JSON."
     loads = list(dict.fromkeys(one["load"] for one in shown))
@@ -173,7 +175,7 @@ def _lacking(one: Model, verdict: Model) -> str:
     if verdict["boots_lacking"]:
         many = numbers.plural(verdict["boots_lacking"], "boot")
         words.append(f"{many} (for at most {numbers.percent(BOOT_PART)} of boots)")
-    return f" Lacking: {' and '.join(words)}." if words else ""
+    return f" Still needed: {' and '.join(words)}." if words else ""
 
 
 _MODEL: Final = (

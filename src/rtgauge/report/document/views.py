@@ -214,7 +214,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
             {
                 "anchor": view["anchor"],
                 "name": view["title"],
-                **{key: view["step"][key] for key in ("state", "reason", "remedy")},
+                **{key: view["step"][key] for key in ("state", "reason", "remedy", "command")},
             }
             for view in views
             if view["step"]["state"] in ("skipped", "failed")

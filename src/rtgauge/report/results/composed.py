@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The composed maximum: the largest of each stage of a latency added, although they never met.
+"""The composed maximum: the sum of the maxima of all stages of a latency, which did not coincide.
 
 Step 9 of the path of a sample: sealed samples of several contexts of one event -> here -> results
 model. The handler, the kernel thread and the user task of one event end after each other, and the

@@ -50,6 +50,7 @@ __all__ = [
     "variants",
     "waits_for_answers",
     "watched",
+    "without_command",
     "work_text",
     "worst",
 ]
@@ -219,12 +220,24 @@ def capital(text: str) -> str:
 _PROGRAMS: Final = re.compile(r"(rtgauge|echo|sysctl|cpupower|systemctl|swapoff|for|do|done)\b")
 
 
-def shell_command(remedy: str) -> str:
-    """A remedy that a shell takes, with explanations behind ``#``; empty if it is a sentence."""
+def shell_command(remedy: str, target: str = "") -> str:
+    """A remedy that a shell takes, with explanations behind ``#``, or the command of rtgauge that
+    ends it, for the target; empty if it is a sentence."""
     words = remedy.partition(" # ")[0]
+    last = words.rpartition(": ")[2]
+    if last.startswith("rtgauge "):
+        return last + (f" --target {target}" if target not in ("", "local") else "")
     if re.search(r", |\(|\b(or|and) ", words):
         return ""
     return remedy if all(map(_PROGRAMS.match, words.split("; "))) else ""
+
+
+def without_command(remedy: str) -> str:
+    """A remedy without the command that it has apart."""
+    before, _, last = remedy.partition(" # ")[0].rpartition(": ")
+    if last.startswith("rtgauge "):
+        return before
+    return "" if shell_command(remedy) else remedy
 
 
 def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:

@@ -25,7 +25,13 @@ from rtgauge.report.results import background, gather
 from rtgauge.report.results.bounds import Held, Member, bounds, verdict_on
 from rtgauge.report.results.composed import Stage, composed
 from rtgauge.report.results.histogram import histogram_of
-from rtgauge.report.results.labels import ORDINARY, carried_out, is_response, waits_for_answers
+from rtgauge.report.results.labels import (
+    ORDINARY,
+    carried_out,
+    is_response,
+    shell_command,
+    waits_for_answers,
+)
 from rtgauge.report.results.observations import Mark, told
 from rtgauge.report.results.published import places as published_places
 from rtgauge.report.results.published import published
@@ -138,9 +144,10 @@ def _run(
     chapters = _chapters(source.get("catalogue"))
     rhythms = _rhythms(source.get("catalogue"))
     limitations = _limitations(source.get("catalogue"))
+    target = str(source.get("target", ""))
     for step in sorted(run.steps, key=lambda step: step.number):
         planned = _planned(source.get("plan"), step.number)
-        steps.append(_step(step, chapters.get(_measurement(step), ""), planned))
+        steps.append(_step(step, chapters.get(_measurement(step), ""), planned, target))
         stages = composed(step, _described(source.get("catalogue"), _measurement(step)))
         for stored in reported(step):
             key = (step.number, stored.info.series)
@@ -158,7 +165,7 @@ def _run(
             series.append(one)
             places.append(key)
         tables.extend(_table(step, table) for table in step.tables)
-        tests.extend(_test(step, test, limitations) for test in step.verdicts)
+        tests.extend(_test(step, test, limitations, target) for test in step.verdicts)
     findings = [
         {key: str(finding.get(key, "")) for key in ("check", "found", "level", "why", "remedy")}
         for finding in source.get("findings") or ()
@@ -174,12 +181,14 @@ def _run(
         for _, activity in watched:
             total.merge(activity)
         series += background.series(total, number, CONFIDENCE)
+    for finding in findings:
+        finding["command"] = shell_command(finding["remedy"], target)
     document = {
         "id": run.id,
         "study": source.get("study"),
         "label": source.get("label"),
         "repeat": int(source.get("repeat") or 0),
-        "target": str(source.get("target", "")),
+        "target": target,
         "boot_id": str(source.get("boot_id") or ""),
         "started": str(source.get("started", "")),
         "duration_s": source.get("duration_s"),
@@ -346,6 +355,7 @@ def _background_step(number: int, run: StoredRun) -> Document:
         "state": "complete",
         "reason": "",
         "remedy": "",
+        "command": "",
         "first_try": None,
         "duration_s": run.document.get("duration_s"),
         "budget": None,
@@ -431,7 +441,7 @@ def _run_options(step: StoredStep, planned: Document) -> dict[str, str | bool]:
     return {str(name): True if value is True else str(value) for name, value in options.items()}
 
 
-def _step(step: StoredStep, chapter: str, planned: Document) -> Document:
+def _step(step: StoredStep, chapter: str, planned: Document, target: str) -> Document:
     source = step.document
     state, reason, remedy = _step_state(step)
     parameters = {str(name): str(value) for name, value in (source.get("parameters") or {}).items()}
@@ -450,6 +460,7 @@ def _step(step: StoredStep, chapter: str, planned: Document) -> Document:
         "state": state,
         "reason": reason,
         "remedy": remedy,
+        "command": shell_command(remedy, target),
         "first_try": source.get("first_try"),
         "duration_s": source.get("duration_s"),
         "budget": _budget(step),
@@ -550,7 +561,9 @@ def _table(step: StoredStep, table: Any) -> Document:
     }
 
 
-def _test(step: StoredStep, test: Any, limitations: Mapping[tuple[str, str], str]) -> Document:
+def _test(
+    step: StoredStep, test: Any, limitations: Mapping[tuple[str, str], str], target: str
+) -> Document:
     """A test of behaviour. Only a failed one has a known limitation."""
     measurement = _measurement(step)
     known = limitations.get((measurement, test.rule)) if test.result == "fail" else None
@@ -562,6 +575,7 @@ def _test(step: StoredStep, test: Any, limitations: Mapping[tuple[str, str], str
         "known_limitation": known,
         "evidence": test.evidence,
         "remedy": test.remedy,
+        "command": shell_command(test.remedy, target),
     }
 
 

@@ -140,7 +140,7 @@ def named(quantities: Sequence[Mapping[str, Any]], words: str) -> tuple[int, str
     ]
     listed = "; ".join(text.strip() for text in said[:6]) + ("; …" if len(said) > 6 else "")
     raise UsageError(
-        f"'{words}' means {len(found) or 'none'} of the quantities that are compared",
+        f"'{words}' matches {len(found) or 'none'} of the compared quantities",
         f"name one of: {listed}" if listed else "the sets have no quantity in common",
     )
 

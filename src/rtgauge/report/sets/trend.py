@@ -117,7 +117,8 @@ def _set(
                 "primary": False,
                 **_refused(
                     [],
-                    f"{numbers.plural(few, 'run')} measured this way, and changes need {FEWEST}",
+                    f"{numbers.plural(few, 'run')} measured this way. "
+                    f"A change takes at least {FEWEST}",
                     _why_few(one, found, few),
                 ),
             }

@@ -188,7 +188,7 @@ def _factors(
             factor["verdict"] = "ignored"
             factor["reason"] = f"the kernel does not know {record['ignored'][name]}"
         elif effect is None:
-            factor["reason"] = "the runs that exist do not determine its effect"
+            factor["reason"] = "too few runs to estimate its effect"
         documents.append(factor)
     return documents
 

@@ -260,7 +260,7 @@ class SshTarget:
         if fault:
             raise TargetError(
                 f"{self.name} sees this host as '{printable(address)}', which is {fault}",
-                "start a server that discards, and give peer=ADDRESS/PORT",
+                "start a server that discards what it receives, and pass peer=ADDRESS/PORT",
             )
         return address
 
