@@ -27,6 +27,8 @@
 #define OBSERVE_BUCKETS ((40 - OBSERVE_SUB_BITS + 1) << OBSERVE_SUB_BITS)
 #define OBSERVE_RING (1 << 16)
 #define OBSERVE_TEXT (64 * 1024)
+/* Bytes of a reading: on kernels without preemption nothing else runs on the CPU meanwhile. */
+#define OBSERVE_PIECE 512
 #define OBSERVE_BUFFER_KB "1024"
 #define OBSERVE_NAME 16
 #define OBSERVE_RULE "no event was lost"
@@ -304,7 +306,7 @@ static void observe_lines(struct step *step, struct observe *state)
 	state->used -= (size_t)(line - state->text);
 	memmove(state->text, line, state->used);
 	/* no line is as long as that */
-	if (state->used == sizeof(state->text))
+	if (state->used > sizeof(state->text) - OBSERVE_PIECE)
 		state->used = 0;
 }
 
@@ -333,8 +335,7 @@ static void observe_collect(struct step *step)
 		return;
 	/* before the last reading, which then has all that it did */
 	state->ended = observe_has_ended(state->pid);
-	while ((size = read(state->pipe, state->text + state->used,
-			    sizeof(state->text) - state->used)) > 0 ||
+	while ((size = read(state->pipe, state->text + state->used, OBSERVE_PIECE)) > 0 ||
 	       (size < 0 && errno == EINTR)) {
 		if (size < 0)
 			continue;
